@@ -1,0 +1,2 @@
+//! The registry of every crate's fuzz function.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The one entry point of development: `cargo xtask COMMAND`.
+fn main() {}
