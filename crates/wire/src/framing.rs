@@ -1,0 +1,323 @@
+//! How the end of a reply is marked on the stock protocol's wire.
+//!
+//! Requests are always lines. Replies differ between the programs that speak this protocol, and a client
+//! that expects another framing than its server's hangs or loses step, so both sides name it:
+//!
+//! | name | a reply is |
+//! |---|---|
+//! | `line` | its lines; a [`Shape::Block`] has one empty line after them |
+//! | `fixed:N` | exactly N bytes: the text, then NUL bytes, at least one of them |
+//! | `eof` | its lines, then a line `EOF` |
+//!
+//! `fixed:8192` is what the clients of the course read with `Rio_readnb(&rio, buf, MAXLINE)`. In `line`
+//! framing the reply's own bytes cannot say whether a second line follows, so the *request* decides the
+//! shape: commands that list something answer with a block, even when they answer with an error.
+
+use memchr::{memchr, memmem};
+use std::fmt;
+use std::str::FromStr;
+
+/// How replies are framed. `Display` and `FromStr` use the names in the module's table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Framing {
+    /// Lines; blocks end with an empty line.
+    Line,
+    /// Blocks of this many bytes, 2 to [`FIXED_MAX`], padded with NUL.
+    Fixed(usize),
+    /// Lines, then a line `EOF`.
+    Eof,
+}
+
+/// The longest `fixed` block in bytes. The course uses 8192; more than a MiB a reply is a mistake.
+pub const FIXED_MAX: usize = 1 << 20;
+
+/// Whether a reply is one line or a list of lines. The request decides, not the reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// Exactly one line.
+    Line,
+    /// Any number of lines, none of them empty.
+    Block,
+}
+
+/// A reply was longer than its `fixed` block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overfull {
+    /// Length of the text in bytes.
+    pub text: usize,
+    /// The longest text that the framing can carry, in bytes.
+    pub text_max: usize,
+}
+
+/// A framing's name was none of `line`, `fixed:N`, `eof`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadFraming {
+    found: String,
+}
+
+impl Framing {
+    /// The longest text that one reply can carry, in bytes, newlines included.
+    pub fn text_max(self) -> usize {
+        match self {
+            Framing::Line | Framing::Eof => usize::MAX,
+            Framing::Fixed(size) => size - 1,
+        }
+    }
+
+    /// Frames the text that the caller has appended to `out` from `start` on.
+    ///
+    /// The text is whole lines: empty, or ended by `\n`.
+    ///
+    /// # Errors
+    /// [`Overfull`] if the text does not fit; `out` is then cut back to `start`.
+    pub fn finish(self, start: usize, shape: Shape, out: &mut Vec<u8>) -> Result<(), Overfull> {
+        debug_assert!(out.len() == start || out.ends_with(b"\n"), "a reply is whole lines");
+        match self {
+            Framing::Line if shape == Shape::Block => out.push(b'\n'),
+            Framing::Line => {}
+            Framing::Eof => out.extend_from_slice(b"EOF\n"),
+            Framing::Fixed(size) => {
+                let text = out.len() - start;
+                if text >= size {
+                    out.truncate(start);
+                    return Err(Overfull { text, text_max: self.text_max() });
+                }
+                out.resize(start + size, 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends one framed reply to `out`; see [`Framing::finish`].
+    ///
+    /// # Errors
+    /// [`Overfull`] if the text does not fit; `out` is then as before.
+    pub fn encode(self, text: &[u8], shape: Shape, out: &mut Vec<u8>) -> Result<(), Overfull> {
+        let start = out.len();
+        out.extend_from_slice(text);
+        self.finish(start, shape, out)
+    }
+}
+
+impl FromStr for Framing {
+    type Err = BadFraming;
+
+    fn from_str(name: &str) -> Result<Framing, BadFraming> {
+        let bad = || BadFraming { found: name.to_owned() };
+        match name {
+            "line" => Ok(Framing::Line),
+            "eof" => Ok(Framing::Eof),
+            _ => {
+                let size = name.strip_prefix("fixed:").ok_or_else(bad)?;
+                match size.parse() {
+                    Ok(size @ 2..=FIXED_MAX) => Ok(Framing::Fixed(size)),
+                    _ => Err(bad()),
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Framing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Framing::Line => f.write_str("line"),
+            Framing::Fixed(size) => write!(f, "fixed:{size}"),
+            Framing::Eof => f.write_str("eof"),
+        }
+    }
+}
+
+impl fmt::Display for BadFraming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "expected a framing `line`, `eof` or `fixed:BYTES` with 2 to {FIXED_MAX} bytes, found \
+             `{}`; the course's clients need `fixed:8192`",
+            self.found
+        )
+    }
+}
+
+impl std::error::Error for BadFraming {}
+
+impl fmt::Display for Overfull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a reply of {} bytes does not fit into the framing's {} bytes",
+            self.text, self.text_max
+        )
+    }
+}
+
+impl std::error::Error for Overfull {}
+
+/// One reply at the front of the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reply<'a> {
+    /// The reply's lines, each with its newline; without padding, empty line or `EOF` line.
+    pub text: &'a [u8],
+    /// How many bytes the framed reply takes: where the next one starts.
+    pub used: usize,
+}
+
+/// Finds replies in a growing run of bytes without reading any byte twice.
+///
+/// It holds no bytes: the caller keeps all that it has not used, oldest first, and calls again with
+/// the longer run when more has come. How long a reply may grow is the caller's limit.
+#[derive(Debug, Clone)]
+pub struct Decoder {
+    framing: Framing,
+    /// Bytes at the front that are known to hold no end of the reply.
+    scanned: usize,
+}
+
+impl Decoder {
+    /// A decoder for a connection whose server uses `framing`.
+    pub fn new(framing: Framing) -> Decoder {
+        Decoder { framing, scanned: 0 }
+    }
+
+    /// The reply at the front of `bytes`, or `None` when more bytes are needed.
+    ///
+    /// `shape` is what the oldest unanswered request leads to; it matters in `line` framing only.
+    /// After a reply, call again with the bytes behind `used`.
+    pub fn next<'a>(&mut self, bytes: &'a [u8], shape: Shape) -> Option<Reply<'a>> {
+        let found = match (self.framing, shape) {
+            (Framing::Fixed(size), _) => return fixed(bytes, size),
+            (Framing::Line, Shape::Line) => self.line(bytes),
+            (Framing::Line, Shape::Block) => self.ended_by(bytes, b"\n\n"),
+            (Framing::Eof, _) => self.ended_by(bytes, b"\nEOF\n"),
+        };
+        if found.is_some() {
+            self.scanned = 0;
+        }
+        found
+    }
+
+    fn line<'a>(&mut self, bytes: &'a [u8]) -> Option<Reply<'a>> {
+        match memchr(b'\n', &bytes[self.scanned..]) {
+            Some(end) => {
+                let used = self.scanned + end + 1;
+                Some(Reply { text: &bytes[..used], used })
+            }
+            None => {
+                self.scanned = bytes.len();
+                None
+            }
+        }
+    }
+
+    /// Finds the reply's last line, `mark` without its leading newline; the text stands before it.
+    fn ended_by<'a>(&mut self, bytes: &'a [u8], mark: &[u8]) -> Option<Reply<'a>> {
+        let last = &mark[1..];
+        if bytes.starts_with(last) {
+            return Some(Reply { text: &[], used: last.len() });
+        }
+        match memmem::find(&bytes[self.scanned..], mark) {
+            Some(at) => {
+                let end = self.scanned + at + 1;
+                Some(Reply { text: &bytes[..end], used: end + last.len() })
+            }
+            None => {
+                // The mark may have begun in the last few bytes.
+                self.scanned = bytes.len().saturating_sub(last.len());
+                None
+            }
+        }
+    }
+}
+
+/// Text to the first NUL, as the clients do; a sloppy server's padding is not looked at.
+fn fixed(bytes: &[u8], size: usize) -> Option<Reply<'_>> {
+    let block = bytes.get(..size)?;
+    let text = memchr(0, block).unwrap_or(size);
+    Some(Reply { text: &block[..text], used: size })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Decoder, Framing, Shape};
+
+    /// Encodes the replies one behind the other, then decodes the stream at every growth of `step`
+    /// bytes, and expects the same texts back and no byte left.
+    fn check(framing: Framing, replies: &[(&str, Shape)], step: usize) {
+        let mut wire = Vec::new();
+        for (text, shape) in replies {
+            framing.encode(text.as_bytes(), *shape, &mut wire).expect("fits");
+        }
+        let mut decoder = Decoder::new(framing);
+        let (mut from, mut seen) = (0, 0);
+        for (text, shape) in replies {
+            let reply = loop {
+                match decoder.next(&wire[from..seen], *shape) {
+                    Some(reply) => break reply,
+                    None => assert!(seen < wire.len(), "{framing}: {text:?} never ends"),
+                }
+                seen = (seen + step).min(wire.len());
+            };
+            assert_eq!(reply.text, text.as_bytes(), "{framing}, step {step}");
+            from += reply.used;
+        }
+        assert_eq!(from, wire.len(), "{framing}: bytes left over");
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded_at_every_split() {
+        let replies = [
+            ("[buy] success\n", Shape::Line),
+            ("1 7 1000\n5 3 3700\n", Shape::Block),
+            ("", Shape::Block),
+            ("Not enough left stocks\n", Shape::Line),
+            ("EOFX\nX EOF\n", Shape::Block),
+            ("\u{d55c}\n", Shape::Line),
+        ];
+        for framing in [Framing::Line, Framing::Fixed(64), Framing::Fixed(8192), Framing::Eof] {
+            for step in [1, 2, 3, 7, 64, 100_000] {
+                check(framing, &replies, step);
+            }
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_the_table() {
+        let framed = |framing: Framing, text: &str, shape| {
+            let mut out = b"before".to_vec();
+            framing.encode(text.as_bytes(), shape, &mut out).map(|()| out.split_off(6))
+        };
+        assert_eq!(framed(Framing::Line, "a\n", Shape::Line).unwrap(), b"a\n");
+        assert_eq!(framed(Framing::Line, "a\n", Shape::Block).unwrap(), b"a\n\n");
+        assert_eq!(framed(Framing::Line, "", Shape::Block).unwrap(), b"\n");
+        assert_eq!(framed(Framing::Eof, "a\n", Shape::Line).unwrap(), b"a\nEOF\n");
+        assert_eq!(framed(Framing::Fixed(4), "a\n", Shape::Block).unwrap(), b"a\n\0\0");
+        assert_eq!(framed(Framing::Fixed(4), "ab\n", Shape::Line).unwrap(), b"ab\n\0");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_leaves_nothing() {
+        let mut out = b"kept".to_vec();
+        let refused = Framing::Fixed(4).encode(b"abc\n", Shape::Line, &mut out).unwrap_err();
+        assert_eq!((refused.text, refused.text_max), (4, 3));
+        assert_eq!(out, b"kept");
+    }
+
+    #[test]
+    fn a_sloppy_server_without_nul_is_read_to_the_end_of_its_block() {
+        let reply = Decoder::new(Framing::Fixed(4)).next(b"abcdef", Shape::Line).unwrap();
+        assert_eq!((reply.text, reply.used), (&b"abcd"[..], 4));
+    }
+
+    #[test]
+    fn names() {
+        for name in ["line", "eof", "fixed:8192", "fixed:2"] {
+            assert_eq!(name.parse::<Framing>().unwrap().to_string(), name);
+        }
+        for bad in
+            ["", "lines", "fixed", "fixed:", "fixed:1", "fixed:-1", "fixed:99999999999999999"]
+        {
+            let message = bad.parse::<Framing>().unwrap_err().to_string();
+            assert!(message.contains(&format!("found `{bad}`")), "{message}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Throws seeded bytes at every decoder and compares with what cannot be wrong.
+
+use crate::dice::Dice;
+use crate::framing::{Decoder, Framing, Shape};
+use crate::line::{self, Next};
+use crate::text;
+
+/// Runs `events` rounds from `seed`.
+///
+/// # Panics
+/// When a decoder breaks one of its promises; the message carries the seed.
+pub fn fuzz(seed: u64, events: u32) {
+    let mut dice = Dice::new(seed);
+    for event in 0..events {
+        let at = || format!("wire::fuzz seed {seed}, event {event}");
+        match dice.below(3) {
+            0 => lines(&mut dice, &at()),
+            1 => replies(&mut dice, &at()),
+            _ => texts(&mut dice, &at()),
+        }
+    }
+}
+
+/// Bytes in which terminators and marks are far more frequent than chance would have them.
+fn bytes(dice: &mut Dice, len_max: usize) -> Vec<u8> {
+    const OFTEN: &[&[u8]] =
+        &[b"\n", b"\r\n", b"\r", b"EOF\n", b"\0", b"buy 1 2\n", b"\xc0\xaf", b"\xff\xfe", b"7 "];
+    let len = dice.below(len_max + 1);
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        if dice.once_in(2) {
+            bytes.extend_from_slice(dice.pick::<&[u8]>(OFTEN));
+        } else {
+            bytes.push(dice.roll() as u8);
+        }
+    }
+    bytes
+}
+
+/// The lines found do not depend on how many bytes were visible, and they spell the input.
+fn lines(dice: &mut Dice, at: &str) {
+    let input = bytes(dice, 200);
+    let line_max = 1 + dice.below(40);
+    let (mut from, mut seen) = (0, 0);
+    loop {
+        match line::next(&input[from..seen], line_max) {
+            Next::Line { text, used } => {
+                let whole = &input[from..from + used];
+                assert!(used <= line_max && whole.starts_with(text), "{at}");
+                assert!(whole.ends_with(b"\n") && !text.contains(&b'\n'), "{at}");
+                assert!(used - text.len() <= 2, "{at}");
+                from += used;
+            }
+            Next::TooLong => {
+                let front = &input[from..from + line_max];
+                assert!(!front.contains(&b'\n'), "{at}: refused a line that ends in time");
+                break;
+            }
+            Next::More if seen == input.len() => {
+                assert!(!input[from..].contains(&b'\n'), "{at}: a line was overlooked");
+                break;
+            }
+            Next::More => seen = (seen + 1 + dice.below(20)).min(input.len()),
+        }
+    }
+}
+
+/// Encoded replies come back whole at any growth; random bytes never make the decoder overrun.
+fn replies(dice: &mut Dice, at: &str) {
+    let framing = *dice.pick(&[Framing::Line, Framing::Eof, Framing::Fixed(64)]);
+    let sent: Vec<_> = (0..dice.below(6)).map(|_| reply(dice)).collect();
+    let mut wire = Vec::new();
+    for (text, shape) in &sent {
+        framing.encode(text, *shape, &mut wire).expect("replies of at most 60 bytes fit");
+    }
+    let mut decoder = Decoder::new(framing);
+    let (mut from, mut seen) = (0, 0);
+    for (text, shape) in &sent {
+        let used = loop {
+            if let Some(reply) = decoder.next(&wire[from..seen], *shape) {
+                assert_eq!(reply.text, text, "{at}: {framing}");
+                break reply.used;
+            }
+            assert!(seen < wire.len(), "{at}: {framing} reply never ends");
+            seen = (seen + 1 + dice.below(90)).min(wire.len());
+        };
+        from += used;
+    }
+    assert_eq!(from, wire.len(), "{at}: {framing} left bytes over");
+
+    let noise = bytes(dice, 200);
+    let shape = *dice.pick(&[Shape::Line, Shape::Block]);
+    if let Some(reply) = Decoder::new(framing).next(&noise, shape) {
+        assert!(reply.used <= noise.len() && noise.starts_with(reply.text), "{at}: {framing}");
+    }
+}
+
+fn reply(dice: &mut Dice) -> (Vec<u8>, Shape) {
+    let line = |dice: &mut Dice| {
+        let mut line: Vec<u8> =
+            (0..1 + dice.below(10)).map(|_| b'a' + dice.below(26) as u8).collect();
+        line.push(b'\n');
+        line
+    };
+    if dice.once_in(2) {
+        (line(dice), Shape::Line)
+    } else {
+        ((0..dice.below(5)).flat_map(|_| line(dice)).collect(), Shape::Block)
+    }
+}
+
+/// UTF-8 passes untouched, and whatever decodes from noise has an offset inside it otherwise.
+fn texts(dice: &mut Dice, at: &str) {
+    let noise = bytes(dice, 120);
+    match text::decode(&noise) {
+        Ok(decoded) => {
+            let plain = std::str::from_utf8(&noise);
+            if decoded.encoding == text::Encoding::Utf8 && !decoded.marked {
+                assert_eq!(plain, Ok(decoded.text.as_ref()), "{at}");
+            }
+        }
+        Err(bad) => assert!(bad.offset <= noise.len(), "{at}: {bad}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_few_seeds() {
+        for seed in 0..20 {
+            super::fuzz(seed, 500);
+        }
+    }
+}

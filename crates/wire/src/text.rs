@@ -1,0 +1,207 @@
+//! Whole text files as UTF-8, whatever an editor made of them.
+//!
+//! The order in which encodings are tried:
+//!
+//! 1. A byte order mark decides: UTF-8 (`EF BB BF`), UTF-16LE (`FF FE`), UTF-16BE (`FE FF`).
+//! 2. Without one, NUL bytes betray UTF-16, because the digits, blanks and newlines of a table are NUL
+//!    in their high half. The first [`SAMPLE`] bytes are looked at: if at least three quarters of the
+//!    NULs lie at odd offsets it is little-endian, at even offsets big-endian. Valid UTF-8 or CP949
+//!    text holds no NUL, so the guess cannot harm them.
+//! 3. Else UTF-8, if all of it is valid.
+//! 4. Else CP949, the superset of EUC-KR that Korean Windows writes.
+//!
+//! The surprising one is the last: nearly every pair of high bytes is some CP949 syllable, so a broken
+//! UTF-8 file may decode as nonsense instead of being refused. The result therefore names the encoding
+//! that was taken.
+
+use encoding_rs::{EUC_KR, UTF_16BE, UTF_16LE};
+use std::borrow::Cow;
+use std::fmt;
+
+/// How many bytes the guess at UTF-16 without a mark looks at.
+pub const SAMPLE: usize = 1024;
+
+/// The encodings that are recognised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// UTF-8, with or without a mark. ASCII is part of it.
+    Utf8,
+    /// UTF-16, low byte first.
+    Utf16Le,
+    /// UTF-16, high byte first.
+    Utf16Be,
+    /// Microsoft code page 949, also called UHC; contains EUC-KR.
+    Cp949,
+}
+
+/// A decoded file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decoded<'a> {
+    /// The text without its mark; borrowed when the file was UTF-8 already.
+    pub text: Cow<'a, str>,
+    /// What the file was taken for.
+    pub encoding: Encoding,
+    /// Whether a byte order mark said so.
+    pub marked: bool,
+}
+
+/// The bytes are not text in any encoding that is recognised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Undecodable {
+    /// The encoding that the bytes were last tried in.
+    pub encoding: Encoding,
+    /// Offset in the file of the first byte that this encoding cannot explain.
+    pub offset: usize,
+}
+
+/// Decodes a whole file.
+///
+/// # Errors
+/// [`Undecodable`] with the offset of the first byte that fits nothing.
+pub fn decode(bytes: &[u8]) -> Result<Decoded<'_>, Undecodable> {
+    if let Some(rest) = bytes.strip_prefix(b"\xef\xbb\xbf") {
+        return match std::str::from_utf8(rest) {
+            Ok(text) => {
+                Ok(Decoded { text: Cow::Borrowed(text), encoding: Encoding::Utf8, marked: true })
+            }
+            Err(bad) => {
+                Err(Undecodable { encoding: Encoding::Utf8, offset: 3 + bad.valid_up_to() })
+            }
+        };
+    }
+    if let Some(rest) = bytes.strip_prefix(b"\xff\xfe") {
+        return by_table(rest, Encoding::Utf16Le, 2);
+    }
+    if let Some(rest) = bytes.strip_prefix(b"\xfe\xff") {
+        return by_table(rest, Encoding::Utf16Be, 2);
+    }
+    if let Some(encoding) = guess_utf16(&bytes[..bytes.len().min(SAMPLE)]) {
+        return by_table(bytes, encoding, 0);
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) => {
+            Ok(Decoded { text: Cow::Borrowed(text), encoding: Encoding::Utf8, marked: false })
+        }
+        Err(_) => by_table(bytes, Encoding::Cp949, 0),
+    }
+}
+
+fn guess_utf16(sample: &[u8]) -> Option<Encoding> {
+    let nuls_at = |parity| sample.iter().skip(parity).step_by(2).filter(|byte| **byte == 0).count();
+    let (even, odd) = (nuls_at(0), nuls_at(1));
+    match even + odd {
+        0 => None,
+        all if odd * 4 >= all * 3 => Some(Encoding::Utf16Le),
+        all if even * 4 >= all * 3 => Some(Encoding::Utf16Be),
+        _ => None,
+    }
+}
+
+/// Decodes by `encoding_rs`; `mark` bytes of byte order mark have been cut off before `bytes`.
+fn by_table(
+    bytes: &[u8],
+    encoding: Encoding,
+    mark: usize,
+) -> Result<Decoded<'static>, Undecodable> {
+    let table = match encoding {
+        Encoding::Utf16Le => UTF_16LE,
+        Encoding::Utf16Be => UTF_16BE,
+        Encoding::Cp949 => EUC_KR,
+        Encoding::Utf8 => unreachable!("UTF-8 is checked without a table"),
+    };
+    let mut decoder = table.new_decoder_without_bom_handling();
+    let room = decoder.max_utf8_buffer_length_without_replacement(bytes.len());
+    let mut text = String::with_capacity(room.unwrap_or(0));
+    let (result, read) = decoder.decode_to_string_without_replacement(bytes, &mut text, true);
+    match result {
+        encoding_rs::DecoderResult::InputEmpty => {
+            text.shrink_to_fit();
+            Ok(Decoded { text: Cow::Owned(text), encoding, marked: mark > 0 })
+        }
+        encoding_rs::DecoderResult::Malformed(bad, after) => {
+            let offset = mark + read.saturating_sub(usize::from(bad) + usize::from(after));
+            Err(Undecodable { encoding, offset })
+        }
+        encoding_rs::DecoderResult::OutputFull => {
+            unreachable!("the buffer was sized for the worst case")
+        }
+    }
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Encoding::Utf8 => "UTF-8",
+            Encoding::Utf16Le => "UTF-16LE",
+            Encoding::Utf16Be => "UTF-16BE",
+            Encoding::Cp949 => "CP949",
+        })
+    }
+}
+
+impl fmt::Display for Undecodable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "expected text in UTF-8, UTF-16 or CP949, found a byte at offset {} that is not {}; save \
+             the file as UTF-8",
+            self.offset, self.encoding
+        )
+    }
+}
+
+impl std::error::Error for Undecodable {}
+
+#[cfg(test)]
+mod tests {
+    use super::{Encoding, Undecodable, decode};
+
+    const TABLE: &str = "# \u{c7ac}\u{ace0} \u{d45c}\n1 7 1000\n5 3 3700\n";
+
+    fn utf16(text: &str, half: fn(u16) -> [u8; 2]) -> Vec<u8> {
+        text.encode_utf16().flat_map(half).collect()
+    }
+
+    fn check(bytes: &[u8], encoding: Encoding, marked: bool) {
+        let decoded = decode(bytes).expect("decodes");
+        assert_eq!(decoded.text, TABLE);
+        assert_eq!((decoded.encoding, decoded.marked), (encoding, marked));
+    }
+
+    #[test]
+    fn every_encoding_with_and_without_a_mark() {
+        let little = utf16(TABLE, u16::to_le_bytes);
+        let big = utf16(TABLE, u16::to_be_bytes);
+        let korean = encoding_rs::EUC_KR.encode(TABLE).0;
+        check(TABLE.as_bytes(), Encoding::Utf8, false);
+        check(&[b"\xef\xbb\xbf", TABLE.as_bytes()].concat(), Encoding::Utf8, true);
+        check(&little, Encoding::Utf16Le, false);
+        check(&[b"\xff\xfe", &little[..]].concat(), Encoding::Utf16Le, true);
+        check(&big, Encoding::Utf16Be, false);
+        check(&[b"\xfe\xff", &big[..]].concat(), Encoding::Utf16Be, true);
+        check(&korean, Encoding::Cp949, false);
+    }
+
+    #[test]
+    fn utf8_is_borrowed_and_empty_is_utf8() {
+        assert!(matches!(decode(b"1 2 3\n").unwrap().text, std::borrow::Cow::Borrowed(_)));
+        let empty = decode(b"").unwrap();
+        assert_eq!((empty.text.as_ref(), empty.encoding), ("", Encoding::Utf8));
+    }
+
+    #[test]
+    fn refusals_name_the_offset() {
+        let refused = |bytes: &[u8]| decode(bytes).unwrap_err();
+        let at = |encoding, offset| Undecodable { encoding, offset };
+        assert_eq!(refused(b"\xef\xbb\xbf12\xff"), at(Encoding::Utf8, 5));
+        assert_eq!(refused(b"1 2 3\xff\xff\n"), at(Encoding::Cp949, 5));
+        assert_eq!(refused(b"1\0 \x002"), at(Encoding::Utf16Le, 4));
+        // A lone low surrogate.
+        assert_eq!(refused(b"\xff\xfe1\0\x00\xdc"), at(Encoding::Utf16Le, 4));
+    }
+
+    #[test]
+    fn nul_bytes_without_a_pattern_are_not_utf16() {
+        assert_eq!(decode(b"a\0\0bc\0\0d").unwrap().encoding, Encoding::Utf8);
+    }
+}
