@@ -1,1 +1,33 @@
-//! To be written.
+//! The contract between a service and whatever runs it: bytes and `now` go in, bytes and a
+//! deadline come out.
+//!
+//! Nothing here can block, open a socket, start a thread or read a clock, and there is no
+//! dependency. A [`Service`] is a sans-I/O state machine; a [`Conn`] is one connection of it and
+//! the only caller of [`Service::step`]. Blocking threads, `epoll`, `io_uring` and the simulator
+//! are each a plain loop around [`Conn`]:
+//!
+//! ```text
+//!   lend -> feed / eof / deadline / finish -> (job? write?) until would-block -> wants -> reclaim
+//! ```
+//!
+//! The surprising thing: readiness ("may I write?") and completion ("it is written") are both
+//! absent. Engines that write now call [`Conn::sent`]; engines that write later call
+//! [`Conn::landed`]; the service cannot tell.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod conn;
+mod effects;
+mod ids;
+pub mod laws;
+mod out;
+mod service;
+mod share;
+mod time;
+
+pub use conn::{Conn, PushRefused, Wants};
+pub use effects::{Effects, NoPush, Push};
+pub use ids::{AssetId, SHARDS_MAX, SessionId, WorkerId};
+pub use out::{Buffers, Out, Part};
+pub use service::{Closed, Cx, Event, Limits, Peer, Service, Step, Then};
+pub use share::{BadSeed, Share};
+pub use time::Instant;

@@ -1,0 +1,85 @@
+//! What a step wishes for beside its own output: bytes to other sessions, and notes.
+//!
+//! Plain values that the engine collects after the step; no callback reaches out of a service.
+
+use core::cell::{Cell, RefCell};
+use core::fmt;
+
+use crate::SessionId;
+
+/// Bytes that one session wants in another's output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Push {
+    /// Who shall get them.
+    pub to: SessionId,
+    /// What is appended to its output, whole.
+    pub bytes: Vec<u8>,
+}
+
+/// The engine cannot carry bytes from one session to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoPush;
+
+impl fmt::Display for NoPush {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("this engine cannot push bytes to another session; an event engine can")
+    }
+}
+
+impl std::error::Error for NoPush {}
+
+/// One worker's tray of wishes.
+#[derive(Debug, Default)]
+pub struct Effects {
+    filled: Cell<bool>,
+    carries: bool,
+    verbose: bool,
+    pushes: RefCell<Vec<Push>>,
+    notes: RefCell<Vec<String>>,
+}
+
+impl Effects {
+    /// A tray of an engine that `carries` bytes between sessions or not, and that prints notes if
+    /// `verbose`.
+    pub fn new(carries: bool, verbose: bool) -> Effects {
+        Effects { carries, verbose, ..Effects::default() }
+    }
+
+    /// True if something was wished for since the last [`Effects::take_pushes`] and
+    /// [`Effects::take_notes`]. Costs one load.
+    pub fn is_filled(&self) -> bool {
+        self.filled.get()
+    }
+
+    /// Empties the tray of pushes, oldest first.
+    pub fn take_pushes(&self) -> Vec<Push> {
+        let pushes = self.pushes.take();
+        self.filled.set(!self.notes.borrow().is_empty());
+        pushes
+    }
+
+    /// Empties the tray of notes, oldest first.
+    pub fn take_notes(&self) -> Vec<String> {
+        let notes = self.notes.take();
+        self.filled.set(!self.pushes.borrow().is_empty());
+        notes
+    }
+
+    pub(crate) fn push(&self, to: SessionId, bytes: &[u8]) -> Result<(), NoPush> {
+        if !self.carries {
+            return Err(NoPush);
+        }
+        self.filled.set(true);
+        self.pushes.borrow_mut().push(Push { to, bytes: bytes.to_vec() });
+        Ok(())
+    }
+
+    pub(crate) fn note(&self, write: impl FnOnce(&mut String)) {
+        if self.verbose {
+            let mut note = String::new();
+            write(&mut note);
+            self.filled.set(true);
+            self.notes.borrow_mut().push(note);
+        }
+    }
+}

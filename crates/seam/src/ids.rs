@@ -1,0 +1,139 @@
+//! Names for workers, sessions and files that are plain numbers.
+
+use core::fmt;
+
+const SLOT_BITS: u32 = 12;
+const INDEX_BITS: u32 = 24;
+const GENERATION_BITS: u32 = 24;
+
+/// How many workers can live at one time: the width of the shard field of a [`SessionId`].
+pub const SHARDS_MAX: usize = 1 << SLOT_BITS;
+
+/// Who runs a session: a thread or a process, told apart by a slot and a generation.
+///
+/// Slots are reused when a worker is replaced; the generation is not, so a lock that names its
+/// owner cannot mistake a successor for the dead. The value 0 names nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkerId(u32);
+
+impl WorkerId {
+    /// Names the `generation`-th worker in `slot`.
+    ///
+    /// # Panics
+    /// If `slot` is not below [`SHARDS_MAX`] or `generation` is 0 or needs more than 20 bits: both
+    /// come from the supervisor, never from a peer.
+    pub const fn new(slot: usize, generation: u32) -> WorkerId {
+        assert!(slot < SHARDS_MAX && generation > 0 && generation < 1 << (32 - SLOT_BITS));
+        WorkerId(generation << SLOT_BITS | slot as u32)
+    }
+
+    /// The name behind a number read from shared memory; `None` for 0, which names nobody.
+    pub const fn from_bits(bits: u32) -> Option<WorkerId> {
+        if bits >> SLOT_BITS == 0 { None } else { Some(WorkerId(bits)) }
+    }
+
+    /// The number that stands for this worker in shared memory; never 0.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Its seat on the scoreboard, below [`SHARDS_MAX`].
+    pub const fn slot(self) -> usize {
+        (self.0 & (SHARDS_MAX as u32 - 1)) as usize
+    }
+
+    /// How many workers have had that seat, this one included; at least 1.
+    pub const fn generation(self) -> u32 {
+        self.0 >> SLOT_BITS
+    }
+}
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.slot(), self.generation())
+    }
+}
+
+/// One connection, named for as long as the server runs: shard, index and generation in 60 bits.
+///
+/// The top four bits are always zero, so that an engine can tag the number and use it as `epoll`
+/// data or as `io_uring` user data. The generation tells a late event of a closed connection from
+/// one of its successor in the same table slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(u64);
+
+impl SessionId {
+    /// Names no session: what a tick sees as [`crate::Cx::me`].
+    pub const NONE: SessionId = SessionId(0);
+    /// How many sessions a shard can hold at one time.
+    pub const INDEX_MAX: u32 = 1 << INDEX_BITS;
+    /// The generation after which a table slot must be retired.
+    pub const GENERATION_MAX: u32 = (1 << GENERATION_BITS) - 1;
+
+    /// Names the `generation`-th session in slot `index` of the worker in seat `shard`.
+    ///
+    /// # Panics
+    /// If a field does not fit or `generation` is 0; all three come from a table, never from a peer.
+    pub const fn new(shard: usize, index: u32, generation: u32) -> SessionId {
+        assert!(shard < SHARDS_MAX && index < SessionId::INDEX_MAX);
+        assert!(generation > 0 && generation <= SessionId::GENERATION_MAX);
+        let high = (shard as u64) << GENERATION_BITS | generation as u64;
+        SessionId(high << INDEX_BITS | index as u64)
+    }
+
+    /// The name behind a number that came back from the kernel; tag bits must be cleared.
+    pub const fn from_bits(bits: u64) -> SessionId {
+        debug_assert!(bits >> 60 == 0);
+        SessionId(bits)
+    }
+
+    /// The number for this name; its top four bits are zero.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The seat of the worker that runs it.
+    pub const fn shard(self) -> usize {
+        (self.0 >> (INDEX_BITS + GENERATION_BITS)) as usize
+    }
+
+    /// Its slot in that worker's table.
+    pub const fn index(self) -> u32 {
+        (self.0 & (SessionId::INDEX_MAX as u64 - 1)) as u32
+    }
+
+    /// How many sessions have had that slot, this one included.
+    pub const fn generation(self) -> u32 {
+        (self.0 >> INDEX_BITS) as u32 & SessionId::GENERATION_MAX
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}.{}", self.shard(), self.index(), self.generation())
+    }
+}
+
+/// A file that the launcher or a job has opened; the service never sees a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AssetId(pub u32);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_survive_packing_and_leave_the_tag_bits_free() {
+        let id =
+            SessionId::new(SHARDS_MAX - 1, SessionId::INDEX_MAX - 1, SessionId::GENERATION_MAX);
+        assert_eq!(id.shard(), SHARDS_MAX - 1);
+        assert_eq!(id.index(), SessionId::INDEX_MAX - 1);
+        assert_eq!(id.generation(), SessionId::GENERATION_MAX);
+        assert_eq!(id.bits() >> 60, 0);
+        assert_eq!(SessionId::from_bits(id.bits()), id);
+        let worker = WorkerId::new(77, 3);
+        assert_eq!((worker.slot(), worker.generation()), (77, 3));
+        assert_eq!(WorkerId::from_bits(worker.bits()), Some(worker));
+        assert_eq!(WorkerId::from_bits(0), None);
+    }
+}

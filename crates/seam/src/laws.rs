@@ -1,0 +1,1 @@
+//! The seam's laws as checkable properties.

@@ -1,0 +1,416 @@
+//! A connection's output: a rope of bytes, shared bytes and file ranges that the engine owns and
+//! the service appends to.
+//!
+//! What is taken by an engine that writes later still counts until it has landed; otherwise taking
+//! would silently switch back-pressure off.
+
+use core::ops::Range;
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use crate::{AssetId, Limits};
+
+/// One piece of output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Bytes of this connection alone.
+    Bytes(Vec<u8>),
+    /// A range of bytes that several connections send.
+    Shared(Arc<[u8]>, Range<usize>),
+    /// A range of a file, in bytes from its start; read or spliced by the engine.
+    File(AssetId, Range<u64>),
+}
+
+impl Part {
+    /// How many bytes it stands for.
+    pub fn len(&self) -> usize {
+        match self {
+            Part::Bytes(bytes) => bytes.len(),
+            Part::Shared(_, range) => range.len(),
+            Part::File(_, range) => (range.end - range.start) as usize,
+        }
+    }
+
+    /// True if it stands for no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes, if they are in memory.
+    pub fn in_memory(&self) -> Option<&[u8]> {
+        match self {
+            Part::Bytes(bytes) => Some(bytes),
+            Part::Shared(bytes, range) => Some(&bytes[range.clone()]),
+            Part::File(..) => None,
+        }
+    }
+}
+
+/// Output that is not sent yet, oldest first.
+#[derive(Debug)]
+pub struct Out {
+    /// Sealed pieces; the tail comes after them.
+    parts: VecDeque<Part>,
+    tail: Vec<u8>,
+    /// Bytes in `parts`, those of the front that are sent already included.
+    sealed: usize,
+    /// Bytes of the oldest piece that are sent already.
+    head: usize,
+    /// Bytes taken and not landed.
+    flying: usize,
+    high: usize,
+    low: usize,
+}
+
+impl Out {
+    /// An empty output that is full at [`Limits::output_high`].
+    pub fn new(limits: &Limits) -> Out {
+        Out {
+            parts: VecDeque::new(),
+            tail: Vec::new(),
+            sealed: 0,
+            head: 0,
+            flying: 0,
+            high: limits.output_high,
+            low: limits.output_low,
+        }
+    }
+
+    // ---- the service's side
+
+    /// Where the service appends; what is there already must not be touched.
+    #[inline]
+    pub fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.tail
+    }
+
+    /// Appends `range` of `bytes` without copying.
+    pub fn shared(&mut self, bytes: Arc<[u8]>, range: Range<usize>) {
+        assert!(range.start <= range.end && range.end <= bytes.len());
+        self.append(Part::Shared(bytes, range));
+    }
+
+    /// Appends `range` of a file, in bytes from its start.
+    pub fn file(&mut self, asset: AssetId, range: Range<u64>) {
+        assert!(range.start <= range.end);
+        self.append(Part::File(asset, range));
+    }
+
+    /// True if a service should stop making output; [`crate::Conn`] then offers it no input.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.high
+    }
+
+    /// Bytes not sent yet, those in flight included.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.waiting() + self.flying
+    }
+
+    /// True if everything has been sent.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    // ---- the engine's side
+
+    /// Bytes that nobody has taken or sent.
+    #[inline]
+    pub fn waiting(&self) -> usize {
+        self.sealed + self.tail.len() - self.head
+    }
+
+    /// Bytes that were taken and have not landed.
+    #[inline]
+    pub fn flying(&self) -> usize {
+        self.flying
+    }
+
+    /// True if the output has fallen so low that the service may go on.
+    #[inline]
+    pub fn is_low(&self) -> bool {
+        self.len() <= self.low
+    }
+
+    /// Fills `slices` with the oldest bytes in memory and says how many it filled; stops at a file.
+    pub fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let mut filled = 0;
+        let mut skip = self.head;
+        for part in &self.parts {
+            let Some(bytes) = part.in_memory() else { return filled };
+            if filled == slices.len() {
+                return filled;
+            }
+            slices[filled] = IoSlice::new(&bytes[skip..]);
+            skip = 0;
+            filled += 1;
+        }
+        if filled < slices.len() && self.tail.len() > skip {
+            slices[filled] = IoSlice::new(&self.tail[skip..]);
+            filled += 1;
+        }
+        filled
+    }
+
+    /// The waiting bytes if they are one slice of memory, which is the common case.
+    #[inline]
+    pub fn single(&self) -> Option<&[u8]> {
+        self.parts.is_empty().then(|| &self.tail[self.head..])
+    }
+
+    /// The oldest piece if it is a file: its name and the range not sent yet.
+    pub fn front_file(&self) -> Option<(AssetId, Range<u64>)> {
+        match self.parts.front() {
+            Some(Part::File(asset, range)) => {
+                Some((*asset, range.start + self.head as u64..range.end))
+            }
+            _ => None,
+        }
+    }
+
+    /// Replaces the first `bytes.len()` bytes of the file at the front by `bytes`, for engines that
+    /// read files into memory to send them.
+    ///
+    /// # Panics
+    /// If the front is no file or is shorter.
+    pub fn load_front(&mut self, bytes: Vec<u8>) {
+        let (asset, range) = self.front_file().expect("the caller saw a file at the front");
+        let next = range.start + bytes.len() as u64;
+        assert!(next <= range.end);
+        self.sealed -= self.head;
+        self.head = 0;
+        self.parts.pop_front();
+        if next < range.end {
+            self.parts.push_front(Part::File(asset, next..range.end));
+        }
+        self.parts.push_front(Part::Bytes(bytes));
+    }
+
+    /// Forgets the oldest `sent` bytes: they are in the kernel's hands.
+    #[inline]
+    pub fn advance(&mut self, sent: usize) {
+        assert!(sent <= self.waiting(), "more bytes sent than were waiting");
+        self.head += sent;
+        while let Some(front) = self.parts.front() {
+            let len = front.len();
+            if self.head < len {
+                return;
+            }
+            self.head -= len;
+            self.sealed -= len;
+            self.parts.pop_front();
+        }
+        if self.head == self.tail.len() {
+            self.head = 0;
+            self.tail.clear();
+        }
+    }
+
+    /// Hands over the oldest piece, for engines that write later; it counts until it has landed.
+    pub fn take(&mut self) -> Option<Part> {
+        if self.waiting() == 0 {
+            return None;
+        }
+        let head = core::mem::take(&mut self.head);
+        let mut part = match self.parts.pop_front() {
+            Some(part) => {
+                self.sealed -= part.len();
+                part
+            }
+            None => Part::Bytes(core::mem::take(&mut self.tail)),
+        };
+        match &mut part {
+            Part::Bytes(bytes) if head > 0 => drop(bytes.drain(..head)),
+            Part::Bytes(_) => {}
+            Part::Shared(_, range) => range.start += head,
+            Part::File(_, range) => range.start += head as u64,
+        }
+        self.flying += part.len();
+        Some(part)
+    }
+
+    /// `bytes` of what was taken are in the kernel's hands or lost with the connection.
+    #[inline]
+    pub fn landed(&mut self, bytes: usize) {
+        assert!(bytes <= self.flying, "more bytes landed than were in flight");
+        self.flying -= bytes;
+    }
+
+    /// Makes sure that the service appends to a warm buffer.
+    #[inline]
+    pub fn lend(&mut self, buffers: &mut Buffers) {
+        if self.tail.capacity() == 0 {
+            self.tail = buffers.take();
+        }
+    }
+
+    /// Takes the buffer back if nothing is in it.
+    #[inline]
+    pub fn reclaim(&mut self, buffers: &mut Buffers) {
+        if self.tail.is_empty() && self.tail.capacity() > 0 {
+            buffers.put(core::mem::take(&mut self.tail));
+        }
+    }
+
+    /// Drops what nobody has taken.
+    pub(crate) fn discard(&mut self) {
+        self.parts.clear();
+        self.tail.clear();
+        (self.sealed, self.head) = (0, 0);
+    }
+
+    fn append(&mut self, part: Part) {
+        if part.is_empty() {
+            return;
+        }
+        if !self.tail.is_empty() {
+            self.sealed += self.tail.len();
+            self.parts.push_back(Part::Bytes(core::mem::take(&mut self.tail)));
+        }
+        self.sealed += part.len();
+        self.parts.push_back(part);
+    }
+}
+
+/// A worker's spare buffers, last in first out, so that the warmest is used next and an idle
+/// session owns none.
+#[derive(Debug)]
+pub struct Buffers {
+    spare: Vec<Vec<u8>>,
+    spare_max: usize,
+}
+
+impl Buffers {
+    /// What a new buffer holds before it grows, in bytes: a batch of short replies.
+    const FRESH: usize = 4 * 1024;
+    /// A buffer that grew beyond this, in bytes, is freed instead of kept.
+    const KEEP_MAX: usize = 256 * 1024;
+
+    /// A pool that keeps at most `spare_max` buffers.
+    pub fn new(spare_max: usize) -> Buffers {
+        Buffers { spare: Vec::new(), spare_max }
+    }
+
+    /// An empty buffer.
+    #[inline]
+    pub fn take(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(Buffers::FRESH))
+    }
+
+    /// Gives a buffer back; what is in it is forgotten.
+    #[inline]
+    pub fn put(&mut self, mut buffer: Vec<u8>) {
+        let kept = 1..=Buffers::KEEP_MAX;
+        if self.spare.len() < self.spare_max && kept.contains(&buffer.capacity()) {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+
+    /// How many buffers wait here.
+    pub fn len(&self) -> usize {
+        self.spare.len()
+    }
+
+    /// True if none waits.
+    pub fn is_empty(&self) -> bool {
+        self.spare.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits =
+        Limits { input_max: 64, output_high: 32, output_low: 8, sessions_max: 1 };
+
+    /// Reads all of `out` as an engine that sends at most `step` bytes at once would.
+    fn drain_by_sending(out: &mut Out, step: usize) -> Vec<u8> {
+        let mut sent = Vec::new();
+        while out.waiting() > 0 {
+            if let Some((asset, range)) = out.front_file() {
+                let len = (range.end - range.start).min(3);
+                out.load_front(vec![b'0' + asset.0 as u8; len as usize]);
+            }
+            let mut slices = [IoSlice::new(&[]); 4];
+            let filled = out.gather(&mut slices);
+            let first: Vec<u8> =
+                slices[..filled].iter().flat_map(|slice| slice.iter().copied()).collect();
+            let now = first.len().min(step);
+            sent.extend_from_slice(&first[..now]);
+            out.advance(now);
+        }
+        sent
+    }
+
+    fn rope() -> Out {
+        let mut out = Out::new(&LIMITS);
+        out.bytes().extend_from_slice(b"head ");
+        out.shared(Arc::from(&b"xxmiddlexx"[..]), 2..8);
+        out.file(AssetId(7), 10..15);
+        out.bytes().extend_from_slice(b" tail");
+        out
+    }
+
+    #[test]
+    fn order_is_kept_whatever_the_size_of_a_send() {
+        for step in 1..30 {
+            let mut out = rope();
+            assert_eq!(out.len(), 21);
+            assert_eq!(drain_by_sending(&mut out, step), b"head middle77777 tail", "step {step}");
+            assert!(out.is_empty());
+        }
+    }
+
+    #[test]
+    fn taken_parts_count_until_they_have_landed() {
+        let mut out = rope();
+        out.advance(7);
+        let mut seen = Vec::new();
+        let mut flying = 0;
+        while let Some(part) = out.take() {
+            flying += part.len();
+            assert_eq!(out.len(), 14);
+            match &part {
+                Part::File(asset, range) => {
+                    seen.extend(range.clone().map(|_| b'0' + asset.0 as u8));
+                }
+                memory => seen.extend_from_slice(memory.in_memory().expect("not a file")),
+            }
+        }
+        assert_eq!(seen, b"ddle77777 tail");
+        assert_eq!((out.waiting(), out.flying()), (0, flying));
+        out.landed(flying);
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn a_full_output_is_low_only_after_it_has_fallen() {
+        let mut out = Out::new(&LIMITS);
+        out.bytes().extend_from_slice(&[1; 32]);
+        assert!(out.is_full());
+        out.advance(23);
+        assert!(!out.is_full() && !out.is_low());
+        out.advance(1);
+        assert!(out.is_low());
+    }
+
+    #[test]
+    fn an_idle_output_owns_no_buffer() {
+        let mut buffers = Buffers::new(2);
+        let mut out = Out::new(&LIMITS);
+        out.lend(&mut buffers);
+        out.bytes().push(1);
+        out.reclaim(&mut buffers);
+        assert!(buffers.is_empty(), "a buffer with bytes in it stays");
+        out.advance(1);
+        out.reclaim(&mut buffers);
+        assert_eq!(buffers.len(), 1);
+        buffers.put(Vec::with_capacity(Buffers::KEEP_MAX + 1));
+        assert_eq!(buffers.len(), 1, "a buffer that grew too far is freed");
+    }
+}

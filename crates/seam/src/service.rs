@@ -1,0 +1,207 @@
+//! What a service is: a state machine over bytes and time.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use crate::{Effects, Instant, NoPush, Out, SessionId, Share, WorkerId};
+
+/// A protocol with its state, written once, run on every architecture.
+///
+/// Each method gets the whole outside world as values ([`Cx`]) and appends to an output that the
+/// engine owns ([`Out`]). None of them may block, except [`Service::work`].
+pub trait Service: Sync {
+    /// What all workers see; the launcher decides where it lives.
+    type State: Share;
+    /// One connection's memory: plain data.
+    type Session: Send;
+    /// What leaves by [`Then::Offload`]; an empty enum if nothing does.
+    type Job: Send + 'static;
+    /// What comes back as [`Event::Done`].
+    type Outcome: Send + 'static;
+
+    /// The bounds within which a connection lives.
+    fn limits(&self) -> Limits;
+
+    /// How long a fresh connection may stay before its first step; the deadline is told as
+    /// [`Event::Deadline`]. `None`: only the engine's idle limit counts.
+    fn patience(&self) -> Option<Duration> {
+        None
+    }
+
+    /// A peer has come. A greeting may be appended to `out`.
+    fn open(&self, cx: &Cx<'_, Self::State>, peer: Peer, out: &mut Out) -> Self::Session;
+
+    /// Something happened to the session: handle it, append replies, say what comes next.
+    fn step(
+        &self,
+        cx: &Cx<'_, Self::State>,
+        session: &mut Self::Session,
+        event: Event<'_, Self::Outcome>,
+        out: &mut Out,
+    ) -> Step<Self::Job>;
+
+    /// The slow half of a session: may block, sees no session, runs where the engine lets it.
+    fn work(&self, state: &Self::State, job: Self::Job) -> Self::Outcome;
+
+    /// The session has ended; called exactly once for each [`Service::open`].
+    fn close(&self, cx: &Cx<'_, Self::State>, session: Self::Session, why: Closed) {
+        let _ = (cx, session, why);
+    }
+
+    /// A world that belongs to no session: called by one worker at its start and again at the
+    /// moment it returns. `None` ends the ticking.
+    fn tick(&self, cx: &Cx<'_, Self::State>) -> Option<Instant> {
+        let _ = cx;
+        None
+    }
+}
+
+/// The outside world of one call, as values.
+#[derive(Debug)]
+pub struct Cx<'a, T> {
+    /// The time of this turn; never decreases for a session.
+    pub now: Instant,
+    /// Whose step this is.
+    pub me: SessionId,
+    /// Who runs it.
+    pub worker: WorkerId,
+    /// What all workers share.
+    pub state: &'a T,
+    effects: &'a Effects,
+}
+
+impl<'a, T> Cx<'a, T> {
+    /// The context of one call.
+    pub fn new(
+        now: Instant,
+        me: SessionId,
+        worker: WorkerId,
+        state: &'a T,
+        effects: &'a Effects,
+    ) -> Cx<'a, T> {
+        Cx { now, me, worker, state, effects }
+    }
+
+    /// Asks that `bytes` be appended to the output of session `to`, without stepping it. Bytes for
+    /// a session that is gone, or whose output is full, are dropped and counted by the engine.
+    ///
+    /// # Errors
+    /// [`NoPush`] where the engine has no way from one session to another.
+    pub fn push(&self, to: SessionId, bytes: &[u8]) -> Result<(), NoPush> {
+        self.effects.push(to, bytes)
+    }
+
+    /// Leaves a line for the person who watches (`--verbose`); `write` runs only if someone does.
+    pub fn note(&self, write: impl FnOnce(&mut String)) {
+        self.effects.note(write);
+    }
+}
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// An Internet address and port.
+    Net(SocketAddr),
+    /// This machine, without an address: a socket pair or a simulation.
+    Local,
+}
+
+/// What can happen to a session.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event<'a, O> {
+    /// All input not yet used, oldest first; never empty. The step says how much it used and is
+    /// offered the rest again, at once if it made progress, else together with what comes later.
+    Bytes(&'a [u8]),
+    /// The output fell to [`Limits::output_low`] after it was full, or after [`Then::Pause`].
+    Room,
+    /// The [`Step::wake`] last asked for has come.
+    Deadline,
+    /// The peer will send no more; told once, after all its input was offered.
+    Eof,
+    /// The server is shutting down: finish and close. Told once, after all input was offered.
+    Drain,
+    /// The job that left by [`Then::Offload`] is back.
+    Done(O),
+}
+
+/// What a step did and what it wants.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Step<J> {
+    /// How many bytes of [`Event::Bytes`] are dealt with; 0 for every other event.
+    pub used: usize,
+    /// What comes next.
+    pub then: Then<J>,
+    /// The session's one deadline from here on; `None` forgets an earlier one.
+    pub wake: Option<Instant>,
+}
+
+impl<J> Step<J> {
+    /// `used` bytes are dealt with; more are welcome.
+    pub fn read(used: usize) -> Step<J> {
+        Step { used, then: Then::Read, wake: None }
+    }
+
+    /// `used` bytes are dealt with; no more until [`Event::Room`] or [`Event::Deadline`].
+    pub fn pause(used: usize) -> Step<J> {
+        Step { used, then: Then::Pause, wake: None }
+    }
+
+    /// `used` bytes are dealt with; flush the output, then close.
+    pub fn close(used: usize) -> Step<J> {
+        Step { used, then: Then::Close, wake: None }
+    }
+
+    /// `used` bytes are dealt with; `job` is to be worked on before anything else is offered.
+    pub fn offload(used: usize, job: J) -> Step<J> {
+        Step { used, then: Then::Offload(job), wake: None }
+    }
+
+    /// The same with a deadline.
+    pub fn wake_at(self, wake: Instant) -> Step<J> {
+        Step { wake: Some(wake), ..self }
+    }
+}
+
+/// What comes after a step.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Then<J> {
+    /// Offer more input.
+    Read,
+    /// Offer no input until [`Event::Room`] or [`Event::Deadline`] was answered with another word.
+    /// For rate limits and for bodies made piece by piece; back-pressure needs no help.
+    Pause,
+    /// Flush, then close; the session is not stepped again.
+    Close,
+    /// Work on this and come back with [`Event::Done`]; input behind it waits.
+    Offload(J),
+}
+
+/// The bounds of one connection, in bytes, and of one server, in connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// A step that uses nothing of this much input ends the connection ([`Closed::Overlong`]).
+    pub input_max: usize,
+    /// With this much output unsent no input is offered.
+    pub output_high: usize,
+    /// Offering goes on when the unsent output has fallen to this.
+    pub output_low: usize,
+    /// Connections at one time in the whole server.
+    pub sessions_max: usize,
+}
+
+/// Why a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Closed {
+    /// The service said [`Then::Close`].
+    Service,
+    /// The peer reset the connection or it failed.
+    Reset,
+    /// Nothing came for the engine's idle limit.
+    Idle,
+    /// The peer took no output for the engine's write-stall limit.
+    Stalled,
+    /// A message exceeded [`Limits::input_max`].
+    Overlong,
+    /// The server drained and the deadline for it passed, or it was told twice.
+    Forced,
+}

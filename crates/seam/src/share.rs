@@ -1,0 +1,49 @@
+//! What may live in memory that several processes see.
+
+use core::fmt;
+
+use crate::WorkerId;
+
+/// A state that all workers share and that the launcher can place in any memory.
+///
+/// With one process it lies in private memory, with several in a shared mapping made before they
+/// are forked; type and code are the same.
+///
+/// # Safety
+/// The implementer promises that the all-zero bytes are a valid value; that the value holds no
+/// pointer, reference, `Box`, `Vec`, `Arc`, standard lock or destructor; and that whatever changes
+/// through `&self` is an atomic or lies behind a lock that works between processes.
+pub unsafe trait Share: Sync + Sized + 'static {
+    /// Fills the zeroed value, once, before the first worker exists: fields that never change
+    /// again can therefore be plain.
+    ///
+    /// # Errors
+    /// [`BadSeed`] says what in `seed` was expected, what was found and what to do.
+    fn found(&mut self, seed: &[u8]) -> Result<(), BadSeed>;
+
+    /// Clears what the worker `dead` was doing when it ended without a word; called by the
+    /// supervisor before a successor starts.
+    fn heal(&self, dead: WorkerId) {
+        let _ = dead;
+    }
+}
+
+/// For services that share nothing.
+// SAFETY: a unit has no bytes.
+unsafe impl Share for () {
+    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+        Ok(())
+    }
+}
+
+/// Why a state could not be founded, in words for the person who wrote the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadSeed(pub String);
+
+impl fmt::Display for BadSeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadSeed {}
