@@ -1,0 +1,143 @@
+//! The complete binary tree that fills level by level, left to right.
+//!
+//! Node i is element i of an array that the caller owns, its children are nodes 2i+1 and 2i+2, so the
+//! whole structure is one number: how many nodes there are. The surprising thing: it is no search
+//! tree. It keeps the order of arrival (a walk by levels is the order of the file), a node with a given
+//! key is found by [`crate::by_id`] or not at all, and order by key is a permutation made once by
+//! [`LevelOrder::sort_into`].
+
+use crate::Tree;
+use std::ops::Range;
+
+/// A level-order tree; all-zero bytes are the empty one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct LevelOrder {
+    len: u32,
+}
+
+impl LevelOrder {
+    /// How many nodes there are: they are numbered `0..len`.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether there is no node.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds a node in the first free place of the lowest level and returns its number, or `None` when
+    /// the storage of `capacity` elements is full.
+    pub fn push(&mut self, capacity: u32) -> Option<u32> {
+        let node = self.len;
+        if node >= capacity {
+            return None;
+        }
+        self.len += 1;
+        Some(node)
+    }
+
+    /// The nodes level by level, each level from left to right: the order of arrival.
+    pub fn by_level(&self) -> Range<u32> {
+        0..self.len
+    }
+
+    /// Writes the nodes into `order` so that their keys ascend; equal keys stay in order of arrival.
+    ///
+    /// # Panics
+    /// If `order` does not have exactly [`LevelOrder::len`] elements.
+    pub fn sort_into<K: Ord>(&self, order: &mut [u32], key: impl Fn(u32) -> K) {
+        assert_eq!(order.len(), self.len as usize, "one element for each node");
+        for (place, node) in order.iter_mut().zip(self.by_level()) {
+            *place = node;
+        }
+        order.sort_unstable_by_key(|node| (key(*node), *node));
+    }
+
+    fn existing(&self, node: u64) -> Option<u32> {
+        (node < u64::from(self.len)).then_some(node as u32)
+    }
+}
+
+impl Tree for LevelOrder {
+    fn root(&self) -> Option<u32> {
+        self.existing(0)
+    }
+
+    fn left(&self, node: u32) -> Option<u32> {
+        self.existing(2 * u64::from(node) + 1)
+    }
+
+    fn right(&self, node: u32) -> Option<u32> {
+        self.existing(2 * u64::from(node) + 2)
+    }
+
+    fn parent(&self, node: u32) -> Option<u32> {
+        node.checked_sub(1).map(|before| before / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LevelOrder;
+    use crate::Tree;
+    use proptest::prelude::*;
+
+    fn tree(len: u32) -> LevelOrder {
+        let mut tree = LevelOrder::default();
+        for node in 0..len {
+            assert_eq!(tree.push(len), Some(node));
+        }
+        assert_eq!(tree.push(len), None);
+        tree
+    }
+
+    /// What the walks must yield, by the recursive definition.
+    fn model(len: u32, node: u32, pre: &mut Vec<u32>, sorted: &mut Vec<u32>) {
+        if node < len {
+            pre.push(node);
+            model(len, 2 * node + 1, pre, sorted);
+            sorted.push(node);
+            model(len, 2 * node + 2, pre, sorted);
+        }
+    }
+
+    #[test]
+    fn walks_are_those_of_the_recursive_definition() {
+        for len in 0..200 {
+            let (mut pre, mut sorted) = (Vec::new(), Vec::new());
+            model(len, 0, &mut pre, &mut sorted);
+            let tree = tree(len);
+            assert_eq!(tree.pre_order().collect::<Vec<_>>(), pre, "{len} nodes");
+            assert_eq!(tree.in_order().collect::<Vec<_>>(), sorted, "{len} nodes");
+            assert_eq!(tree.by_level().collect::<Vec<_>>(), (0..len).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn seven_nodes_as_one_draws_them() {
+        let tree = tree(7);
+        assert_eq!(tree.pre_order().collect::<Vec<_>>(), [0, 1, 3, 4, 2, 5, 6]);
+        assert_eq!(tree.in_order().collect::<Vec<_>>(), [3, 1, 4, 0, 5, 2, 6]);
+    }
+
+    #[test]
+    fn links_do_not_overflow_at_the_far_end() {
+        let tree = LevelOrder { len: u32::MAX };
+        assert_eq!(tree.left(u32::MAX - 1), None);
+        assert_eq!(tree.parent(u32::MAX - 1), Some(0x7fff_fffe));
+    }
+
+    proptest! {
+        #[test]
+        fn sorted_is_a_stable_sort(keys in prop::collection::vec(0u8..20, 0..100)) {
+            let tree = tree(keys.len() as u32);
+            let mut order = vec![0; keys.len()];
+            tree.sort_into(&mut order, |node| keys[node as usize]);
+            let mut model: Vec<u32> = tree.by_level().collect();
+            model.sort_by_key(|node| keys[*node as usize]);
+            prop_assert_eq!(order, model);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Walks over any binary tree whose nodes are numbers.
+//!
+//! A tree that knows its parents can be walked without a stack: where to go next follows from where
+//! one came from. So the iterators are two words each, whatever the depth, and allocate nothing.
+
+/// A binary tree with numbered nodes.
+///
+/// The links must be consistent: `parent(left(n)) == n` and `parent(right(n)) == n`.
+pub trait Tree {
+    /// The node without a parent; `None` in an empty tree.
+    fn root(&self) -> Option<u32>;
+    /// The child that comes before `node` in order.
+    fn left(&self, node: u32) -> Option<u32>;
+    /// The child that comes after `node` in order.
+    fn right(&self, node: u32) -> Option<u32>;
+    /// The node above.
+    fn parent(&self, node: u32) -> Option<u32>;
+
+    /// Each node before its children, left before right.
+    fn pre_order(&self) -> PreOrder<'_, Self> {
+        PreOrder { tree: self, next: self.root() }
+    }
+
+    /// Each node after its left subtree and before its right one: sorted, in a search tree.
+    fn in_order(&self) -> InOrder<'_, Self> {
+        InOrder { tree: self, next: self.root().map(|root| leftmost(self, root)) }
+    }
+}
+
+/// Iterator of [`Tree::pre_order`]. A whole walk of n nodes costs O(n).
+#[derive(Debug)]
+pub struct PreOrder<'a, T: ?Sized> {
+    tree: &'a T,
+    next: Option<u32>,
+}
+
+impl<T: Tree + ?Sized> Iterator for PreOrder<'_, T> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let node = self.next?;
+        let child = self.tree.left(node).or_else(|| self.tree.right(node));
+        self.next = child.or_else(|| turn_right_above(self.tree, node));
+        Some(node)
+    }
+}
+
+/// Iterator of [`Tree::in_order`]. A whole walk of n nodes costs O(n).
+#[derive(Debug)]
+pub struct InOrder<'a, T: ?Sized> {
+    tree: &'a T,
+    next: Option<u32>,
+}
+
+impl<T: Tree + ?Sized> Iterator for InOrder<'_, T> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let node = self.next?;
+        self.next = match self.tree.right(node) {
+            Some(right) => Some(leftmost(self.tree, right)),
+            None => first_left_turn_above(self.tree, node),
+        };
+        Some(node)
+    }
+}
+
+fn leftmost<T: Tree + ?Sized>(tree: &T, mut node: u32) -> u32 {
+    while let Some(left) = tree.left(node) {
+        node = left;
+    }
+    node
+}
+
+/// The right child of the nearest ancestor that has one and was left by its left side.
+fn turn_right_above<T: Tree + ?Sized>(tree: &T, mut node: u32) -> Option<u32> {
+    loop {
+        let above = tree.parent(node)?;
+        match tree.right(above) {
+            Some(right) if right != node => return Some(right),
+            _ => node = above,
+        }
+    }
+}
+
+/// The nearest ancestor in whose left subtree `node` lies.
+fn first_left_turn_above<T: Tree + ?Sized>(tree: &T, mut node: u32) -> Option<u32> {
+    loop {
+        let above = tree.parent(node)?;
+        if tree.left(above) == Some(node) {
+            return Some(above);
+        }
+        node = above;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tree;
+
+    /// Nodes 0..3 in a chain to the right: a search tree that was filled in ascending order.
+    struct Chain;
+
+    impl Tree for Chain {
+        fn root(&self) -> Option<u32> {
+            Some(0)
+        }
+        fn left(&self, _node: u32) -> Option<u32> {
+            None
+        }
+        fn right(&self, node: u32) -> Option<u32> {
+            (node < 2).then_some(node + 1)
+        }
+        fn parent(&self, node: u32) -> Option<u32> {
+            node.checked_sub(1)
+        }
+    }
+
+    #[test]
+    fn a_degenerate_tree_is_walked_whole() {
+        assert_eq!(Chain.pre_order().collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(Chain.in_order().collect::<Vec<_>>(), [0, 1, 2]);
+    }
+}
