@@ -1,0 +1,173 @@
+//! Times in nanoseconds, each recorded in a few nanoseconds, none kept.
+//!
+//! A high dynamic range histogram (G. Tene) of 1 ns to 100 s with three significant digits: some
+//! 200 KB, whatever the number of values. Histograms are merged by adding counts, for a mean of
+//! percentiles means nothing. The surprising thing is the rule of [`Histogram::supported`]: a
+//! percentile that fewer than a hundred values lie beyond is not reported, because it would say
+//! more about luck than about the server.
+
+use serde::{Deserialize, Serialize};
+
+/// The longest time that is told apart; longer ones count as this one (ns).
+pub const NS_MAX: u64 = 100_000_000_000;
+
+/// How many values must lie beyond a percentile before it is worth printing.
+pub const BEYOND_MIN: f64 = 100.0;
+
+/// Counts of times in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    counts: hdrhistogram::Histogram<u64>,
+}
+
+/// What is usually said about a [`Histogram`], all in nanoseconds.
+///
+/// Values are exact to three digits. The two high percentiles are `None` where fewer than
+/// [`BEYOND_MIN`] values lie beyond them; the two low ones are given for any count above zero,
+/// and everything is zero if there was nothing to count.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// How many values were recorded.
+    pub count: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile: needs 10,000 values.
+    pub p99_ns: Option<u64>,
+    /// 99.9th percentile: needs 100,000 values.
+    pub p999_ns: Option<u64>,
+    /// Largest value; never compare two of these.
+    pub max_ns: u64,
+    /// Arithmetic mean.
+    pub mean_ns: f64,
+}
+
+impl Histogram {
+    /// An empty histogram.
+    pub fn new() -> Self {
+        let counts = hdrhistogram::Histogram::new_with_bounds(1, NS_MAX, 3)
+            .expect("1 ns to 100 s with three digits is a valid range");
+        Self { counts }
+    }
+
+    /// Counts `times` values of `ns` each; zero counts as 1 ns, too long as [`NS_MAX`].
+    pub fn record(&mut self, ns: u64, times: u64) {
+        self.counts.saturating_record_n(ns.max(1), times);
+    }
+
+    /// Adds every count of `other`.
+    pub fn merge(&mut self, other: &Histogram) {
+        self.counts.add(&other.counts).expect("all histograms have the same range");
+    }
+
+    /// Forgets every value and keeps the memory.
+    pub fn clear(&mut self) {
+        self.counts.reset();
+    }
+
+    /// How many values were recorded.
+    pub fn count(&self) -> u64 {
+        self.counts.len()
+    }
+
+    /// The value (ns) that a share `q` in 0..=1 of all values does not exceed; 0 if empty.
+    pub fn quantile(&self, q: f64) -> u64 {
+        self.counts.value_at_quantile(q)
+    }
+
+    /// The same, but only if at least [`BEYOND_MIN`] values lie beyond it.
+    pub fn supported(&self, q: f64) -> Option<u64> {
+        // Rounding a hair upwards keeps 10,000 values enough for the 99th percentile.
+        let beyond = self.count() as f64 * (1.0 - q) + 1e-6;
+        (beyond >= BEYOND_MIN).then(|| self.quantile(q))
+    }
+
+    /// Arithmetic mean (ns); 0 if empty.
+    pub fn mean(&self) -> f64 {
+        self.counts.mean()
+    }
+
+    /// Largest value (ns), to three digits; 0 if empty.
+    pub fn max(&self) -> u64 {
+        self.counts.max()
+    }
+
+    /// The usual figures.
+    pub fn quantiles(&self) -> Quantiles {
+        Quantiles {
+            count: self.count(),
+            p50_ns: self.quantile(0.5),
+            p90_ns: self.quantile(0.9),
+            p99_ns: self.supported(0.99),
+            p999_ns: self.supported(0.999),
+            max_ns: self.max(),
+            mean_ns: self.mean(),
+        }
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(found: u64, expected: u64) {
+        let error = found.abs_diff(expected) as f64 / expected as f64;
+        assert!(error <= 0.001, "found {found}, expected {expected} to three digits");
+    }
+
+    #[test]
+    fn quantiles_of_a_ramp() {
+        let mut ramp = Histogram::new();
+        (1..=100_000).for_each(|i| ramp.record(i * 1000, 1));
+        let found = ramp.quantiles();
+        assert_eq!(found.count, 100_000);
+        check(found.p50_ns, 50_000_000);
+        check(found.p90_ns, 90_000_000);
+        check(found.p99_ns.expect("1000 values lie beyond"), 99_000_000);
+        check(found.p999_ns.expect("100 values lie beyond"), 99_900_000);
+        check(found.max_ns, 100_000_000);
+        check(found.mean_ns as u64, 50_000_500);
+    }
+
+    #[test]
+    fn a_percentile_needs_a_hundred_values_beyond_it() {
+        let mut few = Histogram::new();
+        few.record(5, 9_999);
+        assert_eq!(few.supported(0.99), None);
+        few.record(5, 1);
+        assert_eq!(few.supported(0.99), Some(5));
+        assert_eq!(few.supported(0.999), None);
+        assert_eq!(few.quantiles().p50_ns, 5);
+    }
+
+    #[test]
+    fn merging_is_recording_in_one() {
+        let (mut one, mut two, mut both) = (Histogram::new(), Histogram::new(), Histogram::new());
+        for i in 0..5_000u64 {
+            let ns = i * i * 37;
+            both.record(ns, 2);
+            if i % 3 == 0 { &mut one } else { &mut two }.record(ns, 2);
+        }
+        one.merge(&two);
+        assert_eq!(one.quantiles(), both.quantiles());
+    }
+
+    #[test]
+    fn the_ends_of_the_range() {
+        let mut ends = Histogram::new();
+        assert_eq!(ends.quantiles(), Quantiles::default());
+        ends.record(0, 1);
+        assert_eq!(ends.max(), 1);
+        ends.record(u64::MAX, 1);
+        check(ends.max(), NS_MAX);
+        ends.clear();
+        assert_eq!(ends.count(), 0);
+    }
+}

@@ -1,0 +1,269 @@
+//! What a process tree costs: CPU time, context switches, memory, read from `/proc` as text.
+//!
+//! A server may be one thread or a hundred processes, so the unit is the tree below one pid. CPU
+//! time comes in nanoseconds from `/proc/PID/task/TID/schedstat` (the kernel's
+//! Documentation/scheduler/sched-stats.rst); a clock tick of `/proc/PID/stat` (proc_pid_stat(5))
+//! is 10 ms, as long as thousands of requests, and only stands in where the exact counter is
+//! missing.
+//!
+//! Two surprising things. The exact counter of a thread that is running lags by up to one timer
+//! tick (4 ms at 250 Hz): for an exact difference read both ends while the server is asleep. And
+//! what a dead thread or process had used is known afterwards only from the ticks of its group or
+//! of the parent that waited for it; [`TreeCost::since`] takes it from there and says so.
+
+mod files;
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Why a tree cannot be read.
+#[derive(Debug)]
+pub enum ProcError {
+    /// There is no such process, or it has ended.
+    Gone {
+        /// The pid that was asked for.
+        pid: u32,
+    },
+    /// A file under `/proc` is there but says something else than expected.
+    Unreadable {
+        /// The file.
+        path: String,
+        /// What was expected and what was found.
+        why: String,
+    },
+}
+
+/// CPU time and context switches of a tree from its start up to one moment.
+///
+/// One reading alone means little, since ended threads are missing; the difference of two
+/// ([`TreeCost::since`]) is the figure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeCost {
+    processes: Vec<ProcessCost>,
+    /// Whether some CPU time had to be taken from clock ticks.
+    coarse: bool,
+}
+
+/// One process of a tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct ProcessCost {
+    pid: u32,
+    /// Start time in ticks since boot; tells a reused pid from the process that had it before.
+    started: u64,
+    /// Time of all its threads, ended ones too, by ticks (ns).
+    group_ns: u64,
+    /// Time of the children that ended and were waited for, and of theirs, by ticks (ns).
+    reaped_ns: u64,
+    threads: Vec<ThreadCost>,
+}
+
+/// One thread of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct ThreadCost {
+    tid: u32,
+    cpu_ns: u64,
+    voluntary: u64,
+    involuntary: u64,
+}
+
+/// What a tree used between two readings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// User and system time of all threads of all processes (ns).
+    pub cpu_ns: u64,
+    /// Context switches because a thread waited.
+    pub voluntary: u64,
+    /// Context switches because a thread's time was up or another was preferred.
+    pub involuntary: u64,
+    /// Processes at the second reading.
+    pub processes: usize,
+    /// Threads at the second reading.
+    pub threads: usize,
+    /// Sentences to be printed beside the figures; empty if they are exact.
+    pub doubts: Vec<String>,
+}
+
+/// Memory of a tree at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Resident pages (kB); a page that two processes share counts twice.
+    pub rss_kb: u64,
+    /// Resident pages divided by the number of processes that share each (kB); `None` where
+    /// `smaps_rollup` may not be read.
+    pub pss_kb: Option<u64>,
+    /// Sum of each process's own peak of resident pages (kB).
+    pub peak_kb: u64,
+    /// Live processes.
+    pub processes: usize,
+    /// Live threads.
+    pub threads: usize,
+}
+
+/// Ticks of `/proc/PID/stat` are a hundredth of a second on every Linux that this runs on.
+const TICK_NS: u64 = 10_000_000;
+
+impl TreeCost {
+    /// Reads process `pid` and all its living descendants.
+    ///
+    /// # Errors
+    /// [`ProcError::Gone`] if `pid` has ended; a descendant that ends meanwhile is left out.
+    pub fn read(pid: u32) -> Result<Self, ProcError> {
+        let mut tree = Self::default();
+        let mut ahead = vec![pid];
+        while let Some(next) = ahead.pop() {
+            match files::process(next, &mut ahead, &mut tree.coarse) {
+                Ok(process) => tree.processes.push(process),
+                Err(ProcError::Gone { .. }) if next != pid => {}
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(tree)
+    }
+
+    /// The pids of the tree, root first.
+    pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.processes.iter().map(|process| process.pid)
+    }
+
+    /// What was used since an `earlier` reading of the same tree.
+    pub fn since(&self, earlier: &TreeCost) -> Cost {
+        let mut cost = Cost {
+            processes: self.processes.len(),
+            threads: self.processes.iter().map(|process| process.threads.len()).sum(),
+            ..Cost::default()
+        };
+        if self.coarse {
+            cost.doubts.push("no schedstat here: CPU time is known to 10 ms only".to_owned());
+        }
+        let mut reaped_ns = 0;
+        for process in &self.processes {
+            let old = earlier.processes.iter().find(|old| old.is(process));
+            reaped_ns += process.add_since(old, &mut cost);
+        }
+        for dead in &earlier.processes {
+            if !self.processes.iter().any(|process| process.is(dead)) {
+                // The waited-for time holds the whole of a life; what was used before the first
+                // reading is not part of the difference.
+                reaped_ns = reaped_ns.saturating_sub(dead.group_ns + dead.reaped_ns);
+                cost.doubts.push(dead.obituary());
+            }
+        }
+        cost.cpu_ns += reaped_ns;
+        cost
+    }
+}
+
+impl ProcessCost {
+    fn is(&self, other: &ProcessCost) -> bool {
+        self.pid == other.pid && self.started == other.started
+    }
+
+    /// Adds what this process used since `old`, or since it began; returns the time (ns) of the
+    /// children that it waited for meanwhile.
+    fn add_since(&self, old: Option<&ProcessCost>, cost: &mut Cost) -> u64 {
+        let nothing = ProcessCost::default();
+        let old = old.unwrap_or(&nothing);
+        let mut exact_ns = 0;
+        let mut seen = 0;
+        for thread in &self.threads {
+            let before = old.threads.iter().find(|before| before.tid == thread.tid);
+            seen += usize::from(before.is_some());
+            let before = before.copied().unwrap_or_default();
+            exact_ns += thread.cpu_ns.saturating_sub(before.cpu_ns);
+            cost.voluntary += thread.voluntary.saturating_sub(before.voluntary);
+            cost.involuntary += thread.involuntary.saturating_sub(before.involuntary);
+        }
+        let ended = old.threads.len() - seen;
+        let group_ns = self.group_ns.saturating_sub(old.group_ns);
+        if ended > 0 {
+            cost.doubts.push(format!(
+                "{ended} threads of process {} ended meanwhile: their CPU time is known to 20 ms \
+                 only, their context switches are lost",
+                self.pid
+            ));
+        }
+        // Threads that began and ended between the readings leave a trace in the ticks alone. Two
+        // roundings of user and two of system time make a gap of less than four ticks noise.
+        let unseen = group_ns > exact_ns + 4 * TICK_NS;
+        cost.cpu_ns += if ended > 0 || unseen { group_ns.max(exact_ns) } else { exact_ns };
+        if unseen && ended == 0 {
+            cost.doubts.push(format!(
+                "threads of process {} began and ended meanwhile: CPU time is known to 20 ms only",
+                self.pid
+            ));
+        }
+        let reaped_ns = self.reaped_ns.saturating_sub(old.reaped_ns);
+        if reaped_ns > 0 {
+            cost.doubts.push(format!(
+                "children of process {} ended meanwhile: their CPU time is known to 10 ms each",
+                self.pid
+            ));
+        }
+        reaped_ns
+    }
+
+    fn obituary(&self) -> String {
+        format!(
+            "process {} ended between the readings: its CPU time is rough, its context switches \
+             are lost",
+            self.pid
+        )
+    }
+}
+
+impl Cost {
+    /// Voluntary and involuntary context switches together.
+    pub fn switches(&self) -> u64 {
+        self.voluntary + self.involuntary
+    }
+
+    /// Adds the figures of another stretch of time; the newer counts of processes and threads
+    /// stay, and each doubt is kept once.
+    pub fn add(&mut self, newer: Cost) {
+        self.cpu_ns += newer.cpu_ns;
+        self.voluntary += newer.voluntary;
+        self.involuntary += newer.involuntary;
+        self.processes = newer.processes;
+        self.threads = newer.threads;
+        for doubt in newer.doubts {
+            if !self.doubts.contains(&doubt) {
+                self.doubts.push(doubt);
+            }
+        }
+    }
+}
+
+impl Memory {
+    /// Reads the memory of process `pid` and all its living descendants.
+    ///
+    /// # Errors
+    /// [`ProcError::Gone`] if `pid` has ended; a descendant that ends meanwhile is left out.
+    pub fn read(pid: u32) -> Result<Self, ProcError> {
+        let mut sum = Self { pss_kb: Some(0), ..Self::default() };
+        for pid in TreeCost::read(pid)?.pids() {
+            let Some(one) = files::memory(pid) else { continue };
+            sum.rss_kb += one.rss_kb;
+            sum.pss_kb = sum.pss_kb.zip(one.pss_kb).map(|(all, one)| all + one);
+            sum.peak_kb += one.peak_kb;
+            sum.processes += 1;
+            sum.threads += one.threads;
+        }
+        Ok(sum)
+    }
+}
+
+impl fmt::Display for ProcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone { pid } => {
+                write!(f, "expected a running process {pid}, found none: has the server ended?")
+            }
+            Self::Unreadable { path, why } => write!(f, "{path}: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for ProcError {}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! The files of one process under `/proc`, and nothing but reading them.
+//!
+//! A process may end between any two of these reads; every missing file means "gone" and never
+//! "zero".
+
+use super::{Memory, ProcError, ProcessCost, TICK_NS, ThreadCost};
+use crate::machine::{kilobytes, value_of};
+use std::{fs, io};
+
+/// Reads one process and pushes the pids of its children to `children`; sets `coarse` if a
+/// thread's time had to be taken from clock ticks.
+pub(super) fn process(
+    pid: u32,
+    children: &mut Vec<u32>,
+    coarse: &mut bool,
+) -> Result<ProcessCost, ProcError> {
+    let path = format!("/proc/{pid}/stat");
+    let text = read(pid, &path)?;
+    let stat = Stat::parse(&text).ok_or_else(|| strange(path, &text))?;
+    let mut process = ProcessCost {
+        pid,
+        started: stat.started,
+        group_ns: stat.own_ticks * TICK_NS,
+        reaped_ns: stat.reaped_ticks * TICK_NS,
+        threads: Vec::new(),
+    };
+    for tid in tasks(pid)? {
+        // A thread may end here; the process's own ticks still hold its time.
+        let Ok(found) = thread(pid, tid, coarse) else { continue };
+        process.threads.push(found);
+        match fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")) {
+            Ok(list) => {
+                children.extend(list.split_ascii_whitespace().filter_map(|x| x.parse::<u32>().ok()))
+            }
+            // The file is missing where the kernel was built without it, once for each thread.
+            Err(_) if tid == pid => children.extend(children_by_parent(pid)),
+            Err(_) => {}
+        }
+    }
+    Ok(process)
+}
+
+/// Memory of one process; `None` if it ended.
+pub(super) fn memory(pid: u32) -> Option<Memory> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let status_kb = |key| value_of(&status, key).and_then(kilobytes);
+    let rollup_kb = |key| value_of(&rollup, key).and_then(kilobytes);
+    Some(Memory {
+        // A zombie has neither; it holds no memory.
+        rss_kb: rollup_kb("Rss").or_else(|| status_kb("VmRSS")).unwrap_or(0),
+        pss_kb: match status_kb("VmRSS") {
+            Some(_) => rollup_kb("Pss"),
+            None => Some(0),
+        },
+        peak_kb: status_kb("VmHWM").unwrap_or(0),
+        processes: 1,
+        threads: value_of(&status, "Threads").and_then(|n| n.parse().ok()).unwrap_or(0),
+    })
+}
+
+/// The fields of `/proc/PID/stat` that are used here; the same layout serves a thread's.
+pub(super) struct Stat {
+    pub(super) parent: u32,
+    pub(super) own_ticks: u64,
+    pub(super) reaped_ticks: u64,
+    pub(super) started: u64,
+}
+
+impl Stat {
+    /// The name, in brackets, may hold spaces and brackets: fields are counted from the last one.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (_, rest) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        // proc_pid_stat(5) counts from 1 and the state, first after the name, is field 3.
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        Some(Self {
+            parent: u32::try_from(field(4)?).ok()?,
+            own_ticks: field(14)? + field(15)?,
+            reaped_ticks: field(16)? + field(17)?,
+            started: field(22)?,
+        })
+    }
+}
+
+fn thread(pid: u32, tid: u32, coarse: &mut bool) -> Result<ThreadCost, ProcError> {
+    let task = format!("/proc/{pid}/task/{tid}");
+    let exact = read(pid, &format!("{task}/schedstat")).ok().and_then(|text| exact_ns(&text));
+    let cpu_ns = match exact {
+        Some(ns) => ns,
+        None => {
+            *coarse = true;
+            let path = format!("{task}/stat");
+            let text = read(pid, &path)?;
+            Stat::parse(&text).ok_or_else(|| strange(path, &text))?.own_ticks * TICK_NS
+        }
+    };
+    let status = read(pid, &format!("{task}/status"))?;
+    let count = |key| value_of(&status, key).and_then(|n| n.parse().ok()).unwrap_or(0);
+    Ok(ThreadCost {
+        tid,
+        cpu_ns,
+        voluntary: count("voluntary_ctxt_switches"),
+        involuntary: count("nonvoluntary_ctxt_switches"),
+    })
+}
+
+/// First field of schedstat: time on a processor (ns). All zero means that the kernel keeps none,
+/// for a thread that has never run cannot be found in a listing.
+pub(super) fn exact_ns(text: &str) -> Option<u64> {
+    let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
+    match (fields.next()?.ok()?, fields.next()?.ok()?, fields.next()?.ok()?) {
+        (0, 0, 0) => None,
+        (ns, _, _) => Some(ns),
+    }
+}
+
+fn tasks(pid: u32) -> Result<Vec<u32>, ProcError> {
+    let path = format!("/proc/{pid}/task");
+    let entries = fs::read_dir(&path).map_err(|e| missing(pid, &path, &e))?;
+    Ok(numbers(entries).collect())
+}
+
+fn children_by_parent(parent: u32) -> Vec<u32> {
+    let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
+    let is_child = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        Stat::parse(&stat).is_some_and(|stat| stat.parent == parent)
+    };
+    numbers(all).filter(is_child).collect()
+}
+
+fn numbers(entries: fs::ReadDir) -> impl Iterator<Item = u32> {
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn read(pid: u32, path: &str) -> Result<String, ProcError> {
+    fs::read_to_string(path).map_err(|e| missing(pid, path, &e))
+}
+
+fn missing(pid: u32, path: &str, error: &io::Error) -> ProcError {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => ProcError::Unreadable {
+            path: path.to_owned(),
+            why: format!("{error}; run as the user who owns process {pid}"),
+        },
+        // ENOENT before the open, ESRCH after it.
+        _ => ProcError::Gone { pid },
+    }
+}
+
+fn strange(path: String, text: &str) -> ProcError {
+    let start: String = text.chars().take(60).collect();
+    ProcError::Unreadable {
+        path,
+        why: format!("expected the fields of a process, found {start:?}"),
+    }
+}
