@@ -155,7 +155,7 @@ fn differences() {
     // The same pid, but another process.
     let (a, mut b) = (process(1, 1, 0, &[(1, 8)]), process(1, 1, 0, &[(1, 5)]));
     b.started = 2;
-    check(vec![a], vec![b], 0, &["process 1 ended"]);
+    check(vec![a], vec![b], 5, &["process 1 ended"]);
 }
 
 #[test]
