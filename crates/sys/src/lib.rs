@@ -1,1 +1,25 @@
-//! To be written.
+//! Linux, one kernel facility a file, behind safe functions.
+//!
+//! Nearly all `unsafe` of the house is here, so that whoever reviews it reads one folder. Every
+//! function keeps two promises that the raw call does not: an interrupted call (`EINTR`) is
+//! repeated or reported as the harmless thing it is, and each descriptor is born close-on-exec.
+//!
+//! The surprising thing: `SIGSTOP` followed by `SIGCONT` interrupts `epoll_wait`, `futex` and
+//! receives with a timeout even where no handler is installed (signal(7)), so the first promise
+//! matters in a house that installs none.
+
+mod call;
+pub mod clock;
+pub mod cpu;
+pub mod epoll;
+pub mod eventfd;
+pub mod file;
+pub mod futex;
+pub mod inherit;
+pub mod limits;
+pub mod map;
+pub mod poll;
+pub mod process;
+pub mod signal;
+pub mod socket;
+pub mod timerfd;

@@ -1,0 +1,31 @@
+//! The clock that only goes forward (clock_gettime(2), `CLOCK_MONOTONIC`).
+//!
+//! It counts from an unspecified start, usually boot, and is the same for all processes of the
+//! machine: a time one process wrote into shared memory means the same to another.
+
+/// Nanoseconds on the monotonic clock. Costs about 25 ns through the vDSO, no system call.
+#[must_use]
+pub fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a timespec that the call may write.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    // clock_gettime fails for an unknown clock or a bad pointer only; here are neither.
+    assert_eq!(result, 0, "clock_gettime(CLOCK_MONOTONIC) failed");
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::now_ns;
+
+    #[test]
+    fn it_never_goes_back_and_does_go_on() {
+        let first = now_ns();
+        let mut last = first;
+        while last < first + 1_000_000 {
+            let now = now_ns();
+            assert!(now >= last, "{now} came after {last}");
+            last = now;
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! The kernel's readiness list (epoll(7)).
+//!
+//! Waits are counted in nanoseconds by epoll_pwait2(2) (Linux 5.11); where the kernel or a seccomp
+//! filter lacks it, in milliseconds rounded up, so that a timer never fires early.
+//!
+//! The surprising thing: errors and hang-ups are reported for every descriptor in the set, also
+//! for one added with no interest at all. Remove what must be silent.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::call::{check, check_count, or_null, timespec, uninterrupted};
+
+/// What to be told about a descriptor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interest {
+    /// A receive or an accept would not block.
+    pub read: bool,
+    /// A send would not block.
+    pub write: bool,
+    /// Tell each change once (`EPOLLET`) instead of telling the state at each wait.
+    pub edge: bool,
+    /// Wake one of the epolls that watch this descriptor, not all (`EPOLLEXCLUSIVE`). It can be
+    /// given to [`Epoll::add`] only, without `rdhup`, and cannot be modified afterwards (`EINVAL`).
+    pub exclusive: bool,
+    /// Tell that the peer ended its output (`EPOLLRDHUP`), even while `read` is off.
+    pub rdhup: bool,
+}
+
+impl Interest {
+    /// Errors and hang-ups only.
+    pub const NONE: Self =
+        Self { read: false, write: false, edge: false, exclusive: false, rdhup: false };
+    /// Reading, told at each wait.
+    pub const READ: Self = Self { read: true, ..Self::NONE };
+    /// Writing, told at each wait.
+    pub const WRITE: Self = Self { write: true, ..Self::NONE };
+
+    fn bits(self) -> u32 {
+        let bit = |wanted, bit: libc::c_int| if wanted { bit.cast_unsigned() } else { 0 };
+        bit(self.read, libc::EPOLLIN)
+            | bit(self.write, libc::EPOLLOUT)
+            | bit(self.edge, libc::EPOLLET)
+            | bit(self.exclusive, libc::EPOLLEXCLUSIVE)
+            | bit(self.rdhup, libc::EPOLLRDHUP)
+    }
+}
+
+/// What happened to one descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// The key given when the descriptor was added.
+    pub key: u64,
+    /// A receive would not block: there are bytes, the end of input, or an error to collect.
+    pub readable: bool,
+    /// A send would not block: there is room, or an error to collect.
+    pub writable: bool,
+    /// The peer sends no more (`EPOLLRDHUP`, where asked for), or both ways are shut (`EPOLLHUP`).
+    pub hangup: bool,
+    /// The descriptor carries an error (`EPOLLERR`).
+    pub error: bool,
+}
+
+/// Room for what one wait reports; made once, used for every wait.
+pub struct Events {
+    list: Vec<libc::epoll_event>,
+    filled: usize,
+}
+
+impl Events {
+    /// Room for `capacity` events a wait, at least one. What does not fit comes with the next wait.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { list: vec![libc::epoll_event { events: 0, u64: 0 }; capacity.max(1)], filled: 0 }
+    }
+
+    /// What the last wait reported.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Ready> + '_ {
+        self.list[..self.filled].iter().map(|event| {
+            // The kernel's struct is packed on x86-64: its fields are copied, never borrowed.
+            let (bits, key) = (event.events.cast_signed(), event.u64);
+            let any = |mask: libc::c_int| bits & mask != 0;
+            let over = libc::EPOLLHUP | libc::EPOLLERR;
+            Ready {
+                key,
+                readable: any(libc::EPOLLIN | libc::EPOLLRDHUP | over),
+                writable: any(libc::EPOLLOUT | over),
+                hangup: any(libc::EPOLLHUP | libc::EPOLLRDHUP),
+                error: any(libc::EPOLLERR),
+            }
+        })
+    }
+
+    /// How many events the last wait reported.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.filled
+    }
+
+    /// Whether the last wait reported nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.filled == 0
+    }
+}
+
+/// A readiness list. A descriptor leaves it by [`Epoll::remove`], or when its last copy in any
+/// process is closed: after a fork, closing is not enough.
+pub struct Epoll {
+    fd: OwnedFd,
+    /// Set once epoll_pwait2 proved absent.
+    coarse: AtomicBool,
+}
+
+impl Epoll {
+    /// An empty list, close-on-exec.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`, `ENOMEM`.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: no memory is passed.
+        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: the call made `fd` and nothing else owns it.
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, coarse: AtomicBool::new(false) })
+    }
+
+    /// Watches `fd`; its events will carry `key`.
+    ///
+    /// # Errors
+    /// `EEXIST` if it is watched already, `EPERM` for a regular file, `ENOSPC` at the user's limit
+    /// of watches, `EINVAL` for `exclusive` with `rdhup`.
+    pub fn add(&self, fd: impl AsFd, interest: Interest, key: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd.as_fd(), interest, key)
+    }
+
+    /// Replaces interest and key of a watched `fd`.
+    ///
+    /// # Errors
+    /// `ENOENT` if it is not watched, `EINVAL` if it was added as exclusive.
+    pub fn modify(&self, fd: impl AsFd, interest: Interest, key: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd.as_fd(), interest, key)
+    }
+
+    /// Stops watching `fd`. Events that a wait has already reported stay in their [`Events`].
+    ///
+    /// # Errors
+    /// `ENOENT` if it is not watched.
+    pub fn remove(&self, fd: impl AsFd) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd.as_fd(), Interest::NONE, 0)
+    }
+
+    /// Waits until something happens or `timeout` is over (`None`: for ever; zero: a look), fills
+    /// `events` and says how many there are.
+    ///
+    /// Zero means that time passed **or that a signal came by**: a loop asks its clock anyway
+    /// before it fires a timer, and so this call need not read the clock to resume an interrupted
+    /// wait. Without a timeout it never answers zero.
+    ///
+    /// # Errors
+    /// None in practice; the kernel's are bad pointers and descriptors.
+    pub fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<usize> {
+        events.filled = 0;
+        let filled = uninterrupted(|| match self.wait_once(&mut events.list, timeout) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted && timeout.is_some() => Ok(0),
+            other => other,
+        })?;
+        events.filled = filled;
+        Ok(filled)
+    }
+
+    fn wait_once(
+        &self,
+        list: &mut [libc::epoll_event],
+        timeout: Option<Duration>,
+    ) -> io::Result<usize> {
+        if !self.coarse.load(Ordering::Relaxed) {
+            match wait_ns(self.fd.as_fd(), list, timeout) {
+                // Old container runtimes answer EPERM for a call that they have not heard of.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
+                    self.coarse.store(true, Ordering::Relaxed);
+                }
+                other => return other,
+            }
+        }
+        wait_ms(self.fd.as_fd(), list, timeout)
+    }
+
+    fn control(
+        &self,
+        operation: libc::c_int,
+        fd: BorrowedFd<'_>,
+        interest: Interest,
+        key: u64,
+    ) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: interest.bits(), u64: key };
+        // SAFETY: both descriptors are open while borrowed, and the event outlives the call.
+        check(unsafe {
+            libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd.as_raw_fd(), &mut event)
+        })
+        .map(|_| ())
+    }
+}
+
+impl AsFd for Epoll {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn capacity(list: &[libc::epoll_event]) -> libc::c_int {
+    libc::c_int::try_from(list.len()).unwrap_or(libc::c_int::MAX)
+}
+
+/// epoll_pwait2 by number, because glibc has it only since 2.35.
+fn wait_ns(
+    epoll: BorrowedFd<'_>,
+    list: &mut [libc::epoll_event],
+    timeout: Option<Duration>,
+) -> io::Result<usize> {
+    let timeout = timeout.map(timespec);
+    // SAFETY: the list is writable for as many events as are announced, the timeout is null or
+    // outlives the call, and the signal mask is null (leave it as it is).
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epoll.as_raw_fd(),
+            list.as_mut_ptr(),
+            capacity(list),
+            or_null(&timeout),
+            ptr::null::<libc::sigset_t>(),
+            0_usize,
+        )
+    };
+    check_count(result as isize)
+}
+
+fn wait_ms(
+    epoll: BorrowedFd<'_>,
+    list: &mut [libc::epoll_event],
+    timeout: Option<Duration>,
+) -> io::Result<usize> {
+    let timeout = timeout.map_or(-1, |time| {
+        libc::c_int::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX)
+    });
+    // SAFETY: the list is writable for as many events as are announced.
+    let result =
+        unsafe { libc::epoll_wait(epoll.as_raw_fd(), list.as_mut_ptr(), capacity(list), timeout) };
+    check(result).map(|filled| filled.cast_unsigned() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::now_ns;
+    use crate::eventfd::EventFd;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    const SOON: Option<Duration> = Some(Duration::from_millis(1));
+    const LATE: Option<Duration> = Some(Duration::from_secs(10));
+
+    /// Waits once on `epoll` and states the whole outcome.
+    fn check_wait(epoll: &Epoll, timeout: Option<Duration>, expected: &[Ready]) {
+        let mut events = Events::with_capacity(8);
+        assert_eq!(epoll.wait(&mut events, timeout).unwrap(), expected.len());
+        assert_eq!(events.iter().collect::<Vec<_>>(), expected);
+        assert_eq!((events.len(), events.is_empty()), (expected.len(), expected.is_empty()));
+    }
+
+    fn ready(key: u64, readable: bool, writable: bool) -> Ready {
+        Ready { key, readable, writable, hangup: false, error: false }
+    }
+
+    fn each_precision(test: impl Fn(&Epoll)) {
+        for coarse in [false, true] {
+            let epoll = Epoll::new().unwrap();
+            epoll.coarse.store(coarse, Ordering::Relaxed);
+            test(&epoll);
+        }
+    }
+
+    #[test]
+    fn interest_is_what_is_told() {
+        each_precision(|epoll| {
+            let (mut near, far) = UnixStream::pair().unwrap();
+            epoll.add(&far, Interest::READ, u64::MAX).unwrap();
+            check_wait(epoll, SOON, &[]);
+            near.write_all(b"x").unwrap();
+            check_wait(epoll, None, &[ready(u64::MAX, true, false)]);
+            epoll.modify(&far, Interest { read: true, ..Interest::WRITE }, 7).unwrap();
+            check_wait(epoll, LATE, &[ready(7, true, true)]);
+            epoll.modify(&far, Interest::NONE, 7).unwrap();
+            check_wait(epoll, SOON, &[]);
+            epoll.remove(&far).unwrap();
+            assert_eq!(epoll.remove(&far).unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        });
+    }
+
+    #[test]
+    fn level_tells_a_state_and_edge_tells_a_change() {
+        let epoll = Epoll::new().unwrap();
+        let bell = EventFd::new().unwrap();
+        bell.ring();
+        epoll.add(&bell, Interest::READ, 1).unwrap();
+        check_wait(&epoll, LATE, &[ready(1, true, false)]);
+        check_wait(&epoll, LATE, &[ready(1, true, false)]);
+        epoll.modify(&bell, Interest { edge: true, ..Interest::READ }, 1).unwrap();
+        check_wait(&epoll, LATE, &[ready(1, true, false)]);
+        check_wait(&epoll, SOON, &[]);
+        bell.ring();
+        check_wait(&epoll, LATE, &[ready(1, true, false)]);
+    }
+
+    #[test]
+    fn the_end_of_a_peer_is_told_in_two_steps() {
+        let epoll = Epoll::new().unwrap();
+        let (near, far) = UnixStream::pair().unwrap();
+        epoll.add(&far, Interest { rdhup: true, ..Interest::NONE }, 3).unwrap();
+        check_wait(&epoll, SOON, &[]);
+        near.shutdown(std::net::Shutdown::Write).unwrap();
+        let half = Ready { hangup: true, ..ready(3, true, false) };
+        check_wait(&epoll, LATE, &[half]);
+        drop(near);
+        check_wait(&epoll, LATE, &[Ready { writable: true, ..half }]);
+    }
+
+    #[test]
+    fn an_exclusive_watch_cannot_be_modified() {
+        let (epoll, bell) = (Epoll::new().unwrap(), EventFd::new().unwrap());
+        let exclusive = Interest { exclusive: true, ..Interest::READ };
+        epoll.add(&bell, exclusive, 1).unwrap();
+        let error = epoll.modify(&bell, exclusive, 1).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+        bell.ring();
+        check_wait(&epoll, LATE, &[ready(1, true, false)]);
+    }
+
+    #[test]
+    fn what_does_not_fit_comes_with_the_next_wait() {
+        let epoll = Epoll::new().unwrap();
+        let bells: Vec<_> = (0..5).map(|_| EventFd::new().unwrap()).collect();
+        for (key, bell) in (0..).zip(&bells) {
+            bell.ring();
+            epoll.add(bell, Interest { edge: true, ..Interest::READ }, key).unwrap();
+        }
+        let mut events = Events::with_capacity(2);
+        let mut keys = Vec::new();
+        while epoll.wait(&mut events, Some(Duration::ZERO)).unwrap() > 0 {
+            keys.extend(events.iter().map(|ready| ready.key));
+        }
+        keys.sort_unstable();
+        assert_eq!(keys, [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_wait_never_ends_early() {
+        each_precision(|epoll| {
+            for wait_ns in [1, 300_000, 1_700_000] {
+                let start = now_ns();
+                check_wait(epoll, Some(Duration::from_nanos(wait_ns)), &[]);
+                assert!(now_ns() - start >= wait_ns, "a wait of {wait_ns} ns ended early");
+            }
+        });
+    }
+}

@@ -1,0 +1,209 @@
+//! Replacing a file so that a reader, or a crash at any instant, finds the old bytes or the new
+//! ones and never a mixture.
+//!
+//! The order is what makes it true: write a temporary file in the same directory, fsync it, rename
+//! it over the old one, fsync the directory. A failed fsync is never tried again: the kernel may
+//! have marked the lost pages clean (Rebello et al., "Can Applications Recover from fsync
+//! Failures?", ATC 2020), so the temporary file is thrown away and the caller told.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Makes `bytes` the content of the file at `path`, which need not exist. A symbolic link is
+/// followed: its target is replaced. The permissions of the old file stay, its owner becomes the
+/// caller.
+///
+/// # Errors
+/// Those of opening, writing, syncing and renaming, with the path that they concern. After any of
+/// them the old file is as it was and no temporary file is left, save for one: if the very last
+/// step fails, the fsync of the directory, the new file is in place and may not outlive a power
+/// cut.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let path = match fs::canonicalize(path) {
+        Ok(target) => target,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_path_buf(),
+        Err(error) => return Err(about(path, "resolve", &error)),
+    };
+    let temporary = beside(&path)?;
+    let placed = write_new(&temporary, &path, bytes).and_then(|()| {
+        fs::rename(&temporary, &path).map_err(|error| about(&path, "rename onto", &error))
+    });
+    if let Err(error) = placed {
+        // Should even this fail, the first error is the one to report.
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
+    let folder = folder(&path);
+    File::open(folder).and_then(|it| it.sync_all()).map_err(|error| about(folder, "sync", &error))
+}
+
+fn write_new(temporary: &Path, old: &Path, bytes: &[u8]) -> io::Result<()> {
+    let permissions = match fs::metadata(old) {
+        Ok(meta) => Some(meta.permissions()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(about(old, "inspect", &error)),
+    };
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    // Created narrow and widened afterwards: nobody may peek who could not read the old file.
+    options.mode(permissions.as_ref().map_or(0o666, |it| it.mode() & 0o600));
+    let mut file = options.open(temporary).map_err(|error| about(temporary, "create", &error))?;
+    file.write_all(bytes).map_err(|error| about(temporary, "write", &error))?;
+    if let Some(permissions) = permissions {
+        file.set_permissions(permissions)
+            .map_err(|error| about(temporary, "set permissions of", &error))?;
+    }
+    file.sync_all().map_err(|error| about(temporary, "sync", &error))
+}
+
+/// A name in the same directory that nobody else uses: the process's number keeps programs apart,
+/// the counter keeps threads apart.
+fn beside(path: &Path) -> io::Result<PathBuf> {
+    static SERIAL: AtomicU32 = AtomicU32::new(0);
+    let name = path.file_name().ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("expected a path that ends with a file name, found {}", path.display()),
+        )
+    })?;
+    let mut temporary = std::ffi::OsString::from(".");
+    temporary.push(name);
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    temporary.push(format!(".{}-{serial}.new", std::process::id()));
+    Ok(path.with_file_name(temporary))
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn about(path: &Path, act: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("could not {act} {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An empty directory that goes away with the test.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("sys-file-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = fs::read_dir(&self.0).unwrap();
+            let mut names: Vec<_> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_file_is_made_then_replaced() {
+        let folder = Folder::new("made");
+        let path = folder.0.join("stock.txt");
+        for content in ["1 2 3\n", "", "a longer content than before\n"] {
+            replace(&path, content.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+            assert_eq!(folder.names(), ["stock.txt"]);
+        }
+    }
+
+    #[test]
+    fn permissions_stay() {
+        let folder = Folder::new("mode");
+        let path = folder.0.join("stock.txt");
+        for mode in [0o600, 0o640, 0o666, 0o400] {
+            fs::write(&path, "old").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            replace(&path, b"new").unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
+            assert_eq!(fs::read(&path).unwrap(), b"new");
+            fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_link_stays_a_link() {
+        let folder = Folder::new("link");
+        let (target, link) = (folder.0.join("target"), folder.0.join("link"));
+        fs::write(&target, "old").unwrap();
+        std::os::unix::fs::symlink("target", &link).unwrap();
+        replace(&link, b"new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_reader_that_holds_the_old_file_keeps_it() {
+        let folder = Folder::new("reader");
+        let path = folder.0.join("stock.txt");
+        replace(&path, b"old").unwrap();
+        let old = File::open(&path).unwrap();
+        replace(&path, b"new").unwrap();
+        assert_eq!(io::read_to_string(old).unwrap(), "old");
+    }
+
+    #[test]
+    fn a_failure_leaves_the_old_file_and_nothing_else() {
+        let folder = Folder::new("failure");
+        fs::create_dir(folder.0.join("taken")).unwrap();
+        fs::write(folder.0.join("taken/inside"), "kept").unwrap();
+        let error = replace(&folder.0.join("taken"), b"new").unwrap_err();
+        assert!(error.to_string().contains("rename onto"), "{error}");
+        assert_eq!(folder.names(), ["taken"]);
+        assert_eq!(fs::read(folder.0.join("taken/inside")).unwrap(), b"kept");
+        assert!(replace(&folder.0.join("absent/stock.txt"), b"new").is_err());
+        assert!(replace(Path::new("/"), b"new").is_err());
+    }
+
+    #[test]
+    fn a_disk_that_is_full_leaves_the_old_file() {
+        let folder = Folder::new("full");
+        let path = folder.0.join("stock.txt");
+        fs::write(&path, "old").unwrap();
+        // A limit on the size of files stands in for a full disk; it belongs to a child alone.
+        let error = limited_replace(&path);
+        assert!(error.contains("could not write"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(folder.names(), ["stock.txt"]);
+    }
+
+    /// Runs `full_disk_child` of this binary under a limit of one block a file.
+    fn limited_replace(path: &Path) -> String {
+        let output = std::process::Command::new("sh")
+            .args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\""])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "file::tests::full_disk_child", "--nocapture"])
+            .env("SYS_FILE_FULL", path)
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    #[test]
+    fn full_disk_child() {
+        if let Some(path) = std::env::var_os("SYS_FILE_FULL") {
+            let error = replace(Path::new(&path), &[b'x'; 1 << 20]).unwrap_err();
+            println!("{error}");
+        }
+    }
+}

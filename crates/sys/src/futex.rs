@@ -1,0 +1,120 @@
+//! Sleeping until a word of memory changes (futex(2)).
+//!
+//! The kernel compares and goes to sleep in one step, so a wake between a caller's last look and
+//! its sleep is not lost. What it does not do is say why a sleep ended: always look again.
+
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use crate::call::{or_null, timespec};
+
+/// Who shares the word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Threads of one process; the kernel finds the word by its address, which is cheaper.
+    Private,
+    /// Processes that map the same memory; the kernel finds the word by page and offset.
+    Shared,
+}
+
+/// How a [`wait`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// Somebody woke us, or a signal came by: the word may or may not have changed.
+    Woken,
+    /// The word did not hold the expected value; no sleep took place.
+    Differed,
+    /// The time is over.
+    TimedOut,
+}
+
+/// Sleeps while `word` holds `expected`, at most for `timeout` (`None`: for ever).
+pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>, scope: Scope) -> Waited {
+    let timeout = timeout.map(timespec);
+    // SAFETY: the word is borrowed and aligned, and the time is null or outlives the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT | flag(scope),
+            expected,
+            or_null(&timeout),
+        )
+    };
+    if result == 0 {
+        return Waited::Woken;
+    }
+    // SAFETY: errno is the calling thread's own.
+    match unsafe { *libc::__errno_location() } {
+        libc::EAGAIN => Waited::Differed,
+        libc::ETIMEDOUT => Waited::TimedOut,
+        libc::EINTR => Waited::Woken,
+        // What is left are a bad address, alignment, operation or time, none of which can be here.
+        errno => panic!("futex wait failed with errno {errno}"),
+    }
+}
+
+/// Wakes at most `count` of those who sleep on `word`, and says how many it woke.
+pub fn wake(word: &AtomicU32, count: u32, scope: Scope) -> usize {
+    let count = libc::c_int::try_from(count).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the word is borrowed and aligned.
+    let result = unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | flag(scope), count)
+    };
+    usize::try_from(result).unwrap_or_else(|_| panic!("futex wake of a valid word failed"))
+}
+
+fn flag(scope: Scope) -> libc::c_int {
+    match scope {
+        Scope::Private => libc::FUTEX_PRIVATE_FLAG,
+        Scope::Shared => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::SeqCst;
+
+    const SCOPES: [Scope; 2] = [Scope::Private, Scope::Shared];
+
+    #[test]
+    fn a_word_that_differs_is_not_slept_on() {
+        for scope in SCOPES {
+            let word = AtomicU32::new(1);
+            assert_eq!(wait(&word, 0, None, scope), Waited::Differed);
+            assert_eq!(wait(&word, 1, Some(Duration::from_millis(1)), scope), Waited::TimedOut);
+            assert_eq!(wake(&word, 1, scope), 0);
+        }
+    }
+
+    #[test]
+    fn a_change_and_a_wake_end_every_sleep() {
+        for scope in SCOPES {
+            let word = AtomicU32::new(0);
+            std::thread::scope(|threads| {
+                for _ in 0..3 {
+                    threads.spawn(|| {
+                        while word.load(SeqCst) == 0 {
+                            wait(&word, 0, None, scope);
+                        }
+                    });
+                }
+                word.store(1, SeqCst);
+                wake(&word, u32::MAX, scope);
+            });
+        }
+    }
+
+    #[test]
+    fn a_wake_counts_the_woken() {
+        let word = AtomicU32::new(0);
+        std::thread::scope(|threads| {
+            let sleeper = threads.spawn(|| wait(&word, 0, None, Scope::Private));
+            while wake(&word, 1, Scope::Private) == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(sleeper.join().unwrap(), Waited::Woken);
+        });
+    }
+}

@@ -1,0 +1,70 @@
+//! How many descriptors this process may open (getrlimit(2), `RLIMIT_NOFILE`).
+
+use std::io;
+
+use crate::call::check;
+
+/// A limit: what holds now, and how far the process may raise it by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// What holds now.
+    pub soft: u64,
+    /// The highest value that `soft` can take without a privilege.
+    pub hard: u64,
+}
+
+/// The limit of open descriptors: descriptors are numbered below `soft`.
+///
+/// # Errors
+/// None in practice.
+pub fn open_files() -> io::Result<Limit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is writable.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
+    Ok(Limit { soft: limit.rlim_cur, hard: limit.rlim_max })
+}
+
+/// Sets the soft limit of open descriptors. Descriptors past a lowered limit stay open.
+///
+/// # Errors
+/// `EINVAL` above the hard limit.
+pub fn set_open_files(soft: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: soft, rlim_max: open_files()?.hard };
+    // SAFETY: `limit` is readable.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }).map(|_| ())
+}
+
+/// Raises the soft limit to `wanted`, or as near as the hard limit allows, and says what holds
+/// now. Never lowers it.
+///
+/// # Errors
+/// None in practice.
+pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
+    let limit = open_files()?;
+    let reachable = wanted.min(limit.hard);
+    if reachable <= limit.soft {
+        return Ok(limit.soft);
+    }
+    set_open_files(reachable)?;
+    Ok(reachable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // One test, because the limit belongs to the whole process.
+    #[test]
+    fn the_soft_limit_moves_below_the_hard_one() {
+        let before = open_files().unwrap();
+        set_open_files(before.soft - 1).unwrap();
+        assert_eq!(raise_open_files(10).unwrap(), before.soft - 1);
+        assert_eq!(raise_open_files(before.soft).unwrap(), before.soft);
+        assert_eq!(open_files().unwrap(), before);
+        if let Some(past) = before.hard.checked_add(1) {
+            assert!(set_open_files(past).is_err());
+            assert_eq!(raise_open_files(past).unwrap(), before.hard);
+        }
+        set_open_files(before.soft).unwrap();
+    }
+}

@@ -1,0 +1,228 @@
+//! Processes: making, watching, ending (fork(2), pidfd_open(2), waitpid(2), prctl(2)).
+//!
+//! The surprising thing: [`fork`] is a safe function, because it refuses where it would not be
+//! one. A child of a process with several threads has one thread and the locks of all of them,
+//! the allocator's first. With a single thread the child is a complete copy.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use crate::call::{check, check_count, uninterrupted};
+use crate::signal::Signal;
+
+/// The number of one process; always positive, because zero and negative numbers mean groups of
+/// processes to kill(2).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pid(i32);
+
+impl Pid {
+    /// The process of this number; `None` for what is not positive.
+    #[must_use]
+    pub fn of(number: i32) -> Option<Self> {
+        (number > 0).then_some(Self(number))
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> i32 {
+        self.0
+    }
+}
+
+impl fmt::Display for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pid({})", self.0)
+    }
+}
+
+/// Which of the two processes is running after a [`fork`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fork {
+    /// The new one. It must not return to the caller's caller: end it by [`exit_now`].
+    Child,
+    /// The old one, with the number of the new one.
+    Parent(Pid),
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It left with this code, 0 to 255.
+    Code(i32),
+    /// A signal ended it.
+    Signal(Signal),
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => write!(f, "killed by {signal}"),
+        }
+    }
+}
+
+/// Splits this process in two. Memory is copied lazily, shared mappings stay shared, descriptors
+/// are the same open files in both.
+///
+/// # Errors
+/// `Unsupported` where the calling process has a second thread (also one that the kernel made for
+/// io_uring), or where `/proc` cannot tell; `EAGAIN` at the limit of processes; `ENOMEM`.
+pub fn fork() -> io::Result<Fork> {
+    let threads = count_threads()?;
+    if threads != 1 {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!(
+                "expected one thread in /proc/self/task before a fork, found {threads}; \
+                 fork before threads and rings are made"
+            ),
+        ));
+    }
+    // SAFETY: the calling thread is the only one of the process and nobody else could have made
+    // another since the count, so that the child finds no lock held by a thread it does not have.
+    match check(unsafe { libc::fork() })? {
+        0 => Ok(Fork::Child),
+        number => Ok(Fork::Parent(Pid(number))),
+    }
+}
+
+fn count_threads() -> io::Result<usize> {
+    let tasks = std::fs::read_dir("/proc/self/task").map_err(|error| {
+        io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!(
+                "expected /proc/self/task to count threads before a fork: {error}; mount /proc"
+            ),
+        )
+    })?;
+    Ok(tasks.count())
+}
+
+/// A descriptor that becomes readable when `pid` ends. Close-on-exec. The process must still be a
+/// child that was not reaped, or its number may belong to somebody else by now.
+///
+/// # Errors
+/// `ESRCH` if there is no such process, `EMFILE`, `ENFILE`.
+pub fn pidfd_open(pid: Pid) -> io::Result<OwnedFd> {
+    // SAFETY: no memory is passed.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) };
+    let fd = check_count(result as isize)? as libc::c_int;
+    // SAFETY: the call made `fd` and nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Collects the child `pid` if it has ended; `None` while it runs. A collected number is free for
+/// the kernel to give to another process.
+///
+/// # Errors
+/// `ECHILD` if it is not our child or was collected already.
+pub fn reap(pid: Pid) -> io::Result<Option<Exit>> {
+    wait_for(pid, libc::WNOHANG)
+}
+
+/// Waits until the child `pid` has ended and collects it.
+///
+/// # Errors
+/// `ECHILD` if it is not our child or was collected already.
+pub fn wait(pid: Pid) -> io::Result<Exit> {
+    loop {
+        if let Some(exit) = wait_for(pid, 0)? {
+            return Ok(exit);
+        }
+    }
+}
+
+fn wait_for(pid: Pid, options: libc::c_int) -> io::Result<Option<Exit>> {
+    let mut status = 0;
+    // SAFETY: `status` is writable.
+    let found = uninterrupted(|| check(unsafe { libc::waitpid(pid.0, &mut status, options) }))?;
+    Ok(match found {
+        0 => None,
+        _ if libc::WIFEXITED(status) => Some(Exit::Code(libc::WEXITSTATUS(status))),
+        _ if libc::WIFSIGNALED(status) => Some(Exit::Signal(Signal::of(libc::WTERMSIG(status)))),
+        // Stopped or continued: told to tracers only, and not an end.
+        _ => None,
+    })
+}
+
+/// Sends `signal` to `pid`.
+///
+/// # Errors
+/// `ESRCH` if there is no such process, `EPERM`, `EINVAL` for a number that is no signal.
+pub fn kill(pid: Pid, signal: Signal) -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    check(unsafe { libc::kill(pid.0, signal.number()) }).map(|_| ())
+}
+
+/// Asks the kernel to send `signal` to this process when its parent ends. An end before this call
+/// goes unnoticed, so compare [`parent`] afterwards with the number known from before the fork.
+/// The kernel means the **thread** that forked: a parent must fork from a thread that stays.
+///
+/// # Errors
+/// `EINVAL` for a number that is no signal.
+pub fn set_parent_death_signal(signal: Signal) -> io::Result<()> {
+    let number = libc::c_ulong::from(signal.number().cast_unsigned());
+    // SAFETY: this option takes a number, no memory.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, number) }).map(|_| ())
+}
+
+/// Ends this process at once: nothing is flushed, no destructor and no exit handler runs. That is
+/// how a forked child leaves, since what its parent had buffered is the parent's to write.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: ending has no precondition.
+    unsafe { libc::_exit(code) }
+}
+
+/// This process.
+#[must_use]
+pub fn this() -> Pid {
+    // SAFETY: no memory is passed, and the call cannot fail.
+    Pid(unsafe { libc::getpid() })
+}
+
+/// The parent of this process; `None` where it lives in another process namespace.
+#[must_use]
+pub fn parent() -> Option<Pid> {
+    // SAFETY: no memory is passed, and the call cannot fail.
+    Pid::of(unsafe { libc::getppid() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The harness runs this beside a main thread; forks that succeed are tried in tests/fork.rs.
+    #[test]
+    fn a_process_with_threads_is_refused() {
+        let error = std::thread::spawn(fork).join().unwrap().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        assert!(error.to_string().contains("/proc/self/task"), "{error}");
+    }
+
+    #[test]
+    fn numbers_of_groups_are_no_processes() {
+        assert_eq!(Pid::of(0), None);
+        assert_eq!(Pid::of(-1), None);
+        assert_eq!(Pid::of(this().number()), Some(this()));
+        assert_eq!(this().number().cast_unsigned(), std::process::id());
+        assert_eq!(
+            parent().map(|pid| pid.number().cast_unsigned()),
+            Some(std::os::unix::process::parent_id())
+        );
+    }
+
+    #[test]
+    fn who_is_no_child_cannot_be_collected() {
+        assert_eq!(reap(this()).unwrap_err().raw_os_error(), Some(libc::ECHILD));
+        kill(this(), Signal::CONT).unwrap();
+        assert_eq!(kill(this(), Signal::of(999)).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    }
+}

@@ -1,0 +1,268 @@
+//! Signals as input of a loop (signalfd(2)) instead of as interruptions.
+//!
+//! A thread blocks what it wants to read; threads and processes made afterwards inherit the mask.
+//! The supervisor of a house without handlers reads them all from one descriptor.
+
+use std::fmt;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use crate::call::{check, check_count, uninterrupted};
+
+/// A signal by its number (signal(7)).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Signal(i32);
+
+macro_rules! signals {
+    ($($name:ident = $number:ident),* $(,)?) => {
+        impl Signal {
+            $(#[doc = concat!("`", stringify!($number), "`.")]
+            pub const $name: Self = Self(libc::$number);)*
+
+            fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $(libc::$number => Some(stringify!($number)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+signals! {
+    ABRT = SIGABRT, ALRM = SIGALRM, BUS = SIGBUS, CHLD = SIGCHLD, CONT = SIGCONT, HUP = SIGHUP,
+    INT = SIGINT, KILL = SIGKILL, PIPE = SIGPIPE, QUIT = SIGQUIT, SEGV = SIGSEGV, STOP = SIGSTOP,
+    TERM = SIGTERM, USR1 = SIGUSR1, USR2 = SIGUSR2, WINCH = SIGWINCH,
+}
+
+impl Signal {
+    /// The signal of this number, as a wait status or an outsider names it.
+    #[must_use]
+    pub fn of(number: i32) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> i32 {
+        self.0
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "signal {}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A set of signals.
+#[derive(Clone, Copy)]
+pub struct SignalSet(libc::sigset_t);
+
+impl SignalSet {
+    /// The set of these.
+    ///
+    /// # Errors
+    /// `EINVAL` for a number that is no signal.
+    pub fn of(signals: &[Signal]) -> io::Result<Self> {
+        let mut set = MaybeUninit::uninit();
+        // SAFETY: sigemptyset initialises the set that it is given.
+        let mut set = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            set.assume_init()
+        };
+        for signal in signals {
+            // SAFETY: the set is initialised and writable.
+            check(unsafe { libc::sigaddset(&mut set, signal.0) })?;
+        }
+        Ok(Self(set))
+    }
+
+    /// Whether `signal` is in it.
+    #[must_use]
+    pub fn contains(&self, signal: Signal) -> bool {
+        // SAFETY: the set is initialised and readable; a bad number answers -1.
+        unsafe { libc::sigismember(&self.0, signal.0) == 1 }
+    }
+}
+
+/// Blocks `signals` in the calling thread, beside those blocked already, and gives the former set
+/// to [`restore`].
+///
+/// # Errors
+/// `EINVAL` for a number that is no signal.
+pub fn block(signals: &[Signal]) -> io::Result<SignalSet> {
+    mask(libc::SIG_BLOCK, &SignalSet::of(signals)?)
+}
+
+/// Unblocks `signals` in the calling thread; those that were waiting are delivered now.
+///
+/// # Errors
+/// `EINVAL` for a number that is no signal.
+pub fn unblock(signals: &[Signal]) -> io::Result<SignalSet> {
+    mask(libc::SIG_UNBLOCK, &SignalSet::of(signals)?)
+}
+
+/// Makes `set` the blocked signals of the calling thread.
+///
+/// # Errors
+/// None in practice.
+pub fn restore(set: &SignalSet) -> io::Result<()> {
+    mask(libc::SIG_SETMASK, set).map(|_| ())
+}
+
+fn mask(how: libc::c_int, set: &SignalSet) -> io::Result<SignalSet> {
+    let mut former = SignalSet::of(&[])?;
+    // SAFETY: both sets are initialised, and the former one is writable.
+    match unsafe { libc::pthread_sigmask(how, &set.0, &mut former.0) } {
+        0 => Ok(former),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+/// Throws `signal` away whenever it comes to this process. Programs started by exec inherit that.
+///
+/// # Errors
+/// `EINVAL` for `KILL`, `STOP` and numbers that are no signal.
+pub fn ignore(signal: Signal) -> io::Result<()> {
+    dispose(signal, libc::SIG_IGN)
+}
+
+/// Lets the kernel do with `signal` what it does by default: end the process, mostly.
+///
+/// # Errors
+/// `EINVAL` for `KILL`, `STOP` and numbers that are no signal.
+pub fn set_default(signal: Signal) -> io::Result<()> {
+    dispose(signal, libc::SIG_DFL)
+}
+
+fn dispose(signal: Signal, action: libc::sighandler_t) -> io::Result<()> {
+    // SAFETY: the action is one of the two that run no code of ours.
+    let former = unsafe { libc::signal(signal.0, action) };
+    if former == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Suffers `signal` as if nothing had been arranged for it, so that the parent sees what ended
+/// this process. Returns only if the default is to live on.
+///
+/// # Errors
+/// `EINVAL` for a number that is no signal.
+pub fn raise_default(signal: Signal) -> io::Result<()> {
+    if !matches!(signal, Signal::KILL | Signal::STOP) {
+        set_default(signal)?;
+    }
+    unblock(&[signal])?;
+    // SAFETY: no memory is passed.
+    check(unsafe { libc::raise(signal.0) }).map(|_| ())
+}
+
+/// A descriptor that is readable while one of its signals waits. Signals of the same number that
+/// come between two looks merge into one.
+pub struct SignalFd(OwnedFd);
+
+impl SignalFd {
+    /// Reads `signals`, which must be blocked (by [`block`]) in every thread of the process, or
+    /// they take their usual way.
+    ///
+    /// # Errors
+    /// `EINVAL` for a number that is no signal, `EMFILE`, `ENFILE`, `ENOMEM`.
+    pub fn new(signals: &[Signal]) -> io::Result<Self> {
+        let set = SignalSet::of(signals)?;
+        let flags = libc::SFD_NONBLOCK | libc::SFD_CLOEXEC;
+        // SAFETY: the set is initialised; -1 asks for a new descriptor.
+        let fd = check(unsafe { libc::signalfd(-1, &set.0, flags) })?;
+        // SAFETY: the call made `fd` and nothing else owns it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Takes one waiting signal; `None` if there is none.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn read(&self) -> io::Result<Option<Signal>> {
+        let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
+        let len = size_of_val(&info);
+        let result = uninterrupted(|| {
+            // SAFETY: `info` is writable for the bytes that are announced.
+            check_count(unsafe { libc::read(self.0.as_raw_fd(), info.as_mut_ptr().cast(), len) })
+        });
+        match result {
+            Ok(read) => {
+                assert_eq!(read, len, "a signalfd gives whole records (signalfd(2))");
+                // SAFETY: the kernel has filled the whole record, which is made of integers.
+                let number = unsafe { ptr::addr_of!((*info.as_ptr()).ssi_signo).read() };
+                Ok(Some(Signal(number.cast_signed())))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl AsFd for SignalFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raise_here(signal: Signal) {
+        // SAFETY: no memory is passed; pthread_kill of ourselves reaches this thread only.
+        assert_eq!(unsafe { libc::pthread_kill(libc::pthread_self(), signal.0) }, 0);
+    }
+
+    #[test]
+    fn a_blocked_signal_is_read_once() {
+        let former = block(&[Signal::USR1, Signal::USR2]).unwrap();
+        let signals = SignalFd::new(&[Signal::USR1, Signal::USR2]).unwrap();
+        assert_eq!(signals.read().unwrap(), None);
+        raise_here(Signal::USR2);
+        raise_here(Signal::USR1);
+        raise_here(Signal::USR1);
+        assert_eq!(signals.read().unwrap(), Some(Signal::USR1));
+        assert_eq!(signals.read().unwrap(), Some(Signal::USR2));
+        assert_eq!(signals.read().unwrap(), None);
+        restore(&former).unwrap();
+    }
+
+    #[test]
+    fn masks_nest() {
+        let first = block(&[Signal::HUP]).unwrap();
+        assert!(!first.contains(Signal::HUP));
+        let second = block(&[Signal::ALRM]).unwrap();
+        assert!(second.contains(Signal::HUP) && !second.contains(Signal::ALRM));
+        let third = unblock(&[Signal::HUP]).unwrap();
+        assert!(third.contains(Signal::HUP) && third.contains(Signal::ALRM));
+        restore(&first).unwrap();
+        assert!(!block(&[]).unwrap().contains(Signal::ALRM));
+    }
+
+    #[test]
+    fn an_ignored_signal_does_nothing() {
+        ignore(Signal::WINCH).unwrap();
+        raise_here(Signal::WINCH);
+        set_default(Signal::WINCH).unwrap();
+        assert!(ignore(Signal::KILL).is_err());
+    }
+
+    #[test]
+    fn a_signal_knows_its_name() {
+        assert_eq!(Signal::TERM.to_string(), "SIGTERM");
+        assert_eq!(Signal::of(63).to_string(), "signal 63");
+        assert!(SignalSet::of(&[Signal::of(0)]).is_err());
+    }
+}

@@ -1,0 +1,302 @@
+//! TCP sockets (socket(7), tcp(7)) as functions over descriptors.
+//!
+//! They take anything that lends a descriptor, keep no state, and differ from std in what a server
+//! needs: options set on a listener before it listens and inherited by what it accepts, reads and
+//! writes that never block whatever the mode of the descriptor, and no `SIGPIPE`.
+
+use std::io::{self, IoSlice};
+use std::mem;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
+
+use crate::call::{check, check_count, uninterrupted};
+use crate::poll::{PollFd, poll};
+
+/// What a listener shall be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenOptions {
+    /// How many finished connections may wait for an accept. The kernel's
+    /// `net.core.somaxconn` caps it silently.
+    pub backlog: u32,
+    /// Several listeners on one address; the kernel spreads connections over them by a hash.
+    pub reuse_port: bool,
+    /// Send small segments at once (`TCP_NODELAY`); accepted sockets inherit it.
+    pub nodelay: bool,
+    /// An accept that finds nothing answers `WouldBlock`. Accepted sockets do not inherit it.
+    pub nonblocking: bool,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self { backlog: 4096, reuse_port: false, nodelay: true, nonblocking: true }
+    }
+}
+
+/// A listener on `address`; port 0 lets the kernel choose (ask [`local_addr`]). The address may be
+/// reused while old connections linger (`SO_REUSEADDR`).
+///
+/// # Errors
+/// `AddrInUse`, `AddrNotAvailable`, `PermissionDenied` for a low port, `EMFILE`, `ENFILE`.
+pub fn listen(address: SocketAddr, options: &ListenOptions) -> io::Result<OwnedFd> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if options.reuse_port {
+        socket.set_reuse_port(true)?;
+    }
+    if options.nodelay {
+        socket.set_tcp_nodelay(true)?;
+    }
+    socket.set_nonblocking(options.nonblocking)?;
+    socket.bind(&address.into())?;
+    socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
+    Ok(socket.into())
+}
+
+/// The next finished connection and its peer's address. The new descriptor is close-on-exec.
+///
+/// # Errors
+/// `WouldBlock` where the listener is non-blocking and nobody waits. `ConnectionAborted` and the
+/// network errors of accept(2) concern one client: go on. `EMFILE`, `ENFILE`, `ENOBUFS` and
+/// `ENOMEM` concern this server, and the connection still waits: back off.
+pub fn accept(listener: impl AsFd, nonblocking: bool) -> io::Result<(OwnedFd, SocketAddr)> {
+    let listener = listener.as_fd().as_raw_fd();
+    let flags = libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
+    let accept4 = |storage: *mut socket2::SockAddrStorage, len: *mut libc::socklen_t| {
+        // SAFETY: socket2 lends storage as long as `len` says, and the descriptor is open while
+        // borrowed.
+        check(unsafe { libc::accept4(listener, storage.cast(), len, flags) })
+    };
+    // SAFETY: accept4 fills the address and its length whenever it succeeds (accept(2)).
+    let (fd, peer) = uninterrupted(|| unsafe { SockAddr::try_init(accept4) })?;
+    // SAFETY: the call made `fd` and nothing else owns it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    Ok((fd, internet(&peer)?))
+}
+
+/// Starts a connection to `address` on a non-blocking descriptor. It is done when the descriptor
+/// is writable, and good if then [`take_error`] finds nothing.
+///
+/// # Errors
+/// What is known at once: `ENETUNREACH`, `EADDRNOTAVAIL` when local ports ran out, `EMFILE`.
+pub fn connect_nonblocking(address: SocketAddr) -> io::Result<OwnedFd> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&address.into()) {
+        // An interrupted connect goes on by itself, like one in progress (connect(2)).
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EINTR)) => {}
+        other => other?,
+    }
+    Ok(socket.into())
+}
+
+/// A connection to `address` on a blocking descriptor.
+///
+/// # Errors
+/// `ConnectionRefused`, `TimedOut` and the others of connect(2).
+pub fn connect(address: SocketAddr) -> io::Result<OwnedFd> {
+    let fd = connect_nonblocking(address)?;
+    poll(&mut [PollFd::new(fd.as_fd(), false, true)], None)?;
+    if let Some(error) = take_error(&fd)? {
+        return Err(error);
+    }
+    set_nonblocking(&fd, false)?;
+    Ok(fd)
+}
+
+/// The address of this end.
+///
+/// # Errors
+/// `InvalidInput` for a socket that is not of the internet; `ENOTSOCK`.
+pub fn local_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
+    internet(&SockRef::from(&fd).local_addr()?)
+}
+
+/// The address of the other end.
+///
+/// # Errors
+/// `NotConnected` once the connection is reset; `InvalidInput` for a socket that is not of the
+/// internet; `ENOTSOCK`.
+pub fn peer_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
+    internet(&SockRef::from(&fd).peer_addr()?)
+}
+
+fn internet(address: &SockAddr) -> io::Result<SocketAddr> {
+    address.as_socket().ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "expected an IPv4 or IPv6 socket, found one of another family",
+        )
+    })
+}
+
+/// Takes the error that waits on the socket (`SO_ERROR`), if there is one.
+///
+/// # Errors
+/// `ENOTSOCK`.
+pub fn take_error(fd: impl AsFd) -> io::Result<Option<io::Error>> {
+    SockRef::from(&fd).take_error()
+}
+
+/// Receives into `buffer` and says how many bytes came; 0 is the end of input (or an empty
+/// buffer). Blocks if the descriptor does, up to its receive timeout.
+///
+/// # Errors
+/// `WouldBlock` when nothing is there in time, `ConnectionReset`, `TimedOut` (the network's).
+pub fn recv(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    recv_flags(fd.as_fd(), buffer, 0)
+}
+
+/// Like [`recv`], and never blocks.
+///
+/// # Errors
+/// As [`recv`].
+pub fn recv_nowait(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    recv_flags(fd.as_fd(), buffer, libc::MSG_DONTWAIT)
+}
+
+fn recv_flags(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+    uninterrupted(|| {
+        // SAFETY: the buffer is writable for its length.
+        check_count(unsafe {
+            libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags)
+        })
+    })
+}
+
+/// Sends from `bytes` and says how many were taken, from the front. Blocks if the descriptor does,
+/// up to its send timeout.
+///
+/// # Errors
+/// `WouldBlock` when nothing could be taken in time, `BrokenPipe`, `ConnectionReset`.
+pub fn send(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    send_flags(fd.as_fd(), bytes, libc::MSG_NOSIGNAL)
+}
+
+/// Like [`send`], and never blocks.
+///
+/// # Errors
+/// As [`send`].
+pub fn send_nowait(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    send_flags(fd.as_fd(), bytes, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+}
+
+fn send_flags(fd: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
+    uninterrupted(|| {
+        // SAFETY: the bytes are readable for their length.
+        check_count(unsafe {
+            libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags)
+        })
+    })
+}
+
+/// Sends from `slices` in their order and says how many bytes were taken. Slices past the 1024th
+/// (`IOV_MAX`) are left for the next call. For one slice [`send`] is cheaper.
+///
+/// # Errors
+/// As [`send`].
+pub fn send_vectored(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    sendmsg(fd.as_fd(), slices, libc::MSG_NOSIGNAL)
+}
+
+/// Like [`send_vectored`], and never blocks.
+///
+/// # Errors
+/// As [`send`].
+pub fn send_vectored_nowait(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    sendmsg(fd.as_fd(), slices, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+}
+
+fn sendmsg(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>], flags: libc::c_int) -> io::Result<usize> {
+    // SAFETY: a msghdr is made of integers and pointers, for which zero is a value.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    // An IoSlice is an iovec by its documented representation; sendmsg only reads it.
+    message.msg_iov = slices.as_ptr().cast_mut().cast();
+    message.msg_iovlen = slices.len().min(libc::UIO_MAXIOV as usize);
+    uninterrupted(|| {
+        // SAFETY: the message names slices that are borrowed, and no more of them than there are.
+        check_count(unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags) })
+    })
+}
+
+/// Ends our output: the peer reads what was sent and then the end. Input goes on.
+///
+/// # Errors
+/// `NotConnected` once the connection is reset.
+pub fn shutdown_write(fd: impl AsFd) -> io::Result<()> {
+    SockRef::from(&fd).shutdown(std::net::Shutdown::Write)
+}
+
+/// Sends small segments at once, or gathers them (`TCP_NODELAY`).
+///
+/// # Errors
+/// `ENOTSOCK`, `EINVAL` once the connection is reset.
+pub fn set_nodelay(fd: impl AsFd, nodelay: bool) -> io::Result<()> {
+    SockRef::from(&fd).set_tcp_nodelay(nodelay)
+}
+
+/// How long a blocking receive or accept may wait; `None` or zero: for ever. A wait interrupted by
+/// a signal starts its time anew.
+///
+/// # Errors
+/// `ENOTSOCK`.
+pub fn set_receive_timeout(fd: impl AsFd, timeout: Option<Duration>) -> io::Result<()> {
+    SockRef::from(&fd).set_read_timeout(timeout)
+}
+
+/// How long a blocking send may wait for room; `None` or zero: for ever.
+///
+/// # Errors
+/// `ENOTSOCK`.
+pub fn set_send_timeout(fd: impl AsFd, timeout: Option<Duration>) -> io::Result<()> {
+    SockRef::from(&fd).set_write_timeout(timeout)
+}
+
+/// Makes the coming close a reset: what is queued in either direction is thrown away and no state
+/// lingers (`SO_LINGER` with zero time).
+///
+/// # Errors
+/// `ENOTSOCK`.
+pub fn set_linger_reset(fd: impl AsFd) -> io::Result<()> {
+    SockRef::from(&fd).set_linger(Some(Duration::ZERO))
+}
+
+/// Makes calls on the descriptor answer `WouldBlock` instead of waiting. The mode belongs to the
+/// open file: other processes and copies of the descriptor see it too.
+///
+/// # Errors
+/// None in practice.
+pub fn set_nonblocking(fd: impl AsFd, nonblocking: bool) -> io::Result<()> {
+    SockRef::from(&fd).set_nonblocking(nonblocking)
+}
+
+/// How many bytes were sent and not yet acknowledged by the peer's kernel (`SIOCOUTQ`, tcp(7)).
+///
+/// # Errors
+/// `EINVAL` for a listener.
+pub fn unsent_bytes(fd: impl AsFd) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: this request writes one int. TIOCOUTQ is the number that SIOCOUTQ has.
+    check(unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TIOCOUTQ, &mut bytes) })?;
+    Ok(usize::try_from(bytes).unwrap_or(0))
+}
+
+/// Sizes the queue of outgoing bytes and switches its growth off (`SO_SNDBUF`). The kernel doubles
+/// the number for its own needs and holds it between its limits.
+///
+/// # Errors
+/// `ENOTSOCK`.
+pub fn set_send_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
+    SockRef::from(&fd).set_send_buffer_size(bytes)
+}
+
+/// Sizes the queue of incoming bytes and switches its growth off (`SO_RCVBUF`); set it on a
+/// listener, or before connecting, to bound the window. The kernel doubles the number.
+///
+/// # Errors
+/// `ENOTSOCK`.
+pub fn set_receive_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
+    SockRef::from(&fd).set_recv_buffer_size(bytes)
+}

@@ -1,0 +1,100 @@
+//! A timer that a loop can wait for (timerfd_create(2)), on the monotonic clock.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use crate::call::check;
+use crate::eventfd::read_counter;
+
+/// A timer that becomes readable at a set time and stays so until it is cleared or set anew.
+pub struct TimerFd(OwnedFd);
+
+impl TimerFd {
+    /// A timer that is not set: non-blocking, close-on-exec.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`, `ENOMEM`.
+    pub fn new() -> io::Result<Self> {
+        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
+        // SAFETY: no memory is passed.
+        let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
+        // SAFETY: the call made `fd` and nothing else owns it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Fires once at `at_ns` on [`crate::clock::now_ns`]'s clock, at once if that is past; `None`
+    /// takes the timer back. Either forgets an earlier setting and an expiration not yet cleared.
+    ///
+    /// # Errors
+    /// None in practice; the kernel's are bad pointers and descriptors.
+    pub fn set(&self, at_ns: Option<u64>) -> io::Result<()> {
+        // The kernel reads a zero time as "off", so time zero becomes the nanosecond after it.
+        let at_ns = at_ns.map_or(0, |at_ns| at_ns.max(1));
+        let value = libc::timespec {
+            tv_sec: (at_ns / 1_000_000_000).cast_signed(),
+            tv_nsec: (at_ns % 1_000_000_000).cast_signed(),
+        };
+        let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let setting = libc::itimerspec { it_interval: never, it_value: value };
+        // SAFETY: the setting outlives the call, and the old one is not asked for.
+        check(unsafe {
+            libc::timerfd_settime(
+                self.0.as_raw_fd(),
+                libc::TFD_TIMER_ABSTIME,
+                &setting,
+                ptr::null_mut(),
+            )
+        })
+        .map(|_| ())
+    }
+
+    /// Makes the timer unreadable and says whether it had fired.
+    pub fn clear(&self) -> bool {
+        read_counter(self.as_fd()) > 0
+    }
+}
+
+impl AsFd for TimerFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::now_ns;
+    use crate::poll::{PollFd, poll};
+    use std::time::Duration;
+
+    fn waited(timer: &TimerFd) -> bool {
+        let mut list = [PollFd::new(timer.as_fd(), true, false)];
+        poll(&mut list, Some(Duration::from_secs(10))).unwrap();
+        timer.clear()
+    }
+
+    #[test]
+    fn it_fires_once_and_not_early() {
+        let timer = TimerFd::new().unwrap();
+        assert!(!timer.clear());
+        let at_ns = now_ns() + 3_000_000;
+        timer.set(Some(at_ns)).unwrap();
+        assert!(!timer.clear() || now_ns() >= at_ns);
+        assert!(waited(&timer));
+        assert!(now_ns() >= at_ns);
+        assert!(!timer.clear());
+    }
+
+    #[test]
+    fn the_past_fires_at_once_and_none_takes_back() {
+        let timer = TimerFd::new().unwrap();
+        timer.set(Some(0)).unwrap();
+        assert!(waited(&timer));
+        timer.set(Some(0)).unwrap();
+        timer.set(None).unwrap();
+        assert!(!timer.clear());
+        timer.set(Some(u64::MAX)).unwrap();
+        assert!(!timer.clear());
+    }
+}

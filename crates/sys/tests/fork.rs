@@ -1,0 +1,153 @@
+//! Forks that succeed. The usual harness has threads, so this test is its own program: `main` runs
+//! each fact in turn, in the only thread.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
+
+use sys::eventfd::EventFd;
+use sys::futex::{self, Scope};
+use sys::map::Mapping;
+use sys::poll::{PollFd, poll};
+use sys::process::{self, Exit, Fork, Pid};
+use sys::signal::{self, Signal, SignalFd};
+
+/// Runs `life` in a child, which leaves with the code that it returns.
+fn child(life: impl FnOnce() -> i32) -> Pid {
+    match process::fork().unwrap() {
+        Fork::Child => process::exit_now(life()),
+        Fork::Parent(pid) => pid,
+    }
+}
+
+fn sleep_for_ever() -> i32 {
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn word(mapping: &Mapping) -> &AtomicU32 {
+    // SAFETY: the start of a mapping is aligned, and is reached by atomics only.
+    unsafe { AtomicU32::from_ptr(mapping.as_ptr().cast()) }
+}
+
+fn exit_codes_come_back() {
+    for code in [0, 1, 255] {
+        assert_eq!(process::wait(child(|| code)).unwrap(), Exit::Code(code));
+    }
+}
+
+fn a_killed_child_is_seen_by_its_pidfd() {
+    let pid = child(sleep_for_ever);
+    let watch = process::pidfd_open(pid).unwrap();
+    let mut list = [PollFd::new(watch.as_fd(), true, false)];
+    assert_eq!(poll(&mut list, Some(Duration::ZERO)).unwrap(), 0);
+    assert_eq!(process::reap(pid).unwrap(), None);
+    process::kill(pid, Signal::KILL).unwrap();
+    assert_eq!(poll(&mut list, Some(Duration::from_secs(10))).unwrap(), 1);
+    assert_eq!(process::reap(pid).unwrap(), Some(Exit::Signal(Signal::KILL)));
+    assert!(process::reap(pid).is_err(), "a child is collected once");
+    assert!(process::pidfd_open(pid).is_err());
+}
+
+fn a_stopped_child_has_not_ended() {
+    let pid = child(sleep_for_ever);
+    process::kill(pid, Signal::STOP).unwrap();
+    assert_eq!(process::reap(pid).unwrap(), None);
+    process::kill(pid, Signal::KILL).unwrap();
+    assert_eq!(process::wait(pid).unwrap(), Exit::Signal(Signal::KILL));
+}
+
+fn shared_memory_wakes_across_processes() {
+    let mapping = Mapping::shared(4096, c"test").unwrap();
+    let own = Mapping::private(4096).unwrap();
+    let pid = child(|| {
+        while word(&mapping).load(SeqCst) == 0 {
+            futex::wait(word(&mapping), 0, None, Scope::Shared);
+        }
+        word(&own).store(9, SeqCst);
+        word(&mapping).fetch_add(1, SeqCst);
+        0
+    });
+    word(&mapping).store(1, SeqCst);
+    futex::wake(word(&mapping), u32::MAX, Scope::Shared);
+    assert_eq!(process::wait(pid).unwrap(), Exit::Code(0));
+    assert_eq!((word(&mapping).load(SeqCst), word(&own).load(SeqCst)), (2, 0));
+}
+
+fn the_end_of_a_child_is_a_signal_to_read() {
+    let former = signal::block(&[Signal::CHLD]).unwrap();
+    let signals = SignalFd::new(&[Signal::CHLD]).unwrap();
+    let pid = child(|| 3);
+    poll(&mut [PollFd::new(signals.as_fd(), true, false)], Some(Duration::from_secs(10))).unwrap();
+    assert_eq!(signals.read().unwrap(), Some(Signal::CHLD));
+    assert_eq!(process::wait(pid).unwrap(), Exit::Code(3));
+    signal::restore(&former).unwrap();
+}
+
+fn a_raised_default_is_what_the_parent_sees() {
+    let pid = child(|| {
+        signal::ignore(Signal::TERM).unwrap();
+        signal::block(&[Signal::TERM]).unwrap();
+        process::kill(process::this(), Signal::TERM).unwrap();
+        signal::raise_default(Signal::TERM).unwrap();
+        0
+    });
+    assert_eq!(process::wait(pid).unwrap(), Exit::Signal(Signal::TERM));
+}
+
+fn a_child_ends_with_its_parent() {
+    let (ready, done) = (EventFd::new().unwrap(), Mapping::shared(4096, c"test").unwrap());
+    let middle = child(|| {
+        let parent = process::this();
+        let grandchild = child(|| {
+            process::set_parent_death_signal(Signal::KILL).unwrap();
+            assert_eq!(process::parent(), Some(parent));
+            ready.ring();
+            sleep_for_ever()
+        });
+        word(&done).store(grandchild.number().cast_unsigned(), SeqCst);
+        poll(&mut [PollFd::new(ready.as_fd(), true, false)], None).unwrap();
+        0
+    });
+    assert_eq!(process::wait(middle).unwrap(), Exit::Code(0));
+    let grandchild = Pid::of(word(&done).load(SeqCst).cast_signed()).unwrap();
+    if let Ok(watch) = process::pidfd_open(grandchild) {
+        let mut list = [PollFd::new(watch.as_fd(), true, false)];
+        assert_eq!(poll(&mut list, Some(Duration::from_secs(10))).unwrap(), 1);
+    }
+}
+
+/// A stop and a continue interrupt waits although nobody handles a signal.
+fn interrupted_waits_go_on() {
+    let bell = EventFd::new().unwrap();
+    let pid = child(|| {
+        poll(&mut [PollFd::new(bell.as_fd(), true, false)], None).unwrap();
+        i32::try_from(bell.clear()).unwrap()
+    });
+    for _ in 0..20 {
+        process::kill(pid, Signal::STOP).unwrap();
+        process::kill(pid, Signal::CONT).unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(process::reap(pid).unwrap(), None, "an interruption ended the wait");
+    bell.ring();
+    assert_eq!(process::wait(pid).unwrap(), Exit::Code(1));
+}
+
+fn main() {
+    let facts: [(&str, fn()); 8] = [
+        ("exit codes come back", exit_codes_come_back),
+        ("a killed child is seen by its pidfd", a_killed_child_is_seen_by_its_pidfd),
+        ("a stopped child has not ended", a_stopped_child_has_not_ended),
+        ("shared memory wakes across processes", shared_memory_wakes_across_processes),
+        ("the end of a child is a signal to read", the_end_of_a_child_is_a_signal_to_read),
+        ("a raised default is what the parent sees", a_raised_default_is_what_the_parent_sees),
+        ("a child ends with its parent", a_child_ends_with_its_parent),
+        ("interrupted waits go on", interrupted_waits_go_on),
+    ];
+    for (name, fact) in facts {
+        fact();
+        println!("{name} ... ok");
+    }
+}

@@ -1,0 +1,200 @@
+//! Sockets over the loopback interface: what each function promises, with real TCP at both ends.
+
+use std::io::{ErrorKind, IoSlice};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use sys::poll::{PollFd, poll};
+use sys::socket::{self, ListenOptions};
+
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+const BLOCKING: ListenOptions =
+    ListenOptions { backlog: 16, reuse_port: false, nodelay: true, nonblocking: false };
+
+/// Both ends of a fresh connection, both blocking: ours and the accepted one.
+fn pair() -> (OwnedFd, OwnedFd) {
+    let listener = socket::listen(LOOPBACK, &BLOCKING).unwrap();
+    let client = socket::connect(socket::local_addr(&listener).unwrap()).unwrap();
+    let (server, peer) = socket::accept(&listener, false).unwrap();
+    assert_eq!(peer, socket::local_addr(&client).unwrap());
+    (client, server)
+}
+
+/// Receives until `len` bytes or the end of input.
+fn receive(fd: &OwnedFd, len: usize) -> Vec<u8> {
+    let mut all = Vec::new();
+    let mut buffer = [0; 4096];
+    while all.len() < len {
+        match socket::recv(fd, &mut buffer).unwrap() {
+            0 => break,
+            count => all.extend_from_slice(&buffer[..count]),
+        }
+    }
+    all
+}
+
+fn check_kind<T: std::fmt::Debug>(result: std::io::Result<T>, expected: ErrorKind) {
+    assert_eq!(result.unwrap_err().kind(), expected);
+}
+
+#[test]
+fn bytes_go_both_ways_and_ends_are_seen() {
+    let (client, server) = pair();
+    assert_eq!(socket::send(&client, b"ping").unwrap(), 4);
+    assert_eq!(receive(&server, 4), b"ping");
+    socket::shutdown_write(&client).unwrap();
+    assert_eq!(receive(&server, 1), b"");
+    assert_eq!(socket::send_nowait(&server, b"still here").unwrap(), 10);
+    assert_eq!(receive(&client, 10), b"still here");
+    assert_eq!(socket::peer_addr(&client).unwrap(), socket::local_addr(&server).unwrap());
+}
+
+#[test]
+fn slices_arrive_in_order_however_many() {
+    let (client, server) = pair();
+    let parts: Vec<String> = (0..1500).map(|n| format!("{n},")).collect();
+    let slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part.as_bytes())).collect();
+    let first = socket::send_vectored(&client, &slices).unwrap();
+    let expected_first: usize = parts[..1024].iter().map(String::len).sum();
+    assert_eq!(first, expected_first);
+    let second = socket::send_vectored_nowait(&client, &slices[1024..]).unwrap();
+    assert_eq!(receive(&server, first + second), parts.concat().into_bytes());
+    assert_eq!(socket::send_vectored(&client, &[]).unwrap(), 0);
+}
+
+#[test]
+fn nowait_never_waits_on_a_blocking_descriptor() {
+    let (client, _server) = pair();
+    check_kind(socket::recv_nowait(&client, &mut [0; 1]), ErrorKind::WouldBlock);
+    let block = vec![7; 1 << 20];
+    let mut sent = 0;
+    let full = loop {
+        match socket::send_nowait(&client, &block) {
+            Ok(count) => sent += count,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full.kind(), ErrorKind::WouldBlock);
+    assert!(sent > 0 && socket::unsent_bytes(&client).unwrap() <= sent);
+    let slices = [IoSlice::new(&block)];
+    check_kind(socket::send_vectored_nowait(&client, &slices), ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_blocking_call_waits_as_long_as_it_was_told() {
+    let (client, _server) = pair();
+    let time = Duration::from_millis(20);
+    socket::set_receive_timeout(&client, Some(time)).unwrap();
+    let start = Instant::now();
+    check_kind(socket::recv(&client, &mut [0; 1]), ErrorKind::WouldBlock);
+    // The kernel counts this time in its own ticks, so it may end a tick early.
+    assert!(start.elapsed() >= time / 2);
+    socket::set_send_timeout(&client, Some(time)).unwrap();
+    let block = vec![7; 1 << 20];
+    let full = std::iter::repeat_with(|| socket::send(&client, &block)).find_map(Result::err);
+    assert_eq!(full.unwrap().kind(), ErrorKind::WouldBlock);
+    socket::set_nonblocking(&client, true).unwrap();
+    socket::set_receive_timeout(&client, None).unwrap();
+    check_kind(socket::recv(&client, &mut [0; 1]), ErrorKind::WouldBlock);
+}
+
+#[test]
+fn small_buffers_bound_what_is_in_flight() {
+    let (client, server) = pair();
+    socket::set_send_buffer(&client, 8 << 10).unwrap();
+    socket::set_receive_buffer(&server, 8 << 10).unwrap();
+    let block = vec![7; 1 << 20];
+    let mut sent = 0;
+    while let Ok(count) = socket::send_nowait(&client, &block) {
+        sent += count;
+    }
+    assert!(sent < 1 << 20, "{sent} bytes went into two small buffers");
+    assert_eq!(receive(&server, sent).len(), sent);
+}
+
+#[test]
+fn what_was_acknowledged_is_no_longer_unsent() {
+    let (client, server) = pair();
+    assert_eq!(socket::unsent_bytes(&client).unwrap(), 0);
+    socket::send(&client, b"x").unwrap();
+    assert_eq!(receive(&server, 1), b"x");
+    let start = Instant::now();
+    while socket::unsent_bytes(&client).unwrap() > 0 {
+        assert!(start.elapsed() < Duration::from_secs(10), "loopback never acknowledged a byte");
+    }
+}
+
+#[test]
+fn a_linger_reset_is_a_reset_and_no_signal() {
+    let (client, server) = pair();
+    socket::set_linger_reset(&client).unwrap();
+    drop(client);
+    check_kind(socket::recv(&server, &mut [0; 1]), ErrorKind::ConnectionReset);
+    // The second send on a dead connection is the one that would raise SIGPIPE.
+    check_kind(socket::send(&server, b"x"), ErrorKind::BrokenPipe);
+    check_kind(socket::send_vectored(&server, &[IoSlice::new(b"x")]), ErrorKind::BrokenPipe);
+    check_kind(socket::peer_addr(&server), ErrorKind::NotConnected);
+}
+
+#[test]
+fn a_connection_can_be_made_in_two_steps() {
+    let listener = socket::listen(LOOPBACK, &ListenOptions::default()).unwrap();
+    check_kind(socket::accept(&listener, true), ErrorKind::WouldBlock);
+    let address = socket::local_addr(&listener).unwrap();
+    let client = socket::connect_nonblocking(address).unwrap();
+    let mut wait = [PollFd::new(client.as_fd(), false, true)];
+    assert_eq!(poll(&mut wait, Some(Duration::from_secs(10))).unwrap(), 1);
+    assert!(socket::take_error(&client).unwrap().is_none());
+    let (server, _) = socket::accept(&listener, true).unwrap();
+    check_kind(socket::recv(&server, &mut [0; 1]), ErrorKind::WouldBlock);
+    assert!(!sys::inherit::is_inheritable(&server).unwrap());
+    assert!(!sys::inherit::is_inheritable(&client).unwrap());
+}
+
+#[test]
+fn a_refused_connection_is_an_error_in_either_way() {
+    let address = socket::local_addr(socket::listen(LOOPBACK, &BLOCKING).unwrap()).unwrap();
+    check_kind(socket::connect(address), ErrorKind::ConnectionRefused);
+    if let Ok(client) = socket::connect_nonblocking(address) {
+        poll(&mut [PollFd::new(client.as_fd(), false, true)], None).unwrap();
+        let error = socket::take_error(&client).unwrap().unwrap();
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    }
+}
+
+#[test]
+fn accepted_sockets_inherit_nodelay() {
+    for nodelay in [false, true] {
+        let listener = socket::listen(LOOPBACK, &ListenOptions { nodelay, ..BLOCKING }).unwrap();
+        let client = socket::connect(socket::local_addr(&listener).unwrap()).unwrap();
+        let (server, _) = socket::accept(&listener, false).unwrap();
+        assert_eq!(socket2::SockRef::from(&server).tcp_nodelay().unwrap(), nodelay);
+        socket::set_nodelay(&client, true).unwrap();
+        assert!(socket2::SockRef::from(&client).tcp_nodelay().unwrap());
+    }
+}
+
+#[test]
+fn only_reuse_port_lets_two_listeners_share() {
+    let shared = ListenOptions { reuse_port: true, ..ListenOptions::default() };
+    let first = socket::listen(LOOPBACK, &shared).unwrap();
+    let address = socket::local_addr(&first).unwrap();
+    socket::listen(address, &shared).unwrap();
+    check_kind(socket::listen(address, &ListenOptions::default()), ErrorKind::AddrInUse);
+}
+
+#[test]
+fn both_families_are_spoken() {
+    let address = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
+    let listener = match socket::listen(address, &BLOCKING) {
+        // A machine without IPv6 has nothing to try here.
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => return,
+        other => other.unwrap(),
+    };
+    let client = socket::connect(socket::local_addr(&listener).unwrap()).unwrap();
+    let (_, peer) = socket::accept(&listener, false).unwrap();
+    assert_eq!(peer, socket::local_addr(&client).unwrap());
+    let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
+    check_kind(socket::local_addr(&near), ErrorKind::InvalidInput);
+}
