@@ -1,1 +1,24 @@
-//! To be written.
+//! The race laboratory: plans, trials, blocks, statistics, records and doubts.
+//!
+//! A race compares *arms* (servers and their parameters) by randomised complete blocks of fresh
+//! processes, and answers with a ratio, its interval and one of four words: faster, slower,
+//! equivalent, unresolved. The surprising thing is what is absent: the laboratory depends on no
+//! engine, no service and no load generator. It sees processes, sockets, `/proc` and JSON lines, so
+//! a foreign server is an arm like one of ours and no engine can flatter itself.
+//!
+//! ```text
+//! Plan --block::schedule--> Slot --trial::Floor--> Trial --record--> report.jsonl
+//!                                                    \--verdict::analyse--> Summary --doubts
+//! ```
+
+pub mod block;
+pub mod doubts;
+pub mod load;
+pub mod machine;
+pub mod plan;
+pub mod race;
+pub mod record;
+pub mod server;
+pub mod stats;
+pub mod trial;
+pub mod verdict;

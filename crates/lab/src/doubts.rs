@@ -1,0 +1,218 @@
+//! Every reason to distrust a result, printed beside it.
+//!
+//! A doubt is not an error: the number stands, and so does the reason to read it with care. The
+//! list is computed from the record alone, so a report that is redrawn later has the same doubts.
+
+use crate::record::Run;
+use crate::stats::VALUES_MIN;
+use crate::verdict::{ArmSummary, Metric, Summary};
+use serde::{Deserialize, Serialize};
+
+/// How much a doubt weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Weight {
+    /// The results are wrong or void.
+    Grave,
+    /// Something in this run disturbed it.
+    Warning,
+    /// A limit of the set-up, true of every such run.
+    Limit,
+}
+
+/// One reason for distrust.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Doubt {
+    /// How much it weighs.
+    pub weight: Weight,
+    /// What was seen and what follows from it.
+    pub text: String,
+}
+
+/// All doubts about a run, the gravest first.
+pub fn doubts(run: &Run, summary: &Summary) -> Vec<Doubt> {
+    let mut found: Vec<Doubt> = Vec::new();
+    let mut add = |weight: Weight, text: String| found.push(Doubt { weight, text });
+    for text in &summary.broken {
+        add(Weight::Grave, text.clone());
+    }
+    for (weight, text) in of_this_run(run, summary) {
+        add(weight, text);
+    }
+    for text in of_the_setup(run) {
+        add(Weight::Limit, text);
+    }
+    found.sort_by_key(|doubt| doubt.weight);
+    found
+}
+
+fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
+    let mut found = Vec::new();
+    let mut warn = |text: String| found.push((Weight::Warning, text));
+    let plan = &run.manifest.plan;
+    for point in &summary.points {
+        for floor in &point.floors {
+            let size = (floor.log.exp() - 1.0) * 100.0;
+            let (at, name) = (&point.point, floor.metric.name());
+            if floor.strayed {
+                warn(format!(
+                    "At {at} the baseline's twin differs from it in {name} beyond its interval, \
+                     though both are the same program: differences below {size:.0} % mean \
+                     nothing here."
+                ));
+            } else if size > 10.0 && matches!(floor.metric, Metric::Throughput | Metric::Cpu) {
+                warn(format!(
+                    "At {at} two identical arms may look {size:.0} % apart in {name} (the A/A \
+                     floor): smaller differences cannot be seen."
+                ));
+            }
+        }
+        let limited: Vec<&str> = point
+            .arms
+            .iter()
+            .filter(|arm| arm.generator_limited() && !arm.twin)
+            .map(|arm| arm.arm.as_str())
+            .collect();
+        if !limited.is_empty() {
+            warn(format!(
+                "At {} the load generator was more than 80 % busy against {}: the speed seen is \
+                 the generator's, a lower bound of the server's. CPU per request is not affected.",
+                point.point,
+                limited.join(", ")
+            ));
+        }
+    }
+    if summary.objected > 0 {
+        warn(format!(
+            "{} counted trials ran while gates were failing (other processes or stolen time); \
+             repetitions were used up.",
+            summary.objected
+        ));
+    }
+    if summary.repeated > 0 {
+        warn(format!(
+            "{} attempts were repeated, decided before their outcome was looked at; they are \
+             listed with the trials.",
+            summary.repeated
+        ));
+    }
+    let unclean = run.trials.iter().filter(|it| it.exit.is_some() && !it.exit_clean).count();
+    if unclean > 0 {
+        warn(format!("{unclean} servers did not end cleanly within 5 s of TERM."));
+    }
+    let most = |arm: &ArmSummary| arm.trials;
+    let blocks = summary.points.iter().flat_map(|point| point.arms.iter().map(most)).max();
+    let blocks = blocks.unwrap_or(0);
+    if (blocks as usize) < VALUES_MIN {
+        warn(format!(
+            "{blocks} of {} blocks were finished; below {VALUES_MIN} there is no 95 % interval.",
+            plan.blocks
+        ));
+    }
+    found
+}
+
+fn of_the_setup(run: &Run) -> Vec<String> {
+    let mut found = Vec::new();
+    let plan = &run.manifest.plan;
+    let machine = &run.manifest.host.machine;
+    if plan.label == "smoke" {
+        found.push(format!(
+            "Smoke size: {} blocks of {} ms windows in one sitting. To claim a result, run 10 \
+             blocks or more, twice, at different times.",
+            plan.blocks, plan.window_ms
+        ));
+    }
+    match run.manifest.placement {
+        None => found.push(
+            "Nothing was pinned: server and generator compete for the only core, so speeds are of \
+             the pair, not of the server."
+                .to_string(),
+        ),
+        Some(placement) if placement.siblings => found.push(
+            "The two cores are threads of one physical core: server and generator slow each other."
+                .to_string(),
+        ),
+        Some(_) => {}
+    }
+    found.push(format!(
+        "One core for the server, one for the generator (of {}): nothing here speaks about \
+         scaling over cores.",
+        machine.cores
+    ));
+    found.push(
+        "Loopback: no network card, no wire; the kernel's receive work runs on the sender's core."
+            .to_string(),
+    );
+    found.push(
+        "Closed loop: clients wait for replies, so the times are service times and hide what an \
+         open world would feel when the server stalls."
+            .to_string(),
+    );
+    if run.manifest.host.virtual_machine {
+        found.push(
+            "A virtual machine: the host's other guests are invisible but for stolen time."
+                .to_string(),
+        );
+    }
+    found.push("One build of one program: code layout alone can move results by percents.".into());
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::race::tests::{manifest, trial};
+    use crate::trial::Ending;
+    use crate::verdict::analyse;
+
+    fn texts(run: &Run) -> Vec<String> {
+        let found = doubts(run, &analyse(run));
+        found.into_iter().map(|doubt| format!("{:?}: {}", doubt.weight, doubt.text)).collect()
+    }
+
+    #[test]
+    fn each_reason_is_named() {
+        let mut manifest = manifest();
+        manifest.plan.points.truncate(1);
+        manifest.host.virtual_machine = true;
+        let mut trials = Vec::new();
+        for block in 0..6 {
+            let mut base = trial("epoll", block, 100.0);
+            if let Ending::Measured { load } = &mut base.ending {
+                load.generator.as_mut().expect("the sample has one").busy = 0.95;
+            }
+            base.objections.push("steal".to_string());
+            base.exit_clean = false;
+            trials.push(base);
+            trials.push(trial("epoll (twin)", block, 120.0 + f64::from(block)));
+        }
+        trials.push(crate::trial::Trial { counted: false, ..trial("uring", 0, 1.0) });
+        let found = texts(&Run { manifest, trials }).join("\n");
+        for want in [
+            "Warning: At depth 1 the baseline's twin differs from it in requests/s",
+            "below 25 % mean nothing",
+            "Warning: At depth 1 the load generator was more than 80 % busy against epoll:",
+            "6 counted trials ran while gates were failing",
+            "1 attempts were repeated",
+            "6 servers did not end cleanly",
+            "Limit: Smoke size: 6 blocks",
+            "Nothing was pinned",
+            "Loopback",
+            "A virtual machine",
+        ] {
+            assert!(found.contains(want), "expected `{want}` in\n{found}");
+        }
+    }
+
+    #[test]
+    fn too_few_blocks_are_a_doubt_and_wrong_books_come_first() {
+        let mut bad = trial("epoll", 0, 100.0);
+        if let Ending::Measured { load } = &mut bad.ending {
+            load.check.as_mut().expect("the sample has one").ok = false;
+        }
+        let found = texts(&Run { manifest: manifest(), trials: vec![bad] });
+        assert!(found[0].starts_with("Grave: epoll, depth 1, block 1: the model check failed"));
+        assert!(found.iter().any(|text| text.contains("1 of 6 blocks were finished")), "{found:?}");
+    }
+}

@@ -1,0 +1,184 @@
+//! What the load generator reports, as far as the laboratory reads it (schema `roundhouse.load/1`).
+//!
+//! Only what is judged or shown is named here; fields that a later generator adds are ignored, and
+//! fields that a foreign one lacks stay absent rather than zero.
+
+use serde::{Deserialize, Serialize};
+
+/// The schema that [`Load::parse`] accepts.
+pub const SCHEMA: &str = "roundhouse.load/1";
+
+/// One run of the generator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// `roundhouse.load/1`.
+    pub schema: String,
+    /// Length of the recorded window, nanoseconds.
+    #[serde(default)]
+    pub window_ns: u64,
+    /// Requests answered inside the window.
+    pub requests: u64,
+    /// Requests answered in the whole run, warm-up included.
+    #[serde(default)]
+    pub requests_total: u64,
+    /// Answered requests per second of the window.
+    pub throughput_rps: f64,
+    /// Time from sending to the complete reply: service time, closed loop.
+    pub service: Times,
+    /// Kinds of errors.
+    #[serde(default)]
+    pub errors: Vec<Fault>,
+    /// Requests without a reply at the end.
+    #[serde(default)]
+    pub censored: u64,
+    /// Whether the server's books agree with the replies it gave.
+    #[serde(default)]
+    pub check: Option<Check>,
+    /// The generator's own effort.
+    #[serde(default)]
+    pub generator: Option<Effort>,
+    /// What the server's process tree used meanwhile.
+    #[serde(default)]
+    pub server: Option<Usage>,
+}
+
+/// A distribution of times in nanoseconds. A percentile that too few requests support is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// How many.
+    #[serde(default)]
+    pub count: u64,
+    /// The median.
+    #[serde(default)]
+    pub p50_ns: Option<f64>,
+    /// 9 of 10 are shorter.
+    #[serde(default)]
+    pub p90_ns: Option<f64>,
+    /// 99 of 100 are shorter; absent below 10,000 requests.
+    #[serde(default)]
+    pub p99_ns: Option<f64>,
+    /// 999 of 1000 are shorter; absent below 100,000 requests.
+    #[serde(default)]
+    pub p999_ns: Option<f64>,
+    /// The longest.
+    #[serde(default)]
+    pub max_ns: Option<f64>,
+}
+
+/// One kind of error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// Its name.
+    pub kind: String,
+    /// How often.
+    pub count: u64,
+    /// One of them in full.
+    #[serde(default)]
+    pub example: String,
+}
+
+/// A comparison of the server's state with the acknowledged replies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// Which comparison.
+    #[serde(default)]
+    pub kind: String,
+    /// Whether both agree.
+    pub ok: bool,
+    /// What was compared, or where they differ.
+    #[serde(default)]
+    pub detail: String,
+}
+
+/// The generator's own effort.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Effort {
+    /// CPU time in the window, nanoseconds.
+    #[serde(default)]
+    pub cpu_ns: u64,
+    /// The share of the window in which it was busy, 0 to 1.
+    pub busy: f64,
+}
+
+/// What the server's whole process tree used in the window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time, user and system, nanoseconds.
+    #[serde(default)]
+    pub cpu_ns: u64,
+    /// CPU time per answered request, nanoseconds.
+    #[serde(default)]
+    pub cpu_ns_per_request: Option<f64>,
+    /// Context switches per answered request.
+    #[serde(default)]
+    pub switches_per_request: Option<f64>,
+    /// Resident memory, kilobytes; shared pages count once per process.
+    #[serde(default)]
+    pub rss_kb: Option<u64>,
+    /// Proportional memory, kilobytes; shared pages count once.
+    #[serde(default)]
+    pub pss_kb: Option<u64>,
+    /// Threads in the tree.
+    #[serde(default)]
+    pub threads: Option<u64>,
+    /// Processes in the tree.
+    #[serde(default)]
+    pub processes: Option<u64>,
+}
+
+impl Load {
+    /// Finds the report in a generator's output: the last line that is a JSON object.
+    ///
+    /// # Errors
+    /// What was expected and what was found.
+    pub fn parse(output: &str) -> Result<Load, String> {
+        let line =
+            output.lines().rev().find(|line| line.starts_with('{')).ok_or_else(|| {
+                "expected a line of JSON from the generator, found none".to_string()
+            })?;
+        let load: Load = serde_json::from_str(line)
+            .map_err(|why| format!("the generator's report cannot be read: {why}"))?;
+        if load.schema == SCHEMA {
+            Ok(load)
+        } else {
+            Err(format!("expected schema `{SCHEMA}`, found `{}`", load.schema))
+        }
+    }
+
+    /// Errors of all kinds.
+    pub fn faults(&self) -> u64 {
+        self.errors.iter().map(|fault| fault.count).sum()
+    }
+
+    /// Proportional memory if known, else resident memory, kilobytes.
+    pub fn memory_kb(&self) -> Option<u64> {
+        self.server.as_ref().and_then(|server| server.pss_kb.or(server.rss_kb))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_the_last_line_of_json() {
+        let text = "hello\n{\"a\":1}\n{\"schema\":\"roundhouse.load/1\",\"requests\":10,\
+            \"throughput_rps\":5.5,\"service\":{\"count\":10,\"p50_ns\":7,\"p99_ns\":null},\
+            \"later\":true}\n";
+        let load = Load::parse(text).expect("well formed");
+        assert_eq!((load.requests, load.service.p50_ns), (10, Some(7.0)));
+        assert_eq!((load.service.p99_ns, load.faults(), load.server), (None, 0, None));
+    }
+
+    #[test]
+    fn other_output_is_refused_with_a_reason() {
+        fn check(text: &str, want: &str) {
+            let found = Load::parse(text).expect_err("it is no report");
+            assert!(found.contains(want), "{found}");
+        }
+        check("", "found none");
+        check("{\"schema\":\"roundhouse.load/1\"}", "cannot be read");
+        let other = "{\"schema\":\"x\",\"requests\":1,\"throughput_rps\":1,\"service\":{}}";
+        check(other, "found `x`");
+    }
+}

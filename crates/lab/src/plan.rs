@@ -1,0 +1,325 @@
+//! What will be raced, fixed before the first trial and named by a hash.
+//!
+//! Everything that could be chosen after seeing the outcome (arms, load points, margin, gates,
+//! seeds) stands here; the hash is printed in the report, so that a reader can tell a
+//! pre-registered comparison from an afterthought.
+
+use serde::{Deserialize, Serialize};
+
+/// One server and its parameters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arm {
+    /// Short and unique; what tables and charts call it.
+    pub name: String,
+    /// Program and arguments. `{port}` becomes a free TCP port and makes a TCP connect the
+    /// readiness check; without it the server picks a port and must say so by a first line of JSON
+    /// on stdout, `{"listening": "127.0.0.1:PORT", …}`. `{dir}` becomes the trial's own directory.
+    pub command: Vec<String>,
+    /// What the generator is told to speak to; `{address}` becomes `HOST:PORT`.
+    pub target: String,
+    /// Further arguments for the generator, such as another request text.
+    #[serde(default)]
+    pub load: Vec<String>,
+    /// One sentence for the reader.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// One way of asking: how many connections, how deep, what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadPoint {
+    /// Short and unique.
+    pub name: String,
+    /// Connections held at the same time (closed loop).
+    pub connections: u32,
+    /// Requests in flight on each connection.
+    pub depth: u32,
+    /// After so many replies a connection is closed and opened anew; 0 = never.
+    pub requests_per_connection: u64,
+    /// The mix of requests in the generator's words; empty = its default.
+    pub mix: String,
+}
+
+/// A file that every trial finds fresh in its own directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provision {
+    /// File name inside `{dir}`.
+    pub name: String,
+    /// Its contents.
+    pub text: String,
+}
+
+/// Limits on the environment; a trial outside them is repeated before its outcome is looked at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gates {
+    /// Share of the machine's time that the hypervisor took, 0 to 1.
+    pub steal_max: f64,
+    /// Share of the machine's time that processes outside the trial took, 0 to 1.
+    pub foreign_max: f64,
+    /// How far the wall clock may move against the monotonic clock, milliseconds.
+    pub clock_step_ms_max: f64,
+    /// Attempts at one slot of a block.
+    pub attempts: u32,
+    /// Repetitions in the whole race, as a share of its trials: bounds the race's length on a
+    /// machine that is never quiet.
+    pub retry_share: f64,
+}
+
+impl Default for Gates {
+    fn default() -> Gates {
+        Gates {
+            steal_max: 0.01,
+            foreign_max: 0.05,
+            clock_step_ms_max: 20.0,
+            attempts: 3,
+            retry_share: 0.2,
+        }
+    }
+}
+
+/// A whole race.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The question in one sentence.
+    pub question: String,
+    /// How far the answer may be trusted: `smoke`, `claim`, `publish`.
+    pub label: String,
+    /// The servers.
+    pub arms: Vec<Arm>,
+    /// Name of the arm that the others are divided by.
+    pub baseline: String,
+    /// Whether the baseline runs a second time under another name (the A/A twin).
+    pub twin: bool,
+    /// The ways of asking.
+    pub points: Vec<LoadPoint>,
+    /// Blocks per load point; an interval needs six.
+    pub blocks: u32,
+    /// Every order and every arrival comes from it.
+    pub seed: u64,
+    /// Unrecorded load before the window, milliseconds.
+    pub warmup_ms: u64,
+    /// Recorded load, milliseconds.
+    pub window_ms: u64,
+    /// Two arms closer than this are equivalent (0.03 = 3 %).
+    pub margin: f64,
+    /// Resamples of the bootstrap interval; 0 leaves it out.
+    pub resamples: u32,
+    /// The environment's limits.
+    pub gates: Gates,
+    /// Files that each trial gets.
+    pub files: Vec<Provision>,
+}
+
+/// Why a plan cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadPlan {
+    /// No arm.
+    NoArms,
+    /// No load point.
+    NoPoints,
+    /// No block.
+    NoBlocks,
+    /// Two arms or two load points share a name.
+    SameName(String),
+    /// The baseline is not among the arms.
+    NoBaseline {
+        /// The name asked for.
+        wanted: String,
+        /// The names there are.
+        have: String,
+    },
+    /// An arm has an empty command.
+    NoCommand(String),
+    /// A load point asks for no connection or no request in flight.
+    EmptyPoint(String),
+    /// The margin is not between 0 and 1.
+    Margin,
+    /// The window is empty.
+    NoWindow,
+}
+
+impl std::fmt::Display for BadPlan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            BadPlan::NoArms => write!(f, "the plan has no arm; name at least one server"),
+            BadPlan::NoPoints => write!(f, "the plan has no load point; give at least one depth"),
+            BadPlan::NoBlocks => write!(f, "expected 1 block or more, found 0"),
+            BadPlan::SameName(name) => write!(f, "two parts of the plan are called `{name}`"),
+            BadPlan::NoBaseline { wanted, have } => {
+                write!(f, "expected the baseline to be one of {have}, found `{wanted}`")
+            }
+            BadPlan::NoCommand(arm) => write!(f, "arm `{arm}` has an empty command"),
+            BadPlan::EmptyPoint(point) => {
+                write!(f, "load point `{point}` needs 1 connection and depth 1 or more")
+            }
+            BadPlan::Margin => write!(f, "expected a margin between 0 and 1, as 0.03 for 3 %"),
+            BadPlan::NoWindow => write!(f, "expected a window longer than 0 ms"),
+        }
+    }
+}
+
+impl std::error::Error for BadPlan {}
+
+impl Plan {
+    /// What the A/A twin is called.
+    pub fn twin_name(&self) -> String {
+        format!("{} (twin)", self.baseline)
+    }
+
+    /// The arms with the twin, in the plan's order; the twin comes last.
+    pub fn entrants(&self) -> Vec<Arm> {
+        let mut all = self.arms.clone();
+        if self.twin
+            && let Some(baseline) = self.arms.iter().find(|arm| arm.name == self.baseline)
+        {
+            all.push(Arm {
+                name: self.twin_name(),
+                note: "the baseline again, under another name".to_string(),
+                ..baseline.clone()
+            });
+        }
+        all
+    }
+
+    /// Trials without repetitions.
+    pub fn trials(&self) -> u32 {
+        self.blocks * self.points.len() as u32 * self.entrants().len() as u32
+    }
+
+    /// Says why the plan cannot be run, if so.
+    pub fn check(&self) -> Result<(), BadPlan> {
+        if self.arms.is_empty() {
+            return Err(BadPlan::NoArms);
+        }
+        if self.points.is_empty() {
+            return Err(BadPlan::NoPoints);
+        }
+        if self.blocks == 0 {
+            return Err(BadPlan::NoBlocks);
+        }
+        if self.window_ms == 0 {
+            return Err(BadPlan::NoWindow);
+        }
+        if !(self.margin > 0.0 && self.margin < 1.0) {
+            return Err(BadPlan::Margin);
+        }
+        let arms: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
+        let points: Vec<&str> = self.points.iter().map(|point| point.name.as_str()).collect();
+        for names in [&arms, &points] {
+            if let Some(name) = repeated(names) {
+                return Err(BadPlan::SameName(name.to_string()));
+            }
+        }
+        if !arms.contains(&self.baseline.as_str()) {
+            let wanted = self.baseline.clone();
+            return Err(BadPlan::NoBaseline { wanted, have: arms.join(", ") });
+        }
+        if let Some(arm) = self.arms.iter().find(|arm| arm.command.is_empty()) {
+            return Err(BadPlan::NoCommand(arm.name.clone()));
+        }
+        if let Some(point) = self.points.iter().find(|p| p.connections == 0 || p.depth == 0) {
+            return Err(BadPlan::EmptyPoint(point.name.clone()));
+        }
+        Ok(())
+    }
+
+    /// The plan's fingerprint: FNV-1a (64 bits) over its JSON, as 16 hexadecimal digits. It guards
+    /// against mistakes, not against forgers.
+    pub fn hash(&self) -> String {
+        let json = serde_json::to_vec(self).expect("a plan holds only strings and numbers");
+        format!("{:016x}", fnv1a(&json))
+    }
+}
+
+fn repeated<'a>(names: &[&'a str]) -> Option<&'a str> {
+    let mut sorted = names.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
+
+/// FNV-1a, 64 bits (Fowler, Noll, Vo; constants from RFC 9923).
+pub fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A small plan that other modules' tests start from.
+    pub(crate) fn plan() -> Plan {
+        let arm = |name: &str| Arm {
+            name: name.to_string(),
+            command: vec!["server".to_string()],
+            target: "stock://{address}".to_string(),
+            load: Vec::new(),
+            note: String::new(),
+        };
+        let point = |depth| LoadPoint {
+            name: format!("depth {depth}"),
+            connections: 8,
+            depth,
+            requests_per_connection: 64,
+            mix: String::new(),
+        };
+        Plan {
+            question: "which is quicker?".to_string(),
+            label: "smoke".to_string(),
+            arms: vec![arm("epoll"), arm("uring"), arm("prefork")],
+            baseline: "epoll".to_string(),
+            twin: true,
+            points: vec![point(1), point(16)],
+            blocks: 6,
+            seed: 1,
+            warmup_ms: 1,
+            window_ms: 1,
+            margin: 0.03,
+            resamples: 0,
+            gates: Gates::default(),
+            files: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn bad_plans_say_why() {
+        fn check(change: impl Fn(&mut Plan), want: BadPlan) {
+            let mut bad = plan();
+            change(&mut bad);
+            assert_eq!(bad.check(), Err(want));
+        }
+        assert_eq!(plan().check(), Ok(()));
+        check(|p| p.arms.clear(), BadPlan::NoArms);
+        check(|p| p.points.clear(), BadPlan::NoPoints);
+        check(|p| p.blocks = 0, BadPlan::NoBlocks);
+        check(|p| p.window_ms = 0, BadPlan::NoWindow);
+        check(|p| p.margin = 3.0, BadPlan::Margin);
+        check(|p| p.arms[1].name = "epoll".into(), BadPlan::SameName("epoll".into()));
+        check(|p| p.arms[1].command.clear(), BadPlan::NoCommand("uring".into()));
+        check(|p| p.points[0].depth = 0, BadPlan::EmptyPoint("depth 1".into()));
+        let have = "epoll, uring, prefork".to_string();
+        check(
+            |p| p.baseline = "select".into(),
+            BadPlan::NoBaseline { wanted: "select".into(), have },
+        );
+    }
+
+    #[test]
+    fn the_twin_is_the_baseline_under_another_name() {
+        let all = plan().entrants();
+        assert_eq!(all.len(), 4);
+        assert_eq!(all[3].name, "epoll (twin)");
+        assert_eq!(all[3].command, all[0].command);
+        assert_eq!(plan().trials(), 48);
+    }
+
+    #[test]
+    fn the_hash_changes_with_any_choice() {
+        let mut other = plan();
+        other.margin = 0.05;
+        assert_eq!(plan().hash(), plan().hash());
+        assert_ne!(plan().hash(), other.hash());
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+}

@@ -1,0 +1,189 @@
+//! The raw file: JSON lines, only ever appended to.
+//!
+//! A run is one manifest line followed by one line per trial, rejected attempts included. Each
+//! line is written whole before the next trial starts, so a race that is cut off leaves every
+//! trial it had finished. Several runs may share a file; [`read`] returns them in order.
+
+use crate::machine::{Host, Placement, date_now};
+use crate::plan::{Plan, fnv1a};
+use crate::trial::Trial;
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+
+/// The schema of manifest lines.
+pub const SCHEMA: &str = "roundhouse.race/1";
+
+/// What is needed to judge or repeat a run; the first line of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// `roundhouse.race/1`.
+    pub schema: String,
+    /// When it began, UTC (RFC 3339).
+    pub date: String,
+    /// The program's version.
+    pub version: String,
+    /// The commit it was built from, if it knows.
+    pub commit: Option<String>,
+    /// FNV-1a over the program's file: two runs with the same value ran the same build.
+    pub program: String,
+    /// The command line that was given.
+    pub command: String,
+    /// The machine.
+    pub host: Host,
+    /// Which core is whose; absent when nothing was pinned.
+    pub placement: Option<Placement>,
+    /// Fingerprint of the plan.
+    pub plan_hash: String,
+    /// The plan.
+    pub plan: Plan,
+}
+
+impl Manifest {
+    /// Describes a run of `plan` that begins now, by the program at `exe`.
+    ///
+    /// # Errors
+    /// If `/proc` or the program's file cannot be read.
+    pub fn describe(
+        plan: &Plan,
+        exe: &Path,
+        version: &str,
+        commit: Option<&str>,
+        placement: Option<Placement>,
+    ) -> anyhow::Result<Manifest> {
+        let bytes = std::fs::read(exe).with_context(|| format!("cannot read {}", exe.display()))?;
+        Ok(Manifest {
+            schema: SCHEMA.to_string(),
+            date: date_now(),
+            version: version.to_string(),
+            commit: commit.map(String::from),
+            program: format!("{:016x}", fnv1a(&bytes)),
+            command: std::env::args().collect::<Vec<_>>().join(" "),
+            host: Host::identify().context("cannot identify this machine")?,
+            placement,
+            plan_hash: plan.hash(),
+            plan: plan.clone(),
+        })
+    }
+}
+
+/// A run as it was recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// Its first line.
+    pub manifest: Manifest,
+    /// All attempts, in order.
+    pub trials: Vec<Trial>,
+}
+
+/// One line.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "row", rename_all = "snake_case")]
+enum Row {
+    Manifest(Box<Manifest>),
+    Trial(Box<Trial>),
+}
+
+/// Writes one run.
+pub struct Recorder {
+    file: File,
+}
+
+impl Recorder {
+    /// Opens `path` for appending, makes it if it is not there, and writes the manifest.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or written.
+    pub fn begin(path: &Path, manifest: &Manifest) -> anyhow::Result<Recorder> {
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        let file = file.with_context(|| format!("cannot append to {}", path.display()))?;
+        let mut recorder = Recorder { file };
+        recorder.write(&Row::Manifest(Box::new(manifest.clone())))?;
+        Ok(recorder)
+    }
+
+    /// Appends one attempt.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn trial(&mut self, trial: &Trial) -> anyhow::Result<()> {
+        self.write(&Row::Trial(Box::new(trial.clone())))
+    }
+
+    fn write(&mut self, row: &Row) -> anyhow::Result<()> {
+        let mut line = serde_json::to_vec(row)?;
+        line.push(b'\n');
+        self.file.write_all(&line).context("cannot append to the raw file")
+    }
+}
+
+/// Reads all runs of a raw file.
+///
+/// # Errors
+/// If the file cannot be read, or a line is not of this schema: with its number. A last line that
+/// was cut off by a crash is left out.
+pub fn read(path: &Path) -> anyhow::Result<Vec<Run>> {
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let lines: Vec<String> = BufReader::new(file).lines().collect::<Result<_, _>>()?;
+    let mut runs: Vec<Run> = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let row: Row = match serde_json::from_str(line) {
+            Ok(row) => row,
+            Err(why) if at + 1 == lines.len() && why.is_eof() => break,
+            Err(why) => anyhow::bail!(
+                "{}:{}: expected a manifest or a trial of {SCHEMA}: {why}",
+                path.display(),
+                at + 1
+            ),
+        };
+        match row {
+            Row::Manifest(manifest) => {
+                runs.push(Run { manifest: *manifest, trials: Vec::new() });
+            }
+            Row::Trial(trial) => match runs.last_mut() {
+                Some(run) => run.trials.push(*trial),
+                None => anyhow::bail!("{}: a trial before any manifest", path.display()),
+            },
+        }
+    }
+    Ok(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::race::tests::{manifest, trial};
+    use crate::server::tests::Room;
+
+    #[test]
+    fn runs_are_appended_and_read_back() {
+        let room = Room::new("record");
+        let path = room.0.join("report.jsonl");
+        for _ in 0..2 {
+            let mut recorder = Recorder::begin(&path, &manifest()).expect("writable");
+            recorder.trial(&trial("epoll", 0, 10.0)).expect("writable");
+            recorder.trial(&trial("uring", 0, 12.0)).expect("writable");
+        }
+        let runs = read(&path).expect("what we wrote");
+        assert_eq!(runs.len(), 2);
+        assert_eq!(runs[0], runs[1]);
+        assert_eq!(runs[0].manifest, manifest());
+        assert_eq!(runs[0].trials[1], trial("uring", 0, 12.0));
+    }
+
+    #[test]
+    fn a_line_cut_off_by_a_crash_loses_only_itself() {
+        let room = Room::new("cut");
+        let path = room.0.join("report.jsonl");
+        let mut recorder = Recorder::begin(&path, &manifest()).expect("writable");
+        recorder.trial(&trial("epoll", 0, 10.0)).expect("writable");
+        let text = std::fs::read_to_string(&path).expect("written");
+        std::fs::write(&path, format!("{text}{{\"row\":\"trial\",\"or")).expect("writable");
+        assert_eq!(read(&path).expect("all but the last line")[0].trials.len(), 1);
+        std::fs::write(&path, format!("{{\"row\":\"x\"}}\n{text}")).expect("writable");
+        let found = read(&path).expect_err("a strange line").to_string();
+        assert!(found.contains("report.jsonl:1:"), "{found}");
+    }
+}

@@ -1,0 +1,302 @@
+//! A server as a process: started fresh, ready by its own word or by a TCP connect, stopped by TERM.
+//!
+//! Standard output and error go to files in the trial's directory, not to pipes: a pipe needs a
+//! reader, and a reader that wakes up in the measured window is a disturbance. Every server leads a
+//! process group of its own, so that Ctrl-C on the terminal reaches the laboratory alone, which
+//! then stops its servers in order.
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::fs::{self, File};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// A process that leads its own group and cannot be forgotten: dropping it kills the group.
+pub struct Process {
+    child: Child,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its status in words, as `exit 0` or `signal 9`.
+    pub how: String,
+    /// It ended by itself with status 0, within the deadline.
+    pub clean: bool,
+}
+
+impl Process {
+    /// Starts `command` with output into `dir/NAME.out` and `dir/NAME.err`.
+    ///
+    /// # Errors
+    /// A sentence that names the program and the reason.
+    pub fn start(command: &[String], dir: &Path, name: &str) -> Result<Process, String> {
+        let (program, arguments) =
+            command.split_first().ok_or_else(|| "the command is empty".to_string())?;
+        let out = dir.join(format!("{name}.out"));
+        let err = dir.join(format!("{name}.err"));
+        let file = |path: &Path| {
+            File::create(path).map_err(|why| format!("cannot write {}: {why}", path.display()))
+        };
+        let child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(file(&out)?)
+            .stderr(file(&err)?)
+            .process_group(0)
+            .spawn()
+            .map_err(|why| format!("cannot start `{program}`: {why}"))?;
+        Ok(Process { child, out, err })
+    }
+
+    /// Process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<Ended> {
+        self.child.try_wait().ok().flatten().map(Ended::of)
+    }
+
+    /// What it has written to standard output so far.
+    pub fn output(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.out).unwrap_or_default()).into_owned()
+    }
+
+    /// The last lines of standard error, at most three, joined to one.
+    pub fn complaint(&self) -> String {
+        let text = fs::read(&self.err).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
+        lines[lines.len().saturating_sub(3)..].join(" / ")
+    }
+
+    /// Sends TERM, waits until `deadline` has passed, then kills the whole group.
+    pub fn stop(mut self, deadline: Duration) -> Ended {
+        self.signal(Signal::TERM);
+        let end = Instant::now() + deadline;
+        while Instant::now() < end {
+            if let Some(ended) = self.ended() {
+                return ended;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let how = format!("still running {} ms after TERM: killed", deadline.as_millis());
+        Ended { how, clean: false }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = pid(&self.child) {
+            // The only failure is that the process is gone, which is what was wanted.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Workers that outlived their leader are in the group still; the group's id cannot be
+        // reused while one of them lives, and an empty group is no error here.
+        if let Some(pid) = pid(&self.child) {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+fn pid(child: &Child) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(child.id()).ok()?)
+}
+
+impl Ended {
+    fn of(status: ExitStatus) -> Ended {
+        let how = match (status.code(), status.signal()) {
+            (Some(code), _) => format!("exit {code}"),
+            (None, Some(signal)) => format!("signal {signal}"),
+            (None, None) => status.to_string(),
+        };
+        Ended { how, clean: status.success() }
+    }
+}
+
+/// A server that is ready.
+pub struct Server {
+    /// Its process.
+    pub process: Process,
+    /// `HOST:PORT`.
+    pub address: String,
+    /// From start to readiness.
+    pub boot: Duration,
+}
+
+impl Server {
+    /// Starts a server and waits until it is ready.
+    ///
+    /// # Errors
+    /// The reason in one sentence: it could not be started, ended at once (with its last words),
+    /// or did not become ready within `deadline`.
+    pub fn start(
+        prefix: &[String],
+        command: &[String],
+        dir: &Path,
+        name: &str,
+        deadline: Duration,
+    ) -> Result<Server, String> {
+        let ours = command.iter().any(|word| word.contains("{port}"));
+        let port = if ours { Some(free_port()?) } else { None };
+        let filled = command.iter().map(|word| fill(word, port, dir));
+        let command: Vec<String> = prefix.iter().cloned().chain(filled).collect();
+        let begun = Instant::now();
+        let mut process = Process::start(&command, dir, name)?;
+        loop {
+            // Looked at in this order, so that the last words of a dead server are complete.
+            let ended = process.ended();
+            if let Some(address) = ready(&process, port)? {
+                return Ok(Server { process, address, boot: begun.elapsed() });
+            }
+            if let Some(ended) = ended {
+                let words = process.complaint();
+                let words = if words.is_empty() { "no message".to_string() } else { words };
+                return Err(format!("ended before it was ready ({}): {words}", ended.how));
+            }
+            if begun.elapsed() > deadline {
+                return Err(silence(&process, port, deadline));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn silence(process: &Process, port: Option<u16>, deadline: Duration) -> String {
+    let wanted = match port {
+        Some(port) => format!("a listener on 127.0.0.1:{port}"),
+        None => "a first line {\"listening\": \"HOST:PORT\"} on stdout".to_string(),
+    };
+    let found = match process.complaint() {
+        words if words.is_empty() => "nothing".to_string(),
+        words => words,
+    };
+    format!("expected {wanted} within {} ms, found {found}", deadline.as_millis())
+}
+
+/// The address of a server that is ready, by its word or by a connect to the port it was given.
+fn ready(process: &Process, port: Option<u16>) -> Result<Option<String>, String> {
+    if let Some(port) = port {
+        return Ok(TcpStream::connect(("127.0.0.1", port))
+            .ok()
+            .map(|_| format!("127.0.0.1:{port}")));
+    }
+    let output = process.output();
+    let Some((line, _)) = output.split_once('\n') else { return Ok(None) };
+    let json: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+    match json.get("listening").and_then(serde_json::Value::as_str) {
+        Some(address) => Ok(Some(address.to_string())),
+        None => Err(format!(
+            "expected a first line {{\"listening\": \"HOST:PORT\"}} on stdout, found `{line}`; \
+             a server that prints none takes its port by {{port}} in the command"
+        )),
+    }
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> Result<u16, String> {
+    TcpListener::bind(("127.0.0.1", 0))
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(|why| format!("no free TCP port: {why}"))
+}
+
+fn fill(word: &str, port: Option<u16>, dir: &Path) -> String {
+    let word = word.replace("{dir}", &dir.display().to_string());
+    match port {
+        Some(port) => word.replace("{port}", &port.to_string()),
+        None => word,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A directory of one test, removed with its guard.
+    pub(crate) struct Room(pub(crate) PathBuf);
+
+    impl Room {
+        pub(crate) fn new(name: &str) -> Room {
+            let path = std::env::temp_dir().join(format!("lab-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).expect("the temporary directory is writable");
+            Room(path)
+        }
+    }
+
+    impl Drop for Room {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn shell(script: &str) -> Vec<String> {
+        ["sh", "-c", script].map(String::from).to_vec()
+    }
+
+    fn start(room: &Room, script: &str, deadline_ms: u64) -> Result<Server, String> {
+        let deadline = Duration::from_millis(deadline_ms);
+        Server::start(&[], &shell(script), &room.0, "server", deadline)
+    }
+
+    #[test]
+    fn a_server_is_ready_by_its_word_and_ends_by_term() {
+        let room = Room::new("ready");
+        let script = "echo '{\"listening\": \"127.0.0.1:7\"}'; exec sleep 60";
+        let server = start(&room, script, 5_000).expect("it says so");
+        assert_eq!(server.address, "127.0.0.1:7");
+        let ended = server.process.stop(Duration::from_secs(5));
+        assert_eq!(ended.how, "signal 15");
+    }
+
+    #[test]
+    fn a_server_that_cannot_start_gives_its_last_words() {
+        fn check(script: &str, deadline_ms: u64, want: &str) {
+            let room = Room::new(&format!("words-{}", want.len()));
+            let Err(found) = start(&room, script, deadline_ms) else {
+                panic!("`{script}` became ready")
+            };
+            assert!(found.contains(want), "expected `{want}` in `{found}`");
+        }
+        check("echo no io_uring here >&2; exit 3", 5_000, "(exit 3): no io_uring here");
+        check("exit 1", 5_000, "(exit 1): no message");
+        check("exec sleep 60", 50, "within 50 ms, found nothing");
+        check("echo hello; exec sleep 60", 5_000, "found `hello`");
+    }
+
+    #[test]
+    fn a_server_that_ignores_term_is_killed_with_its_group() {
+        let room = Room::new("stubborn");
+        let script = "trap '' TERM; sleep 60 & echo \"{\\\"listening\\\": \\\"h:$!\\\"}\"; wait";
+        let server = start(&room, script, 5_000).expect("it says so");
+        let worker = server.address.strip_prefix("h:").expect("it names its worker").to_string();
+        let ended = server.process.stop(Duration::from_millis(50));
+        assert!(!ended.clean && ended.how.contains("killed"), "{ended:?}");
+        let gone = || match fs::read_to_string(format!("/proc/{worker}/stat")) {
+            Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')),
+            Err(_) => true,
+        };
+        let end = Instant::now() + Duration::from_secs(5);
+        while !gone() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(gone(), "worker {worker} outlived its server");
+    }
+
+    #[test]
+    fn templates() {
+        let dir = Path::new("/d");
+        assert_eq!(fill("--port={port}", Some(5), dir), "--port=5");
+        assert_eq!(fill("{dir}/x", None, dir), "/d/x");
+    }
+}

@@ -1,0 +1,146 @@
+//! Facts about verdicts: on given intervals, and on thousands of synthetic races.
+
+use super::*;
+use crate::race::tests::{manifest, trial};
+use crate::stats::Interval;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+const FREE: Sides = Sides { arm: false, baseline: false };
+
+fn comparison(low: f64, ratio: f64, high: f64) -> Comparison {
+    let interval = Some(Interval { low, high, cover: 0.969 });
+    Comparison { log_ratios: vec![0.0; 6], ratio, interval, bootstrap: None }
+}
+
+#[test]
+fn intervals_become_words() {
+    fn check(metric: Metric, (low, high): (f64, f64), floor: f64, want: &str) {
+        let found = judge(metric, comparison(low, (low * high).sqrt(), high), floor, 0.03, FREE);
+        assert_eq!(found.verdict.word(metric), want, "{metric:?} [{low}, {high}] over {floor}");
+    }
+    check(Metric::Throughput, (1.10, 1.20), 0.02, "faster");
+    check(Metric::Throughput, (0.80, 0.90), 0.02, "slower");
+    check(Metric::Cpu, (1.10, 1.20), 0.02, "costlier");
+    check(Metric::Cpu, (0.80, 0.90), 0.02, "cheaper");
+    check(Metric::P50, (0.80, 0.90), 0.02, "faster");
+    check(Metric::Throughput, (0.98, 1.02), 0.02, "equivalent");
+    check(Metric::Throughput, (0.95, 1.02), 0.02, "unresolved");
+    // The twin itself strayed by 15 %: a difference of 10 to 20 % is not one.
+    check(Metric::Throughput, (1.10, 1.20), 0.15, "unresolved");
+}
+
+#[test]
+fn a_busy_generator_leaves_only_bounds() {
+    fn check(range: (f64, f64), arm: bool, baseline: bool, want: (Verdict, bool)) {
+        let comparison = comparison(range.0, range.0, range.1);
+        let sides = Sides { arm, baseline };
+        let found = judge(Metric::Throughput, comparison, 0.0, 0.03, sides);
+        assert_eq!((found.verdict, found.at_least), want, "{range:?} {arm} {baseline}");
+    }
+    let (fast, slow, same) = ((1.1, 1.2), (0.8, 0.9), (0.99, 1.01));
+    check(fast, true, false, (Verdict::Better, true));
+    check(slow, false, true, (Verdict::Worse, true));
+    check(fast, false, true, (Verdict::GeneratorLimited, false));
+    check(slow, true, false, (Verdict::GeneratorLimited, false));
+    check(fast, true, true, (Verdict::GeneratorLimited, false));
+    check(same, true, false, (Verdict::GeneratorLimited, false));
+    check(fast, false, false, (Verdict::Better, false));
+    let cpu = comparison(0.8, 0.85, 0.9);
+    let found = judge(Metric::Cpu, cpu, 0.0, 0.03, Sides { arm: true, baseline: true });
+    assert_eq!(found.verdict, Verdict::Better);
+}
+
+#[test]
+fn forecasts_grow_as_the_difference_shrinks() {
+    let room = 1.03_f64.ln();
+    // 10 % apart, half width 12 %: four times the blocks halve it, so fewer than that do.
+    assert_eq!(settles_after(6, 0.10, 0.12, 0.0, room), 9);
+    assert!(settles_after(6, 0.05, 0.12, 0.0, room) > 20);
+    // Exactly between equal and different: no number of blocks is enough.
+    assert_eq!(settles_after(6, room, 0.12, 10.0, room), FORECAST_MAX + 1);
+    assert_eq!(settles_after(6, 0.20, 0.19, 0.0, room), 7);
+}
+
+/// A race of `blocks` at one load point: baseline and twin alike, `uring` quicker by `effect`.
+fn race(seed: u64, blocks: u32, effect: f64, spread: f64) -> Summary {
+    let mut rng = Pcg64::seed_from_u64(seed);
+    let mut manifest = manifest();
+    manifest.plan.points.truncate(1);
+    manifest.plan.arms.truncate(2);
+    manifest.plan.blocks = blocks;
+    manifest.plan.seed = seed;
+    let mut trials = Vec::new();
+    for block in 0..blocks {
+        // The machine drifts from block to block; all arms of one block share it.
+        let drift = 1.0 + 0.3 * rng.random::<f64>();
+        for arm in ["epoll", "uring", "epoll (twin)"] {
+            let noise = (0..12).map(|_| rng.random::<f64>() - 0.5).sum::<f64>();
+            let gain = if arm == "uring" { effect } else { 1.0 };
+            trials.push(trial(arm, block, 50_000.0 * drift * gain * (spread * noise).exp()));
+        }
+    }
+    analyse(&Run { manifest, trials })
+}
+
+fn verdict(summary: &Summary, metric: Metric) -> Verdict {
+    summary.points[0].arms[1].judged(metric).expect("uring was compared").verdict
+}
+
+#[test]
+fn identical_arms_seldom_get_a_winner() {
+    for blocks in [6, 10, 12] {
+        let winners = (0..1_000)
+            .filter(|&seed| {
+                let found = verdict(&race(seed, blocks, 1.0, 0.05), Metric::Throughput);
+                matches!(found, Verdict::Better | Verdict::Worse)
+            })
+            .count();
+        assert!(winners <= 50, "{winners} of 1000 replays with {blocks} blocks had a winner");
+    }
+}
+
+#[test]
+fn a_planted_slowdown_lies_inside_the_interval() {
+    let (mut held, mut wrong) = (0, 0);
+    for seed in 0..200 {
+        let summary = race(seed, 10, 0.9, 0.03);
+        let judged = summary.points[0].arms[1].judged(Metric::Throughput).expect("compared");
+        let interval = judged.comparison.interval.expect("ten blocks");
+        held += usize::from(interval.low <= 0.9 && 0.9 <= interval.high);
+        wrong += usize::from(judged.verdict == Verdict::Better);
+    }
+    assert!(held >= 180, "only {held} of 200 intervals hold the truth");
+    assert_eq!(wrong, 0, "a slower arm was called faster");
+}
+
+#[test]
+fn the_summary_speaks_plainly() {
+    let summary = race(1, 6, 1.5, 0.01);
+    assert_eq!(summary.sentence, "Against epoll: uring is faster and cheaper in CPU at depth 1.");
+    assert_eq!(verdict(&summary, Metric::Cpu), Verdict::Better);
+    let few = race(1, 3, 1.5, 0.01);
+    let judged = few.points[0].arms[1].judged(Metric::Throughput).expect("compared");
+    assert_eq!((judged.verdict, judged.forecast), (Verdict::Unresolved, Some(6)));
+    assert_eq!(few.points[0].floors, []);
+}
+
+#[test]
+fn wrong_books_are_loud_and_absent_arms_have_a_reason() {
+    let mut manifest = manifest();
+    manifest.plan.points.truncate(1);
+    let mut bad = trial("epoll", 0, 100.0);
+    if let Ending::Measured { load } = &mut bad.ending {
+        let check = load.check.as_mut().expect("the sample has one");
+        (check.ok, check.detail) = (false, "stock 3: expected 10, found 9".to_string());
+    }
+    let mut absent = trial("uring", 0, 100.0);
+    absent.ending = Ending::Unavailable { reason: "io_uring is disabled".to_string() };
+    let summary = analyse(&Run { manifest, trials: vec![bad, absent] });
+    assert_eq!(summary.broken.len(), 1);
+    assert!(summary.broken[0].contains("epoll, depth 1, block 1: the model check failed: stock 3"));
+    let arms = &summary.points[0].arms;
+    assert_eq!(arms[0].light(), Light::Red);
+    assert_eq!(arms[1].absent.as_deref(), Some("io_uring is disabled"));
+    assert!(summary.sentence.contains("uring could not be measured"), "{}", summary.sentence);
+}
