@@ -1,1 +1,153 @@
-//! The seam's laws as checkable properties.
+//! The seam's nine laws as checkable properties.
+//!
+//! Five bind the engine alone ([`Law::BackPressure`], [`Law::Time`], [`Law::Exclusion`],
+//! [`Law::BoundedTurn`] and half of [`Law::Closing`]), and [`Watched`] sees their breach from inside
+//! a service, under any engine. The others show only when two runs, or a run and a model, are
+//! compared; [`probe`] gives services whose reply is a pure function of what was sent, so that any
+//! engine can be compared byte for byte.
+//!
+//! The surprising thing: nothing here knows an engine. A law is checked where its breach would
+//! hurt, in front of the service.
+
+use core::fmt;
+
+pub mod probe;
+mod watched;
+
+pub use watched::{Ledger, Seen, TURN_BYTES_MAX, Watched};
+
+/// One law of the seam.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Law {
+    /// How the input is cut does not matter.
+    Chunking,
+    /// Input that nobody can use ends the connection.
+    Progress,
+    /// A full output stops the input.
+    BackPressure,
+    /// Time goes forward, and deadlines are kept.
+    Time,
+    /// What comes first goes first.
+    Order,
+    /// Flush, then close once.
+    Closing,
+    /// One worker in a session.
+    Exclusion,
+    /// Nobody is served without end.
+    BoundedTurn,
+    /// The same causes, the same bytes.
+    Determinism,
+}
+
+impl Law {
+    /// All nine, in their customary order.
+    pub const ALL: [Law; 9] = [
+        Law::Chunking,
+        Law::Progress,
+        Law::BackPressure,
+        Law::Time,
+        Law::Order,
+        Law::Closing,
+        Law::Exclusion,
+        Law::BoundedTurn,
+        Law::Determinism,
+    ];
+
+    /// Its name, in one or two words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Law::Chunking => "chunking",
+            Law::Progress => "progress",
+            Law::BackPressure => "back-pressure",
+            Law::Time => "time",
+            Law::Order => "order",
+            Law::Closing => "closing",
+            Law::Exclusion => "exclusion",
+            Law::BoundedTurn => "bounded turn",
+            Law::Determinism => "determinism",
+        }
+    }
+
+    /// What it demands, in one sentence.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Law::Chunking => "any split of the input gives the same output",
+            Law::Progress => {
+                "a step uses at most what it is offered, is never offered nothing, and if it uses \
+                 nothing of `input_max` bytes the connection is closed"
+            }
+            Law::BackPressure => {
+                "no input is offered from a full output on until it is low, nor during a pause"
+            }
+            Law::Time => {
+                "`now` never decreases for a session, no deadline is told before the moment asked \
+                 for, and one that was replaced is forgotten"
+            }
+            Law::Order => {
+                "output leaves in the order written, input is offered in the order sent, and \
+                 nothing is told to a session while its job is out"
+            }
+            Law::Closing => {
+                "after `Then::Close` the output is flushed, no step is called again, and `close` \
+                 is called exactly once for each `open`"
+            }
+            Law::Exclusion => "one worker is in a session at a time",
+            Law::BoundedTurn => {
+                "an engine feeds a bounded number of bytes of one session before it looks at the \
+                 others"
+            }
+            Law::Determinism => {
+                "with one worker the same state, events and times give the same bytes"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Law {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name(), self.sentence())
+    }
+}
+
+/// A breach of a law.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which law.
+    pub law: Law,
+    /// Which session, and what happened to it.
+    pub detail: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (law of {})", self.detail, self.law)
+    }
+}
+
+/// What to do at a violation where nobody will look at the list afterwards: panics, so that the
+/// thread or process ends loudly.
+///
+/// # Panics
+/// Always.
+pub fn panicking(violation: &Violation) {
+    panic!("{violation}");
+}
+
+/// What to do at a violation where the list is read afterwards: nothing.
+pub fn listing(_violation: &Violation) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_law_has_its_own_name_and_sentence() {
+        for (at, law) in Law::ALL.iter().enumerate() {
+            for other in &Law::ALL[..at] {
+                assert_ne!(law.name(), other.name());
+                assert_ne!(law.sentence(), other.sentence());
+            }
+            assert!(law.to_string().starts_with(law.name()), "{law}");
+        }
+    }
+}

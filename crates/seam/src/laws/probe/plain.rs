@@ -1,0 +1,160 @@
+//! What a [`super::Probe`] must reply, without a session, a step or an output.
+
+use super::{LINE_MAX, Request, numbered};
+
+/// What a client that sends `input` and then ends its half of the connection must receive, news
+/// left out.
+pub fn expected(input: &[u8]) -> Vec<u8> {
+    let mut reply = Vec::new();
+    let mut rest = input;
+    loop {
+        let Some(len) = rest.iter().position(|&byte| byte == b'\n') else {
+            if rest.len() >= LINE_MAX {
+                reply.extend_from_slice(b"long\n");
+            } else {
+                reply.extend_from_slice(format!("end {}\n", rest.len()).as_bytes());
+            }
+            return reply;
+        };
+        if len >= LINE_MAX {
+            reply.extend_from_slice(b"long\n");
+            return reply;
+        }
+        let request = Request::parse(&rest[..len]);
+        rest = &rest[len + 1..];
+        match request {
+            Request::Echo(text) => reply.extend_from_slice(&[b"= ", text, b"\n"].concat()),
+            Request::Much(lines)
+            | Request::Flow(lines)
+            | Request::Shared(lines)
+            | Request::File(lines) => reply.extend((0..lines).flat_map(numbered)),
+            Request::Wait(_) => reply.extend_from_slice(b"waited\n"),
+            Request::Job(text) => {
+                reply.extend(text.iter().rev());
+                reply.push(b'\n');
+            }
+            Request::Bye => {
+                reply.extend_from_slice(b"bye\n");
+                return reply;
+            }
+            Request::Unknown(len) => reply.extend_from_slice(format!("? {len}\n").as_bytes()),
+            Request::Nudge(_)
+            | Request::Count
+            | Request::Ticks
+            | Request::Id
+            | Request::Tell(..) => {}
+        }
+    }
+}
+
+/// What was received without its news: without the lines that begin with `#` or `~`.
+pub fn plain(received: &[u8]) -> Vec<u8> {
+    received
+        .split_inclusive(|&byte| byte == b'\n')
+        .filter(|line| !matches!(line.first(), Some(b'#' | b'~')))
+        .flatten()
+        .copied()
+        .collect()
+}
+
+/// Which requests [`requests`] may choose, and how large they get.
+#[derive(Clone, Copy, Debug)]
+pub struct Menu {
+    /// `much`, `flow`, `shared` and `file` ask for at most this many lines.
+    pub lines_max: usize,
+    /// `wait` and `nudge` ask for at most this many milliseconds.
+    pub wait_ms_max: usize,
+    /// Whether the engine can send asset 0, which holds [`super::asset`].
+    pub files: bool,
+    /// Whether lines that end the conversation early are among them: too long, or `bye`.
+    pub endings: bool,
+}
+
+impl Default for Menu {
+    fn default() -> Menu {
+        Menu { lines_max: 300, wait_ms_max: 20, files: false, endings: false }
+    }
+}
+
+/// `count` requests that `seed` chooses from `menu`, as they are sent.
+pub fn requests(seed: u64, count: usize, menu: Menu) -> Vec<u8> {
+    let mut dice = Dice(seed);
+    let mut lines = Vec::new();
+    for _ in 0..count {
+        let line = match dice.below(if menu.endings { 48 } else { 46 }) {
+            0..=11 => format!("echo {}", dice.word()),
+            12..=14 => format!("much {}", dice.below(menu.lines_max + 1)),
+            15..=18 => format!("flow {}", dice.below(menu.lines_max + 1)),
+            19..=21 => format!("shared {}", dice.below(menu.lines_max.min(super::SHARED_MAX) + 1)),
+            22..=24 if menu.files => {
+                format!("file {}", dice.below(menu.lines_max.min(super::SHARED_MAX) + 1))
+            }
+            25..=27 => format!("wait {}", dice.below(menu.wait_ms_max + 1)),
+            28 => format!("nudge {}", dice.below(menu.wait_ms_max + 1)),
+            29..=33 => format!("job {}", dice.word()),
+            34..=36 => "count".into(),
+            37 => "ticks".into(),
+            38 => "id".into(),
+            39 => format!("tell {} {}", dice.below(1 << 20), dice.word()),
+            40 => String::new(),
+            41..=45 => format!("{} ", dice.word()),
+            46 => "bye".into(),
+            47 => "x".repeat(LINE_MAX - 2 + dice.below(5)),
+            _ => "much 1".into(),
+        };
+        lines.extend_from_slice(line.as_bytes());
+        lines.push(b'\n');
+    }
+    lines
+}
+
+/// SplitMix64 (Steele, Lea and Flood 2014), so that the seam depends on nothing.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
+    }
+
+    fn word(&mut self) -> String {
+        let len = if self.below(8) == 0 { self.below(200) } else { self.below(12) };
+        (0..len).map(|_| char::from(b'a' + self.below(26) as u8)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(input: &[u8], reply: &[u8]) {
+        let text = String::from_utf8_lossy(input);
+        assert_eq!(expected(input), reply, "{text}");
+    }
+
+    #[test]
+    fn replies_are_what_the_table_says() {
+        check(b"", b"end 0\n");
+        check(b"echo a b\nwhat\n\njob abc", b"= a b\n? 4\n? 0\nend 7\n");
+        check(b"job abc\nmuch 1\nbye\necho x\n", b"cba\n0000000 roundly\nbye\n");
+        check(b"count\nid\ntell 5 hi\nwait 3\n", b"waited\nend 0\n");
+        check(&[b'x'; LINE_MAX], b"long\n");
+        check(&[&[b'x'; LINE_MAX - 1][..], b"\n"].concat(), b"? 255\nend 0\n");
+        assert_eq!(plain(b"= a\n#id 5\n~hi\n= b\n~"), b"= a\n= b\n");
+    }
+
+    #[test]
+    fn a_seed_chooses_the_requests() {
+        let menu = Menu { files: true, endings: true, ..Menu::default() };
+        assert_eq!(requests(1, 100, menu), requests(1, 100, menu));
+        let many = String::from_utf8(requests(2, 4000, menu)).expect("requests are ASCII");
+        let words = ["echo", "much", "flow", "shared", "file", "wait", "nudge", "job", "count"];
+        for word in words.iter().chain(&["ticks", "id", "tell", "bye"]) {
+            assert!(many.lines().any(|line| line.starts_with(word)), "{word} is never chosen");
+        }
+        assert!(many.lines().any(|line| line.len() >= LINE_MAX), "no line is too long");
+    }
+}

@@ -1,0 +1,105 @@
+//! Two services that are smaller than [`super::Probe`].
+
+use crate::{Cx, Event, Limits, Out, Peer, Service, Step};
+
+/// A job or an outcome where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Never {}
+
+/// Sends back each byte, and closes at the end of input.
+#[derive(Clone, Copy, Debug)]
+pub struct Echo {
+    /// The bounds it lives in.
+    pub limits: Limits,
+}
+
+impl Default for Echo {
+    fn default() -> Echo {
+        let limits = Limits {
+            input_max: 16 * 1024,
+            output_high: 64 * 1024,
+            output_low: 16 * 1024,
+            sessions_max: 4096,
+        };
+        Echo { limits }
+    }
+}
+
+impl Service for Echo {
+    type State = ();
+    type Session = ();
+    type Job = Never;
+    type Outcome = Never;
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn open(&self, _cx: &Cx<'_, ()>, _peer: Peer, _out: &mut Out) {}
+
+    fn step(
+        &self,
+        _cx: &Cx<'_, ()>,
+        _session: &mut (),
+        event: Event<'_, Never>,
+        out: &mut Out,
+    ) -> Step<Never> {
+        match event {
+            Event::Bytes(input) => {
+                out.bytes().extend_from_slice(input);
+                Step::read(input.len())
+            }
+            Event::Room | Event::Deadline => Step::read(0),
+            Event::Eof | Event::Drain => Step::close(0),
+            Event::Done(never) => match never {},
+        }
+    }
+
+    fn work(&self, _state: &(), job: Never) -> Never {
+        job
+    }
+}
+
+/// Never uses a byte: whoever sends it [`Limits::input_max`] bytes must be closed.
+#[derive(Clone, Copy, Debug)]
+pub struct Deaf {
+    /// The bounds it lives in.
+    pub limits: Limits,
+}
+
+impl Default for Deaf {
+    fn default() -> Deaf {
+        Deaf { limits: Limits { input_max: 1024, ..Echo::default().limits } }
+    }
+}
+
+impl Service for Deaf {
+    type State = ();
+    type Session = ();
+    type Job = Never;
+    type Outcome = Never;
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn open(&self, _cx: &Cx<'_, ()>, _peer: Peer, _out: &mut Out) {}
+
+    fn step(
+        &self,
+        _cx: &Cx<'_, ()>,
+        _session: &mut (),
+        event: Event<'_, Never>,
+        _out: &mut Out,
+    ) -> Step<Never> {
+        match event {
+            Event::Bytes(_) | Event::Room | Event::Deadline => Step::read(0),
+            Event::Eof | Event::Drain => Step::close(0),
+            Event::Done(never) => match never {},
+        }
+    }
+
+    fn work(&self, _state: &(), job: Never) -> Never {
+        job
+    }
+}
