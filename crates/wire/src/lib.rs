@@ -5,6 +5,7 @@
 //! buffer that the caller owns. Nothing trusts its input: whatever a peer or a file can contain is
 //! either decoded or refused by a value, never by a panic.
 //!
+//! - [`decimal`]: whole numbers to digits and back.
 //! - [`line`]: the next line of a byte stream, with a length limit.
 //! - [`framing`]: the three ways in which the stock protocol marks the end of a reply.
 //! - [`text`]: whole text files in UTF-8, UTF-16 or CP949, as UTF-8.
@@ -13,6 +14,7 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod decimal;
 pub mod dice;
 pub mod framing;
 mod fuzz;

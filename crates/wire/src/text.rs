@@ -4,9 +4,9 @@
 //!
 //! 1. A byte order mark decides: UTF-8 (`EF BB BF`), UTF-16LE (`FF FE`), UTF-16BE (`FE FF`).
 //! 2. Without one, NUL bytes betray UTF-16, because the digits, blanks and newlines of a table are NUL
-//!    in their high half. The first [`SAMPLE`] bytes are looked at: if at least three quarters of the
-//!    NULs lie at odd offsets it is little-endian, at even offsets big-endian. Valid UTF-8 or CP949
-//!    text holds no NUL, so the guess cannot harm them.
+//!    in their high half. The first [`SAMPLE`] bytes are looked at: if at least an eighth of them is NUL,
+//!    and three quarters of the NULs lie at odd offsets, it is little-endian; at even offsets,
+//!    big-endian. Text in UTF-8 or CP949 holds no NUL, and a stray one is too few.
 //! 3. Else UTF-8, if all of it is valid.
 //! 4. Else CP949, the superset of EUC-KR that Korean Windows writes.
 //!
@@ -90,7 +90,7 @@ fn guess_utf16(sample: &[u8]) -> Option<Encoding> {
     let nuls_at = |parity| sample.iter().skip(parity).step_by(2).filter(|byte| **byte == 0).count();
     let (even, odd) = (nuls_at(0), nuls_at(1));
     match even + odd {
-        0 => None,
+        few if few * 8 < sample.len() || few == 0 => None,
         all if odd * 4 >= all * 3 => Some(Encoding::Utf16Le),
         all if even * 4 >= all * 3 => Some(Encoding::Utf16Be),
         _ => None,
@@ -203,5 +203,6 @@ mod tests {
     #[test]
     fn nul_bytes_without_a_pattern_are_not_utf16() {
         assert_eq!(decode(b"a\0\0bc\0\0d").unwrap().encoding, Encoding::Utf8);
+        assert_eq!(decode(b"1 7 1000\n5 3 37\x000\n").unwrap().encoding, Encoding::Utf8);
     }
 }
