@@ -1,2 +1,48 @@
 //! The one entry point of development: `cargo xtask COMMAND`.
-fn main() {}
+//!
+//! A command is a row of [`COMMANDS`]; continuous integration calls `ci` and nothing else, so a
+//! new check, test or fuzzer needs no line anywhere but in its own crate.
+
+use std::process::ExitCode;
+
+/// Exit code for a command line that was not understood.
+const USAGE: u8 = 2;
+
+/// A task: its arguments in, nothing or the reason of the failure out.
+type Task = fn(&[String]) -> anyhow::Result<()>;
+
+/// Name, arguments, what it does, and the function that does it.
+const COMMANDS: &[(&str, &str, &str, Task)] = &[
+    ("ci", "", "everything that must hold before a change lands", xtask::ci::run),
+    ("tidy", "", "the rules of the tree: imports, sizes, dependencies, words", xtask::tidy::run),
+    ("bare", "", "compile the C loops of bare/ into bare/build", xtask::bare::run),
+    ("fuzz", "[smoke | NAME [SEED] [EVENTS]]", "run the fuzz registry", xtask::fuzz::run),
+    ("soak", "[NAME]", "the long tests, by name or all of them", xtask::soak::run),
+    (
+        "bench",
+        "engines [--save] [--quick]",
+        "our engines against the bare loops",
+        xtask::bench::run,
+    ),
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let name = args.first().map_or("", String::as_str);
+    let Some((_, _, _, task)) = COMMANDS.iter().find(|(known, ..)| *known == name) else {
+        if !name.is_empty() && name != "help" && name != "--help" {
+            eprintln!("xtask: there is no command `{name}`; expected one of these:");
+        }
+        for (name, arguments, what, _) in COMMANDS {
+            eprintln!("  cargo xtask {:<38} {what}", format!("{name} {arguments}"));
+        }
+        return ExitCode::from(USAGE);
+    };
+    match task(&args[1..]) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask {name}: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The table of a bench run, and what is kept of it in `runs/`.
+
+use super::Row;
+use anyhow::Context;
+use serde_json::json;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The rows as a Markdown table, for the terminal and for the file.
+pub(super) fn table(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "| CPU per request, left / right | depth | ratio | interval | wanted | verdict |\n\
+         |---|---|---|---|---|---|\n",
+    );
+    for row in rows {
+        let wanted = row.wanted.map_or(String::new(), |wanted| format!(">= {wanted:.2}"));
+        let (ratio, interval) = match &row.found {
+            Ok(found) => {
+                (format!("{:.3}", found.ratio), format!("[{:.3} {:.3}]", found.low, found.high))
+            }
+            Err(why) => ("—".to_owned(), why.replace(['\n', '|'], " ")),
+        };
+        let Row { name, depth, .. } = row;
+        text += &format!(
+            "| {name} | {depth} | {ratio} | {interval} | {wanted} | {} |\n",
+            row.verdict()
+        );
+    }
+    text
+}
+
+/// Writes `engines.md` and `engines.jsonl` into `runs/DATE-MACHINE/`; returns that folder.
+///
+/// # Errors
+/// Where the folder cannot be written or the date cannot be asked for.
+pub(super) fn save(rows: &[Row], text: &str) -> anyhow::Result<PathBuf> {
+    let manifest = Manifest::read()?;
+    let dir = crate::root().join("runs").join(format!("{}-{}", manifest.date, manifest.slug()));
+    fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
+    let mut lines = manifest.line();
+    for row in rows {
+        let found = match &row.found {
+            Ok(found) => json!({"ratio": found.ratio, "low": found.low, "high": found.high}),
+            Err(why) => json!({"absent": why}),
+        };
+        let line = json!({
+            "duet": row.name, "depth": row.depth, "wanted": row.wanted,
+            "verdict": row.verdict(), "found": found,
+        });
+        lines += &format!("{line}\n");
+    }
+    let head = format!(
+        "# Engines against bare loops\n\nMachine: {}, {} CPUs, {}. Commit {}. {}.\n\n",
+        manifest.cpu, manifest.cpus, manifest.kernel, manifest.commit, manifest.date
+    );
+    for (name, text) in [("engines.md", head + text), ("engines.jsonl", lines)] {
+        let path = dir.join(name);
+        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(dir)
+}
+
+/// Where and on what a run took place.
+struct Manifest {
+    date: String,
+    commit: String,
+    kernel: String,
+    cpu: String,
+    cpus: usize,
+}
+
+impl Manifest {
+    fn read() -> anyhow::Result<Self> {
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"));
+        let cpu = model.map_or("unknown", |rest| rest.trim_start_matches([' ', '\t', ':']));
+        let dirty = !said("git", &["status", "--porcelain", "--untracked-files=no"])?.is_empty();
+        let commit = said("git", &["rev-parse", "--short=12", "HEAD"])?;
+        Ok(Self {
+            date: said("date", &["+%Y-%m-%d"])?,
+            commit: if dirty { format!("{commit} with changes") } else { commit },
+            kernel: said("uname", &["-sr"])?,
+            cpu: cpu.to_owned(),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        })
+    }
+
+    /// The machine as part of a file name.
+    fn slug(&self) -> String {
+        let words = self.cpu.to_lowercase().replace("(r)", "").replace("(tm)", "");
+        let words: Vec<&str> =
+            words.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+        format!("{}cpu-{}", self.cpus, words.join("-"))
+    }
+
+    fn line(&self) -> String {
+        let Self { date, commit, kernel, cpu, cpus } = self;
+        let value = json!({
+            "schema": "roundhouse.bench/1", "date": date, "commit": commit, "kernel": kernel,
+            "cpu": cpu, "cpus": cpus,
+        });
+        format!("{value}\n")
+    }
+}
+
+/// What a command prints, without its last newline.
+fn said(program: &str, args: &[&str]) -> anyhow::Result<String> {
+    let output = Command::new(program).args(args).current_dir(crate::root()).output();
+    let output = output.with_context(|| format!("start `{program}`"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Reading;
+    use super::*;
+
+    #[test]
+    fn a_row_without_a_measurement_says_why() {
+        let found = Reading { ratio: 0.98, low: 0.96, high: 1.01 };
+        let row = |found| Row { name: "a / b".to_owned(), depth: 16, wanted: Some(0.9), found };
+        let text = table(&[row(Ok(found)), row(Err("skipped: no redis | here".to_owned()))]);
+        assert!(text.contains("| a / b | 16 | 0.980 | [0.960 1.010] | >= 0.90 | met |"), "{text}");
+        assert!(text.contains("| — | skipped: no redis   here | >= 0.90 |  |"), "{text}");
+    }
+
+    #[test]
+    fn a_machine_has_a_name_that_fits_a_path() {
+        let manifest = Manifest::read().unwrap();
+        let slug = manifest.slug();
+        assert!(slug.chars().all(|c| c.is_alphanumeric() || c == '-'), "{slug}");
+        assert_eq!(manifest.date.len(), "2000-01-01".len());
+    }
+}

@@ -1,0 +1,15 @@
+//! `cargo xtask fuzz`: starts the fuzz binary, which holds the registry.
+
+use crate::steps::{self, PROFILE};
+
+/// Builds and runs the registry; no argument means `smoke`.
+///
+/// # Errors
+/// Where the build fails or a fuzz function finds something (its seed is printed).
+pub fn run(args: &[String]) -> anyhow::Result<()> {
+    let smoke = ["smoke".to_owned()];
+    let args = if args.is_empty() { &smoke[..] } else { args };
+    let mut command =
+        steps::cargo(["run", "--quiet", "--profile", PROFILE, "-p", "fuzz", "--bin", "fuzz", "--"]);
+    steps::run(command.args(args), "cargo")
+}

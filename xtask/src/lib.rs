@@ -1,0 +1,20 @@
+//! The development tasks as a library, so that what `cargo xtask` runs can also be tested.
+//!
+//! This crate depends on none of ours: it must build when they do not, or it could not say why
+//! they do not. It speaks to them only as a caller of `cargo` and of finished binaries.
+
+pub mod bare;
+pub mod bench;
+pub mod ci;
+pub mod fuzz;
+pub mod soak;
+pub mod steps;
+pub mod tidy;
+
+use std::path::{Path, PathBuf};
+
+/// The root of the workspace: the folder above this crate.
+pub fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().expect("xtask lies in a folder of the workspace").to_path_buf()
+}

@@ -1,0 +1,143 @@
+//! Running one child process after the other, each with its elapsed time.
+//!
+//! A step inherits stdout and stderr, so that the closing lines of `cargo test` are seen as they
+//! are; the step's own lines go to stderr.
+
+use anyhow::{Context, bail};
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The profile of everything that is built here. One profile, so that nothing is compiled twice.
+pub const PROFILE: &str = "ci";
+
+/// The `cargo` that started us, or the one on the path.
+pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(crate::root()).stdin(Stdio::null());
+    command
+}
+
+/// Runs `command` to its end.
+///
+/// # Errors
+/// Where it cannot be started (`needs` names what to install) or does not exit with 0.
+pub fn run(command: &mut Command, needs: &str) -> anyhow::Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().with_context(|| format!("cannot start `{program}`: {needs}"))?;
+    if !status.success() {
+        bail!("`{}` failed: {status}", line(command));
+    }
+    Ok(())
+}
+
+/// The command line of `command` as one would type it.
+pub fn line(command: &Command) -> String {
+    let mut text = command.get_program().to_string_lossy().into_owned();
+    for arg in command.get_args() {
+        text.push(' ');
+        text.push_str(&arg.to_string_lossy());
+    }
+    text
+}
+
+/// Runs `body` as the step `name`: prints a heading before and the elapsed time after.
+///
+/// # Errors
+/// What `body` returned, with the name of the step.
+pub fn step<T>(name: &str, body: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    eprintln!("── {name}");
+    let start = Instant::now();
+    let result = body();
+    let mark = if result.is_ok() { "ok" } else { "FAILED" };
+    eprintln!("── {name}: {mark} in {}", elapsed(start.elapsed()));
+    result.with_context(|| format!("step `{name}`"))
+}
+
+/// `time` for reading: `4.2 s`, `3 min 07 s`.
+pub fn elapsed(time: Duration) -> String {
+    let seconds = time.as_secs();
+    if seconds < 60 {
+        format!("{:.1} s", time.as_secs_f64())
+    } else {
+        format!("{} min {:02} s", seconds / 60, seconds % 60)
+    }
+}
+
+/// Where cargo puts what it builds: `CARGO_TARGET_DIR`, the configuration, or `target`.
+///
+/// # Errors
+/// Where `cargo metadata` fails.
+pub fn target_dir() -> anyhow::Result<PathBuf> {
+    let metadata = cargo_metadata::MetadataCommand::new()
+        .current_dir(crate::root())
+        .no_deps()
+        .exec()
+        .context("cargo metadata")?;
+    Ok(metadata.target_directory.into_std_path_buf())
+}
+
+/// A binary of the workspace in the directory of `profile`.
+///
+/// # Errors
+/// Where it has not been built.
+pub fn binary(name: &str, profile: &str) -> anyhow::Result<PathBuf> {
+    let path = target_dir()?.join(profile).join(name);
+    if !path.is_file() {
+        bail!("expected the binary {} and found none: build it first", path.display());
+    }
+    Ok(path)
+}
+
+/// A directory of its own below the system's temporary one; removed when dropped.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes the directory; `name` and the process id make it unique within a machine.
+    ///
+    /// # Errors
+    /// Where the temporary directory cannot be written.
+    pub fn new(name: &str) -> anyhow::Result<Self> {
+        let path = std::env::temp_dir().join(format!("roundhouse-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).with_context(|| format!("create {}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // A directory that stays behind in the temporary one is a smaller evil than a panic here.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failing_child_is_an_error_that_names_its_command_line() {
+        let error = run(Command::new("false").arg("x"), "coreutils").unwrap_err();
+        assert!(error.to_string().contains("`false x` failed"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_program_is_an_error_that_says_what_to_install() {
+        let mut command = Command::new("no-such-program-here");
+        let error = run(&mut command, "install it by hand").unwrap_err();
+        assert!(error.to_string().contains("install it by hand"), "{error}");
+    }
+
+    #[test]
+    fn elapsed_time_is_readable() {
+        assert_eq!(elapsed(Duration::from_millis(4_200)), "4.2 s");
+        assert_eq!(elapsed(Duration::from_secs(187)), "3 min 07 s");
+    }
+}

@@ -1,0 +1,70 @@
+//! Each external dependency is stated once, and argued for once.
+//!
+//! The arguments are comment lines of `deny.toml`, `# dep NAME: why`, beside the rules that
+//! cargo-deny holds: cargo-deny itself has no place for the reason of a wanted crate.
+
+use super::{Finding, Tree};
+
+/// What begins a line with an argument.
+const ARGUMENT: &str = "# dep ";
+/// Shorter than this it is no argument.
+const ARGUMENT_MIN: usize = 20;
+/// Where the arguments are.
+const DENY: &str = "deny.toml";
+/// Where the dependencies are.
+const MANIFEST: &str = "Cargo.toml";
+
+/// The external names of `[workspace.dependencies]`: those without a path.
+fn external(tree: &Tree) -> Vec<String> {
+    let manifest = tree.toml(MANIFEST);
+    let stated = manifest.get("workspace").and_then(|workspace| workspace.get("dependencies"));
+    let Some(stated) = stated.and_then(|value| value.as_table()) else { return Vec::new() };
+    let external = stated.iter().filter(|(_, value)| value.get("path").is_none());
+    external.map(|(name, _)| name.clone()).collect()
+}
+
+/// `[workspace.dependencies]` and the arguments in `deny.toml` name the same crates.
+pub(super) fn argued(tree: &Tree) -> Vec<Finding> {
+    let stated = external(tree);
+    let mut argued = Vec::new();
+    let mut found = Vec::new();
+    let mut find = |path: &str, line: usize, what: String| {
+        found.push(Finding { path: path.to_owned(), line, what });
+    };
+    let text = tree.file(DENY).map_or("", |file| file.text.as_str());
+    for (index, line) in text.lines().enumerate() {
+        let Some(rest) = line.strip_prefix(ARGUMENT) else { continue };
+        let (name, why) = rest.split_once(':').unwrap_or((rest, ""));
+        if why.trim().len() < ARGUMENT_MIN {
+            find(DENY, index + 1, format!("expected an argument for `{name}`, found {why:?}"));
+        }
+        if !stated.iter().any(|stated| stated == name) {
+            let what = format!("`{name}` is argued for but not in [workspace.dependencies]");
+            find(DENY, index + 1, what);
+        }
+        argued.push(name.to_owned());
+    }
+    for name in stated.iter().filter(|name| !argued.contains(name)) {
+        let what = format!("`{name}` needs a line `{ARGUMENT}{name}: why` in {DENY}");
+        find(MANIFEST, 0, what);
+    }
+    found
+}
+
+/// Members take external crates from `[workspace.dependencies]`, so that none slips in unargued.
+pub(super) fn inherited(tree: &Tree) -> Vec<Finding> {
+    let stated = external(tree);
+    let mut found = Vec::new();
+    for package in &tree.packages {
+        let strangers = package.depends.iter().filter(|depends| !depends.ours);
+        for depends in strangers.filter(|depends| !stated.contains(&depends.name)) {
+            let what = format!(
+                "`{}` is not in [workspace.dependencies]: state it there and write \
+                 `{}.workspace = true` here",
+                depends.name, depends.name
+            );
+            found.push(Finding { path: format!("{}/Cargo.toml", package.dir), line: 0, what });
+        }
+    }
+    found
+}

@@ -1,0 +1,114 @@
+//! Who may import whom, and what the sans-I/O crates may not name.
+//!
+//! The table is the architecture: an engine cannot know a protocol, because it cannot import one.
+
+use super::{Finding, Tree};
+
+/// A member, what it may import of ours, and what its tests may import besides.
+/// `*` stands for every member.
+const ALLOWED: &[(&str, &[&str], &[&str])] = &[
+    ("seam", &[], &[]),
+    ("wire", &[], &[]),
+    ("meter", &[], &[]),
+    ("grid", &[], &[]),
+    ("sys", &[], &[]),
+    ("memory", &["seam", "sys"], &[]),
+    ("index", &["memory"], &[]),
+    ("services", &["seam", "wire", "memory", "index", "grid"], &["sim"]),
+    ("engines", &["seam", "sys", "memory", "meter"], &["services", "sim", "load"]),
+    ("sim", &["seam"], &[]),
+    ("load", &["seam", "wire", "sys", "meter"], &[]),
+    ("swarm", &["load", "meter"], &[]),
+    ("lab", &["meter"], &[]),
+    ("museum", &["lab", "meter", "memory", "index", "grid", "sim"], &[]),
+    ("tune", &["lab"], &[]),
+    ("peers", &["lab"], &[]),
+    ("pages", &["lab", "meter"], &[]),
+    ("cli", &["*"], &[]),
+    ("fuzz", &["*"], &[]),
+    ("xtask", &[], &[]),
+];
+
+/// Crates that bring an async runtime with them.
+const RUNTIMES: &[&str] = &[
+    "tokio",
+    "async-std",
+    "smol",
+    "async-executor",
+    "monoio",
+    "glommio",
+    "compio",
+    "tokio-uring",
+    "actix-rt",
+    "ntex",
+    "may",
+    "embassy-executor",
+];
+/// The members that may use one: foreign servers are async, and so is the swarm's client.
+const RUNTIME_USERS: &[&str] = &["peers", "swarm"];
+
+/// Crates where bytes and `now` go in, and bytes and a deadline come out.
+const SANS_IO: &[&str] = &["seam", "wire", "services", "index", "grid", "sim"];
+/// What each of them says at its top; the two lists are in `clippy.toml`.
+const BAN: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
+
+/// Members import only what the architecture lets them.
+pub(super) fn imports(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for package in &tree.packages {
+        let path = format!("{}/Cargo.toml", package.dir);
+        let Some((_, normal, dev)) = ALLOWED.iter().find(|(name, ..)| *name == package.name) else {
+            let what = format!("expected a row for `{}` in xtask's import table", package.name);
+            found.push(Finding { path, line: 0, what });
+            continue;
+        };
+        for depends in package.depends.iter().filter(|depends| depends.ours) {
+            let name = depends.name.as_str();
+            let fits = |allowed: &[&str]| allowed.contains(&name) || allowed.contains(&"*");
+            let is_allowed = fits(normal) || (depends.dev && fits(dev));
+            if !is_allowed {
+                let kind = if depends.dev { "test with" } else { "import" };
+                let what = format!(
+                    "`{}` may not {kind} `{name}`: it may import {normal:?} and test with {dev:?}",
+                    package.name
+                );
+                found.push(Finding { path: path.clone(), line: 0, what });
+            }
+        }
+    }
+    found
+}
+
+/// No async runtime outside the two members whose peers need one.
+pub(super) fn runtimes(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for package in &tree.packages {
+        for depends in &package.depends {
+            let is_runtime = RUNTIMES.contains(&depends.name.as_str());
+            if is_runtime && !RUNTIME_USERS.contains(&package.name.as_str()) {
+                let what = format!(
+                    "`{}` is an async runtime; only {RUNTIME_USERS:?} may have one",
+                    depends.name
+                );
+                let path = format!("{}/Cargo.toml", package.dir);
+                found.push(Finding { path, line: 0, what });
+            }
+        }
+    }
+    found
+}
+
+/// The sans-I/O crates deny sockets, files, threads and clocks at their own top.
+pub(super) fn sans_io(tree: &Tree) -> Vec<Finding> {
+    let present = |name: &&&str| tree.packages.iter().any(|package| package.name == **name);
+    let mut found = Vec::new();
+    for name in SANS_IO.iter().filter(present) {
+        let path = format!("crates/{name}/src/lib.rs");
+        // The blanked code keeps attributes, and a comment cannot pass for one.
+        let says = tree.file(&path).is_some_and(|file| file.code.lines().any(|line| line == BAN));
+        if !says {
+            found.push(Finding { path, line: 1, what: format!("expected `{BAN}` at the top") });
+        }
+    }
+    found
+}

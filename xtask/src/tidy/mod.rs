@@ -1,0 +1,78 @@
+//! The rules of the tree that no compiler holds: who imports whom, sizes, dependencies, words.
+//!
+//! A check is a pure function from a [`Tree`] to findings, so that each can be shown a violation
+//! and seen to object. They run as tests (`xtask/tests/tidy.rs`) and as `cargo xtask tidy`.
+//! The surprising thing: there is no way to switch a check off for one place, except the two
+//! size lists in `xtask/tidy.toml`, whose entries must equal the present size: they only shrink.
+
+mod code;
+mod dependencies;
+mod imports;
+mod sizes;
+mod tree;
+mod words;
+
+pub use code::{blank, functions, words};
+pub use tree::{Dependency, File, Package, Tree};
+
+use anyhow::bail;
+use std::fmt;
+
+/// A place that breaks a rule, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The path below the root, with `/`.
+    pub path: String,
+    /// The line, from 1; 0 where the whole file or package is meant.
+    pub line: usize,
+    /// What was expected, what was found, what to do.
+    pub what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.what)
+    }
+}
+
+/// A rule of the tree.
+pub type Check = fn(&Tree) -> Vec<Finding>;
+
+/// All rules by name.
+pub const CHECKS: &[(&str, Check)] = &[
+    ("imports", imports::imports),
+    ("runtimes", imports::runtimes),
+    ("sans-io", imports::sans_io),
+    ("columns", sizes::columns),
+    ("files", sizes::files),
+    ("functions", sizes::functions_short),
+    ("exceptions", sizes::exceptions),
+    ("argued", dependencies::argued),
+    ("inherited", dependencies::inherited),
+    ("unsafe", words::no_unsafe),
+    ("unfinished", words::unfinished),
+    ("ignored", words::ignored),
+    ("private-paths", words::private_paths),
+];
+
+/// Everything that all checks find in `tree`, as `(check, finding)`.
+pub fn check(tree: &Tree) -> Vec<(&'static str, Finding)> {
+    let all = CHECKS.iter();
+    all.flat_map(|(name, check)| check(tree).into_iter().map(|found| (*name, found))).collect()
+}
+
+/// `cargo xtask tidy`.
+///
+/// # Errors
+/// Where the tree cannot be read or breaks a rule.
+pub fn run(_args: &[String]) -> anyhow::Result<()> {
+    let found = check(&Tree::load(&crate::root())?);
+    for (name, finding) in &found {
+        println!("{finding} [{name}]");
+    }
+    if !found.is_empty() {
+        bail!("expected a tidy tree, found {} places that are not", found.len());
+    }
+    eprintln!("tidy: {} checks, nothing found", CHECKS.len());
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Words that may not stand in the tree, or only in their place.
+
+use super::code::{functions, line_of, words};
+use super::{Finding, Tree};
+
+/// Crates that may say `unsafe`.
+const UNSAFE_USERS: &[&str] = &["crates/sys/", "crates/memory/"];
+/// Where skipped tests are excused.
+const SKIPS: &str = "tests/skips.toml";
+/// Macros of code that is not written yet. The names are split, for this file is checked too.
+const UNFINISHED: &[&str] = &["todo", "unimplemented"];
+/// What marks a known fault that cannot land.
+const FAULT: &str = concat!("FIX", "ME");
+/// Beginnings of paths that exist on one machine only.
+const PRIVATE: &[&str] = &["home", "root", "work", "farm", "Users"];
+
+/// `unsafe` is in `sys` and `memory`; elsewhere only as `unsafe impl Share` (and its trait).
+pub(super) fn no_unsafe(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let checked = |path: &str| !UNSAFE_USERS.iter().any(|folder| path.starts_with(folder));
+    for file in tree.files.iter().filter(|file| file.is_rust() && checked(&file.path)) {
+        for at in words(&file.code, "unsafe") {
+            let rest = file.code[at + "unsafe".len()..].trim_start();
+            let head = rest.split('{').next().unwrap_or_default();
+            let is_share = head.starts_with("impl") && words(head, "Share").next().is_some();
+            let is_trait = head.starts_with("trait Share") || head.starts_with("pub trait Share");
+            if !is_share && !is_trait {
+                let what = format!("`unsafe` belongs into {UNSAFE_USERS:?}, or to `impl Share`");
+                let line = line_of(&file.code, at);
+                found.push(Finding { path: file.path.clone(), line, what });
+            }
+        }
+    }
+    found
+}
+
+/// Nothing lands unfinished, and dead code is removed instead of excused.
+pub(super) fn unfinished(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for file in &tree.files {
+        let mut find = |line: usize, what: String| {
+            found.push(Finding { path: file.path.clone(), line, what });
+        };
+        for (at, _) in file.text.match_indices(FAULT) {
+            find(line_of(&file.text, at), format!("{FAULT} cannot land: repair it"));
+        }
+        for name in UNFINISHED {
+            let macros =
+                words(&file.code, name).filter(|at| file.code[at + name.len()..].starts_with('!'));
+            for at in macros {
+                find(line_of(&file.code, at), format!("`{name}!` cannot land: write it"));
+            }
+        }
+        for at in words(&file.code, "dead_code") {
+            find(line_of(&file.code, at), "dead code is removed, not excused".to_owned());
+        }
+    }
+    found
+}
+
+/// A test that is ignored has a row with its reason in `tests/skips.toml`, and each row its test.
+pub(super) fn ignored(tree: &Tree) -> Vec<Finding> {
+    let table = tree.toml(SKIPS);
+    let rows = table.get("skip").and_then(|rows| rows.as_array()).cloned().unwrap_or_default();
+    let text = |row: &toml::Value, key: &str| {
+        row.get(key).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
+    };
+    let excused: Vec<String> = rows.iter().map(|row| text(row, "test")).collect();
+    let mut used = Vec::new();
+    let mut found = Vec::new();
+    for file in tree.files.iter().filter(|file| file.is_rust()) {
+        for (at, _) in file.code.match_indices("#[ignore") {
+            let line = line_of(&file.code, at);
+            let all = functions(&file.code);
+            let name = all.iter().find(|function| function.first >= line).map(|next| &next.name);
+            let test = format!("{}::{}", file.path, name.map_or("", String::as_str));
+            if !excused.contains(&test) {
+                let what = format!("`{test}` is ignored without a row in {SKIPS}");
+                found.push(Finding { path: file.path.clone(), line, what });
+            }
+            used.push(test);
+        }
+    }
+    for row in &rows {
+        let (test, reason) = (text(row, "test"), text(row, "reason"));
+        let what = if !used.contains(&test) {
+            format!("`{test}` is not ignored (any more): remove its row")
+        } else if reason.is_empty() {
+            format!("`{test}` has no reason")
+        } else {
+            continue;
+        };
+        found.push(Finding { path: SKIPS.to_owned(), line: 0, what });
+    }
+    found
+}
+
+/// No path that exists on one developer's machine only.
+pub(super) fn private_paths(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for file in &tree.files {
+        for (index, line) in file.text.lines().enumerate() {
+            for name in PRIVATE {
+                let path = format!("/{name}/");
+                let mut places = line.match_indices(&path).map(|(at, _)| at);
+                // Behind a word, a point or a bracket it is the middle of a longer path or a link.
+                let begins = |at: usize| {
+                    let before = line[..at].chars().next_back().unwrap_or(' ');
+                    !before.is_alphanumeric() && !"._-/}])~".contains(before)
+                };
+                if places.any(begins) {
+                    let what =
+                        format!("`{path}…` exists on one machine only: take it as an argument");
+                    found.push(Finding { path: file.path.clone(), line: index + 1, what });
+                }
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,159 @@
+//! Each rule of the tree is seen to object to a violation, and to nothing that looks like one.
+//!
+//! A checker that finds nothing proves nothing until it has been seen to find something.
+
+use xtask::tidy::{CHECKS, Dependency, File, Package, Tree};
+
+const RS: &str = "crates/lab/src/a.rs";
+const TIDY: &str = "xtask/tidy.toml";
+const MANIFEST: &str =
+    "[workspace.dependencies]\nlibc = \"0.2\"\nsys = { path = \"crates/sys\" }\n";
+const ARGUED: &str = "# dep libc: the kernel's own interface, as the C library states it\n";
+const BAN: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]\n";
+
+/// A check, and whether it must object to the tree.
+type Example = (&'static str, bool, Tree);
+
+/// A tree of packages: `a>b` imports `b`, `a>>b` tests with it, `a+b` takes it from outside.
+fn packages(names: &[&str]) -> Tree {
+    let mut tree = Tree::default();
+    for text in names {
+        let (name, rest) = text.split_at(text.find(['>', '+']).unwrap_or(text.len()));
+        let (dev, ours) = (rest.starts_with(">>"), rest.starts_with('>'));
+        let depends = Dependency { name: rest.trim_start_matches(['>', '+']).into(), dev, ours };
+        let depends = if rest.is_empty() { Vec::new() } else { vec![depends] };
+        tree.packages.push(Package { name: name.into(), dir: format!("crates/{name}"), depends });
+    }
+    tree
+}
+
+/// A tree of files.
+fn files(files: &[(&str, &str)]) -> Tree {
+    let files = files.iter().map(|(path, text)| File::new(path, text)).collect();
+    Tree { files, packages: Vec::new() }
+}
+
+/// A tree of one file.
+fn file(path: &str, text: &str) -> Tree {
+    files(&[(path, text)])
+}
+
+/// A tree of both.
+fn both(packages_of: &[&str], files_of: &[(&str, &str)]) -> Tree {
+    Tree { files: files(files_of).files, ..packages(packages_of) }
+}
+
+fn of_packages() -> Vec<Example> {
+    let wire = |text: &str| both(&["wire"], &[("crates/wire/src/lib.rs", text)]);
+    vec![
+        ("imports", true, packages(&["services>sys"])),
+        ("imports", true, packages(&["engines>services"])),
+        ("imports", true, packages(&["load>>engines"])),
+        ("imports", true, packages(&["stranger"])),
+        ("imports", false, packages(&["services>seam", "engines>>services", "cli>lab"])),
+        ("runtimes", true, packages(&["engines+tokio"])),
+        ("runtimes", false, packages(&["peers+tokio", "engines+libc"])),
+        ("sans-io", true, wire("//! Doc.\n")),
+        ("sans-io", true, wire(&format!("// {BAN}"))),
+        ("sans-io", false, wire(BAN)),
+        ("sans-io", false, both(&["engines"], &[("crates/engines/src/lib.rs", "")])),
+    ]
+}
+
+fn of_dependencies() -> Vec<Example> {
+    let argue = |deny: &str| files(&[("Cargo.toml", MANIFEST), ("deny.toml", deny)]);
+    let gone = format!("{ARGUED}# dep left-pad: it was there and then it was gone\n");
+    vec![
+        ("argued", true, argue("")),
+        ("argued", true, argue(&gone)),
+        ("argued", true, argue("# dep libc: yes\n")),
+        ("argued", false, argue(ARGUED)),
+        ("inherited", true, both(&["lab+left-pad"], &[("Cargo.toml", MANIFEST)])),
+        ("inherited", false, both(&["lab+libc"], &[("Cargo.toml", MANIFEST)])),
+    ]
+}
+
+fn of_sizes() -> Vec<Example> {
+    let lines = |count: usize| "\n".repeat(count);
+    let body = |count: usize| format!("fn f() {{\n{}}}\n", "    g();\n".repeat(count - 2));
+    let excused = |table: &str, key: &str, size: usize, text: &str| {
+        files(&[(TIDY, &format!("[{table}]\n\"{key}\" = {size}\n")), (RS, text)])
+    };
+    let f = format!("{RS}::f");
+    vec![
+        ("columns", true, file(RS, &"x".repeat(101))),
+        ("columns", true, file("bare/a.c", &"x".repeat(101))),
+        ("columns", false, file(RS, &"é".repeat(100))),
+        ("files", true, file(RS, &lines(601))),
+        ("files", true, file("crates/engines/src/wait/epoll.rs", &lines(301))),
+        ("files", true, file("bare/a.c", &lines(201))),
+        ("files", true, excused("files", RS, 601, &lines(602))),
+        ("files", false, excused("files", RS, 601, &lines(601))),
+        ("files", false, file(RS, &lines(600))),
+        ("functions", true, file(RS, &body(71))),
+        ("functions", true, excused("functions", &f, 71, &body(72))),
+        ("functions", false, excused("functions", &f, 71, &body(71))),
+        ("functions", false, file(RS, &body(70))),
+        ("exceptions", true, excused("files", RS, 700, &lines(650))),
+        ("exceptions", true, excused("files", RS, 700, &lines(500))),
+        ("exceptions", true, excused("files", "gone.rs", 700, "")),
+        ("exceptions", true, excused("functions", &f, 80, &body(71))),
+        ("exceptions", false, excused("files", RS, 700, &lines(700))),
+    ]
+}
+
+fn of_words() -> Vec<Example> {
+    let share = "// unsafe\nunsafe impl<T: Sync> Share for X<T> {}\n";
+    let block = "fn f() { unsafe { g() } }\n";
+    let slow = "#[test]\n#[ignore]\nfn slow() {}\n";
+    let row = format!("[[skip]]\ntest = \"{RS}::slow\"\nreason = \"needs two machines\"\n");
+    let unexplained = format!("[[skip]]\ntest = \"{RS}::slow\"\n");
+    let skip = |row: &str, text: &str| files(&[("tests/skips.toml", row), (RS, text)]);
+    vec![
+        ("unsafe", true, file(RS, block)),
+        ("unsafe", true, file(RS, "unsafe impl Send for X {}\n")),
+        ("unsafe", false, file(RS, share)),
+        ("unsafe", false, file("crates/sys/src/a.rs", block)),
+        ("unfinished", true, file(RS, "fn f() { todo!(\"x\") }\n")),
+        ("unfinished", true, file(RS, "fn f() { unimplemented!() }\n")),
+        ("unfinished", true, file(RS, "#[allow(dead_code)]\nfn f() {}\n")),
+        ("unfinished", true, file("docs/a.md", concat!("FIX", "ME later\n"))),
+        ("unfinished", false, file(RS, "// A todo! in prose.\nfn todo() {}\n")),
+        ("ignored", true, skip("", slow)),
+        ("ignored", true, skip(&unexplained, slow)),
+        ("ignored", true, skip(&row, "#[test]\nfn slow() {}\n")),
+        ("ignored", false, skip(&row, slow)),
+        ("private-paths", true, file(RS, concat!("// see /wo", "rk/notes\n"))),
+        ("private-paths", false, file(RS, "// https://host/work/a ./work/b /proc/c\n")),
+    ]
+}
+
+fn examples() -> impl Iterator<Item = Example> {
+    of_packages().into_iter().chain(of_dependencies()).chain(of_sizes()).chain(of_words())
+}
+
+#[test]
+fn each_check_objects_to_its_violation_and_to_nothing_else() {
+    for (name, objects, tree) in examples() {
+        let (_, check) = CHECKS.iter().find(|(known, _)| *known == name).expect("a known check");
+        let found = check(&tree);
+        assert_eq!(!found.is_empty(), objects, "{name} found {found:?} in {tree:?}");
+    }
+}
+
+#[test]
+fn each_check_has_an_example_of_both_kinds() {
+    for (name, _) in CHECKS {
+        for objects in [true, false] {
+            let has = examples().any(|(check, found, _)| check == *name && found == objects);
+            assert!(has, "{name} has no example with objects = {objects}");
+        }
+    }
+}
+
+#[test]
+fn a_finding_names_its_place() {
+    let (_, check) = CHECKS.iter().find(|(name, _)| *name == "unsafe").unwrap();
+    let found = check(&file(RS, "//! Doc.\n\nfn f() { unsafe {} }\n"));
+    assert!(found[0].to_string().starts_with(&format!("{RS}:3: ")), "{}", found[0]);
+}
