@@ -1,0 +1,401 @@
+//! The scoreboard: what each worker is and what it has done, for supervisor, lab and `top`.
+//!
+//! One padded seat a worker, the same for threads and processes, in memory that all of them see.
+//! A worker writes its own seat by plain loads and stores, which is why counting costs about
+//! nothing; everybody reads all seats, each number by itself and a moment old.
+
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use seam::{BadSeed, SHARDS_MAX, Share, WorkerId};
+use sys::process::Pid;
+
+use crate::padded::Padded;
+
+/// How far the whole server is. It only goes forward; draining workers see it each turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u32)]
+pub enum Phase {
+    /// Not every worker is ready.
+    Starting,
+    /// Serving.
+    Ready,
+    /// No new connections; those that are there may finish until a deadline.
+    Draining,
+    /// The deadline is over: connections are cut.
+    Forced,
+    /// Nobody serves any more.
+    Done,
+}
+
+impl Phase {
+    fn of(number: u32) -> Self {
+        match number {
+            0 => Self::Starting,
+            1 => Self::Ready,
+            2 => Self::Draining,
+            3 => Self::Forced,
+            _ => Self::Done,
+        }
+    }
+}
+
+/// What sits in a seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum SeatState {
+    /// Nobody, ever.
+    Empty,
+    /// A worker that does not serve yet.
+    Starting,
+    /// A worker that serves.
+    Ready,
+    /// A worker that takes no new connection.
+    Draining,
+    /// Nobody any more.
+    Gone,
+}
+
+impl SeatState {
+    fn of(number: u32) -> Self {
+        match number {
+            0 => Self::Empty,
+            1 => Self::Starting,
+            2 => Self::Ready,
+            3 => Self::Draining,
+            _ => Self::Gone,
+        }
+    }
+}
+
+/// A number that one worker changes and everybody reads.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Tally(AtomicU64);
+
+impl Tally {
+    /// Adds `count`. Only the seat's worker may: two at a time would lose one of their additions.
+    #[inline]
+    pub fn add(&self, count: u64) {
+        self.0.store(self.read().wrapping_add(count), Ordering::Relaxed);
+    }
+
+    /// Takes `count` away, under the same condition.
+    #[inline]
+    pub fn sub(&self, count: u64) {
+        self.0.store(self.read().wrapping_sub(count), Ordering::Relaxed);
+    }
+
+    /// Replaces the number, under the same condition.
+    #[inline]
+    pub fn set(&self, count: u64) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+
+    /// What it is now.
+    #[inline]
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One worker's seat. The tallies of a seat go on counting under its next worker, so that totals
+/// never shrink; only `open` belongs to one worker.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Seat {
+    state: AtomicU32,
+    worker: AtomicU32,
+    pid: AtomicI32,
+    /// Connections open now.
+    pub open: Tally,
+    /// Connections accepted.
+    pub accepted: Tally,
+    /// Connections refused because a limit was reached.
+    pub refused: Tally,
+    /// Bytes received.
+    pub bytes_in: Tally,
+    /// Bytes that the kernel took for sending.
+    pub bytes_out: Tally,
+    /// Turns of the worker's loop.
+    pub turns: Tally,
+    /// Receives that found no buffer in the ring (`ENOBUFS`).
+    pub enobufs: Tally,
+    /// Sends of which the kernel took a part only.
+    pub short_sends: Tally,
+    /// Sessions that ended by a panic of their service.
+    pub panics: Tally,
+    /// Bytes for another session that found it gone or its output full, counted by pushes.
+    pub pushes_dropped: Tally,
+    /// When the worker last showed that it lives, on `sys::clock`'s clock; 0: never.
+    pub beat_ns: Tally,
+}
+
+impl Seat {
+    /// What sits here.
+    #[must_use]
+    pub fn state(&self) -> SeatState {
+        SeatState::of(self.state.load(Ordering::Acquire))
+    }
+
+    /// Says what sits here now.
+    pub fn set_state(&self, state: SeatState) {
+        self.state.store(state as u32, Ordering::Release);
+    }
+
+    /// Who sits here, or sat here last.
+    #[must_use]
+    pub fn worker(&self) -> Option<WorkerId> {
+        WorkerId::from_bits(self.worker.load(Ordering::Relaxed))
+    }
+
+    /// The process of who sits here, or sat here last.
+    #[must_use]
+    pub fn pid(&self) -> Option<Pid> {
+        Pid::of(self.pid.load(Ordering::Relaxed))
+    }
+}
+
+/// The scoreboard. It is a state like any other: place it in a [`crate::Region`]. It takes 512 KiB
+/// of addresses and pages only for seats in use.
+///
+/// The all-zero bytes are a board with every seat empty, in [`Phase::Starting`].
+#[derive(Debug)]
+#[repr(C)]
+pub struct Board {
+    /// Read by every worker each turn, written a few times in a server's life.
+    phase: Padded<AtomicU32>,
+    /// Seats from here on are empty; nobody need look at them.
+    used: Padded<AtomicU32>,
+    busy: Padded<Busy>,
+    seats: [Padded<Seat>; SHARDS_MAX],
+}
+
+/// The time from a first connection to the last disconnect.
+#[derive(Debug)]
+#[repr(C)]
+struct Busy {
+    /// When the first came; 0: none since the last [`Board::take_busy`].
+    since_ns: AtomicU64,
+    /// When the last left so far.
+    until_ns: AtomicU64,
+}
+
+// SAFETY: atomics only, for all of which zero is a value; no pointer, no destructor.
+unsafe impl Share for Board {
+    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+        Ok(())
+    }
+
+    /// Empties the seat of `dead` and forgets the connections that died with it.
+    fn heal(&self, dead: WorkerId) {
+        let seat = &self.seats[dead.slot()];
+        if seat.worker() == Some(dead) {
+            seat.open.set(0);
+            seat.set_state(SeatState::Gone);
+        }
+    }
+}
+
+impl Board {
+    /// Seats `worker` of process `pid` as [`SeatState::Starting`]. The seat must not be taken.
+    pub fn sit(&self, worker: WorkerId, pid: Pid) -> &Seat {
+        let seat = &self.seats[worker.slot()];
+        debug_assert!(
+            matches!(seat.state(), SeatState::Empty | SeatState::Gone),
+            "expected a free seat for worker {worker}, found {:?}",
+            seat.worker()
+        );
+        seat.open.set(0);
+        seat.beat_ns.set(0);
+        seat.worker.store(worker.bits(), Ordering::Relaxed);
+        seat.pid.store(pid.number(), Ordering::Relaxed);
+        seat.set_state(SeatState::Starting);
+        self.used.fetch_max(worker.slot() as u32 + 1, Ordering::Release);
+        seat
+    }
+
+    /// The seat of number `slot`.
+    ///
+    /// # Panics
+    /// If `slot` is not below [`SHARDS_MAX`].
+    #[must_use]
+    pub fn seat(&self, slot: usize) -> &Seat {
+        &self.seats[slot]
+    }
+
+    /// All seats that were ever taken, and perhaps some empty ones between them.
+    pub fn seats(&self) -> impl ExactSizeIterator<Item = &Seat> {
+        let used = self.used.load(Ordering::Acquire) as usize;
+        self.seats[..used].iter().map(|seat| &seat.0)
+    }
+
+    /// How many workers are in `state`.
+    #[must_use]
+    pub fn count(&self, state: SeatState) -> usize {
+        self.seats().filter(|seat| seat.state() == state).count()
+    }
+
+    /// Connections open now, over all seats.
+    #[must_use]
+    pub fn open_total(&self) -> u64 {
+        self.seats().map(|seat| seat.open.read()).sum()
+    }
+
+    /// A connection has come, at `now_ns` on `sys::clock`'s clock; the first of a busy time counts.
+    pub fn began(&self, now_ns: u64) {
+        if self.busy.since_ns.load(Ordering::Relaxed) == 0 {
+            let since = &self.busy.since_ns;
+            let _ = since.compare_exchange(0, now_ns, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    /// A worker's last connection has ended at `now_ns`.
+    pub fn ended(&self, now_ns: u64) {
+        self.busy.until_ns.fetch_max(now_ns, Ordering::AcqRel);
+    }
+
+    /// The busy time that is over, once; to be asked when no connection is open.
+    pub fn take_busy(&self) -> Option<Duration> {
+        let since = self.busy.since_ns.swap(0, Ordering::AcqRel);
+        let until = self.busy.until_ns.load(Ordering::Acquire);
+        (since != 0).then(|| Duration::from_nanos(until.saturating_sub(since)))
+    }
+
+    /// The sums over all seats.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for seat in self.seats() {
+            totals.open += seat.open.read();
+            totals.accepted += seat.accepted.read();
+            totals.refused += seat.refused.read();
+            totals.bytes_in += seat.bytes_in.read();
+            totals.bytes_out += seat.bytes_out.read();
+            totals.turns += seat.turns.read();
+            totals.enobufs += seat.enobufs.read();
+            totals.short_sends += seat.short_sends.read();
+            totals.panics += seat.panics.read();
+            totals.pushes_dropped += seat.pushes_dropped.read();
+        }
+        totals
+    }
+
+    /// How far the server is.
+    #[inline]
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        Phase::of(self.phase.load(Ordering::Acquire))
+    }
+
+    /// Moves the server on to `phase`, unless it is further already; says how far it is now.
+    pub fn advance(&self, phase: Phase) -> Phase {
+        let former = self.phase.fetch_max(phase as u32, Ordering::AcqRel);
+        Phase::of(former).max(phase)
+    }
+}
+
+/// The sums of a [`Board`]'s tallies; each as its [`Seat`] field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the seat's fields carry the words")]
+pub struct Totals {
+    pub open: u64,
+    pub accepted: u64,
+    pub refused: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub turns: u64,
+    pub enobufs: u64,
+    pub short_sends: u64,
+    pub panics: u64,
+    pub pushes_dropped: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::region::{Placement, Region};
+
+    fn board() -> Region<Board> {
+        let mut board = Region::<Board>::place(Placement::Private).unwrap();
+        board.found(&[]).unwrap();
+        board
+    }
+
+    #[test]
+    fn an_empty_board_is_all_zero() {
+        let board = board();
+        assert_eq!((board.phase(), board.seats().len()), (Phase::Starting, 0));
+        assert_eq!((board.open_total(), board.totals()), (0, Totals::default()));
+        let last = board.seat(SHARDS_MAX - 1);
+        assert_eq!((last.state(), last.worker(), last.pid()), (SeatState::Empty, None, None));
+    }
+
+    #[test]
+    fn totals_outlive_workers_and_open_connections_do_not() {
+        let (board, pid) = (board(), sys::process::this());
+        let (dead, living) = (WorkerId::new(3, 1), WorkerId::new(5, 1));
+        for worker in [dead, living] {
+            let seat = board.sit(worker, pid);
+            assert_eq!(seat.state(), SeatState::Starting);
+            seat.set_state(SeatState::Ready);
+            seat.accepted.add(10);
+            seat.open.add(7);
+            seat.open.sub(2);
+        }
+        assert_eq!((board.open_total(), board.count(SeatState::Ready)), (10, 2));
+        board.heal(WorkerId::new(3, 9));
+        assert_eq!(board.open_total(), 10, "a worker that is not seated cannot be healed");
+        board.heal(dead);
+        assert_eq!((board.open_total(), board.totals().accepted), (5, 20));
+        assert_eq!(board.seat(3).state(), SeatState::Gone);
+        let successor = WorkerId::new(3, 2);
+        let seat = board.sit(successor, pid);
+        seat.accepted.add(1);
+        assert_eq!((seat.worker(), seat.pid()), (Some(successor), Some(pid)));
+        assert_eq!((board.totals().accepted, board.seats().len()), (21, 6));
+    }
+
+    #[test]
+    fn a_busy_time_is_told_once() {
+        let board = board();
+        assert_eq!(board.take_busy(), None);
+        for (began, ended) in [(100, 150), (120, 140)] {
+            board.began(began);
+            board.ended(ended);
+        }
+        assert_eq!(board.take_busy(), Some(Duration::from_nanos(50)));
+        assert_eq!(board.take_busy(), None);
+    }
+
+    #[test]
+    fn phases_only_go_forward() {
+        let board = board();
+        let all = [Phase::Starting, Phase::Ready, Phase::Draining, Phase::Forced, Phase::Done];
+        for (index, phase) in all.into_iter().enumerate() {
+            assert_eq!(board.advance(phase), phase);
+            for earlier in &all[..index] {
+                assert_eq!((board.advance(*earlier), board.phase()), (phase, phase));
+            }
+        }
+    }
+
+    #[test]
+    fn every_worker_counts_for_itself() {
+        let board = board();
+        std::thread::scope(|threads| {
+            for slot in 0..8 {
+                let seat = board.sit(WorkerId::new(slot, 1), sys::process::this());
+                threads.spawn(move || (0..1000).for_each(|_| seat.turns.add(1)));
+            }
+        });
+        assert_eq!(board.totals().turns, 8000);
+    }
+
+    #[test]
+    fn a_seat_keeps_to_its_own_lines() {
+        assert_eq!(size_of::<Padded<Seat>>(), 128);
+        assert_eq!(size_of::<Board>(), 128 * (SHARDS_MAX + 3));
+    }
+}

@@ -1,0 +1,411 @@
+//! Many writers that announce themselves, and now and then a reader of the whole.
+//!
+//! A writer is in while the low bit of its own slot is set; it entered if the gate was open after
+//! it had set the bit. A closer shuts the gate first and then waits until every slot is quiet.
+//! Each does its own write before it looks at the other's, so that at least one sees the other:
+//! Dekker's argument, which needs the one sequentially consistent exchange of [`Gate::enter`].
+//!
+//! Closing is holding an owner-named [`Lock`], so a reader that is killed is healed like any other
+//! owner. A slot belongs to one worker, so a writer that is killed is healed by clearing its slot.
+//! A slot also counts finished sections; the sum over slots is the version of the whole.
+
+use seam::{SHARDS_MAX, WorkerId};
+
+use crate::lock::{Lock, mark};
+use crate::padded::Padded;
+use crate::sync::{AtomicU32, AtomicU64, Ordering, announce, fence, pause};
+
+/// The low bit of a slot: its worker writes. The other bits count finished sections.
+const BUSY: u64 = 1;
+
+#[cfg(not(loom))]
+const SEATS: usize = SHARDS_MAX;
+/// The model has few workers, and pays for every word.
+#[cfg(loom)]
+const SEATS: usize = 3;
+const _: () = assert!(SEATS <= SHARDS_MAX);
+
+/// A gate around a structure whose leaves are atomic: writers pass beside each other, a closer
+/// finds everything at rest. It takes 512 KiB of addresses and pages only for seats in use.
+///
+/// The all-zero bytes are an open gate.
+///
+/// # Promises
+/// While a [`Closed`] lives no [`Writing`] does. Whatever a section wrote is visible to every
+/// later closer. A worker killed at any instant blocks nobody once [`Gate::heal`] was called.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Gate {
+    /// Held by the closer. It shares its line with `seats`: both are read by all, rarely written.
+    closer: Padded<Shut>,
+    slots: [Padded<AtomicU64>; SEATS],
+}
+
+#[derive(Debug)]
+#[repr(C)]
+struct Shut {
+    lock: Lock,
+    /// Slots from here on were never used; nobody need look at them.
+    seats: AtomicU32,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        let shut = Shut { lock: Lock::default(), seats: AtomicU32::new(0) };
+        let slots = std::array::from_fn(|_| Padded(AtomicU64::new(0)));
+        Self { closer: Padded(shut), slots }
+    }
+}
+
+impl Gate {
+    /// Enters as a writer, after waiting while the gate is closed. Dropping what comes back
+    /// finishes the section and counts it.
+    ///
+    /// Costs an exchange on `me`'s own line and a load that all share; dropping costs a store. So
+    /// enter once for a batch of requests, and drop before their replies leave: a reply that is
+    /// out while its section is not counted could be contradicted by a reader's older view.
+    ///
+    /// # Panics
+    /// If `me` keeps the gate closed; in debug builds also if it is in already.
+    #[inline]
+    pub fn enter(&self, me: WorkerId) -> Writing<'_> {
+        if me.slot() as u32 >= self.closer.seats.load(Ordering::Relaxed) {
+            self.take_seat(me);
+        }
+        let slot = &self.slots[me.slot()];
+        let quiet = slot.load(Ordering::Relaxed);
+        debug_assert_eq!(quiet & BUSY, 0, "worker {me} enters a gate that it is in");
+        announce(slot, quiet | BUSY);
+        if self.closer.lock.is_held() {
+            self.enter_closed(me, slot, quiet);
+        }
+        Writing { slot, after: quiet + 2 * BUSY }
+    }
+
+    #[cold]
+    fn take_seat(&self, me: WorkerId) {
+        // Before the announcement, so that a closer who misses this is seen by us.
+        self.closer.seats.fetch_max(me.slot() as u32 + 1, Ordering::SeqCst);
+    }
+
+    #[cold]
+    fn enter_closed(&self, me: WorkerId, slot: &AtomicU64, quiet: u64) {
+        while self.closer.lock.is_held() {
+            slot.store(quiet, Ordering::Release);
+            self.closer.lock.wait_until_free(mark(me));
+            announce(slot, quiet | BUSY);
+        }
+    }
+
+    /// Closes the gate for `me` and waits until no writer is in. Dropping what comes back opens it.
+    ///
+    /// The wait looks at the slots again and again, because a writer that leaves tells nobody; it
+    /// is as long as the longest section in progress, and up to 0.1 ms longer if that one lasts.
+    ///
+    /// # Panics
+    /// If `me` keeps the gate closed already; in debug builds also if it is in as a writer, which
+    /// in release builds waits for ever.
+    pub fn close(&self, me: WorkerId) -> Closed<'_> {
+        debug_assert_eq!(
+            self.slots[me.slot()].load(Ordering::Relaxed) & BUSY,
+            0,
+            "worker {me} closes a gate that it is in"
+        );
+        let mark = mark(me);
+        self.closer.lock.acquire(mark);
+        // Our mark on the lock comes before our look at the slots, for every thread.
+        fence(Ordering::SeqCst);
+        for slot in self.used() {
+            let mut turn = 0;
+            while slot.load(Ordering::Acquire) & BUSY != 0 {
+                pause(turn);
+                turn += 1;
+            }
+        }
+        Closed { gate: self, mark }
+    }
+
+    /// How many sections have finished. A view of the whole that was taken under a [`Closed`] at
+    /// this version holds every section that had finished when this was called.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        let count = |slot: &Padded<AtomicU64>| slot.load(Ordering::Acquire) / (2 * BUSY);
+        self.used().iter().map(count).fold(0, u64::wrapping_add)
+    }
+
+    /// Undoes what `dead` was doing here when it ended: takes its announcement back and opens the
+    /// gate if it kept it closed. What its section wrote so far stays, and is counted as a change.
+    /// `dead` must have ended and have no successor in its seat yet.
+    pub fn heal(&self, dead: WorkerId) {
+        let slot = &self.slots[dead.slot()];
+        let left = slot.load(Ordering::Acquire);
+        // Busy becomes quiet and one more; quiet stays as it is.
+        slot.store(left + (left & BUSY), Ordering::Release);
+        self.closer.lock.force_release(dead);
+    }
+
+    fn used(&self) -> &[Padded<AtomicU64>] {
+        &self.slots[..self.closer.seats.load(Ordering::SeqCst) as usize]
+    }
+}
+
+/// Proof of being in as a writer; dropping it finishes the section.
+#[must_use = "a section ends when its proof is dropped"]
+#[derive(Debug)]
+pub struct Writing<'a> {
+    slot: &'a AtomicU64,
+    after: u64,
+}
+
+impl Drop for Writing<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.slot.store(self.after, Ordering::Release);
+    }
+}
+
+/// Proof that nobody writes; dropping it opens the gate.
+#[must_use = "the gate opens when its proof is dropped"]
+#[derive(Debug)]
+pub struct Closed<'a> {
+    gate: &'a Gate,
+    mark: u32,
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        // All sleepers: writers pass together, and one closer among them may close again.
+        self.gate.closer.lock.release(self.mark, u32::MAX);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use seam::{BadSeed, Share};
+    use std::sync::atomic::AtomicBool;
+
+    use crate::region::{Placement, Region};
+
+    #[repr(C)]
+    struct World {
+        gate: Gate,
+        pair: [AtomicU64; 2],
+        stop: AtomicBool,
+    }
+
+    // SAFETY: atomics only, for all of which zero is a value.
+    unsafe impl Share for World {
+        fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+            Ok(())
+        }
+    }
+
+    fn world() -> Region<World> {
+        let mut world = Region::<World>::place(Placement::Private).unwrap();
+        world.found(&[]).unwrap();
+        world
+    }
+
+    fn worker(slot: usize) -> WorkerId {
+        WorkerId::new(slot, 1)
+    }
+
+    #[test]
+    fn every_section_changes_the_version() {
+        let world = world();
+        assert_eq!(world.gate.version(), 0);
+        for (count, slot) in [0, SHARDS_MAX - 1, 7, 7].into_iter().enumerate() {
+            let writing = world.gate.enter(worker(slot));
+            assert_eq!(world.gate.version(), count as u64);
+            drop(writing);
+            assert_eq!(world.gate.version(), count as u64 + 1);
+        }
+        drop(world.gate.close(worker(1)));
+        assert_eq!(world.gate.version(), 4, "reading is no change");
+    }
+
+    #[test]
+    fn a_closer_finds_everything_at_rest() {
+        let world = world();
+        std::thread::scope(|threads| {
+            for slot in 0..3 {
+                let world = &*world;
+                threads.spawn(move || {
+                    while !world.stop.load(Ordering::Relaxed) {
+                        let _writing = world.gate.enter(worker(slot));
+                        world.pair[0].fetch_add(1, Ordering::Relaxed);
+                        world.pair[1].fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            for slot in 3..5 {
+                let world = &*world;
+                threads.spawn(move || {
+                    for _ in 0..2000 {
+                        let _closed = world.gate.close(worker(slot));
+                        let [left, right] =
+                            world.pair.each_ref().map(|it| it.load(Ordering::Relaxed));
+                        assert_eq!((left, left), (right, world.gate.version()));
+                    }
+                    world.stop.store(true, Ordering::Relaxed);
+                });
+            }
+        });
+        assert_eq!(world.gate.version(), world.pair[0].load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn writers_wait_outside_a_closed_gate() {
+        let world = world();
+        let closed = world.gate.close(worker(0));
+        std::thread::scope(|threads| {
+            let writers: Vec<_> = (1..4)
+                .map(|slot| {
+                    let world = &*world;
+                    threads.spawn(move || drop(world.gate.enter(worker(slot))))
+                })
+                .collect();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(writers.iter().all(|it| !it.is_finished()));
+            assert_eq!(world.gate.version(), 0);
+            drop(closed);
+        });
+        assert_eq!(world.gate.version(), 3);
+    }
+
+    #[test]
+    fn the_dead_are_neither_in_nor_closing_after_healing() {
+        let world = world();
+        std::mem::forget(world.gate.enter(worker(0)));
+        std::mem::forget(world.gate.enter(worker(1)));
+        std::thread::scope(|threads| {
+            let closer = threads.spawn(|| drop(world.gate.close(worker(2))));
+            world.gate.heal(worker(0));
+            assert!(!closer.is_finished());
+            world.gate.heal(worker(1));
+        });
+        assert_eq!(world.gate.version(), 2, "what the dead may have written counts as a change");
+        std::mem::forget(world.gate.close(worker(3)));
+        std::thread::scope(|threads| {
+            threads.spawn(|| drop(world.gate.enter(worker(4))));
+            threads.spawn(|| drop(world.gate.close(worker(5))));
+            world.gate.heal(worker(3));
+        });
+        drop(world.gate.close(worker(3)));
+    }
+
+    #[test]
+    #[should_panic(expected = "holds itself")]
+    fn a_closer_that_enters_is_told_not_slept() {
+        let world = world();
+        let _closed = world.gate.close(worker(0));
+        let _writing = world.gate.enter(worker(0));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "closes a gate that it is in")]
+    fn a_writer_that_closes_is_told() {
+        let world = world();
+        let _writing = world.gate.enter(worker(0));
+        let _closed = world.gate.close(worker(0));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    struct World {
+        gate: Gate,
+        leaves: [UnsafeCell<u32>; 2],
+    }
+
+    // SAFETY: a leaf is touched by its writer inside the gate and by the closer of it, which is
+    // what the model checks.
+    unsafe impl Sync for World {}
+    // SAFETY: as above.
+    unsafe impl Send for World {}
+
+    fn world() -> Arc<World> {
+        let leaves = [UnsafeCell::new(0), UnsafeCell::new(0)];
+        Arc::new(World { gate: Gate::default(), leaves })
+    }
+
+    fn write(world: &World, slot: usize) {
+        let _writing = world.gate.enter(WorkerId::new(slot, 1));
+        // SAFETY: loom reports it if anybody else touches the leaf meanwhile.
+        world.leaves[slot].with_mut(|leaf| unsafe { *leaf += 1 });
+    }
+
+    /// Reads both leaves under a closed gate: as many sections as the version says.
+    fn read(world: &World, slot: usize) {
+        let _closed = world.gate.close(WorkerId::new(slot, 1));
+        // SAFETY: as above.
+        let sum: u32 = world.leaves.iter().map(|leaf| leaf.with(|leaf| unsafe { *leaf })).sum();
+        assert_eq!(u64::from(sum), world.gate.version());
+    }
+
+    fn check(life: impl Fn(Arc<World>) + Sync + Send + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(move || life(world()));
+    }
+
+    #[test]
+    fn loom_two_writers_and_a_closer() {
+        check(|world| {
+            let others: Vec<_> = (0..2)
+                .map(|slot| {
+                    let world = world.clone();
+                    thread::spawn(move || write(&world, slot))
+                })
+                .collect();
+            read(&world, 2);
+            others.into_iter().for_each(|it| it.join().unwrap());
+            assert_eq!(world.gate.version(), 2);
+        });
+    }
+
+    #[test]
+    fn loom_a_writer_and_two_closers() {
+        check(|world| {
+            let (writer, closer) = (world.clone(), world.clone());
+            let writer = thread::spawn(move || write(&writer, 0));
+            let closer = thread::spawn(move || read(&closer, 1));
+            read(&world, 2);
+            writer.join().unwrap();
+            closer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_a_dead_writer_is_healed_under_a_waiting_closer() {
+        check(|world| {
+            let dead = WorkerId::new(0, 1);
+            std::mem::forget(world.gate.enter(dead));
+            let closer = world.clone();
+            let closer = thread::spawn(move || drop(closer.gate.close(WorkerId::new(1, 1))));
+            world.gate.heal(dead);
+            closer.join().unwrap();
+            assert_eq!(world.gate.version(), 1);
+        });
+    }
+
+    #[test]
+    fn loom_a_dead_closer_is_healed_under_a_waiting_writer() {
+        check(|world| {
+            let dead = WorkerId::new(1, 1);
+            std::mem::forget(world.gate.close(dead));
+            let writer = world.clone();
+            let writer = thread::spawn(move || write(&writer, 0));
+            world.gate.heal(dead);
+            writer.join().unwrap();
+            read(&world, 2);
+        });
+    }
+}

@@ -1,0 +1,32 @@
+//! Keeping two workers' words out of one cache line.
+
+use std::ops::Deref;
+
+/// A value with 128 bytes, or a multiple, to itself.
+///
+/// A line has 64 bytes on x86-64, but its processors fetch lines in aligned pairs (Intel 64 and
+/// IA-32 Architectures Optimization Reference Manual, spatial prefetcher), so that neighbours at
+/// 64 bytes still take each other's line away; on some aarch64 processors a line has 128.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Padded<T>(pub T);
+
+impl<T> Deref for Padded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Padded;
+
+    #[test]
+    fn neighbours_share_no_pair_of_lines() {
+        assert_eq!((size_of::<Padded<u8>>(), align_of::<Padded<u8>>()), (128, 128));
+        assert_eq!(size_of::<Padded<[u8; 129]>>(), 256);
+        assert_eq!(*Padded(7), 7);
+    }
+}

@@ -1,0 +1,373 @@
+//! Where a shared state lives: one mapping, a page of description, then the state itself.
+//!
+//! The description says what lies behind it, so that a process that is handed the mapping (an
+//! upgrade) can check it and refuse by name what it cannot read.
+//!
+//! The surprising thing: a region exists before its state does. It is placed zeroed, founded once
+//! by `&mut`, and shared from then on; forking in between leaves the child with a region that it
+//! may not use.
+
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use seam::{BadSeed, Share};
+use sys::map::Mapping;
+
+/// Where a state shall lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// In this process's own memory: for threads.
+    Private,
+    /// In nameless shared memory: for processes forked later, and for a successor by descriptor.
+    Shared,
+}
+
+/// The description in front of the state. All of it but `stage` is written once, before anybody
+/// else can see it.
+#[repr(C)]
+struct Header {
+    magic: [u8; 8],
+    /// Of everything that two programs must agree on, see [`layout`].
+    layout: u64,
+    size: u64,
+    align: u64,
+    stage: AtomicU32,
+    name_len: u32,
+    name: [u8; NAME_MAX],
+}
+
+const MAGIC: [u8; 8] = *b"rhregion";
+const NAME_MAX: usize = 512;
+/// The state begins here, on a page of its own.
+const START: usize = 4096;
+const _: () = assert!(size_of::<Header>() <= START);
+
+const PLACED: u32 = 0;
+const FOUNDING: u32 = 1;
+const FOUNDED: u32 = 2;
+
+/// A state of type `S` in a mapping of its own. It dereferences to `&S` once it is founded, which
+/// costs a test: take the reference once.
+#[derive(Debug)]
+pub struct Region<S: Share> {
+    mapping: Mapping,
+    /// What this process knows of the state: it founded it, or found it founded.
+    founded: bool,
+    state: PhantomData<S>,
+}
+
+impl<S: Share> Region<S> {
+    /// A zeroed region. Pages are paid for when they are touched.
+    ///
+    /// # Errors
+    /// Those of [`Mapping::private`] and [`Mapping::shared`].
+    pub fn place(placement: Placement) -> io::Result<Self> {
+        const {
+            assert!(!std::mem::needs_drop::<S>(), "a state in a mapping is never dropped");
+            assert!(align_of::<S>() <= START, "a state begins on a page, and no coarser");
+        }
+        let mapping = match placement {
+            Placement::Private => Mapping::private(Self::LEN)?,
+            Placement::Shared => Mapping::shared(Self::LEN, c"roundhouse-state")?,
+        };
+        let header = describe::<S>();
+        // SAFETY: the mapping is writable for at least a page, which holds a header, is aligned to
+        // a page, and nobody else knows of it yet.
+        unsafe { mapping.as_ptr().cast::<Header>().write(header) };
+        Ok(Self { mapping, founded: false, state: PhantomData })
+    }
+
+    const LEN: usize = START + size_of::<S>();
+
+    /// Fills the zeroed state from `seed`. After an error the region is of no use: place another.
+    ///
+    /// # Errors
+    /// What [`Share::found`] has against the seed.
+    ///
+    /// # Panics
+    /// If founding was tried before, here or in another process that has this mapping.
+    pub fn found(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
+        let stage = &self.header().stage;
+        let first = stage.compare_exchange(PLACED, FOUNDING, Ordering::Acquire, Ordering::Relaxed);
+        assert!(first.is_ok(), "expected a region that was never founded; place another");
+        // SAFETY: the bytes are zeroed, which is a valid S (Share), aligned and long enough. They
+        // are ours alone: PLACED became FOUNDING once in all processes, here, and no reference is
+        // given out, here or elsewhere, before FOUNDED.
+        let state = unsafe { &mut *self.state_ptr() };
+        state.found(seed)?;
+        self.header().stage.store(FOUNDED, Ordering::Release);
+        self.founded = true;
+        Ok(())
+    }
+
+    /// The state behind the descriptor of a shared region, which another process placed and
+    /// founded. Both see the same bytes from now on.
+    ///
+    /// The type is recognised by name, size, alignment and the version of this crate. Programs
+    /// made by different compilers agree on the order of fields only in `repr(C)` types.
+    ///
+    /// # Errors
+    /// [`Refused`] says what lies there instead.
+    pub fn adopt(fd: OwnedFd) -> Result<Self, Refused> {
+        let expected = describe::<S>();
+        let mut bytes = [0; size_of::<Header>()];
+        let file = std::fs::File::from(fd);
+        file.read_exact_at(&mut bytes, 0).map_err(Refused::Unreadable)?;
+        // SAFETY: a header is made of integers and bytes, for which every pattern is a value.
+        let found = unsafe { bytes.as_ptr().cast::<Header>().read_unaligned() };
+        if found.magic != MAGIC {
+            return Err(Refused::NoRegion);
+        }
+        if found.layout != expected.layout {
+            return Err(Refused::OtherLayout { expected: title(&expected), found: title(&found) });
+        }
+        if found.stage.into_inner() != FOUNDED {
+            return Err(Refused::NotFounded);
+        }
+        let mapping = Mapping::adopt(file.into(), Self::LEN).map_err(Refused::Unreadable)?;
+        let region = Self { mapping, founded: true, state: PhantomData };
+        // What the founder wrote must be visible: read the stage again where it is shared.
+        let stage = region.header().stage.load(Ordering::Acquire);
+        if stage == FOUNDED { Ok(region) } else { Err(Refused::NotFounded) }
+    }
+
+    /// The descriptor of a shared region, for who shall [`Region::adopt`] it.
+    #[must_use]
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.mapping.fd()
+    }
+
+    /// Whether forked children see the same state.
+    #[must_use]
+    pub fn placement(&self) -> Placement {
+        if self.fd().is_some() { Placement::Shared } else { Placement::Private }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: every region begins with a header, whose only changing part is atomic.
+        unsafe { &*self.mapping.as_ptr().cast::<Header>() }
+    }
+
+    fn state_ptr(&self) -> *mut S {
+        // SAFETY: the mapping has START + size_of::<S>() bytes, see LEN.
+        unsafe { self.mapping.as_ptr().add(START).cast() }
+    }
+}
+
+impl<S: Share> Deref for Region<S> {
+    type Target = S;
+
+    /// # Panics
+    /// If this process has not founded the region.
+    fn deref(&self) -> &S {
+        assert!(self.founded, "expected a founded region; found it first, fork afterwards");
+        // SAFETY: the bytes are a valid S for as long as the mapping lives, and since FOUNDED they
+        // change only by the atomics and locks that Share demands.
+        unsafe { &*self.state_ptr() }
+    }
+}
+
+impl<S: Share> AsRef<S> for Region<S> {
+    fn as_ref(&self) -> &S {
+        self
+    }
+}
+
+/// Why a region of another process is not adopted.
+#[derive(Debug)]
+pub enum Refused {
+    /// The descriptor cannot be read, or is no shared memory of sealed size.
+    Unreadable(io::Error),
+    /// What lies there was not made by [`Region::place`].
+    NoRegion,
+    /// A state of another type, size, alignment or version.
+    OtherLayout {
+        /// The state that this program has.
+        expected: String,
+        /// The state that lies there.
+        found: String,
+    },
+    /// The state was never filled, or its founder failed.
+    NotFounded,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) => write!(f, "{error}"),
+            Self::NoRegion => f.write_str(
+                "expected a shared state, found other bytes; \
+                 pass the descriptor that the running server gave",
+            ),
+            Self::OtherLayout { expected, found } => write!(
+                f,
+                "expected the state {expected}, found {found}; \
+                 stop the running server and start this one"
+            ),
+            Self::NotFounded => f.write_str(
+                "expected a state in use, found one that was never filled; \
+                 stop the running server and start this one",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Refused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable(error) => Some(error),
+            Self::NoRegion | Self::OtherLayout { .. } | Self::NotFounded => None,
+        }
+    }
+}
+
+fn describe<S>() -> Header {
+    let full = std::any::type_name::<S>().as_bytes();
+    let len = full.len().min(NAME_MAX);
+    let mut name = [0; NAME_MAX];
+    name[..len].copy_from_slice(&full[..len]);
+    Header {
+        magic: MAGIC,
+        layout: layout::<S>(),
+        size: size_of::<S>() as u64,
+        align: align_of::<S>() as u64,
+        stage: AtomicU32::new(PLACED),
+        name_len: len as u32,
+        name,
+    }
+}
+
+/// FNV-1a (Fowler, Noll, Vo) of what two programs must agree on.
+fn layout<S>() -> u64 {
+    let fields = [
+        std::any::type_name::<S>(),
+        &size_of::<S>().to_string(),
+        &align_of::<S>().to_string(),
+        env!("CARGO_PKG_VERSION"),
+    ];
+    let bytes = fields.iter().flat_map(|field| field.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// A description in words. It may come from anywhere, so its length is not trusted.
+fn title(header: &Header) -> String {
+    let name = &header.name[..(header.name_len as usize).min(NAME_MAX)];
+    let (size, align, layout) = (header.size, header.align, header.layout);
+    let name = String::from_utf8_lossy(name);
+    format!("{name} ({size} bytes, aligned to {align}, layout {layout:016x})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+
+    #[derive(Debug)]
+    #[repr(C)]
+    struct World {
+        frozen: u64,
+        leaf: AtomicU64,
+        large: [AtomicU64; 1 << 16],
+    }
+
+    // SAFETY: integers and atomics; `frozen` changes in `found` only.
+    unsafe impl Share for World {
+        fn found(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
+            assert_eq!((self.frozen, *self.leaf.get_mut()), (0, 0));
+            self.frozen = seed.len() as u64;
+            if seed.is_empty() {
+                Err(BadSeed("expected a seed, found none".into()))
+            } else {
+                Ok(())
+            }
+        }
+    }
+
+    #[derive(Debug)]
+    struct Other(World);
+
+    // SAFETY: as World.
+    unsafe impl Share for Other {
+        fn found(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
+            self.0.found(seed)
+        }
+    }
+
+    fn founded(placement: Placement) -> Region<World> {
+        let mut region = Region::<World>::place(placement).unwrap();
+        region.found(b"four").unwrap();
+        region
+    }
+
+    fn hand_over<S: Share>(region: &Region<World>) -> Result<Region<S>, Refused> {
+        Region::adopt(region.fd().unwrap().try_clone_to_owned().unwrap())
+    }
+
+    #[test]
+    fn a_state_is_founded_once_and_then_shared() {
+        for placement in [Placement::Private, Placement::Shared] {
+            let region = founded(placement);
+            assert_eq!((region.frozen, region.placement()), (4, placement));
+            assert!(region.large.iter().all(|it| it.load(Ordering::Relaxed) == 0));
+            std::thread::scope(|threads| {
+                for _ in 0..4 {
+                    threads.spawn(|| region.leaf.fetch_add(1, Ordering::Relaxed));
+                }
+            });
+            assert_eq!(region.leaf.load(Ordering::Relaxed), 4);
+        }
+    }
+
+    #[test]
+    fn a_successor_sees_the_same_state() {
+        let region = founded(Placement::Shared);
+        region.leaf.store(9, Ordering::Relaxed);
+        let successor: Region<World> = hand_over(&region).unwrap();
+        assert_eq!((successor.frozen, successor.leaf.load(Ordering::Relaxed)), (4, 9));
+        drop(region);
+        successor.large[65_535].store(1, Ordering::Relaxed);
+        assert!(founded(Placement::Private).fd().is_none());
+    }
+
+    #[test]
+    fn a_stranger_is_refused_by_name() {
+        let region = founded(Placement::Shared);
+        let error = hand_over::<Other>(&region).unwrap_err().to_string();
+        assert!(error.contains("tests::Other (") && error.contains("tests::World ("), "{error}");
+        let error = hand_over::<()>(&region).unwrap_err().to_string();
+        assert!(error.contains("the state () (0 bytes"), "{error}");
+        let other = Mapping::shared(Region::<World>::LEN, c"test").unwrap();
+        let fd = other.fd().unwrap().try_clone_to_owned().unwrap();
+        assert!(matches!(Region::<World>::adopt(fd), Err(Refused::NoRegion)));
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert!(matches!(Region::<World>::adopt(file.into()), Err(Refused::Unreadable(_))));
+    }
+
+    #[test]
+    fn what_was_not_founded_is_not_shown() {
+        let mut region = Region::<World>::place(Placement::Shared).unwrap();
+        assert!(matches!(hand_over::<World>(&region), Err(Refused::NotFounded)));
+        assert_eq!(region.found(b"").unwrap_err().0, "expected a seed, found none");
+        assert!(matches!(hand_over::<World>(&region), Err(Refused::NotFounded)));
+        let uses: [fn(&mut Region<World>) -> u64; 2] =
+            [|it| it.found(b"seed").map_or(0, |()| 1), |it| it.frozen];
+        for attempt in uses {
+            let attempt = std::panic::AssertUnwindSafe(|| attempt(&mut region));
+            assert!(std::panic::catch_unwind(attempt).is_err());
+        }
+    }
+
+    #[test]
+    fn a_state_of_no_bytes_has_a_place_too() {
+        let mut region = Region::<()>::place(Placement::Private).unwrap();
+        region.found(b"anything").unwrap();
+        let () = *region;
+    }
+}

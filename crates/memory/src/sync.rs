@@ -1,0 +1,91 @@
+//! Atomics and sleeping, from the machine or from loom.
+//!
+//! loom (`--cfg loom`) runs a test under every interleaving and every value that the memory model
+//! lets a load return. Its futex is a lock and a condition, so a wake-up that is lost shows as a
+//! deadlock, which it reports.
+
+#[cfg(not(loom))]
+pub(crate) use machine::*;
+#[cfg(loom)]
+pub(crate) use model::*;
+
+#[cfg(not(loom))]
+mod machine {
+    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    use std::time::Duration;
+    use sys::futex::{self, Scope};
+
+    /// How often a word is looked at before its waiter goes to sleep: about a microsecond, the
+    /// order of a section guarded here and below the cost of a sleep and a wake.
+    pub(crate) const SPINS: u32 = 40;
+
+    pub(crate) fn wait(word: &AtomicU32, expected: u32) {
+        futex::wait(word, expected, None, Scope::Shared);
+    }
+
+    pub(crate) fn wake(word: &AtomicU32, count: u32) {
+        futex::wake(word, count, Scope::Shared);
+    }
+
+    pub(crate) fn spin() {
+        std::hint::spin_loop();
+    }
+
+    /// Waits a little for something that nobody will tell: the `turn`-th time in a row.
+    pub(crate) fn pause(turn: u32) {
+        match turn {
+            0..SPINS => spin(),
+            // A writer that lost its processor gets it back here, where we are in its way.
+            SPINS..100 => std::thread::yield_now(),
+            // A writer that was stopped or killed: somebody heals it in milliseconds, or never.
+            _ => std::thread::sleep(Duration::from_micros(100)),
+        }
+    }
+
+    /// Writes `value` so that no later load of this thread takes place before it is visible.
+    #[inline]
+    pub(crate) fn announce(word: &AtomicU64, value: u64) {
+        // On x86-64 the exchange is a full barrier and cheaper than a store with a fence.
+        word.swap(value, Ordering::SeqCst);
+    }
+}
+
+#[cfg(loom)]
+mod model {
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    use loom::sync::{Condvar, Mutex};
+
+    pub(crate) const SPINS: u32 = 0;
+
+    loom::lazy_static! {
+        /// Where all sleep. Who wakes too many is harmless; who wakes too few is what is sought.
+        static ref BED: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+    }
+
+    pub(crate) fn wait(word: &AtomicU32, expected: u32) {
+        let guard = BED.0.lock().unwrap();
+        if word.load(Ordering::SeqCst) == expected {
+            drop(BED.1.wait(guard).unwrap());
+        }
+    }
+
+    pub(crate) fn wake(_word: &AtomicU32, count: u32) {
+        let _guard = BED.0.lock().unwrap();
+        if count == 1 { BED.1.notify_one() } else { BED.1.notify_all() }
+    }
+
+    pub(crate) fn spin() {
+        loom::thread::yield_now();
+    }
+
+    pub(crate) fn pause(_turn: u32) {
+        loom::thread::yield_now();
+    }
+
+    pub(crate) fn announce(word: &AtomicU64, value: u64) {
+        word.swap(value, Ordering::SeqCst);
+        // loom takes sequentially consistent accesses for acquire and release; the fence gives
+        // back what the exchange means.
+        fence(Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,286 @@
+//! Real processes, killed at any instant. The usual harness has threads and may not fork, so this
+//! test is its own program: `main` runs each fact in turn, in the only thread.
+//!
+//! The seed of the random facts is printed; `KILL_SEED=N` replays the choices, though not the
+//! kernel's scheduling.
+
+#[cfg(loom)]
+fn main() {}
+
+#[cfg(not(loom))]
+fn main() {
+    real::main();
+}
+
+#[cfg(not(loom))]
+mod real {
+    use std::os::fd::AsFd;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+    use std::time::Duration;
+
+    use memory::{Board, Gate, Lock, Placement, Region, SeatState};
+    use seam::{BadSeed, Share, WorkerId};
+    use sys::clock::now_ns;
+    use sys::poll::{PollFd, poll};
+    use sys::process::{self, Exit, Fork, Pid};
+    use sys::signal::Signal;
+
+    const WORKERS: usize = 6;
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// A structure of 64 leaves behind a gate, and a counter behind a lock.
+    #[repr(C)]
+    struct World {
+        gate: Gate,
+        lock: Lock,
+        leaves: [AtomicU64; 64],
+        /// Changed by two steps under the lock; a killed owner may leave the second one out.
+        counter: AtomicU64,
+        /// How often closers found the leaves at rest.
+        views: AtomicU64,
+        /// How often they did not.
+        unrest: AtomicU64,
+    }
+
+    // SAFETY: atomics, a gate and a lock, for all of which zero is a value.
+    unsafe impl Share for World {
+        fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+            Ok(())
+        }
+
+        fn heal(&self, dead: WorkerId) {
+            self.gate.heal(dead);
+            self.lock.force_release(dead);
+        }
+    }
+
+    fn world() -> Region<World> {
+        let mut world = Region::<World>::place(Placement::Shared).unwrap();
+        world.found(&[]).unwrap();
+        world
+    }
+
+    fn child(life: impl FnOnce()) -> Pid {
+        match process::fork().unwrap() {
+            Fork::Child => {
+                // Whatever becomes of the test, no child stays behind.
+                process::set_parent_death_signal(Signal::KILL).unwrap();
+                life();
+                process::exit_now(0)
+            }
+            Fork::Parent(pid) => pid,
+        }
+    }
+
+    fn kill(pid: Pid) {
+        process::kill(pid, Signal::KILL).unwrap();
+        assert_eq!(process::wait(pid).unwrap(), Exit::Signal(Signal::KILL));
+    }
+
+    /// Waits for a child that must end by itself, and not for ever.
+    fn finish(pid: Pid) {
+        let watch = process::pidfd_open(pid).unwrap();
+        let mut list = [PollFd::new(watch.as_fd(), true, false)];
+        let ended = poll(&mut list, Some(PATIENCE)).unwrap() == 1;
+        if !ended {
+            kill(pid);
+        }
+        assert!(ended, "a living worker was blocked by a dead one");
+        assert_eq!(process::wait(pid).unwrap(), Exit::Code(0));
+    }
+
+    fn until(what: &str, condition: impl Fn() -> bool) {
+        let end = now_ns() + PATIENCE.as_nanos() as u64;
+        while !condition() {
+            assert!(now_ns() < end, "waited in vain until {what}");
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    fn worker(slot: usize) -> WorkerId {
+        WorkerId::new(slot, 1)
+    }
+
+    fn stay() {
+        loop {
+            std::thread::sleep(PATIENCE);
+        }
+    }
+
+    fn a_killed_owner_is_released_and_a_living_one_is_not() {
+        let world = world();
+        let (owner, other) = (worker(0), worker(1));
+        let dying = child(|| {
+            std::mem::forget(world.lock.lock(owner));
+            stay();
+        });
+        until("the child holds the lock", || world.lock.is_held_by(owner));
+        let waiting = child(|| drop(world.lock.lock(other)));
+        assert!(!world.lock.force_release(other), "another worker is not the owner");
+        assert!(world.lock.is_held_by(owner));
+        kill(dying);
+        assert!(world.lock.force_release(owner));
+        finish(waiting);
+        assert!(!world.lock.is_held());
+    }
+
+    fn a_writer_killed_inside_the_gate_blocks_nobody() {
+        let world = world();
+        let dying = child(|| {
+            std::mem::forget(world.gate.enter(worker(0)));
+            world.leaves[0].store(1, SeqCst);
+            stay();
+        });
+        until("the child is in", || world.leaves[0].load(SeqCst) == 1);
+        let before = world.gate.version();
+        let closing = child(|| drop(world.gate.close(worker(1))));
+        let passing = child(|| {
+            std::thread::sleep(Duration::from_millis(5));
+            drop(world.gate.enter(worker(2)));
+        });
+        kill(dying);
+        assert_eq!(process::reap(closing).unwrap(), None, "a closer passed a writer");
+        world.heal(worker(0));
+        finish(closing);
+        finish(passing);
+        assert_eq!(world.gate.version(), before + 2, "the dead one's section is counted");
+    }
+
+    fn a_closer_that_is_killed_leaves_the_gate_open() {
+        let world = world();
+        let dying = child(|| {
+            std::mem::forget(world.gate.close(worker(0)));
+            world.views.store(1, SeqCst);
+            stay();
+        });
+        until("the child has closed", || world.views.load(SeqCst) == 1);
+        let waiting = [
+            child(|| drop(world.gate.enter(worker(1)))),
+            child(|| drop(world.gate.enter(worker(2)))),
+            child(|| drop(world.gate.close(worker(3)))),
+        ];
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(waiting.iter().all(|pid| process::reap(*pid).unwrap().is_none()));
+        kill(dying);
+        world.heal(worker(0));
+        waiting.into_iter().for_each(finish);
+    }
+
+    /// xorshift64 (Marsaglia 2003), enough to be different each time and the same again.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, bound: u64) -> u64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            self.0 % bound
+        }
+    }
+
+    /// Writes mostly, looks at the whole now and then, takes the lock sometimes; for ever, or for
+    /// `rounds`.
+    fn live(world: &World, me: WorkerId, seed: u64, rounds: u64) {
+        let mut random = Random(seed);
+        for _ in 0..rounds {
+            match random.below(16) {
+                0 => view(world, me),
+                1 => {
+                    let _held = world.lock.lock(me);
+                    let before = world.counter.load(Relaxed);
+                    world.counter.store(before + 1, Relaxed);
+                    if world.counter.load(Relaxed) != before + 1 {
+                        world.unrest.fetch_add(1, SeqCst);
+                    }
+                }
+                _ => {
+                    let _writing = world.gate.enter(me);
+                    for _ in 0..random.below(8) {
+                        world.leaves[random.below(64) as usize].fetch_add(1, Relaxed);
+                    }
+                }
+            }
+        }
+    }
+
+    fn view(world: &World, me: WorkerId) {
+        let sum = || world.leaves.iter().map(|leaf| leaf.load(Relaxed)).sum::<u64>();
+        let _closed = world.gate.close(me);
+        let first = sum();
+        std::thread::yield_now();
+        let at_rest = first == sum();
+        (if at_rest { &world.views } else { &world.unrest }).fetch_add(1, SeqCst);
+    }
+
+    fn a_storm_of_kills_blocks_nobody(seed: u64) {
+        let world = world();
+        let mut random = Random(seed | 1);
+        let spawn = |slot: usize, generation: u32, rounds: u64, random: &mut Random| {
+            let (me, seed) = (WorkerId::new(slot, generation), random.below(u64::MAX) | 1);
+            (me, child(|| live(&world, me, seed, rounds)))
+        };
+        let mut seats: Vec<_> =
+            (0..WORKERS).map(|slot| spawn(slot, 1, u64::MAX, &mut random)).collect();
+        for _ in 0..400 {
+            std::thread::sleep(Duration::from_micros(random.below(3000)));
+            let slot = random.below(WORKERS as u64) as usize;
+            let (dead, pid) = seats[slot];
+            kill(pid);
+            world.heal(dead);
+            seats[slot] = spawn(slot, dead.generation() + 1, u64::MAX, &mut random);
+        }
+        for (dead, pid) in seats {
+            kill(pid);
+            world.heal(dead);
+        }
+        let last: Vec<_> =
+            (0..WORKERS).map(|slot| spawn(slot, 1000, 2000, &mut random).1).collect();
+        last.into_iter().for_each(finish);
+        assert!(!world.lock.is_held());
+        assert_eq!(world.unrest.load(SeqCst), 0, "a section was not alone");
+        assert!(world.views.load(SeqCst) > 100, "too few views: {:?}", world.views);
+    }
+
+    fn a_board_is_one_for_all_processes() {
+        let mut board = Region::<Board>::place(Placement::Shared).unwrap();
+        board.found(&[]).unwrap();
+        let workers: Vec<_> = (0..4)
+            .map(|slot| {
+                let pid = child(|| {
+                    let seat = board.sit(worker(slot), process::this());
+                    seat.open.add(slot as u64 + 1);
+                    seat.set_state(SeatState::Ready);
+                    stay();
+                });
+                (worker(slot), pid)
+            })
+            .collect();
+        until("all are ready", || board.count(SeatState::Ready) == 4);
+        assert_eq!(board.open_total(), 1 + 2 + 3 + 4);
+        for (id, pid) in workers {
+            assert_eq!(board.seat(id.slot()).pid(), Some(pid));
+            kill(pid);
+            board.heal(id);
+        }
+        assert_eq!((board.open_total(), board.count(SeatState::Gone)), (0, 4));
+    }
+
+    pub fn main() {
+        let seed = std::env::var("KILL_SEED").map_or_else(|_| now_ns(), |it| it.parse().unwrap());
+        println!("KILL_SEED={seed}");
+        let facts: [(&str, &dyn Fn()); 5] = [
+            ("a killed owner is released", &a_killed_owner_is_released_and_a_living_one_is_not),
+            (
+                "a writer killed inside blocks nobody",
+                &a_writer_killed_inside_the_gate_blocks_nobody,
+            ),
+            ("a killed closer leaves the gate open", &a_closer_that_is_killed_leaves_the_gate_open),
+            ("a board is one for all processes", &a_board_is_one_for_all_processes),
+            ("a storm of kills blocks nobody", &|| a_storm_of_kills_blocks_nobody(seed)),
+        ];
+        for (name, fact) in facts {
+            fact();
+            println!("{name} ... ok");
+        }
+    }
+}
