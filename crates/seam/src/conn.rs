@@ -180,6 +180,11 @@ impl<S: Service> Conn<S> {
         &mut self.out
     }
 
+    /// Why the connection ends; to be asked when it does.
+    pub fn why(&self) -> Closed {
+        self.why
+    }
+
     /// The job to be worked on, once; its outcome comes back by [`Conn::done`].
     pub fn take_job(&mut self) -> Option<S::Job> {
         self.job.take()

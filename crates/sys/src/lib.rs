@@ -23,3 +23,4 @@ pub mod process;
 pub mod signal;
 pub mod socket;
 pub mod timerfd;
+pub mod uring;

@@ -1,0 +1,95 @@
+//! Workers that are processes, forked from a supervisor with a single thread.
+//!
+//! What they share lies in mappings made before the fork; the listeners and the two event
+//! descriptors are inherited. A child is followed by its pidfd, so its end is an event like any
+//! other, and it dies with the supervisor: no orphan keeps the port.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use seam::{Service, WorkerId};
+use sys::process::{self, Exit, Fork, Pid};
+use sys::signal::Signal;
+
+use super::serve;
+use crate::run::{Common, Fault, Keeper, Report};
+use crate::supervise::{Crew, Ended, supervise};
+
+/// Runs the workers as children of this process.
+pub(crate) fn run<S: Service>(
+    common: &Common<'_, S>,
+    keeper: &mut dyn Keeper<S::State>,
+    ready: &mut dyn FnMut(),
+) -> Result<Report, Fault> {
+    let mut crew = Processes { common, children: Vec::new() };
+    supervise(common, &mut crew, keeper, ready)
+}
+
+struct Processes<'a, S: Service> {
+    common: &'a Common<'a, S>,
+    children: Vec<Child>,
+}
+
+struct Child {
+    id: WorkerId,
+    pid: Pid,
+    pidfd: OwnedFd,
+}
+
+impl<S: Service> Crew for Processes<'_, S> {
+    fn start(&mut self, id: WorkerId) -> io::Result<()> {
+        match process::fork()? {
+            Fork::Child => self.live(id),
+            Fork::Parent(pid) => {
+                let pidfd = process::pidfd_open(pid)?;
+                self.children.push(Child { id, pid, pidfd });
+                Ok(())
+            }
+        }
+    }
+
+    fn watched(&self) -> Vec<BorrowedFd<'_>> {
+        self.children.iter().map(|child| child.pidfd.as_fd()).collect()
+    }
+
+    fn reap(&mut self) -> Vec<Ended> {
+        let mut ended = Vec::new();
+        self.children.retain(|child| {
+            let fault = match process::reap(child.pid) {
+                Ok(None) => return true,
+                Ok(Some(Exit::Code(0))) => None,
+                Ok(Some(Exit::Code(code))) => Some(format!("exited with code {code}")),
+                Ok(Some(Exit::Signal(number))) => Some(format!("was killed by signal {number}")),
+                Err(error) => Some(format!("was lost: {error}")),
+            };
+            ended.push(Ended { id: child.id, fault });
+            false
+        });
+        ended
+    }
+
+    fn kill(&mut self) -> bool {
+        for child in &self.children {
+            // One that is gone already needs no signal.
+            let _ = process::kill(child.pid, Signal::KILL);
+        }
+        true
+    }
+}
+
+impl<S: Service> Processes<'_, S> {
+    /// The child's whole life.
+    fn live(&mut self, id: WorkerId) -> ! {
+        // The siblings' descriptors belong to the supervisor.
+        self.children.clear();
+        let supervisor = process::set_parent_death_signal(Signal::KILL);
+        let served = supervisor.map_err(Fault::Spawn).and_then(|()| serve(self.common, id));
+        match served {
+            Ok(()) => process::exit_now(0),
+            Err(fault) => {
+                eprintln!("worker {}: {fault}", id.slot());
+                process::exit_now(1)
+            }
+        }
+    }
+}

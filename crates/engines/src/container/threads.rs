@@ -1,0 +1,69 @@
+//! Workers that are threads of this process, one or many.
+
+use std::any::Any;
+use std::os::fd::BorrowedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, Scope};
+
+use seam::{Service, WorkerId};
+
+use super::serve;
+use crate::run::{Common, Fault, Keeper, Report};
+use crate::supervise::{Crew, Ended, supervise};
+
+/// Runs the workers as threads beside the supervisor.
+pub(crate) fn run<S: Service>(
+    common: &Common<'_, S>,
+    keeper: &mut dyn Keeper<S::State>,
+    ready: &mut dyn FnMut(),
+) -> Result<Report, Fault> {
+    let ended = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        let mut crew = Threads { common, scope, ended: &ended };
+        supervise(common, &mut crew, keeper, ready)
+    })
+}
+
+struct Threads<'scope, 'env, S: Service> {
+    common: &'env Common<'env, S>,
+    scope: &'scope Scope<'scope, 'env>,
+    ended: &'env Mutex<Vec<Ended>>,
+}
+
+impl<S: Service> Crew for Threads<'_, '_, S> {
+    fn start(&mut self, id: WorkerId) -> std::io::Result<()> {
+        let (common, ended) = (self.common, self.ended);
+        let work = move || {
+            let fault = match catch_unwind(AssertUnwindSafe(|| serve(common, id))) {
+                Ok(Ok(())) => None,
+                Ok(Err(fault)) => Some(fault.to_string()),
+                Err(panic) => Some(format!("panicked: {}", message(&*panic))),
+            };
+            ended.lock().unwrap_or_else(PoisonError::into_inner).push(Ended { id, fault });
+            common.bell.ring();
+        };
+        let name = format!("worker {}", id.slot());
+        thread::Builder::new().name(name).spawn_scoped(self.scope, work).map(drop)
+    }
+
+    fn watched(&self) -> Vec<BorrowedFd<'_>> {
+        // The end of a thread rings the bell.
+        Vec::new()
+    }
+
+    fn reap(&mut self) -> Vec<Ended> {
+        std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn kill(&mut self) -> bool {
+        // A thread cannot be killed; the process can end.
+        false
+    }
+}
+
+/// What a panic said.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
+}

@@ -1,0 +1,83 @@
+//! What a worker is given: the service, the state, its seat on the scoreboard, its listener.
+
+use std::os::fd::BorrowedFd;
+
+use memory::{Board, Phase, Seat, SeatState};
+use seam::{Cx, Effects, Instant, Service, SessionId, WorkerId};
+use sys::eventfd::EventFd;
+
+use crate::parts::assets::Assets;
+use crate::shape::Knobs;
+
+/// One worker's place in the house. Made by the container, used by a loop of `wait/`.
+pub struct Desk<'a, S: Service> {
+    pub service: &'a S,
+    pub state: &'a S::State,
+    pub assets: &'a Assets,
+    pub knobs: &'a Knobs,
+    pub id: WorkerId,
+    pub board: &'a Board,
+    pub listener: BorrowedFd<'a>,
+    /// Readable from the moment the house leaves [`Phase::Ready`].
+    pub stop: &'a EventFd,
+    /// Rung when the supervisor should look at the board.
+    pub bell: &'a EventFd,
+    pub effects: Effects,
+    /// Connections that this worker holds at one time.
+    pub sessions_max: usize,
+}
+
+impl<S: Service> Desk<'_, S> {
+    /// The time; read once a turn.
+    pub fn now(&self) -> Instant {
+        Instant::from_ns(sys::clock::now_ns())
+    }
+
+    /// The context of a call for session `me`.
+    pub fn cx(&self, now: Instant, me: SessionId) -> Cx<'_, S::State> {
+        Cx::new(now, me, self.id, self.state, &self.effects)
+    }
+
+    pub fn seat(&self) -> &Seat {
+        self.board.seat(self.id.slot())
+    }
+
+    pub fn phase(&self) -> Phase {
+        self.board.phase()
+    }
+
+    /// The worker can take connections from here on.
+    pub fn ready(&self) {
+        self.seat().set_state(SeatState::Ready);
+        self.bell.ring();
+    }
+
+    /// A turn of the loop begins.
+    pub fn turn(&self, now: Instant) {
+        self.seat().turns.add(1);
+        self.seat().beat_ns.set(now.ns());
+    }
+
+    /// A connection has come.
+    pub fn opened(&self, now: Instant) {
+        self.seat().accepted.add(1);
+        self.seat().open.add(1);
+        self.board.began(now.ns());
+    }
+
+    /// A connection is over. The supervisor is told when this was the worker's last.
+    pub fn closed(&self, now: Instant) {
+        self.seat().open.sub(1);
+        if self.seat().open.read() == 0 {
+            self.board.ended(now.ns());
+            self.bell.ring();
+        }
+    }
+
+    /// Prints what the sessions noted since the last call.
+    pub fn print_notes(&self) {
+        for note in self.effects.take_notes() {
+            eprintln!("{note}");
+        }
+    }
+}

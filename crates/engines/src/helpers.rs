@@ -1,0 +1,121 @@
+//! Who works on offloaded jobs: a few threads for each worker of an event engine, hired when the
+//! first job comes. Blocking engines work in place.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Scope};
+
+use seam::{Service, SessionId};
+use sys::eventfd::EventFd;
+
+use crate::desk::Desk;
+use crate::run::Fault;
+
+/// The way from a loop to those who may block, and back.
+pub trait Helpers<S: Service> {
+    /// Readable when outcomes can be collected.
+    fn bell(&self) -> BorrowedFd<'_>;
+    /// Hands a job of `id` over.
+    fn submit(&self, id: SessionId, job: S::Job);
+    /// What is back; `None` for a job that panicked.
+    fn collect(&self) -> Vec<(SessionId, Option<S::Outcome>)>;
+}
+
+/// Runs `serve` with helpers at its side; they are dismissed when it returns.
+pub fn with<S: Service>(
+    desk: &Desk<'_, S>,
+    serve: impl FnOnce(&dyn Helpers<S>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let shop = Shop {
+        bell: EventFd::new().map_err(Fault::Wait)?,
+        jobs: Mutex::new(Jobs { queue: VecDeque::new(), hired: 0, idle: 0, closed: false }),
+        given: Condvar::new(),
+        outcomes: Mutex::new(Vec::new()),
+    };
+    thread::scope(|scope| {
+        let crew = Crew {
+            shop: &shop,
+            scope,
+            service: desk.service,
+            state: desk.state,
+            max: desk.knobs.job_threads,
+        };
+        let served = serve(&crew);
+        lock(&shop.jobs).closed = true;
+        shop.given.notify_all();
+        served
+    })
+}
+
+/// What a loop and its helpers share.
+struct Shop<S: Service> {
+    bell: EventFd,
+    jobs: Mutex<Jobs<S>>,
+    given: Condvar,
+    outcomes: Mutex<Vec<(SessionId, Option<S::Outcome>)>>,
+}
+
+struct Jobs<S: Service> {
+    queue: VecDeque<(SessionId, S::Job)>,
+    hired: usize,
+    idle: usize,
+    closed: bool,
+}
+
+struct Crew<'scope, 'env, S: Service> {
+    shop: &'env Shop<S>,
+    scope: &'scope Scope<'scope, 'env>,
+    service: &'env S,
+    state: &'env S::State,
+    max: usize,
+}
+
+impl<S: Service> Helpers<S> for Crew<'_, '_, S> {
+    fn bell(&self) -> BorrowedFd<'_> {
+        self.shop.bell.as_fd()
+    }
+
+    fn submit(&self, id: SessionId, job: S::Job) {
+        let mut jobs = lock(&self.shop.jobs);
+        jobs.queue.push_back((id, job));
+        if jobs.idle < jobs.queue.len() && jobs.hired < self.max.max(1) {
+            jobs.hired += 1;
+            let (shop, service, state) = (self.shop, self.service, self.state);
+            self.scope.spawn(move || work(shop, service, state));
+        }
+        drop(jobs);
+        self.shop.given.notify_one();
+    }
+
+    fn collect(&self) -> Vec<(SessionId, Option<S::Outcome>)> {
+        self.shop.bell.clear();
+        std::mem::take(&mut lock(&self.shop.outcomes))
+    }
+}
+
+/// One helper's life.
+fn work<S: Service>(shop: &Shop<S>, service: &S, state: &S::State) {
+    let mut jobs = lock(&shop.jobs);
+    loop {
+        if let Some((id, job)) = jobs.queue.pop_front() {
+            drop(jobs);
+            let outcome = catch_unwind(AssertUnwindSafe(|| service.work(state, job))).ok();
+            lock(&shop.outcomes).push((id, outcome));
+            shop.bell.ring();
+            jobs = lock(&shop.jobs);
+        } else if jobs.closed {
+            return;
+        } else {
+            jobs.idle += 1;
+            jobs = shop.given.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+            jobs.idle -= 1;
+        }
+    }
+}
+
+/// The queues hold plain values, so a panic elsewhere leaves them whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

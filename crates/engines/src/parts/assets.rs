@@ -1,0 +1,73 @@
+//! Files that sessions send: opened by the launcher, named by number, read into memory by the
+//! engines a piece at a time.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use seam::{AssetId, Out};
+
+/// The files of a house. Frozen before the first worker starts.
+#[derive(Debug, Default)]
+pub struct Assets {
+    files: Vec<File>,
+}
+
+/// How much of a file is read at once, in bytes.
+const PIECE: usize = 64 * 1024;
+
+impl Assets {
+    /// Adds an open file and tells its name.
+    pub fn add(&mut self, file: File) -> AssetId {
+        self.files.push(file);
+        AssetId(self.files.len() as u32 - 1)
+    }
+
+    /// If the front of `out` is a file, reads its next piece into memory.
+    ///
+    /// # Errors
+    /// The file is unknown, cannot be read or is shorter than the range: the connection can only
+    /// be ended, for its length was promised.
+    pub fn load(&self, out: &mut Out) -> io::Result<()> {
+        let Some((asset, range)) = out.front_file() else { return Ok(()) };
+        let unknown = || io::Error::new(io::ErrorKind::NotFound, format!("no asset {}", asset.0));
+        let file = self.files.get(asset.0 as usize).ok_or_else(unknown)?;
+        let len = (range.end - range.start).min(PIECE as u64) as usize;
+        let mut bytes = vec![0; len];
+        file.read_exact_at(&mut bytes, range.start)?;
+        out.load_front(bytes);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_piece_by_piece_and_a_short_one_is_an_error() {
+        let path = std::env::temp_dir().join(format!("roundhouse-asset-{}", std::process::id()));
+        let content: Vec<u8> = (0..PIECE + 10).map(|byte| byte as u8).collect();
+        File::create(&path).and_then(|mut file| file.write_all(&content)).expect("a temp file");
+        let mut assets = Assets::default();
+        let id = assets.add(File::open(&path).expect("just written"));
+        std::fs::remove_file(&path).expect("just written");
+        let limits = seam::Limits { input_max: 1, output_high: 1, output_low: 0, sessions_max: 1 };
+        let mut out = Out::new(&limits);
+        out.file(id, 5..content.len() as u64);
+        let mut read = Vec::new();
+        while out.waiting() > 0 {
+            assets.load(&mut out).expect("long enough");
+            let Some(seam::Part::Bytes(bytes)) = out.take() else { panic!("loaded into memory") };
+            read.extend_from_slice(&bytes);
+        }
+        assert_eq!(read, content[5..]);
+        out.file(id, 0..content.len() as u64 + 1);
+        assets.load(&mut out).expect("the first piece is there");
+        out.take();
+        assert!(assets.load(&mut out).is_err());
+        out.file(AssetId(9), 0..1);
+    }
+}

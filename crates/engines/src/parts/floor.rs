@@ -1,0 +1,223 @@
+//! The floor of an event loop: its sessions, their deadlines, the spare buffers, the clock of the
+//! turn. What a loop does with descriptors is its own affair; `X` is what it keeps for each.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use seam::{Buffers, Closed, Conn, Cx, Instant, Peer, Service, SessionId};
+
+use super::deadlines::Deadlines;
+use super::door::Door;
+use super::table::Table;
+use crate::desk::Desk;
+
+/// One session in its loop.
+pub struct Place<S: Service, X> {
+    pub conn: Conn<S>,
+    pub fd: OwnedFd,
+    /// When bytes last moved, in either direction.
+    pub active: Instant,
+    /// The entry that counts among the deadlines.
+    scheduled: Instant,
+    /// The last reply is out; until then the peer may still send before it is cut off.
+    pub linger: Option<Instant>,
+    pub x: X,
+}
+
+/// What a sweep found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overdue {
+    /// Nothing moved for too long: flush and close.
+    Idle,
+    /// The peer takes no output: cut it off.
+    Stalled,
+    /// The peer does not stop sending: cut it off.
+    Lingering,
+}
+
+/// A worker's sessions and what they share.
+pub struct Floor<'a, S: Service, X> {
+    pub desk: &'a Desk<'a, S>,
+    pub table: Table<Place<S, X>>,
+    pub buffers: Buffers,
+    pub door: Door,
+    /// The time of this turn.
+    pub now: Instant,
+    deadlines: Deadlines,
+    next_sweep: Instant,
+    sweep_every: Duration,
+    next_tick: Option<Instant>,
+    drained: bool,
+}
+
+/// How many spare buffers a worker keeps: a turn seldom touches more sessions.
+const BUFFERS_SPARE: usize = 256;
+
+impl<'a, S: Service, X> Floor<'a, S, X> {
+    pub fn new(desk: &'a Desk<'a, S>) -> Floor<'a, S, X> {
+        let now = desk.now();
+        let knobs = desk.knobs;
+        let shortest = knobs.idle.min(knobs.write_stall).min(knobs.linger);
+        let sweep_every = (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(5));
+        Floor {
+            desk,
+            table: Table::new(desk.id.slot()),
+            buffers: Buffers::new(BUFFERS_SPARE),
+            door: Door::new(desk.sessions_max),
+            now,
+            deadlines: Deadlines::default(),
+            next_sweep: now + sweep_every,
+            sweep_every,
+            // A world ticks once, so one worker calls it.
+            next_tick: (desk.id.slot() == 0).then_some(now),
+            drained: false,
+        }
+    }
+
+    /// The context of a call for session `me`.
+    pub fn cx(&self, me: SessionId) -> Cx<'a, S::State> {
+        let desk = self.desk;
+        desk.cx(self.now, me)
+    }
+
+    /// A peer has come: gives it a session.
+    pub fn open(&mut self, fd: OwnedFd, peer: Peer, x: X) -> SessionId {
+        let id = self.table.next_id();
+        let cx = self.cx(id);
+        let conn = Conn::open(self.desk.service, &cx, peer, &mut self.buffers);
+        let (active, scheduled) = (self.now, Instant::NEVER);
+        self.table.insert(Place { conn, fd, active, scheduled, linger: None, x });
+        self.desk.opened(self.now);
+        self.schedule(id);
+        id
+    }
+
+    /// Ends a session; nothing of it may be in flight.
+    pub fn close(&mut self, id: SessionId) -> Option<OwnedFd> {
+        let place = self.table.remove(id)?;
+        place.conn.close(self.desk.service, &self.cx(id));
+        self.desk.closed(self.now);
+        Some(place.fd)
+    }
+
+    /// Notes the deadline that the session wants by now.
+    #[inline]
+    pub fn schedule(&mut self, id: SessionId) {
+        if let Some(place) = self.table.lookup(id) {
+            let wake = place.conn.wants().wake;
+            self.deadlines.ask(id, wake, &mut place.scheduled);
+        }
+    }
+
+    /// The last reply is out: from here on the peer has `knobs.linger` to stop sending.
+    pub fn start_linger(&mut self, id: SessionId) {
+        let until = self.now + self.desk.knobs.linger;
+        if let Some(place) = self.table.lookup(id) {
+            place.linger = Some(until);
+        }
+    }
+
+    /// How long the loop may sleep; `None`: until something happens.
+    pub fn timeout(&self) -> Option<Duration> {
+        let sweep = (self.table.len() > 0).then_some(self.next_sweep);
+        let soonest = [sweep, self.deadlines.next(), self.door.opens_at(), self.next_tick];
+        soonest.into_iter().flatten().min().map(|moment| moment.since(self.now))
+    }
+
+    /// Wakes the sessions whose deadline has come and says which they were.
+    pub fn wake_due(&mut self) -> Vec<SessionId> {
+        let mut woken = Vec::new();
+        while let Some((entry, id)) = self.deadlines.due(self.now) {
+            let cx = self.cx(id);
+            let Some(place) = self.table.lookup(id) else { continue };
+            if place.scheduled != entry {
+                continue;
+            }
+            place.scheduled = Instant::NEVER;
+            place.conn.lend(&mut self.buffers);
+            place.conn.deadline(self.desk.service, &cx);
+            woken.push(id);
+            self.schedule(id);
+        }
+        woken
+    }
+
+    /// Lets the world tick if its moment has come.
+    pub fn tick(&mut self) {
+        if self.next_tick.is_some_and(|moment| moment <= self.now) {
+            self.next_tick = self.desk.service.tick(&self.cx(SessionId::NONE));
+        }
+    }
+
+    /// Looks for sessions that overstay, now and then.
+    pub fn sweep(&mut self) -> Vec<(SessionId, Overdue)> {
+        if self.now < self.next_sweep {
+            return Vec::new();
+        }
+        self.next_sweep = self.now + self.sweep_every;
+        let knobs = self.desk.knobs;
+        let mut found = Vec::new();
+        for id in self.table.ids() {
+            let Some(place) = self.table.lookup(id) else { continue };
+            let still = self.now.since(place.active);
+            if place.linger.is_some_and(|until| until <= self.now) {
+                found.push((id, Overdue::Lingering));
+            } else if !place.conn.out().is_empty() && still >= knobs.write_stall {
+                found.push((id, Overdue::Stalled));
+            } else if still >= knobs.idle {
+                found.push((id, Overdue::Idle));
+            }
+        }
+        found
+    }
+
+    /// Tells every session that the house drains, once, and says which sessions there are.
+    pub fn drain(&mut self) -> Vec<SessionId> {
+        if std::mem::replace(&mut self.drained, true) {
+            return Vec::new();
+        }
+        self.door.drain();
+        let ids = self.table.ids();
+        for &id in &ids {
+            let cx = self.cx(id);
+            if let Some(place) = self.table.lookup(id) {
+                place.conn.lend(&mut self.buffers);
+                place.conn.drain(self.desk.service, &cx);
+            }
+        }
+        ids
+    }
+
+    /// Drops what is left of every session's output: the house is forced.
+    pub fn force(&mut self) -> Vec<SessionId> {
+        self.door.drain();
+        let ids = self.table.ids();
+        for &id in &ids {
+            if let Some(place) = self.table.lookup(id) {
+                place.conn.abort(Closed::Forced);
+            }
+        }
+        ids
+    }
+
+    /// Carries out what sessions wished for beside their own output; says whose output changed.
+    pub fn effects(&mut self) -> Vec<SessionId> {
+        if !self.desk.effects.is_filled() {
+            return Vec::new();
+        }
+        self.desk.print_notes();
+        let mut changed = Vec::new();
+        for push in self.desk.effects.take_pushes() {
+            let pushed = match self.table.lookup(push.to) {
+                Some(place) => place.conn.push(&push.bytes).is_ok(),
+                None => false,
+            };
+            if pushed {
+                changed.push(push.to);
+            } else {
+                self.desk.seat().pushes_dropped.add(1);
+            }
+        }
+        changed
+    }
+}

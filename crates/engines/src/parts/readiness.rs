@@ -1,0 +1,393 @@
+//! The loop of the readiness engines, over whatever tells readiness.
+//!
+//! A turn: wait, read the clock once, then for each ready session receive once, step, send, and
+//! change the interest only if it differs. Everything that was received is stepped before anything
+//! is sent, so a pipelined batch costs one `recv(2)` and one `send(2)`.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use memory::{Phase, SeatState};
+use seam::{Closed, Conn, Peer, Service, SessionId};
+use sys::epoll::Interest;
+use sys::socket;
+
+use super::door::Failure;
+use super::floor::{Floor, Overdue};
+use crate::desk::Desk;
+use crate::helpers::{self, Helpers};
+use crate::run::Fault;
+
+/// What tells readiness.
+pub trait Poller: Sized {
+    /// Whether readiness is told once, when it comes about, and not as long as it lasts.
+    fn is_edge(&self) -> bool;
+    /// Starts watching a descriptor; `key` comes back with its events.
+    fn add(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()>;
+    /// Changes what is watched for.
+    fn modify(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()>;
+    /// Waits for events, at most `timeout`, and appends them to `ready`.
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Event>) -> io::Result<()>;
+}
+
+/// A descriptor is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub key: u64,
+    pub readable: bool,
+    pub writable: bool,
+}
+
+/// What a readiness loop keeps for each session.
+pub struct Watch {
+    interest: Interest,
+    /// There may be more to read than was read.
+    readable: bool,
+    /// The last send would have blocked.
+    blocked: bool,
+    /// It waits in the list of those to go on with.
+    again: bool,
+    /// The peer has stopped sending.
+    ended: bool,
+}
+
+// Sessions have keys below 2^60; these are above.
+const KEY_LISTENER: u64 = 1 << 60;
+const KEY_STOP: u64 = 2 << 60;
+const KEY_JOBS: u64 = 3 << 60;
+
+/// Pieces of output that one `sendmsg(2)` takes.
+const SLICES: usize = 16;
+/// What is received at once, in bytes: one scratch buffer serves all sessions of a worker.
+const SCRATCH: usize = 64 * 1024;
+
+struct Loop<'a, S: Service, P: Poller> {
+    floor: Floor<'a, S, Watch>,
+    poller: P,
+    helpers: &'a dyn Helpers<S>,
+    scratch: Vec<u8>,
+    /// Sessions that had more to do than a turn allows.
+    again: Vec<SessionId>,
+    listening: bool,
+}
+
+/// Serves until the house drains.
+pub fn serve<S: Service, P: Poller>(desk: &Desk<'_, S>, poller: P) -> Result<(), Fault> {
+    helpers::with(desk, |helpers| {
+        let mut this = Loop {
+            floor: Floor::new(desk),
+            poller,
+            helpers,
+            scratch: vec![0; SCRATCH],
+            again: Vec::new(),
+            listening: true,
+        };
+        this.run().map_err(Fault::Wait)
+    })
+}
+
+impl<S: Service, P: Poller> Loop<'_, S, P> {
+    fn run(&mut self) -> io::Result<()> {
+        let desk = self.floor.desk;
+        self.poller.add(desk.listener, Interest::READ, KEY_LISTENER)?;
+        self.poller.add(desk.stop.as_fd(), Interest::READ, KEY_STOP)?;
+        self.poller.add(self.helpers.bell(), Interest::READ, KEY_JOBS)?;
+        desk.ready();
+        let mut ready = Vec::new();
+        loop {
+            let timeout =
+                if self.again.is_empty() { self.floor.timeout() } else { Some(Duration::ZERO) };
+            ready.clear();
+            self.poller.wait(timeout, &mut ready)?;
+            self.floor.now = desk.now();
+            desk.turn(self.floor.now);
+            if self.turn(&ready)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One round; true when the house has drained.
+    fn turn(&mut self, ready: &[Event]) -> io::Result<bool> {
+        let mut knocked = false;
+        for id in std::mem::take(&mut self.again) {
+            if let Some(place) = self.floor.table.lookup(id) {
+                place.x.again = false;
+                self.advance(id);
+            }
+        }
+        for event in ready {
+            match event.key {
+                KEY_LISTENER => knocked = true,
+                KEY_STOP => {
+                    // It stays readable for ever; once seen is enough.
+                    self.poller.modify(self.floor.desk.stop.as_fd(), Interest::NONE, KEY_STOP)?;
+                    self.floor.desk.seat().set_state(SeatState::Draining);
+                }
+                KEY_JOBS => self.outcomes(),
+                bits => self.on_ready(SessionId::from_bits(bits), *event),
+            }
+        }
+        self.watch_door(knocked)?;
+        for id in self.floor.wake_due() {
+            self.settle(id);
+        }
+        self.floor.tick();
+        for (id, why) in self.floor.sweep() {
+            self.overdue(id, why);
+        }
+        loop {
+            let changed = self.floor.effects();
+            if changed.is_empty() {
+                break;
+            }
+            changed.into_iter().for_each(|id| self.settle(id));
+        }
+        Ok(self.leave())
+    }
+
+    /// Follows the phase of the house; true when nobody is left.
+    fn leave(&mut self) -> bool {
+        match self.floor.desk.phase() {
+            Phase::Starting | Phase::Ready => return false,
+            Phase::Draining => {
+                for id in self.floor.drain() {
+                    self.settle(id);
+                }
+            }
+            Phase::Forced | Phase::Done => {
+                for id in self.floor.force() {
+                    self.floor.close(id);
+                }
+            }
+        }
+        self.floor.table.len() == 0
+    }
+
+    // ---- accept
+
+    /// Accepts if somebody knocked, and listens only while the door is open.
+    fn watch_door(&mut self, knocked: bool) -> io::Result<()> {
+        let desk = self.floor.desk;
+        let mut open = self.floor.door.is_open(self.floor.table.len(), self.floor.now);
+        if open && (knocked || !self.listening) {
+            open = self.accept();
+        }
+        if open != self.listening {
+            let interest = if open { Interest::READ } else { Interest::NONE };
+            self.poller.modify(desk.listener, interest, KEY_LISTENER)?;
+            self.listening = open;
+        }
+        Ok(())
+    }
+
+    /// Accepts those who wait, a bounded number of them; false if the door must be shut.
+    fn accept(&mut self) -> bool {
+        let desk = self.floor.desk;
+        for _ in 0..desk.knobs.turn_accepts {
+            if !self.floor.door.is_open(self.floor.table.len(), self.floor.now) {
+                return false;
+            }
+            match socket::accept(desk.listener, true) {
+                Ok((fd, peer)) => self.admit(fd, peer),
+                Err(error) => match self.floor.door.failed(&error, self.floor.now) {
+                    Failure::Empty => return true,
+                    Failure::Peer => desk.seat().refused.add(1),
+                    Failure::Exhausted => {
+                        desk.seat().refused.add(1);
+                        return false;
+                    }
+                },
+            }
+        }
+        true
+    }
+
+    fn admit(&mut self, fd: OwnedFd, peer: core::net::SocketAddr) {
+        let interest = if self.poller.is_edge() {
+            Interest { read: true, write: true, edge: true, ..Interest::NONE }
+        } else {
+            Interest::READ
+        };
+        let watch = Watch { interest, readable: false, blocked: false, again: false, ended: false };
+        let id = self.floor.open(fd, Peer::Net(peer), watch);
+        let place = self.floor.table.lookup(id).expect("opened just now");
+        if self.poller.add(place.fd.as_fd(), interest, id.bits()).is_err() {
+            place.conn.abort(Closed::Reset);
+            self.floor.close(id);
+            return;
+        }
+        // A greeting goes out at once.
+        self.settle(id);
+    }
+
+    // ---- move bytes
+
+    fn on_ready(&mut self, id: SessionId, event: Event) {
+        let Some(place) = self.floor.table.lookup(id) else { return };
+        place.x.readable |= event.readable;
+        place.x.blocked &= !event.writable;
+        self.advance(id);
+    }
+
+    /// Receives once if that is wanted and possible, then settles.
+    fn advance(&mut self, id: SessionId) {
+        let cx = self.floor.cx(id);
+        let Some(place) = self.floor.table.lookup(id) else { return };
+        let service = self.floor.desk.service;
+        place.conn.lend(&mut self.floor.buffers);
+        if place.x.readable && (place.linger.is_some() || place.conn.wants().read) {
+            let limit = SCRATCH.min(self.floor.desk.knobs.turn_bytes);
+            match socket::recv_nowait(&place.fd, &mut self.scratch[..limit]) {
+                Ok(0) => {
+                    (place.x.readable, place.x.ended) = (false, true);
+                    if place.linger.is_some() {
+                        self.floor.close(id);
+                        return;
+                    }
+                    place.conn.eof(service, &cx);
+                }
+                Ok(len) => {
+                    // A short read has emptied the socket (epoll(7), on stream sockets).
+                    place.x.readable = len == limit;
+                    place.active = self.floor.now;
+                    self.floor.desk.seat().bytes_in.add(len as u64);
+                    place.conn.feed(service, &cx, &self.scratch[..len]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    place.x.readable = false;
+                }
+                Err(_) => place.conn.abort(Closed::Reset),
+            }
+        }
+        self.settle(id);
+    }
+
+    /// Hands out the job, sends until it would block, then asks what is wanted and changes the
+    /// difference.
+    fn settle(&mut self, id: SessionId) {
+        self.send(id);
+        let Some(place) = self.floor.table.lookup(id) else { return };
+        let wants = place.conn.wants();
+        if wants.done && place.linger.is_none() && !self.part(id) {
+            return;
+        }
+        let Some(place) = self.floor.table.lookup(id) else { return };
+        place.conn.reclaim(&mut self.floor.buffers);
+        let reads = wants.read || place.linger.is_some();
+        let more = (place.x.readable && reads) || (wants.write && !place.x.blocked) || wants.job;
+        if more && !place.x.again {
+            place.x.again = true;
+            self.again.push(id);
+        }
+        if !self.poller.is_edge() {
+            let interest =
+                Interest { read: reads, write: wants.write && place.x.blocked, ..Interest::NONE };
+            if interest != place.x.interest {
+                place.x.interest = interest;
+                let fd = place.fd.as_fd();
+                if self.poller.modify(fd, interest, id.bits()).is_err() {
+                    place.conn.abort(Closed::Reset);
+                    self.floor.close(id);
+                    return;
+                }
+            }
+        }
+        self.floor.schedule(id);
+    }
+
+    /// Sends what waits, at most a turn's share.
+    fn send(&mut self, id: SessionId) {
+        let cx = self.floor.cx(id);
+        let Some(place) = self.floor.table.lookup(id) else { return };
+        let desk = self.floor.desk;
+        let mut share = desk.knobs.turn_bytes.max(SCRATCH) * 4;
+        loop {
+            if let Some(job) = place.conn.take_job() {
+                self.helpers.submit(id, job);
+            }
+            if place.conn.out().waiting() == 0 || place.x.blocked || share == 0 {
+                return;
+            }
+            if desk.assets.load(place.conn.out()).is_err() {
+                place.conn.abort(Closed::Reset);
+                return;
+            }
+            match send_once(&place.fd, &mut place.conn) {
+                Ok(len) => {
+                    share = share.saturating_sub(len);
+                    place.active = self.floor.now;
+                    desk.seat().bytes_out.add(len as u64);
+                    place.conn.sent(desk.service, &cx, len);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    place.x.blocked = true;
+                }
+                Err(_) => {
+                    place.conn.abort(Closed::Reset);
+                    return;
+                }
+            }
+        }
+    }
+
+    // ---- close
+
+    /// Everything is flushed: closes, or lets the peer finish first so that the last reply is not
+    /// lost to a reset. True if the session lingers.
+    fn part(&mut self, id: SessionId) -> bool {
+        let Some(place) = self.floor.table.lookup(id) else { return false };
+        let gone = place.x.ended || !matches!(place.conn.why(), Closed::Service | Closed::Overlong);
+        let forced = self.floor.desk.phase() == Phase::Forced;
+        if gone || forced || socket::shutdown_write(&place.fd).is_err() {
+            self.floor.close(id);
+            return false;
+        }
+        self.floor.start_linger(id);
+        true
+    }
+
+    fn overdue(&mut self, id: SessionId, why: Overdue) {
+        let Some(place) = self.floor.table.lookup(id) else { return };
+        match why {
+            Overdue::Idle => {
+                place.conn.shut(Closed::Idle);
+                self.settle(id);
+            }
+            Overdue::Stalled => {
+                place.conn.abort(Closed::Stalled);
+                self.floor.close(id);
+            }
+            Overdue::Lingering => {
+                self.floor.close(id);
+            }
+        }
+    }
+
+    // ---- jobs
+
+    fn outcomes(&mut self) {
+        for (id, outcome) in self.helpers.collect() {
+            let cx = self.floor.cx(id);
+            let Some(place) = self.floor.table.lookup(id) else { continue };
+            place.conn.lend(&mut self.floor.buffers);
+            match outcome {
+                Some(outcome) => place.conn.done(self.floor.desk.service, &cx, outcome),
+                None => place.conn.abort(Closed::Reset),
+            }
+            self.settle(id);
+        }
+    }
+}
+
+/// One `send(2)` for a single slice, one `sendmsg(2)` for a rope.
+fn send_once<S: Service>(fd: &OwnedFd, conn: &mut Conn<S>) -> io::Result<usize> {
+    let out = conn.out();
+    if let Some(bytes) = out.single() {
+        return socket::send_nowait(fd, bytes);
+    }
+    let mut slices = [IoSlice::new(&[]); SLICES];
+    let filled = out.gather(&mut slices);
+    socket::send_vectored_nowait(fd, &slices[..filled])
+}

@@ -1,0 +1,342 @@
+//! The supervisor: one loop on one thread, which may fork while it serves.
+//!
+//! It hears signals, replaces workers that end, keeps the state, and leads the house through its
+//! life: Starting, Ready, Draining, Forced, Done. It never touches a connection.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use memory::{Phase, SeatState};
+use seam::{Instant, Service, Share, WorkerId};
+use sys::poll::{PollFd, poll};
+use sys::signal::{Signal, SignalFd};
+
+use crate::run::{Common, Fault, Keeper, Report, SIGNALS};
+
+/// What a container can do for the supervisor.
+pub(crate) trait Crew {
+    /// Starts a worker.
+    fn start(&mut self, id: WorkerId) -> io::Result<()>;
+    /// Descriptors that become readable when a worker ends, beside the bell.
+    fn watched(&self) -> Vec<BorrowedFd<'_>>;
+    /// The workers that have ended since the last call.
+    fn reap(&mut self) -> Vec<Ended>;
+    /// Ends all workers at once; false if only the end of the process can.
+    fn kill(&mut self) -> bool;
+}
+
+/// A worker has ended.
+pub(crate) struct Ended {
+    pub id: WorkerId,
+    /// Why, if not because it was told to.
+    pub fault: Option<String>,
+}
+
+/// After the last disconnect, how long to wait for another before saving.
+const SAVE_DELAY: Duration = Duration::from_millis(50);
+/// How long to wait before a failed save is tried again.
+const SAVE_RETRY: Duration = Duration::from_secs(1);
+/// The first delay before a worker is replaced that did not live for a second; it doubles.
+const RESPAWN_FIRST: Duration = Duration::from_millis(10);
+/// The longest such delay.
+const RESPAWN_MAX: Duration = Duration::from_millis(800);
+/// A worker that lived this long did not die of its birth.
+const LIFE_MIN: Duration = Duration::from_secs(1);
+/// After being forced, how long workers have to leave by themselves.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// One worker's place, whoever holds it.
+struct Post {
+    generation: u32,
+    born: Instant,
+    /// Deaths in a row shortly after birth.
+    failures: u32,
+    respawn_at: Option<Instant>,
+    alive: bool,
+}
+
+struct Supervisor<'a, S: Service, C: Crew> {
+    common: &'a Common<'a, S>,
+    crew: &'a mut C,
+    keeper: &'a mut dyn Keeper<S::State>,
+    posts: Vec<Post>,
+    save_at: Option<Instant>,
+    save_next: Option<Instant>,
+    /// When the present phase ends by force.
+    deadline: Option<Instant>,
+    report: Report,
+}
+
+/// Leads the house from its first worker to its last.
+pub(crate) fn supervise<S: Service, C: Crew>(
+    common: &Common<'_, S>,
+    crew: &mut C,
+    keeper: &mut dyn Keeper<S::State>,
+    ready: &mut dyn FnMut(),
+) -> Result<Report, Fault> {
+    let signals = match common.house.signals {
+        true => Some(SignalFd::new(SIGNALS).map_err(Fault::Wait)?),
+        false => None,
+    };
+    let now = clock();
+    let save_next = keeper.every().map(|every| now + every);
+    let mut this = Supervisor {
+        common,
+        crew,
+        keeper,
+        posts: Vec::new(),
+        save_at: None,
+        save_next,
+        deadline: None,
+        report: Report::default(),
+    };
+    let outcome = this.lead(signals.as_ref(), ready);
+    if outcome.is_err() {
+        this.abandon();
+    }
+    outcome.map(|()| this.report)
+}
+
+impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+    fn lead(&mut self, signals: Option<&SignalFd>, ready: &mut dyn FnMut()) -> Result<(), Fault> {
+        for slot in 0..self.common.shape.workers {
+            let born = clock();
+            self.posts.push(Post {
+                generation: 0,
+                born,
+                failures: 0,
+                respawn_at: None,
+                alive: false,
+            });
+            self.start(slot).map_err(Fault::Spawn)?;
+        }
+        loop {
+            self.wait(signals)?;
+            self.hear(signals);
+            self.common.bell.clear();
+            self.bury()?;
+            let now = clock();
+            self.respawn(now);
+            self.look_at_board(now, ready);
+            self.keep(now);
+            self.press(now);
+            if self.phase() >= Phase::Draining && self.posts.iter().all(|post| !post.alive) {
+                return self.finish();
+            }
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        self.common.board.phase()
+    }
+
+    /// Sleeps until something happens or something is due.
+    fn wait(&mut self, signals: Option<&SignalFd>) -> Result<(), Fault> {
+        let respawns = self.posts.iter().filter_map(|post| post.respawn_at);
+        let others = [self.save_at, self.save_next, self.deadline];
+        let soonest = others.into_iter().flatten().chain(respawns).min();
+        let timeout = soonest.map(|moment| moment.since(clock()));
+        let mut fds = self.crew.watched();
+        fds.push(self.common.bell.as_fd());
+        fds.push(self.common.house.control.bell.as_fd());
+        fds.extend(signals.map(AsFd::as_fd));
+        let mut list: Vec<PollFd<'_>> =
+            fds.into_iter().map(|fd| PollFd::new(fd, true, false)).collect();
+        poll(&mut list, timeout).map(drop).map_err(Fault::Wait)
+    }
+
+    /// Obeys signals and the control.
+    fn hear(&mut self, signals: Option<&SignalFd>) {
+        for _ in 0..self.common.house.control.take() {
+            self.stop();
+        }
+        while let Some(Ok(Some(signal))) = signals.map(SignalFd::read) {
+            if signal == Signal::HUP {
+                eprintln!("reload: this server was started without a file of settings");
+            } else {
+                self.stop();
+            }
+        }
+    }
+
+    /// The first word drains, the second forces.
+    fn stop(&mut self) {
+        match self.phase() {
+            Phase::Starting | Phase::Ready => {
+                self.enter(Phase::Draining, self.common.shape.knobs.drain);
+            }
+            Phase::Draining => self.force("told twice"),
+            Phase::Forced | Phase::Done => {}
+        }
+    }
+
+    fn force(&mut self, why: &str) {
+        eprintln!("stopping by force, {why}: {} connections are cut", self.open());
+        self.report.forced = true;
+        self.enter(Phase::Forced, GRACE);
+    }
+
+    fn enter(&mut self, phase: Phase, at_most: Duration) {
+        self.common.board.advance(phase);
+        self.common.stop.ring();
+        self.deadline = Some(clock() + at_most);
+        for post in &mut self.posts {
+            post.respawn_at = None;
+        }
+    }
+
+    /// Enforces the deadline of the phase.
+    fn press(&mut self, now: Instant) {
+        if self.deadline.is_none_or(|deadline| deadline > now) {
+            return;
+        }
+        self.deadline = None;
+        if self.phase() == Phase::Draining {
+            self.force("the time to drain is over");
+        } else if !self.crew.kill() {
+            eprintln!("a worker does not leave: ending the process");
+            self.save();
+            sys::process::exit_now(1);
+        }
+    }
+
+    // ---- workers
+
+    fn start(&mut self, slot: usize) -> io::Result<()> {
+        let post = &mut self.posts[slot];
+        post.generation += 1;
+        post.born = clock();
+        post.respawn_at = None;
+        let id = WorkerId::new(slot, post.generation);
+        self.common.board.sit(id, sys::process::this());
+        self.crew.start(id)?;
+        self.posts[slot].alive = true;
+        Ok(())
+    }
+
+    /// Clears up after workers that have ended and decides when they are replaced.
+    fn bury(&mut self) -> Result<(), Fault> {
+        for Ended { id, fault } in self.crew.reap() {
+            let slot = id.slot();
+            self.common.house.state.heal(id);
+            self.common.board.heal(id);
+            // Its connections are gone with it.
+            self.common.board.ended(clock().ns());
+            let post = &mut self.posts[slot];
+            post.alive = false;
+            let phase = self.common.board.phase();
+            if phase >= Phase::Draining {
+                continue;
+            }
+            let reason = fault.as_deref().unwrap_or("left without being told to");
+            if phase == Phase::Starting {
+                eprintln!("worker {slot} {reason}");
+                return Err(Fault::Stillborn(slot));
+            }
+            let now = clock();
+            let young = now.since(post.born) < LIFE_MIN;
+            post.failures = if young { post.failures + 1 } else { 0 };
+            let delay = match post.failures {
+                0 => Duration::ZERO,
+                times => (RESPAWN_FIRST * (1 << (times - 1).min(10))).min(RESPAWN_MAX),
+            };
+            eprintln!("worker {slot} {reason}; a new one comes in {} ms", delay.as_millis());
+            post.respawn_at = Some(now + delay);
+            self.report.replaced += 1;
+        }
+        Ok(())
+    }
+
+    fn respawn(&mut self, now: Instant) {
+        for slot in 0..self.posts.len() {
+            if self.posts[slot].respawn_at.is_some_and(|moment| moment <= now)
+                && let Err(error) = self.start(slot)
+            {
+                eprintln!("worker {slot} cannot be replaced: {error}; trying again");
+                self.posts[slot].respawn_at = Some(now + RESPAWN_MAX);
+            }
+        }
+    }
+
+    /// Sees whether the workers are ready, and whether the last connection has ended.
+    fn look_at_board(&mut self, now: Instant, ready: &mut dyn FnMut()) {
+        let board = self.common.board;
+        if self.phase() == Phase::Starting {
+            let mut seats = (0..self.posts.len()).map(|slot| board.seat(slot).state());
+            if seats.all(|state| state == SeatState::Ready) {
+                board.advance(Phase::Ready);
+                ready();
+            }
+        }
+        if self.open() > 0 {
+            return;
+        }
+        if let Some(busy) = board.take_busy()
+            && self.common.house.timer
+        {
+            eprintln!("elapsed time: {:.3} s", busy.as_secs_f64());
+        }
+        if self.save_at.is_none() && self.keeper.is_changed(self.common.house.state) {
+            self.save_at = Some(now + SAVE_DELAY);
+        }
+    }
+
+    fn open(&self) -> u64 {
+        self.common.board.open_total()
+    }
+
+    // ---- the state
+
+    /// Saves what is due.
+    fn keep(&mut self, now: Instant) {
+        if self.save_next.is_some_and(|moment| moment <= now) {
+            self.save_next = self.keeper.every().map(|every| now + every);
+            if self.keeper.is_changed(self.common.house.state) {
+                self.save_at = Some(now);
+            }
+        }
+        if self.save_at.is_some_and(|moment| moment <= now) {
+            self.save_at = None;
+            self.save();
+            if self.report.unsaved.is_some() {
+                self.save_at = Some(now + SAVE_RETRY);
+            }
+        }
+    }
+
+    fn save(&mut self) {
+        self.report.unsaved = None;
+        if self.keeper.is_changed(self.common.house.state)
+            && let Err(reason) = self.keeper.save(self.common.house.state)
+        {
+            eprintln!("{reason}");
+            self.report.unsaved = Some(reason);
+        }
+    }
+
+    /// The last worker has left.
+    fn finish(&mut self) -> Result<(), Fault> {
+        self.report.accepted = self.common.board.totals().accepted;
+        self.save();
+        self.common.board.advance(Phase::Done);
+        Ok(())
+    }
+
+    /// The house could not begin: sends home those who came.
+    fn abandon(&mut self) {
+        self.enter(Phase::Forced, GRACE);
+        self.crew.kill();
+        let until = clock() + GRACE;
+        while self.posts.iter().any(|post| post.alive) && clock() < until {
+            for ended in self.crew.reap() {
+                self.posts[ended.id.slot()].alive = false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn clock() -> Instant {
+    Instant::from_ns(sys::clock::now_ns())
+}

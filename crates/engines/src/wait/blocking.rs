@@ -1,0 +1,232 @@
+//! Blocking calls, one connection at a time: the classic server, alone (iterative) or as one of
+//! many children (prefork).
+//!
+//! The kernel's scheduler is the event loop. A call that waits wakes at least every 250 ms, by the
+//! timeouts that accepted sockets inherit from the listener, so that drains and limits are seen.
+
+use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use memory::Phase;
+use seam::{Buffers, Closed, Conn, Instant, Peer, Service, SessionId};
+use sys::socket;
+
+use crate::desk::Desk;
+use crate::parts::door::{Door, Failure};
+use crate::run::Fault;
+
+/// How long a call waits before it looks around.
+const GRAIN: Duration = Duration::from_millis(250);
+/// What is received at once, in bytes.
+const SCRATCH: usize = 64 * 1024;
+/// Pieces of output that one `sendmsg(2)` takes.
+const SLICES: usize = 16;
+
+/// Serves until the house drains.
+pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
+    socket::set_receive_timeout(desk.listener, Some(GRAIN)).map_err(Fault::Wait)?;
+    socket::set_send_timeout(desk.listener, Some(GRAIN)).map_err(Fault::Wait)?;
+    let mut door = Door::new(1);
+    let mut room = Room { scratch: vec![0; SCRATCH], buffers: Buffers::new(4), served: 0 };
+    let mut next_tick = (desk.id.slot() == 0).then_some(Instant::ZERO);
+    desk.ready();
+    while desk.phase() <= Phase::Ready {
+        let now = desk.now();
+        desk.turn(now);
+        if next_tick.is_some_and(|moment| moment <= now) {
+            next_tick = desk.service.tick(&desk.cx(now, SessionId::NONE));
+        }
+        match socket::accept(desk.listener, false) {
+            Ok((fd, peer)) => Visit::new(desk, &mut room, fd, Peer::Net(peer)).run(),
+            Err(error) => match door.failed(&error, now) {
+                Failure::Empty => {}
+                Failure::Peer => desk.seat().refused.add(1),
+                Failure::Exhausted => {
+                    desk.seat().refused.add(1);
+                    std::thread::sleep(door.opens_at().map_or(GRAIN, |moment| moment.since(now)));
+                }
+            },
+        }
+    }
+    Ok(())
+}
+
+/// What a worker uses again for each visitor.
+struct Room {
+    scratch: Vec<u8>,
+    buffers: Buffers,
+    served: u32,
+}
+
+/// One connection from accept to close.
+struct Visit<'a, 'd, S: Service> {
+    desk: &'a Desk<'d, S>,
+    room: &'a mut Room,
+    fd: OwnedFd,
+    id: SessionId,
+    conn: Conn<S>,
+    now: Instant,
+    /// When bytes last moved.
+    active: Instant,
+    /// The socket's receive timeout, if it is not [`GRAIN`].
+    patience: Duration,
+    ended: bool,
+}
+
+impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
+    fn new(desk: &'a Desk<'d, S>, room: &'a mut Room, fd: OwnedFd, peer: Peer) -> Self {
+        let now = desk.now();
+        room.served = room.served % SessionId::GENERATION_MAX + 1;
+        let id = SessionId::new(desk.id.slot(), 0, room.served);
+        let conn = Conn::open(desk.service, &desk.cx(now, id), peer, &mut room.buffers);
+        desk.opened(now);
+        Visit { desk, room, fd, id, conn, now, active: now, patience: GRAIN, ended: false }
+    }
+
+    fn run(mut self) {
+        loop {
+            self.work_and_send();
+            self.desk.print_notes();
+            let wants = self.conn.wants();
+            if wants.done {
+                break;
+            }
+            match self.desk.phase() {
+                Phase::Starting | Phase::Ready => {}
+                Phase::Draining => self.conn.drain(self.desk.service, &self.cx()),
+                Phase::Forced | Phase::Done => self.conn.abort(Closed::Forced),
+            }
+            let wants = self.conn.wants();
+            if wants.done || wants.write || wants.job {
+                continue;
+            }
+            self.wait(wants.read, wants.wake);
+        }
+        self.finish();
+    }
+
+    fn cx(&self) -> seam::Cx<'a, S::State> {
+        self.desk.cx(self.now, self.id)
+    }
+
+    /// Waits for input, or for the session's own deadline, at most [`GRAIN`].
+    fn wait(&mut self, read: bool, wake: Option<Instant>) {
+        self.conn.lend(&mut self.room.buffers);
+        let patience = wake.map_or(GRAIN, |wake| wake.since(self.now).min(GRAIN));
+        if read {
+            self.receive(patience);
+        } else {
+            std::thread::sleep(patience);
+            self.now = self.desk.now();
+        }
+        self.conn.deadline(self.desk.service, &self.cx());
+        if self.now.since(self.active) >= self.desk.knobs.idle {
+            self.conn.shut(Closed::Idle);
+        }
+    }
+
+    fn receive(&mut self, patience: Duration) {
+        // A timeout of zero would mean "for ever" (socket(7), SO_RCVTIMEO).
+        let patience = patience.max(Duration::from_micros(1));
+        if patience != self.patience {
+            self.patience = patience;
+            if socket::set_receive_timeout(&self.fd, Some(patience)).is_err() {
+                self.conn.abort(Closed::Reset);
+                return;
+            }
+        }
+        let received = socket::recv(&self.fd, &mut self.room.scratch);
+        self.now = self.desk.now();
+        let cx = self.cx();
+        match received {
+            Ok(0) => {
+                self.ended = true;
+                self.conn.eof(self.desk.service, &cx);
+            }
+            Ok(len) => {
+                self.active = self.now;
+                self.desk.seat().bytes_in.add(len as u64);
+                self.conn.feed(self.desk.service, &cx, &self.room.scratch[..len]);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => self.conn.abort(Closed::Reset),
+        }
+    }
+
+    /// Works on jobs in place and sends until nothing waits.
+    fn work_and_send(&mut self) {
+        loop {
+            let cx = self.cx();
+            if let Some(job) = self.conn.take_job() {
+                let outcome = self.desk.service.work(self.desk.state, job);
+                self.now = self.desk.now();
+                self.conn.done(self.desk.service, &self.cx(), outcome);
+                continue;
+            }
+            if self.conn.out().waiting() == 0 {
+                return;
+            }
+            if self.desk.assets.load(self.conn.out()).is_err() {
+                self.conn.abort(Closed::Reset);
+                return;
+            }
+            match self.send_once() {
+                Ok(len) => {
+                    self.active = self.now;
+                    self.desk.seat().bytes_out.add(len as u64);
+                    self.conn.sent(self.desk.service, &cx, len);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.endure(),
+                Err(_) => self.conn.abort(Closed::Reset),
+            }
+        }
+    }
+
+    fn send_once(&mut self) -> io::Result<usize> {
+        let out = self.conn.out();
+        if let Some(bytes) = out.single() {
+            return socket::send(&self.fd, bytes);
+        }
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let filled = out.gather(&mut slices);
+        socket::send_vectored(&self.fd, &slices[..filled])
+    }
+
+    /// The peer takes nothing: waits on, unless it has lasted too long or the house is forced.
+    fn endure(&mut self) {
+        self.now = self.desk.now();
+        if self.desk.phase() >= Phase::Forced {
+            self.conn.abort(Closed::Forced);
+        } else if self.now.since(self.active) >= self.desk.knobs.write_stall {
+            self.conn.abort(Closed::Stalled);
+        }
+    }
+
+    /// Lets the peer finish, so that the last reply is not lost to a reset, then closes.
+    fn finish(mut self) {
+        let why = self.conn.why();
+        if !self.ended && matches!(why, Closed::Service | Closed::Overlong) {
+            self.linger();
+        }
+        self.conn.reclaim(&mut self.room.buffers);
+        let cx = self.desk.cx(self.now, self.id);
+        self.conn.close(self.desk.service, &cx);
+        self.desk.closed(self.now);
+    }
+
+    fn linger(&mut self) {
+        let until = self.desk.now() + self.desk.knobs.linger;
+        if socket::shutdown_write(&self.fd).is_err() {
+            return;
+        }
+        while self.desk.now() < until && self.desk.phase() < Phase::Forced {
+            match socket::recv(&self.fd, &mut self.room.scratch) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return,
+            }
+        }
+    }
+}

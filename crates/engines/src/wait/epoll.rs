@@ -1,0 +1,58 @@
+//! Readiness by `epoll(7)`: one loop, all sessions of the worker.
+//!
+//! The kernel keeps the set of watched descriptors, so a turn costs what is ready, not what is
+//! open. Level-triggered by default: one `epoll_ctl(2)` when a session comes and one for each
+//! change of interest, which a steady session never has. Edge-triggered (`--edge`): none but the
+//! first, and the loop remembers what may still be readable.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use seam::Service;
+use sys::epoll::{Epoll, Events, Interest};
+
+use crate::desk::Desk;
+use crate::parts::readiness::{self, Event, Poller};
+use crate::run::Fault;
+
+/// Events taken in one call.
+const EVENTS: usize = 256;
+
+/// Serves until the house drains.
+pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
+    let epoll = Epoll::new().map_err(Fault::Wait)?;
+    let waiter = Waiter { epoll, events: Events::with_capacity(EVENTS), edge: desk.knobs.edge };
+    readiness::serve(desk, waiter)
+}
+
+struct Waiter {
+    epoll: Epoll,
+    events: Events,
+    edge: bool,
+}
+
+impl Poller for Waiter {
+    fn is_edge(&self) -> bool {
+        self.edge
+    }
+
+    fn add(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
+        self.epoll.add(fd, interest, key)
+    }
+
+    fn modify(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
+        self.epoll.modify(fd, interest, key)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Event>) -> io::Result<()> {
+        self.epoll.wait(&mut self.events, timeout)?;
+        ready.extend(self.events.iter().map(|event| {
+            // A hang-up or an error is found out by receiving.
+            let broken = event.hangup || event.error;
+            let readable = event.readable || broken;
+            Event { key: event.key, readable, writable: event.writable || broken }
+        }));
+        Ok(())
+    }
+}

@@ -1,0 +1,415 @@
+//! Completion by `io_uring(7)`: a ring for each worker; the kernel moves the bytes and says when it
+//! is done.
+//!
+//! A turn is one `io_uring_enter(2)`. Connections come by one multishot accept; bytes come by one
+//! multishot receive a session into buffers that the kernel picks from a ring, so a session that
+//! waits owns none; what the sessions of a turn have to say leaves in one send each with the next
+//! enter; descriptors are closed on the ring. `ENOBUFS` is flow control: the buffers of the turn
+//! are back by its end, and the receive is armed again.
+//!
+//! The surprising thing: an armed receive holds its socket. A session is closed only when nothing
+//! of it is armed or in flight.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use memory::{Phase, SeatState};
+use seam::{Closed, Part, Peer, Service, SessionId};
+use sys::socket;
+use sys::uring::{Chunk, Completion, Load, Raw, Received, Uring};
+
+use crate::desk::Desk;
+use crate::helpers::{self, Helpers};
+use crate::parts::door::Failure;
+use crate::parts::floor::{Floor, Overdue};
+use crate::run::Fault;
+
+/// What the loop keeps for each session.
+#[derive(Default)]
+struct Ops {
+    /// A receive holds the socket.
+    armed: bool,
+    /// It has been asked to stop.
+    stopping: bool,
+    /// A send is in flight.
+    flying: bool,
+    /// It waits for the end of the turn.
+    dirty: bool,
+    /// The peer has stopped sending.
+    ended: bool,
+}
+
+// Sessions have tokens below 2^60 and shard numbers below 4096; a token without a generation names
+// no session.
+const TOKEN_DOOR: u64 = 1;
+const TOKEN_STOP: u64 = 2;
+const TOKEN_JOBS: u64 = 3;
+
+/// Pieces of output that one send takes.
+const PIECES: usize = 64;
+
+struct Loop<'a, S: Service> {
+    floor: Floor<'a, S, Ops>,
+    ring: Uring,
+    helpers: &'a dyn Helpers<S>,
+    /// Sessions that something happened to in this turn.
+    dirty: Vec<SessionId>,
+    accepting: bool,
+    stopping_door: bool,
+}
+
+/// Serves until the house drains.
+pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
+    // The ring is made by the thread that uses it, and after any fork.
+    let ring = Uring::new(&desk.knobs.ring).map_err(Fault::Ring)?;
+    helpers::with(desk, |helpers| {
+        let floor = Floor::new(desk);
+        let dirty = Vec::new();
+        let mut this = Loop { floor, ring, helpers, dirty, accepting: false, stopping_door: false };
+        this.run().map_err(Fault::Wait)
+    })
+}
+
+impl<S: Service> Loop<'_, S> {
+    fn run(&mut self) -> io::Result<()> {
+        let desk = self.floor.desk;
+        self.ring.watch(desk.stop.as_fd(), TOKEN_STOP);
+        self.ring.watch(self.helpers.bell(), TOKEN_JOBS);
+        self.watch_door();
+        desk.ready();
+        let mut batch: Vec<Raw> = Vec::new();
+        loop {
+            self.ring.wait(self.floor.timeout(), &mut batch)?;
+            self.floor.now = desk.now();
+            desk.turn(self.floor.now);
+            for raw in batch.drain(..) {
+                let completion = self.ring.completion(&raw);
+                self.complete(completion);
+            }
+            if self.end_turn() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        match completion {
+            Completion::Received { token, input, more } => {
+                self.received(SessionId::from_bits(token), input, more);
+            }
+            Completion::Sent { token, result, load } => {
+                self.sent(SessionId::from_bits(token), result, load);
+            }
+            Completion::Accepted { result, more, .. } => self.accepted(result, more),
+            Completion::Ready { token: TOKEN_JOBS, more } => {
+                self.outcomes();
+                if !more {
+                    self.ring.watch(self.helpers.bell(), TOKEN_JOBS);
+                }
+            }
+            Completion::Ready { .. } => self.floor.desk.seat().set_state(SeatState::Draining),
+            Completion::Quiet => {}
+        }
+    }
+
+    /// Settles whatever the turn has touched; true when the house has drained.
+    fn end_turn(&mut self) -> bool {
+        for id in self.floor.wake_due() {
+            self.touch(id);
+        }
+        self.floor.tick();
+        for (id, why) in self.floor.sweep() {
+            self.overdue(id, why);
+        }
+        let drained = self.leave();
+        self.watch_door();
+        // Settling can push to others, which makes them dirty in turn.
+        loop {
+            for id in self.floor.effects() {
+                self.touch(id);
+            }
+            let Some(id) = self.dirty.pop() else { break };
+            self.settle(id);
+        }
+        drained && self.floor.table.len() == 0
+    }
+
+    /// Follows the phase of the house; true when it drains.
+    fn leave(&mut self) -> bool {
+        match self.floor.desk.phase() {
+            Phase::Starting | Phase::Ready => false,
+            Phase::Draining => {
+                for id in self.floor.drain() {
+                    self.touch(id);
+                }
+                true
+            }
+            Phase::Forced | Phase::Done => {
+                for id in self.floor.force() {
+                    self.cut(id);
+                }
+                true
+            }
+        }
+    }
+
+    fn touch(&mut self, id: SessionId) {
+        if let Some(place) = self.floor.table.lookup(id)
+            && !place.x.dirty
+        {
+            place.x.dirty = true;
+            self.dirty.push(id);
+        }
+    }
+
+    // ---- accept
+
+    /// Accepts while the door is open and stops while it is not.
+    fn watch_door(&mut self) {
+        let open = self.floor.door.is_open(self.floor.table.len(), self.floor.now);
+        if open && !self.accepting {
+            self.accepting = true;
+            self.ring.accept(self.floor.desk.listener, TOKEN_DOOR);
+        } else if !open && self.accepting && !self.stopping_door {
+            self.stopping_door = true;
+            self.ring.cancel_accept(TOKEN_DOOR);
+        }
+    }
+
+    fn accepted(&mut self, result: io::Result<OwnedFd>, more: bool) {
+        if !more {
+            (self.accepting, self.stopping_door) = (false, false);
+        }
+        let desk = self.floor.desk;
+        match result {
+            Ok(fd) => self.admit(fd),
+            Err(error) if error.raw_os_error() == Some(CANCELLED) => {}
+            Err(error) => match self.floor.door.failed(&error, self.floor.now) {
+                Failure::Empty => {}
+                Failure::Peer | Failure::Exhausted => desk.seat().refused.add(1),
+            },
+        }
+    }
+
+    fn admit(&mut self, fd: OwnedFd) {
+        // A multishot accept does not tell the address; a peer that is gone has none.
+        let peer = socket::peer_addr(&fd).map_or(Peer::Local, Peer::Net);
+        let id = self.floor.open(fd, peer, Ops::default());
+        self.touch(id);
+    }
+
+    // ---- receive
+
+    fn received(&mut self, id: SessionId, input: Received, more: bool) {
+        let cx = self.floor.cx(id);
+        let now = self.floor.now;
+        let desk = self.floor.desk;
+        let Some(place) = self.floor.table.lookup(id) else {
+            debug_assert!(false, "a receive outlived its session");
+            if let Received::Bytes(buffer) = input {
+                self.ring.give_back(buffer);
+            }
+            return;
+        };
+        if !more {
+            (place.x.armed, place.x.stopping) = (false, false);
+        }
+        match input {
+            Received::Bytes(buffer) => {
+                place.conn.lend(&mut self.floor.buffers);
+                place.active = now;
+                let bytes = self.ring.bytes(&buffer);
+                desk.seat().bytes_in.add(bytes.len() as u64);
+                place.conn.feed(desk.service, &cx, bytes);
+                self.ring.give_back(buffer);
+            }
+            Received::Eof => {
+                place.x.ended = true;
+                place.conn.lend(&mut self.floor.buffers);
+                place.conn.eof(desk.service, &cx);
+            }
+            Received::NoBuffers => desk.seat().enobufs.add(1),
+            Received::Cancelled => {}
+            Received::Failed(_) => {
+                place.x.ended = true;
+                place.conn.abort(Closed::Reset);
+            }
+        }
+        self.touch(id);
+    }
+
+    // ---- send
+
+    fn sent(&mut self, id: SessionId, result: io::Result<usize>, load: Option<Load>) {
+        let cx = self.floor.cx(id);
+        let now = self.floor.now;
+        let desk = self.floor.desk;
+        let Some(place) = self.floor.table.lookup(id) else {
+            debug_assert!(false, "a send outlived its session");
+            return;
+        };
+        place.conn.lend(&mut self.floor.buffers);
+        if let Ok(len) = result {
+            place.active = now;
+            desk.seat().bytes_out.add(len as u64);
+            place.conn.landed(desk.service, &cx, len);
+        } else {
+            place.conn.abort(Closed::Reset);
+        }
+        if let Some(load) = load {
+            place.x.flying = false;
+            // What a failed send did not carry is lost with the connection.
+            let lost = place.conn.out().flying();
+            if lost > 0 {
+                place.conn.landed(desk.service, &cx, lost);
+            }
+            reuse(load, &mut self.floor.buffers);
+        }
+        self.touch(id);
+    }
+
+    /// One send of everything that waits, if none is in flight.
+    fn send(&mut self, id: SessionId) {
+        let Some(place) = self.floor.table.lookup(id) else { return };
+        if place.x.flying || place.conn.out().waiting() == 0 {
+            return;
+        }
+        let mut chunks = Vec::new();
+        let mut first = None;
+        while chunks.len() < PIECES {
+            if self.floor.desk.assets.load(place.conn.out()).is_err() {
+                place.conn.abort(Closed::Reset);
+                break;
+            }
+            let chunk = match place.conn.out().take() {
+                Some(Part::Bytes(bytes)) => Chunk::Owned(bytes),
+                Some(Part::Shared(bytes, range)) => Chunk::Shared(bytes, range),
+                Some(Part::File(..)) => unreachable!("files at the front are loaded above"),
+                None => break,
+            };
+            // A single piece, the common case, needs no list.
+            match first.take() {
+                None if chunks.is_empty() => first = Some(chunk),
+                None => chunks.push(chunk),
+                Some(earlier) => chunks.extend([earlier, chunk]),
+            }
+        }
+        let load = match first {
+            Some(chunk) => Load::One(chunk),
+            None if chunks.is_empty() => return,
+            None => Load::Rope(chunks),
+        };
+        place.x.flying = true;
+        self.ring.send(place.fd.as_fd(), id.bits(), load);
+    }
+
+    // ---- settle
+
+    /// Hands out the job, starts the send, then asks what is wanted and changes the difference.
+    fn settle(&mut self, id: SessionId) {
+        let Some(place) = self.floor.table.lookup(id) else { return };
+        place.x.dirty = false;
+        if let Some(job) = place.conn.take_job() {
+            self.helpers.submit(id, job);
+        }
+        self.send(id);
+        let Some(place) = self.floor.table.lookup(id) else { return };
+        let wants = place.conn.wants();
+        if wants.done && !place.x.flying && !self.part(id) {
+            return;
+        }
+        let Some(place) = self.floor.table.lookup(id) else { return };
+        place.conn.reclaim(&mut self.floor.buffers);
+        let reads = wants.read || (place.linger.is_some() && !place.x.ended);
+        if reads && !place.x.armed {
+            place.x.armed = true;
+            self.ring.receive(place.fd.as_fd(), id.bits());
+        } else if !reads && place.x.armed && !place.x.stopping {
+            place.x.stopping = true;
+            self.ring.cancel_receive(id.bits());
+        }
+        self.floor.schedule(id);
+    }
+
+    // ---- close
+
+    /// Everything has landed: closes, or lets the peer finish first so that the last reply is not
+    /// lost to a reset. False if the session is gone.
+    fn part(&mut self, id: SessionId) -> bool {
+        let forced = self.floor.desk.phase() >= Phase::Forced;
+        let Some(place) = self.floor.table.lookup(id) else { return false };
+        let polite = matches!(place.conn.why(), Closed::Service | Closed::Overlong);
+        if polite && !place.x.ended && !forced {
+            if place.linger.is_none() {
+                self.ring.shutdown_write(place.fd.as_fd());
+                self.floor.start_linger(id);
+            }
+            return true;
+        }
+        if place.x.armed {
+            // It holds the socket; its last completion brings us back here.
+            return true;
+        }
+        if let Some(fd) = self.floor.close(id) {
+            self.ring.close(fd);
+        }
+        false
+    }
+
+    /// Ends a session whatever is armed or in flight.
+    fn cut(&mut self, id: SessionId) {
+        if let Some(place) = self.floor.table.lookup(id) {
+            place.linger = None;
+            if place.x.flying || place.x.armed {
+                place.x.stopping = true;
+                self.ring.cancel_all(place.fd.as_fd());
+            }
+            self.touch(id);
+        }
+    }
+
+    fn overdue(&mut self, id: SessionId, why: Overdue) {
+        let Some(place) = self.floor.table.lookup(id) else { return };
+        match why {
+            Overdue::Idle => {
+                place.conn.shut(Closed::Idle);
+                self.touch(id);
+            }
+            Overdue::Stalled | Overdue::Lingering => {
+                place.conn.abort(Closed::Stalled);
+                self.cut(id);
+            }
+        }
+    }
+
+    // ---- jobs
+
+    fn outcomes(&mut self) {
+        for (id, outcome) in self.helpers.collect() {
+            let cx = self.floor.cx(id);
+            let Some(place) = self.floor.table.lookup(id) else { continue };
+            place.conn.lend(&mut self.floor.buffers);
+            match outcome {
+                Some(outcome) => place.conn.done(self.floor.desk.service, &cx, outcome),
+                None => place.conn.abort(Closed::Reset),
+            }
+            self.touch(id);
+        }
+    }
+}
+
+/// `ECANCELED` (errno(3)).
+const CANCELLED: i32 = 125;
+
+/// Puts the buffers of a landed send back among the spare ones.
+fn reuse(load: Load, buffers: &mut seam::Buffers) {
+    let mut put = |chunk| {
+        if let Chunk::Owned(bytes) = chunk {
+            buffers.put(bytes);
+        }
+    };
+    match load {
+        Load::One(chunk) => put(chunk),
+        Load::Rope(chunks) => chunks.into_iter().for_each(put),
+    }
+}

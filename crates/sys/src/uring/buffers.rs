@@ -1,0 +1,112 @@
+//! A ring of provided buffers (`io_uring_register_buf_ring(3)`, 5.19): the kernel takes one when
+//! bytes have come, so a connection that waits owns none.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use io_uring::IoUring;
+use io_uring::types::BufRingEntry;
+
+/// A buffer that the kernel has filled. It is read by [`super::Uring::bytes`] and must be given
+/// back; it cannot be copied, so it cannot be given back twice.
+#[derive(Debug)]
+pub struct BufferId {
+    index: u16,
+    len: u32,
+}
+
+/// Page-aligned memory for the ring of descriptions and for the buffers behind it.
+pub(super) struct BufferRing {
+    base: NonNull<u8>,
+    layout: Layout,
+    count: u16,
+    len: u32,
+    tail: u16,
+    leaked: bool,
+}
+
+// SAFETY: the memory is owned by this value alone; the kernel's side is tied to the ring.
+unsafe impl Send for BufferRing {}
+
+const PAGE: usize = 4096;
+const ENTRY: usize = size_of::<BufRingEntry>();
+
+impl BufferRing {
+    pub(super) fn new(ring: &IoUring, group: u16, count: u16, len: u32) -> io::Result<BufferRing> {
+        assert!(count.is_power_of_two() && count <= 1 << 15, "the kernel's rule for buffer rings");
+        let entries = (usize::from(count) * ENTRY).next_multiple_of(PAGE);
+        let size = entries + usize::from(count) * len as usize;
+        let layout = Layout::from_size_align(size, PAGE).expect("a ring's size is small");
+        // SAFETY: the layout is not empty, for `count` is at least one.
+        let Some(base) = NonNull::new(unsafe { alloc_zeroed(layout) }) else {
+            handle_alloc_error(layout)
+        };
+        let mut buffers = BufferRing { base, layout, count, len, tail: 0, leaked: false };
+        // SAFETY: the memory outlives the registration: it is freed after the ring was drained, or
+        // never.
+        unsafe {
+            let address = base.as_ptr() as u64;
+            ring.submitter().register_buf_ring_with_flags(address, count, group, 0)?;
+        }
+        for index in 0..count {
+            buffers.give_back(BufferId { index, len: 0 });
+        }
+        Ok(buffers)
+    }
+
+    /// Names the buffer that a completion brought.
+    pub(super) fn taken(&self, index: u16, len: u32) -> BufferId {
+        assert!(index < self.count && len <= self.len, "a buffer that was never provided");
+        BufferId { index, len }
+    }
+
+    pub(super) fn bytes(&self, buffer: &BufferId) -> &[u8] {
+        // SAFETY: the kernel filled `len` bytes and does not touch the buffer until it is given
+        // back, which takes the name away from the caller.
+        unsafe {
+            let start = self.base.as_ptr().add(self.offset(buffer.index));
+            std::slice::from_raw_parts(start, buffer.len as usize)
+        }
+    }
+
+    pub(super) fn give_back(&mut self, buffer: BufferId) {
+        let slot = usize::from(self.tail & (self.count - 1));
+        // SAFETY: the slot lies in the ring of descriptions; the kernel reads it only after the
+        // tail has moved past it, and nobody else writes.
+        unsafe {
+            let address = self.base.as_ptr().add(self.offset(buffer.index)) as u64;
+            let entry = &mut *self.base.as_ptr().cast::<BufRingEntry>().add(slot);
+            entry.set_addr(address);
+            entry.set_len(self.len);
+            entry.set_bid(buffer.index);
+        }
+        self.tail = self.tail.wrapping_add(1);
+        // SAFETY: the tail is the aligned `u16` that the kernel's layout keeps in the first entry.
+        let tail = unsafe {
+            let tail = BufRingEntry::tail(self.base.as_ptr().cast());
+            &*tail.cast::<AtomicU16>()
+        };
+        tail.store(self.tail, Ordering::Release);
+    }
+
+    /// The memory will never be freed.
+    pub(super) fn leak(&mut self) {
+        self.leaked = true;
+    }
+
+    fn offset(&self, index: u16) -> usize {
+        let entries = (usize::from(self.count) * ENTRY).next_multiple_of(PAGE);
+        entries + usize::from(index) * self.len as usize
+    }
+}
+
+impl Drop for BufferRing {
+    fn drop(&mut self) {
+        if !self.leaked {
+            // SAFETY: it was allocated with this layout, and the ring was drained before.
+            unsafe { dealloc(self.base.as_ptr(), self.layout) };
+        }
+    }
+}
