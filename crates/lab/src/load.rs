@@ -28,9 +28,15 @@ pub struct Load {
     /// Kinds of errors.
     #[serde(default)]
     pub errors: Vec<Fault>,
+    /// Requests whose connection ended before the reply came.
+    #[serde(default)]
+    pub lost: u64,
     /// Requests without a reply at the end.
     #[serde(default)]
     pub censored: u64,
+    /// What the generator itself has to say against its figures.
+    #[serde(default)]
+    pub doubts: Vec<String>,
     /// Whether the server's books agree with the replies it gave.
     #[serde(default)]
     pub check: Option<Check>,
@@ -80,7 +86,7 @@ pub struct Fault {
 /// A comparison of the server's state with the acknowledged replies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// Which comparison.
+    /// Which comparison; `none` if nobody looked.
     #[serde(default)]
     pub kind: String,
     /// Whether both agree.
@@ -143,6 +149,11 @@ impl Load {
         } else {
             Err(format!("expected schema `{SCHEMA}`, found `{}`", load.schema))
         }
+    }
+
+    /// The comparison of books and replies, if there was one.
+    pub fn checked(&self) -> Option<&Check> {
+        self.check.as_ref().filter(|check| !check.ok || check.kind != "none")
     }
 
     /// Errors of all kinds.

@@ -249,7 +249,7 @@ pub fn analyse(run: &Run) -> Summary {
 fn broken(trial: &Trial) -> Option<String> {
     let Ending::Measured { load } = &trial.ending else { return None };
     let place = format!("{}, {}, block {}", trial.arm, trial.point, trial.block + 1);
-    match &load.check {
+    match load.checked() {
         Some(check) if !check.ok => {
             Some(format!("{place}: the model check failed: {}", check.detail))
         }
@@ -429,8 +429,8 @@ fn lamps(trials: &[&Trial], loads: &[&Load], busy: Option<f64>) -> Vec<Lamp> {
     let mut found = Vec::new();
     let mut lamp = |light: Light, text: String| found.push(Lamp { light, text });
     let n = loads.len();
-    let checked = loads.iter().filter(|load| load.check.is_some()).count();
-    let wrong = loads.iter().filter(|load| load.check.as_ref().is_some_and(|it| !it.ok)).count();
+    let checked = loads.iter().filter(|load| load.checked().is_some()).count();
+    let wrong = loads.iter().filter(|load| load.checked().is_some_and(|it| !it.ok)).count();
     let faults: u64 = loads.iter().map(|load| load.faults()).sum();
     let failed = trials.len() - n;
     let unclean = trials.iter().filter(|it| it.exit.is_some() && !it.exit_clean).count();
