@@ -1,0 +1,308 @@
+//! Random conversations with the stock service, held against a model that is too simple to be wrong.
+//!
+//! A conversation is cut into random pieces, its output is drained in random sips under a small
+//! [`Limits::output_high`], and every reply is compared with what a `Vec` of rows answers. At the end
+//! the market's own file must be the model's.
+
+use memory::{Placement, Region};
+use seam::{Buffers, Conn, Cx, Effects, Instant, Limits, Peer, SessionId, WorkerId};
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use wire::dice::Dice;
+use wire::framing::{Decoder, Framing, Shape};
+
+use crate::stock::book::{Entry, LEFT_MAX, push_line};
+use crate::stock::{LINE_MAX, Lock, Market, Options, Order, Stock};
+
+/// Sends about `events` requests, from `seed`, in conversations with a fresh market each.
+///
+/// # Panics
+/// When a reply, the final book or the seam's contract is not as the model has it; the message carries
+/// the seed.
+pub fn fuzz(seed: u64, events: u32) {
+    const CONVERSATION: u32 = 200;
+    let mut dice = Dice::new(seed);
+    for conversation in 0..events.div_ceil(CONVERSATION) {
+        let at = format!("services::fuzz seed {seed}, conversation {conversation}");
+        let requests = CONVERSATION.min(events - conversation * CONVERSATION);
+        converse(&mut dice, requests, &at);
+    }
+}
+
+fn converse(dice: &mut Dice, requests: u32, at: &str) {
+    let options = options(dice);
+    let mut model = Model::new(dice, options);
+    let book = model.file();
+    let mut market = Region::<Market>::place(Placement::Private).expect(at);
+    market.found(&book).expect(at);
+    let stock = Stock::new(options);
+    stock.fits(&market).expect(at);
+
+    let mut sent = Vec::new();
+    let mut expected = VecDeque::new();
+    for _ in 0..requests {
+        let line = request(dice, &model);
+        sent.extend_from_slice(&line);
+        let (answers, goes_on) = model.answer(&line);
+        expected.extend(answers);
+        if !goes_on {
+            break;
+        }
+    }
+    let received = exchange(dice, &stock, &market, &sent, at);
+    compare(options.framing, &received, expected, at);
+
+    let mut file = Vec::new();
+    market.render_file(WorkerId::new(0, 1), &mut file);
+    assert_eq!(String::from_utf8_lossy(&file), String::from_utf8_lossy(&model.file()), "{at}");
+}
+
+fn options(dice: &mut Dice) -> Options {
+    let defaults = Options::default();
+    let output_high = 1 + dice.below(20_000);
+    Options {
+        framing: *dice.pick(&[Framing::Line, Framing::Eof, Framing::Fixed(8192)]),
+        order: *dice.pick(&Order::ALL),
+        lock: *dice.pick(&Lock::ALL),
+        limits: Limits { output_high, output_low: dice.below(output_high), ..defaults.limits },
+    }
+}
+
+/// One line with its end: mostly orders, at times anything.
+fn request(dice: &mut Dice, model: &Model) -> Vec<u8> {
+    const JUNK: &[&[u8]] = &[
+        b"",
+        b" ",
+        b"show 1",
+        b"buy",
+        b"buy 1",
+        b"buy 1 2 3",
+        b"sell 1 -5",
+        b"buy 1 0",
+        b"slel 1 2",
+        b"buy 2147483647 1",
+        b"buy 1 2147483648",
+        b"sell 99999999999999999999 1",
+        b"\0\xff\xfe",
+        b"BUY 1 1",
+        b"buy\t1 x",
+        b"help",
+        b"sell 1 2147483647",
+        b"show\0",
+    ];
+    let id = if dice.once_in(20) { 1 << 30 } else { dice.pick(&model.rows).id };
+    let most = if dice.once_in(10) { 1 << 30 } else { 10 };
+    let count = 1 + dice.below(most);
+    let blank = if dice.once_in(10) { "  \t" } else { " " };
+    let mut line = match dice.below(40) {
+        0..15 => format!("buy{blank}{id} {count}").into_bytes(),
+        15..30 => format!("sell {id}{blank}{count}").into_bytes(),
+        30..35 => b"show".to_vec(),
+        35..39 => dice.pick(JUNK).to_vec(),
+        _ if dice.once_in(20) => vec![b'x'; LINE_MAX + dice.below(3) - 1],
+        _ if dice.once_in(20) => b"exit".to_vec(),
+        _ => (0..dice.below(30)).map(|_| dice.roll() as u8 | 0x80).collect(),
+    };
+    line.extend_from_slice(if dice.once_in(20) { b"\r\n" } else { b"\n" });
+    line
+}
+
+/// What a reply must be.
+enum Answer {
+    Exactly(Vec<u8>, Shape),
+    /// One line that begins with `error: `.
+    Error(Shape),
+    /// Whatever `help` lists.
+    Help,
+}
+
+struct Model {
+    rows: Vec<Entry>,
+    options: Options,
+}
+
+impl Model {
+    fn new(dice: &mut Dice, options: Options) -> Model {
+        // Few enough for the course's blocks at times, enough for shared replies at others.
+        let most = if matches!(options.framing, Framing::Fixed(_)) { 100 } else { 200 };
+        let mut rows: Vec<Entry> = Vec::new();
+        for _ in 0..1 + dice.below(most) {
+            let id = 1 + dice.below(2 * most) as u32;
+            if rows.iter().all(|row| row.id != id) {
+                let left = if dice.once_in(50) { LEFT_MAX } else { dice.below(100) as u64 };
+                rows.push(Entry { id, left, price: dice.below(100_000) as u32 });
+            }
+        }
+        Model { rows, options }
+    }
+
+    fn file(&self) -> Vec<u8> {
+        listing(&self.rows)
+    }
+
+    /// The reply to a line, if there is one, and whether the conversation goes on.
+    fn answer(&mut self, line: &[u8]) -> (Option<Answer>, bool) {
+        if line.len() > LINE_MAX {
+            return (Some(Answer::Error(Shape::Line)), false);
+        }
+        let text: String = line.iter().map(|byte| char::from(*byte)).collect();
+        let words: Vec<&str> =
+            text.split([' ', '\t', '\r', '\n']).filter(|it| !it.is_empty()).collect();
+        let number =
+            |word: &str| word.parse::<i32>().ok().filter(|n| *n > 0 && !word.starts_with('+'));
+        let answer = match words[..] {
+            ["show"] => Answer::Exactly(self.listed(), Shape::Block),
+            ["help"] => Answer::Help,
+            ["show" | "help", ..] => Answer::Error(Shape::Block),
+            ["exit"] if self.options.framing == Framing::Line => return (None, false),
+            ["exit"] => {
+                return (Some(Answer::Exactly(b"exit\n".to_vec(), Shape::Line)), false);
+            }
+            [side @ ("buy" | "sell"), id, count] => match (number(id), number(count)) {
+                (Some(id), Some(count)) => self.order(side, id as u32, count as u64),
+                _ => Answer::Error(Shape::Line),
+            },
+            _ => Answer::Error(Shape::Line),
+        };
+        (Some(answer), true)
+    }
+
+    fn order(&mut self, side: &str, id: u32, count: u64) -> Answer {
+        let exactly = |text: &str| Answer::Exactly(text.as_bytes().to_vec(), Shape::Line);
+        let Some(row) = self.rows.iter_mut().find(|row| row.id == id) else {
+            return Answer::Error(Shape::Line);
+        };
+        if side == "sell" {
+            if row.left + count > LEFT_MAX {
+                return Answer::Error(Shape::Line);
+            }
+            row.left += count;
+            return exactly("[sell] success\n");
+        }
+        if row.left < count {
+            return exactly("Not enough left stocks\n");
+        }
+        row.left -= count;
+        exactly("[buy] success\n")
+    }
+
+    fn listed(&self) -> Vec<u8> {
+        match self.options.order {
+            Order::File => self.file(),
+            Order::Sorted => {
+                let mut rows = self.rows.clone();
+                rows.sort_by_key(|row| row.id);
+                listing(&rows)
+            }
+            Order::PreOrder => {
+                let mut rows = Vec::new();
+                self.below(0, &mut rows);
+                listing(&rows)
+            }
+        }
+    }
+
+    fn below(&self, node: usize, rows: &mut Vec<Entry>) {
+        if let Some(row) = self.rows.get(node) {
+            rows.push(*row);
+            self.below(2 * node + 1, rows);
+            self.below(2 * node + 2, rows);
+        }
+    }
+}
+
+fn listing(rows: &[Entry]) -> Vec<u8> {
+    let mut text = Vec::new();
+    rows.iter().for_each(|row| push_line(&mut text, *row));
+    text
+}
+
+/// Feeds `sent` in random pieces and drains the output in random sips; returns all output.
+fn exchange(dice: &mut Dice, stock: &Stock, market: &Market, sent: &[u8], at: &str) -> Vec<u8> {
+    let effects = Effects::new(false, dice.once_in(2));
+    let worker = WorkerId::new(0, 1);
+    let cx = Cx::new(Instant::ZERO, SessionId::new(0, 0, 1), worker, market, &effects);
+    let mut buffers = Buffers::new(4);
+    let mut conn = Conn::open(stock, &cx, Peer::Local, &mut buffers);
+    let mut received = Vec::new();
+    let (mut fed, mut ended) = (0, false);
+    loop {
+        conn.lend(&mut buffers);
+        let wants = conn.wants();
+        if wants.done {
+            break;
+        }
+        if wants.read && fed < sent.len() {
+            let most = if dice.once_in(4) { 20_000 } else { 40 };
+            let end = sent.len().min(fed + 1 + dice.below(most));
+            conn.feed(stock, &cx, &sent[fed..end]);
+            fed = end;
+        } else if fed == sent.len() && !ended {
+            conn.eof(stock, &cx);
+            ended = true;
+        } else {
+            assert!(wants.write, "{at}: neither reads nor writes nor ends");
+        }
+        if dice.once_in(2) || !conn.wants().read {
+            sip(dice, stock, &cx, &mut conn, &mut received);
+        }
+        conn.reclaim(&mut buffers);
+    }
+    conn.close(stock, &cx);
+    received
+}
+
+fn sip(
+    dice: &mut Dice,
+    stock: &Stock,
+    cx: &Cx<'_, Market>,
+    conn: &mut Conn<Stock>,
+    received: &mut Vec<u8>,
+) {
+    let mut slices = [IoSlice::new(&[]); 3];
+    let filled = conn.out().gather(&mut slices);
+    let mut room = 1 + dice.below(30_000);
+    let before = received.len();
+    for slice in &slices[..filled] {
+        let taken = slice.len().min(room);
+        received.extend_from_slice(&slice[..taken]);
+        room -= taken;
+    }
+    conn.sent(stock, cx, received.len() - before);
+}
+
+fn compare(framing: Framing, received: &[u8], expected: VecDeque<Answer>, at: &str) {
+    let mut decoder = Decoder::new(framing);
+    let mut rest = received;
+    for (number, answer) in expected.iter().enumerate() {
+        let shape = match answer {
+            Answer::Exactly(_, shape) | Answer::Error(shape) => *shape,
+            Answer::Help => Shape::Block,
+        };
+        let reply = decoder.next(rest, shape);
+        let reply = reply.unwrap_or_else(|| panic!("{at}: reply {number} is missing"));
+        let text = String::from_utf8_lossy(reply.text);
+        match answer {
+            Answer::Exactly(exact, _) => {
+                assert_eq!(text, String::from_utf8_lossy(exact), "{at}: reply {number}");
+            }
+            Answer::Error(_) => {
+                let one_line = text.ends_with('\n') && text.lines().count() == 1;
+                assert!(one_line && text.starts_with("error: "), "{at}: reply {number}: {text}");
+            }
+            Answer::Help => assert!(text.contains("buy ID N"), "{at}: reply {number}: {text}"),
+        }
+        rest = &rest[reply.used..];
+    }
+    assert!(rest.is_empty(), "{at}: {} bytes behind the last reply", rest.len());
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_few_seeds() {
+        for seed in 0..20 {
+            super::fuzz(seed, 1000);
+        }
+    }
+}

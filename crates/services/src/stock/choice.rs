@@ -1,0 +1,155 @@
+//! The choices that the stock service offers by flag: in which order `show` lists, and what keeps
+//! concurrent orders and `show` apart.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// In which order `show` lists the stocks. Clients never depend on it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// As in the file, which is the tree level by level.
+    #[default]
+    File,
+    /// By ascending id.
+    Sorted,
+    /// The tree from the root, each node before its children.
+    PreOrder,
+}
+
+/// What keeps concurrent orders and `show` apart.
+///
+/// An order changes one row by one atomic operation in each of them, so none can lose or invent stock.
+/// They differ in what `show` promises and in what an order waits for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Lock {
+    /// Orders never wait for each other; `show` stops them for as long as it copies the rows and is an
+    /// atomic snapshot.
+    #[default]
+    Snapshot,
+    /// The course's readers-writers lock at each row. `show` locks one row after the other, so orders
+    /// that come between its rows are seen in part: no snapshot.
+    PerStock,
+    /// One lock around each order and each whole `show`, which is therefore a snapshot.
+    Global,
+}
+
+/// A word that names no choice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadChoice {
+    flag: &'static str,
+    expected: &'static str,
+    found: String,
+}
+
+impl Order {
+    /// Every order, the default first.
+    pub const ALL: [Order; 3] = [Order::File, Order::Sorted, Order::PreOrder];
+
+    /// Its name in flags.
+    pub fn name(self) -> &'static str {
+        match self {
+            Order::File => "file",
+            Order::Sorted => "sorted",
+            Order::PreOrder => "pre-order",
+        }
+    }
+}
+
+impl Lock {
+    /// Every kind, the default first.
+    pub const ALL: [Lock; 3] = [Lock::Snapshot, Lock::PerStock, Lock::Global];
+
+    /// Its name in flags.
+    pub fn name(self) -> &'static str {
+        match self {
+            Lock::Snapshot => "snapshot",
+            Lock::PerStock => "per-stock",
+            Lock::Global => "global",
+        }
+    }
+
+    /// What a person should know before choosing it, for the start of the server.
+    pub fn note(self) -> Option<&'static str> {
+        match self {
+            Lock::Snapshot | Lock::Global => None,
+            Lock::PerStock => Some(
+                "per-stock: `show` locks one stock after the other, so it promises no snapshot of \
+                 the whole book",
+            ),
+        }
+    }
+
+    /// Why it cannot be used when workers are processes; `None` if it can.
+    pub fn refused_between_processes(self) -> Option<&'static str> {
+        match self {
+            Lock::Snapshot | Lock::Global => None,
+            Lock::PerStock => Some(
+                "--lock per-stock counts its readers without their names, so a worker process that \
+                 is killed while reading would block a stock for good; use an engine with threads, \
+                 or --lock snapshot or global",
+            ),
+        }
+    }
+}
+
+impl FromStr for Order {
+    type Err = BadChoice;
+
+    fn from_str(name: &str) -> Result<Order, BadChoice> {
+        Order::ALL.into_iter().find(|order| order.name() == name).ok_or_else(|| BadChoice {
+            flag: "--order",
+            expected: "file, sorted or pre-order",
+            found: name.to_owned(),
+        })
+    }
+}
+
+impl FromStr for Lock {
+    type Err = BadChoice;
+
+    fn from_str(name: &str) -> Result<Lock, BadChoice> {
+        Lock::ALL.into_iter().find(|lock| lock.name() == name).ok_or_else(|| BadChoice {
+            flag: "--lock",
+            expected: "snapshot, per-stock or global",
+            found: name.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for BadChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} expects {}, found `{}`", self.flag, self.expected, self.found)
+    }
+}
+
+impl std::error::Error for BadChoice {}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lock, Order};
+
+    #[test]
+    fn names_are_read_back() {
+        for order in Order::ALL {
+            assert_eq!(order.name().parse(), Ok(order));
+        }
+        for lock in Lock::ALL {
+            assert_eq!(lock.name().parse(), Ok(lock));
+        }
+        let message = "preorder".parse::<Order>().expect_err("refused").to_string();
+        assert_eq!(message, "--order expects file, sorted or pre-order, found `preorder`");
+        assert!("".parse::<Lock>().is_err());
+    }
+}

@@ -1,0 +1,301 @@
+//! The requests of the stock protocol, as one table.
+//!
+//! [`COMMANDS`] is the only place that names a command: parsing, `help`, the complaint about a wrong
+//! number of arguments and the shape of the reply all follow from its rows, so a new command is a new
+//! row and a new [`Request`].
+//!
+//! A request is one line of words between blanks. Parsing decides everything that the words alone can
+//! decide; whether a stock exists is the market's to say.
+
+use crate::stock::book::INT_MAX;
+use std::fmt;
+use wire::decimal::{self, Bad};
+use wire::framing::Shape;
+
+/// What a line asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// The whole book.
+    Show,
+    /// Take `count` of stock `id`.
+    Buy {
+        /// 1 to [`INT_MAX`].
+        id: u32,
+        /// 1 to [`INT_MAX`].
+        count: u32,
+    },
+    /// Put `count` of stock `id` back.
+    Sell {
+        /// 1 to [`INT_MAX`].
+        id: u32,
+        /// 1 to [`INT_MAX`].
+        count: u32,
+    },
+    /// The end of the conversation.
+    Exit,
+    /// The list of commands.
+    Help,
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub struct Command {
+    /// The first word of the line.
+    pub name: &'static str,
+    /// The words that must follow, all whole numbers from 1 to [`INT_MAX`].
+    pub params: &'static [&'static str],
+    /// One line for `help`.
+    pub about: &'static str,
+    /// The shape of every reply to it, errors included.
+    pub shape: Shape,
+    /// Makes the request from as many numbers as there are `params`; the rest are 0.
+    make: fn([u32; PARAMS_MAX]) -> Request,
+}
+
+/// The most parameters that a command has.
+pub const PARAMS_MAX: usize = 2;
+
+/// All commands, in the order in which `help` lists them.
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "show",
+        params: &[],
+        about: "list every stock as ID LEFT PRICE",
+        shape: Shape::Block,
+        make: |_| Request::Show,
+    },
+    Command {
+        name: "buy",
+        params: &["ID", "N"],
+        about: "take N of stock ID, if so many are left",
+        shape: Shape::Line,
+        make: |[id, count]| Request::Buy { id, count },
+    },
+    Command {
+        name: "sell",
+        params: &["ID", "N"],
+        about: "put N of stock ID back",
+        shape: Shape::Line,
+        make: |[id, count]| Request::Sell { id, count },
+    },
+    Command {
+        name: "help",
+        params: &[],
+        about: "list the commands",
+        shape: Shape::Block,
+        make: |_| Request::Help,
+    },
+    Command {
+        name: "exit",
+        params: &[],
+        about: "end the connection",
+        shape: Shape::Line,
+        make: |_| Request::Exit,
+    },
+];
+
+/// Why a line is no request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BadRequest<'a> {
+    /// Nothing but blanks.
+    Empty,
+    /// The first word is no command.
+    UnknownCommand(&'a [u8]),
+    /// Too few or too many words.
+    WrongArity {
+        /// The command that was named.
+        command: &'static str,
+        /// What it takes.
+        params: &'static [&'static str],
+        /// How many words followed.
+        found: usize,
+    },
+    /// A word is no number, zero, negative, or beyond [`INT_MAX`].
+    NotInRange {
+        /// Which parameter.
+        param: &'static str,
+        /// The word.
+        found: &'a [u8],
+    },
+}
+
+/// The shape of the reply to `line`, which the client must know to find the reply's end.
+pub fn shape(line: &[u8]) -> Shape {
+    let command = words(line).next().and_then(named);
+    command.map_or(Shape::Line, |command| command.shape)
+}
+
+/// What a line without its terminator asks for.
+///
+/// # Errors
+/// [`BadRequest`] for the first thing that is wrong with it.
+pub fn parse(line: &[u8]) -> Result<Request, BadRequest<'_>> {
+    let mut words = words(line);
+    let name = words.next().ok_or(BadRequest::Empty)?;
+    let command = named(name).ok_or(BadRequest::UnknownCommand(name))?;
+    let found = words.clone().count();
+    if found != command.params.len() {
+        return Err(BadRequest::WrongArity {
+            command: command.name,
+            params: command.params,
+            found,
+        });
+    }
+    let mut numbers = [0; PARAMS_MAX];
+    for ((number, param), word) in numbers.iter_mut().zip(command.params).zip(words) {
+        *number = match decimal::parse(word) {
+            Ok(value) if (1..=u64::from(INT_MAX)).contains(&value) => value as u32,
+            Ok(_) | Err(Bad::NotDigits | Bad::Overflow) => {
+                return Err(BadRequest::NotInRange { param, found: word });
+            }
+        };
+    }
+    Ok((command.make)(numbers))
+}
+
+/// Appends what `help` answers: one line a command.
+pub fn help(out: &mut Vec<u8>) {
+    for command in COMMANDS {
+        let usage = command.usage().to_string();
+        out.extend_from_slice(format!("{usage:<10} {}\n", command.about).as_bytes());
+    }
+}
+
+fn named(word: &[u8]) -> Option<&'static Command> {
+    COMMANDS.iter().find(|command| command.name.as_bytes() == word)
+}
+
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
+    line.split(|byte| matches!(byte, b' ' | b'\t' | b'\r')).filter(|word| !word.is_empty())
+}
+
+impl Command {
+    /// The command as one types it, such as `buy ID N`.
+    pub fn usage(&self) -> impl fmt::Display {
+        Usage(self.name, self.params)
+    }
+}
+
+struct Usage(&'static str, &'static [&'static str]);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let usage = self.1.iter().fold(self.0.to_owned(), |usage, param| usage + " " + param);
+        f.pad(&usage)
+    }
+}
+
+/// A peer's bytes inside one of our lines: printable, and short.
+struct Quoted<'a>(&'a [u8]);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN_MAX: usize = 24;
+        let shown = &self.0[..self.0.len().min(SHOWN_MAX)];
+        let more = if self.0.len() > SHOWN_MAX { "..." } else { "" };
+        write!(f, "`{}{more}`", shown.escape_ascii())
+    }
+}
+
+impl fmt::Display for BadRequest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadRequest::Empty => f.write_str("expected a command, found an empty line; try `help`"),
+            BadRequest::UnknownCommand(word) => {
+                f.write_str("expected a command (")?;
+                for (index, command) in COMMANDS.iter().enumerate() {
+                    write!(f, "{}{}", if index == 0 { "" } else { ", " }, command.name)?;
+                }
+                write!(f, "), found {}; try `help`", Quoted(word))
+            }
+            BadRequest::WrongArity { command, params, found } => {
+                let usage = Usage(command, params);
+                let plural = if *found == 1 { "" } else { "s" };
+                write!(f, "expected `{usage}`, found {found} argument{plural}")
+            }
+            BadRequest::NotInRange { param, found } => write!(
+                f,
+                "expected {param}, a whole number from 1 to {INT_MAX}, found {}",
+                Quoted(found)
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BadRequest<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::{COMMANDS, Request, help, parse, shape};
+    use wire::framing::Shape;
+
+    fn check(line: &str, expected: Request) {
+        assert_eq!(parse(line.as_bytes()), Ok(expected), "{line:?}");
+    }
+
+    fn check_refused(line: impl AsRef<[u8]>, expected: &str) {
+        let message = parse(line.as_ref()).expect_err("refused").to_string();
+        assert_eq!(message, expected);
+    }
+
+    #[test]
+    fn requests() {
+        check("show", Request::Show);
+        check("exit", Request::Exit);
+        check("help", Request::Help);
+        check("buy 5 3", Request::Buy { id: 5, count: 3 });
+        check("sell 2147483647 2147483647", Request::Sell { id: 2147483647, count: 2147483647 });
+        check(" \tbuy   5\t\t3  ", Request::Buy { id: 5, count: 3 });
+        check("show \r", Request::Show);
+        check("buy 007 0000000000000000000000003", Request::Buy { id: 7, count: 3 });
+    }
+
+    #[test]
+    fn refusals() {
+        let range = |param, found: &str| {
+            format!("expected {param}, a whole number from 1 to 2147483647, found `{found}`")
+        };
+        check_refused("", "expected a command, found an empty line; try `help`");
+        check_refused(" \t\r", "expected a command, found an empty line; try `help`");
+        let commands = "expected a command (show, buy, sell, help, exit), found";
+        check_refused("slel3 1", &format!("{commands} `slel3`; try `help`"));
+        check_refused("SHOW", &format!("{commands} `SHOW`; try `help`"));
+        check_refused(b"\x00\xff\x1b", &format!("{commands} `\\x00\\xff\\x1b`; try `help`"));
+        check_refused("b".repeat(25), &format!("{commands} `{}...`; try `help`", "b".repeat(24)));
+        check_refused("buy 1", "expected `buy ID N`, found 1 argument");
+        check_refused("sell 1 2 3", "expected `sell ID N`, found 3 arguments");
+        check_refused("show 1", "expected `show`, found 1 argument");
+        check_refused("buy 2 @", &range("N", "@"));
+        check_refused("buy x 1", &range("ID", "x"));
+        check_refused("buy 1 0", &range("N", "0"));
+        check_refused("buy 0 1", &range("ID", "0"));
+        check_refused("buy 1 -5", &range("N", "-5"));
+        check_refused("buy 1 +5", &range("N", "+5"));
+        check_refused("buy 1 1.5", &range("N", "1.5"));
+        check_refused("sell 1 2147483648", &range("N", "2147483648"));
+        check_refused("sell 1 99999999999999999999", &range("N", "99999999999999999999"));
+    }
+
+    #[test]
+    fn the_first_word_decides_the_shape_even_of_an_error() {
+        for (line, expected) in [
+            ("show", Shape::Block),
+            ("  show 7", Shape::Block),
+            ("help", Shape::Block),
+            ("buy 1 1", Shape::Line),
+            ("Show", Shape::Line),
+            ("", Shape::Line),
+        ] {
+            assert_eq!(shape(line.as_bytes()), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn help_has_one_line_for_each_command() {
+        let mut out = Vec::new();
+        help(&mut out);
+        let out = String::from_utf8(out).expect("help is text");
+        assert_eq!(out.lines().count(), COMMANDS.len());
+        assert!(out.contains("buy ID N   take N of stock ID"), "{out}");
+    }
+}

@@ -1,0 +1,84 @@
+//! The reply to `show`, rendered as seldom as possible.
+//!
+//! A small book is rendered into the connection's own output, which costs less than sharing does. A
+//! large one is rendered once a version and then shared by reference between all connections of this
+//! process, so that a thousand readers of a market at rest hold one copy between them.
+
+use crate::stock::{Lock, Market, Order};
+use seam::{Out, WorkerId};
+use std::sync::{Arc, Mutex, PoisonError};
+use wire::framing::{Framing, Shape};
+
+/// Up to this many stocks the text is about as long as two cache pages' worth of replies: copying it
+/// costs less than a reference count that all workers write to.
+const OWN_COPY_MAX: usize = 64;
+
+/// Renders `show` and remembers the last rendering.
+#[derive(Debug)]
+pub struct Show {
+    order: Order,
+    framing: Framing,
+    last: Mutex<Option<Rendered>>,
+}
+
+#[derive(Debug, Clone)]
+struct Rendered {
+    version: u64,
+    reply: Arc<[u8]>,
+}
+
+impl Show {
+    /// Nothing is rendered yet.
+    pub fn new(order: Order, framing: Framing) -> Show {
+        Show { order, framing, last: Mutex::new(None) }
+    }
+
+    /// Appends the framed reply. `me` must not have entered the market.
+    pub fn reply(&self, market: &Market, lock: Lock, me: WorkerId, out: &mut Out) {
+        match lock {
+            Lock::Snapshot if market.len() > OWN_COPY_MAX => {
+                let reply = self.shared(market, me);
+                let len = reply.len();
+                out.shared(reply, 0..len);
+            }
+            Lock::Snapshot => self.framed(out.bytes(), |out| self.own_copy(market, me, out)),
+            Lock::PerStock => {
+                self.framed(out.bytes(), |out| market.render_by_row(self.order, out));
+            }
+            Lock::Global => {
+                self.framed(out.bytes(), |out| market.render_locked(self.order, me, out));
+            }
+        }
+    }
+
+    fn own_copy(&self, market: &Market, me: WorkerId, out: &mut Vec<u8>) {
+        let mut lefts = [0; OWN_COPY_MAX];
+        let lefts = &mut lefts[..market.len()];
+        market.copy_lefts(me, lefts);
+        market.render(self.order, lefts, out);
+    }
+
+    /// The reply of the present version, from the last rendering if nothing has changed since.
+    fn shared(&self, market: &Market, me: WorkerId) -> Arc<[u8]> {
+        // The lock is held while rendering: who comes meanwhile would only render the same again.
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = last.as_ref().filter(|last| !market.changed_since(last.version)) {
+            return Arc::clone(&last.reply);
+        }
+        let mut lefts = vec![0; market.len()];
+        let version = market.copy_lefts(me, &mut lefts);
+        let mut text = Vec::new();
+        self.framed(&mut text, |out| market.render(self.order, &lefts, out));
+        let reply: Arc<[u8]> = text.into();
+        *last = Some(Rendered { version, reply: Arc::clone(&reply) });
+        reply
+    }
+
+    fn framed(&self, out: &mut Vec<u8>, render: impl FnOnce(&mut Vec<u8>)) {
+        let start = out.len();
+        render(out);
+        self.framing
+            .finish(start, Shape::Block, out)
+            .expect("a service starts only if its longest `show` fits");
+    }
+}

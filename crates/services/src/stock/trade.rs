@@ -1,0 +1,120 @@
+//! The order in its commonest spelling, read without the command table.
+//!
+//! `buy 5 3\n` is nearly all that a busy server sees. [`common`] knows that one spelling, single blanks
+//! and at most nine digits, and says nothing about any other: whatever it does not recognise goes to
+//! [`crate::stock::command::parse`]. A test holds the two to the same meaning.
+
+/// Which way stock moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// From the market to the peer.
+    Buy,
+    /// From the peer to the market.
+    Sell,
+}
+
+/// An order as it was asked for; whether the stock exists is not known yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trade {
+    /// Buy or sell.
+    pub side: Side,
+    /// Which stock; at least 1.
+    pub id: u32,
+    /// How many; at least 1.
+    pub count: u32,
+}
+
+/// The order at the front of `input`, if it is in the common spelling and whole, and how many bytes its
+/// line takes.
+#[inline]
+pub fn common(input: &[u8]) -> Option<(Trade, usize)> {
+    let (side, rest) = if let Some(rest) = input.strip_prefix(b"buy ") {
+        (Side::Buy, rest)
+    } else {
+        (Side::Sell, input.strip_prefix(b"sell ")?)
+    };
+    let (id, rest) = number(rest, b' ')?;
+    let (count, rest) = number(rest, b'\n')?;
+    (id > 0 && count > 0).then(|| (Trade { side, id, count }, input.len() - rest.len()))
+}
+
+/// One to nine digits and then `end`: the number, and what comes behind `end`.
+#[inline]
+fn number(text: &[u8], end: u8) -> Option<(u32, &[u8])> {
+    const DIGITS_MAX: usize = 9;
+    let mut number = 0;
+    for (at, byte) in text.iter().enumerate().take(DIGITS_MAX + 1) {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return (*byte == end && at > 0).then(|| (number, &text[at + 1..]));
+        }
+        if at == DIGITS_MAX {
+            return None;
+        }
+        number = number * 10 + u32::from(digit);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Side, Trade, common};
+    use crate::stock::command::{self, Request};
+    use proptest::prelude::*;
+    use wire::line::{self, Next};
+
+    fn check(input: &str, expected: Option<(Side, u32, u32, usize)>) {
+        let found = common(input.as_bytes())
+            .map(|(Trade { side, id, count }, used)| (side, id, count, used));
+        assert_eq!(found, expected, "{input:?}");
+    }
+
+    #[test]
+    fn the_common_spelling_and_nothing_else() {
+        check("buy 5 3\n", Some((Side::Buy, 5, 3, 8)));
+        check("sell 999999999 1\nbuy", Some((Side::Sell, 999_999_999, 1, 17)));
+        check("buy 007 010\n", Some((Side::Buy, 7, 10, 12)));
+        for other in [
+            "",
+            "b",
+            "buy",
+            "buy ",
+            "buy 5",
+            "buy 5 ",
+            "buy 5 3",
+            "buy 5 3\r\n",
+            "buy 5  3\n",
+            "buy  5 3\n",
+            "buy 5 3 \n",
+            "buy 1000000000 1\n",
+            "buy 0 1\n",
+            "buy 1 0\n",
+            "buy -1 1\n",
+            "buy 1\n",
+            "buy 1 \n",
+            "show\n",
+            "Buy 1 1\n",
+            " buy 1 1\n",
+            "buy 1\n1\n",
+        ] {
+            check(other, None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_it_recognises_the_table_reads_alike(input in "(buy|sell|sel) {1,2}[-0-9]{0,11}[ \t][0-9]{0,11}\r?\n.{0,3}") {
+            if let Some((Trade { side, id, count }, len)) = common(input.as_bytes()) {
+                let Next::Line { text, used } = line::next(input.as_bytes(), 8191) else {
+                    panic!("a trade without a line");
+                };
+                prop_assert_eq!(used, len);
+                let request = match side {
+                    Side::Buy => Request::Buy { id, count },
+                    Side::Sell => Request::Sell { id, count },
+                };
+                prop_assert_eq!(command::parse(text), Ok(request));
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What a server must survive: every wrong line gets one clear line back and changes nothing.
+
+use crate::desk::{Desk, SAMPLE};
+use services::stock::{LINE_MAX, Options, Stock};
+use wire::framing::Framing;
+
+fn desk(framing: Framing) -> Desk {
+    Desk::new(SAMPLE, Options { framing, ..Options::default() })
+}
+
+#[test]
+fn wrong_lines_change_nothing_and_keep_the_connection() {
+    let wrong: &[&[u8]] = &[
+        b"",
+        b" ",
+        b"\r",
+        b"buy",
+        b"buy 1",
+        b"buy 1 2 3",
+        b"buy one 2",
+        b"buy 1 two",
+        b"buy 1 0",
+        b"buy 1 -5",
+        b"sell 1 -5",
+        b"sell 1 +5",
+        b"sell 1 2147483648",
+        b"buy 99999999999999999999 1",
+        b"buy 77 1",
+        b"sell 2147483647 1",
+        b"buy 0 1",
+        b"slel3 1",
+        b"SHOW",
+        b"exit now",
+        b"\0\0\0",
+        b"\xff\xfe\xc0\xaf",
+        b"GET / HTTP/1.1",
+        b"buy 1 1\0",
+    ];
+    for line in wrong {
+        let desk = desk(Framing::Line);
+        let heard = desk.hear([line, &b"\nbuy 1 1\n"[..]]);
+        let text = heard.text();
+        let (error, next) = text.split_once('\n').expect("two lines");
+        assert!(error.starts_with("error: expected "), "{line:?}: {error}");
+        assert!(error.is_ascii() && error.len() < 200, "{line:?}: {error}");
+        assert_eq!(next, "[buy] success\n", "{line:?}");
+        assert_eq!(desk.file(), SAMPLE.replacen("1 7", "1 6", 1), "{line:?}");
+    }
+}
+
+#[test]
+fn errors_of_commands_that_list_end_like_lists() {
+    let text = desk(Framing::Line).say("show 1\nhelp me\nbuy 1 1\n");
+    let expected = "error: expected `show`, found 1 argument\n\n\
+                    error: expected `help`, found 1 argument\n\n[buy] success\n";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn the_longest_line_is_answered_and_a_longer_one_ends_the_conversation() {
+    let padded = |len: usize| format!("buy 1 1{}\n", " ".repeat(len - "buy 1 1\n".len()));
+    for piece in [1, 100, 8191, 8192, 20_000] {
+        let desk = desk(Framing::Line);
+        let heard = desk.hear(padded(LINE_MAX).as_bytes().chunks(piece));
+        assert_eq!((heard.text().as_str(), heard.closed), ("[buy] success\n", false));
+
+        let sent = format!("buy 1 1\n{}buy 1 1\n", padded(LINE_MAX + 1));
+        let heard = desk.hear(sent.as_bytes().chunks(piece));
+        let expected = "[buy] success\n\
+                        error: expected a line of at most 8191 bytes, found a longer one; closing\n";
+        assert_eq!((heard.text().as_str(), heard.closed), (expected, true));
+        assert_eq!(desk.file(), SAMPLE.replacen("1 7", "1 5", 1));
+    }
+}
+
+#[test]
+fn a_line_without_its_end_is_not_carried_out() {
+    let desk = desk(Framing::Line);
+    assert_eq!(desk.say("buy 1 1\nbuy 1 1"), "[buy] success\n");
+    assert_eq!(desk.file(), SAMPLE.replacen("1 7", "1 6", 1));
+}
+
+#[test]
+fn what_is_left_never_overflows() {
+    let book = "1 9223372036854775806 1\n";
+    let desk = Desk::new(book, Options::default());
+    let text = desk.say("sell 1 2\nsell 1 1\nsell 1 1\nbuy 1 2147483647\n");
+    let full = "error: expected at most 9223372036854775807 to be left, found more\n";
+    assert_eq!(text, format!("{full}[sell] success\n{full}[buy] success\n"));
+    assert_eq!(desk.file(), "1 9223372034707292160 1\n");
+}
+
+#[test]
+fn a_framing_that_show_can_outgrow_is_refused() {
+    // A row takes 28 bytes at its longest, so 292 rows take 8176.
+    let book = |stocks| (100..100 + stocks).map(|id| format!("{id} 1 100\n")).collect::<String>();
+    let refused = |book: &str, framing| {
+        let options = Options { framing, ..Options::default() };
+        let desk = Desk::new(book, options);
+        Stock::new(options).fits(&desk.market).err().map(|why| why.to_string())
+    };
+    let wide = Framing::Fixed(8192);
+    assert_eq!(refused(&book(292), wide), None);
+    assert_eq!(refused(SAMPLE, Framing::Fixed(512)), None);
+    assert_eq!(refused(&book(800), Framing::Line), None);
+    let why = refused(&book(293), wide).expect("refused");
+    assert!(why.contains("8191 text bytes of framing fixed:8192"), "{why}");
+    assert!(why.contains("293 stocks can take 8204 bytes"), "{why}");
+    assert!(why.contains("19 digits") && why.contains("--framing line"), "{why}");
+    assert!(refused(SAMPLE, Framing::Fixed(511)).is_some(), "errors would not fit");
+}
