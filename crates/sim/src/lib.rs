@@ -1,1 +1,34 @@
-//! To be written.
+//! A whole server in one thread without a socket, a clock or a coin: services driven through
+//! [`seam::Conn`] by scripted clients over a network that a seed makes.
+//!
+//! [`run`] is a pure function of service, state, [`Script`], [`Faults`] and seed; it plays clients
+//! against sessions as an engine would and returns a [`Transcript`]. [`check`] runs many seeds,
+//! judges each transcript, and on failure shrinks the case and prints the seed that replays it.
+//! [`chunking`] and [`determinism`] hold a service to its laws; [`Golden`] plays a written
+//! conversation under many splits.
+//!
+//! The surprising thing: the simulated engine is meaner than the real ones. It writes now or later
+//! by whim, delivers bytes after it was told to stop, wakes sessions for nothing, and its workers
+//! take turns in an order that no machine would choose; all of that is allowed by the contract at
+//! the top of `seam::Conn`.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod check;
+mod clients;
+mod dice;
+mod fuzz;
+mod golden;
+mod laws;
+mod link;
+mod script;
+mod seat;
+mod transcript;
+mod world;
+
+pub use check::{Case, check, find, seeds};
+pub use fuzz::fuzz;
+pub use golden::{BadGolden, Golden};
+pub use laws::{chunking, determinism};
+pub use script::{Act, Client, Faults, Script};
+pub use transcript::{End, Heard, Transcript};
+pub use world::run;

@@ -27,6 +27,7 @@
 //! A longer line is answered by `long` and closed; the end of input by `end N`, N the bytes after
 //! the last newline, and closed; a drain by `#drain`, a peer too slow to begin by `#late`.
 
+use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::Arc;
@@ -147,7 +148,7 @@ unsafe impl Share for World {
 }
 
 /// The nasty service.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Probe {
     /// The bounds it lives in; `input_max` is at least [`LINE_MAX`].
     pub limits: Limits,
@@ -158,6 +159,17 @@ pub struct Probe {
     /// How long the world waits between two ticks; none if it stands still.
     pub tick: Option<Duration>,
     lines: Arc<[u8]>,
+}
+
+impl fmt::Debug for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Probe")
+            .field("limits", &self.limits)
+            .field("one_by_one", &self.one_by_one)
+            .field("patience", &self.patience)
+            .field("tick", &self.tick)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for Probe {
@@ -268,6 +280,7 @@ impl Probe {
                 break;
             };
             used += len + 1;
+            talk.tail = input.len() - used;
             match self.answer(cx, talk, Request::parse(&rest[..len]), out) {
                 Next::More if self.one_by_one || out.is_full() => break,
                 Next::More => {}
@@ -332,7 +345,7 @@ fn add(counter: &AtomicU64) -> u64 {
     counter.fetch_add(1, Relaxed) + 1
 }
 
-fn say(out: &mut Out, line: core::fmt::Arguments<'_>) {
+fn say(out: &mut Out, line: fmt::Arguments<'_>) {
     out.bytes().extend_from_slice(format!("{line}\n").as_bytes());
 }
 

@@ -1,0 +1,118 @@
+//! The clients' half of a run: scripts, segments, reads.
+
+use core::time::Duration;
+
+use seam::Service;
+
+use crate::link::Packet;
+use crate::script::Act;
+use crate::seat::{Order, Seat};
+use crate::transcript::End;
+use crate::world::{What, World};
+
+impl<S: Service> World<'_, S> {
+    pub(crate) fn act(&mut self, client: usize) {
+        let plan = &self.script.clients[client];
+        while self.callers[client].end.is_none() && self.callers[client].expects.is_none() {
+            let caller = &mut self.callers[client];
+            let Some(act) = plan.acts.get(caller.next) else {
+                if !caller.ended && !plan.acts.contains(&Act::Stay) {
+                    caller.ended = true;
+                    self.send(client, Packet::Fin);
+                }
+                return;
+            };
+            caller.next += 1;
+            match act {
+                Act::Send(_) | Act::End if caller.ended => {}
+                Act::Send(bytes) => self.send_cut(client, bytes),
+                Act::Wait(span) => return self.after(*span, What::Act(client)),
+                Act::Expect(bytes) => {
+                    if caller.heard.len() < *bytes {
+                        caller.expects = Some(*bytes);
+                    }
+                }
+                Act::End => {
+                    caller.ended = true;
+                    self.send(client, Packet::Fin);
+                }
+                Act::Reset => self.reset(client),
+                Act::Stay => {}
+            }
+        }
+    }
+
+    /// Cuts `bytes` at random and sends the segments.
+    fn send_cut(&mut self, client: usize, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let len = self.dice.size(self.faults.segment).min(rest.len());
+            self.send(client, Packet::Bytes(rest[..len].to_vec()));
+            rest = &rest[len..];
+        }
+    }
+
+    /// Sends `packet` behind all others; half of the packets arrive together with the one before.
+    fn send(&mut self, client: usize, packet: Packet) {
+        let delay =
+            if self.dice.coin() { self.dice.span(self.faults.delay) } else { Duration::ZERO };
+        let link = &mut self.callers[client].link;
+        link.last_arrival = (self.now + delay).max(link.last_arrival);
+        let arrival = link.last_arrival;
+        self.at(arrival, What::Arrive(client, packet));
+    }
+
+    pub(crate) fn reset(&mut self, client: usize) {
+        let caller = &mut self.callers[client];
+        if caller.end.is_some() {
+            return;
+        }
+        caller.end = Some(End::Reset);
+        if caller.seat.is_none() {
+            self.backlog.retain(|waiting| *waiting != client);
+        }
+        // A reset may overtake what is under way.
+        if self.dice.coin() {
+            self.soon(What::Arrive(client, Packet::Rst));
+        } else {
+            self.send(client, Packet::Rst);
+        }
+    }
+
+    /// The client reads, if there is something to read.
+    pub(crate) fn sip(&mut self, client: usize) {
+        let caller = &mut self.callers[client];
+        caller.sipping = false;
+        if caller.end.is_some() {
+            return;
+        }
+        let len = caller.link.outbox.len().min(self.dice.size(self.faults.sip));
+        caller.heard.extend(caller.link.outbox.drain(..len));
+        if caller.expects.is_some_and(|bytes| bytes <= caller.heard.len()) {
+            caller.expects = None;
+            self.soon(What::Act(client));
+        }
+        let seat = self.callers[client].seat;
+        if let Some(seat) = seat {
+            self.mark(Some(seat));
+            if self.seat(seat).is_some_and(Seat::wants_landing) {
+                self.soon(What::Seat(Order::Land(seat)));
+            }
+        }
+        self.hear(client);
+    }
+
+    /// Lets the client know that something can be read, or that the server has closed.
+    pub(crate) fn hear(&mut self, client: usize) {
+        let caller = &mut self.callers[client];
+        if caller.end.is_some() || caller.sipping {
+            return;
+        }
+        if !caller.link.outbox.is_empty() {
+            caller.sipping = true;
+            self.soon(What::Sip(client));
+        } else if caller.link.closed {
+            caller.end = Some(End::Closed);
+        }
+    }
+}

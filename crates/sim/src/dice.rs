@@ -1,0 +1,55 @@
+//! The only source of chance in a run.
+
+use core::time::Duration;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// A stream of choices that its seed determines.
+#[derive(Debug)]
+pub(crate) struct Dice(Pcg64Mcg);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Dice {
+        Dice(Pcg64Mcg::seed_from_u64(seed))
+    }
+
+    /// A number from 0 up to `bound`, which is at least 1 and not reached.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0.random_range(0..bound)
+    }
+
+    /// A number from 1 to `max`; `max` 0 counts as 1.
+    pub(crate) fn size(&mut self, max: usize) -> usize {
+        self.0.random_range(1..=max.max(1))
+    }
+
+    /// True in `percent` of a hundred cases.
+    pub(crate) fn chance(&mut self, percent: u8) -> bool {
+        self.below(100) < usize::from(percent)
+    }
+
+    /// True in half of all cases.
+    pub(crate) fn coin(&mut self) -> bool {
+        self.below(2) == 0
+    }
+
+    /// A span of at most `max`.
+    pub(crate) fn span(&mut self, max: Duration) -> Duration {
+        let ns = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(self.0.random_range(0..=ns))
+    }
+
+    /// A span from a microsecond to a quarter of an hour, each order of magnitude as likely as the
+    /// next: the moment of something that may happen at any time.
+    pub(crate) fn moment(&mut self) -> Duration {
+        let bits = 10 + self.below(31);
+        Duration::from_nanos(self.0.random_range(0..1_u64 << bits))
+    }
+
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The seam against the probe under every weather.
+
+use core::time::Duration;
+
+use seam::laws::probe::{Menu, Probe, World, asset, expected, plain, requests};
+use seam::{Closed, Limits};
+
+use crate::check::{Case, find};
+use crate::dice::Dice;
+use crate::laws::equal;
+use crate::script::{Act, Client, Faults, Script};
+use crate::transcript::{End, Heard, Transcript};
+
+/// Makes runs from `seed` on until their requests reach `events`, and holds each to all laws that
+/// can be seen in one run.
+///
+/// # Panics
+/// When a law is broken; the message carries the seed and the smallest case found.
+pub fn fuzz(seed: u64, events: u32) {
+    let mut dice = Dice::new(seed);
+    let mut left = events;
+    while left > 0 {
+        let mut probe = if dice.chance(80) { Probe::narrow() } else { Probe::default() };
+        probe.one_by_one = dice.coin();
+        probe.tick = dice.coin().then(|| Duration::from_micros(1 + dice.below(100_000) as u64));
+        probe.patience = dice.chance(20).then(|| Duration::from_micros(dice.below(5_000) as u64));
+        if dice.chance(20) {
+            probe.limits = Limits { sessions_max: 1 + dice.below(3), ..probe.limits };
+        }
+        let requests = 1 + dice.below(30) as u32;
+        let case = random_case(dice.below(1 << 30) as u64, requests.min(left) as usize);
+        left = left.saturating_sub(requests);
+        if let Some((small, why)) = find(&probe, World::default, case, judge) {
+            panic!("sim::fuzz seed {seed}: {why}\n{probe:?}\n{small}");
+        }
+    }
+}
+
+/// A case of a few clients, each with up to `count` requests, in wild weather.
+pub(crate) fn random_case(seed: u64, count: usize) -> Case {
+    let mut dice = Dice::new(seed);
+    let lines_max = [2, 10, 40, 300][dice.below(4)];
+    let menu = Menu { files: true, endings: dice.coin(), lines_max, ..Menu::default() };
+    let client = |dice: &mut Dice| {
+        let said = requests(dice.below(1 << 30) as u64, dice.size(count), menu);
+        let at = dice.below(said.len() + 1);
+        let mut acts = vec![Act::Send(said[..at].to_vec())];
+        if dice.coin() {
+            acts.push(Act::Wait(dice.span(Duration::from_millis(40))));
+        }
+        acts.push(Act::Send(said[at..].to_vec()));
+        if dice.chance(10) {
+            acts.push(Act::Reset);
+        }
+        Client { start: dice.span(Duration::from_millis(5)), acts }
+    };
+    let clients = (0..dice.size(5)).map(|_| client(&mut dice)).collect();
+    let faults = Faults::wild(seed).with_assets(vec![asset()]);
+    Case { script: Script { clients }, faults, seed }
+}
+
+/// Each client hears what the probe's model says: all of it, or as much as its end let through.
+pub(crate) fn judge(case: &Case, transcript: &Transcript) -> Result<(), String> {
+    for (at, (client, heard)) in case.script.clients.iter().zip(&transcript.clients).enumerate() {
+        judge_client(client, heard).map_err(|why| format!("client {at}: {why}"))?;
+    }
+    Ok(())
+}
+
+fn judge_client(client: &Client, heard: &Heard) -> Result<(), String> {
+    let full = expected(&client.said());
+    let found = plain(&heard.bytes);
+    let late = heard.bytes == b"#late\n";
+    let drained = heard.bytes.ends_with(b"#drain\n");
+    match (heard.end, heard.closed) {
+        (End::Refused, None) => equal(b"", &found),
+        (End::Closed, Some(Closed::Service)) if !late && !drained => equal(&full, &found),
+        (End::Closed, Some(Closed::Service | Closed::Idle | Closed::Forced)) | (End::Reset, _) => {
+            equal(&full[..found.len().min(full.len())], &found)
+        }
+        (end, closed) => Err(format!("ended as {end:?}, {closed:?} after {} bytes", found.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_few_seeds() {
+        for seed in crate::seeds(20) {
+            super::fuzz(seed, 300);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The network between one client and its session: two queues of bytes and two ends.
+
+use std::collections::VecDeque;
+
+use seam::{Instant, SessionId};
+
+use crate::transcript::End;
+
+/// What travels from a client to the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Packet {
+    Bytes(Vec<u8>),
+    Fin,
+    Rst,
+}
+
+/// One connection as the two kernels see it.
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// Arrived at the server and not received by the engine.
+    pub(crate) inbox: VecDeque<u8>,
+    /// The end of the client's half has arrived.
+    pub(crate) fin: bool,
+    /// The client's reset has arrived.
+    pub(crate) rst: bool,
+    /// Sent by the engine and not read by the client.
+    pub(crate) outbox: VecDeque<u8>,
+    pub(crate) window: usize,
+    /// The server has closed its descriptor.
+    pub(crate) closed: bool,
+    /// When the last packet arrives that is under way.
+    pub(crate) last_arrival: Instant,
+}
+
+impl Link {
+    pub(crate) fn new(window: usize) -> Link {
+        Link {
+            inbox: VecDeque::new(),
+            fin: false,
+            rst: false,
+            outbox: VecDeque::new(),
+            window,
+            closed: false,
+            last_arrival: Instant::ZERO,
+        }
+    }
+
+    pub(crate) fn arrive(&mut self, packet: Packet) {
+        match packet {
+            Packet::Bytes(bytes) => self.inbox.extend(bytes),
+            Packet::Fin => self.fin = true,
+            Packet::Rst => {
+                self.rst = true;
+                self.inbox.clear();
+            }
+        }
+    }
+
+    /// How many bytes a send could take now; a connection that was reset takes, and loses, all.
+    pub(crate) fn room(&self) -> usize {
+        if self.rst { usize::MAX } else { self.window.saturating_sub(self.outbox.len()) }
+    }
+
+    pub(crate) fn send(&mut self, bytes: impl Iterator<Item = u8>) {
+        if self.rst {
+            bytes.for_each(drop);
+        } else {
+            self.outbox.extend(bytes);
+        }
+    }
+}
+
+/// A client in the middle of its script.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) link: Link,
+    pub(crate) seat: Option<SessionId>,
+    /// Which act comes next.
+    pub(crate) next: usize,
+    pub(crate) heard: Vec<u8>,
+    /// It waits for this many bytes.
+    pub(crate) expects: Option<usize>,
+    /// It has ended its half.
+    pub(crate) ended: bool,
+    /// A read is under way.
+    pub(crate) sipping: bool,
+    pub(crate) end: Option<End>,
+    pub(crate) closed: Option<seam::Closed>,
+}
+
+impl Caller {
+    pub(crate) fn new(window: usize) -> Caller {
+        Caller {
+            link: Link::new(window),
+            seat: None,
+            next: 0,
+            heard: Vec::new(),
+            expects: None,
+            ended: false,
+            sipping: false,
+            end: None,
+            closed: None,
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What the clients do, and what may go wrong on the way.
+
+use core::fmt;
+use core::time::Duration;
+
+use crate::dice::Dice;
+
+/// The clients of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Script {
+    /// Each with its own connection.
+    pub clients: Vec<Client>,
+}
+
+impl Script {
+    /// One client that says `input`, ends its half and reads until the server closes.
+    pub fn saying(input: &[u8]) -> Script {
+        Script { clients: vec![Client::saying(input)] }
+    }
+}
+
+/// One client, which connects once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Client {
+    /// How long after the start of the run it connects.
+    pub start: Duration,
+    /// What it does, in order. It reads all the time, as [`Faults::sip`] allows. After the last act
+    /// it ends its half of the connection, unless [`Act::Stay`] is among them.
+    pub acts: Vec<Act>,
+}
+
+impl Client {
+    /// One that says `input` at once.
+    pub fn saying(input: &[u8]) -> Client {
+        Client { start: Duration::ZERO, acts: vec![Act::Send(input.to_vec())] }
+    }
+
+    /// All that it sends, if nothing stops it.
+    pub fn said(&self) -> Vec<u8> {
+        let sends = self.acts.iter().filter_map(|act| match act {
+            Act::Send(bytes) => Some(&bytes[..]),
+            _ => None,
+        });
+        sends.collect::<Vec<_>>().concat()
+    }
+}
+
+/// One thing that a client does.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Act {
+    /// Sends these bytes.
+    Send(Vec<u8>),
+    /// Does nothing for a while.
+    Wait(Duration),
+    /// Does nothing until it has received this many bytes in all.
+    Expect(usize),
+    /// Ends its half of the connection and goes on reading.
+    End,
+    /// Resets the connection: what is under way in both directions is lost.
+    Reset,
+    /// Does not end its half after the last act.
+    Stay,
+}
+
+impl fmt::Debug for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Act::Send(bytes) => write!(f, "Send(b\"{}\".to_vec())", bytes.escape_ascii()),
+            Act::Wait(span) => write!(f, "Wait({span:?})"),
+            Act::Expect(bytes) => write!(f, "Expect({bytes})"),
+            Act::End => f.write_str("End"),
+            Act::Reset => f.write_str("Reset"),
+            Act::Stay => f.write_str("Stay"),
+        }
+    }
+}
+
+/// How network and engine may misbehave, within what the contract allows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Faults {
+    /// The longest segment in bytes; what is sent is cut at random into such. Segments that arrive
+    /// before the server looks coalesce.
+    pub segment: usize,
+    /// A segment, a turn, a landing, a timer and a job take up to this long.
+    pub delay: Duration,
+    /// The most bytes of one receive.
+    pub receive: usize,
+    /// The most bytes of one session that the engine feeds in one turn.
+    pub turn: usize,
+    /// How many bytes lie between server and client before a send would block.
+    pub window: usize,
+    /// The most bytes that a client reads at once.
+    pub sip: usize,
+    /// Of a hundred sessions, how many write later (`take`, `landed`) instead of now (`sent`).
+    pub later: u8,
+    /// Sends and landings may be short.
+    pub short: bool,
+    /// A receive may deliver though the connection does not want to read any more.
+    pub late_feeds: bool,
+    /// Deadlines, ends and drains may be told more often than needed.
+    pub spurious: bool,
+    /// Of a hundred clients, how many reset at a random moment.
+    pub resets: u8,
+    /// Of a hundred sessions, how many the engine shuts as idle at a random moment.
+    pub hangups: u8,
+    /// When the server drains, counted from the start.
+    pub drain: Option<Duration>,
+    /// How many workers share the sessions; at least 1.
+    pub workers: usize,
+    /// Any worker may take any turn of a session.
+    pub roam: bool,
+    /// The engine can carry bytes between sessions.
+    pub pushes: bool,
+    /// What the engine finds in each asset, by number.
+    pub assets: Vec<Vec<u8>>,
+}
+
+impl Default for Faults {
+    fn default() -> Faults {
+        Faults::calm()
+    }
+}
+
+impl Faults {
+    /// Nothing goes wrong, and everything fits.
+    pub fn calm() -> Faults {
+        Faults {
+            segment: 1 << 16,
+            delay: Duration::ZERO,
+            receive: 1 << 16,
+            turn: 1 << 18,
+            window: 1 << 20,
+            sip: 1 << 20,
+            later: 0,
+            short: false,
+            late_feeds: false,
+            spurious: false,
+            resets: 0,
+            hangups: 0,
+            drain: None,
+            workers: 1,
+            roam: false,
+            pushes: true,
+            assets: Vec::new(),
+        }
+    }
+
+    /// What `seed` chooses; every byte still arrives in both directions.
+    pub fn rough(seed: u64) -> Faults {
+        let mut dice = Dice::new(seed ^ 0x5eed_fa17);
+        let sizes = [1, 2, 3, 7, 16, 60, 255, 1500, 1 << 16];
+        let mut size = || sizes[dice.below(sizes.len())];
+        let (segment, receive, sip) = (size(), size(), size());
+        let turn = receive * (1 + size() % 16);
+        let window = size().max(3);
+        let delays = [0, 1, 50, 1_000, 40_000, 3_000_000];
+        Faults {
+            segment,
+            receive,
+            sip,
+            turn,
+            window,
+            delay: Duration::from_micros(delays[dice.below(delays.len())]),
+            later: [0, 50, 100][dice.below(3)],
+            short: dice.coin(),
+            late_feeds: dice.coin(),
+            spurious: dice.coin(),
+            workers: 1 + dice.below(4),
+            roam: dice.coin(),
+            ..Faults::calm()
+        }
+    }
+
+    /// As [`Faults::rough`], but connections also break, idle out and are drained.
+    pub fn wild(seed: u64) -> Faults {
+        let mut dice = Dice::new(seed ^ 0x0bad_cab1e);
+        Faults {
+            resets: [0, 20, 60][dice.below(3)],
+            hangups: [0, 0, 30][dice.below(3)],
+            drain: dice.chance(30).then(|| dice.moment()),
+            ..Faults::rough(seed)
+        }
+    }
+
+    /// With the same assets.
+    pub fn with_assets(self, assets: Vec<Vec<u8>>) -> Faults {
+        Faults { assets, ..self }
+    }
+}

@@ -1,0 +1,350 @@
+//! The engine's half of one connection: what a worker does with it in a turn, by the contract at
+//! the top of `seam::Conn`.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use seam::{Buffers, Closed, Conn, Cx, Instant, Part, Service, SessionId};
+
+use crate::dice::Dice;
+use crate::link::Link;
+use crate::script::Faults;
+
+/// What a seat asks of the world.
+pub(crate) enum Order<J> {
+    /// Work on the job, then tell the session.
+    Work(SessionId, J),
+    /// Let a send go on.
+    Land(SessionId),
+    /// Wake the session.
+    Wake(SessionId),
+}
+
+/// What a turn works with beside the connection itself.
+pub(crate) struct Desk<'a, J> {
+    pub(crate) link: &'a mut Link,
+    pub(crate) buffers: &'a mut Buffers,
+    pub(crate) faults: &'a Faults,
+    pub(crate) dice: &'a mut Dice,
+    pub(crate) orders: Vec<(Instant, Order<J>)>,
+    pub(crate) pushes_lost: &'a mut u64,
+}
+
+/// What has happened to a session since its last turn.
+#[derive(Debug)]
+pub(crate) struct Tray<O> {
+    pub(crate) landed: usize,
+    pub(crate) outcome: Option<O>,
+    pub(crate) pushed: Vec<Vec<u8>>,
+    pub(crate) drain: bool,
+    pub(crate) due: bool,
+    pub(crate) shut: Option<Closed>,
+    pub(crate) forced: bool,
+}
+
+impl<O> Default for Tray<O> {
+    fn default() -> Tray<O> {
+        Tray {
+            landed: 0,
+            outcome: None,
+            pushed: Vec::new(),
+            drain: false,
+            due: false,
+            shut: None,
+            forced: false,
+        }
+    }
+}
+
+/// One connection in a worker's table.
+pub(crate) struct Seat<S: Service> {
+    pub(crate) conn: Conn<S>,
+    pub(crate) client: usize,
+    pub(crate) tray: Tray<S::Outcome>,
+    /// It waits for a turn.
+    pub(crate) dirty: bool,
+    /// A receive is armed, or its cancellation has not landed.
+    armed: bool,
+    cancelled: bool,
+    /// It writes later instead of now.
+    later: bool,
+    /// Taken from the output and not in the kernel's hands.
+    flight: VecDeque<u8>,
+    landing: bool,
+    eof: bool,
+    /// Aborted.
+    gone: bool,
+    timer: Option<Instant>,
+}
+
+#[derive(Clone, Copy)]
+enum Task {
+    Landed,
+    Outcome,
+    Pushed,
+    Drain,
+    Deadline,
+    Input,
+}
+
+impl<S: Service> Seat<S> {
+    pub(crate) fn new(conn: Conn<S>, client: usize, later: bool) -> Seat<S> {
+        Seat {
+            conn,
+            client,
+            tray: Tray::default(),
+            dirty: false,
+            armed: false,
+            cancelled: false,
+            later,
+            flight: VecDeque::new(),
+            landing: false,
+            eof: false,
+            gone: false,
+            timer: None,
+        }
+    }
+
+    /// One turn; returns true if the connection is to be closed.
+    pub(crate) fn turn(
+        &mut self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+        desk: &mut Desk<'_, S::Job>,
+    ) -> bool {
+        self.dirty = false;
+        self.conn.lend(desk.buffers);
+        let mut tasks =
+            [Task::Landed, Task::Outcome, Task::Pushed, Task::Drain, Task::Deadline, Task::Input];
+        desk.dice.shuffle(&mut tasks);
+        for task in tasks {
+            self.task(task, service, cx, desk);
+        }
+        self.fail(service, cx, desk);
+        self.work_and_write(service, cx, desk);
+        self.settle(cx, desk)
+    }
+
+    fn task(
+        &mut self,
+        task: Task,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+        desk: &mut Desk<'_, S::Job>,
+    ) {
+        let spurious = desk.faults.spurious && desk.dice.coin();
+        match task {
+            Task::Landed => {
+                let landed = core::mem::take(&mut self.tray.landed);
+                if landed > 0 || spurious {
+                    self.conn.landed(service, cx, landed);
+                }
+            }
+            Task::Outcome => {
+                if let Some(outcome) = self.tray.outcome.take() {
+                    self.conn.done(service, cx, outcome);
+                }
+            }
+            Task::Pushed => {
+                for bytes in self.tray.pushed.drain(..) {
+                    if self.conn.push(&bytes).is_err() {
+                        *desk.pushes_lost += 1;
+                    }
+                }
+            }
+            Task::Drain => {
+                if self.tray.drain {
+                    self.conn.drain(service, cx);
+                    self.tray.drain = spurious;
+                }
+            }
+            Task::Deadline => {
+                if core::mem::take(&mut self.tray.due) || spurious {
+                    self.conn.deadline(service, cx);
+                }
+            }
+            Task::Input => self.input(service, cx, desk),
+        }
+    }
+
+    fn input(&mut self, service: &S, cx: &Cx<'_, S::State>, desk: &mut Desk<'_, S::Job>) {
+        let mut budget = desk.faults.turn.max(1);
+        while self.armed && budget > 0 && !desk.link.inbox.is_empty() {
+            let most = desk.faults.receive.min(budget).min(desk.link.inbox.len()).max(1);
+            let size = if desk.faults.short { desk.dice.size(most) } else { most };
+            let bytes: Vec<u8> = desk.link.inbox.drain(..size).collect();
+            self.conn.feed(service, cx, &bytes);
+            budget -= size;
+            self.armed = self.conn.wants().read || desk.faults.late_feeds && desk.dice.coin();
+        }
+        if self.armed && desk.link.inbox.is_empty() && desk.link.fin {
+            if !self.eof || desk.faults.spurious {
+                self.conn.eof(service, cx);
+            }
+            self.eof = true;
+        }
+    }
+
+    /// Gives up a connection that the peer reset, or that the engine must end.
+    fn fail(&mut self, service: &S, cx: &Cx<'_, S::State>, desk: &mut Desk<'_, S::Job>) {
+        if let Some(why) = self.tray.shut.take() {
+            self.conn.shut(why);
+        }
+        if self.gone || !desk.link.rst && !self.tray.forced {
+            return;
+        }
+        let why = if desk.link.rst { Closed::Reset } else { Closed::Forced };
+        self.gone = true;
+        if desk.dice.coin() {
+            // The failed send is reported before the failed receive.
+            let lost = self.flight.len() + core::mem::take(&mut self.tray.landed);
+            self.flight.clear();
+            self.conn.landed(service, cx, lost);
+        }
+        self.conn.abort(why);
+        if !self.flight.is_empty() && !self.landing {
+            self.landing = true;
+            desk.order_soon(cx, Order::Land(cx.me));
+        }
+    }
+
+    fn work_and_write(&mut self, service: &S, cx: &Cx<'_, S::State>, desk: &mut Desk<'_, S::Job>) {
+        loop {
+            if let Some(job) = self.conn.take_job() {
+                if desk.dice.coin() {
+                    desk.order_soon(cx, Order::Work(cx.me, job));
+                } else {
+                    let outcome = service.work(cx.state, job);
+                    self.conn.done(service, cx, outcome);
+                    continue;
+                }
+            }
+            let wrote = if self.later {
+                self.write_later(cx, desk)
+            } else {
+                self.write_now(service, cx, desk)
+            };
+            if !wrote {
+                return;
+            }
+        }
+    }
+
+    /// Sends once, if it would not block.
+    fn write_now(
+        &mut self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+        desk: &mut Desk<'_, S::Job>,
+    ) -> bool {
+        let room = desk.link.room();
+        if self.conn.out().waiting() == 0 || room == 0 {
+            return false;
+        }
+        let mut limit = room;
+        if desk.faults.short {
+            limit = limit.min(desk.dice.size(room.min(4096)));
+        }
+        if let Some((asset, range)) = self.conn.out().front_file() {
+            let file = &desk.faults.assets[asset.0 as usize];
+            let len = ((range.end - range.start) as usize).min(limit);
+            let from = range.start as usize;
+            let bytes = &file[from..from + len];
+            if desk.dice.coin() {
+                self.conn.out().load_front(bytes.to_vec());
+                return true;
+            }
+            desk.link.send(bytes.iter().copied());
+            self.conn.sent(service, cx, len);
+            return true;
+        }
+        let mut slices = [IoSlice::new(&[]); 4];
+        let most = desk.dice.size(slices.len());
+        let filled = self.conn.out().gather(&mut slices[..most]);
+        let waiting: usize = slices[..filled].iter().map(|slice| slice.len()).sum();
+        let sent = waiting.min(limit);
+        desk.link.send(slices[..filled].iter().flat_map(|slice| slice.iter().copied()).take(sent));
+        self.conn.sent(service, cx, sent);
+        true
+    }
+
+    /// Hands a few parts to the kernel if nothing of this session is in flight.
+    fn write_later(&mut self, cx: &Cx<'_, S::State>, desk: &mut Desk<'_, S::Job>) -> bool {
+        if !self.flight.is_empty() || self.tray.landed > 0 {
+            return false;
+        }
+        for _ in 0..desk.dice.size(4) {
+            let Some(part) = self.conn.out().take() else { break };
+            match &part {
+                Part::File(asset, range) => {
+                    let file = &desk.faults.assets[asset.0 as usize];
+                    self.flight.extend(&file[range.start as usize..range.end as usize]);
+                }
+                memory => self.flight.extend(memory.in_memory().expect("all others are bytes")),
+            }
+        }
+        if !self.flight.is_empty() && !self.landing {
+            self.landing = true;
+            desk.order_soon(cx, Order::Land(cx.me));
+        }
+        false
+    }
+
+    /// Lets the kernel take what it can of the flight; returns true if it took something.
+    pub(crate) fn land(&mut self, link: &mut Link, faults: &Faults, dice: &mut Dice) -> bool {
+        self.landing = false;
+        if self.gone {
+            self.tray.landed += self.flight.len();
+            self.flight.clear();
+            return true;
+        }
+        let most = link.room().min(self.flight.len());
+        let taken = if faults.short && most > 0 { dice.size(most) } else { most };
+        link.send(self.flight.drain(..taken));
+        self.tray.landed += taken;
+        taken > 0
+    }
+
+    /// True if a send could go on that nothing drives.
+    pub(crate) fn wants_landing(&mut self) -> bool {
+        let wants = !self.landing && !self.flight.is_empty();
+        self.landing |= wants;
+        wants
+    }
+
+    /// Asks once what the connection wants, and changes the difference.
+    fn settle(&mut self, cx: &Cx<'_, S::State>, desk: &mut Desk<'_, S::Job>) -> bool {
+        let wants = self.conn.wants();
+        if wants.read {
+            (self.armed, self.cancelled) = (true, false);
+        } else if self.armed {
+            self.armed = desk.faults.late_feeds && !self.cancelled && desk.dice.coin();
+            self.cancelled = self.armed;
+        }
+        let readable = !desk.link.inbox.is_empty() || desk.link.fin && !self.eof;
+        let writable = wants.write && !self.later && desk.link.room() > 0;
+        self.dirty = self.armed && readable || writable || self.tray.landed > 0 || self.tray.drain;
+        if wants.wake != self.timer {
+            self.timer = wants.wake;
+            if let Some(wake) = wants.wake {
+                let late = desk.dice.span(desk.faults.delay);
+                desk.orders.push((wake.max(cx.now) + late, Order::Wake(cx.me)));
+            }
+        }
+        self.conn.reclaim(desk.buffers);
+        wants.done
+    }
+
+    /// The timer has fired.
+    pub(crate) fn rung(&mut self) {
+        self.timer = None;
+        self.tray.due = true;
+    }
+}
+
+impl<J> Desk<'_, J> {
+    fn order_soon<T>(&mut self, cx: &Cx<'_, T>, order: Order<J>) {
+        let delay = self.dice.span(self.faults.delay);
+        self.orders.push((cx.now + delay, order));
+    }
+}

@@ -1,0 +1,470 @@
+//! One run: a queue of things to come, ordered by virtual time.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use seam::laws::{Watched, listing};
+use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
+
+use crate::dice::Dice;
+use crate::link::{Caller, Packet};
+use crate::script::{Act, Faults, Script};
+use crate::seat::{Desk, Order, Seat};
+use crate::transcript::{End, Heard, Transcript};
+
+/// A run that takes more steps of the world than this is cut off.
+const STEPS_MAX: u32 = 2_000_000;
+/// When the clock starts: not at zero, so that a deadline can lie in the past.
+const START: Instant = Instant::from_ns(1_000_000_000);
+/// How long a drain waits for sessions to end by themselves.
+const DRAIN: Duration = Duration::from_secs(60);
+
+/// Plays `script` against `service` under `faults`, as `seed` has it.
+///
+/// A pure function of its arguments, if the service keeps the law of determinism; `state` is used
+/// as it is found and is changed.
+pub fn run<S: Service>(
+    service: &S,
+    state: &S::State,
+    script: &Script,
+    faults: &Faults,
+    seed: u64,
+) -> Transcript {
+    let watched = Watched::new(service, listing);
+    World::new(&watched, state, script, faults, seed).play()
+}
+
+/// Something that is to happen.
+pub(crate) enum What<J> {
+    /// A client knocks.
+    Connect(usize),
+    /// A client goes on with its script.
+    Act(usize),
+    /// Something from a client reaches the server.
+    Arrive(usize, Packet),
+    /// A client reads.
+    Sip(usize),
+    /// A client resets, whatever it is doing.
+    Break(usize),
+    /// A worker takes a turn.
+    Turn(usize),
+    /// What a seat asked for.
+    Seat(Order<J>),
+    /// Bytes reach another session.
+    Push(SessionId, Vec<u8>),
+    /// The engine finds a session idle.
+    Hangup(SessionId),
+    /// The world ticks.
+    Tick,
+    /// The server is told to end.
+    Drain,
+    /// It has waited long enough.
+    Force,
+}
+
+struct Worker<S: Service> {
+    id: WorkerId,
+    effects: Effects,
+    buffers: Buffers,
+    slots: Vec<Slot<S>>,
+    free: Vec<u32>,
+    /// A turn is in the queue.
+    called: bool,
+    last: Instant,
+}
+
+struct Slot<S: Service> {
+    generation: u32,
+    seat: Option<Seat<S>>,
+}
+
+pub(crate) struct World<'a, S: Service> {
+    service: &'a Watched<S>,
+    state: &'a S::State,
+    pub(crate) script: &'a Script,
+    pub(crate) faults: &'a Faults,
+    pub(crate) dice: Dice,
+    pub(crate) now: Instant,
+    serial: u64,
+    queue: BTreeMap<(Instant, u64), What<S::Job>>,
+    /// How many entries of the queue are not ticks.
+    live: usize,
+    pub(crate) callers: Vec<Caller>,
+    workers: Vec<Worker<Watched<S>>>,
+    seated: usize,
+    /// Clients that wait to be accepted.
+    pub(crate) backlog: VecDeque<usize>,
+    draining: bool,
+    notes: Vec<String>,
+    pushes_lost: u64,
+    turns: u64,
+}
+
+impl<'a, S: Service> World<'a, S> {
+    fn new(
+        service: &'a Watched<S>,
+        state: &'a S::State,
+        script: &'a Script,
+        faults: &'a Faults,
+        seed: u64,
+    ) -> World<'a, S> {
+        let worker = |slot| Worker {
+            id: WorkerId::new(slot, 1),
+            effects: Effects::new(faults.pushes, true),
+            buffers: Buffers::new(2),
+            slots: Vec::new(),
+            free: Vec::new(),
+            called: false,
+            last: START,
+        };
+        World {
+            service,
+            state,
+            script,
+            faults,
+            dice: Dice::new(seed),
+            now: START,
+            serial: 0,
+            queue: BTreeMap::new(),
+            live: 0,
+            callers: script.clients.iter().map(|_| Caller::new(faults.window.max(1))).collect(),
+            workers: (0..faults.workers.max(1)).map(worker).collect(),
+            seated: 0,
+            backlog: VecDeque::new(),
+            draining: false,
+            notes: Vec::new(),
+            pushes_lost: 0,
+            turns: 0,
+        }
+    }
+
+    fn play(mut self) -> Transcript {
+        self.after(Duration::ZERO, What::Tick);
+        for (client, plan) in self.script.clients.iter().enumerate() {
+            self.after(plan.start, What::Connect(client));
+            if self.dice.chance(self.faults.resets) {
+                let moment = plan.start + self.dice.moment();
+                self.after(moment, What::Break(client));
+            }
+        }
+        if let Some(drain) = self.faults.drain {
+            self.after(drain, What::Drain);
+        }
+        let mut steps = 0;
+        while self.live > 0 && steps < STEPS_MAX {
+            let ((at, _), what) = self.queue.pop_first().expect("a live entry is an entry");
+            self.live -= usize::from(!matches!(what, What::Tick));
+            self.now = at;
+            self.happen(what);
+            steps += 1;
+        }
+        self.end(steps == STEPS_MAX)
+    }
+
+    fn happen(&mut self, what: What<S::Job>) {
+        match what {
+            What::Connect(client) => self.connect(client),
+            What::Act(client) => self.act(client),
+            What::Arrive(client, packet) => {
+                let caller = &mut self.callers[client];
+                if !caller.link.closed {
+                    caller.link.arrive(packet);
+                    self.mark(self.callers[client].seat);
+                }
+            }
+            What::Sip(client) => self.sip(client),
+            What::Break(client) => self.reset(client),
+            What::Turn(worker) => self.turn(worker),
+            What::Seat(order) => self.order(order),
+            What::Push(to, bytes) => match self.seat(to) {
+                Some(seat) => {
+                    seat.tray.pushed.push(bytes);
+                    self.mark(Some(to));
+                }
+                None => self.pushes_lost += 1,
+            },
+            What::Hangup(id) => {
+                if let Some(seat) = self.seat(id) {
+                    seat.tray.shut = Some(Closed::Idle);
+                    self.mark(Some(id));
+                }
+            }
+            What::Tick => self.tick(),
+            What::Drain => self.drain(),
+            What::Force => self.force(),
+        }
+    }
+
+    // ---- the queue
+
+    pub(crate) fn at(&mut self, at: Instant, what: What<S::Job>) {
+        self.live += usize::from(!matches!(what, What::Tick));
+        self.serial += 1;
+        self.queue.insert((at, self.serial), what);
+    }
+
+    pub(crate) fn after(&mut self, span: Duration, what: What<S::Job>) {
+        self.at(self.now + span, what);
+    }
+
+    pub(crate) fn soon(&mut self, what: What<S::Job>) {
+        let span = self.dice.span(self.faults.delay);
+        self.after(span, what);
+    }
+
+    // ---- the engine
+
+    fn connect(&mut self, client: usize) {
+        if self.callers[client].end.is_some() {
+            return;
+        }
+        if self.draining {
+            self.callers[client].end = Some(End::Refused);
+        } else if self.seated >= self.service.limits().sessions_max {
+            self.backlog.push_back(client);
+        } else {
+            self.accept(client);
+        }
+    }
+
+    fn accept(&mut self, client: usize) {
+        self.seated += 1;
+        let shard = self.dice.below(self.workers.len());
+        let runner = self.runner(shard);
+        let worker = &mut self.workers[shard];
+        let index = worker.free.pop().unwrap_or_else(|| {
+            worker.slots.push(Slot { generation: 0, seat: None });
+            worker.slots.len() as u32 - 1
+        });
+        let slot = &mut worker.slots[index as usize];
+        slot.generation += 1;
+        let id = SessionId::new(shard, index, slot.generation);
+        let local = core::net::Ipv4Addr::LOCALHOST;
+        let port = 20_000 + (client % 40_000) as u16;
+        let peer = Peer::Net((local, port).into());
+        let mut buffers = self.lend(runner);
+        let who = &self.workers[runner];
+        let cx = Cx::new(self.now, id, who.id, self.state, &who.effects);
+        let conn = Conn::open(self.service, &cx, peer, &mut buffers);
+        self.workers[runner].buffers = buffers;
+        let later = self.dice.chance(self.faults.later);
+        self.workers[shard].slots[index as usize].seat = Some(Seat::new(conn, client, later));
+        self.callers[client].seat = Some(id);
+        self.collect(runner);
+        self.mark(Some(id));
+        self.soon(What::Act(client));
+        if self.dice.chance(self.faults.hangups) {
+            let moment = self.dice.moment();
+            self.after(moment, What::Hangup(id));
+        }
+    }
+
+    pub(crate) fn seat(&mut self, id: SessionId) -> Option<&mut Seat<Watched<S>>> {
+        let worker = self.workers.get_mut(id.shard())?;
+        let slot = worker.slots.get_mut(id.index() as usize)?;
+        if slot.generation == id.generation() { slot.seat.as_mut() } else { None }
+    }
+
+    /// A worker's buffers, until they are put back.
+    fn lend(&mut self, runner: usize) -> Buffers {
+        core::mem::replace(&mut self.workers[runner].buffers, Buffers::new(0))
+    }
+
+    /// Who runs a turn of the sessions of `shard`.
+    fn runner(&mut self, shard: usize) -> usize {
+        if self.faults.roam { self.dice.below(self.workers.len()) } else { shard }
+    }
+
+    /// Something has happened to the session: its worker must take a turn.
+    pub(crate) fn mark(&mut self, id: Option<SessionId>) {
+        if let Some(id) = id
+            && let Some(seat) = self.seat(id)
+        {
+            seat.dirty = true;
+            self.call(id.shard());
+        }
+    }
+
+    /// Lets the worker take a turn soon, at a moment at which it takes no other.
+    fn call(&mut self, shard: usize) {
+        if !self.workers[shard].called {
+            self.workers[shard].called = true;
+            let soon = self.now + self.dice.span(self.faults.delay);
+            let next = self.workers[shard].last + Duration::from_nanos(1);
+            self.at(soon.max(next), What::Turn(shard));
+        }
+    }
+
+    fn turn(&mut self, shard: usize) {
+        self.turns += 1;
+        let worker = &mut self.workers[shard];
+        (worker.called, worker.last) = (false, self.now);
+        let dirty = |slot: &Slot<_>| slot.seat.as_ref().is_some_and(|seat: &Seat<_>| seat.dirty);
+        let mut indices: Vec<usize> = (0..worker.slots.len()).collect();
+        indices.retain(|index| dirty(&worker.slots[*index]));
+        self.dice.shuffle(&mut indices);
+        for index in indices {
+            self.serve(shard, index);
+        }
+    }
+
+    fn serve(&mut self, shard: usize, index: usize) {
+        let runner = self.runner(shard);
+        let slot = &mut self.workers[shard].slots[index];
+        let id = SessionId::new(shard, index as u32, slot.generation);
+        let mut seat = slot.seat.take().expect("a dirty slot has a seat");
+        let client = seat.client;
+        let mut buffers = self.lend(runner);
+        let who = &self.workers[runner];
+        let cx = Cx::new(self.now, id, who.id, self.state, &who.effects);
+        let mut desk = Desk {
+            link: &mut self.callers[client].link,
+            buffers: &mut buffers,
+            faults: self.faults,
+            dice: &mut self.dice,
+            orders: Vec::new(),
+            pushes_lost: &mut self.pushes_lost,
+        };
+        let done = seat.turn(self.service, &cx, &mut desk);
+        let orders = desk.orders;
+        let again = seat.dirty && !done;
+        if done {
+            seat.conn.close(self.service, &cx);
+            self.closed(id, client);
+        } else {
+            self.workers[shard].slots[index].seat = Some(seat);
+        }
+        self.workers[runner].buffers = buffers;
+        for (at, order) in orders {
+            self.at(at, What::Seat(order));
+        }
+        self.collect(runner);
+        if again {
+            self.call(shard);
+        }
+        self.hear(client);
+    }
+
+    fn closed(&mut self, id: SessionId, client: usize) {
+        self.workers[id.shard()].free.push(id.index());
+        self.seated -= 1;
+        let caller = &mut self.callers[client];
+        caller.seat = None;
+        caller.link.closed = true;
+        caller.closed = self.service.last_closed().filter(|last| last.0 == id).map(|last| last.1);
+        if let Some(next) = self.backlog.pop_front() {
+            self.soon(What::Connect(next));
+        }
+    }
+
+    fn order(&mut self, order: Order<S::Job>) {
+        match order {
+            Order::Work(id, job) => {
+                let outcome = self.service.work(self.state, job);
+                if let Some(seat) = self.seat(id) {
+                    seat.tray.outcome = Some(outcome);
+                    self.mark(Some(id));
+                }
+            }
+            Order::Wake(id) => {
+                if let Some(seat) = self.seat(id) {
+                    seat.rung();
+                    self.mark(Some(id));
+                }
+            }
+            Order::Land(id) => self.land(id),
+        }
+    }
+
+    fn land(&mut self, id: SessionId) {
+        let slot = &mut self.workers[id.shard()].slots[id.index() as usize];
+        let Some(seat) = slot.seat.as_mut().filter(|_| slot.generation == id.generation()) else {
+            return;
+        };
+        let client = seat.client;
+        let link = &mut self.callers[client].link;
+        if seat.land(link, self.faults, &mut self.dice) {
+            if link.room() > 0 && seat.wants_landing() {
+                self.soon(What::Seat(Order::Land(id)));
+            }
+            self.mark(Some(id));
+        }
+        self.hear(client);
+    }
+
+    /// Takes what `runner`'s sessions left in its tray.
+    fn collect(&mut self, runner: usize) {
+        let effects = &self.workers[runner].effects;
+        if !effects.is_filled() {
+            return;
+        }
+        self.notes.extend(effects.take_notes());
+        for push in effects.take_pushes() {
+            self.soon(What::Push(push.to, push.bytes));
+        }
+    }
+
+    fn tick(&mut self) {
+        let who = &self.workers[0];
+        let cx = Cx::new(self.now, SessionId::NONE, who.id, self.state, &who.effects);
+        if let Some(next) = self.service.tick(&cx) {
+            let late = self.dice.span(self.faults.delay);
+            self.at(next.max(self.now) + late, What::Tick);
+        }
+        self.collect(0);
+    }
+
+    fn seated_ids(&self) -> Vec<SessionId> {
+        self.callers.iter().filter_map(|caller| caller.seat).collect()
+    }
+
+    fn drain(&mut self) {
+        self.draining = true;
+        for client in core::mem::take(&mut self.backlog) {
+            self.callers[client].end = Some(End::Refused);
+        }
+        for id in self.seated_ids() {
+            if let Some(seat) = self.seat(id) {
+                seat.tray.drain = true;
+            }
+            self.mark(Some(id));
+        }
+        self.after(DRAIN, What::Force);
+    }
+
+    fn force(&mut self) {
+        for id in self.seated_ids() {
+            if let Some(seat) = self.seat(id) {
+                seat.tray.forced = true;
+            }
+            self.mark(Some(id));
+        }
+    }
+
+    /// Ends what is still open and writes down what was heard.
+    fn end(mut self, endless: bool) -> Transcript {
+        for caller in &mut self.callers {
+            caller.end.get_or_insert(End::Open);
+        }
+        self.force();
+        while self.seated > 0 {
+            let ((at, _), what) = self.queue.pop_first().expect("a forced session has a turn");
+            self.now = at;
+            self.happen(what);
+        }
+        let hear = |caller: Caller| Heard {
+            bytes: caller.heard,
+            end: caller.end.expect("each caller has an end by now"),
+            closed: caller.closed,
+        };
+        Transcript {
+            clients: self.callers.into_iter().map(hear).collect(),
+            violations: self.service.violations(),
+            notes: self.notes,
+            pushes_lost: self.pushes_lost,
+            turns: self.turns,
+            end: self.now,
+            endless,
+        }
+    }
+}
