@@ -13,6 +13,7 @@
 
 pub mod block;
 pub mod doubts;
+pub mod duet;
 pub mod load;
 pub mod machine;
 pub mod plan;
