@@ -23,7 +23,7 @@ enum { INPUT_MAX = 1 << 13, SLACK = 8, SHOW_MAX = STOCKS_MAX * ROW_MAX + 1 };
 enum { OUTPUT_MAX = (INPUT_MAX / (sizeof "show\n" - 1) + 2) * SHOW_MAX };
 _Static_assert(INPUT_MAX * 16 <= OUTPUT_MAX, "a fixed reply to each byte fits as well");
 
-struct conn { uint32_t generation; uint16_t tail_len; char tail[TAIL_MAX + SLACK]; };
+struct conn { uint16_t generation; uint16_t tail_len; char tail[TAIL_MAX + SLACK]; };
 struct stock { uint64_t id, left, price; };
 
 static struct conn conns[FDS_MAX];

@@ -33,14 +33,20 @@ static void enter(unsigned wait) {
     arena_end = arena;
 }
 
+/* What a completion says about itself: its kind, the connection's generation, the bytes that a
+ * send was asked for (modulo 2^24), the descriptor. */
+static inline uint64_t tag(int kind, int fd, uint32_t len) {
+    uint64_t generation = (uint64_t)conns[fd].generation << 40;
+    return (uint64_t)kind << 56 | generation | (uint64_t)(len & 0xFFFFFF) << 16 | (uint32_t)fd;
+}
+
 static inline struct io_uring_sqe *sqe(int opcode, int kind, int fd) {
     if (queued == SQES) enter(0);
     struct io_uring_sqe *entry = &sqes[(*sq_tail + queued++) & sq_mask];
-    uint64_t generation = conns[fd].generation & 0xFFFFFF;
     memset(entry, 0, sizeof *entry);
     entry->opcode = (uint8_t)opcode;
     entry->fd = fd;
-    entry->user_data = (uint64_t)kind << 56 | generation << 32 | (uint32_t)fd;
+    entry->user_data = tag(kind, fd, 0);
     return entry;
 }
 
@@ -59,15 +65,13 @@ static void arm_recv(int fd) {
 
 static inline void send_to(int fd, const char *from, size_t len) {
     /* Replies to several buffers of one connection lie side by side: they are one send. */
-    if (last_send && last_send->fd == fd) {
-        last_send->len += (uint32_t)len;
-        return;
+    if (!last_send || last_send->fd != fd) {
+        last_send = sqe(IORING_OP_SEND, SEND, fd);
+        last_send->addr = (uint64_t)(uintptr_t)from;
+        last_send->msg_flags = MSG_NOSIGNAL | MSG_DONTWAIT;
     }
-    last_send = sqe(IORING_OP_SEND, SEND, fd);
-    last_send->addr = (uint64_t)(uintptr_t)from;
-    last_send->len = (uint32_t)len;
-    last_send->msg_flags = MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL;
-    last_send->flags = IOSQE_CQE_SKIP_SUCCESS;
+    last_send->len += (uint32_t)len;
+    last_send->user_data = tag(SEND, fd, last_send->len);
 }
 
 /* Answers one received buffer. Returns 0 when the connection has to end. */
@@ -118,17 +122,22 @@ static void accepted(const struct io_uring_cqe *cqe) {
     if (!(cqe->flags & IORING_CQE_F_MORE)) arm_accept();
 }
 
+/* A short or refused send: the peer does not read. Its receive then ends by itself. */
+static inline void sent(int fd, const struct io_uring_cqe *cqe) {
+    if (cqe->user_data != tag(SEND, fd, (uint32_t)cqe->res) && cqe->res != -EPIPE
+        && cqe->user_data >> 40 == tag(SEND, fd, 0) >> 40)
+        shutdown(fd, SHUT_RDWR);
+}
+
 static void turn(void) {
     uint16_t lent_tail = lent->tail;
     unsigned head = *cq_head, tail = __atomic_load_n(cq_tail, __ATOMIC_ACQUIRE);
     for (; head != tail; head++) {
         const struct io_uring_cqe *cqe = &cqes[head & cq_mask];
-        int fd = (int)(uint32_t)cqe->user_data, kind = (int)(cqe->user_data >> 56);
+        int fd = (uint16_t)cqe->user_data, kind = (int)(cqe->user_data >> 56);
         if (kind == RECV) received(fd, cqe, &lent_tail);
+        else if (kind == SEND) sent(fd, cqe);
         else if (kind == ACCEPT) accepted(cqe);
-        else if (kind == SEND && cqe->res != -EPIPE && cqe->res != -ECONNRESET
-                 && (cqe->user_data >> 32 & 0xFFFFFF) == (conns[fd].generation & 0xFFFFFF))
-            shutdown(fd, SHUT_RDWR); /* short or refused: the peer does not read */
     }
     __atomic_store_n(cq_head, head, __ATOMIC_RELEASE);
     __atomic_store_n(&lent->tail, lent_tail, __ATOMIC_RELEASE);
