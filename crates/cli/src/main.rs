@@ -1,2 +1,40 @@
-//! The roundhouse binary.
-fn main() {}
+//! The `roundhouse` binary: one table of commands.
+//!
+//! Data goes to stdout, messages to stderr. Exit codes: 0 done (a drained stop too), 1 failure or
+//! forced stop, 2 usage.
+
+mod pin;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Write the service once, run it on every server architecture, know which one is best, and why.
+#[derive(Parser)]
+#[command(name = "roundhouse", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve a service on an engine
+    #[command(subcommand)]
+    Serve(serve::Command),
+    /// Run a command on given cores
+    #[command(hide = true)]
+    Pin(pin::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Serve(command) => serve::run(command),
+        Command::Pin(args) => pin::run(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("roundhouse: {error:#}");
+        ExitCode::FAILURE
+    })
+}

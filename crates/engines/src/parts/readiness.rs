@@ -37,6 +37,10 @@ pub struct Event {
     pub key: u64,
     pub readable: bool,
     pub writable: bool,
+    /// The peer sends no more, as far as this is told.
+    pub ended: bool,
+    /// The connection has failed; told even to those who neither read nor write.
+    pub broken: bool,
 }
 
 /// What a readiness loop keeps for each session.
@@ -44,6 +48,8 @@ pub struct Watch {
     interest: Interest,
     /// There may be more to read than was read.
     readable: bool,
+    /// The peer's end was told beside its last bytes: no other event will tell it.
+    ending: bool,
     /// The last send would have blocked.
     blocked: bool,
     /// It waits in the list of those to go on with.
@@ -206,11 +212,18 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
 
     fn admit(&mut self, fd: OwnedFd, peer: core::net::SocketAddr) {
         let interest = if self.poller.is_edge() {
-            Interest { read: true, write: true, edge: true, ..Interest::NONE }
+            Interest { read: true, write: true, edge: true, rdhup: true, ..Interest::NONE }
         } else {
             Interest::READ
         };
-        let watch = Watch { interest, readable: false, blocked: false, again: false, ended: false };
+        let watch = Watch {
+            interest,
+            readable: false,
+            ending: false,
+            blocked: false,
+            again: false,
+            ended: false,
+        };
         let id = self.floor.open(fd, Peer::Net(peer), watch);
         let place = self.floor.table.lookup(id).expect("opened just now");
         if self.poller.add(place.fd.as_fd(), interest, id.bits()).is_err() {
@@ -227,7 +240,12 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     fn on_ready(&mut self, id: SessionId, event: Event) {
         let Some(place) = self.floor.table.lookup(id) else { return };
         place.x.readable |= event.readable;
+        place.x.ending |= event.ended;
         place.x.blocked &= !event.writable;
+        if event.broken && !place.x.interest.read {
+            // Nobody will find out by receiving, and the event would come back for ever.
+            place.conn.abort(Closed::Reset);
+        }
         self.advance(id);
     }
 
@@ -250,7 +268,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
                 }
                 Ok(len) => {
                     // A short read has emptied the socket (epoll(7), on stream sockets).
-                    place.x.readable = len == limit;
+                    place.x.readable = len == limit || place.x.ending;
                     place.active = self.floor.now;
                     self.floor.desk.seat().bytes_in.add(len as u64);
                     place.conn.feed(service, &cx, &self.scratch[..len]);

@@ -47,11 +47,15 @@ impl Poller for Waiter {
 
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Event>) -> io::Result<()> {
         self.epoll.wait(&mut self.events, timeout)?;
-        ready.extend(self.events.iter().map(|event| {
-            // A hang-up or an error is found out by receiving.
-            let broken = event.hangup || event.error;
-            let readable = event.readable || broken;
-            Event { key: event.key, readable, writable: event.writable || broken }
+        let edge = self.edge;
+        ready.extend(self.events.iter().map(|event| Event {
+            key: event.key,
+            readable: event.readable,
+            writable: event.writable,
+            ended: event.hangup,
+            // A level-triggered loop does not ask for the peer's end, so a hang-up is the whole
+            // connection's.
+            broken: event.error || (event.hangup && !edge),
         }));
         Ok(())
     }

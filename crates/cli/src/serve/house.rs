@@ -1,0 +1,157 @@
+//! What every `serve` takes: where to listen, on which engine, within which limits; and what it
+//! prints when it is ready.
+
+use std::net::{IpAddr, SocketAddr};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use engines::{
+    Accept, Assets, Container, Control, Fault, House, Keeper, Ready, Refused, Report, Shape, Wait,
+};
+use seam::Service;
+
+use load::parse::span;
+
+/// The flags that every service has.
+#[derive(clap::Args)]
+pub struct HouseArgs {
+    /// The engine: a named architecture, or `auto`
+    #[arg(long, default_value = "auto", value_name = "NAME")]
+    engine: String,
+    /// Where the workers live: solo, threads, processes (overrides the engine's)
+    #[arg(long)]
+    container: Option<Container>,
+    /// Who takes a connection: shared, reuseport (overrides the engine's)
+    #[arg(long)]
+    accept: Option<Accept>,
+    /// How a worker waits: blocking, epoll, uring (overrides the engine's)
+    #[arg(long)]
+    wait: Option<Wait>,
+    /// How many workers
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
+    /// Edge-triggered readiness (epoll only)
+    #[arg(long)]
+    edge: bool,
+    /// The address to listen on
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    host: IpAddr,
+    /// The port to listen on; 0 picks one
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Connections that may wait to be accepted
+    #[arg(long, default_value_t = 4096, value_name = "N")]
+    backlog: u32,
+    /// Connections at one time; further ones wait to be accepted
+    #[arg(long, value_name = "N")]
+    max_connections: Option<usize>,
+    /// End a connection on which nothing moves for this long
+    #[arg(long, default_value = "1h", value_parser = span, value_name = "TIME")]
+    idle: Duration,
+    /// Cut off a peer that takes no reply for this long
+    #[arg(long, default_value = "30s", value_parser = span, value_name = "TIME")]
+    write_stall: Duration,
+    /// How long a stop may take before it is forced
+    #[arg(long, default_value = "10s", value_parser = span, value_name = "TIME")]
+    drain: Duration,
+    /// Print each connection and request (stderr)
+    #[arg(long)]
+    verbose: bool,
+    /// Print the seconds from the first connection to the last disconnect (stderr)
+    #[arg(long)]
+    timer: bool,
+}
+
+impl HouseArgs {
+    /// The point of the space that the flags name.
+    ///
+    /// # Errors
+    /// A name that is none, or a combination that cannot be.
+    pub fn shape(&self) -> Result<Shape, Refused> {
+        let cores = sys::cpu::affinity().map_or(1, |cpus| cpus.len());
+        let engine = match self.engine.as_str() {
+            "auto" => {
+                eprintln!("engine auto: epoll, which serves every workload and needs no privilege");
+                "epoll"
+            }
+            name => name,
+        };
+        let mut shape = Shape::preset(engine, cores)?;
+        if let Some(container) = self.container {
+            // A preset's count belongs to its own container.
+            shape.workers = if container == Container::Solo { 1 } else { cores.max(1) };
+            shape.container = container;
+        }
+        shape.accept = self.accept.unwrap_or(shape.accept);
+        shape.wait = self.wait.unwrap_or(shape.wait);
+        shape.workers = self.workers.unwrap_or(shape.workers);
+        let knobs = &mut shape.knobs;
+        knobs.edge = self.edge;
+        knobs.backlog = self.backlog;
+        knobs.sessions_max = self.max_connections;
+        knobs.idle = self.idle;
+        knobs.write_stall = self.write_stall;
+        knobs.drain = self.drain;
+        shape.check()?;
+        Ok(shape)
+    }
+
+    /// Serves `service` on `shape` until it is stopped.
+    pub fn run<S: Service>(
+        &self,
+        name: &str,
+        port: u16,
+        service: &S,
+        state: &S::State,
+        shape: &Shape,
+        keeper: &mut dyn Keeper<S::State>,
+    ) -> Result<ExitCode> {
+        let control = Control::new()?;
+        let house = House {
+            service,
+            state,
+            assets: &Assets::default(),
+            address: SocketAddr::new(self.host, self.port.unwrap_or(port)),
+            verbose: self.verbose,
+            timer: self.timer,
+            signals: true,
+            control: &control,
+        };
+        let mut announce = |ready: &Ready| announce(name, shape, ready);
+        match engines::run(&house, shape, keeper, &mut announce) {
+            Ok(report) => Ok(leave(&report)),
+            Err(fault @ Fault::Refused(_)) => Ok(usage(&fault.to_string())),
+            Err(fault) => Err(fault.into()),
+        }
+    }
+}
+
+/// Prints one line of JSON when the server can take connections: the readiness protocol of scripts
+/// and of the laboratory.
+fn announce(service: &str, shape: &Shape, ready: &Ready) {
+    let line = serde_json::json!({
+        "listening": ready.listening.to_string(),
+        "service": service,
+        "engine": shape.name(),
+        "container": shape.container.to_string(),
+        "accept": shape.accept.to_string(),
+        "wait": shape.wait.to_string(),
+        "workers": shape.workers,
+        "flags": ready.flags,
+        "pid": std::process::id(),
+    });
+    println!("{line}");
+}
+
+fn leave(report: &Report) -> ExitCode {
+    let Report { forced, replaced, accepted, unsaved } = report;
+    eprintln!("stopped after {accepted} connections, {replaced} workers replaced");
+    if *forced || unsaved.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Says what is wrong with the command line.
+pub fn usage(reason: &str) -> ExitCode {
+    eprintln!("roundhouse: {reason}");
+    ExitCode::from(2)
+}

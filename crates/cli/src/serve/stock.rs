@@ -1,0 +1,127 @@
+//! `roundhouse serve stock`: the market, its file, and when the file is written.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use engines::{Container, Keeper};
+use load::parse::span;
+use memory::Region;
+use seam::{SHARDS_MAX, WorkerId};
+use services::stock::{Lock, Market, Options, Order, Stock};
+use wire::framing::Framing;
+
+use super::house::{HouseArgs, usage};
+
+/// The port if nobody names one.
+const PORT: u16 = 6000;
+/// The file if nobody names one and it is there.
+const FILE: &str = "data/stock.txt";
+
+/// The flags of the stock service.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    house: HouseArgs,
+    /// The file of stocks, `ID LEFT PRICE` a line [default: data/stock.txt, else a built-in one
+    /// that is not saved]
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// How replies end: line, fixed:8192 (what the course's clients read), eof
+    #[arg(long, default_value = "line")]
+    framing: Framing,
+    /// How `show` is ordered: file, sorted, pre-order
+    #[arg(long, default_value_t)]
+    order: Order,
+    /// What orders wait for: snapshot (nothing), per-stock, global
+    #[arg(long, default_value_t)]
+    lock: Lock,
+    /// Save this often, beside the last disconnect and the end
+    #[arg(long, value_parser = span, value_name = "TIME")]
+    save_every: Option<Duration>,
+}
+
+/// Serves the market until it is stopped.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let shape = match args.house.shape() {
+        Ok(shape) => shape,
+        Err(refused) => return Ok(usage(&refused.to_string())),
+    };
+    if shape.container == Container::Processes
+        && let Some(reason) = args.lock.refused_between_processes()
+    {
+        return Ok(usage(reason));
+    }
+    if let Some(note) = args.lock.note() {
+        eprintln!("{note}");
+    }
+    let (text, file) = read(args.data.as_deref())?;
+    let mut market: Region<Market> =
+        Region::place(shape.placement()).context("cannot place the market in memory")?;
+    let name =
+        file.as_deref().map_or("the built-in stock".to_owned(), |file| file.display().to_string());
+    market.found(&text).map_err(|bad| anyhow!("{name}:{bad}"))?;
+    let service = Stock::new(Options {
+        framing: args.framing,
+        order: args.order,
+        lock: args.lock,
+        ..Options::default()
+    });
+    if let Err(narrow) = service.fits(&market) {
+        return Ok(usage(&narrow.to_string()));
+    }
+    let saved = market.version();
+    let mut ledger = Ledger { file, saved, every: args.save_every, text: Vec::new() };
+    args.house.run("stock", PORT, &service, &market, &shape, &mut ledger)
+}
+
+/// The bytes of the book, and the file that they come from and go to.
+fn read(data: Option<&Path>) -> Result<(Vec<u8>, Option<PathBuf>)> {
+    let file = match data {
+        Some(file) => file,
+        None if Path::new(FILE).exists() => Path::new(FILE),
+        None => {
+            eprintln!("there is no {FILE}: serving the built-in stock, which is not saved");
+            return Ok((services::stock::book::DEFAULT.as_bytes().to_vec(), None));
+        }
+    };
+    let text = std::fs::read(file).with_context(|| {
+        format!("cannot read {}: expected a file of lines `ID LEFT PRICE`", file.display())
+    })?;
+    Ok((text, Some(file.to_path_buf())))
+}
+
+/// Writes the book back to its file.
+struct Ledger {
+    file: Option<PathBuf>,
+    /// The version of the market that the file holds.
+    saved: u64,
+    every: Option<Duration>,
+    text: Vec<u8>,
+}
+
+impl Keeper<Market> for Ledger {
+    fn is_changed(&mut self, market: &Market) -> bool {
+        self.file.is_some() && market.changed_since(self.saved)
+    }
+
+    fn save(&mut self, market: &Market) -> Result<(), String> {
+        let Some(file) = &self.file else { return Ok(()) };
+        self.text.clear();
+        // The supervisor holds the last seat of the board; no worker ever does.
+        let version = market.render_file(WorkerId::new(SHARDS_MAX - 1, 1), &mut self.text);
+        sys::file::replace(file, &self.text).map_err(|error| {
+            format!(
+                "cannot save {}: {error}; the file is as it was, and saving is tried again",
+                file.display()
+            )
+        })?;
+        self.saved = version;
+        Ok(())
+    }
+
+    fn every(&self) -> Option<Duration> {
+        self.every
+    }
+}
