@@ -97,13 +97,14 @@ impl HouseArgs {
         Ok(shape)
     }
 
-    /// Serves `service` on `shape` until it is stopped.
+    /// Serves `service`, called `name`, on `shape` until it is stopped.
     pub fn run<S: Service>(
         &self,
         name: &str,
         port: u16,
         service: &S,
         state: &S::State,
+        assets: &Assets,
         shape: &Shape,
         keeper: &mut dyn Keeper<S::State>,
     ) -> Result<ExitCode> {
@@ -111,7 +112,7 @@ impl HouseArgs {
         let house = House {
             service,
             state,
-            assets: &Assets::default(),
+            assets,
             address: SocketAddr::new(self.host, self.port.unwrap_or(port)),
             verbose: self.verbose,
             timer: self.timer,

@@ -1,6 +1,7 @@
 //! `roundhouse serve`: a service on an engine, from the command line to the last save.
 
 mod house;
+mod probe;
 mod stock;
 
 use std::process::ExitCode;
@@ -13,11 +14,15 @@ use clap::Subcommand;
 pub enum Command {
     /// The stock market: show, buy, sell over lines of text
     Stock(stock::Args),
+    /// A service that walks through every door of the seam on request, watched for its laws
+    #[command(hide = true)]
+    Probe(probe::Args),
 }
 
 /// Serves until the server is stopped.
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Stock(args) => stock::run(args),
+        Command::Probe(args) => probe::run(args),
     }
 }

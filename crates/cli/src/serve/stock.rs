@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use engines::{Container, Keeper};
+use engines::{Assets, Container, Keeper};
 use load::parse::span;
 use memory::Region;
 use seam::{SHARDS_MAX, WorkerId};
@@ -73,7 +73,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let saved = market.version();
     let mut ledger = Ledger { file, saved, every: args.save_every, text: Vec::new() };
-    args.house.run("stock", PORT, &service, &market, &shape, &mut ledger)
+    let assets = Assets::default();
+    args.house.run("stock", PORT, &service, &market, &assets, &shape, &mut ledger)
 }
 
 /// The bytes of the book, and the file that they come from and go to.
