@@ -11,14 +11,18 @@ mod record;
 use crate::steps::{self, Scratch};
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Connections that ask at the same time.
 const CONNECTIONS: u32 = 64;
 /// Stocks and how many are left of each: more than any run can buy.
 const STOCKS: (u32, u32) = (10, 1_000_000_000);
-/// The only request: one parse, one look-up, one update, the same reply each time.
+/// The market's only request: one parse, one look-up, one update.
 const MIX: &str = "buy=1";
+/// The same as a constant, where an arm counts lines and knows no stocks to draw from.
+const BUY: &str = "buy 1 1\\n";
+/// What the peer is asked.
+const INCR: &str = "INCR stock\\r\\n";
 /// Where Debian puts the peer.
 const REDIS: &str = "/usr/bin/redis-server";
 
@@ -89,6 +93,15 @@ impl Arm {
         }
     }
 
+    /// The constant request that it has to be asked, where it is no market.
+    fn request(self) -> Option<&'static str> {
+        match self {
+            Self::Bare(_, "count") => Some(BUY),
+            Self::Redis => Some(INCR),
+            _ => None,
+        }
+    }
+
     /// Why it cannot run on this machine, if so.
     fn absent(self) -> Option<String> {
         let missing = self == Self::Redis && !Path::new(REDIS).exists();
@@ -108,10 +121,12 @@ struct Tools {
 pub struct Reading {
     /// CPU per request of the left arm divided by that of the right: the median of fresh pairs.
     pub ratio: f64,
-    /// The interval of that median.
-    pub low: f64,
-    /// Its other end.
-    pub high: f64,
+    /// The interval of that median; fewer than six fresh pairs have none.
+    pub interval: Option<(f64, f64)>,
+    /// CPU per request of the left arm, nanoseconds.
+    pub left_ns: f64,
+    /// CPU per request of the right arm, nanoseconds.
+    pub right_ns: f64,
 }
 
 /// A row of the result.
@@ -130,11 +145,11 @@ pub struct Row {
 impl Row {
     /// `met`, `missed`, `unresolved`; nothing where nothing is wanted or was measured.
     pub fn verdict(&self) -> &'static str {
-        match (&self.found, self.wanted) {
-            (Ok(found), Some(wanted)) if found.low >= wanted => "met",
-            (Ok(found), Some(wanted)) if found.high < wanted => "missed",
-            (Ok(_), Some(_)) => "unresolved",
-            _ => "",
+        let (Ok(found), Some(wanted)) = (&self.found, self.wanted) else { return "" };
+        match found.interval {
+            Some((low, _)) if low >= wanted => "met",
+            Some((_, high)) if high < wanted => "missed",
+            _ => "unresolved",
         }
     }
 }
@@ -203,14 +218,21 @@ fn sing(duet: &Duet, depth: u32, length: &Length, tools: &Tools) -> anyhow::Resu
             bail!("skipped: {why}");
         }
     }
-    let is_twin = duet.left == duet.right;
     let mut command = Command::new(&tools.roundhouse);
     command.arg("duet");
-    for (side, arm) in [("left", duet.left), ("right", duet.right)] {
-        let name = if is_twin { format!("{}-{side}", arm.name()) } else { arm.name() };
-        command.arg("--arm").arg(format!("{name}={}", arm.command(tools)));
-        if arm == Arm::Redis {
-            command.args(["--target".to_owned(), format!("{name}=line://{{address}}")]);
+    let arms = if duet.left == duet.right {
+        command.arg("--twin");
+        &[duet.left][..]
+    } else {
+        &[duet.left, duet.right][..]
+    };
+    // Both sides of a duet are asked the same, unless one speaks another protocol.
+    let constant = arms.iter().any(|arm| arm.request().is_some());
+    for arm in arms {
+        command.arg("--arm").arg(format!("{}={}", arm.name(), arm.command(tools)));
+        if constant {
+            let request = arm.request().unwrap_or(BUY);
+            command.arg("--request").arg(format!("{}={request}", arm.name()));
         }
     }
     let numbers = [
@@ -223,23 +245,33 @@ fn sing(duet: &Duet, depth: u32, length: &Length, tools: &Tools) -> anyhow::Resu
         command.arg(flag).arg(value.to_string());
     }
     command.args(["--mix", MIX, "--json"]);
-    let output = command.stderr(std::process::Stdio::inherit()).output().context("start a duet")?;
+    let output = command.stderr(Stdio::inherit()).output().context("start a duet")?;
     if !output.status.success() {
         bail!("`{}` failed: {}", steps::line(&command), output.status);
     }
     reading(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The last JSON line of a duet's output.
+/// What the only pairing of an outcome says (schema `roundhouse.duets/1`, the last JSON line).
 fn reading(output: &str) -> anyhow::Result<Reading> {
     let line = output.lines().rev().find(|line| line.starts_with('{'));
     let line = line.context("expected a duet to end with a line of JSON, found none")?;
     let value: serde_json::Value = serde_json::from_str(line).context("the duet's JSON")?;
+    let pairing = &value["pairings"][0];
+    for (list, what) in [("broken", "wrong replies"), ("failures", "failed pairs")] {
+        let first = pairing[list].get(0).and_then(serde_json::Value::as_str);
+        if let Some(first) = first {
+            bail!("{what}, the first: {first}");
+        }
+    }
     let number = |key: &str| {
-        let found = value.get(key).and_then(serde_json::Value::as_f64);
-        found.with_context(|| format!("expected `{key}` in the duet's result, found {line}"))
+        let found = pairing[key].as_f64();
+        found.with_context(|| format!("expected `{key}` in the duet's pairing, found {line}"))
     };
-    Ok(Reading { ratio: number("ratio")?, low: number("low")?, high: number("high")? })
+    let interval = &pairing["interval"];
+    let interval = interval["low"].as_f64().zip(interval["high"].as_f64());
+    let (left_ns, right_ns) = (number("a_cpu_ns")?, number("b_cpu_ns")?);
+    Ok(Reading { ratio: number("ratio")?, interval, left_ns, right_ns })
 }
 
 #[cfg(test)]
@@ -248,21 +280,29 @@ mod tests {
 
     #[test]
     fn a_verdict_needs_the_whole_interval_on_one_side() {
-        let row = |low, high, wanted| {
-            let found = Ok(Reading { ratio: (low + high) / 2.0, low, high });
+        let row = |interval, wanted| {
+            let found = Ok(Reading { ratio: 0.95, interval, left_ns: 1.0, right_ns: 1.0 });
             Row { name: String::new(), depth: 1, wanted, found }.verdict()
         };
-        assert_eq!(row(0.96, 0.99, Some(0.95)), "met");
-        assert_eq!(row(0.90, 0.94, Some(0.95)), "missed");
-        assert_eq!(row(0.93, 0.97, Some(0.95)), "unresolved");
-        assert_eq!(row(0.93, 0.97, None), "");
+        assert_eq!(row(Some((0.96, 0.99)), Some(0.95)), "met");
+        assert_eq!(row(Some((0.90, 0.94)), Some(0.95)), "missed");
+        assert_eq!(row(Some((0.93, 0.97)), Some(0.95)), "unresolved");
+        assert_eq!(row(None, Some(0.95)), "unresolved");
+        assert_eq!(row(Some((0.93, 0.97)), None), "");
     }
 
     #[test]
-    fn the_result_is_the_last_line_of_json() {
-        let found = reading("block 1\n{\"ratio\": 0.9, \"low\": 0.8, \"high\": 1.0}\n").unwrap();
-        assert_eq!(found, Reading { ratio: 0.9, low: 0.8, high: 1.0 });
+    fn the_outcome_is_the_last_line_of_json() {
+        let pairing = "\"ratio\": 0.9, \"a_cpu_ns\": 9, \"b_cpu_ns\": 10";
+        let interval = "\"interval\": {\"low\": 0.8, \"high\": 1.0, \"cover\": 0.95}";
+        let say = |text: &str| reading(&format!("pair 1\n{{\"pairings\": [{{{text}}}]}}\n"));
+        let found = say(&format!("{pairing}, {interval}, \"failures\": []")).unwrap();
+        let wanted =
+            Reading { ratio: 0.9, interval: Some((0.8, 1.0)), left_ns: 9.0, right_ns: 10.0 };
+        assert_eq!(found, wanted);
+        assert_eq!(say(&format!("{pairing}, \"interval\": null")).unwrap().interval, None);
+        assert!(say(&format!("{pairing}, \"broken\": [\"a lie\"]")).is_err());
+        assert!(say("\"ratio\": 1").unwrap_err().to_string().contains("`a_cpu_ns`"));
         assert!(reading("nothing").is_err());
-        assert!(reading("{\"ratio\": 1}").unwrap_err().to_string().contains("`low`"));
     }
 }

@@ -1,4 +1,5 @@
-//! The registry of every crate's `fuzz(seed, events)`, and the runner that `cargo xtask fuzz` calls.
+//! The registry of every crate's `fuzz(seed, events)`, and the runner that `cargo xtask fuzz`
+//! calls.
 //!
 //! A fuzz function is deterministic in its seed and panics when a promise is broken. The runner
 //! owns the seeds, so a failure is always a name and two numbers to type again. The surprising
@@ -13,7 +14,8 @@ use std::time::{Duration, Instant};
 type Fuzz = fn(seed: u64, events: u32);
 
 /// Every crate's fuzz function by name. This is the one place to add one.
-const REGISTRY: &[(&str, Fuzz)] = &[("wire", wire::fuzz)];
+const REGISTRY: &[(&str, Fuzz)] =
+    &[("wire", wire::fuzz), ("sim", sim::fuzz), ("services", services::fuzz)];
 
 /// The function that must be caught.
 const CANARY: (&str, Fuzz) = ("canary", canary);

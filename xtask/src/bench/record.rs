@@ -10,22 +10,22 @@ use std::process::Command;
 /// The rows as a Markdown table, for the terminal and for the file.
 pub(super) fn table(rows: &[Row]) -> String {
     let mut text = String::from(
-        "| CPU per request, left / right | depth | ratio | interval | wanted | verdict |\n\
-         |---|---|---|---|---|---|\n",
+        "| CPU per request, left / right | depth | left | right | ratio | wanted | verdict |\n\
+         |---|---|---|---|---|---|---|\n",
     );
     for row in rows {
         let wanted = row.wanted.map_or(String::new(), |wanted| format!(">= {wanted:.2}"));
-        let (ratio, interval) = match &row.found {
-            Ok(found) => {
-                (format!("{:.3}", found.ratio), format!("[{:.3} {:.3}]", found.low, found.high))
-            }
-            Err(why) => ("—".to_owned(), why.replace(['\n', '|'], " ")),
-        };
         let Row { name, depth, .. } = row;
-        text += &format!(
-            "| {name} | {depth} | {ratio} | {interval} | {wanted} | {} |\n",
-            row.verdict()
-        );
+        let found = match &row.found {
+            Ok(found) => {
+                let interval = found.interval.map(|(low, high)| format!(" [{low:.3} {high:.3}]"));
+                let interval = interval.unwrap_or_default();
+                let (left, right) = (found.left_ns, found.right_ns);
+                format!("{left:.0} ns | {right:.0} ns | {:.3}{interval}", found.ratio)
+            }
+            Err(why) => format!("— | — | {}", why.replace(['\n', '|'], " ")),
+        };
+        text += &format!("| {name} | {depth} | {found} | {wanted} | {} |\n", row.verdict());
     }
     text
 }
@@ -41,7 +41,10 @@ pub(super) fn save(rows: &[Row], text: &str) -> anyhow::Result<PathBuf> {
     let mut lines = manifest.line();
     for row in rows {
         let found = match &row.found {
-            Ok(found) => json!({"ratio": found.ratio, "low": found.low, "high": found.high}),
+            Ok(found) => json!({
+                "ratio": found.ratio, "interval": found.interval,
+                "left_ns": found.left_ns, "right_ns": found.right_ns,
+            }),
             Err(why) => json!({"absent": why}),
         };
         let line = json!({
@@ -118,11 +121,13 @@ mod tests {
 
     #[test]
     fn a_row_without_a_measurement_says_why() {
-        let found = Reading { ratio: 0.98, low: 0.96, high: 1.01 };
+        let interval = Some((0.96, 1.01));
+        let found = Reading { ratio: 0.98, interval, left_ns: 210.4, right_ns: 215.0 };
         let row = |found| Row { name: "a / b".to_owned(), depth: 16, wanted: Some(0.9), found };
         let text = table(&[row(Ok(found)), row(Err("skipped: no redis | here".to_owned()))]);
-        assert!(text.contains("| a / b | 16 | 0.980 | [0.960 1.010] | >= 0.90 | met |"), "{text}");
-        assert!(text.contains("| — | skipped: no redis   here | >= 0.90 |  |"), "{text}");
+        let measured = "| a / b | 16 | 210 ns | 215 ns | 0.980 [0.960 1.010] | >= 0.90 | met |";
+        assert!(text.contains(measured), "{text}");
+        assert!(text.contains("| — | — | skipped: no redis   here | >= 0.90 |  |"), "{text}");
     }
 
     #[test]
