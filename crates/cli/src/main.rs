@@ -3,7 +3,9 @@
 //! Data goes to stdout, messages to stderr. Exit codes: 0 done (a drained stop too), 1 failure or
 //! forced stop, 2 usage.
 
+mod duet;
 mod pin;
+mod race;
 mod serve;
 
 use std::process::ExitCode;
@@ -23,6 +25,10 @@ enum Command {
     /// Serve a service on an engine
     #[command(subcommand)]
     Serve(serve::Command),
+    /// Race engines, or any servers, and say which is best and how sure that is
+    Race(race::Args),
+    /// Compare the CPU per request of two servers, to a few percent
+    Duet(duet::Args),
     /// Run a command on given cores
     #[command(hide = true)]
     Pin(pin::Args),
@@ -31,6 +37,8 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Serve(command) => serve::run(command),
+        Command::Race(args) => race::run(args),
+        Command::Duet(args) => duet::run(args),
         Command::Pin(args) => pin::run(args),
     };
     outcome.unwrap_or_else(|error| {

@@ -65,7 +65,7 @@ pub struct Args {
     #[arg(long, default_value_t = 8, value_name = "N")]
     connections: u32,
     /// The mix of requests, such as show=5,buy=50,sell=45
-    #[arg(long, default_value_t = load::Mix::default(), value_name = "MIX")]
+    #[arg(long, default_value = "show=5,buy=50,sell=45", value_name = "MIX")]
     mix: load::Mix,
     /// The book of stocks; every trial gets its own copy, with plenty of each stock
     /// [default: data/stock.txt, else a built-in one]

@@ -111,10 +111,7 @@ mod tests {
     fn engines_serve_their_own_copy() {
         let arm = engine(Path::new("/bin/r"), "epoll");
         let words = arm.command.join(" ");
-        assert_eq!(
-            words,
-            "/bin/r serve stock --port 0 --data {dir}/stock.txt --engine epoll"
-        );
+        assert_eq!(words, "/bin/r serve stock --port 0 --data {dir}/stock.txt --engine epoll");
         assert!(arm.note.starts_with("one event loop") && !arm.note.contains('('), "{}", arm.note);
     }
 }

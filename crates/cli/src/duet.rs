@@ -1,0 +1,199 @@
+//! `roundhouse duet`: CPU per request of two servers, to a few percent.
+
+use crate::race::{FILE, Named, Room, book, watch};
+use anyhow::{Context, Result};
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{ContentArrangement, Table};
+use lab::duet::{Fresh, Outcome, Pairing, Part, Plan, Stage};
+use lab::machine::Placement;
+use load::parse::span;
+use pages::words;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The arguments of `duet`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A server, `NAME=COMMAND`; the first is compared with each of the others. `{port}` in the
+    /// command is replaced by a free port, `{dir}` by a directory of its own that holds stock.txt;
+    /// without `{port}` it must print `{"listening": "HOST:PORT"}` first
+    #[arg(long, required = true, value_name = "NAME=COMMAND")]
+    arm: Vec<Named>,
+    /// The protocol, `stock` or `line`, of all arms or, as NAME=SCHEME, of one
+    #[arg(long, value_name = "[NAME=]SCHEME", default_value = "stock")]
+    scheme: Vec<String>,
+    /// The constant request of all `line` arms or, as NAME=TEXT, of one; knows \r \n \t \0 \xHH
+    #[arg(long, value_name = "[NAME=]TEXT")]
+    request: Vec<String>,
+    /// Also compare the first with itself
+    #[arg(long)]
+    twin: bool,
+    /// Connections to each server
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    connections: u32,
+    /// Requests in flight on each connection
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    depth: u32,
+    /// Replies after which a connection is replaced; 0 keeps it
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    requests_per_connection: u64,
+    /// The mix of requests for `stock` arms, such as buy=1
+    #[arg(long, default_value = "", value_name = "MIX")]
+    mix: String,
+    /// How often each pair is started afresh; an interval needs 6
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    fresh_pairs: u32,
+    /// Windows on each server of a pair
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    windows: u32,
+    /// Length of one window
+    #[arg(long, default_value = "40ms", value_parser = span, value_name = "TIME")]
+    window: Duration,
+    /// Load on each server before its first window
+    #[arg(long, default_value = "200ms", value_parser = span, value_name = "TIME")]
+    warmup: Duration,
+    /// The book of stocks that each server finds in its directory [default: data/stock.txt, else a
+    /// built-in one]
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// Orders and requests come from it
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Print everything as one JSON document instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Plays all pairs. Exit code 1 if a reply was wrong or a comparison has no ratio.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let plan = plan(&args)?;
+    if let Err(bad) = plan.check() {
+        eprintln!("roundhouse duet: {bad}");
+        return Ok(ExitCode::from(2));
+    }
+    let exe = std::env::current_exe().context("cannot find this program's own file")?;
+    let stop = watch()?;
+    let room = Room::new("roundhouse-duet")?;
+    let placement = Placement::choose();
+    if placement.is_none() {
+        eprintln!("doubt: only one core may be used, so nothing is pinned");
+    }
+    let mut stage = Stage::new(&plan, &exe, &room.0, placement, &stop);
+    let outcome = lab::duet::run(&plan, &mut stage, &stop, heard);
+    if outcome.interrupted {
+        eprintln!("stopped; here is what is known");
+    }
+    if args.json {
+        println!("{}", serde_json::to_string(&outcome)?);
+    } else {
+        println!("{}", table(&outcome));
+    }
+    for text in outcome.pairings.iter().flat_map(|it| &it.broken) {
+        eprintln!("WRONG: {text}");
+    }
+    Ok(if outcome.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A line on stderr for every fresh pair.
+fn heard(a: &str, b: &str, number: u32, result: &Result<Fresh, String>) {
+    match result {
+        Ok(fresh) => {
+            eprintln!("pair {}: {a} / {b} = {:.3}", number + 1, fresh.ratio);
+            for doubt in &fresh.doubts {
+                eprintln!("doubt: {doubt}");
+            }
+        }
+        Err(reason) => eprintln!("pair {}: {a} / {b}: {reason}", number + 1),
+    }
+}
+
+fn plan(args: &Args) -> Result<Plan> {
+    let names: Vec<&str> = args.arm.iter().map(|arm| arm.name.as_str()).collect();
+    let parts = args
+        .arm
+        .iter()
+        .map(|arm| Part {
+            name: arm.name.clone(),
+            command: arm.command.clone(),
+            scheme: chosen(&args.scheme, &names, &arm.name).unwrap_or("stock").to_string(),
+            request: chosen(&args.request, &names, &arm.name).map(String::from),
+        })
+        .collect();
+    Ok(Plan {
+        parts,
+        twin: args.twin,
+        connections: args.connections,
+        depth: args.depth,
+        requests_per_connection: args.requests_per_connection,
+        mix: args.mix.clone(),
+        fresh_pairs: args.fresh_pairs,
+        windows: args.windows,
+        window_ms: args.window.as_millis() as u64,
+        warmup_ms: args.warmup.as_millis() as u64,
+        seed: args.seed,
+        files: vec![book(args.data.as_deref()).with_context(|| {
+            format!("every arm gets a book of stocks ({FILE} by default), used or not")
+        })?],
+    })
+}
+
+/// What stands for the arm `name`: the last value written as `name=VALUE`, else the last value that
+/// names no arm. A value may hold `=` itself: only the names of arms count before it.
+fn chosen<'a>(values: &'a [String], names: &[&str], name: &str) -> Option<&'a str> {
+    let owner = |value: &'a str| {
+        value
+            .split_once('=')
+            .filter(|(owner, _)| names.contains(owner))
+            .map_or((None, value), |(owner, rest)| (Some(owner), rest))
+    };
+    let all: Vec<(Option<&str>, &str)> = values.iter().map(|value| owner(value)).collect();
+    let of = |who: Option<&str>| all.iter().rev().find(|(owner, _)| *owner == who);
+    of(Some(name)).or_else(|| of(None)).map(|(_, value)| *value)
+}
+
+fn table(outcome: &Outcome) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(["A / B", "CPU per request A / B", "interval", "A", "B", "fresh pairs"]);
+    for it in &outcome.pairings {
+        table.add_row(row(it));
+    }
+    table
+}
+
+fn row(it: &Pairing) -> Vec<String> {
+    let total = it.fresh.len() + it.failures.len();
+    let reason = it.failures.first().map(|reason| format!(": {reason}")).unwrap_or_default();
+    vec![
+        format!("{} / {}", it.a, it.b),
+        words::or_none(it.ratio, |ratio| format!("{ratio:.3}")),
+        it.interval.as_ref().map_or_else(
+            || words::NONE.to_string(),
+            |it| format!("[{:.3}, {:.3}] {:.1} %", it.low, it.high, it.cover * 100.0),
+        ),
+        words::or_none(it.a_cpu_ns, words::time),
+        words::or_none(it.b_cpu_ns, words::time),
+        format!("{} of {total}{reason}", it.fresh.len()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_belong_to_all_arms_or_to_one() {
+        fn check(values: &[&str], name: &str, want: Option<&str>) {
+            let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+            assert_eq!(chosen(&values, &["redis", "epoll"], name), want, "{values:?} {name}");
+        }
+        check(&[], "redis", None);
+        check(&["stock", "redis=line"], "redis", Some("line"));
+        check(&["stock", "redis=line"], "epoll", Some("stock"));
+        check(&["GET a=b\\r\\n"], "redis", Some("GET a=b\\r\\n"));
+        check(&["redis=GET a=b\\r\\n"], "redis", Some("GET a=b\\r\\n"));
+        check(&["redis=GET a\\r\\n"], "epoll", None);
+    }
+}
