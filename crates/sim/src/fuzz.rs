@@ -22,7 +22,7 @@ pub fn fuzz(seed: u64, events: u32) {
     while left > 0 {
         let mut probe = if dice.chance(80) { Probe::narrow() } else { Probe::default() };
         probe.one_by_one = dice.coin();
-        probe.tick = dice.coin().then(|| Duration::from_micros(1 + dice.below(100_000) as u64));
+        probe.tick = dice.coin().then(|| Duration::from_millis(1 + dice.below(1_000) as u64));
         probe.patience = dice.chance(20).then(|| Duration::from_micros(dice.below(5_000) as u64));
         if dice.chance(20) {
             probe.limits = Limits { sessions_max: 1 + dice.below(3), ..probe.limits };

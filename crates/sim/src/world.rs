@@ -8,7 +8,7 @@ use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, Service, SessionId
 
 use crate::dice::Dice;
 use crate::link::{Caller, Packet};
-use crate::script::{Act, Faults, Script};
+use crate::script::{Faults, Script};
 use crate::seat::{Desk, Order, Seat};
 use crate::transcript::{End, Heard, Transcript};
 
@@ -87,8 +87,10 @@ pub(crate) struct World<'a, S: Service> {
     pub(crate) now: Instant,
     serial: u64,
     queue: BTreeMap<(Instant, u64), What<S::Job>>,
-    /// How many entries of the queue are not ticks.
+    /// How many entries of the queue must happen.
     live: usize,
+    /// How many matter only to a connection that is still open.
+    pending: usize,
     pub(crate) callers: Vec<Caller>,
     workers: Vec<Worker<Watched<S>>>,
     seated: usize,
@@ -127,6 +129,7 @@ impl<'a, S: Service> World<'a, S> {
             serial: 0,
             queue: BTreeMap::new(),
             live: 0,
+            pending: 0,
             callers: script.clients.iter().map(|_| Caller::new(faults.window.max(1))).collect(),
             workers: (0..faults.workers.max(1)).map(worker).collect(),
             seated: 0,
@@ -151,9 +154,11 @@ impl<'a, S: Service> World<'a, S> {
             self.after(drain, What::Drain);
         }
         let mut steps = 0;
-        while self.live > 0 && steps < STEPS_MAX {
-            let ((at, _), what) = self.queue.pop_first().expect("a live entry is an entry");
-            self.live -= usize::from(!matches!(what, What::Tick));
+        while !self.is_over() && steps < STEPS_MAX {
+            let ((at, _), what) = self.queue.pop_first().expect("what counts lies in the queue");
+            if let Some(count) = self.count(&what) {
+                *count -= 1;
+            }
             self.now = at;
             self.happen(what);
             steps += 1;
@@ -197,8 +202,25 @@ impl<'a, S: Service> World<'a, S> {
 
     // ---- the queue
 
+    /// True if nothing more can happen that anybody would notice.
+    fn is_over(&self) -> bool {
+        let ended = || self.callers.iter().all(|caller| caller.end.is_some());
+        self.live == 0 && (self.pending == 0 || self.seated == 0 && ended())
+    }
+
+    /// Where an entry is counted; a world may tick for ever.
+    fn count(&mut self, what: &What<S::Job>) -> Option<&mut usize> {
+        match what {
+            What::Tick => None,
+            What::Break(_) | What::Hangup(_) | What::Drain | What::Force => Some(&mut self.pending),
+            _ => Some(&mut self.live),
+        }
+    }
+
     pub(crate) fn at(&mut self, at: Instant, what: What<S::Job>) {
-        self.live += usize::from(!matches!(what, What::Tick));
+        if let Some(count) = self.count(&what) {
+            *count += 1;
+        }
         self.serial += 1;
         self.queue.insert((at, self.serial), what);
     }
@@ -216,9 +238,9 @@ impl<'a, S: Service> World<'a, S> {
 
     fn connect(&mut self, client: usize) {
         if self.callers[client].end.is_some() {
-            return;
-        }
-        if self.draining {
+            // It has reset before it was accepted: the seat kept for it is another's.
+            self.next_in_line();
+        } else if self.draining {
             self.callers[client].end = Some(End::Refused);
         } else if self.seated >= self.service.limits().sessions_max {
             self.backlog.push_back(client);
@@ -352,6 +374,11 @@ impl<'a, S: Service> World<'a, S> {
         caller.seat = None;
         caller.link.closed = true;
         caller.closed = self.service.last_closed().filter(|last| last.0 == id).map(|last| last.1);
+        self.next_in_line();
+    }
+
+    /// Lets the client in that waits longest.
+    fn next_in_line(&mut self) {
         if let Some(next) = self.backlog.pop_front() {
             self.soon(What::Connect(next));
         }

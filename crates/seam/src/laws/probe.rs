@@ -158,7 +158,8 @@ pub struct Probe {
     pub patience: Option<Duration>,
     /// How long the world waits between two ticks; none if it stands still.
     pub tick: Option<Duration>,
-    lines: Arc<[u8]>,
+    /// What `shared` replies with, from its start: what [`asset`] makes.
+    pub lines: Arc<[u8]>,
 }
 
 impl fmt::Debug for Probe {

@@ -1,0 +1,409 @@
+//! One deliberate mistake per law, and the proof that its checker sees it: checkers that cannot
+//! fail prove nothing.
+//!
+//! An engine cannot make most of these mistakes, because `seam::Conn` stands between; so the
+//! mutants of the engine's laws are a middleman between `Conn` and a watched service.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
+
+use seam::laws::probe::{Deaf, Echo, Never, Probe, World};
+use seam::laws::{Law, Seen, Violation, Watched, listing};
+use seam::{
+    Buffers, Closed, Conn, Cx, Effects, Event, Instant, Limits, Out, Peer, Service, SessionId,
+    Step, Then, WorkerId,
+};
+use sim::{Case, Faults, Script, chunking, determinism, run};
+
+/// What the middleman does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    None,
+    /// Keeps unused input for ever and asks for more.
+    Hoards,
+    /// Offers more although the output is full.
+    FeedsWhileFull,
+    /// Offers input during a pause.
+    FeedsWhilePaused,
+    /// Says that there is room when there is not.
+    RoomTooSoon,
+    /// Takes a second off every other moment.
+    TimeGoesBack,
+    /// Tells the deadline as soon as it is asked for.
+    WakesEarly,
+    /// Tells a deadline that nobody asked for.
+    WakesUnasked,
+    /// Loses the input that was not used.
+    LosesTail,
+    /// Tells the end twice.
+    EndsTwice,
+    /// Steps a session whose job is out.
+    StepsWhileAway,
+    /// Steps a session that has said `Close`.
+    StepsAfterClose,
+    /// Does not close sessions.
+    ForgetsClose,
+}
+
+/// Stands between `Conn` and a watched service and makes one mistake.
+struct Middleman<'a, S> {
+    inner: &'a Watched<S>,
+    flaw: Flaw,
+}
+
+struct Held<T> {
+    session: T,
+    hoard: Vec<u8>,
+    left: usize,
+    steps: u32,
+}
+
+impl<S: Service> Middleman<'_, S> {
+    /// What the flaw adds to the step that has just been made.
+    fn spoil(
+        &self,
+        cx: &Cx<'_, S::State>,
+        held: &mut Held<Seen<S::Session>>,
+        input: Option<&[u8]>,
+        step: Step<S::Job>,
+        out: &mut Out,
+    ) -> Step<S::Job> {
+        let rest = input.map_or(&b""[..], |input| &input[step.used..]);
+        let again = match self.flaw {
+            Flaw::FeedsWhileFull if out.is_full() && !rest.is_empty() => Event::Bytes(rest),
+            Flaw::FeedsWhilePaused if matches!(step.then, Then::Pause) && !rest.is_empty() => {
+                Event::Bytes(rest)
+            }
+            Flaw::RoomTooSoon if out.is_full() => Event::Room,
+            Flaw::WakesEarly if step.wake.is_some_and(|wake| wake > cx.now) => Event::Deadline,
+            Flaw::WakesUnasked if step.wake.is_none() => Event::Deadline,
+            Flaw::StepsWhileAway if matches!(step.then, Then::Offload(_)) => Event::Drain,
+            Flaw::StepsAfterClose if matches!(step.then, Then::Close) => Event::Room,
+            _ => return step,
+        };
+        let more = self.inner.step(cx, &mut held.session, again, out);
+        Step { used: step.used + more.used, ..step }
+    }
+}
+
+impl<S: Service> Service for Middleman<'_, S> {
+    type State = S::State;
+    type Session = Held<Seen<S::Session>>;
+    type Job = S::Job;
+    type Outcome = S::Outcome;
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn open(&self, cx: &Cx<'_, S::State>, peer: Peer, out: &mut Out) -> Self::Session {
+        let session = self.inner.open(cx, peer, out);
+        Held { session, hoard: Vec::new(), left: 0, steps: 0 }
+    }
+
+    fn step(
+        &self,
+        cx: &Cx<'_, S::State>,
+        held: &mut Self::Session,
+        event: Event<'_, S::Outcome>,
+        out: &mut Out,
+    ) -> Step<S::Job> {
+        held.steps += 1;
+        if self.flaw == Flaw::TimeGoesBack && held.steps % 2 == 0 {
+            let effects = Effects::new(false, false);
+            let now = Instant::from_ns(cx.now.ns() - 1_000_000_000);
+            let past = Cx::new(now, cx.me, cx.worker, cx.state, &effects);
+            return self.inner.step(&past, &mut held.session, event, out);
+        }
+        let input = match event {
+            Event::Bytes(input) => Some(input),
+            _ => None,
+        };
+        if let (Flaw::Hoards, Some(input)) = (self.flaw, input) {
+            held.hoard.extend_from_slice(input);
+            let step = self.inner.step(cx, &mut held.session, Event::Bytes(&held.hoard), out);
+            held.hoard.drain(..step.used);
+            return Step { used: input.len(), ..step };
+        }
+        if let (Flaw::LosesTail, Some(input)) = (self.flaw, input) {
+            let fresh = if held.left < input.len() { &input[held.left..] } else { input };
+            let step = self.inner.step(cx, &mut held.session, Event::Bytes(fresh), out);
+            held.left = fresh.len() - step.used;
+            return Step { used: input.len() - held.left, ..step };
+        }
+        if self.flaw == Flaw::EndsTwice && matches!(event, Event::Eof) {
+            self.inner.step(cx, &mut held.session, Event::Eof, out);
+        }
+        let step = self.inner.step(cx, &mut held.session, event, out);
+        self.spoil(cx, held, input, step, out)
+    }
+
+    fn work(&self, state: &S::State, job: S::Job) -> S::Outcome {
+        self.inner.work(state, job)
+    }
+
+    fn close(&self, cx: &Cx<'_, S::State>, held: Self::Session, why: Closed) {
+        if self.flaw != Flaw::ForgetsClose {
+            self.inner.close(cx, held.session, why);
+        }
+    }
+}
+
+/// What is seen of `flaw` from inside, over a few seeds of rough weather.
+fn seen<S: Service>(inner: S, state: &S::State, flaw: Flaw, said: &[u8]) -> Vec<Violation> {
+    let inner = Watched::new(inner, listing);
+    for seed in 0..20 {
+        let middleman = Middleman { inner: &inner, flaw };
+        // What `Conn` or the probe makes of it is of no interest here, but it must not matter.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            run(&middleman, state, &Script::saying(said), &Faults::rough(seed), seed)
+        }));
+    }
+    inner.violations()
+}
+
+const SAID: &[u8] =
+    b"echo a\nmuch 9\necho b\nmuch 9\nwait 9\nnudge 5\njob abc\nflow 9\necho c\nbye\n";
+
+#[track_caller]
+fn check(law: Law, violations: &[Violation], how: &str) {
+    let first = violations.first().unwrap_or_else(|| panic!("nothing seen, expected {how}"));
+    assert_eq!(first.law, law, "{first}");
+    assert!(violations.iter().any(|violation| violation.detail.contains(how)), "{violations:?}");
+}
+
+#[test]
+fn a_middleman_without_a_flaw_is_not_accused() {
+    assert_eq!(seen(Probe::narrow(), &World::default(), Flaw::None, SAID), []);
+    assert_eq!(seen(Deaf::default(), &(), Flaw::None, &[b'x'; 5000]), []);
+}
+
+#[test]
+fn each_flaw_of_an_engine_is_seen_from_inside() {
+    let flaws = [
+        (Flaw::FeedsWhileFull, Law::BackPressure, "bytes unsent"),
+        (Flaw::FeedsWhilePaused, Law::BackPressure, "during its pause"),
+        (Flaw::RoomTooSoon, Law::BackPressure, "`Room` with"),
+        (Flaw::TimeGoesBack, Law::Time, "`now` went back by"),
+        (Flaw::WakesEarly, Law::Time, "early"),
+        (Flaw::WakesUnasked, Law::Time, "not asked for"),
+        (Flaw::LosesTail, Law::Order, "were not offered first"),
+        (Flaw::StepsWhileAway, Law::Order, "while its job is out"),
+        (Flaw::StepsAfterClose, Law::Closing, "after it said `Close`"),
+        (Flaw::ForgetsClose, Law::Closing, "dropped without `close`"),
+    ];
+    for (flaw, law, how) in flaws {
+        check(law, &seen(Probe::narrow(), &World::default(), flaw, SAID), how);
+    }
+    let ends = seen(Keeps, &(), Flaw::EndsTwice, b"x");
+    check(Law::Order, &ends, "`Eof` twice");
+    let hoards = seen(Deaf::default(), &(), Flaw::Hoards, &[b'x'; 5000]);
+    check(Law::Progress, &hoards, "stepped after it used nothing of `input_max` bytes");
+}
+
+/// A service made of one function, with a number for a session.
+trait Small: Sync {
+    fn step(&self, count: &mut u64, event: &Event<'_, Never>, out: &mut Out) -> usize;
+}
+
+/// Makes a [`Service`] of a [`Small`] that closes at the end of input.
+macro_rules! service {
+    ($name:ident) => {
+        impl Service for $name {
+            type State = ();
+            type Session = u64;
+            type Job = Never;
+            type Outcome = Never;
+
+            fn limits(&self) -> Limits {
+                Limits { output_high: 64, output_low: 16, ..Echo::default().limits }
+            }
+
+            fn open(&self, _cx: &Cx<'_, ()>, _peer: Peer, _out: &mut Out) -> u64 {
+                0
+            }
+
+            fn step(
+                &self,
+                _cx: &Cx<'_, ()>,
+                count: &mut u64,
+                event: Event<'_, Never>,
+                out: &mut Out,
+            ) -> Step<Never> {
+                let used = Small::step(self, count, &event, out);
+                match event {
+                    Event::Eof | Event::Drain if *count < u64::MAX => Step::close(0),
+                    _ => Step::read(used),
+                }
+            }
+
+            fn work(&self, _state: &(), job: Never) -> Never {
+                job
+            }
+        }
+    };
+}
+
+/// Uses everything and does not close.
+struct Keeps;
+service!(Keeps);
+
+impl Small for Keeps {
+    fn step(&self, count: &mut u64, event: &Event<'_, Never>, _out: &mut Out) -> usize {
+        *count = u64::MAX;
+        if let Event::Bytes(input) = event { input.len() } else { 0 }
+    }
+}
+
+/// Answers each piece of input instead of each message.
+struct CountsPieces;
+service!(CountsPieces);
+
+impl Small for CountsPieces {
+    fn step(&self, count: &mut u64, event: &Event<'_, Never>, out: &mut Out) -> usize {
+        let Event::Bytes(input) = event else { return 0 };
+        *count += 1;
+        out.bytes().extend_from_slice(format!("{count}\n").as_bytes());
+        input.len()
+    }
+}
+
+/// Puts the newest output in front of what is not sent yet.
+struct NewestFirst;
+service!(NewestFirst);
+
+impl Small for NewestFirst {
+    fn step(&self, _count: &mut u64, event: &Event<'_, Never>, out: &mut Out) -> usize {
+        let Event::Bytes(input) = event else { return 0 };
+        let sent_already = out.bytes().len() - out.waiting();
+        out.bytes().splice(sent_already..sent_already, input[..1].iter().copied());
+        1
+    }
+}
+
+/// Drops its output when it is told to end, as an engine would that closes before it flushes.
+struct ClosesUnflushed;
+service!(ClosesUnflushed);
+
+impl Small for ClosesUnflushed {
+    fn step(&self, _count: &mut u64, event: &Event<'_, Never>, out: &mut Out) -> usize {
+        if let Event::Bytes(input) = event {
+            out.bytes().extend_from_slice(input);
+            return input.len();
+        }
+        if *event == Event::Eof {
+            out.advance(out.waiting());
+        }
+        0
+    }
+}
+
+/// Takes a number from outside the seam into its reply.
+struct Unseeded;
+service!(Unseeded);
+
+static OUTSIDE: AtomicU64 = AtomicU64::new(0);
+
+impl Small for Unseeded {
+    fn step(&self, _count: &mut u64, event: &Event<'_, Never>, out: &mut Out) -> usize {
+        let Event::Bytes(input) = event else { return 0 };
+        let number = OUTSIDE.fetch_add(1, Relaxed);
+        out.bytes().extend_from_slice(format!("{number}\n").as_bytes());
+        input.len()
+    }
+}
+
+/// Waits inside a step until another step is inside too.
+struct Meets(Barrier);
+service!(Meets);
+
+impl Small for Meets {
+    fn step(&self, _count: &mut u64, event: &Event<'_, Never>, _out: &mut Out) -> usize {
+        let Event::Bytes(input) = event else { return 0 };
+        self.0.wait();
+        input.len()
+    }
+}
+
+/// What `checker` panics with.
+fn panic_of(checker: impl FnOnce()) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(checker)).expect_err("the checker sees nothing");
+    panic.downcast_ref::<String>().expect("checkers panic with a text").clone()
+}
+
+/// The evidence of the mutant of `law`.
+fn evidence(law: Law) -> String {
+    let first = |violations: Vec<Violation>| violations[0].to_string();
+    let probed = |flaw| first(seen(Probe::narrow(), &World::default(), flaw, SAID));
+    let calm = Faults::calm();
+    match law {
+        Law::Chunking => panic_of(|| {
+            chunking(&CountsPieces, || (), b"abcdef", &calm, 0, <[u8]>::to_vec);
+        }),
+        Law::Progress => first(seen(Deaf::default(), &(), Flaw::Hoards, &[b'x'; 5000])),
+        Law::BackPressure => probed(Flaw::FeedsWhileFull),
+        Law::Time => probed(Flaw::WakesEarly),
+        Law::Order => panic_of(|| {
+            // In calm weather all is sent at once only if one step makes one byte.
+            let input: Vec<u8> = (b'a'..=b'z').collect();
+            chunking(&NewestFirst, || (), &input, &calm, 50, <[u8]>::to_vec);
+        }),
+        Law::Closing => probed(Flaw::StepsAfterClose),
+        Law::Exclusion => two_workers_in_one_session(),
+        Law::BoundedTurn => {
+            let greedy = Faults { receive: 1 << 20, turn: 1 << 20, ..calm };
+            let script = Script::saying(&vec![b'x'; 1 << 20]);
+            first(run(&Echo::default(), &(), &script, &greedy, 0).violations)
+        }
+        Law::Determinism => panic_of(|| {
+            let case = |seed| Case { script: Script::saying(b"x"), faults: calm.clone(), seed };
+            determinism(&Unseeded, || (), 1, case);
+        }),
+    }
+}
+
+/// Two threads, each with a connection, both under the name of one session.
+fn two_workers_in_one_session() -> String {
+    let meets = Watched::new(Meets(Barrier::new(2)), listing);
+    let opened = Barrier::new(2);
+    std::thread::scope(|scope| {
+        for slot in 0..2 {
+            let (meets, opened) = (&meets, &opened);
+            scope.spawn(move || {
+                let effects = Effects::new(false, false);
+                let id = SessionId::new(0, 0, 1);
+                let cx = Cx::new(Instant::ZERO, id, WorkerId::new(slot, 1), &(), &effects);
+                let mut conn = Conn::open(meets, &cx, Peer::Local, &mut Buffers::new(1));
+                opened.wait();
+                conn.feed(meets, &cx, b"x");
+                conn.abort(Closed::Forced);
+                conn.close(meets, &cx);
+            });
+        }
+    });
+    let inside = |violation: &&Violation| violation.detail.contains("was inside");
+    meets.violations().iter().find(inside).expect("both were inside at once").to_string()
+}
+
+#[test]
+fn each_law_has_a_mutant_that_its_checker_sees() {
+    for law in Law::ALL {
+        let found = evidence(law);
+        let marks = match law {
+            Law::Chunking => "cut after byte 1 of 6",
+            Law::Order => "equal bytes expected",
+            Law::Determinism => "the same seed twice",
+            seen_from_inside => seen_from_inside.sentence(),
+        };
+        assert!(found.contains(marks), "{law}\nfound: {found}");
+    }
+}
+
+#[test]
+fn output_that_is_dropped_at_the_close_is_missed() {
+    let found = panic_of(|| {
+        chunking(&ClosesUnflushed, || (), &[b'x'; 90], &Faults::calm(), 50, <[u8]>::to_vec);
+    });
+    assert!(found.contains("equal bytes expected"), "{found}");
+}
