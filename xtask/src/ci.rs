@@ -99,7 +99,8 @@ fn deny() -> anyhow::Result<()> {
         eprintln!("skipped: cargo-deny is not installed (`cargo install cargo-deny`)");
         return Ok(());
     }
-    cargo(&["deny", "--workspace", "check", "licenses", "bans", "sources"])
+    let what = ["check", "--hide-inclusion-graph", "licenses", "bans", "sources"];
+    cargo(&[&["deny", "--workspace"], &what[..]].concat())
 }
 
 #[cfg(test)]

@@ -68,6 +68,8 @@ fn of_dependencies() -> Vec<Example> {
         ("argued", true, argue(&gone)),
         ("argued", true, argue("# dep libc: yes\n")),
         ("argued", false, argue(ARGUED)),
+        ("used", true, both(&["lab"], &[("Cargo.toml", MANIFEST)])),
+        ("used", false, both(&["lab+libc"], &[("Cargo.toml", MANIFEST)])),
         ("inherited", true, both(&["lab+left-pad"], &[("Cargo.toml", MANIFEST)])),
         ("inherited", false, both(&["lab+libc"], &[("Cargo.toml", MANIFEST)])),
     ]

@@ -51,6 +51,21 @@ pub(super) fn argued(tree: &Tree) -> Vec<Finding> {
     found
 }
 
+/// What is stated is taken by some member, for some target, or it goes.
+pub(super) fn used(tree: &Tree) -> Vec<Finding> {
+    let takes = |name: &str| {
+        let all = tree.packages.iter().flat_map(|package| &package.depends);
+        all.into_iter().any(|depends| depends.name == name)
+    };
+    let idle = external(tree).into_iter().filter(|name| !takes(name));
+    idle.map(|name| Finding {
+        path: MANIFEST.to_owned(),
+        line: 0,
+        what: format!("no member takes `{name}`: remove it from [workspace.dependencies]"),
+    })
+    .collect()
+}
+
 /// Members take external crates from `[workspace.dependencies]`, so that none slips in unargued.
 pub(super) fn inherited(tree: &Tree) -> Vec<Finding> {
     let stated = external(tree);

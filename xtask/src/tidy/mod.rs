@@ -48,6 +48,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("functions", sizes::functions_short),
     ("exceptions", sizes::exceptions),
     ("argued", dependencies::argued),
+    ("used", dependencies::used),
     ("inherited", dependencies::inherited),
     ("unsafe", words::no_unsafe),
     ("unfinished", words::unfinished),
