@@ -102,6 +102,15 @@ pub struct Memory {
 /// Ticks of `/proc/PID/stat` are a hundredth of a second on every Linux that this runs on.
 const TICK_NS: u64 = 10_000_000;
 
+/// CPU time of the calling thread since it began (ns), or `None` where no schedstat is kept.
+///
+/// It yields first, which makes the kernel write down what the running stretch has used.
+pub fn own_thread_cpu_ns() -> Option<u64> {
+    std::thread::yield_now();
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    files::exact_ns(&text)
+}
+
 impl TreeCost {
     /// Reads process `pid` and all its living descendants.
     ///

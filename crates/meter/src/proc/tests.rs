@@ -82,6 +82,18 @@ fn own_work_is_counted_to_the_nanosecond() {
 }
 
 #[test]
+fn the_running_thread_knows_its_own_time() {
+    let before = own_thread_cpu_ns().expect("this kernel keeps schedstat");
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(2) {
+        std::hint::black_box(start);
+    }
+    let used = own_thread_cpu_ns().expect("this kernel keeps schedstat") - before;
+    // Less than a timer tick: without the yield nothing might have been written down yet.
+    assert!((200_000..1_000_000_000).contains(&used), "{used}");
+}
+
+#[test]
 fn a_death_in_between_is_reported() {
     let shell = busy_shell();
     let before = tree_of(shell.id(), 2);

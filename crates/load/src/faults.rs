@@ -1,0 +1,169 @@
+//! What went wrong, counted by kind, with one example each.
+//!
+//! A generator that only counts successes makes a broken server look fast. Each kind says what to
+//! do about it ([`FaultKind::remedy`]).
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io;
+
+/// Kinds of faults; those of connections come first, those of replies last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// Nobody listens.
+    Refused,
+    /// The server, or something between, reset the connection.
+    Reset,
+    /// The server closed the connection although replies were owed.
+    ClosedEarly,
+    /// A connection stood still for the whole timeout.
+    Timeout,
+    /// This machine has no local port left for the server's address.
+    NoPorts,
+    /// This process may open no more descriptors.
+    NoDescriptors,
+    /// Any other error of a socket.
+    Socket,
+    /// A reply that is not what this request leads to.
+    WrongReply,
+    /// Bytes that no request asked for.
+    UnaskedBytes,
+    /// A reply longer than the limit.
+    Overlong,
+}
+
+/// One kind that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// Which.
+    pub kind: FaultKind,
+    /// How often: connections, or replies for the last three kinds.
+    pub count: u64,
+    /// The first one, in words.
+    pub example: String,
+}
+
+/// All kinds that happened, in order of first appearance.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Faults {
+    /// One entry a kind.
+    pub list: Vec<Fault>,
+}
+
+impl Faults {
+    /// Counts one; the words are made only for the first of its kind.
+    pub fn count(&mut self, kind: FaultKind, example: impl FnOnce() -> String) {
+        match self.list.iter_mut().find(|fault| fault.kind == kind) {
+            Some(fault) => fault.count += 1,
+            None => self.list.push(Fault { kind, count: 1, example: example() }),
+        }
+    }
+
+    /// Counts an error of a socket by what it means.
+    pub fn count_io(&mut self, error: &io::Error, doing: &str) {
+        self.count(FaultKind::of(error), || format!("{doing}: {error}"));
+    }
+
+    /// How many of `kind`.
+    pub fn of(&self, kind: FaultKind) -> u64 {
+        self.list.iter().find(|fault| fault.kind == kind).map_or(0, |fault| fault.count)
+    }
+
+    /// Whether nothing went wrong.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+impl FaultKind {
+    fn of(error: &io::Error) -> Self {
+        // The two numbers have no stable kind: EMFILE 24 and ENFILE 23 (errno(3), Linux).
+        match (error.kind(), error.raw_os_error()) {
+            (_, Some(23 | 24)) => Self::NoDescriptors,
+            (io::ErrorKind::ConnectionRefused, _) => Self::Refused,
+            (
+                io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe,
+                _,
+            ) => Self::Reset,
+            (io::ErrorKind::TimedOut, _) => Self::Timeout,
+            (io::ErrorKind::AddrNotAvailable, _) => Self::NoPorts,
+            _ => Self::Socket,
+        }
+    }
+
+    /// What to do about it.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::Refused => "start the server, or name the right port",
+            Self::Reset => "look at the server's log: it died or threw connections away",
+            Self::ClosedEarly => "look at the server's log and its limits for requests",
+            Self::Timeout => "use fewer connections, or raise --timeout",
+            Self::NoPorts => {
+                "wait a minute, raise --requests-per-connection, or widen \
+                              net.ipv4.ip_local_port_range"
+            }
+            Self::NoDescriptors => "raise the limit (ulimit -n) or use fewer connections",
+            Self::Socket => "the error's own words say what the kernel objected to",
+            Self::WrongReply | Self::UnaskedBytes => "the server is wrong, or --framing is",
+            Self::Overlong => "the reply's end was never found: check --framing or --terminator",
+        }
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Refused => "connections refused",
+            Self::Reset => "connections reset",
+            Self::ClosedEarly => "connections closed early",
+            Self::Timeout => "connections timed out",
+            Self::NoPorts => "connections without a local port",
+            Self::NoDescriptors => "connections without a descriptor",
+            Self::Socket => "other socket errors",
+            Self::WrongReply => "wrong replies",
+            Self::UnaskedBytes => "replies that nobody asked for",
+            Self::Overlong => "endless replies",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_counted_and_the_first_example_stays() {
+        let mut faults = Faults::default();
+        assert!(faults.is_empty());
+        faults.count(FaultKind::WrongReply, || "first".to_owned());
+        faults.count(FaultKind::WrongReply, || unreachable!("words are made once"));
+        faults.count_io(&io::ErrorKind::ConnectionReset.into(), "reading");
+        assert_eq!((faults.of(FaultKind::WrongReply), faults.of(FaultKind::Timeout)), (2, 0));
+        assert_eq!(faults.list[0].example, "first");
+        assert!(faults.list[1].example.starts_with("reading: "));
+        let json = serde_json::to_string(&faults).expect("plain data");
+        assert!(
+            json.starts_with(r#"[{"kind":"wrong_reply","count":2,"example":"first"}"#),
+            "{json}"
+        );
+    }
+
+    #[test]
+    fn errors_are_told_apart() {
+        for (number, kind) in [
+            (111, FaultKind::Refused),
+            (104, FaultKind::Reset),
+            (32, FaultKind::Reset),
+            (110, FaultKind::Timeout),
+            (99, FaultKind::NoPorts),
+            (24, FaultKind::NoDescriptors),
+            (12, FaultKind::Socket),
+        ] {
+            assert_eq!(FaultKind::of(&io::Error::from_raw_os_error(number)), kind, "{number}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The market's script against replies made by hand, fed in every way they may be split.
+
+use super::*;
+
+const ROWS: &[u8] = b"1 1000 1000\n5 1000 3700\n";
+const FRAMINGS: [Framing; 3] = [Framing::Line, Framing::Fixed(256), Framing::Eof];
+
+fn options(framing: Framing, mix: (u32, u32, u32)) -> StockOptions {
+    let mix = Mix { show: mix.0, buy: mix.1, sell: mix.2 };
+    StockOptions { mix, ids: Vec::new(), amount_max: 10, framing, seed: 1 }
+}
+
+fn stock(framing: Framing, mix: (u32, u32, u32)) -> Stock {
+    let mut stock = Stock::new(options(framing, mix), ROWS, 2).expect("two rows");
+    stock.open(0);
+    stock
+}
+
+fn framed(framing: Framing, text: &[u8], shape: Shape) -> Vec<u8> {
+    let mut wire = Vec::new();
+    framing.encode(text, shape, &mut wire).expect("it fits");
+    wire
+}
+
+/// Asks 20 requests, lets `answer` make each reply, feeds them in steps of `step` bytes, and
+/// gives back the script's verdict and faults.
+fn talk(
+    framing: Framing,
+    step: usize,
+    mut answer: impl FnMut(&str, &mut [u64; 2]) -> String,
+) -> (Check, Faults, u32) {
+    let mut stock = stock(framing, (20, 40, 40));
+    let (mut requests, mut wire, mut left) = (Vec::new(), Vec::new(), [1000, 1000]);
+    stock.ask(0, 20, &mut requests);
+    let requests = String::from_utf8(requests).expect("ASCII");
+    for request in requests.lines() {
+        let shape = if request == "show" { Shape::Block } else { Shape::Line };
+        wire.extend(framed(framing, answer(request, &mut left).as_bytes(), shape));
+    }
+    let (mut faults, mut done, mut held) = (Faults::default(), 0, Vec::new());
+    for piece in wire.chunks(step) {
+        held.extend_from_slice(piece);
+        let heard = stock.hear(0, &held, &mut faults);
+        held.drain(..heard.used);
+        done += heard.done;
+    }
+    stock.close(0);
+    let after = framed(framing, rows(&left).as_bytes(), Shape::Block);
+    assert!(stock.audit_is_whole(&after));
+    (stock.verdict(&after), faults, done)
+}
+
+fn rows(left: &[u64; 2]) -> String {
+    format!("1 {} 1000\n5 {} 3700\n", left[0], left[1])
+}
+
+/// What a right server answers.
+fn honest(request: &str, left: &mut [u64; 2]) -> String {
+    let words: Vec<&str> = request.split(' ').collect();
+    let [command, id, amount] = words[..] else { return rows(left) };
+    let (place, amount): (_, u64) = (usize::from(id == "5"), amount.parse().expect("digits"));
+    match command {
+        "buy" if left[place] < amount => return "Not enough left stocks\n".to_owned(),
+        "buy" => left[place] -= amount,
+        _ => left[place] += amount,
+    }
+    format!("[{command}] success\n")
+}
+
+#[test]
+fn right_replies_are_right_however_they_are_split() {
+    for framing in FRAMINGS {
+        for step in 1..60 {
+            let (check, faults, done) = talk(framing, step, honest);
+            assert!(check.ok && faults.is_empty(), "{framing} {step}: {check:?} {faults:?}");
+            assert_eq!(done, 20, "{framing} {step}");
+            assert!(check.detail.contains("balance exactly"), "{}", check.detail);
+        }
+    }
+}
+
+#[test]
+fn every_wrong_reply_is_found() {
+    type Liar = fn(&str, &mut [u64; 2]) -> String;
+    let liars: [(&str, Liar); 4] = [
+        ("the other command", |request, left| {
+            let said = honest(request, left);
+            said.replace("[buy]", "[x]").replace("[sell]", "[buy]").replace("[x]", "[sell]")
+        }),
+        ("a sale refused", |request, left| {
+            let said = honest(request, left);
+            if said.starts_with("[sell]") { "Not enough left stocks\n".to_owned() } else { said }
+        }),
+        ("a price", |request, left| honest(request, left).replace("3700", "3701")),
+        ("a missing row", |request, left| honest(request, left).replace("1 1000 1000\n", "")),
+    ];
+    for framing in FRAMINGS {
+        for (name, liar) in liars {
+            for step in [1, 7, 10_000] {
+                let (check, faults, done) = talk(framing, step, liar);
+                assert!(!check.ok, "{name}: {check:?}");
+                assert!(faults.of(FaultKind::WrongReply) > 0, "{name}: {faults:?}");
+                assert_eq!((done, faults.list.len()), (20, 1), "{name}: {faults:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_forgotten_order_unbalances_the_books() {
+    let mut first = true;
+    let (check, faults, _) = talk(Framing::Line, 64, |request, left| {
+        let before = *left;
+        let said = honest(request, left);
+        if std::mem::take(&mut first) || said.starts_with("[buy]") {
+            *left = before;
+        }
+        said
+    });
+    assert!(!check.ok && faults.is_empty(), "{check:?} {faults:?}");
+    assert!(
+        check.detail.contains("expected") && check.detail.contains("found"),
+        "{}",
+        check.detail
+    );
+}
+
+#[test]
+fn a_reply_too_many_is_found() {
+    let (check, faults, done) = talk(Framing::Line, 10_000, |request, left| {
+        let said = honest(request, left);
+        if said.starts_with("[sell]") { said.repeat(2) } else { said }
+    });
+    assert!(!faults.is_empty() && done == 20, "{check:?} {faults:?}");
+}
+
+#[test]
+fn a_lost_connection_leaves_bounds() {
+    let mut stock = stock(Framing::Line, (0, 1, 0));
+    let mut out = Vec::new();
+    stock.ask(0, 3, &mut out);
+    let amounts: Vec<(usize, u64)> = String::from_utf8(out)
+        .expect("ASCII")
+        .lines()
+        .map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let id = words.next().expect("an id");
+            (usize::from(id == "5"), words.next().and_then(|n| n.parse().ok()).expect("a number"))
+        })
+        .collect();
+    stock.close(0);
+    stock.open(0);
+    let mut left = [1000, 1000];
+    let verdict = |left: &[u64; 2]| {
+        stock.verdict(&framed(Framing::Line, rows(left).as_bytes(), Shape::Block))
+    };
+    assert!(verdict(&left).ok);
+    amounts.iter().for_each(|&(place, amount)| left[place] -= amount);
+    assert!(verdict(&left).ok, "{:?}", verdict(&left));
+    left[0] -= 1;
+    assert!(!verdict(&left).ok);
+}
+
+#[test]
+fn requests_follow_the_seed_and_the_mix() {
+    let ask = |seed, at| {
+        let mut options = options(Framing::Line, (5, 50, 45));
+        options.seed = seed;
+        let mut stock = Stock::new(options, ROWS, 2).expect("two rows");
+        let mut out = Vec::new();
+        stock.ask(at, 10_000, &mut out);
+        String::from_utf8(out).expect("ASCII")
+    };
+    let text = ask(7, 0);
+    assert_eq!(text, ask(7, 0));
+    assert!(text != ask(8, 0) && text != ask(7, 1));
+    let count = |command| text.lines().filter(|line| line.starts_with(command)).count();
+    assert_eq!(count("show") + count("buy ") + count("sell "), 10_000);
+    for (command, expected) in [("show", 500), ("buy ", 5000), ("sell ", 4500)] {
+        // Six standard deviations of the widest of the three.
+        assert!(count(command).abs_diff(expected) < 300, "{command}: {}", count(command));
+    }
+    for amount in 1..=10 {
+        let ending = format!(" {amount}");
+        assert!(text.lines().filter(|line| line.ends_with(&ending)).count() > 500, "{amount}");
+    }
+}
+
+#[test]
+fn ids_are_the_markets_own() {
+    let mut options = options(Framing::Line, (0, 1, 0));
+    options.ids = vec!["5".to_owned()];
+    let mut stock = Stock::new(options.clone(), ROWS, 1).expect("5 is there");
+    let mut out = Vec::new();
+    stock.ask(0, 50, &mut out);
+    assert!(out.split_inclusive(|&byte| byte == b'\n').all(|line| line.starts_with(b"buy 5 ")));
+    options.ids = vec!["6".to_owned()];
+    assert!(Stock::new(options, ROWS, 1).is_err());
+}

@@ -1,0 +1,172 @@
+//! A tiny stock market on threads, with a choice of bad habits.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+use wire::framing::{Framing, Shape};
+
+/// How the server behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Habit {
+    pub framing: Framing,
+    /// Whether each connection is served to its end before the next is accepted.
+    pub iterative: bool,
+    /// A pause before each accept.
+    pub slow_accept: Duration,
+    /// Replies are written in pieces of so many bytes.
+    pub piece: usize,
+    /// What happens at the n-th order of the server, n from 1.
+    pub fault: Option<(u64, What)>,
+}
+
+/// One misdeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Another reply than the right one.
+    Lie,
+    /// The right reply, but the book is not changed.
+    Forget,
+    /// The right reply twice.
+    Repeat,
+    /// The connection is closed without a reply.
+    Close,
+    /// The connection is reset without a reply, at each n-th order.
+    ResetEach,
+    /// No reply ever on this connection, which stays open.
+    Hang,
+}
+
+impl Default for Habit {
+    fn default() -> Self {
+        Self {
+            framing: Framing::Line,
+            iterative: false,
+            slow_accept: Duration::ZERO,
+            piece: usize::MAX,
+            fault: None,
+        }
+    }
+}
+
+/// A running market; its threads end with the process.
+pub struct Market {
+    pub address: SocketAddr,
+    state: Arc<State>,
+}
+
+struct State {
+    habit: Habit,
+    book: Mutex<BTreeMap<u32, u64>>,
+    orders: AtomicU64,
+    requests: AtomicU64,
+}
+
+impl Market {
+    /// Opens a market of ten stocks with a million pieces each.
+    pub fn open(habit: Habit) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let book = (1..=10).map(|id| (id, 1_000_000)).collect();
+        let state = Arc::new(State {
+            habit,
+            book: Mutex::new(book),
+            orders: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+        });
+        let shared = Arc::clone(&state);
+        thread::spawn(move || serve(&listener, &shared));
+        Self { address, state }
+    }
+
+    /// Requests that came in so far.
+    pub fn requests(&self) -> u64 {
+        self.state.requests.load(Ordering::Relaxed)
+    }
+}
+
+fn serve(listener: &TcpListener, state: &Arc<State>) {
+    loop {
+        thread::sleep(state.habit.slow_accept);
+        let Ok((socket, _)) = listener.accept() else { return };
+        socket.set_nodelay(true).expect("a fresh socket");
+        if state.habit.iterative {
+            talk(socket, state);
+        } else {
+            let state = Arc::clone(state);
+            thread::spawn(move || talk(socket, &state));
+        }
+    }
+}
+
+fn talk(socket: TcpStream, state: &State) {
+    let mut requests = BufReader::new(socket.try_clone().expect("a descriptor"));
+    let mut replies = socket;
+    let mut line = String::new();
+    let mut batch = Vec::new();
+    loop {
+        line.clear();
+        if !matches!(requests.read_line(&mut line), Ok(1..)) {
+            return;
+        }
+        state.requests.fetch_add(1, Ordering::Relaxed);
+        match state.answer(line.trim_end()) {
+            Ok((text, shape)) => {
+                state.habit.framing.encode(text.as_bytes(), shape, &mut batch).expect("it fits");
+            }
+            Err(What::ResetEach) => {
+                sys::socket::set_linger_reset(&replies).expect("an open socket");
+                return;
+            }
+            Err(What::Hang) => thread::sleep(Duration::from_secs(3600)),
+            Err(_) => return,
+        }
+        if requests.buffer().is_empty() {
+            for piece in batch.chunks(state.habit.piece) {
+                if replies.write_all(piece).is_err() {
+                    return;
+                }
+            }
+            batch.clear();
+        }
+    }
+}
+
+impl State {
+    /// The reply, or what is done instead of replying.
+    fn answer(&self, request: &str) -> Result<(String, Shape), What> {
+        let words: Vec<&str> = request.split(' ').collect();
+        let mut book = self.book.lock().expect("no thread panics with it");
+        let [command, id, amount] = words[..] else {
+            let rows = book.iter().map(|(id, left)| format!("{id} {left} {}\n", id * 100));
+            return Ok((rows.collect(), Shape::Block));
+        };
+        let (id, amount): (u32, u64) = (id.parse().expect("an id"), amount.parse().expect("n"));
+        let order = self.orders.fetch_add(1, Ordering::Relaxed) + 1;
+        let what = self.habit.fault.and_then(|(n, what)| {
+            let due = if what == What::ResetEach { order.is_multiple_of(n) } else { order == n };
+            due.then_some(what)
+        });
+        if let Some(what @ (What::Close | What::ResetEach | What::Hang)) = what {
+            return Err(what);
+        }
+        let left = book.get_mut(&id).expect("one of ten stocks");
+        let text = match command {
+            "buy" if *left < amount => "Not enough left stocks\n".to_owned(),
+            _ => {
+                if what != Some(What::Forget) {
+                    *left = if command == "buy" { *left - amount } else { *left + amount };
+                }
+                format!("[{command}] success\n")
+            }
+        };
+        Ok(match what {
+            Some(What::Lie) => (format!("[{command}] succes\n"), Shape::Line),
+            Some(What::Repeat) => (text.repeat(2), Shape::Line),
+            _ => (text, Shape::Line),
+        })
+    }
+}
