@@ -4,6 +4,7 @@
 //! forced stop, 2 usage.
 
 mod duet;
+mod load;
 mod pin;
 mod race;
 mod serve;
@@ -25,6 +26,8 @@ enum Command {
     /// Serve a service on an engine
     #[command(subcommand)]
     Serve(serve::Command),
+    /// Load a server: ask, time and check every reply
+    Load(load::Args),
     /// Race engines, or any servers, and say which is best and how sure that is
     Race(race::Args),
     /// Compare the CPU per request of two servers, to a few percent
@@ -37,6 +40,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Serve(command) => serve::run(command),
+        Command::Load(args) => load::run(args),
         Command::Race(args) => race::run(args),
         Command::Duet(args) => duet::run(args),
         Command::Pin(args) => pin::run(args),
