@@ -125,6 +125,40 @@ impl Gate {
         Closed { gate: self, mark }
     }
 
+    /// Closes the gate as [`Gate::close`] does, or gives up after looking `looks` times at who is in
+    /// the way: a few hundred are some tens of milliseconds. For the one who heals the dead, and
+    /// would wait for ever for a worker that was killed inside.
+    ///
+    /// # Panics
+    /// In debug builds, if `me` is in as a writer.
+    pub fn try_close(&self, me: WorkerId, looks: u32) -> Option<Closed<'_>> {
+        debug_assert_eq!(
+            self.slots[me.slot()].load(Ordering::Relaxed) & BUSY,
+            0,
+            "worker {me} closes a gate that it is in"
+        );
+        let mut turns = 0..looks;
+        let mut closed = None;
+        while closed.is_none() {
+            closed = self.closer.lock.try_lock(me).map(|locked| {
+                // Opening wakes all sleepers, which the lock's own proof does not.
+                std::mem::forget(locked);
+                Closed { gate: self, mark: mark(me) }
+            });
+            if closed.is_none() {
+                pause(turns.next()?);
+            }
+        }
+        // As in `close`.
+        fence(Ordering::SeqCst);
+        for slot in self.used() {
+            while slot.load(Ordering::Acquire) & BUSY != 0 {
+                pause(turns.next()?);
+            }
+        }
+        closed
+    }
+
     /// How many sections have finished. A view of the whole that was taken under a [`Closed`] at
     /// this version holds every section that had finished when this was called.
     #[must_use]
@@ -296,6 +330,22 @@ mod tests {
     }
 
     #[test]
+    fn who_gives_up_leaves_the_gate_as_it_was() {
+        let world = world();
+        let writing = world.gate.enter(worker(0));
+        assert!(world.gate.try_close(worker(1), 50).is_none(), "a writer is in");
+        drop(writing);
+        drop(world.gate.enter(worker(2)));
+        let closed = world.gate.close(worker(1));
+        assert!(world.gate.try_close(worker(3), 50).is_none(), "another keeps it closed");
+        drop(closed);
+        let closed = world.gate.try_close(worker(3), 50).expect("nobody is in the way");
+        assert!(world.gate.try_close(worker(1), 50).is_none());
+        drop(closed);
+        drop(world.gate.enter(worker(0)));
+    }
+
+    #[test]
     #[should_panic(expected = "holds itself")]
     fn a_closer_that_enters_is_told_not_slept() {
         let world = world();
@@ -380,6 +430,22 @@ mod loom_models {
             read(&world, 2);
             writer.join().unwrap();
             closer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_a_writer_and_one_who_gives_up() {
+        check(|world| {
+            let writer = world.clone();
+            let writer = thread::spawn(move || write(&writer, 0));
+            if let Some(closed) = world.gate.try_close(WorkerId::new(2, 1), 2) {
+                // SAFETY: as in `read`.
+                let leaf = world.leaves[0].with(|leaf| unsafe { *leaf });
+                assert_eq!(u64::from(leaf), world.gate.version());
+                drop(closed);
+            }
+            writer.join().unwrap();
+            read(&world, 1);
         });
     }
 
