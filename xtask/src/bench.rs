@@ -8,15 +8,15 @@
 
 mod record;
 
-use crate::steps::{self, Scratch};
+use crate::steps;
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Connections that ask at the same time.
 const CONNECTIONS: u32 = 64;
-/// Stocks and how many are left of each: more than any run can buy.
-const STOCKS: (u32, u32) = (10, 1_000_000_000);
+/// An iterative server has one client; the others would wait for it to leave.
+const ONE: u32 = 1;
 /// The market's only request: one parse, one look-up, one update.
 const MIX: &str = "buy=1";
 /// The same as a constant, where an arm counts lines and knows no stocks to draw from.
@@ -41,6 +41,7 @@ enum Arm {
 struct Duet {
     left: Arm,
     right: Arm,
+    connections: u32,
     /// Depth, and the ratio that is wanted there, where one is.
     depths: &'static [(u32, Option<f64>)],
 }
@@ -55,17 +56,21 @@ const SHOWN: &[(u32, Option<f64>)] = &[(1, None), (16, None)];
 const PEER: &[(u32, Option<f64>)] = &[(16, Some(2.0))];
 
 const DUETS: &[Duet] = &[
-    Duet { left: Arm::Ours("epoll"), right: Arm::Ours("epoll"), depths: SHOWN },
-    Duet { left: Arm::Bare("epoll", "count"), right: Arm::Ours("epoll"), depths: OF_COUNT },
-    Duet { left: Arm::Bare("epoll", "work"), right: Arm::Ours("epoll"), depths: OF_WORK },
-    Duet { left: Arm::Bare("uring", "count"), right: Arm::Ours("uring"), depths: OF_COUNT },
-    Duet { left: Arm::Bare("uring", "work"), right: Arm::Ours("uring"), depths: OF_WORK },
-    Duet { left: Arm::Ours("epoll"), right: Arm::Ours("uring"), depths: SHOWN },
-    Duet { left: Arm::Redis, right: Arm::Ours("epoll"), depths: PEER },
-    Duet { left: Arm::Redis, right: Arm::Ours("uring"), depths: PEER },
-    Duet { left: Arm::Bare("epoll", "work"), right: Arm::Ours("prefork"), depths: SHOWN },
-    Duet { left: Arm::Bare("epoll", "work"), right: Arm::Ours("iterative"), depths: SHOWN },
+    duet(Arm::Ours("epoll"), Arm::Ours("epoll"), SHOWN),
+    duet(Arm::Bare("epoll", "count"), Arm::Ours("epoll"), OF_COUNT),
+    duet(Arm::Bare("epoll", "work"), Arm::Ours("epoll"), OF_WORK),
+    duet(Arm::Bare("uring", "count"), Arm::Ours("uring"), OF_COUNT),
+    duet(Arm::Bare("uring", "work"), Arm::Ours("uring"), OF_WORK),
+    duet(Arm::Ours("epoll"), Arm::Ours("uring"), SHOWN),
+    duet(Arm::Redis, Arm::Ours("epoll"), PEER),
+    duet(Arm::Redis, Arm::Ours("uring"), PEER),
+    duet(Arm::Bare("epoll", "work"), Arm::Ours("prefork"), SHOWN),
+    Duet { connections: ONE, ..duet(Arm::Bare("epoll", "work"), Arm::Ours("iterative"), SHOWN) },
 ];
+
+const fn duet(left: Arm, right: Arm, depths: &'static [(u32, Option<f64>)]) -> Duet {
+    Duet { left, right, connections: CONNECTIONS, depths }
+}
 
 impl Arm {
     /// What tables call it.
@@ -77,9 +82,9 @@ impl Arm {
         }
     }
 
-    /// The command that serves; `{port}` is filled in by the duet.
+    /// The command that serves; the duet fills in `{port}`, and `{dir}` with a copy of the book.
     fn command(self, tools: &Tools) -> String {
-        let stock = tools.stock.display();
+        let stock = "{dir}/stock.txt";
         match self {
             Self::Bare(name, form) => format!("{}/{name} {form} 0 {stock}", tools.bare.display()),
             Self::Ours(engine) => format!(
@@ -109,11 +114,10 @@ impl Arm {
     }
 }
 
-/// The finished binaries and the file that both sides serve.
+/// The finished binaries.
 struct Tools {
     roundhouse: PathBuf,
     bare: PathBuf,
-    stock: PathBuf,
 }
 
 /// What a duet said.
@@ -178,8 +182,7 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
             other => bail!("expected --save or --quick, found `{other}`"),
         }
     }
-    let scratch = Scratch::new("bench")?;
-    let tools = prepare(scratch.path())?;
+    let tools = prepare()?;
     let mut rows = Vec::new();
     for duet in DUETS {
         for (depth, wanted) in duet.depths {
@@ -198,17 +201,13 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds the release binary and the bare loops, and writes the stock file.
-fn prepare(scratch: &Path) -> anyhow::Result<Tools> {
+/// Builds the release binary and the bare loops.
+fn prepare() -> anyhow::Result<Tools> {
     let build = ["build", "--release", "-p", "cli", "--bin", "roundhouse"];
     steps::run(&mut steps::cargo(build), "cargo")?;
     let bare = crate::root().join("bare/build");
     crate::bare::build(&bare)?;
-    let stock = scratch.join("stock.txt");
-    let (stocks, left) = STOCKS;
-    let lines: String = (1..=stocks).map(|id| format!("{id} {left} {}\n", id * 1_000)).collect();
-    std::fs::write(&stock, lines).with_context(|| format!("write {}", stock.display()))?;
-    Ok(Tools { roundhouse: steps::binary("roundhouse", "release")?, bare, stock })
+    Ok(Tools { roundhouse: steps::binary("roundhouse", "release")?, bare })
 }
 
 /// Runs one duet and reads what it says.
@@ -232,24 +231,24 @@ fn sing(duet: &Duet, depth: u32, length: &Length, tools: &Tools) -> anyhow::Resu
         command.arg("--arm").arg(format!("{}={}", arm.name(), arm.command(tools)));
         if constant {
             let request = arm.request().unwrap_or(BUY);
+            command.arg("--scheme").arg(format!("{}=line", arm.name()));
             command.arg("--request").arg(format!("{}={request}", arm.name()));
         }
     }
     let numbers = [
         ("--depth", depth),
-        ("--connections", CONNECTIONS),
+        ("--connections", duet.connections),
         ("--fresh-pairs", length.fresh_pairs),
         ("--windows", length.windows),
     ];
     for (flag, value) in numbers {
         command.arg(flag).arg(value.to_string());
     }
-    command.args(["--mix", MIX, "--json"]);
+    command.args(["--mix", MIX, "--json"]).current_dir(crate::root());
     let output = command.stderr(Stdio::inherit()).output().context("start a duet")?;
-    if !output.status.success() {
-        bail!("`{}` failed: {}", steps::line(&command), output.status);
-    }
+    // An outcome says more about what went wrong than the exit code that comes with it.
     reading(&String::from_utf8_lossy(&output.stdout))
+        .with_context(|| format!("`{}`: {}", steps::line(&command), output.status))
 }
 
 /// What the only pairing of an outcome says (schema `roundhouse.duets/1`, the last JSON line).
