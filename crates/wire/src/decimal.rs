@@ -30,19 +30,23 @@ pub fn width(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
-/// Writes the digits of `number` to the end of `digits` and returns where they start.
+/// Writes the digits of `number` to the end of `place` and returns where they start: whole lines can
+/// be made from their end to their front without moving a byte.
+///
+/// # Panics
+/// If `place` is shorter than the number; [`DIGITS_MAX`] bytes always do.
 #[inline]
-pub fn fill(digits: &mut [u8; DIGITS_MAX], number: u64) -> usize {
+pub fn fill(place: &mut [u8], number: u64) -> usize {
     let mut rest = number;
-    let mut start = DIGITS_MAX;
+    let mut start = place.len();
     while rest >= 10 {
         start -= 2;
-        digits[start..start + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
+        place[start..start + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
         rest /= 100;
     }
-    if rest > 0 || start == DIGITS_MAX {
+    if rest > 0 || start == place.len() {
         start -= 1;
-        digits[start] = b'0' + rest as u8;
+        place[start] = b'0' + rest as u8;
     }
     start
 }

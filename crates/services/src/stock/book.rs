@@ -3,9 +3,10 @@
 //! One stock a line, three whole numbers: `ID LEFT PRICE`. Blanks and tabs separate, `\r` before the end
 //! of a line and blank lines are ignored, the last line may lack its newline, and `#` or `//` begins a
 //! comment. The encodings are those of [`wire::text`]. Anything else is refused with line and column,
-//! because a row that is read wrongly would be written back wrongly.
+//! because a row that is read wrongly would be written back wrongly. Comments are read over and not
+//! kept: a saved book is rows alone.
 
-use std::collections::HashMap;
+use index::by_id::{ById, Refused, Slot};
 use std::fmt;
 use wire::decimal::{self, Bad};
 use wire::text;
@@ -108,19 +109,25 @@ pub fn parse(bytes: &[u8], capacity: usize) -> Result<Vec<Entry>, BadBook> {
         let column = 1 + before.iter().rev().take_while(|byte| **byte != b'\n').count();
         BadBook { line, column, fault: Fault::NotText(undecodable) }
     })?;
-    // `ID LEFT PRICE` takes at least six bytes.
-    let mut entries = Vec::with_capacity(capacity.min(decoded.text.len() / 6 + 1));
-    let mut lines = HashMap::with_capacity(entries.capacity());
+    let rows_max = decoded.text.split('\n').count().min(capacity);
+    let mut entries: Vec<Entry> = Vec::with_capacity(rows_max);
+    let mut lines: Vec<usize> = Vec::with_capacity(rows_max);
+    let (mut rows, mut slots) =
+        (ById::sized_for(rows_max), vec![Slot::default(); ById::slots_for(rows_max)]);
     for (index, line) in decoded.text.split('\n').enumerate() {
         let Some((column, entry)) = parse_line(line, index + 1)? else { continue };
-        let bad = |fault| BadBook { line: index + 1, column, fault };
-        if let Some(first) = lines.insert(entry.id, index + 1) {
-            return Err(bad(Fault::Duplicate { id: entry.id, first }));
-        }
-        if entries.len() == capacity {
-            return Err(bad(Fault::TooMany { capacity }));
-        }
-        entries.push(entry);
+        let fault = match rows.insert(&mut slots, entry.id, entries.len() as u32) {
+            Ok(()) if entries.len() < capacity => {
+                entries.push(entry);
+                lines.push(index + 1);
+                continue;
+            }
+            Err(Refused::Duplicate { row }) => {
+                Fault::Duplicate { id: entry.id, first: lines[row as usize] }
+            }
+            Ok(()) | Err(Refused::Zero | Refused::Full) => Fault::TooMany { capacity },
+        };
+        return Err(BadBook { line: index + 1, column, fault });
     }
     if entries.is_empty() {
         return Err(BadBook { line: 1, column: 1, fault: Fault::Empty });
@@ -131,12 +138,14 @@ pub fn parse(bytes: &[u8], capacity: usize) -> Result<Vec<Entry>, BadBook> {
 /// Appends one line of a book.
 #[inline]
 pub fn push_line(out: &mut Vec<u8>, entry: Entry) {
-    decimal::push(out, entry.id.into());
-    out.push(b' ');
-    decimal::push(out, entry.left);
-    out.push(b' ');
-    decimal::push(out, entry.price.into());
-    out.push(b'\n');
+    // Three numbers and what stands between them, made from the end.
+    let mut line = [b' '; 3 * decimal::DIGITS_MAX + 3];
+    let end = line.len() - 1;
+    line[end] = b'\n';
+    let price = decimal::fill(&mut line[..end], entry.price.into());
+    let left = decimal::fill(&mut line[..price - 1], entry.left);
+    let id = decimal::fill(&mut line[..left - 1], entry.id.into());
+    out.extend_from_slice(&line[id..]);
 }
 
 /// The entry on a line and the column where it begins, or `None` if nothing but a comment is there.
@@ -172,9 +181,12 @@ fn parse_line(line: &str, number: usize) -> Result<Option<(usize, Entry)>, BadBo
 
 fn comment_start(line: &str) -> usize {
     let bytes = line.as_bytes();
-    (0..bytes.len())
-        .find(|at| bytes[*at] == b'#' || bytes[*at..].starts_with(b"//"))
-        .unwrap_or(bytes.len())
+    let begins = |at: &usize| match bytes[*at] {
+        b'#' => true,
+        b'/' => bytes.get(at + 1) == Some(&b'/'),
+        _ => false,
+    };
+    (0..bytes.len()).find(begins).unwrap_or(bytes.len())
 }
 
 /// The runs of a line that hold no ASCII blank, with their offsets in bytes.

@@ -23,6 +23,9 @@ use wire::decimal;
 /// The most stocks in one market.
 pub const CAPACITY: usize = 1 << 20;
 
+/// How often the saver looks whether all writers have left before it stops waiting: about 20 ms.
+const LOOKS: u32 = 300;
+
 const SLOTS: usize = ById::slots_for(CAPACITY);
 
 /// The shared state of the stock service. All-zero bytes are a market without stocks.
@@ -178,13 +181,16 @@ impl Market {
     /// itself.
     pub fn copy_lefts(&self, me: WorkerId, lefts: &mut [u64]) -> u64 {
         let closed = self.gate.close(me);
-        let rows = &self.rows[..self.len()];
-        for (left, row) in lefts.iter_mut().zip(rows) {
-            *left = row.left.load(Relaxed);
-        }
+        self.copy_now(lefts);
         let version = self.gate.version();
         drop(closed);
         version
+    }
+
+    fn copy_now(&self, lefts: &mut [u64]) {
+        for (left, row) in lefts.iter_mut().zip(&self.rows[..self.len()]) {
+            *left = row.left.load(Relaxed);
+        }
     }
 
     /// Appends the book as `show` lists it, from what [`Market::copy_lefts`] copied.
@@ -211,11 +217,19 @@ impl Market {
         });
     }
 
-    /// Appends the book as a file, in the order of the file, as it was at one instant, and returns the
-    /// version of that instant. `me` must not have entered.
+    /// Appends the book as a file, in the order of the file, and returns its version for
+    /// [`Market::changed_since`]. `me` must not have entered.
+    ///
+    /// The file is of one instant, unless some worker stays in for tens of milliseconds: then it was
+    /// stopped or killed, and the caller may be the one who has to heal it. The file then holds every
+    /// order that was answered before the call, and of later ones any.
     pub fn render_file(&self, me: WorkerId, out: &mut Vec<u8>) -> u64 {
         let mut lefts = vec![0; self.len()];
-        let version = self.copy_lefts(me, &mut lefts);
+        let closed = self.gate.try_close(me, LOOKS);
+        // Read before the rows, so that what changes meanwhile counts as a change.
+        let version = self.gate.version();
+        self.copy_now(&mut lefts);
+        drop(closed);
         self.render(Order::File, &lefts, out);
         version
     }

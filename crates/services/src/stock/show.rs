@@ -9,8 +9,8 @@ use seam::{Out, WorkerId};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::framing::{Framing, Shape};
 
-/// Up to this many stocks the text is about as long as two cache pages' worth of replies: copying it
-/// costs less than a reference count that all workers write to.
+/// Up to this many stocks, some 2 KiB of text, a connection gets a rendering of its own: a reference
+/// count that all workers write to would cost as much, and between orders it is made anew anyway.
 const OWN_COPY_MAX: usize = 64;
 
 /// Renders `show` and remembers the last rendering.

@@ -138,6 +138,8 @@ fn the_dead_are_healed() {
         let before = market.version();
         std::mem::forget(market.enter(dead));
         market.locked(lock, dead, 0, || market.buy(0, 1)).expect("enough left");
+        let saved = lefts(&desk.file());
+        assert_eq!(saved[0], EACH - 1, "who heals can save before it has healed");
         market.heal(dead);
         assert!(market.changed_since(before), "what the dead did counts as a change");
         assert_eq!(lefts(&desk.say("show\n"))[0], EACH - 1, "{lock}");
