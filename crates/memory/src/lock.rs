@@ -249,6 +249,25 @@ mod tests {
         });
         assert!(!lock.is_held());
     }
+
+    #[test]
+    fn a_wake_up_that_died_with_its_sender_is_made_up_for() {
+        let lock = Lock::default();
+        std::mem::forget(lock.lock(worker(0)));
+        std::thread::scope(|threads| {
+            for slot in 1..3 {
+                let lock = &lock;
+                threads.spawn(move || drop(lock.lock(worker(slot))));
+            }
+            while lock.word.load(Ordering::Relaxed) & CONTENDED == 0 {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            // What a release that is killed half-way leaves: a free word and two who sleep.
+            lock.word.store(0, Ordering::Release);
+            assert!(!lock.force_release(worker(0)));
+        });
+    }
 }
 
 #[cfg(all(test, loom))]

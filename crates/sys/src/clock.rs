@@ -3,7 +3,8 @@
 //! It counts from an unspecified start, usually boot, and is the same for all processes of the
 //! machine: a time one process wrote into shared memory means the same to another.
 
-/// Nanoseconds on the monotonic clock. Costs about 25 ns through the vDSO, no system call.
+/// Nanoseconds on the monotonic clock. Costs a few tens of nanoseconds through
+/// the vDSO, no system call.
 #[must_use]
 pub fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
