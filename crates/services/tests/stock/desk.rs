@@ -3,12 +3,37 @@
 use memory::{Placement, Region};
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};
 use services::stock::{Market, Options, Stock};
+use std::borrow::Borrow;
+use std::ops::Deref;
 
 /// The sample book of the course's assignment, in the order of its file.
 pub const SAMPLE: &str = "1 7 1000\n5 3 3700\n3 10 1200\n4 8 5000\n2 6 20000\n";
 
+/// A market in memory of its own, as the simulator wants to borrow it.
+pub struct Founded(Region<Market>);
+
+impl Deref for Founded {
+    type Target = Market;
+
+    fn deref(&self) -> &Market {
+        &self.0
+    }
+}
+
+impl Borrow<Market> for Founded {
+    fn borrow(&self) -> &Market {
+        self
+    }
+}
+
+pub fn founded(book: &str) -> Founded {
+    let mut market = Region::<Market>::place(Placement::Private).expect("memory");
+    market.found(book.as_bytes()).expect("a good book");
+    Founded(market)
+}
+
 pub struct Desk {
-    pub market: Region<Market>,
+    pub market: Founded,
     pub stock: Stock,
 }
 
@@ -28,9 +53,7 @@ impl Heard {
 
 impl Desk {
     pub fn new(book: &str, options: Options) -> Desk {
-        let mut market = Region::<Market>::place(Placement::Private).expect("memory");
-        market.found(book.as_bytes()).expect("a good book");
-        Desk { market, stock: Stock::new(options) }
+        Desk { market: founded(book), stock: Stock::new(options) }
     }
 
     /// One conversation: the pieces as they arrive, then the peer's end.

@@ -1,106 +1,74 @@
-//! Replays the transcripts in `tests/golden`, under every lock and cut into pieces of several sizes.
+//! Plays the transcripts in `tests/golden` in the simulator, under every lock.
 //!
-//! A transcript's lines: `# comment`, `! framing|order VALUE`, `= ID LEFT PRICE` for the book, `> ` a
-//! request, `< ` a line of its reply (`<` alone is the empty line that ends a block), `! closed` where
-//! the server ends the conversation. Requests may hold Rust escapes such as `\t` or `\x00`.
+//! They are [`sim::Golden`] conversations with a head: `#! framing NAME`, `#! order NAME`, and one
+//! `#! book ID LEFT PRICE` a stock. In `fixed` framing the lines of a reply stand without their padding.
 
-use crate::desk::Desk;
-use services::stock::{Lock, Options};
+use crate::desk::founded;
+use services::stock::{Lock, Options, Stock};
+use sim::{Faults, Golden};
 use std::path::Path;
 use wire::framing::Framing;
+
+/// How many seeds of rough weather each transcript is played in, under each lock.
+const SEEDS: u64 = 20;
 
 struct Transcript {
     options: Options,
     book: String,
-    sent: Vec<u8>,
-    expected: Vec<u8>,
-    closed: bool,
+    talk: String,
 }
 
 fn read(path: &Path) -> Transcript {
     let text = std::fs::read_to_string(path).expect("a transcript");
-    let mut transcript = Transcript {
-        options: Options::default(),
-        book: String::new(),
-        sent: Vec::new(),
-        expected: Vec::new(),
-        closed: false,
-    };
-    let mut reply = Vec::new();
-    for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
-        match line.split_once(' ').unwrap_or((line, "")) {
-            ("!", "closed") => transcript.closed = true,
-            ("!", choice) => choose(&mut transcript.options, choice),
-            ("=", row) => transcript.book += &format!("{row}\n"),
-            ("<", line) => reply.extend_from_slice(format!("{line}\n").as_bytes()),
-            (">", request) => {
-                end_reply(&mut reply, &mut transcript);
-                transcript.sent.extend_from_slice(&unescaped(request));
-                transcript.sent.push(b'\n');
-            }
-            _ => panic!("{}: no such line: {line}", path.display()),
+    let (head, talk): (Vec<&str>, Vec<&str>) =
+        text.lines().partition(|line| line.starts_with("#!"));
+    let mut options = Options::default();
+    let mut book = String::new();
+    for line in head {
+        match line.split_once(' ').and_then(|(_, setting)| setting.split_once(' ')) {
+            Some(("framing", name)) => options.framing = name.parse().expect("a framing"),
+            Some(("order", name)) => options.order = name.parse().expect("an order"),
+            Some(("book", row)) => book += &format!("{row}\n"),
+            _ => panic!("{}: no such setting: {line}", path.display()),
         }
     }
-    end_reply(&mut reply, &mut transcript);
-    transcript
+    let talk = match options.framing {
+        Framing::Fixed(size) => padded(&talk, size),
+        Framing::Line | Framing::Eof => talk.join("\n"),
+    };
+    Transcript { options, book, talk }
 }
 
-fn choose(options: &mut Options, choice: &str) {
-    match choice.split_once(' ').expect("a name and a value") {
-        ("framing", value) => options.framing = value.parse().expect("a framing"),
-        ("order", value) => options.order = value.parse().expect("an order"),
-        other => panic!("no such choice: {other:?}"),
+/// Makes one padded block of each run of `< ` lines.
+fn padded(talk: &[&str], size: usize) -> String {
+    let mut padded = String::new();
+    for run in talk.chunk_by(|one, next| one.starts_with("< ") == next.starts_with("< ")) {
+        if !run[0].starts_with("< ") {
+            padded += &format!("{}\n", run.join("\n"));
+            continue;
+        }
+        let text: Vec<&str> = run.iter().map(|line| &line[2..]).collect();
+        let len: usize = text.iter().map(|line| line.len() + 1).sum();
+        padded += &format!("<| {}\\n{}\n", text.join("\\n"), "\\0".repeat(size - len));
     }
-}
-
-fn end_reply(reply: &mut Vec<u8>, transcript: &mut Transcript) {
-    if let (Framing::Fixed(size), false) = (transcript.options.framing, reply.is_empty()) {
-        reply.resize(size, 0);
-    }
-    transcript.expected.append(reply);
-}
-
-fn unescaped(request: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut rest = request.chars();
-    while let Some(char) = rest.next() {
-        let byte = match (char, if char == '\\' { rest.next() } else { None }) {
-            ('\\', Some('t')) => b'\t',
-            ('\\', Some('r')) => b'\r',
-            ('\\', Some('x')) => {
-                let digits: String = rest.by_ref().take(2).collect();
-                u8::from_str_radix(&digits, 16).expect("two hex digits")
-            }
-            ('\\', escape) => panic!("no such escape: {escape:?}"),
-            (plain, _) => u8::try_from(plain).expect("ASCII"),
-        };
-        bytes.push(byte);
-    }
-    bytes
+    padded
 }
 
 fn check(path: &Path) {
-    let transcript = read(path);
+    let Transcript { options, book, talk } = read(path);
+    let golden = Golden::parse(&talk).unwrap_or_else(|bad| panic!("{}: {bad}", path.display()));
     for lock in Lock::ALL {
-        for piece in [1, 2, 3, 7, 4096] {
-            let desk = Desk::new(&transcript.book, Options { lock, ..transcript.options });
-            desk.stock.fits(&desk.market).expect("a transcript's book fits");
-            let heard = desk.hear(transcript.sent.chunks(piece));
-            let expected = String::from_utf8_lossy(&transcript.expected);
-            let at = format!("{} under {lock}, in pieces of {piece}", path.display());
-            assert_eq!(heard.text(), expected, "{at}");
-            assert_eq!(heard.closed, transcript.closed, "{at}");
-        }
+        println!("{} under {lock}", path.display());
+        let stock = Stock::new(Options { lock, ..options });
+        golden.play(&stock, || founded(&book), &Faults::calm(), SEEDS);
     }
 }
 
 #[test]
 fn every_transcript() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let mut count = 0;
-    for file in std::fs::read_dir(folder).expect("the transcripts") {
-        check(&file.expect("a transcript").path());
-        count += 1;
-    }
-    assert!(count >= 6, "expected at least six transcripts, found {count}");
+    let files = std::fs::read_dir(folder).expect("the transcripts");
+    let paths: Vec<_> = files.map(|file| file.expect("a transcript").path()).collect();
+    assert!(paths.len() >= 8, "expected at least eight transcripts, found {}", paths.len());
+    paths.iter().for_each(|path| check(path));
 }

@@ -6,3 +6,4 @@ mod golden;
 mod report;
 mod snapshot;
 mod splits;
+mod storm;
