@@ -125,9 +125,9 @@ impl Gate {
         Closed { gate: self, mark }
     }
 
-    /// Closes the gate as [`Gate::close`] does, or gives up after looking `looks` times at who is in
-    /// the way: a few hundred are some tens of milliseconds. For the one who heals the dead, and
-    /// would wait for ever for a worker that was killed inside.
+    /// Closes the gate as [`Gate::close`] does, or gives up after looking `looks` times at who is
+    /// in the way: a few hundred are some tens of milliseconds. For the one who heals the dead,
+    /// and would wait for ever for a worker that was killed inside.
     ///
     /// # Panics
     /// In debug builds, if `me` is in as a writer.
