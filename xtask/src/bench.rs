@@ -20,9 +20,9 @@ const ONE: u32 = 1;
 /// The market's only request: one parse, one look-up, one update.
 const MIX: &str = "buy=1";
 /// The same as a constant, where an arm counts lines and knows no stocks to draw from.
-const BUY: &str = "buy 1 1\\n";
+const BUY: (&str, &str) = ("buy 1 1\\n", "[buy] success");
 /// What the peer is asked.
-const INCR: &str = "INCR stock\\r\\n";
+const INCR: (&str, &str) = ("INCR stock\\r\\n", ":");
 /// Where Debian puts the peer.
 const REDIS: &str = "/usr/bin/redis-server";
 
@@ -98,8 +98,9 @@ impl Arm {
         }
     }
 
-    /// The constant request that it has to be asked, where it is no market.
-    fn request(self) -> Option<&'static str> {
+    /// The constant request that it has to be asked, and what the reply begins with, where it is
+    /// no market.
+    fn constant(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Bare(_, "count") => Some(BUY),
             Self::Redis => Some(INCR),
@@ -226,13 +227,15 @@ fn sing(duet: &Duet, depth: u32, length: &Length, tools: &Tools) -> anyhow::Resu
         &[duet.left, duet.right][..]
     };
     // Both sides of a duet are asked the same, unless one speaks another protocol.
-    let constant = arms.iter().any(|arm| arm.request().is_some());
+    let constant = arms.iter().any(|arm| arm.constant().is_some());
     for arm in arms {
-        command.arg("--arm").arg(format!("{}={}", arm.name(), arm.command(tools)));
+        let name = arm.name();
+        command.arg("--arm").arg(format!("{name}={}", arm.command(tools)));
         if constant {
-            let request = arm.request().unwrap_or(BUY);
-            command.arg("--scheme").arg(format!("{}=line", arm.name()));
-            command.arg("--request").arg(format!("{}={request}", arm.name()));
+            let (request, reply) = arm.constant().unwrap_or(BUY);
+            command.arg("--scheme").arg(format!("{name}=line"));
+            command.arg("--request").arg(format!("{name}={request}"));
+            command.arg("--expect").arg(format!("{name}={reply}"));
         }
     }
     let numbers = [
