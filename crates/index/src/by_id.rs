@@ -1,12 +1,13 @@
 //! From a 32-bit id to a row, in one probe nearly always.
 //!
-//! Open addressing with linear probing over slots that the caller lends; never more than half full, so
-//! a probe that misses ends soon. The hash is multiplicative (Knuth, TAOCP vol. 3, 6.4): the top bits
-//! of the id times 2^64 divided by the golden ratio, which spreads the dense ids of real books evenly.
-//! Only as many slots are used as the rows need, so that a small book touches a few cache lines of
-//! storage that was laid out for a million rows.
+//! Open addressing with linear probing over slots that the caller lends; never more than half full,
+//! so a probe that misses ends soon. The hash is multiplicative (Knuth, TAOCP vol. 3, 6.4): the top
+//! bits of the id times 2^64 divided by the golden ratio, which spreads the dense ids of real books
+//! evenly. Only as many slots are used as the rows need, so that a small book touches a few cache
+//! lines of storage that was laid out for a million rows.
 //!
-//! Ids are given once and never removed; id 0 marks a free slot and can be neither stored nor found.
+//! Ids are given once and never removed; id 0 marks a free slot and can be neither stored nor
+//! found.
 
 /// 2^64 / golden ratio, rounded to odd.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,10 +1,10 @@
 //! The complete binary tree that fills level by level, left to right.
 //!
-//! Node i is element i of an array that the caller owns, its children are nodes 2i+1 and 2i+2, so the
-//! whole structure is one number: how many nodes there are. The surprising thing: it is no search
-//! tree. It keeps the order of arrival (a walk by levels is the order of the file), a node with a given
-//! key is found by [`crate::by_id`] or not at all, and order by key is a permutation made once by
-//! [`LevelOrder::sort_into`].
+//! Node i is element i of an array that the caller owns, its children are nodes 2i+1 and 2i+2, so
+//! the whole structure is one number: how many nodes there are. The surprising thing: it is no
+//! search tree. It keeps the order of arrival (a walk by levels is the order of the file), a node
+//! with a given key is found by [`crate::by_id`] or not at all, and order by key is a permutation
+//! made once by [`LevelOrder::sort_into`].
 
 use crate::Tree;
 use std::ops::Range;
@@ -27,8 +27,8 @@ impl LevelOrder {
         self.len == 0
     }
 
-    /// Adds a node in the first free place of the lowest level and returns its number, or `None` when
-    /// the storage of `capacity` elements is full.
+    /// Adds a node in the first free place of the lowest level and returns its number, or `None`
+    /// when the storage of `capacity` elements is full.
     pub fn push(&mut self, capacity: u32) -> Option<u32> {
         let node = self.len;
         if node >= capacity {
@@ -43,7 +43,8 @@ impl LevelOrder {
         0..self.len
     }
 
-    /// Writes the nodes into `order` so that their keys ascend; equal keys stay in order of arrival.
+    /// Writes the nodes into `order` so that their keys ascend; equal keys stay in order of
+    /// arrival.
     ///
     /// # Panics
     /// If `order` does not have exactly [`LevelOrder::len`] elements.

@@ -1,8 +1,9 @@
-//! Random conversations with the stock service, held against a model that is too simple to be wrong.
+//! Random conversations with the stock service, held against a model that is too simple to be
+//! wrong.
 //!
 //! A conversation is cut into random pieces, its output is drained in random sips under a small
-//! [`Limits::output_high`], and every reply is compared with what a `Vec` of rows answers. At the end
-//! the market's own file must be the model's.
+//! [`Limits::output_high`], and every reply is compared with what a `Vec` of rows answers. At the
+//! end the market's own file must be the model's.
 
 use memory::{Placement, Region};
 use seam::{Buffers, Conn, Cx, Effects, Instant, Limits, Peer, SessionId, WorkerId};
@@ -17,8 +18,8 @@ use crate::stock::{LINE_MAX, Lock, Market, Options, Order, Stock};
 /// Sends about `events` requests, from `seed`, in conversations with a fresh market each.
 ///
 /// # Panics
-/// When a reply, the final book or the seam's contract is not as the model has it; the message carries
-/// the seed.
+/// When a reply, the final book or the seam's contract is not as the model has it; the message
+/// carries the seed.
 pub fn fuzz(seed: u64, events: u32) {
     const CONVERSATION: u32 = 200;
     let mut dice = Dice::new(seed);

@@ -1,7 +1,8 @@
 //! What the server serves: sans-I/O state machines behind [`seam::Service`].
 //!
-//! No service names a socket, a file, a thread or a clock; bytes and `now` go in, bytes and a deadline
-//! come out, and what all workers share lies in a [`seam::Share`] that the launcher places.
+//! No service names a socket, a file, a thread or a clock; bytes and `now` go in, bytes and a
+//! deadline come out, and what all workers share lies in a [`seam::Share`] that the launcher
+//! places.
 //!
 //! - [`stock`]: a stock market that speaks a line protocol.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.

@@ -30,8 +30,8 @@ pub fn width(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
-/// Writes the digits of `number` to the end of `place` and returns where they start: whole lines can
-/// be made from their end to their front without moving a byte.
+/// Writes the digits of `number` to the end of `place` and returns where they start: whole lines
+/// can be made from their end to their front without moving a byte.
 ///
 /// # Panics
 /// If `place` is shorter than the number; [`DIGITS_MAX`] bytes always do.

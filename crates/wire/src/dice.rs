@@ -1,7 +1,8 @@
 //! Seeded pseudo-random numbers for fuzzers: the same seed, the same rolls, on every machine.
 //!
-//! SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014):
-//! eight lines, no dependency, every seed good, zero included. Not for secrets and not for statistics.
+//! SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
+//! 2014): eight lines, no dependency, every seed good, zero included. Not for secrets and not for
+//! statistics.
 
 /// A stream of rolls that its seed determines.
 #[derive(Debug, Clone)]

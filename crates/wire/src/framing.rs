@@ -1,7 +1,8 @@
 //! How the end of a reply is marked on the stock protocol's wire.
 //!
-//! Requests are always lines. Replies differ between the programs that speak this protocol, and a client
-//! that expects another framing than its server's hangs or loses step, so both sides name it:
+//! Requests are always lines. Replies differ between the programs that speak this protocol, and a
+//! client that expects another framing than its server's hangs or loses step, so both sides name
+//! it:
 //!
 //! | name | a reply is |
 //! |---|---|
@@ -9,9 +10,10 @@
 //! | `fixed:N` | exactly N bytes: the text, then NUL bytes, at least one of them |
 //! | `eof` | its lines, then a line `EOF` |
 //!
-//! `fixed:8192` is what the clients of the course read with `Rio_readnb(&rio, buf, MAXLINE)`. In `line`
-//! framing the reply's own bytes cannot say whether a second line follows, so the *request* decides the
-//! shape: commands that list something answer with a block, even when they answer with an error.
+//! `fixed:8192` is what the clients of the course read with `Rio_readnb(&rio, buf, MAXLINE)`. In
+//! `line` framing the reply's own bytes cannot say whether a second line follows, so the *request*
+//! decides the shape: commands that list something answer with a block, even when they answer with
+//! an error.
 
 use memchr::{memchr, memmem};
 use std::fmt;

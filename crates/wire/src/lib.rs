@@ -1,12 +1,12 @@
 //! Bytes to values and values to bytes, with no socket, file, thread or clock.
 //!
-//! Everything here is a function of its arguments, so it can be tested byte by byte and fuzzed from a
-//! seed. Decoders borrow what the caller holds and say how much of it they used; encoders append to a
-//! buffer that the caller owns. Nothing trusts its input: whatever a peer or a file can contain is
-//! either decoded or refused by a value, never by a panic.
+//! Everything here is a function of its arguments, so it can be tested byte by byte and fuzzed from
+//! a seed. Decoders borrow what the caller holds and say how much of it they used; encoders append
+//! to a buffer that the caller owns. Nothing trusts its input: whatever a peer or a file can
+//! contain is either decoded or refused by a value, never by a panic.
 //!
 //! - [`decimal`]: whole numbers to digits and back.
-//! - [`line`]: the next line of a byte stream, with a length limit.
+//! - [`mod@line`]: the next line of a byte stream, with a length limit.
 //! - [`framing`]: the three ways in which the stock protocol marks the end of a reply.
 //! - [`text`]: whole text files in UTF-8, UTF-16 or CP949, as UTF-8.
 //! - [`dice`]: the seeded generator that the fuzzers of this and of higher crates roll.

@@ -1,9 +1,9 @@
 //! The next line of a byte stream.
 //!
-//! A line ends with `\n`; one `\r` before it is tolerated and is not part of the text. The limit counts
-//! every byte of the line with its terminator, and whether a line is too long depends only on the
-//! bytes, never on how they arrived: a line is refused exactly when its first `line_max` bytes hold no
-//! `\n`.
+//! A line ends with `\n`; one `\r` before it is tolerated and is not part of the text. The limit
+//! counts every byte of the line with its terminator, and whether a line is too long depends only
+//! on the bytes, never on how they arrived: a line is refused exactly when its first `line_max`
+//! bytes hold no `\n`.
 
 use memchr::memchr;
 
@@ -23,7 +23,8 @@ pub enum Next<'a> {
     TooLong,
 }
 
-/// Looks for one line at the front of `bytes`; `line_max` is its greatest length, terminator included.
+/// Looks for one line at the front of `bytes`; `line_max` is its greatest length, terminator
+/// included.
 pub fn next(bytes: &[u8], line_max: usize) -> Next<'_> {
     let seen = &bytes[..bytes.len().min(line_max)];
     match memchr(b'\n', seen) {

@@ -3,16 +3,16 @@
 //! The order in which encodings are tried:
 //!
 //! 1. A byte order mark decides: UTF-8 (`EF BB BF`), UTF-16LE (`FF FE`), UTF-16BE (`FE FF`).
-//! 2. Without one, NUL bytes betray UTF-16, because the digits, blanks and newlines of a table are NUL
-//!    in their high half. The first [`SAMPLE`] bytes are looked at: if at least an eighth of them is NUL,
-//!    and three quarters of the NULs lie at odd offsets, it is little-endian; at even offsets,
-//!    big-endian. Text in UTF-8 or CP949 holds no NUL, and a stray one is too few.
+//! 2. Without one, NUL bytes betray UTF-16, because the digits, blanks and newlines of a table are
+//!    NUL in their high half. The first [`SAMPLE`] bytes are looked at: if at least an eighth of
+//!    them is NUL, and three quarters of the NULs lie at odd offsets, it is little-endian; at even
+//!    offsets, big-endian. Text in UTF-8 or CP949 holds no NUL, and a stray one is too few.
 //! 3. Else UTF-8, if all of it is valid.
 //! 4. Else CP949, the superset of EUC-KR that Korean Windows writes.
 //!
-//! The surprising one is the last: nearly every pair of high bytes is some CP949 syllable, so a broken
-//! UTF-8 file may decode as nonsense instead of being refused. The result therefore names the encoding
-//! that was taken.
+//! The surprising one is the last: nearly every pair of high bytes is some CP949 syllable, so a
+//! broken UTF-8 file may decode as nonsense instead of being refused. The result therefore names
+//! the encoding that was taken.
 
 use encoding_rs::{EUC_KR, UTF_16BE, UTF_16LE};
 use std::borrow::Cow;
@@ -143,8 +143,8 @@ impl fmt::Display for Undecodable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "expected text in UTF-8, UTF-16 or CP949, found a byte at offset {} that is not {}; save \
-             the file as UTF-8",
+            "expected text in UTF-8, UTF-16 or CP949, found a byte at offset {} that is not {}; \
+             save the file as UTF-8",
             self.offset, self.encoding
         )
     }

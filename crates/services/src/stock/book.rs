@@ -1,10 +1,10 @@
 //! `stock.txt`: the market's book as text.
 //!
-//! One stock a line, three whole numbers: `ID LEFT PRICE`. Blanks and tabs separate, `\r` before the end
-//! of a line and blank lines are ignored, the last line may lack its newline, and `#` or `//` begins a
-//! comment. The encodings are those of [`wire::text`]. Anything else is refused with line and column,
-//! because a row that is read wrongly would be written back wrongly. Comments are read over and not
-//! kept: a saved book is rows alone.
+//! One stock a line, three whole numbers: `ID LEFT PRICE`. Blanks and tabs separate, `\r` before
+//! the end of a line and blank lines are ignored, the last line may lack its newline, and `#` or
+//! `//` begins a comment. The encodings are those of [`wire::text`]. Anything else is refused with
+//! line and column, because a row that is read wrongly would be written back wrongly. Comments are
+//! read over and not kept: a saved book is rows alone.
 
 use index::by_id::{ById, Refused, Slot};
 use std::fmt;
@@ -30,8 +30,8 @@ pub struct Entry {
     pub price: u32,
 }
 
-/// Why a book was refused. `Display` begins with `LINE:COLUMN: `, so that a caller who knows the file
-/// prefixes its name and a colon.
+/// Why a book was refused. `Display` begins with `LINE:COLUMN: `, so that a caller who knows the
+/// file prefixes its name and a colon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadBook {
     /// Counted from 1.
@@ -249,7 +249,7 @@ impl fmt::Display for BadBook {
             }
             Fault::Extra { found } => write!(
                 f,
-                "expected the end of the line after PRICE, found `{found}`; put a comment behind `#`"
+                "expected the end of the line after PRICE, found `{found}`; put comments behind `#`"
             ),
             Fault::NotInRange { field, found } => {
                 let (least, greatest) = field.range();
@@ -261,12 +261,11 @@ impl fmt::Display for BadBook {
             }
             Fault::Duplicate { id, first } => write!(
                 f,
-                "expected each ID once, found {id} again after line {first}; remove one of the lines"
+                "expected each ID once, found {id} again after line {first}; remove one of them"
             ),
-            Fault::TooMany { capacity } => write!(
-                f,
-                "expected at most {capacity} stocks, found one more; divide the book between servers"
-            ),
+            Fault::TooMany { capacity } => {
+                write!(f, "expected at most {capacity} stocks, found one more; divide the book")
+            }
             Fault::Empty => f.write_str("expected a line `ID LEFT PRICE`, found none; add a stock"),
         }
     }

@@ -18,16 +18,16 @@ pub enum Order {
 
 /// What keeps concurrent orders and `show` apart.
 ///
-/// An order changes one row by one atomic operation in each of them, so none can lose or invent stock.
-/// They differ in what `show` promises and in what an order waits for.
+/// An order changes one row by one atomic operation in each of them, so none can lose or invent
+/// stock. They differ in what `show` promises and in what an order waits for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Lock {
-    /// Orders never wait for each other; `show` stops them for as long as it copies the rows and is an
-    /// atomic snapshot.
+    /// Orders never wait for each other; `show` stops them for as long as it copies the rows and is
+    /// an atomic snapshot.
     #[default]
     Snapshot,
-    /// The course's readers-writers lock at each row. `show` locks one row after the other, so orders
-    /// that come between its rows are seen in part: no snapshot.
+    /// The course's readers-writers lock at each row. `show` locks one row after the other, so
+    /// orders that come between its rows are seen in part: no snapshot.
     PerStock,
     /// One lock around each order and each whole `show`, which is therefore a snapshot.
     Global,

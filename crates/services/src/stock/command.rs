@@ -1,11 +1,11 @@
 //! The requests of the stock protocol, as one table.
 //!
-//! [`COMMANDS`] is the only place that names a command: parsing, `help`, the complaint about a wrong
-//! number of arguments and the shape of the reply all follow from its rows, so a new command is a new
-//! row and a new [`Request`].
+//! [`COMMANDS`] is the only place that names a command: parsing, `help`, the complaint about a
+//! wrong number of arguments and the shape of the reply all follow from its rows, so a new command
+//! is a new row and a new [`Request`].
 //!
-//! A request is one line of words between blanks. Parsing decides everything that the words alone can
-//! decide; whether a stock exists is the market's to say.
+//! A request is one line of words between blanks. Parsing decides everything that the words alone
+//! can decide; whether a stock exists is the market's to say.
 
 use crate::stock::book::INT_MAX;
 use std::fmt;

@@ -1,13 +1,14 @@
 //! The market that all workers share: a frozen structure with atomic leaves.
 //!
 //! Which stocks there are, their prices and the trees over them never change after the founding, so
-//! they are read without any lock. Only how many are left changes, by one atomic read-modify-write an
-//! order: a worker that is killed at any instant has either done an order or not begun it.
+//! they are read without any lock. Only how many are left changes, by one atomic read-modify-write
+//! an order: a worker that is killed at any instant has either done an order or not begun it.
 //!
-//! Who orders announces itself at the [`memory::gate`] for as long as a batch lasts, whatever the lock:
-//! closing the gate gives `show` and the saver a moment at which nothing changes, and the gate's version
-//! tells whether anything has changed at all. The surprising thing is the size of the type: it lies at
-//! full capacity in address space, and only the pages of the rows that exist are ever touched.
+//! Who orders announces itself at the [`memory::Gate`] for as long as a batch lasts, whatever the
+//! lock: closing the gate gives `show` and the saver a moment at which nothing changes, and the
+//! gate's version tells whether anything has changed at all. The surprising thing is the size of
+//! the type: it lies at full capacity in address space, and only the pages of the rows that exist
+//! are ever touched.
 
 use crate::stock::book::{self, Entry, LEFT_MAX};
 use crate::stock::{Lock, Order};
@@ -60,8 +61,9 @@ pub enum Refusal {
     TooMany,
 }
 
-// SAFETY: every field is valid when zero (numbers, and types that say so of themselves), none holds a
-// pointer or has a destructor, and what changes through `&self` is atomic: `left`, the gate, the locks.
+// SAFETY: every field is valid when zero (numbers, and types that say so of themselves), none holds
+// a pointer or has a destructor, and what changes through `&self` is atomic: `left`, the gate, the
+// locks.
 unsafe impl Share for Market {
     /// Takes the bytes of a `stock.txt`.
     fn found(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
@@ -115,8 +117,8 @@ impl Market {
         Entry { id: *id, left: left.load(Relaxed), price: *price }
     }
 
-    /// Announces that worker `me` is going to order; whoever wants a snapshot waits until the result is
-    /// dropped. To be held for a batch and no longer.
+    /// Announces that worker `me` is going to order; whoever wants a snapshot waits until the
+    /// result is dropped. To be held for a batch and no longer.
     #[inline]
     pub fn enter(&self, me: WorkerId) -> Writing<'_> {
         self.gate.enter(me)
@@ -176,9 +178,9 @@ impl Market {
         self.version() != version
     }
 
-    /// Copies what is left of each row, all at one instant, to `lefts`, and returns the version of that
-    /// instant. `lefts` has one element for each row. `me` must not have entered: it would wait for
-    /// itself.
+    /// Copies what is left of each row, all at one instant, to `lefts`, and returns the version of
+    /// that instant. `lefts` has one element for each row. `me` must not have entered: it would
+    /// wait for itself.
     pub fn copy_lefts(&self, me: WorkerId, lefts: &mut [u64]) -> u64 {
         let closed = self.gate.close(me);
         self.copy_now(lefts);
@@ -201,15 +203,15 @@ impl Market {
         });
     }
 
-    /// Appends the book as `show` lists it, with the one lock held by `me`, so that all rows are of one
-    /// instant if all orders take it too.
+    /// Appends the book as `show` lists it, with the one lock held by `me`, so that all rows are of
+    /// one instant if all orders take it too.
     pub fn render_locked(&self, order: Order, me: WorkerId, out: &mut Vec<u8>) {
         let _alone = self.global.lock(me);
         self.each_row(order, |row| book::push_line(out, self.entry(row)));
     }
 
-    /// Appends the book as `show` lists it, with one row's lock held at a time: each row is as it was
-    /// when its turn came.
+    /// Appends the book as `show` lists it, with one row's lock held at a time: each row is as it
+    /// was when its turn came.
     pub fn render_by_row(&self, order: Order, out: &mut Vec<u8>) {
         self.each_row(order, |row| {
             let _shared = self.row_locks[row as usize].read();
@@ -220,9 +222,9 @@ impl Market {
     /// Appends the book as a file, in the order of the file, and returns its version for
     /// [`Market::changed_since`]. `me` must not have entered.
     ///
-    /// The file is of one instant, unless some worker stays in for tens of milliseconds: then it was
-    /// stopped or killed, and the caller may be the one who has to heal it. The file then holds every
-    /// order that was answered before the call, and of later ones any.
+    /// The file is of one instant, unless some worker stays in for tens of milliseconds: then it
+    /// was stopped or killed, and the caller may be the one who has to heal it. The file then holds
+    /// every order that was answered before the call, and of later ones any.
     pub fn render_file(&self, me: WorkerId, out: &mut Vec<u8>) -> u64 {
         let mut lefts = vec![0; self.len()];
         let closed = self.gate.try_close(me, LOOKS);
@@ -234,8 +236,8 @@ impl Market {
         version
     }
 
-    /// How many bytes `show` can take at most, whatever is sold: ids and prices as they are, LEFT as
-    /// long as it can become.
+    /// How many bytes `show` can take at most, whatever is sold: ids and prices as they are, LEFT
+    /// as long as it can become.
     pub fn show_max(&self) -> usize {
         let left = decimal::width(LEFT_MAX);
         let line = |row: &Row| {

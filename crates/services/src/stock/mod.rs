@@ -7,10 +7,11 @@
 //!   choice    --order, --lock                          show      one snapshot, rendered once
 //! ```
 //!
-//! The protocol is that of a course exercise whose clients still exist: a request is a line of at most
-//! [`LINE_MAX`] bytes, a reply is framed by [`wire::framing::Framing`]. Every request gets exactly one
-//! reply, except that `exit` in `line` framing just closes. Errors begin with `error: `, change nothing,
-//! and keep the connection, unless the line was too long to find its end.
+//! The protocol is that of a course exercise whose clients still exist: a request is a line of at
+//! most [`LINE_MAX`] bytes, a reply is framed by [`wire::framing::Framing`]. Every request gets
+//! exactly one reply, except that `exit` in `line` framing just closes. Errors begin with the
+//! word `error:`, change nothing, and keep the connection, unless the line was too long to find
+//! its end.
 
 pub mod book;
 mod choice;

@@ -1,9 +1,10 @@
 //! Bytes to requests to replies: the stock market behind the seam.
 //!
-//! A step deals with the whole batch of requests that it is offered. The common shape, `buy ID N` or
-//! `sell ID N` with single blanks and short numbers, is recognised by hand; everything else goes
-//! through the command table, which alone decides what is right and wrong. The batch announces itself
-//! to the market once, at its first order, because the announcement costs more than an order.
+//! A step deals with the whole batch of requests that it is offered. The common shape, `buy ID N`
+//! or `sell ID N` with single blanks and short numbers, is recognised by hand; everything else goes
+//! through the command table, which alone decides what is right and wrong. The batch announces
+//! itself to the market once, at its first order, because the announcement costs more than an
+//! order.
 
 use crate::stock::book::LEFT_MAX;
 use crate::stock::command::{self, Request};
@@ -100,12 +101,12 @@ impl Stock {
         }
     }
 
-    /// Whether every reply that `market` can ever lead to fits into the framing. To be asked once, after
-    /// the founding and before the first connection.
+    /// Whether every reply that `market` can ever lead to fits into the framing. To be asked once,
+    /// after the founding and before the first connection.
     ///
     /// # Errors
-    /// [`TooNarrow`] says how much room is needed. It reckons with LEFT at its longest, because a book
-    /// that fits when the server starts must still fit after a million sales.
+    /// [`TooNarrow`] says how much room is needed. It reckons with LEFT at its longest, because a
+    /// book that fits when the server starts must still fit after a million sales.
     pub fn fits(&self, market: &Market) -> Result<(), TooNarrow> {
         let needed = market.show_max().max(TEXT_MIN);
         if needed <= self.options.framing.text_max() {
@@ -283,9 +284,9 @@ impl fmt::Display for TooNarrow {
         let digits = decimal::width(LEFT_MAX);
         write!(
             f,
-            "expected every reply to fit into the {} text bytes of framing {}, found that `show` of \
-             {} stocks can take {} bytes when LEFT has grown to {digits} digits; serve fewer stocks, \
-             or use --framing line",
+            "expected every reply to fit into the {} text bytes of framing {}, found that `show` \
+             of {} stocks can take {} bytes when LEFT has grown to {digits} digits; serve fewer \
+             stocks, or use --framing line",
             self.framing.text_max(),
             self.framing,
             self.stocks,

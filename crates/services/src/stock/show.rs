@@ -1,16 +1,17 @@
 //! The reply to `show`, rendered as seldom as possible.
 //!
 //! A small book is rendered into the connection's own output, which costs less than sharing does. A
-//! large one is rendered once a version and then shared by reference between all connections of this
-//! process, so that a thousand readers of a market at rest hold one copy between them.
+//! large one is rendered once a version and then shared by reference between all connections of
+//! this process, so that a thousand readers of a market at rest hold one copy between them.
 
 use crate::stock::{Lock, Market, Order};
 use seam::{Out, WorkerId};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::framing::{Framing, Shape};
 
-/// Up to this many stocks, some 2 KiB of text, a connection gets a rendering of its own: a reference
-/// count that all workers write to would cost as much, and between orders it is made anew anyway.
+/// Up to this many stocks, some 2 KiB of text, a connection gets a rendering of its own: a
+/// reference count that all workers write to would cost as much, and between orders it is made anew
+/// anyway.
 const OWN_COPY_MAX: usize = 64;
 
 /// Renders `show` and remembers the last rendering.

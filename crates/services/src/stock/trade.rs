@@ -1,8 +1,8 @@
 //! The order in its commonest spelling, read without the command table.
 //!
-//! `buy 5 3\n` is nearly all that a busy server sees. [`common`] knows that one spelling, single blanks
-//! and at most nine digits, and says nothing about any other: whatever it does not recognise goes to
-//! [`crate::stock::command::parse`]. A test holds the two to the same meaning.
+//! `buy 5 3\n` is nearly all that a busy server sees. [`common`] knows that one spelling, single
+//! blanks and at most nine digits, and says nothing about any other: whatever it does not recognise
+//! goes to [`crate::stock::command::parse`]. A test holds the two to the same meaning.
 
 /// Which way stock moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub struct Trade {
     pub count: u32,
 }
 
-/// The order at the front of `input`, if it is in the common spelling and whole, and how many bytes its
-/// line takes.
+/// The order at the front of `input`, if it is in the common spelling and whole, and how many bytes
+/// its line takes.
 #[inline]
 pub fn common(input: &[u8]) -> Option<(Trade, usize)> {
     let (side, rest) = if let Some(rest) = input.strip_prefix(b"buy ") {
@@ -103,7 +103,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_it_recognises_the_table_reads_alike(input in "(buy|sell|sel) {1,2}[-0-9]{0,11}[ \t][0-9]{0,11}\r?\n.{0,3}") {
+        fn what_it_recognises_the_table_reads_alike(
+            input in "(buy|sell|sel) {1,2}[-0-9]{0,11}[ \t][0-9]{0,11}\r?\n.{0,3}",
+        ) {
             if let Some((Trade { side, id, count }, len)) = common(input.as_bytes()) {
                 let Next::Line { text, used } = line::next(input.as_bytes(), 8191) else {
                     panic!("a trade without a line");

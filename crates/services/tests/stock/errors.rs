@@ -66,8 +66,8 @@ fn the_longest_line_is_answered_and_a_longer_one_ends_the_conversation() {
 
         let sent = format!("buy 1 1\n{}buy 1 1\n", padded(LINE_MAX + 1));
         let heard = desk.hear(sent.as_bytes().chunks(piece));
-        let expected = "[buy] success\n\
-                        error: expected a line of at most 8191 bytes, found a longer one; closing\n";
+        let expected = "[buy] success\nerror: expected a line of at most 8191 bytes, found a \
+                        longer one; closing\n";
         assert_eq!((heard.text().as_str(), heard.closed), (expected, true));
         assert_eq!(desk.file(), SAMPLE.replacen("1 7", "1 5", 1));
     }

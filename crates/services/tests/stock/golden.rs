@@ -1,7 +1,8 @@
 //! Plays the transcripts in `tests/golden` in the simulator, under every lock.
 //!
 //! They are [`sim::Golden`] conversations with a head: `#! framing NAME`, `#! order NAME`, and one
-//! `#! book ID LEFT PRICE` a stock. In `fixed` framing the lines of a reply stand without their padding.
+//! `#! book ID LEFT PRICE` a stock. In `fixed` framing the lines of a reply stand without their
+//! padding.
 
 use crate::desk::founded;
 use services::stock::{Lock, Options, Stock};

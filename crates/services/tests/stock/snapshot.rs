@@ -19,7 +19,8 @@ fn lefts(text: &str) -> Vec<u64> {
     text.lines().filter(|line| !line.is_empty()).map(left).collect()
 }
 
-/// Runs `write` on two threads until `read` was called at least `reads` times and both have written.
+/// Runs `write` on two threads until `read` was called at least `reads` times and both have
+/// written.
 fn race(reads: u32, write: impl Fn(WorkerId, u32) + Sync, mut read: impl FnMut(WorkerId)) {
     let over = AtomicBool::new(false);
     let writes = [const { AtomicU64::new(0) }; 2];
@@ -128,7 +129,8 @@ fn a_shared_show_is_never_stale() {
     }
 }
 
-/// A worker that was killed inside a batch or with the lock in hand blocks nobody once it is healed.
+/// A worker that was killed inside a batch or with the lock in hand blocks nobody once it is
+/// healed.
 #[test]
 fn the_dead_are_healed() {
     for lock in [Lock::Snapshot, Lock::Global] {

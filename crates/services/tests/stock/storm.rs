@@ -1,4 +1,5 @@
-//! Many clients, several workers, rough and wild weather: the seam's laws and the market's sums hold.
+//! Many clients, several workers, rough and wild weather: the seam's laws and the market's sums
+//! hold.
 
 use crate::desk::{Founded, SAMPLE, founded};
 use seam::WorkerId;
@@ -104,8 +105,8 @@ fn what_is_left_is_what_was_ordered() {
     }
 }
 
-/// A client that breaks off loses replies, never half an order: what was carried out is the front of
-/// what it sent, and no reply came to a request beyond it.
+/// A client that breaks off loses replies, never half an order: what was carried out is the front
+/// of what it sent, and no reply came to a request beyond it.
 #[test]
 fn a_broken_connection_leaves_whole_orders() {
     for lock in Lock::ALL {
