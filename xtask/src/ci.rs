@@ -2,8 +2,9 @@
 //!
 //! The order is from cheap to dear, and the first failure ends the run. `tidy` and the smoke test
 //! of `bare/` have no step of their own because they are tests. The surprising thing: fuzz and
-//! race start the binaries that `cargo test` has left behind; asking cargo for them again would
-//! compile half of the tree a second time, with the features of another set of packages.
+//! race start the binaries that the build step has left behind. Asking cargo to run one of them
+//! would compile half of the tree a second time, with the features of another set of packages;
+//! all targets of the whole workspace are one set, and the one that the tests need.
 
 use crate::steps::{self, PROFILE, Scratch};
 use anyhow::{Context, bail};
@@ -29,10 +30,11 @@ const STEPS: &[Step] = &[
         let what = ["clippy", "--workspace", "--all-targets", "--profile", PROFILE];
         cargo(&[&what[..], &["--", "-D", "warnings"]].concat())
     }),
-    ("test", || cargo(&["test", "--workspace", "--profile", PROFILE])),
+    ("build", || cargo(&["build", "--workspace", "--all-targets", "--profile", PROFILE])),
+    ("test", || cargo(&["test", "--workspace", "--no-fail-fast", "--profile", PROFILE])),
     ("fuzz smoke", || {
         let mut fuzz = Command::new(steps::binary("fuzz", PROFILE)?);
-        steps::run(fuzz.arg("smoke").stdin(Stdio::null()), "cargo test builds it")
+        steps::run(fuzz.arg("smoke").stdin(Stdio::null()), "the build step makes it")
     }),
     ("race smoke", race),
     ("dependencies", deny),
@@ -67,7 +69,7 @@ fn race() -> anyhow::Result<()> {
     let scratch = Scratch::new("race-smoke")?;
     let mut race = Command::new(steps::binary("roundhouse", PROFILE)?);
     race.args(RACE_SMOKE).current_dir(scratch.path()).stdin(Stdio::null());
-    steps::run(&mut race, "cargo test builds it")?;
+    steps::run(&mut race, "the build step makes it")?;
     written(scratch.path())
 }
 
