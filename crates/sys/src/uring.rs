@@ -127,7 +127,7 @@ pub enum Completion {
         /// The operation goes on.
         more: bool,
     },
-    /// A descriptor was closed, shut down or an operation cancelled; nothing is to be done.
+    /// A descriptor was closed or an operation cancelled; nothing is to be done.
     Quiet,
 }
 
@@ -248,12 +248,6 @@ impl Uring {
     pub fn cancel_all(&mut self, fd: BorrowedFd<'_>) {
         let builder = types::CancelBuilder::fd(types::Fd(fd.as_raw_fd())).all();
         self.push(opcode::AsyncCancel2::new(builder).build().user_data(tag(KIND_QUIET, 0)));
-    }
-
-    /// Says "no more output" (`shutdown(2)`, `SHUT_WR`).
-    pub fn shutdown_write(&mut self, fd: BorrowedFd<'_>) {
-        let entry = opcode::Shutdown::new(types::Fd(fd.as_raw_fd()), libc::SHUT_WR).build();
-        self.push(entry.user_data(tag(KIND_QUIET, 0)));
     }
 
     /// Closes a descriptor on the ring: under churn a synchronous close is most of the work.

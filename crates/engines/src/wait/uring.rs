@@ -340,11 +340,15 @@ impl<S: Service> Loop<'_, S> {
         let Some(place) = self.floor.table.lookup(id) else { return false };
         let polite = matches!(place.conn.why(), Closed::Service | Closed::Overlong);
         if polite && !place.x.ended && !forced {
-            if place.linger.is_none() {
-                self.ring.shutdown_write(place.fd.as_fd());
-                self.floor.start_linger(id);
+            if place.linger.is_some() {
+                return true;
             }
-            return true;
+            // Not on the ring, which leaves a shutdown to a thread of the kernel's: that looks the
+            // number up when it comes to it, and may find the next connection under it.
+            if socket::shutdown_write(&place.fd).is_ok() {
+                self.floor.start_linger(id);
+                return true;
+            }
         }
         if place.x.armed {
             // It holds the socket; its last completion brings us back here.
