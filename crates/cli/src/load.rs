@@ -82,7 +82,7 @@ struct StockArgs {
     ids: Vec<String>,
     /// Orders are for 1 to this many pieces
     #[arg(long, default_value_t = 10, value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
     amount_max: u32,
     /// How replies end: line, fixed:8192 or eof
     #[arg(long, default_value = "line", value_name = "FRAMING")]

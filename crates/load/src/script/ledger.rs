@@ -8,23 +8,45 @@
 /// One stock.
 #[derive(Clone, Debug)]
 struct Stock {
-    /// Id and a space: how its row and the middle of an order begin.
+    /// Id and a space: how its row begins.
     id: Box<[u8]>,
+    /// How orders of it begin: `buy ID `, `sell ID `.
+    heads: [Snippet<HEAD>; 2],
     /// A space, the price and the newline: how its row ends.
     price: Box<[u8]>,
     initial: u64,
-    bought: u64,
-    sold: u64,
-    unknown_bought: u64,
-    unknown_sold: u64,
-    /// All that was ever offered for sale, whatever became of it.
-    offered: u64,
+    /// Pieces in all orders ever asked, whatever became of them.
+    asked: [u64; 2],
+    /// Pieces in orders that the server says were carried out.
+    done: [u64; 2],
+    /// Pieces in orders of which nobody knows.
+    unknown: [u64; 2],
 }
+
+/// The side of an order that takes pieces from the market.
+pub(super) const BUY: u8 = 0;
+/// The side of an order that brings pieces to the market.
+pub(super) const SELL: u8 = 1;
+
+/// A short text that is copied by its whole array, because a copy of known length is a few moves
+/// and one of unknown length is a call. It halves the cost of writing a request.
+#[derive(Clone, Copy, Debug)]
+struct Snippet<const SIZE: usize> {
+    bytes: [u8; SIZE],
+    length: usize,
+}
+
+/// Room for `sell `, an id of 20 digits and a space.
+const HEAD: usize = 32;
+/// Room for an amount of 10 digits and the newline.
+const TAIL: usize = 16;
 
 /// A buy or a sell of some pieces of one stock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Order {
-    pub(super) sell: bool,
+    /// [`BUY`] or [`SELL`]; a number, because the two come in a random order that no branch
+    /// predictor guesses, and an index needs no branch.
+    pub(super) side: u8,
     pub(super) stock: u32,
     pub(super) amount: u32,
 }
@@ -33,13 +55,16 @@ pub(super) struct Order {
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
     stocks: Vec<Stock>,
+    /// The ends of orders, by their amount, as far as amounts are drawn.
+    tails: Vec<Snippet<TAIL>>,
     /// Buys refused because too little was left.
     pub(super) refused: u64,
 }
 
 impl Ledger {
-    /// Learns the stocks from the rows of a `show`, each ended by a newline.
-    pub(super) fn learn(rows: &[u8]) -> Result<Self, String> {
+    /// Learns the stocks from the rows of a `show`, each ended by a newline. Orders will be for
+    /// at most `amount_max` pieces.
+    pub(super) fn learn(rows: &[u8], amount_max: u32) -> Result<Self, String> {
         let mut stocks = Vec::new();
         for row in rows.split_inclusive(|&byte| byte == b'\n') {
             let (id, left, price) = columns(row).ok_or_else(|| {
@@ -47,19 +72,20 @@ impl Ledger {
             })?;
             stocks.push(Stock {
                 id: id.into(),
+                heads: [b"buy ".as_slice(), b"sell "]
+                    .map(|verb| Snippet::new(&[verb, id].concat())),
                 price: price.into(),
                 initial: left,
-                bought: 0,
-                sold: 0,
-                unknown_bought: 0,
-                unknown_sold: 0,
-                offered: 0,
+                asked: [0; 2],
+                done: [0; 2],
+                unknown: [0; 2],
             });
         }
         if stocks.is_empty() {
             return Err("expected at least one stock in the market, found none".to_owned());
         }
-        Ok(Self { stocks, refused: 0 })
+        let tail = |amount: u32| Snippet::new(format!("{amount}\n").as_bytes());
+        Ok(Self { stocks, tails: (0..=amount_max).map(tail).collect(), refused: 0 })
     }
 
     /// How many stocks there are.
@@ -78,30 +104,27 @@ impl Ledger {
     /// Writes an order down as asked and appends its request to `out`.
     pub(super) fn ask(&mut self, order: Order, out: &mut Vec<u8>) {
         let stock = &mut self.stocks[order.stock as usize];
-        if order.sell {
-            stock.offered += u64::from(order.amount);
-        }
-        stock.request(order, out);
+        stock.asked[usize::from(order.side)] += u64::from(order.amount);
+        stock.heads[usize::from(order.side)].append(out);
+        self.tails[order.amount as usize].append(out);
     }
 
     /// The server says that the order was carried out.
     pub(super) fn acknowledge(&mut self, order: Order) {
         let stock = &mut self.stocks[order.stock as usize];
-        *(if order.sell { &mut stock.sold } else { &mut stock.bought }) += u64::from(order.amount);
+        stock.done[usize::from(order.side)] += u64::from(order.amount);
     }
 
     /// Nobody knows whether the order was carried out.
     pub(super) fn lose(&mut self, order: Order) {
         let stock = &mut self.stocks[order.stock as usize];
-        let sum = if order.sell { &mut stock.unknown_sold } else { &mut stock.unknown_bought };
-        *sum += u64::from(order.amount);
+        stock.unknown[usize::from(order.side)] += u64::from(order.amount);
     }
 
     /// The request of an order as text, for messages.
     pub(super) fn text(&self, order: Order) -> String {
-        let mut out = Vec::new();
-        self.stocks[order.stock as usize].request(order, &mut out);
-        String::from_utf8_lossy(&out).trim_end().to_owned()
+        let head = &self.stocks[order.stock as usize].heads[usize::from(order.side)];
+        format!("{}{}", String::from_utf8_lossy(&head.bytes[..head.length]), order.amount)
     }
 
     /// Whether the rows of a `show` in the middle of the run can be right: every stock in its
@@ -109,8 +132,8 @@ impl Ledger {
     pub(super) fn check_rows(&self, mut rows: &[u8]) -> Result<(), String> {
         for stock in &self.stocks {
             let (left, used) = stock.read(rows).ok_or_else(|| stock.expected(rows))?;
-            if left > stock.initial + stock.offered {
-                let most = stock.initial + stock.offered;
+            let most = stock.initial + stock.asked[usize::from(SELL)];
+            if left > most {
                 return Err(format!(
                     "stock {}expected at most {most} left, found {left}",
                     stock.name()
@@ -131,24 +154,10 @@ impl Ledger {
         for stock in &self.stocks {
             let (left, used) = stock.read(rows).ok_or_else(|| stock.expected(rows))?;
             rows = &rows[used..];
-            let balance =
-                i128::from(stock.initial) + i128::from(stock.sold) - i128::from(stock.bought);
-            let least = balance - i128::from(stock.unknown_bought);
-            let most = balance + i128::from(stock.unknown_sold);
-            if !(least..=most).contains(&i128::from(left)) {
-                let wanted =
-                    if least == most { format!("{balance}") } else { format!("{least} to {most}") };
-                return Err(format!(
-                    "stock {}expected {wanted} left (initial {} + sold {} - bought {}), found {left}",
-                    stock.name(),
-                    stock.initial,
-                    stock.sold,
-                    stock.bought
-                ));
-            }
-            bought += stock.bought;
-            sold += stock.sold;
-            unknown += stock.unknown_bought + stock.unknown_sold;
+            stock.balance(left)?;
+            bought += stock.done[usize::from(BUY)];
+            sold += stock.done[usize::from(SELL)];
+            unknown += stock.unknown.iter().sum::<u64>();
         }
         if !rows.is_empty() {
             return Err(format!("expected the end of the rows, found {}", super::shown(rows)));
@@ -174,11 +183,21 @@ impl Stock {
         Some((left, self.id.len() + digits + self.price.len()))
     }
 
-    fn request(&self, order: Order, out: &mut Vec<u8>) {
-        out.extend_from_slice(if order.sell { b"sell " } else { b"buy " });
-        out.extend_from_slice(&self.id);
-        push_number(order.amount, out);
-        out.push(b'\n');
+    /// Whether `left` is what the orders come to.
+    fn balance(&self, left: u64) -> Result<(), String> {
+        let ([bought, sold], [maybe_bought, maybe_sold]) = (self.done, self.unknown);
+        let exact = i128::from(self.initial) + i128::from(sold) - i128::from(bought);
+        let least = exact - i128::from(maybe_bought);
+        let most = exact + i128::from(maybe_sold);
+        if (least..=most).contains(&i128::from(left)) {
+            return Ok(());
+        }
+        let wanted = if least == most { exact.to_string() } else { format!("{least} to {most}") };
+        Err(format!(
+            "stock {}expected {wanted} left (initial {} + sold {sold} - bought {bought}), found {left}",
+            self.name(),
+            self.initial,
+        ))
     }
 
     fn name(&self) -> String {
@@ -209,25 +228,30 @@ fn columns(row: &[u8]) -> Option<(&[u8], u64, &[u8])> {
 
 /// The number at the front and how many digits it has.
 fn number(bytes: &[u8]) -> Option<(u64, usize)> {
-    let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let value = bytes[..digits]
-        .iter()
-        .try_fold(0u64, |sum, digit| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')))?;
+    let (mut value, mut digits) = (0u64, 0);
+    while let Some(digit) = bytes.get(digits).map(|byte| byte.wrapping_sub(b'0')) {
+        if digit > 9 {
+            break;
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+        digits += 1;
+    }
     (digits > 0).then_some((value, digits))
 }
 
-fn push_number(mut value: u32, out: &mut Vec<u8>) {
-    let mut digits = [0; 10];
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
+impl<const SIZE: usize> Snippet<SIZE> {
+    /// `text` must not be longer than the array: the callers' own constants see to it.
+    fn new(text: &[u8]) -> Self {
+        let mut bytes = [0; SIZE];
+        bytes[..text.len()].copy_from_slice(text);
+        Self { bytes, length: text.len() }
     }
-    out.extend_from_slice(&digits[start..]);
+
+    fn append(&self, out: &mut Vec<u8>) {
+        let end = out.len() + self.length;
+        out.extend_from_slice(&self.bytes);
+        out.truncate(end);
+    }
 }
 
 #[cfg(test)]
@@ -236,13 +260,13 @@ mod tests {
 
     const ROWS: &[u8] = b"1 7 1000\n5 3 3700\n30 10 1200\n";
 
-    fn order(sell: bool, stock: u32, amount: u32) -> Order {
-        Order { sell, stock, amount }
+    fn order(side: u8, stock: u32, amount: u32) -> Order {
+        Order { side, stock, amount }
     }
 
     /// Trades `orders` (the flag says whether it was acknowledged) and settles against `rows`.
     fn check(orders: &[(Order, bool)], rows: &[u8], expected: Result<&str, &str>) {
-        let mut ledger = Ledger::learn(ROWS).expect("three rows");
+        let mut ledger = Ledger::learn(ROWS, 10).expect("three rows");
         for &(order, known) in orders {
             ledger.ask(order, &mut Vec::new());
             if known { ledger.acknowledge(order) } else { ledger.lose(order) }
@@ -257,7 +281,7 @@ mod tests {
 
     #[test]
     fn books_balance_or_name_the_stock() {
-        let trade = [(order(false, 0, 3), true), (order(true, 2, 5), true)];
+        let trade = [(order(BUY, 0, 3), true), (order(SELL, 2, 5), true)];
         check(&trade, b"1 4 1000\n5 3 3700\n30 15 1200\n", Ok("3 stocks balance exactly"));
         check(&trade, b"1 4 1000\n5 3 3700\n30 14 1200\n", Err("stock 30: expected 15 left"));
         check(&trade, b"1 4 1000\n5 3 3700\n", Err("stock 30: expected a row"));
@@ -268,7 +292,7 @@ mod tests {
 
     #[test]
     fn orders_without_a_reply_widen_the_bounds() {
-        let trade = [(order(false, 0, 3), false), (order(true, 0, 5), false)];
+        let trade = [(order(BUY, 0, 3), false), (order(SELL, 0, 5), false)];
         for left in 4..=12 {
             let rows = format!("1 {left} 1000\n5 3 3700\n30 10 1200\n");
             check(&trade, rows.as_bytes(), Ok("within bounds (8 pieces"));
@@ -281,8 +305,8 @@ mod tests {
 
     #[test]
     fn rows_in_the_middle_of_a_run() {
-        let mut ledger = Ledger::learn(ROWS).expect("three rows");
-        ledger.ask(order(true, 1, 2), &mut Vec::new());
+        let mut ledger = Ledger::learn(ROWS, 10).expect("three rows");
+        ledger.ask(order(SELL, 1, 2), &mut Vec::new());
         assert_eq!(ledger.check_rows(b"1 0 1000\n5 5 3700\n30 10 1200\n"), Ok(()));
         assert!(ledger.check_rows(b"1 0 1000\n5 6 3700\n30 10 1200\n").is_err());
         assert!(ledger.check_rows(b"1 -1 1000\n5 3 3700\n30 10 1200\n").is_err());
@@ -291,12 +315,12 @@ mod tests {
 
     #[test]
     fn requests() {
-        let mut ledger = Ledger::learn(ROWS).expect("three rows");
+        let mut ledger = Ledger::learn(ROWS, 10).expect("three rows");
         let mut out = Vec::new();
-        ledger.ask(order(false, 2, 10), &mut out);
-        ledger.ask(order(true, 0, u32::MAX), &mut out);
-        assert_eq!(out, b"buy 30 10\nsell 1 4294967295\n");
-        assert_eq!(ledger.text(order(false, 1, 7)), "buy 5 7");
+        ledger.ask(order(BUY, 2, 10), &mut out);
+        ledger.ask(order(SELL, 0, 7), &mut out);
+        assert_eq!(out, b"buy 30 10\nsell 1 7\n");
+        assert_eq!(ledger.text(order(BUY, 1, 7)), "buy 5 7");
         assert_eq!(
             (ledger.place("30"), ledger.place("3"), ledger.place("")),
             (Some(2), None, None)
@@ -305,8 +329,17 @@ mod tests {
 
     #[test]
     fn what_is_no_market_is_refused() {
-        for rows in [&b""[..], b"hello\n", b"1 2\n", b"1 2 3 4\n", b"1 2 3", b"1 -2 3\n", b"\n"] {
-            assert!(Ledger::learn(rows).is_err(), "{}", rows.escape_ascii());
+        for rows in [
+            &b""[..],
+            b"hello\n",
+            b"1 2\n",
+            b"1 2 3 4\n",
+            b"1 2 3",
+            b"1 -2 3\n",
+            b"\n",
+            b"99999999999999999999 1 1\n",
+        ] {
+            assert!(Ledger::learn(rows, 10).is_err(), "{}", rows.escape_ascii());
         }
     }
 }

@@ -4,7 +4,7 @@
 //! prefix, a `show` row by row. Each connection draws its requests from a random stream of its
 //! own, so that what connection 7 asks depends on the seed and not on who was served first.
 
-use super::ledger::{Ledger, Order};
+use super::ledger::{BUY, Ledger, Order, SELL};
 use super::{Heard, Script, shown};
 use crate::faults::{FaultKind, Faults};
 use crate::parse::{Mix, Usage};
@@ -65,7 +65,7 @@ impl Stock {
     /// # Errors
     /// If `rows` are no market, or an id to trade is not in it.
     pub fn new(options: StockOptions, rows: &[u8], connections: usize) -> Result<Self, Usage> {
-        let ledger = Ledger::learn(rows).map_err(Usage)?;
+        let ledger = Ledger::learn(rows, options.amount_max).map_err(Usage)?;
         let place = |id: &String| {
             ledger.place(id).ok_or_else(|| {
                 Usage(format!("expected ids of the market's {} stocks, found {id}", ledger.len()))
@@ -90,20 +90,6 @@ impl Stock {
         Decoder::new(framing).next(bytes, Shape::Block).map(|reply| reply.text)
     }
 
-    /// Draws the next request of a connection.
-    fn draw(&mut self, at: usize) -> Asked {
-        let random = &mut self.sessions[at].random;
-        let bits = random.next_u64();
-        let weight = share(bits as u32, self.options.mix.total());
-        let Mix { show, buy, .. } = self.options.mix;
-        if weight < show {
-            return Asked::Show;
-        }
-        let stock = self.traded[share((bits >> 32) as u32, self.traded.len() as u32) as usize];
-        let amount = 1 + share(random.next_u64() as u32, self.options.amount_max);
-        Asked::Order(Order { sell: weight >= show + buy, stock, amount })
-    }
-
     /// Judges the text of one reply; false if it is wrong.
     fn judge(&mut self, asked: Asked, text: &[u8], faults: &mut Faults) {
         let mistake = match asked {
@@ -111,16 +97,16 @@ impl Stock {
                 Ok(()) => return,
                 Err(why) => format!("asked `show`: {why}"),
             },
-            Asked::Order(order) if text == success(order) => {
+            Asked::Order(order) if text == success(order).text => {
                 return self.ledger.acknowledge(order);
             }
-            Asked::Order(order) if !order.sell && text == NOT_ENOUGH => {
+            Asked::Order(order) if order.side == BUY && text == NOT_ENOUGH => {
                 self.ledger.refused += 1;
                 return;
             }
             Asked::Order(order) => {
                 self.ledger.lose(order);
-                let (request, expected) = (self.ledger.text(order), shown(success(order)));
+                let (request, expected) = (self.ledger.text(order), shown(success(order).text));
                 format!("asked `{request}`, expected {expected}, found {}", shown(text))
             }
         };
@@ -138,35 +124,33 @@ impl Script for Stock {
     }
 
     fn ask(&mut self, at: usize, count: u32, out: &mut Vec<u8>) {
+        let session = &mut self.sessions[at];
         for _ in 0..count {
-            let asked = self.draw(at);
+            let asked = draw(&self.options, &self.traded, &mut session.random);
             match asked {
                 Asked::Show => out.extend_from_slice(SHOW),
                 Asked::Order(order) => self.ledger.ask(order, out),
             }
-            self.sessions[at].asked.push_back(asked);
+            session.asked.push_back(asked);
         }
     }
 
     fn hear(&mut self, at: usize, bytes: &[u8], faults: &mut Faults) -> Heard {
         let mut heard = Heard::default();
-        while let Some(&asked) = self.sessions[at].asked.front() {
+        loop {
             let session = &mut self.sessions[at];
+            quick(session, self.options.framing, &mut self.ledger, bytes, &mut heard);
+            let Some(&asked) = session.asked.front() else { break };
             let rest = &bytes[heard.used..];
-            if let Some((order, used)) = quick(session, asked, self.options.framing, rest) {
-                self.ledger.acknowledge(order);
-                heard.used += used;
-            } else {
-                let Some(reply) = session.decoder.next(rest, asked.shape()) else {
-                    session.midway = true;
-                    break;
-                };
-                session.midway = false;
-                heard.used += reply.used;
-                self.judge(asked, reply.text, faults);
-            }
-            self.sessions[at].asked.pop_front();
+            let Some(reply) = session.decoder.next(rest, asked.shape()) else {
+                session.midway = true;
+                break;
+            };
+            session.midway = false;
+            session.asked.pop_front();
+            heard.used += reply.used;
             heard.done += 1;
+            self.judge(asked, reply.text, faults);
         }
         if self.sessions[at].asked.is_empty() && heard.used < bytes.len() {
             let extra = &bytes[heard.used..];
@@ -215,20 +199,73 @@ impl Asked {
     }
 }
 
-/// The common case, decided by one comparison: the next reply is there and says success. Used
-/// only where the decoder has not yet looked at a part of it.
-fn quick(session: &Session, asked: Asked, framing: Framing, rest: &[u8]) -> Option<(Order, usize)> {
-    match asked {
-        Asked::Order(order) if framing == Framing::Line && !session.midway => {
-            let expected = success(order);
-            rest.starts_with(expected).then_some((order, expected.len()))
+/// Draws a request: one of the mix and, for an order, a stock and an amount.
+fn draw(options: &StockOptions, traded: &[u32], random: &mut Pcg64Mcg) -> Asked {
+    let bits = random.next_u64();
+    let Mix { show, buy, .. } = options.mix;
+    let weight = share(bits as u32, options.mix.total());
+    if weight < show {
+        return Asked::Show;
+    }
+    let stock = traded[share((bits >> 32) as u32, traded.len() as u32) as usize];
+    let amount = 1 + share(random.next_u64() as u32, options.amount_max);
+    let side = if weight < show + buy { BUY } else { SELL };
+    Asked::Order(Order { side, stock, amount })
+}
+
+/// The common case, decided by one comparison each: all replies at the front that say success to
+/// an order. Leaves alone what the decoder has already looked at a part of.
+fn quick(
+    session: &mut Session,
+    framing: Framing,
+    ledger: &mut Ledger,
+    bytes: &[u8],
+    heard: &mut Heard,
+) {
+    if framing != Framing::Line || session.midway {
+        return;
+    }
+    while let Some(&Asked::Order(order)) = session.asked.front() {
+        let rest = &bytes[heard.used..];
+        let expected = success(order);
+        // Sixteen bytes in one comparison; the last reply of a batch has fewer behind it.
+        let right = match rest.first_chunk::<16>() {
+            Some(front) => (u128::from_le_bytes(*front) ^ expected.bits) & expected.mask == 0,
+            None => rest.starts_with(expected.text),
+        };
+        if !right {
+            return;
         }
-        _ => None,
+        ledger.acknowledge(order);
+        session.asked.pop_front();
+        heard.used += expected.text.len();
+        heard.done += 1;
     }
 }
 
-fn success(order: Order) -> &'static [u8] {
-    if order.sell { b"[sell] success\n" } else { b"[buy] success\n" }
+/// A reply of at most 16 bytes, as text and as a number.
+struct Expected {
+    text: &'static [u8],
+    bits: u128,
+    /// Ones over the text's bytes.
+    mask: u128,
+}
+
+impl Expected {
+    const fn new(text: &'static [u8]) -> Self {
+        let mut bytes = [0; 16];
+        bytes.split_at_mut(text.len()).0.copy_from_slice(text);
+        let mask = u128::MAX >> (128 - 8 * text.len() as u32);
+        Self { text, bits: u128::from_le_bytes(bytes), mask }
+    }
+}
+
+/// By [`Order::side`].
+static SUCCESS: [Expected; 2] =
+    [Expected::new(b"[buy] success\n"), Expected::new(b"[sell] success\n")];
+
+fn success(order: Order) -> &'static Expected {
+    &SUCCESS[usize::from(order.side)]
 }
 
 /// An even draw from `0..n` by multiplication (Lemire, "Fast Random Integer Generation in an
