@@ -91,7 +91,8 @@ pub struct Faults {
     pub window: usize,
     /// The most bytes that a client reads at once.
     pub sip: usize,
-    /// Of a hundred sessions, how many write later (`take`, `landed`) instead of now (`sent`).
+    /// Of a hundred sessions, how many write later (`take`, `landed`) instead of now (`sent`);
+    /// half of these do either by whim.
     pub later: u8,
     /// Sends and landings may be short.
     pub short: bool,

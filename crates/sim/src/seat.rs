@@ -66,8 +66,7 @@ pub(crate) struct Seat<S: Service> {
     /// A receive is armed, or its cancellation has not landed.
     armed: bool,
     cancelled: bool,
-    /// It writes later instead of now.
-    later: bool,
+    writes: Writes,
     /// Taken from the output and not in the kernel's hands.
     flight: VecDeque<u8>,
     landing: bool,
@@ -75,6 +74,17 @@ pub(crate) struct Seat<S: Service> {
     /// Aborted.
     gone: bool,
     timer: Option<Instant>,
+}
+
+/// How a seat's output leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writes {
+    /// By sends that return at once.
+    Now,
+    /// By parts that are taken and land later.
+    Later,
+    /// Now by the one, now by the other.
+    Either,
 }
 
 #[derive(Clone, Copy)]
@@ -88,7 +98,7 @@ enum Task {
 }
 
 impl<S: Service> Seat<S> {
-    pub(crate) fn new(conn: Conn<S>, client: usize, later: bool) -> Seat<S> {
+    pub(crate) fn new(conn: Conn<S>, client: usize, writes: Writes) -> Seat<S> {
         Seat {
             conn,
             client,
@@ -96,7 +106,7 @@ impl<S: Service> Seat<S> {
             dirty: false,
             armed: false,
             cancelled: false,
-            later,
+            writes,
             flight: VecDeque::new(),
             landing: false,
             eof: false,
@@ -209,7 +219,7 @@ impl<S: Service> Seat<S> {
     }
 
     fn work_and_write(&mut self, service: &S, cx: &Cx<'_, S::State>, desk: &mut Desk<'_, S::Job>) {
-        loop {
+        while !self.gone {
             if let Some(job) = self.conn.take_job() {
                 if desk.dice.coin() {
                     desk.order_soon(cx, Order::Work(cx.me, job));
@@ -219,11 +229,13 @@ impl<S: Service> Seat<S> {
                     continue;
                 }
             }
-            let wrote = if self.later {
-                self.write_later(cx, desk)
-            } else {
-                self.write_now(service, cx, desk)
+            let now = match self.writes {
+                Writes::Now => true,
+                Writes::Later => false,
+                Writes::Either => self.is_grounded() && desk.dice.coin(),
             };
+            let wrote =
+                if now { self.write_now(service, cx, desk) } else { self.write_later(cx, desk) };
             if !wrote {
                 return;
             }
@@ -268,9 +280,14 @@ impl<S: Service> Seat<S> {
         true
     }
 
+    /// True if nothing is in flight.
+    fn is_grounded(&self) -> bool {
+        self.flight.is_empty() && self.tray.landed == 0
+    }
+
     /// Hands a few parts to the kernel if nothing of this session is in flight.
     fn write_later(&mut self, cx: &Cx<'_, S::State>, desk: &mut Desk<'_, S::Job>) -> bool {
-        if !self.flight.is_empty() || self.tray.landed > 0 {
+        if !self.is_grounded() {
             return false;
         }
         for _ in 0..desk.dice.size(4) {
@@ -315,6 +332,7 @@ impl<S: Service> Seat<S> {
     /// Asks once what the connection wants, and changes the difference.
     fn settle(&mut self, cx: &Cx<'_, S::State>, desk: &mut Desk<'_, S::Job>) -> bool {
         let wants = self.conn.wants();
+        assert!(!(wants.read && self.eof), "more input is wanted after the end");
         if wants.read {
             (self.armed, self.cancelled) = (true, false);
         } else if self.armed {
@@ -322,7 +340,7 @@ impl<S: Service> Seat<S> {
             self.cancelled = self.armed;
         }
         let readable = !desk.link.inbox.is_empty() || desk.link.fin && !self.eof;
-        let writable = wants.write && !self.later && desk.link.room() > 0;
+        let writable = wants.write && self.is_grounded() && desk.link.room() > 0;
         self.dirty = self.armed && readable || writable || self.tray.landed > 0 || self.tray.drain;
         if wants.wake != self.timer {
             self.timer = wants.wake;

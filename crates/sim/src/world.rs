@@ -9,7 +9,7 @@ use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, Service, SessionId
 use crate::dice::Dice;
 use crate::link::{Caller, Packet};
 use crate::script::{Faults, Script};
-use crate::seat::{Desk, Order, Seat};
+use crate::seat::{Desk, Order, Seat, Writes};
 use crate::transcript::{End, Heard, Transcript};
 
 /// A run that takes more steps of the world than this is cut off.
@@ -269,8 +269,12 @@ impl<'a, S: Service> World<'a, S> {
         let cx = Cx::new(self.now, id, who.id, self.state, &who.effects);
         let conn = Conn::open(self.service, &cx, peer, &mut buffers);
         self.workers[runner].buffers = buffers;
-        let later = self.dice.chance(self.faults.later);
-        self.workers[shard].slots[index as usize].seat = Some(Seat::new(conn, client, later));
+        let writes = match (self.dice.chance(self.faults.later), self.dice.coin()) {
+            (false, _) => Writes::Now,
+            (true, false) => Writes::Later,
+            (true, true) => Writes::Either,
+        };
+        self.workers[shard].slots[index as usize].seat = Some(Seat::new(conn, client, writes));
         self.callers[client].seat = Some(id);
         self.collect(runner);
         self.mark(Some(id));

@@ -6,12 +6,14 @@ use core::time::Duration;
 use seam::laws::probe::{
     Deaf, Echo, LINE_MAX, Menu, Probe, World, asset, expected, numbered, plain, requests,
 };
-use seam::{Closed, Limits, SessionId};
+use seam::{
+    Buffers, Closed, Conn, Cx, Effects, Instant, Limits, Peer, Service, SessionId, WorkerId,
+};
 use sim::{Act, Case, Client, End, Faults, Script, Transcript, check, chunking, determinism, run};
 
 /// Each request once, and a rest without a newline.
-const EACH: &[u8] = b"echo hi\nmuch 9\nflow 20\nshared 7\nfile 5\nwait 3\nnudge 1\njob abc\n\
-    count\nticks\nid\ntell 77 x\n\nwhat is it\nrest";
+const EACH: &[u8] = b"echo hi\nmuch 9\nflow 20\nshy 20\ntoil 9\npause\nshared 7\nfile 5\nwait 3\nnudge 1\njob abc\n\
+    linger\ncount\nticks\nid\ntell 77 x\n\nwhat is it\nrest";
 
 fn files() -> Faults {
     Faults::calm().with_assets(vec![asset()])
@@ -117,6 +119,28 @@ fn progress_input_that_nobody_uses_ends_the_connection() {
         check(max, Closed::Overlong);
         check(max + 4000, Closed::Overlong);
     }
+}
+
+#[test]
+fn back_pressure_input_behind_a_job_is_bounded() {
+    let limits = Limits { input_max: LINE_MAX, ..Probe::default().limits };
+    let probe = Probe { limits, ..Probe::default() };
+    let (world, effects) = (World::default(), Effects::new(false, false));
+    let id = SessionId::new(0, 0, 1);
+    let cx = Cx::new(Instant::ZERO, id, WorkerId::new(0, 1), &world, &effects);
+    let mut conn = Conn::open(&probe, &cx, Peer::Local, &mut Buffers::new(1));
+    conn.feed(&probe, &cx, b"job abc\n");
+    let mut fed = 0;
+    while conn.wants().read {
+        conn.feed(&probe, &cx, b"echo x\n");
+        fed += 7;
+        assert!(fed < probe.limits.input_max + 7, "{fed} bytes wait behind a job");
+    }
+    let job = conn.take_job().expect("a job is out");
+    conn.done(&probe, &cx, probe.work(&world, job));
+    assert_eq!(conn.out().single(), Some(&[&b"cba\n"[..], &b"= x\n".repeat(fed / 7)].concat()[..]));
+    conn.abort(Closed::Forced);
+    conn.close(&probe, &cx);
 }
 
 #[test]

@@ -12,11 +12,15 @@
 //! | `echo TEXT` | `= TEXT` | |
 //! | `much N` | N lines at once | back-pressure: far beyond `output_high` |
 //! | `flow N` | N lines piece by piece | [`crate::Then::Pause`] and [`Event::Room`] |
+//! | `shy N` | N lines | input that is not used while the output is full |
 //! | `shared N` | N lines | [`Out::shared`] |
 //! | `file N` | N lines of asset 0 | [`Out::file`] |
 //! | `wait MS` | `waited` | a pause that [`Event::Deadline`] ends; input behind it waits |
 //! | `nudge MS` | `#nudge` later | a deadline that input does not wait for |
 //! | `job TEXT` | TEXT reversed | [`crate::Then::Offload`] and [`Event::Done`] |
+//! | `toil N` | N lines, then `toiled` | a job that leaves behind much output |
+//! | `pause` | `paused` | a pause that only the output's fall can end |
+//! | `linger` | `lingers`; at the end also `left` | a session that outlives its end or a drain |
 //! | `count` | `#total N` | a number that all workers share |
 //! | `ticks` | `#ticks N` | [`Service::tick`] |
 //! | `id` | `#id N` | the session's own id |
@@ -50,6 +54,9 @@ pub const SHARED_MAX: usize = 4096;
 /// How many bytes a numbered line has, its newline included.
 pub const NUMBERED: usize = 16;
 
+/// How long a session stays that lingers.
+const LINGER: Duration = Duration::from_millis(5);
+
 /// The `at`-th of the lines that `much`, `flow`, `shared` and `file` reply.
 pub fn numbered(at: usize) -> [u8; NUMBERED] {
     let mut line = *b"0000000 roundly\n";
@@ -72,11 +79,15 @@ pub(crate) enum Request<'a> {
     Echo(&'a [u8]),
     Much(usize),
     Flow(usize),
+    Shy(usize),
     Shared(usize),
     File(usize),
     Wait(u64),
     Nudge(u64),
     Job(&'a [u8]),
+    Toil(usize),
+    Pause,
+    Linger,
     Count,
     Ticks,
     Id,
@@ -93,11 +104,15 @@ impl<'a> Request<'a> {
             b"echo" => Some(Request::Echo(rest)),
             b"much" => number(rest, 1 << 20).map(|n| Request::Much(n as usize)),
             b"flow" => number(rest, 1 << 20).map(|n| Request::Flow(n as usize)),
+            b"shy" => number(rest, 1 << 20).map(|n| Request::Shy(n as usize)),
             b"shared" => number(rest, SHARED_MAX as u64).map(|n| Request::Shared(n as usize)),
             b"file" => number(rest, SHARED_MAX as u64).map(|n| Request::File(n as usize)),
             b"wait" => number(rest, 60_000).map(Request::Wait),
             b"nudge" => number(rest, 60_000).map(Request::Nudge),
             b"job" => Some(Request::Job(rest)),
+            b"toil" => number(rest, 1 << 20).map(|n| Request::Toil(n as usize)),
+            b"pause" => Some(Request::Pause),
+            b"linger" => Some(Request::Linger),
             b"count" => Some(Request::Count),
             b"ticks" => Some(Request::Ticks),
             b"id" => Some(Request::Id),
@@ -210,16 +225,24 @@ pub struct Talk {
     begun: bool,
     doing: Doing,
     nudge: Option<Instant>,
+    /// How many lines of a `shy` request are written.
+    shown: usize,
     /// Input that was seen and not used, in bytes.
     tail: usize,
+    /// It does not close at once at an end or a drain.
+    lingers: bool,
+    /// When it closes, whatever comes before.
+    leave: Option<Instant>,
 }
 
 impl Talk {
+    /// The earliest of all it waits for.
     fn wake(&self) -> Option<Instant> {
-        match self.doing {
-            Doing::Wait(until) => Some(self.nudge.map_or(until, |nudge| nudge.min(until))),
-            _ => self.nudge,
-        }
+        let wait = match self.doing {
+            Doing::Wait(until) => Some(until),
+            Doing::Nothing | Doing::Flow(..) => None,
+        };
+        [wait, self.nudge, self.leave].into_iter().flatten().min()
     }
 
     /// The end of a step that used `used` bytes.
@@ -241,7 +264,30 @@ impl Talk {
         self.doing = if at < end { Doing::Flow(at, end) } else { Doing::Nothing };
     }
 
-    fn deadline(&mut self, now: Instant, out: &mut Out) {
+    /// Writes until the output is full; returns true once all `lines` are written.
+    fn shy(&mut self, lines: usize, out: &mut Out) -> bool {
+        while self.shown < lines && !out.is_full() {
+            out.bytes().extend_from_slice(&numbered(self.shown));
+            self.shown += 1;
+        }
+        let done = self.shown == lines;
+        if done {
+            self.shown = 0;
+        }
+        done
+    }
+
+    /// Answers an end or a drain: closes, at once or later.
+    fn leave(&mut self, now: Instant) -> Step<Vec<u8>> {
+        if !self.lingers {
+            return Step::close(0);
+        }
+        self.leave.get_or_insert(now + LINGER);
+        self.rest(0)
+    }
+
+    /// Tells what is due; returns true if the session is to close.
+    fn deadline(&mut self, now: Instant, out: &mut Out) -> bool {
         if self.nudge.is_some_and(|nudge| nudge <= now) {
             self.nudge = None;
             out.bytes().extend_from_slice(b"#nudge\n");
@@ -250,6 +296,11 @@ impl Talk {
             self.doing = Doing::Nothing;
             out.bytes().extend_from_slice(b"waited\n");
         }
+        let leaves = self.leave.is_some_and(|leave| leave <= now);
+        if leaves {
+            out.bytes().extend_from_slice(b"left\n");
+        }
+        leaves
     }
 }
 
@@ -257,6 +308,7 @@ impl Talk {
 enum Next {
     More,
     Stop,
+    Pause,
     Close,
     Job(Vec<u8>),
 }
@@ -280,12 +332,19 @@ impl Probe {
                 }
                 break;
             };
+            let request = Request::parse(&rest[..len]);
+            if let Request::Shy(lines) = request
+                && !talk.shy(lines, out)
+            {
+                break;
+            }
             used += len + 1;
             talk.tail = input.len() - used;
-            match self.answer(cx, talk, Request::parse(&rest[..len]), out) {
+            match self.answer(cx, talk, request, out) {
                 Next::More if self.one_by_one || out.is_full() => break,
                 Next::More => {}
                 Next::Stop => break,
+                Next::Pause => return Step { wake: talk.wake(), ..Step::pause(used) },
                 Next::Close => return Step::close(used),
                 Next::Job(job) => {
                     return Step { wake: talk.wake(), ..Step::offload(used, job) };
@@ -314,6 +373,7 @@ impl Probe {
                     return Next::Stop;
                 }
             }
+            Request::Shy(_) => {}
             Request::Shared(lines) => out.shared(Arc::clone(&self.lines), 0..lines * NUMBERED),
             Request::File(lines) => out.file(AssetId(0), 0..(lines * NUMBERED) as u64),
             Request::Wait(ms) => {
@@ -322,6 +382,18 @@ impl Probe {
             }
             Request::Nudge(ms) => talk.nudge = Some(after(ms)),
             Request::Job(text) => return Next::Job(text.to_vec()),
+            Request::Toil(lines) => {
+                out.bytes().extend((0..lines).flat_map(numbered));
+                return Next::Job(b"deliot".to_vec());
+            }
+            Request::Pause => {
+                out.bytes().extend_from_slice(b"paused\n");
+                return Next::Pause;
+            }
+            Request::Linger => {
+                talk.lingers = true;
+                out.bytes().extend_from_slice(b"lingers\n");
+            }
             Request::Count => say(out, format_args!("#total {}", add(&cx.state.total))),
             Request::Ticks => {
                 say(out, format_args!("#ticks {}", cx.state.ticks.load(Relaxed)));
@@ -385,14 +457,18 @@ impl Service for Probe {
                 out.bytes().extend_from_slice(b"#late\n");
                 return Step::close(0);
             }
-            Event::Deadline => talk.deadline(cx.now, out),
+            Event::Deadline => {
+                if talk.deadline(cx.now, out) {
+                    return Step::close(0);
+                }
+            }
             Event::Eof => {
                 say(out, format_args!("end {}", talk.tail));
-                return Step::close(0);
+                return talk.leave(cx.now);
             }
             Event::Drain => {
                 out.bytes().extend_from_slice(b"#drain\n");
-                return Step::close(0);
+                return talk.leave(cx.now);
             }
             Event::Done(mut text) => {
                 text.push(b'\n');

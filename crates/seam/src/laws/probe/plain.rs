@@ -1,5 +1,7 @@
 //! What a [`super::Probe`] must reply, without a session, a step or an output.
 
+use crate::SessionId;
+
 use super::{LINE_MAX, Request, numbered};
 
 /// What a client that sends `input` and then ends its half of the connection must receive, news
@@ -7,12 +9,14 @@ use super::{LINE_MAX, Request, numbered};
 pub fn expected(input: &[u8]) -> Vec<u8> {
     let mut reply = Vec::new();
     let mut rest = input;
+    let mut lingers = false;
     loop {
         let Some(len) = rest.iter().position(|&byte| byte == b'\n') else {
             if rest.len() >= LINE_MAX {
                 reply.extend_from_slice(b"long\n");
             } else {
-                reply.extend_from_slice(format!("end {}\n", rest.len()).as_bytes());
+                let left = if lingers { "left\n" } else { "" };
+                reply.extend_from_slice(format!("end {}\n{left}", rest.len()).as_bytes());
             }
             return reply;
         };
@@ -26,12 +30,22 @@ pub fn expected(input: &[u8]) -> Vec<u8> {
             Request::Echo(text) => reply.extend_from_slice(&[b"= ", text, b"\n"].concat()),
             Request::Much(lines)
             | Request::Flow(lines)
+            | Request::Shy(lines)
             | Request::Shared(lines)
             | Request::File(lines) => reply.extend((0..lines).flat_map(numbered)),
             Request::Wait(_) => reply.extend_from_slice(b"waited\n"),
             Request::Job(text) => {
                 reply.extend(text.iter().rev());
                 reply.push(b'\n');
+            }
+            Request::Toil(lines) => {
+                reply.extend((0..lines).flat_map(numbered));
+                reply.extend_from_slice(b"toiled\n");
+            }
+            Request::Pause => reply.extend_from_slice(b"paused\n"),
+            Request::Linger => {
+                lingers = true;
+                reply.extend_from_slice(b"lingers\n");
             }
             Request::Bye => {
                 reply.extend_from_slice(b"bye\n");
@@ -60,7 +74,7 @@ pub fn plain(received: &[u8]) -> Vec<u8> {
 /// Which requests [`requests`] may choose, and how large they get.
 #[derive(Clone, Copy, Debug)]
 pub struct Menu {
-    /// `much`, `flow`, `shared` and `file` ask for at most this many lines.
+    /// `much`, `flow`, `shy`, `toil`, `shared` and `file` ask for at most this many lines.
     pub lines_max: usize,
     /// `wait` and `nudge` ask for at most this many milliseconds.
     pub wait_ms_max: usize,
@@ -81,7 +95,7 @@ pub fn requests(seed: u64, count: usize, menu: Menu) -> Vec<u8> {
     let mut dice = Dice(seed);
     let mut lines = Vec::new();
     for _ in 0..count {
-        let line = match dice.below(if menu.endings { 48 } else { 46 }) {
+        let line = match dice.below(if menu.endings { 58 } else { 56 }) {
             0..=11 => format!("echo {}", dice.word()),
             12..=14 => format!("much {}", dice.below(menu.lines_max + 1)),
             15..=18 => format!("flow {}", dice.below(menu.lines_max + 1)),
@@ -95,11 +109,19 @@ pub fn requests(seed: u64, count: usize, menu: Menu) -> Vec<u8> {
             34..=36 => "count".into(),
             37 => "ticks".into(),
             38 => "id".into(),
-            39 => format!("tell {} {}", dice.below(1 << 20), dice.word()),
+            39 => {
+                // One of the first sessions of the first workers, so that some are met.
+                let to = SessionId::new(dice.below(3), dice.below(4) as u32, 1);
+                format!("tell {} {}", to.bits(), dice.word())
+            }
             40 => String::new(),
             41..=45 => format!("{} ", dice.word()),
-            46 => "bye".into(),
-            47 => "x".repeat(LINE_MAX - 2 + dice.below(5)),
+            46..=48 => format!("shy {}", dice.below(menu.lines_max + 1)),
+            49..=51 => format!("toil {}", dice.below(menu.lines_max + 1)),
+            52..=54 => "pause".into(),
+            55 => "linger".into(),
+            56 => "bye".into(),
+            57 => "x".repeat(LINE_MAX - 2 + dice.below(5)),
             _ => "much 1".into(),
         };
         lines.extend_from_slice(line.as_bytes());
@@ -152,7 +174,9 @@ mod tests {
         assert_eq!(requests(1, 100, menu), requests(1, 100, menu));
         let many = String::from_utf8(requests(2, 4000, menu)).expect("requests are ASCII");
         let words = ["echo", "much", "flow", "shared", "file", "wait", "nudge", "job", "count"];
-        for word in words.iter().chain(&["ticks", "id", "tell", "bye"]) {
+        for word in
+            words.iter().chain(&["ticks", "id", "tell", "bye", "shy", "toil", "pause", "linger"])
+        {
             assert!(many.lines().any(|line| line.starts_with(word)), "{word} is never chosen");
         }
         assert!(many.lines().any(|line| line.len() >= LINE_MAX), "no line is too long");
