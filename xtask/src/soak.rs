@@ -23,6 +23,13 @@ const SOAKS: &[Soak] = &[
         command.args(["--", "soak", "600"]);
         command
     }),
+    ("loom", "every interleaving of the lock and the gate", || {
+        let mut command = steps::cargo(["test", "-p", "memory", "--release", "loom"]);
+        // Another flag is another build of everything; it must not throw away the usual one.
+        let target = crate::root().join("target/loom");
+        command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target);
+        command
+    }),
 ];
 
 /// Runs the soak named by the first argument, or all of them.
