@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
-use crate::call::{check, check_count, uninterrupted};
+use crate::call::{check, check_count, check_long, uninterrupted};
 use crate::poll::{PollFd, poll};
 
 /// What a listener shall be.
@@ -157,11 +157,18 @@ pub fn recv_nowait(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     recv_flags(fd.as_fd(), buffer, libc::MSG_DONTWAIT)
 }
 
+/// The address argument of a connected socket.
+const NOBODY: usize = 0;
+
+// Receiving and sending go round the C library: its functions are points where a thread may be
+// cancelled, and in a process with threads each call pays for that as much as for the rest of a turn.
+
 fn recv_flags(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
     uninterrupted(|| {
-        // SAFETY: the buffer is writable for its length.
-        check_count(unsafe {
-            libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags)
+        // SAFETY: the buffer is writable for its length; no address is asked for.
+        check_long(unsafe {
+            let (start, len) = (buffer.as_mut_ptr(), buffer.len());
+            libc::syscall(libc::SYS_recvfrom, fd.as_raw_fd(), start, len, flags, NOBODY, NOBODY)
         })
     })
 }
@@ -185,9 +192,10 @@ pub fn send_nowait(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 
 fn send_flags(fd: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
     uninterrupted(|| {
-        // SAFETY: the bytes are readable for their length.
-        check_count(unsafe {
-            libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags)
+        // SAFETY: the bytes are readable for their length; no address is given.
+        check_long(unsafe {
+            let (start, len) = (bytes.as_ptr(), bytes.len());
+            libc::syscall(libc::SYS_sendto, fd.as_raw_fd(), start, len, flags, NOBODY, NOBODY)
         })
     })
 }

@@ -24,6 +24,24 @@ pub struct Place<S: Service, X> {
     pub x: X,
 }
 
+/// A session with everything that a turn of it needs, looked up once.
+pub struct At<'f, 'a, S: Service, X> {
+    pub place: &'f mut Place<S, X>,
+    pub cx: Cx<'a, S::State>,
+    pub buffers: &'f mut Buffers,
+    deadlines: &'f mut Deadlines,
+}
+
+impl<S: Service, X> At<'_, '_, S, X> {
+    /// The turn of this session is over: takes back what it does not need and notes when it wants
+    /// to be woken.
+    #[inline]
+    pub fn rest(self, wake: Option<Instant>) {
+        self.place.conn.reclaim(self.buffers);
+        self.deadlines.ask(self.cx.me, wake, &mut self.place.scheduled);
+    }
+}
+
 /// What a sweep found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overdue {
@@ -101,12 +119,20 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
     }
 
     /// Notes the deadline that the session wants by now.
-    #[inline]
     pub fn schedule(&mut self, id: SessionId) {
         if let Some(place) = self.table.lookup(id) {
             let wake = place.conn.wants().wake;
             self.deadlines.ask(id, wake, &mut place.scheduled);
         }
+    }
+
+    /// A session and the context of a call for it, with the spare buffers beside.
+    #[inline]
+    pub fn at(&mut self, id: SessionId) -> Option<At<'_, 'a, S, X>> {
+        let desk = self.desk;
+        let cx = desk.cx(self.now, id);
+        let place = self.table.lookup(id)?;
+        Some(At { place, cx, buffers: &mut self.buffers, deadlines: &mut self.deadlines })
     }
 
     /// The last reply is out: from here on the peer has `knobs.linger` to stop sending.
@@ -119,9 +145,11 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
 
     /// How long the loop may sleep; `None`: until something happens.
     pub fn timeout(&self) -> Option<Duration> {
-        let sweep = (self.table.len() > 0).then_some(self.next_sweep);
-        let soonest = [sweep, self.deadlines.next(), self.door.opens_at(), self.next_tick];
-        soonest.into_iter().flatten().min().map(|moment| moment.since(self.now))
+        let mut soonest = if self.table.len() > 0 { self.next_sweep } else { Instant::NEVER };
+        for moment in [self.deadlines.next(), self.door.opens_at(), self.next_tick] {
+            soonest = soonest.min(moment.unwrap_or(Instant::NEVER));
+        }
+        (soonest != Instant::NEVER).then(|| soonest.since(self.now))
     }
 
     /// Wakes the sessions whose deadline has come and says which they were.

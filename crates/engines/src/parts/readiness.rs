@@ -14,7 +14,7 @@ use sys::epoll::Interest;
 use sys::socket;
 
 use super::door::Failure;
-use super::floor::{Floor, Overdue};
+use super::floor::{At, Floor, Overdue, Place};
 use crate::desk::Desk;
 use crate::helpers::{self, Helpers};
 use crate::run::Fault;
@@ -251,12 +251,11 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
 
     /// Receives once if that is wanted and possible, then settles.
     fn advance(&mut self, id: SessionId) {
-        let cx = self.floor.cx(id);
-        let Some(place) = self.floor.table.lookup(id) else { return };
-        let service = self.floor.desk.service;
-        place.conn.lend(&mut self.floor.buffers);
+        let desk = self.floor.desk;
+        let Some(At { place, cx, buffers, .. }) = self.floor.at(id) else { return };
+        place.conn.lend(buffers);
         if place.x.readable && (place.linger.is_some() || place.conn.wants().read) {
-            let limit = SCRATCH.min(self.floor.desk.knobs.turn_bytes);
+            let limit = SCRATCH.min(desk.knobs.turn_bytes);
             match socket::recv_nowait(&place.fd, &mut self.scratch[..limit]) {
                 Ok(0) => {
                     (place.x.readable, place.x.ended) = (false, true);
@@ -264,14 +263,14 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
                         self.floor.close(id);
                         return;
                     }
-                    place.conn.eof(service, &cx);
+                    place.conn.eof(desk.service, &cx);
                 }
                 Ok(len) => {
                     // A short read has emptied the socket (epoll(7), on stream sockets).
                     place.x.readable = len == limit || place.x.ending;
-                    place.active = self.floor.now;
-                    self.floor.desk.seat().bytes_in.add(len as u64);
-                    place.conn.feed(service, &cx, &self.scratch[..len]);
+                    place.active = cx.now;
+                    desk.seat().bytes_in.add(len as u64);
+                    place.conn.feed(desk.service, &cx, &self.scratch[..len]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     place.x.readable = false;
@@ -285,69 +284,31 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     /// Hands out the job, sends until it would block, then asks what is wanted and changes the
     /// difference.
     fn settle(&mut self, id: SessionId) {
-        self.send(id);
-        let Some(place) = self.floor.table.lookup(id) else { return };
-        let wants = place.conn.wants();
-        if wants.done && place.linger.is_none() && !self.part(id) {
+        let desk = self.floor.desk;
+        let Some(mut at) = self.floor.at(id) else { return };
+        send(desk, &mut at, self.helpers);
+        let wants = at.place.conn.wants();
+        if wants.done && at.place.linger.is_none() && !self.part(id) {
             return;
         }
-        let Some(place) = self.floor.table.lookup(id) else { return };
-        place.conn.reclaim(&mut self.floor.buffers);
-        let reads = wants.read || place.linger.is_some();
-        let more = (place.x.readable && reads) || (wants.write && !place.x.blocked) || wants.job;
-        if more && !place.x.again {
-            place.x.again = true;
+        let Some(at) = self.floor.at(id) else { return };
+        let Place { x, linger, fd, conn, .. } = &mut *at.place;
+        let reads = wants.read || linger.is_some();
+        let more = (x.readable && reads) || (wants.write && !x.blocked) || wants.job;
+        if more && !x.again {
+            x.again = true;
             self.again.push(id);
         }
-        if !self.poller.is_edge() {
-            let interest =
-                Interest { read: reads, write: wants.write && place.x.blocked, ..Interest::NONE };
-            if interest != place.x.interest {
-                place.x.interest = interest;
-                let fd = place.fd.as_fd();
-                if self.poller.modify(fd, interest, id.bits()).is_err() {
-                    place.conn.abort(Closed::Reset);
-                    self.floor.close(id);
-                    return;
-                }
-            }
-        }
-        self.floor.schedule(id);
-    }
-
-    /// Sends what waits, at most a turn's share.
-    fn send(&mut self, id: SessionId) {
-        let cx = self.floor.cx(id);
-        let Some(place) = self.floor.table.lookup(id) else { return };
-        let desk = self.floor.desk;
-        let mut share = desk.knobs.turn_bytes.max(SCRATCH) * 4;
-        loop {
-            if let Some(job) = place.conn.take_job() {
-                self.helpers.submit(id, job);
-            }
-            if place.conn.out().waiting() == 0 || place.x.blocked || share == 0 {
+        let interest = Interest { read: reads, write: wants.write && x.blocked, ..Interest::NONE };
+        if !x.interest.edge && interest != x.interest {
+            x.interest = interest;
+            if self.poller.modify(fd.as_fd(), interest, id.bits()).is_err() {
+                conn.abort(Closed::Reset);
+                self.floor.close(id);
                 return;
             }
-            if desk.assets.load(place.conn.out()).is_err() {
-                place.conn.abort(Closed::Reset);
-                return;
-            }
-            match send_once(&place.fd, &mut place.conn) {
-                Ok(len) => {
-                    share = share.saturating_sub(len);
-                    place.active = self.floor.now;
-                    desk.seat().bytes_out.add(len as u64);
-                    place.conn.sent(desk.service, &cx, len);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    place.x.blocked = true;
-                }
-                Err(_) => {
-                    place.conn.abort(Closed::Reset);
-                    return;
-                }
-            }
         }
+        at.rest(wants.wake);
     }
 
     // ---- close
@@ -399,13 +360,46 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     }
 }
 
+/// Hands out the job and sends what waits, at most a turn's share.
+fn send<S: Service>(desk: &Desk<'_, S>, at: &mut At<'_, '_, S, Watch>, helpers: &dyn Helpers<S>) {
+    let At { place, cx, .. } = at;
+    let mut share = desk.knobs.turn_bytes.max(SCRATCH) * 4;
+    loop {
+        if let Some(job) = place.conn.take_job() {
+            helpers.submit(cx.me, job);
+        }
+        if place.conn.out().waiting() == 0 || place.x.blocked || share == 0 {
+            return;
+        }
+        let sent = match send_once(desk, &place.fd, &mut place.conn) {
+            Ok(len) => len,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                place.x.blocked = true;
+                return;
+            }
+            Err(_) => {
+                place.conn.abort(Closed::Reset);
+                return;
+            }
+        };
+        share = share.saturating_sub(sent);
+        place.active = cx.now;
+        desk.seat().bytes_out.add(sent as u64);
+        place.conn.sent(desk.service, cx, sent);
+    }
+}
+
 /// One `send(2)` for a single slice, one `sendmsg(2)` for a rope.
-fn send_once<S: Service>(fd: &OwnedFd, conn: &mut Conn<S>) -> io::Result<usize> {
-    let out = conn.out();
-    if let Some(bytes) = out.single() {
+fn send_once<S: Service>(
+    desk: &Desk<'_, S>,
+    fd: &OwnedFd,
+    conn: &mut Conn<S>,
+) -> io::Result<usize> {
+    if let Some(bytes) = conn.out().single() {
         return socket::send_nowait(fd, bytes);
     }
+    desk.assets.load(conn.out())?;
     let mut slices = [IoSlice::new(&[]); SLICES];
-    let filled = out.gather(&mut slices);
+    let filled = conn.out().gather(&mut slices);
     socket::send_vectored_nowait(fd, &slices[..filled])
 }

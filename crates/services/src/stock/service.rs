@@ -119,7 +119,7 @@ impl Stock {
     fn serve(&self, cx: &Cx<'_, Market>, input: &[u8], out: &mut Out) -> Step<Never> {
         let mut turn = Turn { stock: self, cx, entered: None };
         let mut used = 0;
-        while !out.is_full() {
+        while used < input.len() && !out.is_full() {
             let rest = &input[used..];
             let (len, goes_on) = match trade::common(rest) {
                 Some((trade, len)) => {
