@@ -3,15 +3,19 @@
 //! It hears signals, replaces workers that end, keeps the state, and leads the house through its
 //! life: Starting, Ready, Draining, Forced, Done. It never touches a connection.
 
+mod keep;
+mod posts;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use memory::{Phase, SeatState};
-use seam::{Instant, Service, Share, WorkerId};
+use seam::{Instant, Service, WorkerId};
 use sys::poll::{PollFd, poll};
 use sys::signal::{Signal, SignalFd};
 
+use self::posts::Post;
 use crate::run::{Common, Fault, Keeper, Report, SIGNALS};
 
 /// What a container can do for the supervisor.
@@ -35,26 +39,8 @@ pub(crate) struct Ended {
 
 /// After the last disconnect, how long to wait for another before saving.
 const SAVE_DELAY: Duration = Duration::from_millis(50);
-/// How long to wait before a failed save is tried again.
-const SAVE_RETRY: Duration = Duration::from_secs(1);
-/// The first delay before a worker is replaced that did not live for a second; it doubles.
-const RESPAWN_FIRST: Duration = Duration::from_millis(10);
-/// The longest such delay.
-const RESPAWN_MAX: Duration = Duration::from_millis(800);
-/// A worker that lived this long did not die of its birth.
-const LIFE_MIN: Duration = Duration::from_secs(1);
 /// After being forced, how long workers have to leave by themselves.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// One worker's place, whoever holds it.
-struct Post {
-    generation: u32,
-    born: Instant,
-    /// Deaths in a row shortly after birth.
-    failures: u32,
-    respawn_at: Option<Instant>,
-    alive: bool,
-}
 
 struct Supervisor<'a, S: Service, C: Crew> {
     common: &'a Common<'a, S>,
@@ -201,64 +187,6 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
-    // ---- workers
-
-    fn start(&mut self, slot: usize) -> io::Result<()> {
-        let post = &mut self.posts[slot];
-        post.generation += 1;
-        post.born = clock();
-        post.respawn_at = None;
-        let id = WorkerId::new(slot, post.generation);
-        self.common.board.sit(id, sys::process::this());
-        self.crew.start(id)?;
-        self.posts[slot].alive = true;
-        Ok(())
-    }
-
-    /// Clears up after workers that have ended and decides when they are replaced.
-    fn bury(&mut self) -> Result<(), Fault> {
-        for Ended { id, fault } in self.crew.reap() {
-            let slot = id.slot();
-            self.common.house.state.heal(id);
-            self.common.board.heal(id);
-            // Its connections are gone with it.
-            self.common.board.ended(clock().ns());
-            let post = &mut self.posts[slot];
-            post.alive = false;
-            let phase = self.common.board.phase();
-            if phase >= Phase::Draining {
-                continue;
-            }
-            let reason = fault.as_deref().unwrap_or("left without being told to");
-            if phase == Phase::Starting {
-                eprintln!("worker {slot} {reason}");
-                return Err(Fault::Stillborn(slot));
-            }
-            let now = clock();
-            let young = now.since(post.born) < LIFE_MIN;
-            post.failures = if young { post.failures + 1 } else { 0 };
-            let delay = match post.failures {
-                0 => Duration::ZERO,
-                times => (RESPAWN_FIRST * (1 << (times - 1).min(10))).min(RESPAWN_MAX),
-            };
-            eprintln!("worker {slot} {reason}; a new one comes in {} ms", delay.as_millis());
-            post.respawn_at = Some(now + delay);
-            self.report.replaced += 1;
-        }
-        Ok(())
-    }
-
-    fn respawn(&mut self, now: Instant) {
-        for slot in 0..self.posts.len() {
-            if self.posts[slot].respawn_at.is_some_and(|moment| moment <= now)
-                && let Err(error) = self.start(slot)
-            {
-                eprintln!("worker {slot} cannot be replaced: {error}; trying again");
-                self.posts[slot].respawn_at = Some(now + RESPAWN_MAX);
-            }
-        }
-    }
-
     /// Sees whether the workers are ready, and whether the last connection has ended.
     fn look_at_board(&mut self, now: Instant, ready: &mut dyn FnMut()) {
         let board = self.common.board;
@@ -284,35 +212,6 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     fn open(&self) -> u64 {
         self.common.board.open_total()
-    }
-
-    // ---- the state
-
-    /// Saves what is due.
-    fn keep(&mut self, now: Instant) {
-        if self.save_next.is_some_and(|moment| moment <= now) {
-            self.save_next = self.keeper.every().map(|every| now + every);
-            if self.keeper.is_changed(self.common.house.state) {
-                self.save_at = Some(now);
-            }
-        }
-        if self.save_at.is_some_and(|moment| moment <= now) {
-            self.save_at = None;
-            self.save();
-            if self.report.unsaved.is_some() {
-                self.save_at = Some(now + SAVE_RETRY);
-            }
-        }
-    }
-
-    fn save(&mut self) {
-        self.report.unsaved = None;
-        if self.keeper.is_changed(self.common.house.state)
-            && let Err(reason) = self.keeper.save(self.common.house.state)
-        {
-            eprintln!("{reason}");
-            self.report.unsaved = Some(reason);
-        }
     }
 
     /// The last worker has left.

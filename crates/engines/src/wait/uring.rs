@@ -10,18 +10,21 @@
 //! The surprising thing: an armed receive holds its socket. A session is closed only when nothing
 //! of it is armed or in flight.
 
+mod outbound;
+mod parting;
+
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use memory::{Phase, SeatState};
-use seam::{Closed, Part, Peer, Service, SessionId};
+use seam::{Closed, Peer, Service, SessionId};
 use sys::socket;
-use sys::uring::{Chunk, Completion, Load, Raw, Received, Uring};
+use sys::uring::{Completion, Raw, Received, Uring};
 
 use crate::desk::Desk;
 use crate::helpers::{self, Helpers};
 use crate::parts::door::Failure;
-use crate::parts::floor::{Floor, Overdue};
+use crate::parts::floor::Floor;
 use crate::run::Fault;
 
 /// What the loop keeps for each session.
@@ -44,9 +47,6 @@ struct Ops {
 const TOKEN_DOOR: u64 = 1;
 const TOKEN_STOP: u64 = 2;
 const TOKEN_JOBS: u64 = 3;
-
-/// Pieces of output that one send takes.
-const PIECES: usize = 64;
 
 struct Loop<'a, S: Service> {
     floor: Floor<'a, S, Ops>,
@@ -238,71 +238,6 @@ impl<S: Service> Loop<'_, S> {
         self.touch(id);
     }
 
-    // ---- send
-
-    fn sent(&mut self, id: SessionId, result: io::Result<usize>, load: Option<Load>) {
-        let cx = self.floor.cx(id);
-        let now = self.floor.now;
-        let desk = self.floor.desk;
-        let Some(place) = self.floor.table.lookup(id) else {
-            debug_assert!(false, "a send outlived its session");
-            return;
-        };
-        place.conn.lend(&mut self.floor.buffers);
-        if let Ok(len) = result {
-            place.active = now;
-            desk.seat().bytes_out.add(len as u64);
-            place.conn.landed(desk.service, &cx, len);
-        } else {
-            place.conn.abort(Closed::Reset);
-        }
-        if let Some(load) = load {
-            place.x.flying = false;
-            // What a failed send did not carry is lost with the connection.
-            let lost = place.conn.out().flying();
-            if lost > 0 {
-                place.conn.landed(desk.service, &cx, lost);
-            }
-            reuse(load, &mut self.floor.buffers);
-        }
-        self.touch(id);
-    }
-
-    /// One send of everything that waits, if none is in flight.
-    fn send(&mut self, id: SessionId) {
-        let Some(place) = self.floor.table.lookup(id) else { return };
-        if place.x.flying || place.conn.out().waiting() == 0 {
-            return;
-        }
-        let mut chunks = Vec::new();
-        let mut first = None;
-        while chunks.len() < PIECES {
-            if self.floor.desk.assets.load(place.conn.out()).is_err() {
-                place.conn.abort(Closed::Reset);
-                break;
-            }
-            let chunk = match place.conn.out().take() {
-                Some(Part::Bytes(bytes)) => Chunk::Owned(bytes),
-                Some(Part::Shared(bytes, range)) => Chunk::Shared(bytes, range),
-                Some(Part::File(..)) => unreachable!("files at the front are loaded above"),
-                None => break,
-            };
-            // A single piece, the common case, needs no list.
-            match first.take() {
-                None if chunks.is_empty() => first = Some(chunk),
-                None => chunks.push(chunk),
-                Some(earlier) => chunks.extend([earlier, chunk]),
-            }
-        }
-        let load = match first {
-            Some(chunk) => Load::One(chunk),
-            None if chunks.is_empty() => return,
-            None => Load::Rope(chunks),
-        };
-        place.x.flying = true;
-        self.ring.send(place.fd.as_fd(), id.bits(), load);
-    }
-
     // ---- settle
 
     /// Hands out the job, starts the send, then asks what is wanted and changes the difference.
@@ -331,61 +266,6 @@ impl<S: Service> Loop<'_, S> {
         self.floor.schedule(id);
     }
 
-    // ---- close
-
-    /// Everything has landed: closes, or lets the peer finish first so that the last reply is not
-    /// lost to a reset. False if the session is gone.
-    fn part(&mut self, id: SessionId) -> bool {
-        let forced = self.floor.desk.phase() >= Phase::Forced;
-        let Some(place) = self.floor.table.lookup(id) else { return false };
-        let polite = matches!(place.conn.why(), Closed::Service | Closed::Overlong);
-        if polite && !place.x.ended && !forced {
-            if place.linger.is_some() {
-                return true;
-            }
-            // Not on the ring, which leaves a shutdown to a thread of the kernel's: that looks the
-            // number up when it comes to it, and may find the next connection under it.
-            if socket::shutdown_write(&place.fd).is_ok() {
-                self.floor.start_linger(id);
-                return true;
-            }
-        }
-        if place.x.armed {
-            // It holds the socket; its last completion brings us back here.
-            return true;
-        }
-        if let Some(fd) = self.floor.close(id) {
-            self.ring.close(fd);
-        }
-        false
-    }
-
-    /// Ends a session whatever is armed or in flight.
-    fn cut(&mut self, id: SessionId) {
-        if let Some(place) = self.floor.table.lookup(id) {
-            place.linger = None;
-            if place.x.flying || place.x.armed {
-                place.x.stopping = true;
-                self.ring.cancel_all(place.fd.as_fd());
-            }
-            self.touch(id);
-        }
-    }
-
-    fn overdue(&mut self, id: SessionId, why: Overdue) {
-        let Some(place) = self.floor.table.lookup(id) else { return };
-        match why {
-            Overdue::Idle => {
-                place.conn.shut(Closed::Idle);
-                self.touch(id);
-            }
-            Overdue::Stalled | Overdue::Lingering => {
-                place.conn.abort(Closed::Stalled);
-                self.cut(id);
-            }
-        }
-    }
-
     // ---- jobs
 
     fn outcomes(&mut self) {
@@ -404,16 +284,3 @@ impl<S: Service> Loop<'_, S> {
 
 /// `ECANCELED` (errno(3)).
 const CANCELLED: i32 = 125;
-
-/// Puts the buffers of a landed send back among the spare ones.
-fn reuse(load: Load, buffers: &mut seam::Buffers) {
-    let mut put = |chunk| {
-        if let Chunk::Owned(bytes) = chunk {
-            buffers.put(bytes);
-        }
-    };
-    match load {
-        Load::One(chunk) => put(chunk),
-        Load::Rope(chunks) => chunks.into_iter().for_each(put),
-    }
-}

@@ -1,0 +1,85 @@
+//! The workers' places: who holds them, and when they are filled again.
+
+use std::io;
+use std::time::Duration;
+
+use memory::Phase;
+use seam::{Instant, Service, Share, WorkerId};
+
+use super::{Crew, Ended, Supervisor, clock};
+use crate::run::Fault;
+
+/// The first delay before a worker is replaced that did not live for a second; it doubles.
+const RESPAWN_FIRST: Duration = Duration::from_millis(10);
+/// The longest such delay.
+const RESPAWN_MAX: Duration = Duration::from_millis(800);
+/// A worker that lived this long did not die of its birth.
+const LIFE_MIN: Duration = Duration::from_secs(1);
+
+/// One worker's place, whoever holds it.
+pub(super) struct Post {
+    pub generation: u32,
+    pub born: Instant,
+    /// Deaths in a row shortly after birth.
+    pub failures: u32,
+    pub respawn_at: Option<Instant>,
+    pub alive: bool,
+}
+
+impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+    pub(super) fn start(&mut self, slot: usize) -> io::Result<()> {
+        let post = &mut self.posts[slot];
+        post.generation += 1;
+        post.born = clock();
+        post.respawn_at = None;
+        let id = WorkerId::new(slot, post.generation);
+        self.common.board.sit(id, sys::process::this());
+        self.crew.start(id)?;
+        self.posts[slot].alive = true;
+        Ok(())
+    }
+
+    /// Clears up after workers that have ended and decides when they are replaced.
+    pub(super) fn bury(&mut self) -> Result<(), Fault> {
+        for Ended { id, fault } in self.crew.reap() {
+            let slot = id.slot();
+            self.common.house.state.heal(id);
+            self.common.board.heal(id);
+            // Its connections are gone with it.
+            self.common.board.ended(clock().ns());
+            let post = &mut self.posts[slot];
+            post.alive = false;
+            let phase = self.common.board.phase();
+            if phase >= Phase::Draining {
+                continue;
+            }
+            let reason = fault.as_deref().unwrap_or("left without being told to");
+            if phase == Phase::Starting {
+                eprintln!("worker {slot} {reason}");
+                return Err(Fault::Stillborn(slot));
+            }
+            let now = clock();
+            let young = now.since(post.born) < LIFE_MIN;
+            post.failures = if young { post.failures + 1 } else { 0 };
+            let delay = match post.failures {
+                0 => Duration::ZERO,
+                times => (RESPAWN_FIRST * (1 << (times - 1).min(10))).min(RESPAWN_MAX),
+            };
+            eprintln!("worker {slot} {reason}; a new one comes in {} ms", delay.as_millis());
+            post.respawn_at = Some(now + delay);
+            self.report.replaced += 1;
+        }
+        Ok(())
+    }
+
+    pub(super) fn respawn(&mut self, now: Instant) {
+        for slot in 0..self.posts.len() {
+            if self.posts[slot].respawn_at.is_some_and(|moment| moment <= now)
+                && let Err(error) = self.start(slot)
+            {
+                eprintln!("worker {slot} cannot be replaced: {error}; trying again");
+                self.posts[slot].respawn_at = Some(now + RESPAWN_MAX);
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What leaves on the ring: one send a session at a time, of everything that waits.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use seam::{Buffers, Closed, Part, Service, SessionId};
+use sys::uring::{Chunk, Load};
+
+use super::Loop;
+
+/// Pieces of output that one send takes.
+const PIECES: usize = 64;
+
+impl<S: Service> Loop<'_, S> {
+    pub(super) fn sent(&mut self, id: SessionId, result: io::Result<usize>, load: Option<Load>) {
+        let cx = self.floor.cx(id);
+        let now = self.floor.now;
+        let desk = self.floor.desk;
+        let Some(place) = self.floor.table.lookup(id) else {
+            debug_assert!(false, "a send outlived its session");
+            return;
+        };
+        place.conn.lend(&mut self.floor.buffers);
+        if let Ok(len) = result {
+            place.active = now;
+            desk.seat().bytes_out.add(len as u64);
+            place.conn.landed(desk.service, &cx, len);
+        } else {
+            place.conn.abort(Closed::Reset);
+        }
+        if let Some(load) = load {
+            place.x.flying = false;
+            // What a failed send did not carry is lost with the connection.
+            let lost = place.conn.out().flying();
+            if lost > 0 {
+                place.conn.landed(desk.service, &cx, lost);
+            }
+            reuse(load, &mut self.floor.buffers);
+        }
+        self.touch(id);
+    }
+
+    /// One send of everything that waits, if none is in flight.
+    pub(super) fn send(&mut self, id: SessionId) {
+        let Some(place) = self.floor.table.lookup(id) else { return };
+        if place.x.flying || place.conn.out().waiting() == 0 {
+            return;
+        }
+        let mut chunks = Vec::new();
+        let mut first = None;
+        while chunks.len() < PIECES {
+            if self.floor.desk.assets.load(place.conn.out()).is_err() {
+                place.conn.abort(Closed::Reset);
+                break;
+            }
+            let chunk = match place.conn.out().take() {
+                Some(Part::Bytes(bytes)) => Chunk::Owned(bytes),
+                Some(Part::Shared(bytes, range)) => Chunk::Shared(bytes, range),
+                Some(Part::File(..)) => unreachable!("files at the front are loaded above"),
+                None => break,
+            };
+            // A single piece, the common case, needs no list.
+            match first.take() {
+                None if chunks.is_empty() => first = Some(chunk),
+                None => chunks.push(chunk),
+                Some(earlier) => chunks.extend([earlier, chunk]),
+            }
+        }
+        let load = match first {
+            Some(chunk) => Load::One(chunk),
+            None if chunks.is_empty() => return,
+            None => Load::Rope(chunks),
+        };
+        place.x.flying = true;
+        self.ring.send(place.fd.as_fd(), id.bits(), load);
+    }
+}
+
+/// Puts the buffers of a landed send back among the spare ones.
+fn reuse(load: Load, buffers: &mut Buffers) {
+    let mut put = |chunk| {
+        if let Chunk::Owned(bytes) = chunk {
+            buffers.put(bytes);
+        }
+    };
+    match load {
+        Load::One(chunk) => put(chunk),
+        Load::Rope(chunks) => chunks.into_iter().for_each(put),
+    }
+}
