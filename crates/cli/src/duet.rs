@@ -26,6 +26,9 @@ pub struct Args {
     /// The constant request of all `line` arms or, as NAME=TEXT, of one; knows \r \n \t \0 \xHH
     #[arg(long, value_name = "[NAME=]TEXT")]
     request: Vec<String>,
+    /// What right replies of all `line` arms or, as NAME=TEXT, of one begin with
+    #[arg(long, value_name = "[NAME=]TEXT")]
+    expect: Vec<String>,
     /// Also compare the first with itself
     #[arg(long)]
     twin: bool,
@@ -118,6 +121,7 @@ fn plan(args: &Args) -> Result<Plan> {
             command: arm.command.clone(),
             scheme: chosen(&args.scheme, &names, &arm.name).unwrap_or("stock").to_string(),
             request: chosen(&args.request, &names, &arm.name).map(String::from),
+            expect: chosen(&args.expect, &names, &arm.name).map(String::from),
         })
         .collect();
     Ok(Plan {

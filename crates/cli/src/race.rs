@@ -47,8 +47,8 @@ pub struct Args {
         default_value = "iterative,epoll,prefork,uring"
     )]
     arms: Vec<String>,
-    /// A further server, `NAME=COMMAND`: `{port}` in the command is replaced by a free port, `{dir}`
-    /// by the directory that holds stock.txt; without `{port}` it must print
+    /// A further server, `NAME=COMMAND`: `{port}` in the command is replaced by a free port,
+    /// `{dir}` by the directory that holds stock.txt; without `{port}` it must print
     /// `{"listening": "HOST:PORT"}` first
     #[arg(long, value_name = "NAME=COMMAND")]
     arm: Vec<Named>,
@@ -210,7 +210,7 @@ fn show(plan: &Plan, summary: &Summary) {
     let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     println!("{}", plan.question);
     println!("{} · plan {} · seed {}\n", plan.label, plan.hash(), plan.seed);
-    println!("{}\n", table::tables(summary, &plan.baseline, colour));
+    println!("{}", table::tables(summary, &plan.baseline, colour));
     println!("{}", summary.sentence);
 }
 

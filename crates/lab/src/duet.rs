@@ -39,6 +39,8 @@ pub struct Part {
     pub scheme: String,
     /// A constant request instead of the scheme's own, with escapes such as `\r\n`.
     pub request: Option<String>,
+    /// What a right reply to it begins with.
+    pub expect: Option<String>,
 }
 
 /// What to play.
@@ -371,9 +373,11 @@ impl<'a> Stage<'a> {
         flag("--duet", target(1));
         flag("--watch", servers[0].process.id().to_string());
         flag("--watch-b", servers[1].process.id().to_string());
-        for (name, part) in [("--request", parts[0]), ("--request-b", parts[1])] {
-            if let Some(request) = &part.request {
-                flag(name, request.clone());
+        for (suffix, part) in [("", parts[0]), ("-b", parts[1])] {
+            for (name, value) in [("request", &part.request), ("expect-prefix", &part.expect)] {
+                if let Some(value) = value {
+                    flag(&format!("--{name}{suffix}"), value.clone());
+                }
             }
         }
         flag("--closed", plan.connections.to_string());

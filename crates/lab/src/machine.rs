@@ -20,7 +20,7 @@ pub struct Host {
 }
 
 /// Kernel files worth a line in the manifest.
-const SETTINGS: [(&str, &str); 8] = [
+const SETTINGS: [(&str, &str); 7] = [
     ("clock source", "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
     ("transparent huge pages", "/sys/kernel/mm/transparent_hugepage/enabled"),
     ("address randomisation", "/proc/sys/kernel/randomize_va_space"),
@@ -28,7 +28,6 @@ const SETTINGS: [(&str, &str); 8] = [
     ("SYN backlog limit", "/proc/sys/net/ipv4/tcp_max_syn_backlog"),
     ("local ports", "/proc/sys/net/ipv4/ip_local_port_range"),
     ("io_uring disabled", "/proc/sys/kernel/io_uring_disabled"),
-    ("kernel command line", "/proc/cmdline"),
 ];
 
 impl Host {

@@ -1,4 +1,4 @@
-//! A server as a process: started fresh, ready by its own word or by a TCP connect, stopped by TERM.
+//! A server as a process: started fresh, ready by its word or by a TCP connect, stopped by TERM.
 //!
 //! Standard output and error go to files in the trial's directory, not to pipes: a pipe needs a
 //! reader, and a reader that wakes up in the measured window is a disturbance. Every server leads a

@@ -364,8 +364,9 @@ mod tests {
         let room = Room::new("trial");
         let exe = stand_in(
             &room,
-            "echo \"$@\" >&2; echo '{\"schema\":\"roundhouse.load/1\",\"requests\":3,\
-             \"throughput_rps\":9.0,\"service\":{},\"errors\":[{\"kind\":\"'\"$*\"'\",\"count\":0}]}'",
+            "echo '{\"schema\":\"roundhouse.load/1\",\"requests\":3,\
+             \"throughput_rps\":9.0,\"service\":{},\
+             \"errors\":[{\"kind\":\"'\"$*\"'\",\"count\":0}]}'",
         );
         let trial = run(&plan(READY), &exe, &room).expect("not interrupted");
         let Ending::Measured { load } = &trial.ending else { panic!("{trial:?}") };

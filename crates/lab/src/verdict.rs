@@ -436,92 +436,110 @@ fn lamps(trials: &[&Trial], loads: &[&Load], busy: Option<f64>) -> Vec<Lamp> {
     let unclean = trials.iter().filter(|it| it.exit.is_some() && !it.exit_clean).count();
     let noisy = trials.iter().filter(|trial| !trial.objections.is_empty()).count();
     if wrong > 0 {
-        lamp(Light::Red, format!("model check failed in {wrong} of {n} trials"));
+        lamp(Light::Red, format!("model check FAILED {wrong}/{n}"));
     }
     if faults > 0 {
         lamp(Light::Red, format!("{faults} errors"));
     }
     if failed > 0 {
-        lamp(Light::Amber, format!("{failed} trials without a result"));
+        lamp(Light::Amber, format!("no result {failed}/{}", trials.len()));
     }
     if let Some(busy) = busy.filter(|&busy| busy > BUSY_MAX) {
-        lamp(Light::Amber, format!("generator-limited ({:.0} % busy)", busy * 100.0));
+        lamp(Light::Amber, format!("generator-limited, {:.0} % busy", busy * 100.0));
     }
     if unclean > 0 {
-        lamp(Light::Amber, format!("unclean end in {unclean} trials"));
+        lamp(Light::Amber, format!("unclean end {unclean}/{n}"));
     }
     if noisy > 0 {
-        lamp(Light::Amber, format!("{noisy} of {n} trials on a busy machine"));
+        lamp(Light::Amber, format!("machine busy {noisy}/{n}"));
     }
     if n > 0 && wrong == 0 {
         match checked {
             0 => lamp(Light::Amber, "replies not checked".to_string()),
-            _ => lamp(Light::Green, format!("model check passed in {checked} of {n} trials")),
+            _ => lamp(Light::Green, format!("model check passed {checked}/{n}")),
         }
     }
     found.sort_by_key(|lamp| std::cmp::Reverse(lamp.light));
     found
 }
 
-/// One sentence: each arm against the baseline at each point, by speed, and by CPU where the
-/// generator hides the speed.
+/// One sentence: each arm against the baseline at each point, by speed and by CPU. Arms of which
+/// the same can be said share a clause.
 fn sentence(plan: &Plan, points: &[PointSummary]) -> String {
-    let clauses: Vec<String> = plan
-        .arms
-        .iter()
-        .filter(|arm| arm.name != plan.baseline)
-        .map(|arm| {
-            let mut said: Vec<(String, Vec<&str>)> = Vec::new();
-            for point in points {
-                let words = phrase(point, &arm.name);
-                match said.iter_mut().find(|(known, _)| *known == words) {
-                    Some((_, at)) => at.push(&point.point),
-                    None => said.push((words, vec![&point.point])),
-                }
-            }
-            let parts: Vec<String> = said
-                .into_iter()
-                .map(|(words, at)| match at.len() == points.len() && points.len() > 1 {
-                    true => format!("{words} at every load point"),
-                    false => format!("{words} at {}", at.join(" and ")),
-                })
-                .collect();
-            format!("{} {}", arm.name, parts.join(", "))
+    let mut said: Vec<(String, Vec<&str>)> = Vec::new();
+    for arm in plan.arms.iter().filter(|arm| arm.name != plan.baseline) {
+        add(&mut said, predicate(points, &arm.name), &arm.name);
+    }
+    if said.is_empty() {
+        return format!("Only {} ran: there is nothing to compare it with.", plan.baseline);
+    }
+    let clauses: Vec<String> = said
+        .into_iter()
+        .map(|(words, arms)| {
+            let verb = if arms.len() == 1 { "is" } else { "are" };
+            format!("{} {verb} {words}", listed(&arms))
         })
         .collect();
-    match clauses.is_empty() {
-        true => format!("Only {} ran: there is nothing to compare it with.", plan.baseline),
-        false => format!("Against {}: {}.", plan.baseline, clauses.join("; ")),
+    format!("Against {}: {}.", plan.baseline, clauses.join("; "))
+}
+
+/// What can be said of one arm, after `is` or `are`.
+fn predicate(points: &[PointSummary], arm: &str) -> String {
+    let mut said: Vec<(String, Vec<&str>)> = Vec::new();
+    for point in points {
+        add(&mut said, phrase(point, arm), &point.point);
+    }
+    let parts: Vec<String> = said
+        .into_iter()
+        .map(|(words, at)| match at.len() == points.len() && points.len() > 1 {
+            true => format!("{words} at every load point"),
+            false => format!("{words} at {}", listed(&at)),
+        })
+        .collect();
+    parts.join(", ")
+}
+
+/// Puts `item` under `words`, in the order of first use.
+fn add<'a>(said: &mut Vec<(String, Vec<&'a str>)>, words: String, item: &'a str) {
+    match said.iter_mut().find(|(known, _)| *known == words) {
+        Some((_, items)) => items.push(item),
+        None => said.push((words, vec![item])),
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(items: &[&str]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => (*one).to_string(),
+        [some @ .., last] => format!("{} and {last}", some.join(", ")),
     }
 }
 
 fn phrase(point: &PointSummary, name: &str) -> String {
-    let Some(arm) = point.arms.iter().find(|arm| arm.arm == name) else {
-        return "did not run".to_string();
+    let Some(arm) = point.arms.iter().find(|arm| arm.arm == name && arm.absent.is_none()) else {
+        return "not measured".to_string();
     };
-    if arm.absent.is_some() {
-        return "could not be measured".to_string();
-    }
     let said = |metric: Metric| {
-        arm.judged(metric).map(|judged| match judged.verdict {
+        let judged = arm.judged(metric)?;
+        match judged.verdict {
             Verdict::Unresolved | Verdict::GeneratorLimited => None,
-            verdict => Some(format!("is {}", verdict.word(metric))),
-        })
-    };
-    match (said(Metric::Throughput).flatten(), said(Metric::Cpu).flatten()) {
-        (Some(speed), Some(cpu)) if cpu == speed => speed,
-        (Some(speed), Some(cpu)) => {
-            let cpu = cpu.trim_start_matches("is ");
-            let cpu = if cpu == "equivalent" { "equally costly" } else { cpu };
-            let joint = match speed.contains("slower") != cpu.contains("costlier") {
-                true => "but",
-                false => "and",
-            };
-            format!("{speed} {joint} {cpu} in CPU")
+            verdict => Some(verdict.word(metric)),
         }
-        (Some(speed), None) => speed,
-        (None, Some(cpu)) => format!("{cpu} in CPU, its speed open"),
-        (None, None) => "is unresolved".to_string(),
+    };
+    match (said(Metric::Throughput), said(Metric::Cpu)) {
+        (Some("equivalent"), Some("equivalent")) => "equivalent in speed and CPU".to_string(),
+        (Some(speed), Some("equivalent")) => format!("{speed} at the same CPU cost"),
+        (Some("equivalent"), Some(cost)) => format!("as fast and {cost} in CPU"),
+        (Some(speed), Some(cost)) => {
+            let agree = (speed == "faster") == (cost == "cheaper");
+            format!("{speed} {} {cost} in CPU", if agree { "and" } else { "but" })
+        }
+        (Some("equivalent"), None) => "as fast (CPU unresolved)".to_string(),
+        (Some(speed), None) => format!("{speed} (CPU unresolved)"),
+        (None, Some("equivalent")) => "equally costly in CPU (speed unresolved)".to_string(),
+        (None, Some(cost)) => format!("{cost} in CPU (speed unresolved)"),
+        (None, None) => "unresolved".to_string(),
     }
 }
 

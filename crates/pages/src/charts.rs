@@ -62,7 +62,8 @@ fn forest(run: &Run, summary: &Summary, metric: Metric, id: &str) -> Option<Char
             let ratios: Vec<f64> = judged.comparison.log_ratios.iter().map(|d| d.exp()).collect();
             data.push(json!({
                 "type": "scatter", "mode": "markers", "x": ratios,
-                "y": vec![row + 0.22; ratios.len()], "hovertemplate": "one block: %{x:.3f}×<extra></extra>",
+                "y": vec![row + 0.22; ratios.len()],
+                "hovertemplate": "one block: %{x:.3f}×<extra></extra>",
                 "marker": {"color": token, "size": 6, "opacity": 0.45}, "cliponaxis": false,
             }));
             data.push(estimate(row, &token, judged.comparison.ratio, judged.comparison.interval));
@@ -95,8 +96,9 @@ fn forest(run: &Run, summary: &Summary, metric: Metric, id: &str) -> Option<Char
                   "showgrid": false, "zeroline": false, "range": [row, -0.6]},
     }});
     let height = 90 + (row * 46.0) as usize;
-    let caption = "Large dot and bar: median ratio and its interval. Small dots: the single blocks. \
-        Grey band: how far the baseline's own twin strayed; inside it nothing can be told apart.";
+    let caption = "Large dot and bar: median ratio and its interval. Small dots: the single \
+        blocks. Grey band: how far the baseline's own twin strayed; inside it nothing can be told \
+        apart.";
     Some(chart(id, title, caption, height, &figure))
 }
 

@@ -56,6 +56,7 @@ struct View<'a> {
     timeline: Option<Chart>,
     broken: &'a [String],
     doubts: Vec<(&'static str, &'a str)>,
+    warnings: usize,
     manifest: Vec<(String, String)>,
     arms: Vec<(String, String, String)>,
     trials: Vec<TrialRow>,
@@ -179,6 +180,7 @@ fn view<'a>(
         timeline: charts::timeline(run, summary),
         broken: &summary.broken,
         doubts: doubts.iter().map(|it| (weight(it.weight), it.text.as_str())).collect(),
+        warnings: doubts.iter().filter(|it| it.weight != Weight::Limit).count(),
         manifest: manifest(run),
         arms: plan
             .arms
@@ -353,13 +355,17 @@ fn manifest(run: &Run) -> Vec<(String, String)> {
         },
     ));
     let gates = &plan.gates;
-    rows.push(("Gates", format!(
-        "stolen time up to {:.0} %, other processes up to {:.0} %, clock steps up to {:.0} ms; {} attempts",
-        gates.steal_max * 100.0,
-        gates.foreign_max * 100.0,
-        gates.clock_step_ms_max,
-        gates.attempts
-    )));
+    rows.push((
+        "Gates",
+        format!(
+            "stolen time up to {:.0} %, other processes up to {:.0} %, clock steps up to {:.0} ms; \
+         {} attempts",
+            gates.steal_max * 100.0,
+            gates.foreign_max * 100.0,
+            gates.clock_step_ms_max,
+            gates.attempts
+        ),
+    ));
     let settings = it.host.settings.iter().map(|(name, value)| (name.clone(), value.clone()));
     rows.into_iter().map(|(name, value)| (name.to_string(), value)).chain(settings).collect()
 }

@@ -17,7 +17,8 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// The smallest axis, of at least ±10 %, that holds all ends; more than a factor of 4 is cut off.
+    /// The smallest axis, of at least ±10 %, that holds all ends; what is beyond a factor of 4 is
+    /// cut off.
     pub fn holding(ends: impl Iterator<Item = f64>) -> Axis {
         let widest = ends.map(|ratio| ratio.ln().abs()).fold(0.1_f64, f64::max);
         Axis { reach: (widest * 1.08).min(4.0_f64.ln()) }
@@ -38,7 +39,8 @@ impl Axis {
 pub fn draw(axis: Axis, class: &str, floor: f64, found: &Comparison) -> String {
     let (middle, y) = (axis.at(0.0), HEIGHT / 2.0);
     let mut svg = format!(
-        "<svg class=\"strip {class}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" aria-hidden=\"true\">"
+        "<svg class=\"strip {class}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+         preserveAspectRatio=\"xMinYMid\" aria-hidden=\"true\">"
     );
     let (left, right) = (axis.at(-floor), axis.at(floor));
     // Writing into a String cannot fail.
@@ -56,8 +58,18 @@ pub fn draw(axis: Axis, class: &str, floor: f64, found: &Comparison) -> String {
             "<line class=\"range\" x1=\"{low:.1}\" y1=\"{y}\" x2=\"{high:.1}\" y2=\"{y}\"/>"
         );
     }
-    let dot = axis.at(found.ratio.ln());
-    let _ = write!(svg, "<circle class=\"dot\" cx=\"{dot:.1}\" cy=\"{y}\" r=\"4\"/></svg>");
+    let (log, dot) = (found.ratio.ln(), axis.at(found.ratio.ln()));
+    let _ = match log.abs() > axis.reach {
+        // An arrow head: the dot itself lies beyond the end of the axis.
+        true => write!(
+            svg,
+            "<path class=\"dot\" d=\"M{dot:.1} {y} l{0:.1} -5 v10 z\"/></svg>",
+            -8.0 * log.signum()
+        ),
+        false => {
+            write!(svg, "<circle class=\"dot\" cx=\"{dot:.1}\" cy=\"{y}\" r=\"4\"/></svg>")
+        }
+    };
     svg
 }
 
@@ -73,6 +85,14 @@ mod tests {
         assert!(axis.at(0.5_f64.ln()) > 4.0 && axis.at(0.5_f64.ln()) < 12.0);
         assert_eq!(Axis::holding([100.0].into_iter()).at(9.0), WIDTH - 4.0);
         assert!(Axis::holding(std::iter::empty()).ends().1 > 1.1);
+    }
+
+    #[test]
+    fn a_ratio_beyond_the_axis_is_an_arrow() {
+        let axis = Axis::holding(std::iter::empty());
+        let far = compare(&[(9.0, 1.0); 6], 0, 1).expect("six pairs");
+        let svg = draw(axis, "better", 0.01, &far);
+        assert!(svg.contains("<path") && !svg.contains("<circle"), "{svg}");
     }
 
     #[test]

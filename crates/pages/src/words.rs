@@ -73,7 +73,8 @@ pub fn ratio_with_interval(judged: &Judged) -> String {
 pub fn verdict(judged: &Judged) -> String {
     let word = judged.verdict.word(judged.metric);
     match (judged.verdict, judged.forecast) {
-        (Verdict::Unresolved, Some(blocks)) => format!("{word} ({})", forecast(blocks)),
+        (Verdict::Unresolved, Some(blocks)) if blocks > FORECAST_MAX => word.to_string(),
+        (Verdict::Unresolved, Some(blocks)) => format!("{word}, try {blocks} blocks"),
         _ => word.to_string(),
     }
 }

@@ -20,8 +20,8 @@ const LEFT_MIN: u64 = 1_000_000_000;
 /// what waiting there costs.
 const ROUND_TRIPS: u64 = 64;
 
-/// The book that every trial starts with: the given file, else the shipped one, else the one that is
-/// compiled in; with plenty of everything.
+/// The book that every trial starts with: the given file, else the shipped one, else the one that
+/// is compiled in; with plenty of everything.
 ///
 /// # Errors
 /// If the file cannot be read or is no book.

@@ -1,21 +1,28 @@
 //! The verdict table on the terminal.
 
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table};
+use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width};
 use lab::verdict::{ArmSummary, Light, Metric, PointSummary, Summary, Verdict};
 use pages::words;
+use std::fmt::Write;
 
 /// Widest table when nobody says how wide the terminal is.
 const WIDTH: u16 = 132;
 
-/// One table for each load point, under its name.
+/// One table for each load point, under its name; reasons why an arm has no row beneath it.
 pub fn tables(summary: &Summary, baseline: &str, colour: bool) -> String {
-    let parts: Vec<String> = summary
-        .points
-        .iter()
-        .map(|point| format!("{}\n{}", point.point, table(point, baseline, colour)))
-        .collect();
-    parts.join("\n\n")
+    let mut text = String::new();
+    for point in &summary.points {
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "{}\n{}", point.point, table(point, baseline, colour));
+        for arm in &point.arms {
+            if let Some(reason) = &arm.absent {
+                let _ = writeln!(text, "{}: not measured: {reason}", arm.arm);
+            }
+        }
+        text.push('\n');
+    }
+    text
 }
 
 fn table(point: &PointSummary, baseline: &str, colour: bool) -> Table {
@@ -41,14 +48,20 @@ fn table(point: &PointSummary, baseline: &str, colour: bool) -> Table {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
+    // A ratio with its interval stays on one line: `≥ 0.99× [0.87, 1.61]` and the padding.
+    for (at, width) in [(0, 14), (7, 22), (8, 22), (9, 16)] {
+        if let Some(column) = table.column_mut(at) {
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
+        }
+    }
     table
 }
 
 fn row(arm: &ArmSummary, colour: bool) -> Vec<Cell> {
-    if let Some(reason) = &arm.absent {
-        let mut cells = vec![Cell::new(&arm.arm), Cell::new(words::NONE)];
-        cells.extend((0..5).map(|_| Cell::new(words::NONE)));
-        cells.extend([Cell::new("not measured"), Cell::new(words::NONE), Cell::new(reason)]);
+    if arm.absent.is_some() {
+        let mut cells = vec![Cell::new(&arm.arm)];
+        cells.extend((0..8).map(|_| Cell::new(words::NONE)));
+        cells.push(Cell::new("not measured"));
         return cells;
     }
     let mut cells = vec![

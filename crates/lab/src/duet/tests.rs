@@ -10,6 +10,7 @@ fn part(name: &str, script: &str) -> Part {
         command: ["sh", "-c", script].map(String::from).to_vec(),
         scheme: "line".to_string(),
         request: Some(format!("hello {name}")),
+        expect: Some("he".to_string()),
     }
 }
 
@@ -136,7 +137,7 @@ fn processes_play_and_their_words_arrive() {
     let words = fs::read_to_string(room.0.join("words")).expect("the generator ran");
     for want in [
         "load line://127.0.0.1:9 --duet line://127.0.0.1:9 --watch ",
-        "--request hello bare --request-b hello ",
+        "--request hello bare --expect-prefix he --request-b hello ",
         "--closed 64 --depth 16 --windows 2 --window 1ms --warmup 1ms --seed ",
         " --json",
     ] {

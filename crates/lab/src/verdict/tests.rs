@@ -142,5 +142,12 @@ fn wrong_books_are_loud_and_absent_arms_have_a_reason() {
     let arms = &summary.points[0].arms;
     assert_eq!(arms[0].light(), Light::Red);
     assert_eq!(arms[1].absent.as_deref(), Some("io_uring is disabled"));
-    assert!(summary.sentence.contains("uring could not be measured"), "{}", summary.sentence);
+    assert!(summary.sentence.contains("are not measured"), "{}", summary.sentence);
+}
+
+#[test]
+fn lists_read_well() {
+    assert_eq!(listed(&["a"]), "a");
+    assert_eq!(listed(&["a", "b"]), "a and b");
+    assert_eq!(listed(&["a", "b", "c"]), "a, b and c");
 }
