@@ -30,7 +30,8 @@ pub struct Args {
     #[arg(long, default_value_t = 1, value_name = "N")]
     depth: u32,
     /// How long to measure
-    #[arg(long = "for", short = 'd', default_value = "1s", value_parser = span, value_name = "TIME")]
+    #[arg(long = "for", short = 'd', default_value = "1s", value_parser = span)]
+    #[arg(value_name = "TIME")]
     span: Duration,
     /// Measure exactly this many requests instead
     #[arg(long, short = 'n', value_name = "N", conflicts_with = "span")]
@@ -313,5 +314,88 @@ impl Spoken {
             terminator: self.terminator.clone(),
             prefix: self.prefix.clone(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Whole {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(line: &str) -> Args {
+        let words = std::iter::once("load").chain(line.split(' '));
+        Whole::try_parse_from(words).unwrap_or_else(|e| panic!("{line}: {e}")).args
+    }
+
+    fn plan(line: &str) -> Plan {
+        args(line).plan().unwrap_or_else(|e| panic!("{line}: {e}"))
+    }
+
+    fn check_refused(line: &str, part: &str) {
+        let words = std::iter::once("load").chain(line.split(' '));
+        let why = match Whole::try_parse_from(words) {
+            Err(error) => error.to_string(),
+            Ok(whole) => match whole.args.plan() {
+                Err(usage) => usage.to_string(),
+                Ok(plan) => panic!("{line}: taken as {plan:?}"),
+            },
+        };
+        assert!(why.contains(part), "{line}: expected {part:?} in {why:?}");
+    }
+
+    #[test]
+    fn short_flags_are_those_of_other_generators() {
+        let short = plan("stock://127.0.0.1:1 -c 8 -d 250ms -t 1");
+        let long = plan("stock://127.0.0.1:1 --closed 8 --for 250ms");
+        assert_eq!(short, long);
+        assert_eq!(short.settings.connections, 8);
+        assert_eq!(short.window, Window::For(Duration::from_millis(250)));
+        let counted = plan("stock://127.0.0.1:1 -n 77");
+        assert_eq!((counted.window, counted.warmup), (Window::Count(77), Duration::ZERO));
+    }
+
+    #[test]
+    fn lines_are_said_with_their_escapes() {
+        let plan = plan(r"line://127.0.0.1:1 --request INCR\x20x\r\n --terminator \r\n");
+        let Talk::Line(line) = plan.talk else { panic!("a line is spoken") };
+        assert_eq!(line.request, b"INCR x\r\n");
+        assert_eq!((line.terminator.as_slice(), line.prefix.as_slice()), (&b"\r\n"[..], &b""[..]));
+    }
+
+    #[test]
+    fn the_second_server_says_the_same_unless_told() {
+        let both = "line://127.0.0.1:1 --duet line://127.0.0.1:2 --watch 1 --watch-b 2 --request a \
+                    --expect-prefix b";
+        let talks = |line: &str| {
+            let args = args(line);
+            let other = args.duet.duet.clone().expect("a second server");
+            args.duet_plan(&other).expect("it makes sense").parts.map(|part| part.talk)
+        };
+        let [a, b] = talks(both);
+        assert_eq!(a, b);
+        let [_, Talk::Line(b)] = talks(&format!("{both} --request-b c")) else {
+            panic!("a line is spoken")
+        };
+        assert_eq!((b.request.as_slice(), b.prefix.as_slice()), (&b"c\n"[..], &b""[..]));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_a_reason() {
+        check_refused("stock://127.0.0.1:1 -t 2", "one thread");
+        check_refused("stock://127.0.0.1:1 -c 0", "at least one connection");
+        check_refused("stock://127.0.0.1:1 --depth 0", "1 to 100000");
+        check_refused("stock://127.0.0.1:1 --mix buy=0", "expected a mix");
+        check_refused("stock://127.0.0.1:1 --for 5x", "expected a time");
+        check_refused("http://127.0.0.1:1", "expected the scheme");
+        check_refused("line://127.0.0.1:1", "expected --request");
+        check_refused("line://127.0.0.1:1 --request a\\q", "found `\\q`");
+        check_refused("stock://127.0.0.1:1 --duet stock://127.0.0.1:2", "--watch");
+        check_refused("stock://127.0.0.1:1 --for 1s --count 5", "cannot be used with");
     }
 }

@@ -194,7 +194,8 @@ impl Stock {
         }
         let wanted = if least == most { exact.to_string() } else { format!("{least} to {most}") };
         Err(format!(
-            "stock {}expected {wanted} left (initial {} + sold {sold} - bought {bought}), found {left}",
+            "stock {}expected {wanted} left (initial {} + sold {sold} - bought {bought}), found \
+             {left}",
             self.name(),
             self.initial,
         ))
