@@ -216,7 +216,6 @@ fn duet_plan(markets: [&Market; 2], churn: Option<u64>) -> DuetPlan {
         settings: Settings {
             connections: 4,
             requests_per_connection: churn,
-            drain: 300 * MS,
             ..Settings::default()
         },
         depth: 4,
@@ -255,7 +254,8 @@ fn a_duet_takes_turns_and_counts_everything() {
 fn a_duet_needs_drained_servers() {
     let one = || Market::open(Habit { iterative: true, ..Habit::default() });
     let markets = [one(), one()];
-    let plan = duet_plan([&markets[0], &markets[1]], None);
+    let mut plan = duet_plan([&markets[0], &markets[1]], None);
+    plan.settings.drain = 300 * MS;
     let failure = Duet::new(&plan).and_then(Duet::play).expect_err("three of four wait for ever");
     assert!(failure.to_string().contains("--requests-per-connection"), "{failure}");
     let markets = [one(), one()];
