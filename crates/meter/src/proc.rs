@@ -108,7 +108,7 @@ const TICK_NS: u64 = 10_000_000;
 pub fn own_thread_cpu_ns() -> Option<u64> {
     std::thread::yield_now();
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    files::exact_ns(&text)
+    files::exact_ns(&text).filter(|&ns| ns > 0)
 }
 
 impl TreeCost {

@@ -87,12 +87,14 @@ fn thread(pid: u32, tid: u32, coarse: &mut bool) -> Result<ThreadCost, ProcError
     let task = format!("/proc/{pid}/task/{tid}");
     let exact = read(pid, &format!("{task}/schedstat")).ok().and_then(|text| exact_ns(&text));
     let cpu_ns = match exact {
-        Some(ns) => ns,
-        None => {
-            *coarse = true;
+        Some(ns) if ns > 0 => ns,
+        // No file, or zero: either the kernel keeps none or the thread has not run yet.
+        _ => {
             let path = format!("{task}/stat");
             let text = read(pid, &path)?;
-            Stat::parse(&text).ok_or_else(|| strange(path, &text))?.own_ticks * TICK_NS
+            let stat = Stat::parse(&text).ok_or_else(|| strange(path, &text))?;
+            *coarse |= exact.is_none() || stat.own_ticks > 0;
+            stat.own_ticks * TICK_NS
         }
     };
     let status = read(pid, &format!("{task}/status"))?;
@@ -105,14 +107,9 @@ fn thread(pid: u32, tid: u32, coarse: &mut bool) -> Result<ThreadCost, ProcError
     })
 }
 
-/// First field of schedstat: time on a processor (ns). All zero means that the kernel keeps none,
-/// for a thread that has never run cannot be found in a listing.
+/// First field of schedstat: time on a processor (ns). A kernel that keeps none writes zero.
 pub(super) fn exact_ns(text: &str) -> Option<u64> {
-    let mut fields = text.split_ascii_whitespace().map(str::parse::<u64>);
-    match (fields.next()?.ok()?, fields.next()?.ok()?, fields.next()?.ok()?) {
-        (0, 0, 0) => None,
-        (ns, _, _) => Some(ns),
-    }
+    text.split_ascii_whitespace().next()?.parse().ok()
 }
 
 fn tasks(pid: u32) -> Result<Vec<u32>, ProcError> {
