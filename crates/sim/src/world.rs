@@ -355,8 +355,9 @@ impl<'a, S: Service> World<'a, S> {
         let orders = desk.orders;
         let again = seat.dirty && !done;
         if done {
+            let why = seat.conn.why();
             seat.conn.close(self.service, &cx);
-            self.closed(id, client);
+            self.closed(id, client, why);
         } else {
             self.workers[shard].slots[index].seat = Some(seat);
         }
@@ -371,13 +372,13 @@ impl<'a, S: Service> World<'a, S> {
         self.hear(client);
     }
 
-    fn closed(&mut self, id: SessionId, client: usize) {
+    fn closed(&mut self, id: SessionId, client: usize, why: Closed) {
         self.workers[id.shard()].free.push(id.index());
         self.seated -= 1;
         let caller = &mut self.callers[client];
         caller.seat = None;
         caller.link.closed = true;
-        caller.closed = self.service.last_closed().filter(|last| last.0 == id).map(|last| last.1);
+        caller.closed = Some(why);
         self.next_in_line();
     }
 

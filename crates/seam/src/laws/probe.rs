@@ -2,7 +2,7 @@
 //!
 //! [`Probe`] walks through every door of the seam on request; its reply is a pure function of what
 //! was sent, given by [`expected`], which shares nothing with the service but the table of
-//! [`Request`]s. Lines that begin with `#` or `~` are news: what depends on time, on other sessions
+//! requests. Lines that begin with `#` or `~` are news: what depends on time, on other sessions
 //! or on the engine's abilities. [`plain`] strips them before the comparison.
 //!
 //! A request is a line of at most [`LINE_MAX`] bytes, its newline included:

@@ -38,7 +38,6 @@ impl<S: Service> Watched<S> {
             violations: Mutex::default(),
             inside: Mutex::default(),
             tick: Mutex::default(),
-            last_closed: Mutex::default(),
         };
         Watched { inner, turn_max: TURN_BYTES_MAX, ledger: Arc::new(ledger) }
     }
@@ -59,11 +58,6 @@ impl<S: Service> Watched<S> {
         lock(&self.ledger.violations).clone()
     }
 
-    /// Which session was closed last in this process, and why.
-    pub fn last_closed(&self) -> Option<(SessionId, Closed)> {
-        *lock(&self.ledger.last_closed)
-    }
-
     /// How many sessions are open in this process.
     pub fn open_now(&self) -> usize {
         lock(&self.ledger.inside).len()
@@ -78,7 +72,6 @@ pub struct Ledger {
     /// The open sessions, and who is inside.
     inside: Mutex<HashMap<SessionId, Option<WorkerId>>>,
     tick: Mutex<Tick>,
-    last_closed: Mutex<Option<(SessionId, Closed)>>,
 }
 
 /// What is known of [`Service::tick`].
@@ -394,7 +387,6 @@ impl<S: Service> Service for Watched<S> {
         }
         drop(visit);
         lock(&self.ledger.inside).remove(&cx.me);
-        *lock(&self.ledger.last_closed) = Some((cx.me, why));
     }
 
     fn tick(&self, cx: &Cx<'_, S::State>) -> Option<Instant> {
