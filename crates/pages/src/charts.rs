@@ -170,23 +170,11 @@ pub fn timeline(run: &Run, summary: &Summary) -> Option<Chart> {
     let mut data = Vec::new();
     for (index, arm) in plan.entrants().iter().enumerate() {
         let twin = plan.twin && arm.name == plan.twin_name();
-        let mine = run.trials.iter().filter(|trial| trial.arm == arm.name);
-        let (mut x, mut y, mut symbols, mut texts) = (vec![], vec![], vec![], vec![]);
-        for trial in mine {
-            let lab::trial::Ending::Measured { load } = &trial.ending else { continue };
-            let Some(middle) = middle(trial).filter(|&it| it > 0.0) else { continue };
-            x.push(trial.begun_ms / 1e3);
-            y.push((load.throughput_rps / middle - 1.0) * 100.0);
-            symbols.push(if trial.counted { "circle" } else { "x-thin-open" });
-            let state = if trial.counted { "" } else { ", repeated" };
-            texts.push(format!("{}, {}, block {}{state}", arm.name, trial.point, trial.block + 1));
+        let token = if twin { "$muted".to_string() } else { colour(index) };
+        for counted in [true, false] {
+            let mine = run.trials.iter().filter(|it| it.arm == arm.name && it.counted == counted);
+            data.push(dots(&arm.name, &token, counted, mine.collect(), middle));
         }
-        data.push(json!({
-            "type": "scatter", "mode": "markers", "name": arm.name, "x": x, "y": y, "text": texts,
-            "marker": {"color": if twin { "$muted".to_string() } else { colour(index) },
-                       "symbol": symbols, "size": 8},
-            "hovertemplate": "%{text}<br>%{y:+.1f} % of its median<extra></extra>",
-        }));
     }
     if run.trials.is_empty() {
         return None;
@@ -194,19 +182,21 @@ pub fn timeline(run: &Run, summary: &Summary) -> Option<Chart> {
     let share = |pick: fn(&Trial) -> Option<f64>| -> Vec<f64> {
         run.trials.iter().map(|trial| pick(trial).unwrap_or(0.0) * 100.0).collect()
     };
-    let times: Vec<f64> = run.trials.iter().map(|trial| trial.begun_ms / 1e3).collect();
+    let seconds: Vec<f64> = run.trials.iter().map(|trial| trial.took_ms / 1e3).collect();
+    let times: Vec<f64> =
+        run.trials.iter().map(|trial| (trial.begun_ms + trial.took_ms / 2.0) / 1e3).collect();
     for (name, values, token) in [
         ("other processes", share(|trial| trial.conditions.foreign), "$muted"),
         ("stolen by the host", share(|trial| trial.conditions.steal), "$bad"),
     ] {
         data.push(json!({
-            "type": "bar", "name": name, "x": times, "y": values, "yaxis": "y2",
+            "type": "bar", "name": name, "x": times, "y": values, "width": seconds, "yaxis": "y2",
             "marker": {"color": token}, "hovertemplate": "%{y:.1f} % <extra></extra>",
         }));
     }
     let figure = json!({"data": data, "layout": {
         "barmode": "stack", "margin": {"l": 56, "r": 16, "t": 8, "b": 44},
-        "legend": {"orientation": "h", "y": -0.2},
+        "legend": {"orientation": "h", "y": -0.22, "traceorder": "normal"},
         "xaxis": {"title": {"text": "seconds since the race began"}, "gridcolor": "$grid",
                   "zeroline": false, "anchor": "y2"},
         "yaxis": {"domain": [0.32, 1], "title": {"text": "% off its own median"},
@@ -217,4 +207,30 @@ pub fn timeline(run: &Run, summary: &Summary) -> Option<Chart> {
     let caption = "Each dot is one trial's requests per second against the median of its arm and \
         load point; crosses were repeated. Below: the machine's time that went elsewhere.";
     Some(chart("timeline", "Trials in the order of running".to_string(), caption, 420, &figure))
+}
+
+/// The trials of one arm, either those that count or those that were repeated.
+fn dots(
+    arm: &str,
+    token: &str,
+    counted: bool,
+    trials: Vec<&Trial>,
+    middle: impl Fn(&Trial) -> Option<f64>,
+) -> Value {
+    let (mut x, mut y, mut texts) = (vec![], vec![], vec![]);
+    for trial in trials {
+        let lab::trial::Ending::Measured { load } = &trial.ending else { continue };
+        let Some(middle) = middle(trial).filter(|&it| it > 0.0) else { continue };
+        x.push((trial.begun_ms + trial.took_ms / 2.0) / 1e3);
+        y.push((load.throughput_rps / middle - 1.0) * 100.0);
+        let state = if counted { "" } else { ", repeated" };
+        texts.push(format!("{arm}, {}, block {}{state}", trial.point, trial.block + 1));
+    }
+    json!({
+        "type": "scatter", "mode": "markers", "name": arm, "x": x, "y": y, "text": texts,
+        "legendgroup": arm, "showlegend": counted,
+        "marker": {"color": token, "symbol": if counted { "circle" } else { "x-thin-open" },
+                   "size": 8},
+        "hovertemplate": "%{text}<br>%{y:+.1f} % of its median<extra></extra>",
+    })
 }

@@ -74,7 +74,7 @@ pub fn verdict(judged: &Judged) -> String {
     let word = judged.verdict.word(judged.metric);
     match (judged.verdict, judged.forecast) {
         (Verdict::Unresolved, Some(blocks)) if blocks > FORECAST_MAX => word.to_string(),
-        (Verdict::Unresolved, Some(blocks)) => format!("{word}, try {blocks} blocks"),
+        (Verdict::Unresolved, Some(blocks)) => format!("{word}: ~{blocks} blocks"),
         _ => word.to_string(),
     }
 }

@@ -6,8 +6,8 @@ use lab::verdict::{ArmSummary, Light, Metric, PointSummary, Summary, Verdict};
 use pages::words;
 use std::fmt::Write;
 
-/// Widest table when nobody says how wide the terminal is.
-const WIDTH: u16 = 132;
+/// Column widths, padding included, with which no cell wraps: `≥ 0.99× [0.87, 1.61]`.
+const WIDTHS: [u16; 10] = [14, 12, 9, 9, 9, 10, 9, 26, 26, 20];
 
 /// One table for each load point, under its name; reasons why an arm has no row beneath it.
 pub fn tables(summary: &Summary, baseline: &str, colour: bool) -> String {
@@ -29,16 +29,17 @@ fn table(point: &PointSummary, baseline: &str, colour: bool) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY);
     table.set_content_arrangement(ContentArrangement::Dynamic);
-    if table.width().is_none() {
-        table.set_width(WIDTH);
+    let whole: u16 = WIDTHS.iter().sum();
+    let roomy = table.width().is_none_or(|width| width >= whole);
+    if roomy {
+        table.set_width(whole);
     }
     if !colour {
         table.force_no_tty();
     }
     let speed = format!("speed vs {baseline}");
     let cost = format!("CPU vs {baseline}");
-    let heads =
-        ["arm", "requests/s", "p50", "p99", "CPU/req", "switches/req", "memory", &speed, &cost];
+    let heads = ["arm", "requests/s", "p50", "p99", "CPU/req", "switches", "memory", &speed, &cost];
     table.set_header(heads.iter().copied().chain(["check"]).map(Cell::new));
     for arm in &point.arms {
         table.add_row(row(arm, colour));
@@ -48,10 +49,9 @@ fn table(point: &PointSummary, baseline: &str, colour: bool) -> Table {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    // A ratio with its interval stays on one line: `≥ 0.99× [0.87, 1.61]` and the padding.
-    for (at, width) in [(0, 14), (7, 22), (8, 22), (9, 16)] {
+    for (at, width) in WIDTHS.into_iter().enumerate().filter(|_| roomy) {
         if let Some(column) = table.column_mut(at) {
-            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
         }
     }
     table
