@@ -1,10 +1,10 @@
 //! The seam's nine laws as checkable properties.
 //!
-//! Five bind the engine alone ([`Law::BackPressure`], [`Law::Time`], [`Law::Exclusion`],
-//! [`Law::BoundedTurn`] and half of [`Law::Closing`]), and [`Watched`] sees their breach from inside
-//! a service, under any engine. The others show only when two runs, or a run and a model, are
-//! compared; [`probe`] gives services whose reply is a pure function of what was sent, so that any
-//! engine can be compared byte for byte.
+//! [`Watched`] sees from inside a service, under any engine, what an engine does to it: whether it
+//! keeps back-pressure, time, exclusion, bounded turns and the visible half of order, progress and
+//! closing. The others show only when two runs, or a run and a model, are compared; [`probe`] gives
+//! services whose reply is a pure function of what was sent, so that any engine can be compared
+//! byte for byte.
 //!
 //! The surprising thing: nothing here knows an engine. A law is checked where its breach would
 //! hurt, in front of the service.

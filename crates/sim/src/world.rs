@@ -479,7 +479,11 @@ impl<'a, S: Service> World<'a, S> {
             caller.end.get_or_insert(End::Open);
         }
         self.force();
-        while self.seated > 0 {
+        for step in 0.. {
+            if self.seated == 0 {
+                break;
+            }
+            assert!(step < STEPS_MAX, "a connection that was aborted never becomes `done`");
             let ((at, _), what) = self.queue.pop_first().expect("a forced session has a turn");
             self.now = at;
             self.happen(what);

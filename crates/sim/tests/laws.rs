@@ -12,8 +12,8 @@ use seam::{
 use sim::{Act, Case, Client, End, Faults, Script, Transcript, check, chunking, determinism, run};
 
 /// Each request once, and a rest without a newline.
-const EACH: &[u8] = b"echo hi\nmuch 9\nflow 20\nshy 20\ntoil 9\npause\nshared 7\nfile 5\nwait 3\nnudge 1\njob abc\n\
-    linger\ncount\nticks\nid\ntell 77 x\n\nwhat is it\nrest";
+const EACH: &[u8] = b"echo hi\nmuch 9\nflow 20\nshy 20\ntoil 9\npause\nshared 7\nfile 5\nwait 3\n\
+    nudge 1\njob abc\nlinger\ncount\nticks\nid\ntell 77 x\n\nwhat is it\nrest";
 
 fn files() -> Faults {
     Faults::calm().with_assets(vec![asset()])
