@@ -70,8 +70,8 @@ pub(crate) fn judge(case: &Case, transcript: &Transcript) -> Result<(), String> 
 fn judge_client(client: &Client, heard: &Heard) -> Result<(), String> {
     let full = expected(&client.said());
     let mut found = plain(&heard.bytes);
-    let late = heard.bytes == b"#late\n";
-    let drained = heard.bytes.windows(7).any(|bytes| bytes == b"#drain\n");
+    let news = |line: &[u8]| heard.bytes.split(|&byte| byte == b'\n').any(|found| found == line);
+    let (late, drained) = (news(b"#late"), news(b"#drain"));
     if drained && found.ends_with(b"left\n") {
         // A drain lets those who linger leave before they have said all.
         found.truncate(found.len() - 5);
