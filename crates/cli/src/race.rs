@@ -210,7 +210,7 @@ fn show(plan: &Plan, summary: &Summary) {
     let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     println!("{}", plan.question);
     println!("{} · plan {} · seed {}\n", plan.label, plan.hash(), plan.seed);
-    println!("{}", table::tables(summary, &plan.baseline, colour));
+    println!("{}\n", table::tables(summary, &plan.baseline, colour).trim_end());
     println!("{}", summary.sentence);
 }
 

@@ -218,6 +218,8 @@ fn cell(point: &PointSummary, arm: &ArmSummary, axis: Axis) -> Cell {
     let lines = [(Metric::Throughput, "speed"), (Metric::Cpu, "CPU")]
         .into_iter()
         .filter_map(|(metric, name)| Some(line(point, arm.judged(metric)?, name, axis)))
+        // Nobody waits for the twin to be settled: it is there to show the noise.
+        .map(|it| if arm.twin { Line { aside: String::new(), ..it } } else { it })
         .collect();
     let colour = |light: Light| match light {
         Light::Green => "green",

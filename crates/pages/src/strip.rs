@@ -17,11 +17,11 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// The smallest axis, of at least ±10 %, that holds all ends; what is beyond a factor of 4 is
-    /// cut off.
+    /// The smallest axis, of at least ±10 %, that holds all ends; what is beyond a factor of 2
+    /// is cut off, so that differences of a few percent stay visible beside large ones.
     pub fn holding(ends: impl Iterator<Item = f64>) -> Axis {
         let widest = ends.map(|ratio| ratio.ln().abs()).fold(0.1_f64, f64::max);
-        Axis { reach: (widest * 1.08).min(4.0_f64.ln()) }
+        Axis { reach: (widest * 1.08).min(2.0_f64.ln()) }
     }
 
     fn at(&self, log: f64) -> f64 {
@@ -80,9 +80,9 @@ mod tests {
 
     #[test]
     fn the_axis_is_symmetric_and_bounded() {
-        let axis = Axis::holding([0.5, 1.2].into_iter());
+        let axis = Axis::holding([0.6, 1.2].into_iter());
         assert!((axis.at(0.0) - WIDTH / 2.0).abs() < 1e-9);
-        assert!(axis.at(0.5_f64.ln()) > 4.0 && axis.at(0.5_f64.ln()) < 12.0);
+        assert!(axis.at(0.6_f64.ln()) > 4.0 && axis.at(0.6_f64.ln()) < 12.0);
         assert_eq!(Axis::holding([100.0].into_iter()).at(9.0), WIDTH - 4.0);
         assert!(Axis::holding(std::iter::empty()).ends().1 > 1.1);
     }

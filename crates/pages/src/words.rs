@@ -39,6 +39,7 @@ pub fn size(kb: f64) -> String {
 /// A small count per request: `0.001`, `0.25`, `3.1`.
 pub fn rate(value: f64) -> String {
     match value {
+        v if v > 0.0 && v < 0.0005 => "< 0.001".to_string(),
         v if v < 0.1 => format!("{v:.3}"),
         v if v < 10.0 => format!("{v:.2}"),
         v => format!("{v:.1}"),
@@ -114,6 +115,7 @@ mod tests {
         check(size(3_400.0), "3.4 MB");
         check(rate(0.0012), "0.001");
         check(rate(12.34), "12.3");
+        check(rate(0.0001), "< 0.001");
         check(ratio(1.274), "1.27×");
         check(ratio(12.74), "12.7×");
         check(interval(&Interval { low: 1.2, high: 1.344, cover: 0.969 }), "[1.20, 1.34]");
