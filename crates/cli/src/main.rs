@@ -27,7 +27,7 @@ enum Command {
     #[command(subcommand)]
     Serve(serve::Command),
     /// Load a server: ask, time and check every reply
-    Load(load::Args),
+    Load(Box<load::Args>),
     /// Race engines, or any servers, and say which is best and how sure that is
     Race(race::Args),
     /// Compare the CPU per request of two servers, to a few percent
@@ -40,7 +40,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Serve(command) => serve::run(command),
-        Command::Load(args) => load::run(args),
+        Command::Load(args) => load::run(*args),
         Command::Race(args) => race::run(args),
         Command::Duet(args) => duet::run(args),
         Command::Pin(args) => pin::run(args),

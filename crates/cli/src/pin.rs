@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
+use sys::signal::Signal;
 
 /// The arguments of `pin`.
 #[derive(clap::Args)]
@@ -22,6 +23,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     sys::cpu::set_affinity(&args.cpus).with_context(|| {
         format!("cannot run on cores {:?}: see /proc/self/status, Cpus_allowed_list", args.cpus)
     })?;
+    // What the laboratory started must not outlive it. The wish survives the exec (prctl(2)).
+    sys::process::set_parent_death_signal(Signal::TERM).context("cannot follow the laboratory")?;
     let [program, arguments @ ..] = args.command.as_slice() else {
         unreachable!("clap requires a command")
     };

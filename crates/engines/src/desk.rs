@@ -16,6 +16,8 @@ pub struct Desk<'a, S: Service> {
     pub assets: &'a Assets,
     pub knobs: &'a Knobs,
     pub id: WorkerId,
+    /// It is the worker that lets the world tick.
+    pub is_first: bool,
     pub board: &'a Board,
     pub listener: BorrowedFd<'a>,
     /// Readable from the moment the house leaves [`Phase::Ready`].

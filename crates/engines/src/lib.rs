@@ -11,6 +11,7 @@
 
 mod container;
 mod desk;
+mod handover;
 mod helpers;
 mod parts;
 mod run;
@@ -18,6 +19,7 @@ mod shape;
 mod supervise;
 mod wait;
 
+pub use handover::Handover;
 pub use parts::assets::Assets;
 pub use run::{Control, Fault, House, Keeper, NoKeeper, Ready, Report, run};
 pub use shape::{Accept, Container, Knobs, PRESETS, Preset, Refused, Shape, Wait};

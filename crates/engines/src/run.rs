@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use sys::socket::{self, ListenOptions};
 use sys::uring::Uring;
 
 use crate::container::{processes, threads};
+use crate::handover::{Epoch, Handover};
 use crate::parts::assets::Assets;
 use crate::shape::{Accept, Container, Refused, Shape, Wait};
 
@@ -33,10 +34,14 @@ pub struct House<'a, S: Service> {
     pub verbose: bool,
     /// Print the seconds from the first connection to the last disconnect (stderr).
     pub timer: bool,
-    /// Obey `SIGTERM`, `SIGINT`, `SIGHUP`: for a server that owns its process.
+    /// Obey `SIGTERM`, `SIGINT`, `SIGHUP`, `SIGUSR2`: for a server that owns its process.
     pub signals: bool,
     /// Stops the house from within the process.
     pub control: &'a Control,
+    /// The descriptor of the state, if it lies in shared memory: what `SIGUSR2` hands over.
+    pub state_fd: Option<BorrowedFd<'a>>,
+    /// What a predecessor has passed: its listeners are used, and it is told when we are ready.
+    pub handover: Option<&'a Handover>,
 }
 
 /// Stops a house from another thread.
@@ -137,6 +142,8 @@ pub enum Fault {
     Spawn(io::Error),
     /// A worker ended before the house was ready; the reason is on stderr.
     Stillborn(usize),
+    /// What a predecessor passed cannot be used.
+    Handover(io::Error),
 }
 
 impl fmt::Display for Fault {
@@ -158,6 +165,9 @@ impl fmt::Display for Fault {
             Fault::Ring(error) => write!(f, "cannot make an io_uring: {error}"),
             Fault::Wait(error) => write!(f, "cannot wait for connections: {error}"),
             Fault::Spawn(error) => write!(f, "cannot start a worker: {error}"),
+            Fault::Handover(error) => {
+                write!(f, "cannot take over from the server before: {error}; it goes on serving")
+            }
             Fault::Stillborn(slot) => write!(f, "worker {slot} ended before it was ready"),
         }
     }
@@ -173,10 +183,11 @@ pub(crate) struct Common<'a, S: Service> {
     pub listeners: &'a [OwnedFd],
     pub stop: &'a EventFd,
     pub bell: &'a EventFd,
+    pub epoch: Epoch,
 }
 
 /// The signals that a house obeys.
-pub(crate) const SIGNALS: &[Signal] = &[Signal::TERM, Signal::INT, Signal::HUP];
+pub(crate) const SIGNALS: &[Signal] = &[Signal::TERM, Signal::INT, Signal::HUP, Signal::USR2];
 
 /// Serves until the house is stopped.
 ///
@@ -198,13 +209,17 @@ pub fn run<S: Service>(
         signal::block(SIGNALS).map_err(Fault::Wait)?;
     }
     let _ = sys::limits::raise_open_files(u64::MAX);
-    let (listeners, listening) = listen(house.address, shape)?;
+    let (listeners, listening) = match house.handover {
+        Some(handover) => inherit(handover, shape).map_err(Fault::Handover)?,
+        None => listen(house.address, shape)?,
+    };
     let mut board: Region<Board> = Region::place(shape.placement()).map_err(Fault::Wait)?;
     board.found(&[]).expect("a scoreboard needs no seed");
     let stop = EventFd::new().map_err(Fault::Wait)?;
     let bell = EventFd::new().map_err(Fault::Wait)?;
-    let common =
-        Common { house, shape, board: &board, listeners: &listeners, stop: &stop, bell: &bell };
+    let epoch = Epoch::of(house.handover);
+    let (board, listeners, stop, bell) = (&*board, &*listeners, &stop, &bell);
+    let common = Common { house, shape, board, listeners, stop, bell, epoch };
     let mut announce = || ready(&Ready { listening, flags: flags.clone() });
     match shape.container {
         Container::Solo | Container::Threads => threads::run(&common, keeper, &mut announce),
@@ -223,13 +238,33 @@ fn probe(shape: &Shape) -> Result<Vec<&'static str>, Fault> {
     }
 }
 
+/// The listeners of the predecessor.
+fn inherit(handover: &Handover, shape: &Shape) -> io::Result<(Vec<OwnedFd>, SocketAddr)> {
+    let listeners = handover.listeners()?;
+    let each = listeners_of(shape);
+    if listeners.len() != each {
+        // A queue that nobody accepts from would strand its connections.
+        return Err(io::Error::other(format!(
+            "expected {each} listeners for this shape, found {}: keep --workers and --accept",
+            listeners.len()
+        )));
+    }
+    let address = socket::local_addr(&listeners[0])?;
+    Ok((listeners, address))
+}
+
+/// How many listening sockets a shape has.
+fn listeners_of(shape: &Shape) -> usize {
+    match shape.accept {
+        Accept::Shared => 1,
+        Accept::Reuseport => shape.workers,
+    }
+}
+
 /// One listening socket, or one for each worker on the same port. They stay open in the supervisor,
 /// so that a worker's death loses no connection that waits.
 fn listen(address: SocketAddr, shape: &Shape) -> Result<(Vec<OwnedFd>, SocketAddr), Fault> {
-    let each = match shape.accept {
-        Accept::Shared => 1,
-        Accept::Reuseport => shape.workers,
-    };
+    let each = listeners_of(shape);
     let options = ListenOptions {
         backlog: shape.knobs.backlog,
         reuse_port: each > 1,
@@ -238,6 +273,11 @@ fn listen(address: SocketAddr, shape: &Shape) -> Result<(Vec<OwnedFd>, SocketAdd
     };
     let mut address = address;
     let mut listeners = Vec::with_capacity(each);
+    if options.reuse_port && address.port() != 0 {
+        // A second server of the same user would get the port too, and every other connection.
+        let alone = ListenOptions { reuse_port: false, ..options };
+        socket::listen(address, &alone).map_err(|error| Fault::Listen(address, error))?;
+    }
     for _ in 0..each {
         let fault = |error| Fault::Listen(address, error);
         let listener = socket::listen(address, &options).map_err(fault)?;

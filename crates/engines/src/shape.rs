@@ -7,6 +7,10 @@ use std::time::Duration;
 use memory::Placement;
 use sys::uring::Setup;
 
+/// Workers at one time: half the seats, for while a binary hands over to the next both have some.
+/// One seat is the supervisor's.
+const WORKERS_MAX: usize = crate::handover::SEATS - 1;
+
 /// Where the workers live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Container {
@@ -200,18 +204,24 @@ impl Shape {
     /// The reason, and what to say instead.
     pub fn check(&self) -> Result<(), Refused> {
         let refuse = |reason: String| Err(Refused(reason));
-        if self.workers == 0 || self.workers > seam::SHARDS_MAX {
-            return refuse(format!(
-                "expected 1 to {} workers, found {}",
-                seam::SHARDS_MAX,
-                self.workers
-            ));
+        if self.workers == 0 || self.workers > WORKERS_MAX {
+            return refuse(format!("expected 1 to {WORKERS_MAX} workers, found {}", self.workers));
         }
         if self.container == Container::Solo && self.workers > 1 {
             return refuse(format!(
                 "container solo has one worker, found --workers {}: say --container threads or \
                  --container processes",
                 self.workers
+            ));
+        }
+        if let Some(most) = self.knobs.sessions_max
+            && most < self.workers
+        {
+            return refuse(format!(
+                "each of {} workers may have a connection, found --max-connections {most}: say \
+                 --workers {}, or allow more",
+                self.workers,
+                most.max(1)
             ));
         }
         if self.knobs.edge && self.wait != Wait::Epoll {
@@ -223,7 +233,8 @@ impl Shape {
         Ok(())
     }
 
-    /// Where the state of a service must lie.
+    /// Where the state of a service must lie: in shared memory if workers are processes. A server
+    /// that shall hand its state over to the next binary needs it there in any case.
     pub fn placement(&self) -> Placement {
         match self.container {
             Container::Solo | Container::Threads => Placement::Private,
@@ -286,6 +297,11 @@ mod tests {
         assert!(unknown.contains("epoll") && unknown.contains("`epol`"), "{unknown}");
         let crowd = Shape { workers: 3, ..Shape::preset("epoll", 1).expect("a preset") };
         assert!(crowd.check().expect_err("solo has one").to_string().contains("--container"));
+        let mut narrow = Shape::preset("prefork", 1).expect("a preset");
+        narrow.knobs.sessions_max = Some(narrow.workers);
+        assert_eq!(narrow.check(), Ok(()));
+        narrow.knobs.sessions_max = Some(3);
+        assert!(narrow.check().expect_err("16 workers").to_string().contains("--workers 3"));
         let mut edge = Shape::preset("uring", 1).expect("a preset");
         edge.knobs.edge = true;
         assert!(edge.check().is_err());

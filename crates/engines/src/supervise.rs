@@ -1,10 +1,11 @@
 //! The supervisor: one loop on one thread, which may fork while it serves.
 //!
 //! It hears signals, replaces workers that end, keeps the state, and leads the house through its
-//! life: Starting, Ready, Draining, Forced, Done. It never touches a connection.
+//! life: Starting, Ready, (Leaving,) Draining, Forced, Done. It never touches a connection.
 
 mod keep;
 mod posts;
+mod succeed;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,6 +17,7 @@ use sys::poll::{PollFd, poll};
 use sys::signal::{Signal, SignalFd};
 
 use self::posts::Post;
+use crate::handover::Successor;
 use crate::run::{Common, Fault, Keeper, Report, SIGNALS};
 
 /// What a container can do for the supervisor.
@@ -51,6 +53,10 @@ struct Supervisor<'a, S: Service, C: Crew> {
     save_next: Option<Instant>,
     /// When the present phase ends by force.
     deadline: Option<Instant>,
+    /// A binary that was started to take over.
+    successor: Option<Successor>,
+    /// The state is the successor's to keep.
+    handed_over: bool,
     report: Report,
 }
 
@@ -75,6 +81,8 @@ pub(crate) fn supervise<S: Service, C: Crew>(
         save_at: None,
         save_next,
         deadline: None,
+        successor: None,
+        handed_over: false,
         report: Report::default(),
     };
     let outcome = this.lead(signals.as_ref(), ready);
@@ -86,20 +94,11 @@ pub(crate) fn supervise<S: Service, C: Crew>(
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     fn lead(&mut self, signals: Option<&SignalFd>, ready: &mut dyn FnMut()) -> Result<(), Fault> {
-        for slot in 0..self.common.shape.workers {
-            let born = clock();
-            self.posts.push(Post {
-                generation: 0,
-                born,
-                failures: 0,
-                respawn_at: None,
-                alive: false,
-            });
-            self.start(slot).map_err(Fault::Spawn)?;
-        }
+        self.open().map_err(Fault::Spawn)?;
         loop {
-            self.wait(signals)?;
+            let successor_said = self.wait(signals)?;
             self.hear(signals);
+            self.follow_successor(successor_said);
             self.common.bell.clear();
             self.bury()?;
             let now = clock();
@@ -107,7 +106,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             self.look_at_board(now, ready);
             self.keep(now);
             self.press(now);
-            if self.phase() >= Phase::Draining && self.posts.iter().all(|post| !post.alive) {
+            if self.phase() > Phase::Ready && self.posts.iter().all(|post| !post.alive) {
                 return self.finish();
             }
         }
@@ -117,19 +116,21 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         self.common.board.phase()
     }
 
-    /// Sleeps until something happens or something is due.
-    fn wait(&mut self, signals: Option<&SignalFd>) -> Result<(), Fault> {
+    /// Sleeps until something happens or something is due; true if the successor said something.
+    fn wait(&mut self, signals: Option<&SignalFd>) -> Result<bool, Fault> {
         let respawns = self.posts.iter().filter_map(|post| post.respawn_at);
         let others = [self.save_at, self.save_next, self.deadline];
         let soonest = others.into_iter().flatten().chain(respawns).min();
         let timeout = soonest.map(|moment| moment.since(clock()));
-        let mut fds = self.crew.watched();
+        let mut fds: Vec<BorrowedFd<'_>> = self.successor.iter().map(Successor::watched).collect();
+        fds.extend(self.crew.watched());
         fds.push(self.common.bell.as_fd());
         fds.push(self.common.house.control.bell.as_fd());
         fds.extend(signals.map(AsFd::as_fd));
         let mut list: Vec<PollFd<'_>> =
             fds.into_iter().map(|fd| PollFd::new(fd, true, false)).collect();
-        poll(&mut list, timeout).map(drop).map_err(Fault::Wait)
+        poll(&mut list, timeout).map_err(Fault::Wait)?;
+        Ok(self.successor.is_some() && (list[0].readable() || list[0].hangup()))
     }
 
     /// Obeys signals and the control.
@@ -138,10 +139,12 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             self.stop();
         }
         while let Some(Ok(Some(signal))) = signals.map(SignalFd::read) {
-            if signal == Signal::HUP {
-                eprintln!("reload: this server was started without a file of settings");
-            } else {
-                self.stop();
+            match signal {
+                Signal::HUP => {
+                    eprintln!("reload: this server was started without a file of settings");
+                }
+                Signal::USR2 => self.hand_over(),
+                _ => self.stop(),
             }
         }
     }
@@ -149,7 +152,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// The first word drains, the second forces.
     fn stop(&mut self) {
         match self.phase() {
-            Phase::Starting | Phase::Ready => {
+            Phase::Starting | Phase::Ready | Phase::Leaving => {
                 self.enter(Phase::Draining, self.common.shape.knobs.drain);
             }
             Phase::Draining => self.force("told twice"),
@@ -158,7 +161,10 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     }
 
     fn force(&mut self, why: &str) {
-        eprintln!("stopping by force, {why}: {} connections are cut", self.open());
+        eprintln!(
+            "stopping by force, {why}: {} connections are cut",
+            self.common.board.open_total()
+        );
         self.report.forced = true;
         self.enter(Phase::Forced, GRACE);
     }
@@ -178,12 +184,15 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             return;
         }
         self.deadline = None;
-        if self.phase() == Phase::Draining {
-            self.force("the time to drain is over");
-        } else if !self.crew.kill() {
-            eprintln!("a worker does not leave: ending the process");
-            self.save();
-            sys::process::exit_now(1);
+        match self.phase() {
+            Phase::Leaving => self.enter(Phase::Draining, self.common.shape.knobs.drain),
+            Phase::Draining => self.force("the time to drain is over"),
+            _ if self.crew.kill() => {}
+            _ => {
+                eprintln!("a worker does not leave: ending the process");
+                self.save();
+                sys::process::exit_now(1);
+            }
         }
     }
 
@@ -191,13 +200,15 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     fn look_at_board(&mut self, now: Instant, ready: &mut dyn FnMut()) {
         let board = self.common.board;
         if self.phase() == Phase::Starting {
-            let mut seats = (0..self.posts.len()).map(|slot| board.seat(slot).state());
-            if seats.all(|state| state == SeatState::Ready) {
+            let first = self.common.epoch.seat();
+            let mut seats = (first..first + self.posts.len()).map(|slot| board.seat(slot));
+            if seats.all(|seat| seat.state() == SeatState::Ready) {
                 board.advance(Phase::Ready);
                 ready();
+                self.say_ready();
             }
         }
-        if self.open() > 0 {
+        if board.open_total() > 0 {
             return;
         }
         if let Some(busy) = board.take_busy()
@@ -210,8 +221,13 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
-    fn open(&self) -> u64 {
-        self.common.board.open_total()
+    /// Lets a predecessor leave.
+    fn say_ready(&self) {
+        if let Some(handover) = self.common.house.handover
+            && let Err(error) = handover.say_ready()
+        {
+            eprintln!("the server before is gone already: {error}");
+        }
     }
 
     /// The last worker has left.
@@ -229,7 +245,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let until = clock() + GRACE;
         while self.posts.iter().any(|post| post.alive) && clock() < until {
             for ended in self.crew.reap() {
-                self.posts[ended.id.slot()].alive = false;
+                self.posts[ended.id.slot() - self.common.epoch.seat()].alive = false;
             }
             std::thread::sleep(Duration::from_millis(5));
         }

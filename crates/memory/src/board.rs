@@ -20,7 +20,9 @@ pub enum Phase {
     Starting,
     /// Serving.
     Ready,
-    /// No new connections; those that are there may finish until a deadline.
+    /// Another server takes the new connections; those that are here are served as before.
+    Leaving,
+    /// No new connections; those that are there are told to finish.
     Draining,
     /// The deadline is over: connections are cut.
     Forced,
@@ -33,8 +35,9 @@ impl Phase {
         match number {
             0 => Self::Starting,
             1 => Self::Ready,
-            2 => Self::Draining,
-            3 => Self::Forced,
+            2 => Self::Leaving,
+            3 => Self::Draining,
+            4 => Self::Forced,
             _ => Self::Done,
         }
     }
@@ -372,7 +375,14 @@ mod tests {
     #[test]
     fn phases_only_go_forward() {
         let board = board();
-        let all = [Phase::Starting, Phase::Ready, Phase::Draining, Phase::Forced, Phase::Done];
+        let all = [
+            Phase::Starting,
+            Phase::Ready,
+            Phase::Leaving,
+            Phase::Draining,
+            Phase::Forced,
+            Phase::Done,
+        ];
         for (index, phase) in all.into_iter().enumerate() {
             assert_eq!(board.advance(phase), phase);
             for earlier in &all[..index] {

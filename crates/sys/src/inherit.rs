@@ -4,7 +4,7 @@
 //! (listeners, the shared mapping) are made inheritable one by one.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use crate::call::check;
 
@@ -29,10 +29,36 @@ pub fn set_inheritable(fd: impl AsFd, inheritable: bool) -> io::Result<()> {
     check(unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), libc::F_SETFD, flags) }).map(|_| ())
 }
 
+/// Takes over a descriptor that this program was started with, and makes it close-on-exec.
+///
+/// The caller must be the only one who knows of the number: whoever started the program told it.
+///
+/// # Errors
+/// `EBADF` if nothing was passed under that number, or if it is one of the three standard ones.
+pub fn adopt(number: i32) -> io::Result<OwnedFd> {
+    if number <= libc::STDERR_FILENO {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // SAFETY: no memory is passed; a number that is not open is an error.
+    check(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    // SAFETY: the descriptor is open, and by the caller's word nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn only_a_descriptor_that_is_there_can_be_adopted() {
+        use std::os::fd::IntoRawFd;
+        assert!(adopt(1).is_err() && adopt(-1).is_err() && adopt(1_000_000).is_err());
+        let number = std::fs::File::open("/dev/null").unwrap().into_raw_fd();
+        let adopted = adopt(number).unwrap();
+        assert_eq!(adopted.as_raw_fd(), number);
+        assert!(!is_inheritable(&adopted).unwrap());
+    }
 
     #[test]
     fn a_program_sees_what_was_made_inheritable() {

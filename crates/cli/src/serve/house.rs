@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use engines::{
-    Accept, Assets, Container, Control, Fault, House, Keeper, Ready, Refused, Report, Shape, Wait,
+    Accept, Assets, Container, Control, Fault, Handover, House, Keeper, Ready, Refused, Report,
+    Shape, Wait,
 };
+use memory::{Placement, Region};
 use seam::Service;
 
 use load::parse::span;
@@ -55,6 +57,10 @@ pub struct HouseArgs {
     /// How long a stop may take before it is forced
     #[arg(long, default_value = "10s", value_parser = span, value_name = "TIME")]
     drain: Duration,
+    /// Keep the state in shared memory, so that SIGUSR2 can hand it and the listeners over to the
+    /// program's next version (where workers are processes it lies there anyway)
+    #[arg(long)]
+    upgradable: bool,
     /// Print each connection and request (stderr)
     #[arg(long)]
     verbose: bool,
@@ -97,35 +103,49 @@ impl HouseArgs {
         Ok(shape)
     }
 
-    /// Serves `service`, called `name`, on `shape` until it is stopped.
+    /// Where the state must lie.
+    pub fn placement(&self, shape: &Shape) -> Placement {
+        if self.upgradable { Placement::Shared } else { shape.placement() }
+    }
+
+    /// Serves until it is stopped.
     pub fn run<S: Service>(
         &self,
-        name: &str,
-        port: u16,
-        service: &S,
-        state: &S::State,
-        assets: &Assets,
         shape: &Shape,
+        tenant: &Tenant<'_, S>,
         keeper: &mut dyn Keeper<S::State>,
     ) -> Result<ExitCode> {
         let control = Control::new()?;
         let house = House {
-            service,
-            state,
-            assets,
-            address: SocketAddr::new(self.host, self.port.unwrap_or(port)),
+            service: tenant.service,
+            state: tenant.state,
+            assets: tenant.assets,
+            address: SocketAddr::new(self.host, self.port.unwrap_or(tenant.port)),
             verbose: self.verbose,
             timer: self.timer,
             signals: true,
             control: &control,
+            state_fd: tenant.state.fd(),
+            handover: tenant.handover,
         };
-        let mut announce = |ready: &Ready| announce(name, shape, ready);
+        let mut announce = |ready: &Ready| announce(tenant.name, shape, ready);
         match engines::run(&house, shape, keeper, &mut announce) {
             Ok(report) => Ok(leave(&report)),
             Err(fault @ Fault::Refused(_)) => Ok(usage(&fault.to_string())),
             Err(fault) => Err(fault.into()),
         }
     }
+}
+
+/// Who lives in the house: a service with its state.
+pub struct Tenant<'a, S: Service> {
+    pub name: &'static str,
+    /// The port if nobody names one.
+    pub port: u16,
+    pub service: &'a S,
+    pub state: &'a Region<S::State>,
+    pub assets: &'a Assets,
+    pub handover: Option<&'a Handover>,
 }
 
 /// Prints one line of JSON when the server can take connections: the readiness protocol of scripts

@@ -11,7 +11,7 @@ use memory::Region;
 use seam::laws::probe::{Probe, World, asset};
 use seam::laws::{Watched, panicking};
 
-use super::house::{HouseArgs, usage};
+use super::house::{HouseArgs, Tenant, usage};
 
 /// The flags of the probe.
 #[derive(clap::Args)]
@@ -41,12 +41,20 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let wide = if args.narrow { Probe::narrow() } else { Probe::default() };
     let Args { one_by_one, patience, tick, .. } = args;
     let service = Watched::new(Probe { one_by_one, patience, tick, ..wide }, panicking);
-    let mut state: Region<World> =
-        Region::place(shape.placement()).context("cannot place the probe's state in memory")?;
+    let mut state: Region<World> = Region::place(args.house.placement(&shape))
+        .context("cannot place the probe's state in memory")?;
     state.found(&[]).context("the probe needs no seed")?;
     let mut assets = Assets::default();
     assets.add(unnamed(&asset()).context("cannot write the probe's asset")?);
-    args.house.run("probe", 0, &service, &state, &assets, &shape, &mut NoKeeper)
+    let tenant = Tenant {
+        name: "probe",
+        port: 0,
+        service: &service,
+        state: &state,
+        assets: &assets,
+        handover: None,
+    };
+    args.house.run(&shape, &tenant, &mut NoKeeper)
 }
 
 /// A file with `bytes` in it that has no name any more.

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use engines::{Assets, Container, Keeper};
+use engines::{Assets, Container, Handover, Keeper};
 use load::parse::span;
 use memory::Region;
 use seam::{SHARDS_MAX, WorkerId};
 use services::stock::{Lock, Market, Options, Order, Stock};
 use wire::framing::Framing;
 
-use super::house::{HouseArgs, usage};
+use super::house::{HouseArgs, Tenant, usage};
 
 /// The port if nobody names one.
 const PORT: u16 = 6000;
@@ -56,12 +56,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(note) = args.lock.note() {
         eprintln!("{note}");
     }
-    let (text, file) = read(args.data.as_deref())?;
-    let mut market: Region<Market> =
-        Region::place(shape.placement()).context("cannot place the market in memory")?;
-    let name =
-        file.as_deref().map_or("the built-in stock".to_owned(), |file| file.display().to_string());
-    market.found(&text).map_err(|bad| anyhow!("{name}:{bad}"))?;
+    let handover = Handover::receive()?;
+    let (text, file) = read(args.data.as_deref(), handover.is_some())?;
+    let mut market = match &handover {
+        Some(handover) => adopt(handover)?,
+        None => Region::place(args.house.placement(&shape))
+            .context("cannot place the market in memory")?,
+    };
+    if handover.is_none() {
+        let name = file.as_deref().map_or("the built-in stock".into(), Path::to_string_lossy);
+        market.found(&text).map_err(|bad| anyhow!("{name}:{bad}"))?;
+    }
     let service = Stock::new(Options {
         framing: args.framing,
         order: args.order,
@@ -71,14 +76,30 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Err(narrow) = service.fits(&market) {
         return Ok(usage(&narrow.to_string()));
     }
-    let saved = market.version();
+    // What a predecessor had saved is not known, so nothing counts as saved.
+    let saved = handover.is_none().then(|| market.version());
     let mut ledger = Ledger { file, saved, every: args.save_every, text: Vec::new() };
-    let assets = Assets::default();
-    args.house.run("stock", PORT, &service, &market, &assets, &shape, &mut ledger)
+    let tenant = Tenant {
+        name: "stock",
+        port: PORT,
+        service: &service,
+        state: &market,
+        assets: &Assets::default(),
+        handover: handover.as_ref(),
+    };
+    args.house.run(&shape, &tenant, &mut ledger)
 }
 
-/// The bytes of the book, and the file that they come from and go to.
-fn read(data: Option<&Path>) -> Result<(Vec<u8>, Option<PathBuf>)> {
+/// The market as the server before has left it.
+fn adopt(handover: &Handover) -> Result<Region<Market>> {
+    Region::adopt(handover.state()?).map_err(|refused| {
+        anyhow!("cannot take the market over: {refused}; the server before goes on serving")
+    })
+}
+
+/// The bytes of the book, and the file that they come from and go to. Of a market that is taken
+/// over only the file is needed.
+fn read(data: Option<&Path>, taken_over: bool) -> Result<(Vec<u8>, Option<PathBuf>)> {
     let file = match data {
         Some(file) => file,
         None if Path::new(FILE).exists() => Path::new(FILE),
@@ -87,6 +108,9 @@ fn read(data: Option<&Path>) -> Result<(Vec<u8>, Option<PathBuf>)> {
             return Ok((services::stock::book::DEFAULT.as_bytes().to_vec(), None));
         }
     };
+    if taken_over {
+        return Ok((Vec::new(), Some(file.to_path_buf())));
+    }
     let text = std::fs::read(file).with_context(|| {
         format!("cannot read {}: expected a file of lines `ID LEFT PRICE`", file.display())
     })?;
@@ -96,15 +120,15 @@ fn read(data: Option<&Path>) -> Result<(Vec<u8>, Option<PathBuf>)> {
 /// Writes the book back to its file.
 struct Ledger {
     file: Option<PathBuf>,
-    /// The version of the market that the file holds.
-    saved: u64,
+    /// The version of the market that the file holds, if that is known.
+    saved: Option<u64>,
     every: Option<Duration>,
     text: Vec<u8>,
 }
 
 impl Keeper<Market> for Ledger {
     fn is_changed(&mut self, market: &Market) -> bool {
-        self.file.is_some() && market.changed_since(self.saved)
+        self.file.is_some() && self.saved.is_none_or(|saved| market.changed_since(saved))
     }
 
     fn save(&mut self, market: &Market) -> Result<(), String> {
@@ -118,7 +142,7 @@ impl Keeper<Market> for Ledger {
                 file.display()
             )
         })?;
-        self.saved = version;
+        self.saved = Some(version);
         Ok(())
     }
 

@@ -82,6 +82,7 @@ impl<S: Service> Processes<'_, S> {
     fn live(&mut self, id: WorkerId) -> ! {
         // The siblings' descriptors belong to the supervisor.
         self.children.clear();
+        self.common.board.sit(id, process::this());
         let supervisor = process::set_parent_death_signal(Signal::KILL);
         let served = supervisor.map_err(Fault::Spawn).and_then(|()| serve(self.common, id));
         match served {

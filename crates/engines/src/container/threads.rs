@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Scope};
 
 use seam::{Service, WorkerId};
+use sys::process;
 
 use super::serve;
 use crate::run::{Common, Fault, Keeper, Report};
@@ -34,6 +35,7 @@ struct Threads<'scope, 'env, S: Service> {
 impl<S: Service> Crew for Threads<'_, '_, S> {
     fn start(&mut self, id: WorkerId) -> std::io::Result<()> {
         let (common, ended) = (self.common, self.ended);
+        common.board.sit(id, process::this());
         let work = move || {
             let fault = match catch_unwind(AssertUnwindSafe(|| serve(common, id))) {
                 Ok(Ok(())) => None,

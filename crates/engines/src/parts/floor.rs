@@ -4,6 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use memory::Phase;
 use seam::{Buffers, Closed, Conn, Cx, Instant, Peer, Service, SessionId};
 
 use super::deadlines::Deadlines;
@@ -87,7 +88,7 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
             next_sweep: now + sweep_every,
             sweep_every,
             // A world ticks once, so one worker calls it.
-            next_tick: (desk.id.slot() == 0).then_some(now),
+            next_tick: desk.is_first.then_some(now),
             drained: false,
         }
     }
@@ -173,6 +174,11 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
     /// Lets the world tick if its moment has come.
     pub fn tick(&mut self) {
         if self.next_tick.is_some_and(|moment| moment <= self.now) {
+            if self.desk.phase() == Phase::Leaving {
+                // The world is the successor's to move.
+                self.next_tick = None;
+                return;
+            }
             self.next_tick = self.desk.service.tick(&self.cx(SessionId::NONE));
         }
     }

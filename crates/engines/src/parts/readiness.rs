@@ -97,7 +97,9 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     fn run(&mut self) -> io::Result<()> {
         let desk = self.floor.desk;
         self.poller.add(desk.listener, Interest::READ, KEY_LISTENER)?;
-        self.poller.add(desk.stop.as_fd(), Interest::READ, KEY_STOP)?;
+        // It stays readable once rung; each further ring is told by its edge.
+        let edge = Interest { edge: true, ..Interest::READ };
+        self.poller.add(desk.stop.as_fd(), edge, KEY_STOP)?;
         self.poller.add(self.helpers.bell(), Interest::READ, KEY_JOBS)?;
         desk.ready();
         let mut ready = Vec::new();
@@ -126,11 +128,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         for event in ready {
             match event.key {
                 KEY_LISTENER => knocked = true,
-                KEY_STOP => {
-                    // It stays readable for ever; once seen is enough.
-                    self.poller.modify(self.floor.desk.stop.as_fd(), Interest::NONE, KEY_STOP)?;
-                    self.floor.desk.seat().set_state(SeatState::Draining);
-                }
+                KEY_STOP => self.floor.desk.seat().set_state(SeatState::Draining),
                 KEY_JOBS => self.outcomes(),
                 bits => self.on_ready(SessionId::from_bits(bits), *event),
             }
@@ -157,6 +155,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     fn leave(&mut self) -> bool {
         match self.floor.desk.phase() {
             Phase::Starting | Phase::Ready => return false,
+            Phase::Leaving => self.floor.door.drain(),
             Phase::Draining => {
                 for id in self.floor.drain() {
                     self.settle(id);

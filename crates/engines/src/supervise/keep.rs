@@ -12,6 +12,10 @@ const SAVE_RETRY: Duration = Duration::from_secs(1);
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// Saves what is due.
     pub(super) fn keep(&mut self, now: Instant) {
+        if self.handed_over {
+            // Two who write one file would undo each other's work; the successor writes it.
+            return;
+        }
         if self.save_next.is_some_and(|moment| moment <= now) {
             self.save_next = self.keeper.every().map(|every| now + every);
             if self.keeper.is_changed(self.common.house.state) {
@@ -29,7 +33,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     pub(super) fn save(&mut self) {
         self.report.unsaved = None;
-        if self.keeper.is_changed(self.common.house.state)
+        if !self.handed_over
+            && self.keeper.is_changed(self.common.house.state)
             && let Err(reason) = self.keeper.save(self.common.house.state)
         {
             eprintln!("{reason}");

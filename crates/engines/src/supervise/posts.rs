@@ -27,36 +27,48 @@ pub(super) struct Post {
 }
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
-    pub(super) fn start(&mut self, slot: usize) -> io::Result<()> {
-        let post = &mut self.posts[slot];
+    /// Makes the places and fills them.
+    pub(super) fn open(&mut self) -> io::Result<()> {
+        let generation = self.common.epoch.generation();
+        for index in 0..self.common.shape.workers {
+            let born = clock();
+            let post = Post { generation, born, failures: 0, respawn_at: None, alive: false };
+            self.posts.push(post);
+            self.start(index)?;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, index: usize) -> io::Result<()> {
+        let post = &mut self.posts[index];
         post.generation += 1;
         post.born = clock();
         post.respawn_at = None;
-        let id = WorkerId::new(slot, post.generation);
-        self.common.board.sit(id, sys::process::this());
+        let id = WorkerId::new(self.common.epoch.seat() + index, post.generation);
         self.crew.start(id)?;
-        self.posts[slot].alive = true;
+        self.posts[index].alive = true;
         Ok(())
     }
 
     /// Clears up after workers that have ended and decides when they are replaced.
     pub(super) fn bury(&mut self) -> Result<(), Fault> {
         for Ended { id, fault } in self.crew.reap() {
-            let slot = id.slot();
-            self.common.house.state.heal(id);
+            let index = id.slot() - self.common.epoch.seat();
+            let state = self.common.house.state;
+            state.heal(id);
             self.common.board.heal(id);
             // Its connections are gone with it.
             self.common.board.ended(clock().ns());
-            let post = &mut self.posts[slot];
+            let post = &mut self.posts[index];
             post.alive = false;
             let phase = self.common.board.phase();
-            if phase >= Phase::Draining {
+            if phase > Phase::Ready {
                 continue;
             }
             let reason = fault.as_deref().unwrap_or("left without being told to");
             if phase == Phase::Starting {
-                eprintln!("worker {slot} {reason}");
-                return Err(Fault::Stillborn(slot));
+                eprintln!("worker {index} {reason}");
+                return Err(Fault::Stillborn(index));
             }
             let now = clock();
             let young = now.since(post.born) < LIFE_MIN;
@@ -65,7 +77,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 0 => Duration::ZERO,
                 times => (RESPAWN_FIRST * (1 << (times - 1).min(10))).min(RESPAWN_MAX),
             };
-            eprintln!("worker {slot} {reason}; a new one comes in {} ms", delay.as_millis());
+            eprintln!("worker {index} {reason}; a new one comes in {} ms", delay.as_millis());
             post.respawn_at = Some(now + delay);
             self.report.replaced += 1;
         }
@@ -73,12 +85,12 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     }
 
     pub(super) fn respawn(&mut self, now: Instant) {
-        for slot in 0..self.posts.len() {
-            if self.posts[slot].respawn_at.is_some_and(|moment| moment <= now)
-                && let Err(error) = self.start(slot)
+        for index in 0..self.posts.len() {
+            if self.posts[index].respawn_at.is_some_and(|moment| moment <= now)
+                && let Err(error) = self.start(index)
             {
-                eprintln!("worker {slot} cannot be replaced: {error}; trying again");
-                self.posts[slot].respawn_at = Some(now + RESPAWN_MAX);
+                eprintln!("worker {index} cannot be replaced: {error}; trying again");
+                self.posts[index].respawn_at = Some(now + RESPAWN_MAX);
             }
         }
     }

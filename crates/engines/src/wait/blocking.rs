@@ -29,7 +29,7 @@ pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
     socket::set_send_timeout(desk.listener, Some(GRAIN)).map_err(Fault::Wait)?;
     let mut door = Door::new(1);
     let mut room = Room { scratch: vec![0; SCRATCH], buffers: Buffers::new(4), served: 0 };
-    let mut next_tick = (desk.id.slot() == 0).then_some(Instant::ZERO);
+    let mut next_tick = desk.is_first.then_some(Instant::ZERO);
     desk.ready();
     while desk.phase() <= Phase::Ready {
         let now = desk.now();
@@ -93,7 +93,7 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
                 break;
             }
             match self.desk.phase() {
-                Phase::Starting | Phase::Ready => {}
+                Phase::Starting | Phase::Ready | Phase::Leaving => {}
                 Phase::Draining => self.conn.drain(self.desk.service, &self.cx()),
                 Phase::Forced | Phase::Done => self.conn.abort(Closed::Forced),
             }

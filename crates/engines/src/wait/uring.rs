@@ -138,6 +138,10 @@ impl<S: Service> Loop<'_, S> {
     fn leave(&mut self) -> bool {
         match self.floor.desk.phase() {
             Phase::Starting | Phase::Ready => false,
+            Phase::Leaving => {
+                self.floor.door.drain();
+                true
+            }
             Phase::Draining => {
                 for id in self.floor.drain() {
                     self.touch(id);

@@ -1,0 +1,183 @@
+//! From one binary to the next without a failed request.
+//!
+//! On `SIGUSR2` the supervisor starts its own program again and passes it the listeners and the
+//! state. Connections that wait are accepted by whoever comes first. When the successor is ready it
+//! says so through a pipe, and only then do we stop accepting; the connections we have are served
+//! until they end, at most as long as a drain may take. A successor that does not become ready
+//! changes nothing.
+//!
+//! Both servers see one state, so their workers must have different names: the seats are divided
+//! into two halves, and generations of the binary take turns.
+
+use std::env;
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::process::{Child, Command};
+
+use seam::SHARDS_MAX;
+use sys::inherit;
+use sys::process::{self, Pid};
+
+use crate::run::Fault;
+
+/// Names the descriptors that are passed: `EPOCH STATE READY LISTENER...`, numbers all.
+const VARIABLE: &str = "ROUNDHOUSE_HANDOVER";
+/// Seats that one generation of the binary may use.
+pub(crate) const SEATS: usize = SHARDS_MAX / 2;
+/// How often a worker may be replaced before its name could be one that a predecessor used.
+const GENERATIONS: u32 = 256;
+
+/// What a predecessor has passed to this program.
+#[derive(Debug)]
+pub struct Handover {
+    epoch: u32,
+    state: OwnedFd,
+    ready: OwnedFd,
+    listeners: Vec<OwnedFd>,
+    predecessor: Option<Pid>,
+}
+
+impl Handover {
+    /// What was passed, if this program was started by a predecessor; to be asked once.
+    ///
+    /// # Errors
+    /// The variable `ROUNDHOUSE_HANDOVER` is there and does not name open descriptors.
+    pub fn receive() -> Result<Option<Handover>, Fault> {
+        let Ok(text) = env::var(VARIABLE) else { return Ok(None) };
+        let adopt = |word: &str| {
+            let number = word.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+            inherit::adopt(number)
+        };
+        let read = || -> io::Result<Handover> {
+            let missing = || io::Error::from(io::ErrorKind::UnexpectedEof);
+            let mut words = text.split(' ');
+            let epoch = words.next().and_then(|word| word.parse().ok()).ok_or_else(missing)?;
+            let state = adopt(words.next().ok_or_else(missing)?)?;
+            let ready = adopt(words.next().ok_or_else(missing)?)?;
+            let listeners = words.map(adopt).collect::<io::Result<_>>()?;
+            Ok(Handover { epoch, state, ready, listeners, predecessor: process::parent() })
+        };
+        read().map(Some).map_err(Fault::Handover)
+    }
+
+    /// The state, to be adopted.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn state(&self) -> io::Result<OwnedFd> {
+        self.state.try_clone()
+    }
+
+    pub(crate) fn listeners(&self) -> io::Result<Vec<OwnedFd>> {
+        self.listeners.iter().map(OwnedFd::try_clone).collect()
+    }
+
+    /// Tells the predecessor that it may leave.
+    pub(crate) fn say_ready(&self) -> io::Result<()> {
+        io::PipeWriter::from(self.ready.try_clone()?).write_all(b"!")
+    }
+
+    /// Whether the predecessor has not left yet.
+    pub(crate) fn is_predecessor_here(&self) -> bool {
+        self.predecessor.is_some() && process::parent() == self.predecessor
+    }
+}
+
+/// How many binaries served this state before, and the names that its workers have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Epoch(u32);
+
+impl Epoch {
+    pub fn of(handover: Option<&Handover>) -> Epoch {
+        Epoch(handover.map_or(0, |handover| handover.epoch))
+    }
+
+    /// The seat of this binary's first worker.
+    pub fn seat(self) -> usize {
+        self.0 as usize % 2 * SEATS
+    }
+
+    /// The generation before its first.
+    pub fn generation(self) -> u32 {
+        self.0 / 2 % 1024 * GENERATIONS
+    }
+}
+
+/// A binary that was started to take over.
+pub(crate) struct Successor {
+    child: Child,
+    ready: PipeReader,
+}
+
+/// What became of a successor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It serves.
+    Ready,
+    /// It ended, or will never be ready.
+    Failed,
+}
+
+impl Successor {
+    /// Starts this program again, with the same arguments, and passes it what it needs.
+    pub fn start(
+        epoch: Epoch,
+        state: BorrowedFd<'_>,
+        listeners: &[OwnedFd],
+    ) -> io::Result<Successor> {
+        let (ready, say) = io::pipe()?;
+        let mut passed = vec![state, say.as_fd()];
+        passed.extend(listeners.iter().map(AsFd::as_fd));
+        let mut value = (epoch.0 + 1).to_string();
+        for fd in &passed {
+            inherit::set_inheritable(fd, true)?;
+            value.push_str(&format!(" {}", fd.as_raw_fd()));
+        }
+        let mut words = env::args_os();
+        let program = words.next().ok_or(io::ErrorKind::NotFound)?;
+        let started = Command::new(program).args(words).env(VARIABLE, value).spawn();
+        for fd in &passed {
+            inherit::set_inheritable(fd, false)?;
+        }
+        Ok(Successor { child: started?, ready })
+    }
+
+    /// Readable when the successor has become ready or has ended.
+    pub fn watched(&self) -> BorrowedFd<'_> {
+        self.ready.as_fd()
+    }
+
+    /// The process that takes over.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What became of it; to be asked when [`Successor::watched`] is readable.
+    pub fn outcome(&mut self) -> Outcome {
+        let mut word = [0];
+        match self.ready.read(&mut word) {
+            Ok(1) => Outcome::Ready,
+            _ => {
+                // It may hang with its end of the pipe closed: it must not keep the listeners.
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                Outcome::Failed
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_binaries_that_meet_have_different_seats_and_no_name_comes_back_soon() {
+        for epoch in 0..2000 {
+            let (this, next, after) = (Epoch(epoch), Epoch(epoch + 1), Epoch(epoch + 2));
+            assert_ne!(this.seat(), next.seat());
+            assert_eq!(this.seat(), after.seat());
+            assert_ne!(this.generation(), after.generation());
+        }
+    }
+}
