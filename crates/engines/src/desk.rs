@@ -6,8 +6,8 @@ use memory::{Board, Phase, Seat, SeatState};
 use seam::{Cx, Effects, Instant, Service, SessionId, WorkerId};
 use sys::eventfd::EventFd;
 
+use crate::knobs::Knobs;
 use crate::parts::assets::Assets;
-use crate::shape::Knobs;
 
 /// One worker's place in the house. Made by the container, used by a loop of `wait/`.
 pub struct Desk<'a, S: Service> {

@@ -13,6 +13,7 @@ mod container;
 mod desk;
 mod handover;
 mod helpers;
+mod knobs;
 mod parts;
 mod run;
 mod shape;
@@ -20,6 +21,7 @@ mod supervise;
 mod wait;
 
 pub use handover::Handover;
+pub use knobs::Knobs;
 pub use parts::assets::Assets;
 pub use run::{Control, Fault, House, Keeper, NoKeeper, Ready, Report, run};
-pub use shape::{Accept, Container, Knobs, PRESETS, Preset, Refused, Shape, Wait};
+pub use shape::{Accept, Container, PRESETS, Preset, Refused, Shape, Wait};

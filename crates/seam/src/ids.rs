@@ -73,7 +73,7 @@ impl SessionId {
     /// Names the `generation`-th session in slot `index` of the worker in seat `shard`.
     ///
     /// # Panics
-    /// If a field does not fit or `generation` is 0; all three come from a table, never from a peer.
+    /// If a field does not fit or `generation` is 0; all come from a table, never from a peer.
     pub const fn new(shard: usize, index: u32, generation: u32) -> SessionId {
         assert!(shard < SHARDS_MAX && index < SessionId::INDEX_MAX);
         assert!(generation > 0 && generation <= SessionId::GENERATION_MAX);

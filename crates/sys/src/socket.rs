@@ -161,7 +161,8 @@ pub fn recv_nowait(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 const NOBODY: usize = 0;
 
 // Receiving and sending go round the C library: its functions are points where a thread may be
-// cancelled, and in a process with threads each call pays for that as much as for the rest of a turn.
+// cancelled, and in a process with threads each call pays as much for that as for the rest of a
+// turn.
 
 fn recv_flags(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
     uninterrupted(|| {

@@ -1,0 +1,50 @@
+//! What can be turned on any point of the space, and the defaults.
+
+use std::time::Duration;
+
+use sys::uring::Setup;
+
+/// What can be turned on any point; the defaults serve.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Knobs {
+    /// `epoll` in edge-triggered mode (`EPOLLET`).
+    pub edge: bool,
+    /// How the rings of `io_uring` are made.
+    pub ring: Setup,
+    /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+    pub backlog: u32,
+    /// Connections at one time in the whole server; `None`: what the service says.
+    pub sessions_max: Option<usize>,
+    /// A connection on which nothing moves for this long is ended.
+    pub idle: Duration,
+    /// A peer that takes no output for this long is cut off.
+    pub write_stall: Duration,
+    /// After the last reply, how long a peer may take to stop sending before it is cut off.
+    pub linger: Duration,
+    /// How long a drain may take before it is forced.
+    pub drain: Duration,
+    /// Bytes of one session that are moved before the others are looked at.
+    pub turn_bytes: usize,
+    /// Connections accepted before the others are looked at.
+    pub turn_accepts: usize,
+    /// Threads that work on offloaded jobs, for each worker of an event engine.
+    pub job_threads: usize,
+}
+
+impl Default for Knobs {
+    fn default() -> Knobs {
+        Knobs {
+            edge: false,
+            ring: Setup::default(),
+            backlog: 4096,
+            sessions_max: None,
+            idle: Duration::from_secs(3600),
+            write_stall: Duration::from_secs(30),
+            linger: Duration::from_secs(2),
+            drain: Duration::from_secs(10),
+            turn_bytes: 64 * 1024,
+            turn_accepts: 64,
+            job_threads: 4,
+        }
+    }
+}
