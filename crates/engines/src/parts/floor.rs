@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use memory::Phase;
 use seam::{Buffers, Closed, Conn, Cx, Instant, Peer, Service, SessionId};
+use sys::socket;
 
 use super::deadlines::Deadlines;
 use super::door::Door;
@@ -20,6 +21,8 @@ pub struct Place<S: Service, X> {
     pub active: Instant,
     /// The entry that counts among the deadlines.
     scheduled: Instant,
+    /// What the peer's kernel had not taken when a sweep last looked, in bytes.
+    untaken: usize,
     /// The last reply is out; until then the peer may still send before it is cut off.
     pub linger: Option<Instant>,
     pub x: X,
@@ -105,7 +108,7 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
         let cx = self.cx(id);
         let conn = Conn::open(self.desk.service, &cx, peer, &mut self.buffers);
         let (active, scheduled) = (self.now, Instant::NEVER);
-        self.table.insert(Place { conn, fd, active, scheduled, linger: None, x });
+        self.table.insert(Place { conn, fd, active, scheduled, untaken: 0, linger: None, x });
         self.desk.opened(self.now);
         self.schedule(id);
         id
@@ -193,6 +196,14 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
         let mut found = Vec::new();
         for id in self.table.ids() {
             let Some(place) = self.table.lookup(id) else { continue };
+            if !place.conn.out().is_empty() && self.now.since(place.active) >= self.sweep_every {
+                // The kernel makes room for us only when a third of its buffer is empty, which is
+                // long for a peer that is slow; what it has taken meanwhile counts.
+                let untaken = socket::unsent_bytes(&place.fd).unwrap_or(0);
+                if untaken < std::mem::replace(&mut place.untaken, untaken) {
+                    place.active = self.now;
+                }
+            }
             let still = self.now.since(place.active);
             if place.linger.is_some_and(|until| until <= self.now) {
                 found.push((id, Overdue::Lingering));

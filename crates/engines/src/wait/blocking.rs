@@ -69,6 +69,8 @@ struct Visit<'a, 'd, S: Service> {
     now: Instant,
     /// When bytes last moved.
     active: Instant,
+    /// What the peer's kernel had not taken when we last looked, in bytes.
+    untaken: usize,
     /// The socket's receive timeout, if it is not [`GRAIN`].
     patience: Duration,
     ended: bool,
@@ -81,7 +83,8 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
         let id = SessionId::new(desk.id.slot(), 0, room.served);
         let conn = Conn::open(desk.service, &desk.cx(now, id), peer, &mut room.buffers);
         desk.opened(now);
-        Visit { desk, room, fd, id, conn, now, active: now, patience: GRAIN, ended: false }
+        let (active, untaken, patience, ended) = (now, 0, GRAIN, false);
+        Visit { desk, room, fd, id, conn, now, active, untaken, patience, ended }
     }
 
     fn run(mut self) {
@@ -196,6 +199,12 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
     /// The peer takes nothing: waits on, unless it has lasted too long or the house is forced.
     fn endure(&mut self) {
         self.now = self.desk.now();
+        // The kernel makes room only when a third of its buffer is empty, which is long for a peer
+        // that is slow; what it has taken meanwhile counts.
+        let untaken = socket::unsent_bytes(&self.fd).unwrap_or(0);
+        if untaken < std::mem::replace(&mut self.untaken, untaken) {
+            self.active = self.now;
+        }
         if self.desk.phase() >= Phase::Forced {
             self.conn.abort(Closed::Forced);
         } else if self.now.since(self.active) >= self.desk.knobs.write_stall {
