@@ -13,6 +13,7 @@
 mod outbound;
 mod parting;
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -54,6 +55,8 @@ struct Loop<'a, S: Service> {
     helpers: &'a dyn Helpers<S>,
     /// Sessions that something happened to in this turn.
     dirty: Vec<SessionId>,
+    /// Those that the kernel took for us and that have no session yet.
+    parked: VecDeque<OwnedFd>,
     accepting: bool,
     stopping_door: bool,
 }
@@ -65,7 +68,8 @@ pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
     helpers::with(desk, |helpers| {
         let floor = Floor::new(desk);
         let dirty = Vec::new();
-        let mut this = Loop { floor, ring, helpers, dirty, accepting: false, stopping_door: false };
+        let (parked, accepting, stopping_door) = (VecDeque::new(), false, false);
+        let mut this = Loop { floor, ring, helpers, dirty, parked, accepting, stopping_door };
         this.run().map_err(Fault::Wait)
     })
 }
@@ -131,7 +135,8 @@ impl<S: Service> Loop<'_, S> {
             let Some(id) = self.dirty.pop() else { break };
             self.settle(id);
         }
-        drained && self.floor.table.len() == 0
+        // An accept that is armed may still bring somebody.
+        drained && self.floor.table.len() == 0 && !self.accepting
     }
 
     /// Follows the phase of the house; true when it drains.
@@ -143,12 +148,14 @@ impl<S: Service> Loop<'_, S> {
                 true
             }
             Phase::Draining => {
+                self.parked.clear();
                 for id in self.floor.drain() {
                     self.touch(id);
                 }
                 true
             }
             Phase::Forced | Phase::Done => {
+                self.parked.clear();
                 for id in self.floor.force() {
                     self.cut(id);
                 }
@@ -169,8 +176,18 @@ impl<S: Service> Loop<'_, S> {
     // ---- accept
 
     /// Accepts while the door is open and stops while it is not.
+    ///
+    /// A multishot accept takes all who wait at once, so those who are too many wait here. When we
+    /// leave they are served whatever the limit, for the successor cannot see them.
     fn watch_door(&mut self) {
-        let open = self.floor.door.is_open(self.floor.table.len(), self.floor.now);
+        let is_leaving = self.floor.desk.phase() == Phase::Leaving;
+        let mut open = self.floor.door.is_open(self.floor.table.len(), self.floor.now);
+        while (open || is_leaving)
+            && let Some(fd) = self.parked.pop_front()
+        {
+            self.admit(fd);
+            open = self.floor.door.is_open(self.floor.table.len(), self.floor.now);
+        }
         if open && !self.accepting {
             self.accepting = true;
             self.ring.accept(self.floor.desk.listener, TOKEN_DOOR);
@@ -186,7 +203,7 @@ impl<S: Service> Loop<'_, S> {
         }
         let desk = self.floor.desk;
         match result {
-            Ok(fd) => self.admit(fd),
+            Ok(fd) => self.parked.push_back(fd),
             Err(error) if error.raw_os_error() == Some(CANCELLED) => {}
             Err(error) => match self.floor.door.failed(&error, self.floor.now) {
                 Failure::Empty => {}
