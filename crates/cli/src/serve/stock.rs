@@ -1,5 +1,6 @@
 //! `roundhouse serve stock`: the market, its file, and when the file is written.
 
+use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -78,7 +79,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     // What a predecessor had saved is not known, so nothing counts as saved.
     let saved = handover.is_none().then(|| market.version());
-    let mut ledger = Ledger { file, saved, every: args.save_every, text: Vec::new() };
+    let mut ledger = Ledger { file, saved, digest: None, every: args.save_every, text: Vec::new() };
+    if handover.is_none() {
+        ledger.render(&market);
+        ledger.digest = Some(digest(&ledger.text));
+    }
     let tenant = Tenant {
         name: "stock",
         port: PORT,
@@ -122,8 +127,27 @@ struct Ledger {
     file: Option<PathBuf>,
     /// The version of the market that the file holds, if that is known.
     saved: Option<u64>,
+    /// What stands for the rows that the file holds, if that is known: a new version may have the
+    /// same rows, for an order that is refused makes one too.
+    digest: Option<u64>,
     every: Option<Duration>,
     text: Vec<u8>,
+}
+
+impl Ledger {
+    /// Writes the book as a file into `text`, and returns its version.
+    fn render(&mut self, market: &Market) -> u64 {
+        self.text.clear();
+        // The supervisor holds the last seat of the board; no worker ever does.
+        market.render_file(WorkerId::new(SHARDS_MAX - 1, 1), &mut self.text)
+    }
+}
+
+/// A number that two different texts do not share by chance.
+fn digest(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text);
+    hasher.finish()
 }
 
 impl Keeper<Market> for Ledger {
@@ -132,16 +156,18 @@ impl Keeper<Market> for Ledger {
     }
 
     fn save(&mut self, market: &Market) -> Result<(), String> {
+        let version = self.render(market);
         let Some(file) = &self.file else { return Ok(()) };
-        self.text.clear();
-        // The supervisor holds the last seat of the board; no worker ever does.
-        let version = market.render_file(WorkerId::new(SHARDS_MAX - 1, 1), &mut self.text);
-        sys::file::replace(file, &self.text).map_err(|error| {
-            format!(
-                "cannot save {}: {error}; the file is as it was, and saving is tried again",
-                file.display()
-            )
-        })?;
+        let digest = Some(digest(&self.text));
+        if self.digest != digest {
+            sys::file::replace(file, &self.text).map_err(|error| {
+                format!(
+                    "cannot save {}: {error}; the file is as it was, and saving is tried again",
+                    file.display()
+                )
+            })?;
+            self.digest = digest;
+        }
         self.saved = Some(version);
         Ok(())
     }
