@@ -1,0 +1,106 @@
+//! The points of the space of architectures that the suite is mounted on.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use crate::harness::{Plan, skip};
+
+/// One point: what the command line says, and what a test must know about it.
+pub struct Arm {
+    /// The axis flags.
+    pub flags: &'static [&'static str],
+    /// `--workers`, where the engine's own number is not taken.
+    pub workers: Option<usize>,
+    /// How many connections are served at one time, at least.
+    pub crowd: usize,
+    /// Whether a worker waits for one connection at a time.
+    pub is_blocking: bool,
+    /// Whether it needs `io_uring(7)`.
+    pub is_uring: bool,
+}
+
+/// As many connections as any test has.
+const MANY: usize = 1000;
+
+/// A loop that serves as many as come.
+const LOOP: Arm =
+    Arm { flags: &[], workers: None, crowd: MANY, is_blocking: false, is_uring: false };
+
+/// One client at a time.
+pub const ITERATIVE: Arm =
+    Arm { flags: &["--engine", "iterative"], crowd: 1, is_blocking: true, ..LOOP };
+
+/// One loop, level-triggered.
+pub const EPOLL: Arm = Arm { flags: &["--engine", "epoll"], ..LOOP };
+
+/// One loop, edge-triggered.
+pub const EPOLL_EDGE: Arm = Arm { flags: &["--engine", "epoll", "--edge"], ..LOOP };
+
+/// Sixteen children, one client each.
+pub const PREFORK: Arm =
+    Arm { flags: &["--engine", "prefork"], crowd: 16, is_blocking: true, ..LOOP };
+
+/// A ring for each core.
+pub const URING: Arm = Arm { flags: &["--engine", "uring"], is_uring: true, ..LOOP };
+
+/// Children with a ring each, on one listener.
+pub const PROCESSES_URING: Arm = Arm {
+    flags: &["--container", "processes", "--wait", "uring"],
+    workers: Some(2),
+    is_uring: true,
+    ..LOOP
+};
+
+/// Two loops with a listener each.
+pub const THREADS_EPOLL: Arm = Arm {
+    flags: &["--container", "threads", "--accept", "reuseport", "--wait", "epoll"],
+    workers: Some(2),
+    ..LOOP
+};
+
+/// Children with a loop each, on one listener.
+pub const PROCESSES_EPOLL: Arm =
+    Arm { flags: &["--container", "processes", "--wait", "epoll"], workers: Some(2), ..LOOP };
+
+/// Four threads, one client each.
+pub const THREADS_BLOCKING: Arm = Arm {
+    flags: &["--container", "threads", "--wait", "blocking"],
+    workers: Some(4),
+    crowd: 4,
+    is_blocking: true,
+    ..LOOP
+};
+
+/// Whether the kernel lets us make a ring.
+fn has_uring() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    // The end of a ring interrupts the thread that made it, so that is one of its own.
+    let make = || sys::uring::Uring::new(&sys::uring::Setup::default()).is_ok();
+    *FOUND.get_or_init(|| std::thread::spawn(make).join().unwrap_or(false))
+}
+
+impl Arm {
+    /// Makes the test, if this machine has what the arm needs.
+    pub fn run(&self, test: impl FnOnce(&Arm)) {
+        if self.is_uring && !has_uring() {
+            skip("io_uring");
+            return;
+        }
+        test(self);
+    }
+
+    /// A server of the probe.
+    pub fn probe(&self) -> Plan<'_> {
+        Plan::new(self, "probe")
+    }
+
+    /// A server of the stock market, with this book.
+    pub fn stock(&self, data: &Path) -> Plan<'_> {
+        Plan::new(self, "stock").data(data)
+    }
+
+    /// How many clients can be served together, at most `wished`.
+    pub fn crowd(&self, wished: usize) -> usize {
+        self.crowd.min(wished)
+    }
+}

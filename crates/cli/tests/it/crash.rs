@@ -1,0 +1,194 @@
+//! Kill -9: of workers, at any instant, again and again; of the supervisor. No acknowledged order is
+//! lost, no stock comes from nowhere, no lock stays held, and nobody keeps the port.
+
+use std::collections::VecDeque;
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use sys::process::{self, Pid};
+use sys::signal::Signal;
+use wire::dice::Dice;
+
+use crate::arms::Arm;
+use crate::harness::{Client, Folder, PATIENCE, Server, eventually, is_alive, ms, soak};
+use crate::market::{Account, Request, book, parse};
+
+/// So many that `show` shares its rendering, and few enough that orders meet each other.
+const STOCKS: u32 = 100;
+const LEFT: u64 = 1_000_000;
+/// Traders at one time.
+const TRADERS: usize = 4;
+
+/// Trades until `over`, connecting again whenever the connection is lost.
+fn trade(server: &Server, seed: u64, over: &AtomicBool) -> Account {
+    let mut dice = Dice::new(seed);
+    let mut account = Account::default();
+    while !over.load(Ordering::Relaxed) {
+        let Ok(mut client) = Client::try_new(server.address) else { continue };
+        let mut pending = VecDeque::new();
+        let lost = loop {
+            if over.load(Ordering::Relaxed) && pending.is_empty() {
+                break false;
+            }
+            if pending.len() < 8 && !over.load(Ordering::Relaxed) {
+                let batch: Vec<Request> = (0..=dice.below(8))
+                    .map(|_| Request::roll(&mut dice, STOCKS as usize))
+                    .collect();
+                let lines: String = batch.iter().map(|request| request.line()).collect();
+                pending.extend(batch);
+                if client.try_send(lines).is_err() {
+                    break true;
+                }
+            }
+            if !matches!(client.try_receive(), Ok(true)) {
+                break true;
+            }
+            client.settle(&mut account, &mut pending);
+        };
+        if lost {
+            // What came before the end still counts.
+            client.settle(&mut account, &mut pending);
+            account.doubt(pending);
+        }
+    }
+    account
+}
+
+/// Kills a random worker every few milliseconds for a while.
+fn kill_workers(server: &Server, seed: u64) -> usize {
+    let mut dice = Dice::new(seed);
+    let begin = Instant::now();
+    let mut kills = 0;
+    while begin.elapsed() < soak(ms(1200), Duration::from_secs(60)) {
+        std::thread::sleep(ms(5 + dice.below(60) as u64));
+        let workers = server.children();
+        if !workers.is_empty() && process::kill(*dice.pick(&workers), Signal::KILL).is_ok() {
+            kills += 1;
+        }
+    }
+    kills
+}
+
+#[track_caller]
+fn check_kills(arm: &Arm, lock: &str, seed: u64) {
+    println!("seed {seed}");
+    let folder = Folder::new();
+    let text = book(STOCKS, LEFT);
+    let data = folder.file("stock.txt", &text);
+    let server = arm.stock(&data).with(&["--lock", lock, "--save-every", "50ms"]).start();
+    let over = AtomicBool::new(false);
+    let mut account = Account::default();
+    let kills = std::thread::scope(|scope| {
+        let traders: Vec<_> = (0..TRADERS as u64)
+            .map(|trader| {
+                let (server, over) = (&server, &over);
+                scope.spawn(move || trade(server, seed * 100 + trader, over))
+            })
+            .collect();
+        let kills = kill_workers(&server, seed);
+        over.store(true, Ordering::Relaxed);
+        for trader in traders {
+            account.add(&trader.join().expect("a trader that has settled its account"));
+        }
+        kills
+    });
+    assert!(kills >= 3, "{kills} kills are no storm");
+    assert!(!account.is_empty(), "nothing was traded");
+    // No lock is stuck, and what `show` says is within what the traders know.
+    let initial = parse(&text).expect("our own book");
+    let shown = server.show();
+    account.check(&initial, &parse(&shown).expect("a whole book"));
+    eventually("all workers are back", Duration::from_secs(5), || {
+        server.children().len() == server.workers
+    });
+    let ended = server.stop();
+    assert!(ended.stderr.contains("was killed by"), "{}", ended.stderr);
+    assert_eq!(std::fs::read_to_string(&data).expect("the file"), shown);
+}
+
+pub fn workers_killed_under_load(arm: &Arm) {
+    check_kills(arm, "snapshot", 1);
+}
+
+pub fn workers_killed_under_a_global_lock(arm: &Arm) {
+    check_kills(arm, "global", 2);
+}
+
+/// One worker is killed in a quiet house: it is replaced within a second, and what the others do
+/// goes on.
+pub fn a_killed_worker_is_replaced(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(3, 100));
+    let server = arm.stock(&data).start();
+    // A worker that has lived for a second did not die of its birth, and is replaced at once.
+    std::thread::sleep(ms(1100));
+    let before = server.children();
+    assert_eq!(before.len(), server.workers);
+    let victim = before[0];
+    process::kill(victim, Signal::KILL).expect("our grandchild runs");
+    let taken = eventually("as many workers as before", PATIENCE, || {
+        let now = server.children();
+        now.len() == before.len() && !now.contains(&victim)
+    });
+    assert!(taken < Duration::from_secs(1), "replaced after {taken:?}");
+    let kept = server.children().iter().filter(|pid| before.contains(pid)).count();
+    assert_eq!(kept, before.len() - 1);
+    for _ in 0..20 {
+        assert_eq!(server.ask("buy 1 1"), "[buy] success");
+    }
+    let ended = server.stop();
+    assert!(ended.stderr.contains("1 workers replaced"), "{}", ended.stderr);
+}
+
+/// The last clients go down with their worker: what they were told is saved none the less.
+pub fn saved_after_a_worker_died_with_its_clients(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", "1 100 10\n");
+    let server = arm.stock(&data).start();
+    let mut client = server.client();
+    assert_eq!(client.ask("buy 1 1"), "[buy] success");
+    for pid in server.children() {
+        process::kill(pid, Signal::KILL).expect("our grandchild runs");
+    }
+    eventually("the order is in the file", PATIENCE, || {
+        std::fs::read_to_string(&data).is_ok_and(|text| text == "1 99 10\n")
+    });
+    assert!(client.try_receive().is_ok_and(|more| !more) || client.try_send("show\n").is_err());
+}
+
+/// Workers ignore what a terminal sends to the whole group.
+pub fn workers_ignore_interrupts(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", "1 100 10\n");
+    let server = arm.stock(&data).start();
+    let workers = server.children();
+    for &pid in &workers {
+        process::kill(pid, Signal::INT).expect("our grandchild runs");
+        process::kill(pid, Signal::TERM).expect("our grandchild runs");
+    }
+    std::thread::sleep(ms(100));
+    assert_eq!(server.children(), workers);
+    assert_eq!(server.ask("buy 1 1"), "[buy] success");
+}
+
+/// The supervisor is killed: nobody lives on, the port is free, and the file is whole.
+pub fn supervisor_killed(arm: &Arm) {
+    let folder = Folder::new();
+    let text = book(10, 100);
+    let data = folder.file("stock.txt", &text);
+    let server = arm.stock(&data).start();
+    let mut client = server.client();
+    assert_eq!(client.ask("buy 1 1"), "[buy] success");
+    let (family, address) = (server.family(), server.address);
+    server.signal(Signal::KILL);
+    let alive = |pids: &[Pid]| pids.iter().filter(|pid| is_alive(**pid)).count();
+    eventually("all of its processes end", PATIENCE, || alive(&family.0) == 0);
+    let ended = server.ended(PATIENCE);
+    assert_eq!(ended.code, None);
+    assert!(parse(&std::fs::read_to_string(&data).expect("the file")).is_some());
+    // The kernel may take a moment to clear up after a killed ring, which held the listener.
+    eventually("the port is free", Duration::from_secs(5), || TcpListener::bind(address).is_ok());
+    let next = arm.stock(&data).with(&["--port", &address.port().to_string()]).start();
+    assert_eq!(next.ask("buy 2 1"), "[buy] success");
+}

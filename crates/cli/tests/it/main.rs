@@ -1,0 +1,105 @@
+//! One suite for every engine: the real binary, real sockets, real signals.
+//!
+//! A test is a function over an [`arms::Arm`], a point of the space of architectures. It is written
+//! once, and mounted on each arm that can pass it: `cargo test -p cli --test it prefork::` runs all
+//! of one engine, `cargo test -p cli --test it reset_storm` one test of all. The groups below say
+//! who must pass what. `ROUNDHOUSE_SOAK=1` lengthens the storms.
+
+mod arms;
+mod crash;
+mod harness;
+mod market;
+mod probe;
+mod refusals;
+mod save;
+mod scarce;
+mod slow;
+mod stock;
+mod storm;
+mod term;
+mod transcript;
+mod words;
+
+/// Makes each function of a module a test of the arm.
+macro_rules! tests {
+    ($arm:ident, $($file:ident: $($test:ident),+ $(,)?;)+) => {
+        $($(
+            #[test]
+            fn $test() {
+                crate::arms::$arm.run(crate::$file::$test);
+            }
+        )+)+
+    };
+}
+
+/// What every engine does.
+macro_rules! every {
+    ($arm:ident) => {
+        tests! { $arm,
+            probe: splits_at_every_byte, one_byte_at_a_time, random_scripts,
+                random_scripts_in_narrow_bounds, pipelined_bursts, great_replies, half_close,
+                a_line_too_long, bye, deadlines, patience_with_the_silent,
+                one_state_for_all_workers, the_world_ticks, bytes_for_another_session,
+                everyone_hears_of_the_drain;
+            stock: golden_sessions, course_clients, course_crowd, an_overlong_line, a_big_book;
+            slow: a_reader_that_never_reads, a_slow_reader_gets_every_byte, the_idle_are_sent_home;
+            storm: reset_storm, who_never_closes_is_cut, churn;
+            crash: supervisor_killed;
+            term: stopped_under_load, interrupted_under_load, the_second_signal_forces,
+                the_drain_has_an_end, a_deaf_client_is_cut_when_forced, a_draining_house_is_closed,
+                a_hangup_is_no_end;
+            save: saved_when_the_last_client_is_gone, saved_at_intervals, saved_at_the_end,
+                never_torn, a_full_disk, a_read_only_directory, foreign_books;
+            words: verbose, silent_by_default, timer;
+        }
+    };
+}
+
+/// What those do that serve many clients in one loop.
+macro_rules! loops {
+    ($arm:ident) => {
+        tests! { $arm,
+            scarce: descriptors_run_out, the_limit_opens_an_eighth_below,
+                the_limit_holds_for_all_workers;
+        }
+    };
+}
+
+/// What those do whose workers have one client at a time.
+macro_rules! blocking {
+    ($arm:ident) => {
+        tests! { $arm, scarce: descriptors_are_taken_away; }
+    };
+}
+
+/// What those do whose workers are processes.
+macro_rules! processes {
+    ($arm:ident) => {
+        tests! { $arm,
+            crash: workers_killed_under_load, workers_killed_under_a_global_lock,
+                a_killed_worker_is_replaced, saved_after_a_worker_died_with_its_clients,
+                workers_ignore_interrupts;
+        }
+    };
+}
+
+/// Mounts groups of tests on arms, a module for each arm.
+macro_rules! mount {
+    ($($engine:ident = $arm:ident: $($group:ident),+;)+) => {
+        $(mod $engine {
+            $($group!($arm);)+
+        })+
+    };
+}
+
+mount! {
+    iterative = ITERATIVE: every, blocking;
+    epoll = EPOLL: every, loops;
+    epoll_edge = EPOLL_EDGE: every, loops;
+    prefork = PREFORK: every, blocking, processes;
+    uring = URING: every, loops;
+    processes_uring = PROCESSES_URING: every, loops, processes;
+    threads_epoll = THREADS_EPOLL: every, loops;
+    processes_epoll = PROCESSES_EPOLL: every, loops, processes;
+    threads_blocking = THREADS_BLOCKING: every, blocking;
+}

@@ -1,0 +1,152 @@
+//! The model of the market: what a server must hold after the orders that it has acknowledged.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use wire::dice::Dice;
+
+/// Stocks with ids 1 to `count`, each with `left` left, as a file.
+pub fn book(count: u32, left: u64) -> String {
+    (1..=count).map(|id| format!("{id} {left} {}\n", id * 10)).collect()
+}
+
+/// A book as it was shown or saved: what is left, by id.
+pub type Lefts = BTreeMap<u32, i64>;
+
+/// Reads a whole book; `None` if it is torn.
+pub fn parse(text: &str) -> Option<Lefts> {
+    let whole = text.is_empty() || text.ends_with('\n');
+    let row = |line: &str| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let [id, left, price] = fields[..] else { return None };
+        let id: u32 = id.parse().ok()?;
+        // Prices never change, so they tell whether a row is whole.
+        (price.parse() == Ok(id * 10)).then_some((id, left.parse().ok()?))
+    };
+    if whole { text.lines().map(row).collect() } else { None }
+}
+
+/// A request of a trader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    Buy(u32, i64),
+    Sell(u32, i64),
+    Show,
+}
+
+impl Request {
+    /// A random one over stocks 1 to `stocks`; every sixteenth is a `show`.
+    pub fn roll(dice: &mut Dice, stocks: usize) -> Request {
+        let (id, count) = (1 + dice.below(stocks) as u32, 1 + dice.below(10) as i64);
+        match dice.below(16) {
+            0 => Request::Show,
+            1..8 => Request::Sell(id, count),
+            _ => Request::Buy(id, count),
+        }
+    }
+
+    /// As it is sent.
+    pub fn line(self) -> String {
+        match self {
+            Request::Buy(id, count) => format!("buy {id} {count}\n"),
+            Request::Sell(id, count) => format!("sell {id} {count}\n"),
+            Request::Show => "show\n".to_owned(),
+        }
+    }
+}
+
+/// How a stock may differ from what it was, after some orders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// What acknowledged orders have changed.
+    sure: i64,
+    /// What orders without a reply may have taken besides.
+    taken_max: i64,
+    /// What orders without a reply may have added besides.
+    added_max: i64,
+}
+
+/// The changes of all stocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account(BTreeMap<u32, Change>);
+
+impl Account {
+    /// Takes the replies to `pending`, oldest first, off the front of `heard`. What has no whole
+    /// reply stays in both.
+    ///
+    /// # Panics
+    /// At a reply that is none, with what it should answer.
+    #[track_caller]
+    pub fn settle(&mut self, pending: &mut VecDeque<Request>, heard: &mut Vec<u8>) {
+        let mut used = 0;
+        while let Some(&request) = pending.front() {
+            let rest = &heard[used..];
+            let len = match request {
+                Request::Show => rest.windows(2).position(|two| two == b"\n\n").map(|at| at + 2),
+                _ => rest.iter().position(|&byte| byte == b'\n').map(|at| at + 1),
+            };
+            let Some(len) = len else { break };
+            let reply = std::str::from_utf8(&rest[..len]).expect("replies are text");
+            self.answered(request, reply);
+            pending.pop_front();
+            used += len;
+        }
+        heard.drain(..used);
+    }
+
+    #[track_caller]
+    fn answered(&mut self, request: Request, reply: &str) {
+        match (request, reply) {
+            (Request::Buy(id, count), "[buy] success\n") => self.stock(id).sure -= count,
+            (Request::Buy(..), "Not enough left stocks\n") => {}
+            (Request::Sell(id, count), "[sell] success\n") => self.stock(id).sure += count,
+            (Request::Show, block) => {
+                let book = block.strip_suffix('\n').and_then(parse);
+                assert!(book.is_some_and(|book| !book.is_empty()), "a torn show: {block:?}");
+            }
+            (request, reply) => panic!("expected the answer to {request:?}, found {reply:?}"),
+        }
+    }
+
+    /// Nobody knows whether these were carried out.
+    pub fn doubt(&mut self, pending: impl IntoIterator<Item = Request>) {
+        for request in pending {
+            match request {
+                Request::Buy(id, count) => self.stock(id).taken_max += count,
+                Request::Sell(id, count) => self.stock(id).added_max += count,
+                Request::Show => {}
+            }
+        }
+    }
+
+    /// Adds another trader's account.
+    pub fn add(&mut self, other: &Account) {
+        for (&id, change) in &other.0 {
+            let sum = self.stock(id);
+            sum.sure += change.sure;
+            sum.taken_max += change.taken_max;
+            sum.added_max += change.added_max;
+        }
+    }
+
+    /// Whether any order was acknowledged.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn stock(&mut self, id: u32) -> &mut Change {
+        self.0.entry(id).or_default()
+    }
+
+    /// Initial + sold - bought = final, for each stock, within what is in doubt.
+    #[track_caller]
+    pub fn check(&self, initial: &Lefts, last: &Lefts) {
+        assert!(initial.keys().eq(last.keys()), "expected the same stocks, found {last:?}");
+        for (id, &before) in initial {
+            let change = self.0.get(id).copied().unwrap_or_default();
+            let sure = before + change.sure;
+            let range = sure - change.taken_max..=sure + change.added_max;
+            let left = last[id];
+            assert!(range.contains(&left), "stock {id}: expected {range:?} left, found {left}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What cannot be is refused before anything starts, in a sentence, by exit code 2; what fails is an
+//! exit code of 1.
+
+use crate::arms::{
+    Arm, EPOLL, EPOLL_EDGE, ITERATIVE, PREFORK, THREADS_BLOCKING, THREADS_EPOLL, URING,
+};
+use crate::harness::{Ended, Folder};
+use crate::market::book;
+
+/// An arm of these flags.
+fn arm(flags: &'static [&'static str]) -> Arm {
+    Arm { flags, workers: None, ..EPOLL }
+}
+
+/// The server ends at once by `code`, saying each of `words`, and nothing on stdout.
+#[track_caller]
+fn check(ended: Ended, code: i32, words: &[&str]) {
+    let Ended { code: found, stderr } = ended;
+    assert_eq!(found, Some(code), "{stderr}");
+    for word in words {
+        assert!(stderr.contains(word), "expected {word:?} in {stderr:?}");
+    }
+}
+
+#[track_caller]
+fn check_refused(flags: &'static [&'static str], words: &[&str]) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", "1 10 100\n");
+    check(arm(flags).stock(&data).fail(), 2, words);
+}
+
+#[test]
+fn unknown_words() {
+    check_refused(&["--engine", "epol"], &["`epol`", "iterative", "prefork", "epoll", "uring"]);
+    check_refused(&["--wait", "select2"], &["select2", "blocking, epoll, uring"]);
+    check_refused(&["--container", "fork"], &["fork", "solo, threads, processes"]);
+    check_refused(&["--framing", "fixed"], &["fixed"]);
+    check_refused(&["--no-such-flag"], &["--no-such-flag"]);
+    check_refused(&["--drain", "soon"], &["soon"]);
+}
+
+#[test]
+fn points_that_cannot_be() {
+    check_refused(&["--engine", "iterative", "--workers", "3"], &["--workers 3", "--container"]);
+    check_refused(&["--engine", "epoll", "--workers", "0"], &["1 to", "found 0"]);
+    check_refused(&["--engine", "uring", "--edge"], &["epoll", "--edge"]);
+    check_refused(&["--engine", "prefork", "--edge"], &["epoll", "--edge"]);
+}
+
+#[test]
+fn a_limit_below_the_number_of_workers() {
+    let words = ["--max-connections 4", "16", "--workers"];
+    check_refused(&["--engine", "prefork", "--max-connections", "4"], &words);
+    check_refused(&["--engine", "iterative", "--max-connections", "0"], &["--max-connections 0"]);
+}
+
+#[test]
+fn locks_that_name_no_reader_between_processes() {
+    let words = ["per-stock", "worker process", "snapshot or global"];
+    check_refused(&["--engine", "prefork", "--lock", "per-stock"], &words);
+    let flags = &["--container", "processes", "--wait", "epoll", "--lock", "per-stock"];
+    check_refused(flags, &words);
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", "1 10 100\n");
+    let server = THREADS_BLOCKING.stock(&data).with(&["--lock", "per-stock"]).start();
+    server.says("no snapshot");
+    assert_eq!(server.show(), "1 10 100\n");
+}
+
+#[test]
+fn a_book_that_the_framing_cannot_hold() {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(1000, 1));
+    let words = ["fixed:8192", "1000 stocks", "--framing line"];
+    check(EPOLL.stock(&data).with(&["--framing", "fixed:8192"]).fail(), 2, &words);
+}
+
+#[test]
+fn books_that_are_none() {
+    for (text, place) in [
+        ("1 10 100\n1 10 100\n", ":2:1:"),
+        ("1 10 100\n2 -5 100\n", ":2:3:"),
+        ("1 10 100\n2 5\n", ":2:"),
+        ("1 10 99999999999\n", ":1:6:"),
+        ("", ":1:1:"),
+    ] {
+        let folder = Folder::new();
+        let data = folder.file("stock.txt", text);
+        check(EPOLL.stock(&data).fail(), 1, &["stock.txt", place]);
+    }
+    let folder = Folder::new();
+    let words = ["absent.txt", "ID LEFT PRICE"];
+    check(EPOLL.stock(&folder.path().join("absent.txt")).fail(), 1, &words);
+}
+
+/// A port that another server has, also where workers have listeners of their own.
+#[test]
+fn a_port_in_use() {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", "1 10 100\n");
+    for first in [&ITERATIVE, &THREADS_EPOLL] {
+        let first = first.stock(&data).start();
+        let port = first.address.port().to_string();
+        for arm in [ITERATIVE, PREFORK, EPOLL_EDGE, THREADS_EPOLL, URING] {
+            arm.run(|arm| {
+                let ended = arm.stock(&data).with(&["--port", &port]).fail();
+                check(ended, 1, &["cannot listen on 127.0.0.1", "stop it, or say --port 0"]);
+            });
+        }
+        assert_eq!(first.ask("sell 1 1"), "[sell] success");
+        first.stop();
+    }
+}

@@ -1,0 +1,207 @@
+//! The file: written when the last client has gone, only if something changed, at intervals, at the
+//! end; never torn; and left alone where it cannot be written.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use rustix::process::{Resource, Rlimit};
+use sys::signal::Signal;
+
+use crate::arms::Arm;
+use crate::harness::{Ended, Folder, PATIENCE, Server, eventually, ms, skip, soak};
+use crate::market::{book, parse};
+
+fn modified(path: &Path) -> SystemTime {
+    fs::metadata(path).and_then(|meta| meta.modified()).expect("the file is there")
+}
+
+#[track_caller]
+fn check_file(path: &Path, limit: Duration, wanted: &str) -> Duration {
+    eventually(&format!("{} holds {wanted:?}", path.display()), limit, || {
+        fs::read_to_string(path).is_ok_and(|text| text == wanted)
+    })
+}
+
+/// Soon after the last disconnect, and not if nothing has changed.
+pub fn saved_when_the_last_client_is_gone(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", "1 10 100\r\n2 5 200");
+    let before = modified(&data);
+    let server = arm.stock(&data).start();
+    let mut idle = server.client();
+    idle.send("show\nbuy 1 11\nbuy 3 1\nbuy 1 0\nnonsense\nexit\n");
+    idle.rest();
+    drop(idle);
+    std::thread::sleep(ms(400));
+    assert_eq!(modified(&data), before, "nothing has changed, and the file was written");
+    let mut client = server.client();
+    assert_eq!(client.ask("buy 1 1"), "[buy] success");
+    drop(client);
+    check_file(&data, Duration::from_secs(1), "1 9 100\n2 5 200\n");
+    let before = modified(&data);
+    assert_eq!(server.ask("buy 1 10"), "Not enough left stocks");
+    std::thread::sleep(ms(300));
+    assert_eq!(modified(&data), before);
+    server.stop();
+    assert_eq!(modified(&data), before);
+    let names = fs::read_dir(folder.path()).expect("our folder").count();
+    assert_eq!(names, 1, "a temporary file was left");
+}
+
+/// At intervals, with a client that stays.
+pub fn saved_at_intervals(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", "1 10 100\n");
+    let server = arm.stock(&data).with(&["--save-every", "100ms"]).start();
+    let mut client = server.client();
+    for left in (5..10).rev() {
+        assert_eq!(client.ask("buy 1 1"), "[buy] success");
+        check_file(&data, PATIENCE, &format!("1 {left} 100\n"));
+    }
+    let before = modified(&data);
+    std::thread::sleep(ms(350));
+    assert_eq!(modified(&data), before, "nothing has changed, and the file was written");
+}
+
+/// At the end, with a client that stays until it.
+pub fn saved_at_the_end(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", "1 10 100\n");
+    let server = arm.stock(&data).start();
+    let mut client = server.client();
+    assert_eq!(client.ask("sell 1 5"), "[sell] success");
+    std::thread::sleep(ms(200));
+    assert_eq!(fs::read_to_string(&data).expect("the file"), "1 10 100\n");
+    server.signal(Signal::TERM);
+    assert_eq!(client.rest(), b"");
+    drop(client);
+    assert_eq!(server.ended(PATIENCE).code, Some(0));
+    assert_eq!(fs::read_to_string(&data).expect("the file"), "1 15 100\n");
+}
+
+/// Whoever reads the file while it is written finds the old book or the new one.
+pub fn never_torn(arm: &Arm) {
+    let folder = Folder::new();
+    let text = book(500, 1_000_000);
+    let data = folder.file("stock.txt", &text);
+    let server = arm.stock(&data).with(&["--save-every", "10ms"]).start();
+    let over = AtomicBool::new(false);
+    let changes = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let (mut last, mut changes) = (text.clone(), 0);
+            while !over.load(Ordering::Relaxed) {
+                let read = fs::read_to_string(&data).expect("the file is always there");
+                let rows = parse(&read).map_or(0, |book| book.len());
+                assert_eq!(rows, 500, "a torn file of {} bytes", read.len());
+                changes += usize::from(read != last);
+                last = read;
+            }
+            changes
+        });
+        let mut client = server.client();
+        for round in 0..soak(200, 10_000) {
+            let orders: String =
+                (1..=50).map(|id| format!("buy {} 1\n", id * 10 - round % 10)).collect();
+            client.send(&orders);
+            for _ in 0..50 {
+                assert_eq!(client.line(), "[buy] success");
+            }
+            std::thread::sleep(ms(2));
+        }
+        over.store(true, Ordering::Relaxed);
+        reader.join().expect("a reader that has found whole files")
+    });
+    assert!(changes >= 3, "the file was replaced {changes} times only");
+}
+
+/// Runs `bad` against a server that cannot write its file: it says so, serves on, and in the end
+/// leaves the file as it was and exits by 1.
+#[track_caller]
+fn check_unsaved(server: Server, data: &Path, reason: &str) {
+    let before = fs::read(data).expect("the file");
+    assert_eq!(server.ask("buy 1 1"), "[buy] success");
+    server.says("cannot save");
+    server.says(reason);
+    assert_eq!(server.ask("buy 1 1"), "[buy] success", "it serves on");
+    server.signal(Signal::TERM);
+    let Ended { code, stderr } = server.ended(PATIENCE);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert_eq!(fs::read(data).expect("the file"), before);
+}
+
+/// The disk is full: a limit on the size of files stands in for it.
+pub fn a_full_disk(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(200, 100));
+    let shell = ["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
+    let server = arm.stock(&data).behind(&shell).start();
+    // It has made its shared memory, which counts as a file, so the limit comes now.
+    let pid = rustix::process::Pid::from_raw(server.pid.number());
+    let limit = Rlimit { current: Some(512), maximum: None };
+    rustix::process::prlimit(pid, Resource::Fsize, limit).expect("our own child's limit");
+    check_unsaved(server, &data, "could not write");
+    let names = fs::read_dir(folder.path()).expect("our folder").count();
+    assert_eq!(names, 1, "a temporary file was left");
+}
+
+/// What a superuser must drop to be refused by permissions like anybody else (capabilities(7)).
+const HUMBLE: [&str; 3] = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override"];
+
+/// The directory cannot be written to.
+pub fn a_read_only_directory(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", "1 10 100\n");
+    let set_mode = |mode| {
+        let permissions = fs::Permissions::from_mode(mode);
+        fs::set_permissions(folder.path(), permissions).expect("our own folder");
+    };
+    set_mode(0o555);
+    let touch = |before: &[&str]| {
+        let probe = folder.path().join("probe");
+        let words = [before, &["touch", probe.to_str().expect("text")]].concat();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).stderr(Stdio::null());
+        command.status().map(|status| status.success())
+    };
+    let before: &[&str] = if touch(&[]).expect("touch(1)") { &HUMBLE } else { &[] };
+    let _ = fs::remove_file(folder.path().join("probe"));
+    if before.is_empty() || matches!(touch(before), Ok(false)) {
+        let server = arm.stock(&data).behind(before).start();
+        check_unsaved(server, &data, "could not create");
+    } else {
+        skip("read-only directories");
+    }
+    set_mode(0o755);
+}
+
+/// Books in the encodings and line ends that people have.
+pub fn foreign_books(arm: &Arm) {
+    let utf16 = |text: &str| {
+        let mut bytes = vec![0xff, 0xfe];
+        bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
+        bytes
+    };
+    // "주식" (stocks) in CP949.
+    let cp949 = b"# \xc1\xd6\xbd\xc4\r\n1 10 100\r\n\r\n2 20 200 // \xc1\xd6\r\n".to_vec();
+    let books = [
+        ("CRLF", b"1 10 100\r\n2 20 200\r\n".to_vec()),
+        ("no newline at the end", b"1 10 100\n\n2 20 200".to_vec()),
+        ("UTF-8 with a mark", b"\xef\xbb\xbf1 10 100\n2 20 200\n".to_vec()),
+        ("UTF-16", utf16("1 10 100\r\n2 20 200\r\n")),
+        ("CP949", cp949),
+    ];
+    for (name, bytes) in books {
+        let folder = Folder::new();
+        let data = folder.file("stock.txt", &bytes);
+        let server = arm.stock(&data).start();
+        assert_eq!(server.show(), "1 10 100\n2 20 200\n", "{name}");
+        assert_eq!(fs::read(&data).expect("the file"), bytes, "{name}");
+        assert_eq!(server.ask("buy 2 20"), "[buy] success", "{name}");
+        check_file(&data, PATIENCE, "1 10 100\n2 0 200\n");
+        server.stop();
+    }
+}

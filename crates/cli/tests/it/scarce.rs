@@ -1,0 +1,140 @@
+//! Too many connections for the descriptors there are, or for the limit that was set: those inside
+//! are served, those outside wait, nothing spins, and all is well as soon as there is room.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit};
+use sys::process::Pid;
+
+use crate::arms::Arm;
+use crate::harness::{Client, Family, Folder, Plan, ms, numbers};
+use crate::market::book;
+
+/// CPU time that a server without descriptors may use in a second.
+const CPU_MAX: Duration = Duration::from_millis(400);
+
+fn serve<'a>(arm: &'a Arm, folder: &Folder) -> Plan<'a> {
+    arm.stock(&folder.file("stock.txt", book(3, 1_000_000)))
+}
+
+/// Fails if the server's processes are busy for the next second.
+#[track_caller]
+fn check_rest(family: &Family) {
+    let before = family.cpu();
+    std::thread::sleep(Duration::from_secs(1));
+    let used = family.cpu() - before;
+    assert!(used < CPU_MAX, "{used:?} of CPU in a second without descriptors");
+}
+
+#[track_caller]
+fn check_serves(client: &mut Client) {
+    assert_eq!(client.ask("buy 1 1"), "[buy] success");
+}
+
+/// A loop with 40 descriptors meets 200 clients.
+pub fn descriptors_run_out(arm: &Arm) {
+    let folder = Folder::new();
+    let shell = ["sh", "-c", "ulimit -n 40; exec \"$0\" \"$@\""];
+    let mut server = serve(arm, &folder).behind(&shell).start();
+    let mut early: Vec<Client> = (0..3).map(|_| server.client()).collect();
+    early.iter_mut().for_each(check_serves);
+    let crowd: Vec<Client> = (0..200).map(|_| server.client()).collect();
+    std::thread::sleep(ms(100));
+    early.iter_mut().for_each(check_serves);
+    check_rest(&server.family());
+    early.iter_mut().for_each(check_serves);
+    assert!(server.is_running());
+    drop(crowd);
+    check_serves(&mut server.client());
+    drop(early);
+    server.settles();
+    assert!(server.stop().stderr.contains("0 workers replaced"));
+}
+
+/// Bounds the descriptors of each process of the server by what `most` says of it.
+fn limit(family: &Family, most: impl Fn(Pid) -> Option<u64>) {
+    // The server has raised its soft limit to the hard one, which is ours too.
+    let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
+    for &pid in &family.0 {
+        let limit = Rlimit { current: most(pid).or(maximum), maximum };
+        let pid = rustix::process::Pid::from_raw(pid.number());
+        rustix::process::prlimit(pid, Resource::Nofile, limit).expect("our own child's limit");
+    }
+}
+
+/// The number that the next descriptor of a process would have.
+fn lowest_free(pid: Pid) -> Option<u64> {
+    let taken: BTreeSet<u64> = numbers(pid).into_iter().collect();
+    (0..).find(|number| !taken.contains(number))
+}
+
+/// Workers with one connection each never need many descriptors, so theirs are taken away.
+pub fn descriptors_are_taken_away(arm: &Arm) {
+    let folder = Folder::new();
+    let mut server = serve(arm, &folder).start();
+    let family = server.family();
+    let mut inside: Vec<Client> = (1..arm.crowd(3)).map(|_| server.client()).collect();
+    inside.iter_mut().for_each(check_serves);
+    limit(&family, lowest_free);
+    // An accept that waits has its descriptor already; it looks around every 250 ms.
+    std::thread::sleep(ms(400));
+    let mut outside: Vec<Client> = (0..10).map(|_| server.client()).collect();
+    for client in &mut outside {
+        client.send("buy 1 1\n");
+    }
+    assert!(outside[0].is_silent_for(ms(200)), "served without a descriptor");
+    check_rest(&family);
+    inside.iter_mut().for_each(check_serves);
+    assert!(server.is_running());
+    limit(&family, |_| None);
+    drop(inside);
+    for mut client in outside {
+        assert_eq!(client.line(), "[buy] success");
+    }
+    server.settles();
+    assert!(server.stop().stderr.contains("0 workers replaced"));
+}
+
+/// A limit of sixteen: the seventeenth waits until an eighth of the room is free.
+pub fn the_limit_opens_an_eighth_below(arm: &Arm) {
+    let folder = Folder::new();
+    let server = serve(arm, &folder).with(&["--max-connections", "16"]).workers(1).start();
+    let mut inside: Vec<Client> = (0..16).map(|_| server.client()).collect();
+    inside.iter_mut().for_each(check_serves);
+    let mut outside = server.client();
+    outside.send("buy 1 1\n");
+    assert!(outside.is_silent_for(ms(200)), "a seventeenth was served");
+    inside.pop();
+    assert!(outside.is_silent_for(ms(200)), "fifteen are still too many");
+    inside.pop();
+    assert_eq!(outside.line(), "[buy] success");
+    inside.iter_mut().for_each(check_serves);
+}
+
+/// However many workers share the limit, no more are served at once, and everyone in the end.
+pub fn the_limit_holds_for_all_workers(arm: &Arm) {
+    const LIMIT: usize = 7;
+    let folder = Folder::new();
+    let mut plan = serve(arm, &folder).with(&["--max-connections", &LIMIT.to_string()]);
+    if arm.is_uring {
+        // One for each core would be too many on a large machine.
+        plan = plan.workers(2);
+    }
+    let server = plan.start();
+    let mut waiting: Vec<Client> = (0..40).map(|_| server.client()).collect();
+    for client in &mut waiting {
+        client.send("buy 1 1\n");
+    }
+    for _ in 0..200 {
+        std::thread::sleep(ms(30));
+        let (still, served): (Vec<Client>, Vec<Client>) =
+            waiting.into_iter().partition(|client| client.hears_nothing());
+        assert!(served.len() <= LIMIT, "{} at once, with a limit of {LIMIT}", served.len());
+        waiting = still;
+        if waiting.is_empty() {
+            return;
+        }
+    }
+    panic!("{} clients were never served", waiting.len());
+}

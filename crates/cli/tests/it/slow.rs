@@ -1,0 +1,95 @@
+//! Clients that read late or never: the server's memory is bounded, others are served, and who never
+//! reads is cut off in the end.
+
+use std::time::{Duration, Instant};
+
+use crate::arms::Arm;
+use crate::harness::{Folder, PATIENCE, ms};
+use crate::market::book;
+
+/// More than a socket's buffers hold in a few replies: 20,000 stocks are some 400 kB of text.
+const STOCKS: u32 = 20_000;
+/// How much the server's memory may grow for one such client, in bytes: a few rendered books and its
+/// buffers, where 1000 replies would be 400 MB.
+const GROWTH_MAX: u64 = 48 << 20;
+
+/// A thousand replies wait for a client that reads none of them.
+pub fn a_reader_that_never_reads(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(STOCKS, 1_000_000));
+    let server = arm.stock(&data).with(&["--write-stall", "1s"]).start();
+    assert_eq!(server.ask("buy 1 1"), "[buy] success");
+    let family = server.family();
+    let memory = family.memory();
+    let mut deaf = server.client();
+    deaf.narrow(4096);
+    deaf.send("show\n".repeat(1000));
+    if arm.crowd > 1 {
+        let begin = Instant::now();
+        for round in 0..20 {
+            let mut other = server.client();
+            assert_eq!(other.ask("buy 2 1"), "[buy] success", "client {round} beside the deaf one");
+            assert_eq!(other.ask("sell 2 1"), "[sell] success");
+        }
+        let taken = begin.elapsed();
+        assert!(taken < Duration::from_secs(10), "others waited {taken:?}");
+    } else {
+        // Whoever comes waits until the deaf one is cut off.
+        assert_eq!(server.ask("buy 2 1"), "[buy] success");
+        assert_eq!(server.ask("sell 2 1"), "[sell] success");
+    }
+    let grown = family.memory().saturating_sub(memory);
+    assert!(grown < GROWTH_MAX, "memory grew by {grown} bytes");
+    server.settles();
+    drop(deaf);
+    let ended = server.stop();
+    assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+}
+
+/// A client that reads slowly and steadily gets every byte, however small a part of the kernel's
+/// buffers it empties within the time of a stall.
+pub fn a_slow_reader_gets_every_byte(arm: &Arm) {
+    let folder = Folder::new();
+    let text = book(STOCKS, 1_000_000);
+    let data = folder.file("stock.txt", &text);
+    let server = arm.stock(&data).with(&["--write-stall", "400ms"]).start();
+    let mut slow = server.client();
+    slow.narrow(64 * 1024);
+    slow.send("show\n".repeat(12) + "sell 1 1\nexit\n");
+    let begin = Instant::now();
+    let mut heard = 0;
+    for round in 0..12 {
+        let mut block = Vec::new();
+        while block.len() < text.len() + 1 {
+            block.extend(slow.exact((text.len() + 1 - block.len()).min(64 * 1024)));
+            std::thread::sleep(ms(40));
+        }
+        assert!(block[..text.len()] == *text.as_bytes(), "reply {round}, after {heard} bytes");
+        heard += block.len();
+    }
+    assert_eq!(slow.line(), "[sell] success");
+    assert_eq!(slow.rest(), b"");
+    // A loop that sleeps through landings would take minutes.
+    assert!(begin.elapsed() < PATIENCE, "it took {:?}", begin.elapsed());
+}
+
+/// Who sends nothing for long is sent home; who keeps talking stays.
+pub fn the_idle_are_sent_home(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(3, 100));
+    let server = arm.stock(&data).with(&["--idle", "500ms"]).start();
+    let mut talker = server.client();
+    for _ in 0..6 {
+        assert_eq!(talker.ask("buy 1 1"), "[buy] success");
+        std::thread::sleep(ms(150));
+    }
+    let begin = Instant::now();
+    assert_eq!(talker.rest(), b"", "the end comes by itself");
+    let waited = begin.elapsed();
+    assert!(waited < Duration::from_secs(5), "sent home after {waited:?}");
+    let mut silent = server.client();
+    let begin = Instant::now();
+    assert_eq!(silent.rest(), b"");
+    let waited = begin.elapsed();
+    assert!((ms(400)..Duration::from_secs(5)).contains(&waited), "sent home after {waited:?}");
+}

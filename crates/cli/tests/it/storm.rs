@@ -1,0 +1,78 @@
+//! Resets, in every state of a connection: nothing leaks, nobody is lost, the server serves on.
+
+use crate::arms::Arm;
+use crate::harness::{Client, Folder, soak};
+use crate::market::book;
+
+/// Connections that vanish before they are accepted, after a request, in the middle of a line, in the
+/// middle of replies.
+pub fn reset_storm(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(5000, 1_000_000));
+    let server = arm.stock(&data).start();
+    assert_eq!(server.ask("buy 1 1"), "[buy] success");
+    let children = server.children();
+    for round in 0..soak(60, 2000) {
+        server.client().reset();
+        let say = |words: &str| {
+            let mut client = server.client();
+            client.send(words);
+            client
+        };
+        say("buy 2 1\n").reset();
+        say("sell 2 1\nbuy 3").reset();
+        say("exit\n").reset();
+        let mut reader = say("show\nshow\nshow\nshow\nbuy 2 1\n");
+        if round % 2 == 0 {
+            reader.exact(1 + 997 * round % 9000);
+        }
+        reader.reset();
+    }
+    // Many at once, so that most are gone before anybody takes them.
+    let crowd: Vec<Client> = (0..200).map(|_| server.client()).collect();
+    crowd.into_iter().for_each(Client::reset);
+    let mut last = server.client();
+    assert_eq!(last.ask("buy 5 1"), "[buy] success");
+    drop(last);
+    server.settles();
+    assert_eq!(server.children(), children, "no worker was lost");
+    let ended = server.stop();
+    assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+}
+
+/// Clients that stay after the server has said goodbye, or went away in the middle of its words: the
+/// server has done with them in bounded time.
+pub fn who_never_closes_is_cut(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(3, 100));
+    let server = arm.stock(&data).start();
+    let mut stubborn: Vec<Client> = (0..arm.crowd(8)).map(|_| server.client()).collect();
+    for client in &mut stubborn {
+        client.send("exit\n");
+        assert_eq!(client.rest(), b"");
+    }
+    server.settles();
+    assert_eq!(server.ask("buy 1 1"), "[buy] success");
+    drop(stubborn);
+}
+
+/// Thousands of short connections, one after the other and some at a time.
+pub fn churn(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(3, 1_000_000));
+    let server = arm.stock(&data).start();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let server = &server;
+            scope.spawn(move || {
+                for _ in 0..soak(75, 2500) {
+                    let mut client = server.client();
+                    client.send("buy 1 1\nsell 1 1\nexit\n");
+                    assert_eq!(client.rest(), b"[buy] success\n[sell] success\n");
+                }
+            });
+        }
+    });
+    server.settles();
+    assert_eq!(server.show(), book(3, 1_000_000));
+}

@@ -1,0 +1,168 @@
+//! Stops: by `SIGTERM` and `SIGINT` under load, against clients that hold on, told twice, out of time.
+//! Every reply that was begun arrives whole, and the file holds exactly what was acknowledged.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use sys::signal::Signal;
+use wire::dice::Dice;
+
+use crate::arms::Arm;
+use crate::harness::{Client, Folder, PATIENCE, Plan, Server, ms, soak};
+use crate::market::{Account, Request, book, parse};
+
+const STOCKS: u32 = 200;
+
+/// Trades until the server ends the conversation; every reply is whole.
+fn trade(server: &Server, seed: u64) -> Account {
+    let mut dice = Dice::new(seed);
+    let mut account = Account::default();
+    let mut client = server.client();
+    let mut pending = VecDeque::new();
+    loop {
+        if pending.len() < 16 {
+            let batch: Vec<Request> =
+                (0..=dice.below(16)).map(|_| Request::roll(&mut dice, STOCKS as usize)).collect();
+            let lines: String = batch.iter().map(|request| request.line()).collect();
+            pending.extend(batch);
+            // The end may have come; what was promised before is read below.
+            let _ = client.try_send(lines);
+        }
+        match client.try_receive() {
+            Ok(true) => client.settle(&mut account, &mut pending),
+            Ok(false) => break,
+            // One who still waited to be accepted is reset; nothing was promised to it.
+            Err(error) if account.is_empty() && client.take().is_empty() => {
+                println!("never accepted: {error}");
+                return account;
+            }
+            Err(error) => panic!("seed {seed}: expected the end after whole replies: {error}"),
+        }
+    }
+    let half = client.take();
+    assert!(half.is_empty(), "seed {seed}: half a reply: {}", half.escape_ascii());
+    account
+}
+
+#[track_caller]
+fn check_stop_under_load(arm: &Arm, signal: Signal, seed: u64) {
+    println!("seed {seed}");
+    let folder = Folder::new();
+    let text = book(STOCKS, 10_000);
+    let data = folder.file("stock.txt", &text);
+    let server = arm.stock(&data).start();
+    let mut account = Account::default();
+    let pid = server.pid;
+    std::thread::scope(|scope| {
+        let traders: Vec<_> = (0..arm.crowd(6) as u64)
+            .map(|trader| {
+                let server = &server;
+                scope.spawn(move || trade(server, seed * 100 + trader))
+            })
+            .collect();
+        std::thread::sleep(ms(50 + Dice::new(seed).below(200) as u64));
+        sys::process::kill(pid, signal).expect("the server runs");
+        for trader in traders {
+            account.add(&trader.join().expect("a trader whose replies were whole"));
+        }
+    });
+    let ended = server.ended(PATIENCE);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(!account.is_empty(), "nothing was traded");
+    let saved = std::fs::read_to_string(&data).expect("the file");
+    account.check(&parse(&text).expect("our own book"), &parse(&saved).expect("a whole file"));
+}
+
+pub fn stopped_under_load(arm: &Arm) {
+    for seed in 1..=soak(2, 50) {
+        check_stop_under_load(arm, Signal::TERM, seed);
+    }
+}
+
+pub fn interrupted_under_load(arm: &Arm) {
+    check_stop_under_load(arm, Signal::INT, 9);
+}
+
+/// A server with a client that is in the middle of something long.
+#[track_caller]
+fn held(plan: Plan<'_>) -> (Server, Client) {
+    let server = plan.start();
+    let mut client = server.client();
+    client.send("echo held\nwait 60000\n");
+    assert_eq!(client.line(), "= held");
+    (server, client)
+}
+
+/// The server is forced: it ends soon, by exit code 1, and says why.
+#[track_caller]
+fn check_forced(server: Server, why: &str) {
+    let begin = Instant::now();
+    let ended = server.ended(PATIENCE);
+    let taken = begin.elapsed();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    assert!(taken < Duration::from_secs(5), "it took {taken:?}");
+}
+
+/// The first signal waits for the client, the second does not.
+pub fn the_second_signal_forces(arm: &Arm) {
+    let (mut server, mut client) = held(arm.probe().with(&["--drain", "30s"]));
+    server.signal(Signal::TERM);
+    assert!(client.is_silent_for(ms(400)), "the first signal waits");
+    assert!(server.is_running());
+    server.signal(Signal::TERM);
+    check_forced(server, "told twice");
+}
+
+/// The time to drain is bounded.
+pub fn the_drain_has_an_end(arm: &Arm) {
+    let (server, client) = held(arm.probe().with(&["--drain", "400ms"]));
+    server.signal(Signal::TERM);
+    check_forced(server, "the time to drain is over");
+    drop(client);
+}
+
+/// A client that never reads its replies holds the drain, and is cut when the house is forced.
+pub fn a_deaf_client_is_cut_when_forced(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(20_000, 1_000_000));
+    let server = arm.stock(&data).with(&["--drain", "30s", "--write-stall", "30s"]).start();
+    let mut deaf = server.client();
+    deaf.narrow(4096);
+    deaf.send("buy 1 1\n".to_owned() + &"show\n".repeat(500));
+    std::thread::sleep(ms(300));
+    server.signal(Signal::TERM);
+    std::thread::sleep(ms(300));
+    server.signal(Signal::TERM);
+    check_forced(server, "told twice");
+    let saved = std::fs::read_to_string(&data).expect("the file");
+    assert!(saved.starts_with("1 999999 10\n"), "a forced stop saves too");
+}
+
+/// No new client is taken while the house drains, and the one inside finishes.
+pub fn a_draining_house_is_closed(arm: &Arm) {
+    let server = arm.probe().with(&["--drain", "30s"]).start();
+    let mut inside = server.client();
+    inside.send("echo held\nwait 1200\necho done\n");
+    assert_eq!(inside.line(), "= held");
+    server.signal(Signal::TERM);
+    std::thread::sleep(ms(300));
+    if let Ok(mut late) = Client::try_new(server.address) {
+        let _ = late.try_send("echo late\n");
+        assert!(late.is_silent_for(ms(100)) || late.take().is_empty(), "served while draining");
+    }
+    assert_eq!(inside.line(), "waited");
+    assert_eq!(inside.rest(), b"= done\n#drain\n");
+    drop(inside);
+    assert_eq!(server.ended(PATIENCE).code, Some(0));
+}
+
+/// `SIGHUP` asks for a reload, which this server has nothing for; it says so and serves on.
+pub fn a_hangup_is_no_end(arm: &Arm) {
+    let mut server = arm.probe().start();
+    server.signal(Signal::HUP);
+    server.says("reload");
+    assert!(server.is_running());
+    assert_eq!(server.ask("echo here"), "= here");
+    server.stop();
+}
