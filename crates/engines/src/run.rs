@@ -123,6 +123,8 @@ pub struct Report {
     pub replaced: u64,
     /// Connections accepted.
     pub accepted: u64,
+    /// Receives that found no buffer in their ring (`ENOBUFS`), and were armed again.
+    pub starved: u64,
     /// Why the last attempt to keep the state failed.
     pub unsaved: Option<String>,
 }

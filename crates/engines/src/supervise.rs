@@ -232,7 +232,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     /// The last worker has left.
     fn finish(&mut self) -> Result<(), Fault> {
-        self.report.accepted = self.common.board.totals().accepted;
+        let totals = self.common.board.totals();
+        (self.report.accepted, self.report.starved) = (totals.accepted, totals.enobufs);
         self.save();
         self.common.board.advance(Phase::Done);
         Ok(())

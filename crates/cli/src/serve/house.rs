@@ -166,7 +166,7 @@ fn announce(service: &str, shape: &Shape, ready: &Ready) {
 }
 
 fn leave(report: &Report) -> ExitCode {
-    let Report { forced, replaced, accepted, unsaved } = report;
+    let Report { forced, replaced, accepted, unsaved, .. } = report;
     eprintln!("stopped after {accepted} connections, {replaced} workers replaced");
     if *forced || unsaved.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
