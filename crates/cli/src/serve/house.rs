@@ -39,7 +39,7 @@ pub struct HouseArgs {
     /// The address to listen on
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
     host: IpAddr,
-    /// The port to listen on; 0 picks one
+    /// The port to listen on; 0 picks one [default: stock 6000]
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
     /// Connections that may wait to be accepted

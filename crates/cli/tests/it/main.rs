@@ -7,6 +7,7 @@
 
 mod arms;
 mod crash;
+mod handover;
 mod harness;
 mod market;
 mod probe;
@@ -50,6 +51,7 @@ macro_rules! every {
                 a_hangup_is_no_end;
             save: saved_when_the_last_client_is_gone, saved_at_intervals, saved_at_the_end,
                 never_torn, a_full_disk, a_read_only_directory, foreign_books;
+            handover: no_request_fails;
             words: verbose, silent_by_default, timer;
         }
     };
@@ -83,6 +85,13 @@ macro_rules! processes {
     };
 }
 
+/// What those do whose state lies in private memory unless they are told otherwise.
+macro_rules! private {
+    ($arm:ident) => {
+        tests! { $arm, handover: refused_with_private_state; }
+    };
+}
+
 /// Mounts groups of tests on arms, a module for each arm.
 macro_rules! mount {
     ($($engine:ident = $arm:ident: $($group:ident),+;)+) => {
@@ -93,11 +102,11 @@ macro_rules! mount {
 }
 
 mount! {
-    iterative = ITERATIVE: every, blocking;
-    epoll = EPOLL: every, loops;
-    epoll_edge = EPOLL_EDGE: every, loops;
+    iterative = ITERATIVE: every, blocking, private;
+    epoll = EPOLL: every, loops, private;
+    epoll_edge = EPOLL_EDGE: every, loops, private;
     prefork = PREFORK: every, blocking, processes;
-    uring = URING: every, loops;
+    uring = URING: every, loops, private;
     processes_uring = PROCESSES_URING: every, loops, processes;
     threads_epoll = THREADS_EPOLL: every, loops;
     processes_epoll = PROCESSES_EPOLL: every, loops, processes;
