@@ -12,6 +12,7 @@ use super::deadlines::Deadlines;
 use super::door::Door;
 use super::table::Table;
 use crate::desk::Desk;
+use crate::helpers::Helpers;
 
 /// One session in its loop.
 pub struct Place<S: Service, X> {
@@ -172,6 +173,23 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
             self.schedule(id);
         }
         woken
+    }
+
+    /// Gives the sessions back what their jobs have come to, and says which they were. A job that
+    /// panicked ends its session.
+    pub fn outcomes(&mut self, helpers: &dyn Helpers<S>) -> Vec<SessionId> {
+        let mut changed = Vec::new();
+        for (id, outcome) in helpers.collect() {
+            let service = self.desk.service;
+            let Some(At { place, cx, buffers, .. }) = self.at(id) else { continue };
+            place.conn.lend(buffers);
+            match outcome {
+                Some(outcome) => place.conn.done(service, &cx, outcome),
+                None => place.conn.abort(Closed::Reset),
+            }
+            changed.push(id);
+        }
+        changed
     }
 
     /// Lets the world tick if its moment has come.

@@ -129,7 +129,11 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
             match event.key {
                 KEY_LISTENER => knocked = true,
                 KEY_STOP => self.floor.desk.seat().set_state(SeatState::Draining),
-                KEY_JOBS => self.outcomes(),
+                KEY_JOBS => {
+                    for id in self.floor.outcomes(self.helpers) {
+                        self.settle(id);
+                    }
+                }
                 bits => self.on_ready(SessionId::from_bits(bits), *event),
             }
         }
@@ -340,21 +344,6 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
             Overdue::Lingering => {
                 self.floor.close(id);
             }
-        }
-    }
-
-    // ---- jobs
-
-    fn outcomes(&mut self) {
-        for (id, outcome) in self.helpers.collect() {
-            let cx = self.floor.cx(id);
-            let Some(place) = self.floor.table.lookup(id) else { continue };
-            place.conn.lend(&mut self.floor.buffers);
-            match outcome {
-                Some(outcome) => place.conn.done(self.floor.desk.service, &cx, outcome),
-                None => place.conn.abort(Closed::Reset),
-            }
-            self.settle(id);
         }
     }
 }

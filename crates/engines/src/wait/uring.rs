@@ -106,7 +106,9 @@ impl<S: Service> Loop<'_, S> {
             }
             Completion::Accepted { result, more, .. } => self.accepted(result, more),
             Completion::Ready { token: TOKEN_JOBS, more } => {
-                self.outcomes();
+                for id in self.floor.outcomes(self.helpers) {
+                    self.touch(id);
+                }
                 if !more {
                     self.ring.watch(self.helpers.bell(), TOKEN_JOBS);
                 }
@@ -285,21 +287,6 @@ impl<S: Service> Loop<'_, S> {
             self.ring.cancel_receive(id.bits());
         }
         self.floor.schedule(id);
-    }
-
-    // ---- jobs
-
-    fn outcomes(&mut self) {
-        for (id, outcome) in self.helpers.collect() {
-            let cx = self.floor.cx(id);
-            let Some(place) = self.floor.table.lookup(id) else { continue };
-            place.conn.lend(&mut self.floor.buffers);
-            match outcome {
-                Some(outcome) => place.conn.done(self.floor.desk.service, &cx, outcome),
-                None => place.conn.abort(Closed::Reset),
-            }
-            self.touch(id);
-        }
     }
 }
 
