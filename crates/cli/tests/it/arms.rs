@@ -62,6 +62,13 @@ pub const THREADS_EPOLL: Arm = Arm {
 pub const PROCESSES_EPOLL: Arm =
     Arm { flags: &["--container", "processes", "--wait", "epoll"], workers: Some(2), ..LOOP };
 
+/// Children with a loop and a listener each: what waits at a dead one's listener waits for the next.
+pub const PROCESSES_REUSEPORT: Arm = Arm {
+    flags: &["--container", "processes", "--accept", "reuseport", "--wait", "epoll"],
+    workers: Some(2),
+    ..LOOP
+};
+
 /// Four threads, one client each.
 pub const THREADS_BLOCKING: Arm = Arm {
     flags: &["--container", "threads", "--wait", "blocking"],

@@ -11,7 +11,7 @@ use sys::signal::Signal;
 use wire::dice::Dice;
 
 use crate::arms::Arm;
-use crate::harness::{Client, Folder, PATIENCE, Server, eventually, is_alive, ms, soak};
+use crate::harness::{Client, Folder, PATIENCE, Raise, Server, eventually, is_alive, ms, soak};
 use crate::market::{Account, Request, book, parse};
 
 /// So many that `show` shares its rendering, and few enough that orders meet each other.
@@ -80,6 +80,7 @@ fn check_kills(arm: &Arm, lock: &str, seed: u64) {
     let over = AtomicBool::new(false);
     let mut account = Account::default();
     let kills = std::thread::scope(|scope| {
+        let raise = Raise(&over);
         let traders: Vec<_> = (0..TRADERS as u64)
             .map(|trader| {
                 let (server, over) = (&server, &over);
@@ -87,7 +88,7 @@ fn check_kills(arm: &Arm, lock: &str, seed: u64) {
             })
             .collect();
         let kills = kill_workers(&server, seed);
-        over.store(true, Ordering::Relaxed);
+        drop(raise);
         for trader in traders {
             account.add(&trader.join().expect("a trader that has settled its account"));
         }

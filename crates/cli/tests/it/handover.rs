@@ -1,35 +1,34 @@
-//! Hand-overs by `SIGUSR2`: the next binary takes listeners and state, and nobody outside notices.
+//! Hand-overs by `SIGUSR2`: the next binary takes listeners and state, no request fails, no order is
+//! lost; and where it cannot be, the server says why and serves on.
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sys::process::{self, Pid};
 use sys::signal::Signal;
 use wire::dice::Dice;
 
-use crate::arms::Arm;
-use crate::harness::{Folder, PATIENCE, Server, eventually, is_alive, ms, soak};
+use crate::arms::{Arm, EPOLL};
+use crate::harness::{BINARY, Client, Folder, Raise, Server, ms, soak};
 use crate::market::{Account, Request, book, parse};
 
-const STOCKS: u32 = 20;
-/// Requests on a connection: short visits, so that many begin while the binaries change.
-const VISIT: usize = 20;
+const STOCKS: u32 = 50;
 
-/// Trades in short visits until told to stop; every visit is served to its end.
-fn trade(server: &Server, seed: u64, stop: &AtomicBool) -> Account {
+/// Short conversations, one after the other; none of them may fail.
+fn trade(address: SocketAddr, seed: u64, over: &AtomicBool) -> Account {
     let mut dice = Dice::new(seed);
     let mut account = Account::default();
-    while !stop.load(Ordering::Relaxed) {
-        let mut client = server.client();
-        let mut pending = VecDeque::new();
-        for _ in 0..VISIT {
+    while !over.load(Ordering::Relaxed) {
+        let mut client = Client::new(address);
+        for _ in 0..4 {
             let request = Request::roll(&mut dice, STOCKS as usize);
             client.send(request.line());
-            pending.push_back(request);
+            let mut pending = VecDeque::from([request]);
             while !pending.is_empty() {
-                let more = client.try_receive().expect("no connection fails");
-                assert!(more, "seed {seed}: expected a reply, found the end");
+                let more = client.try_receive().expect("no conversation fails");
+                assert!(more, "seed {seed}: the end instead of the answer to {request:?}");
                 client.settle(&mut account, &mut pending);
             }
         }
@@ -37,56 +36,94 @@ fn trade(server: &Server, seed: u64, stop: &AtomicBool) -> Account {
     account
 }
 
-/// The processes that were handed over to so far, oldest first.
-fn successors(server: &Server) -> Vec<Pid> {
-    let said = server.said();
-    let numbers = said.lines().filter_map(|line| line.strip_prefix("handing over to process "));
-    numbers.filter_map(|number| Pid::of(number.parse().ok()?)).collect()
-}
-
-fn rows(file: &Path) -> Option<crate::market::Lefts> {
-    parse(&std::fs::read_to_string(file).expect("the book is there"))
-}
-
-/// No request fails and no order is lost while binaries take over from each other under load.
+/// Again and again under load; the last server holds what all of them have told.
 pub fn no_request_fails(arm: &Arm) {
     let folder = Folder::new();
-    let text = book(STOCKS, 1_000_000);
+    let text = book(STOCKS, 10_000);
     let data = folder.file("stock.txt", &text);
-    let server = arm.stock(&data).with(&["--upgradable"]).start();
-    let stop = AtomicBool::new(false);
+    let mut server = arm.stock(&data).with(&["--upgradable"]).start();
+    let (address, first) = (server.address, server.pid);
+    let (over, times) = (AtomicBool::new(false), soak(2, 20));
     let mut account = Account::default();
-    let mut last = server.pid;
     std::thread::scope(|scope| {
-        let traders: Vec<_> = (0..4)
+        let raise = Raise(&over);
+        let traders: Vec<_> = (0..3)
             .map(|seed| {
-                let (server, stop) = (&server, &stop);
-                scope.spawn(move || trade(server, seed, stop))
+                let over = &over;
+                scope.spawn(move || trade(address, seed, over))
             })
             .collect();
-        for round in 1..=soak(2, 20) {
+        for _ in 0..times {
             std::thread::sleep(ms(100));
-            process::kill(last, Signal::USR2).expect("it serves");
-            eventually("a successor", PATIENCE, || successors(&server).len() == round);
-            eventually("the server before leaves", PATIENCE, || !is_alive(last));
-            last = successors(&server)[round - 1];
+            server.signal(Signal::USR2);
+            assert_eq!(server.succeeded(), Some(0), "{}", server.said());
         }
-        stop.store(true, Ordering::Relaxed);
+        std::thread::sleep(ms(100));
+        drop(raise);
         for trader in traders {
-            account.add(&trader.join().expect("no request failed"));
+            account.add(&trader.join().expect("a trader whose conversations went well"));
         }
     });
-    process::kill(last, Signal::TERM).expect("it serves");
-    eventually("the last successor ends", PATIENCE, || !is_alive(last));
-    account.check(&parse(&text).expect("whole"), &rows(&data).expect("the file is whole"));
+    assert_ne!(server.pid, first);
+    assert!(!account.is_empty(), "nothing was traded");
+    let initial = parse(&text).expect("our own book");
+    account.check(&initial, &parse(&server.show()).expect("a whole book"));
+    let said = server.stop_successor();
+    assert_eq!(said.matches("handing over to process").count(), times, "{said}");
+    assert_eq!(said.matches("stopped after").count(), times + 1, "{said}");
+    let saved = fs::read_to_string(&data).expect("the file");
+    account.check(&initial, &parse(&saved).expect("a whole file"));
 }
 
-/// Without a state that can be handed over the server says so and goes on.
+/// Who is inside when the house is handed over is served by the old server to the end.
+pub fn who_is_inside_stays(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", "1 100 10\n");
+    let mut server = arm.stock(&data).with(&["--upgradable"]).start();
+    let mut inside = server.client();
+    assert_eq!(inside.ask("buy 1 1"), "[buy] success");
+    server.signal(Signal::USR2);
+    server.says("handing over");
+    for _ in 0..5 {
+        std::thread::sleep(ms(100));
+        assert_eq!(inside.ask("buy 1 1"), "[buy] success");
+    }
+    drop(inside);
+    assert_eq!(server.succeeded(), Some(0));
+    assert_eq!(server.ask("buy 1 1"), "[buy] success");
+    server.stop_successor();
+    assert_eq!(fs::read_to_string(&data).expect("the file"), "1 93 10\n");
+}
+
+/// The server goes on, and has said why.
+#[track_caller]
+fn check_stays(server: &mut Server, reason: &str) {
+    server.signal(Signal::USR2);
+    server.says(reason);
+    assert!(server.is_running());
+    assert_eq!(server.ask("sell 1 1"), "[sell] success");
+}
+
+/// Without a state that can be handed over.
 pub fn refused_with_private_state(arm: &Arm) {
     let folder = Folder::new();
-    let data = folder.file("stock.txt", book(STOCKS, 10));
-    let server = arm.stock(&data).start();
-    process::kill(server.pid, Signal::USR2).expect("it serves");
-    server.says("cannot hand over: the state lies in private memory");
-    assert_eq!(server.ask("buy 1 1"), "[buy] success");
+    let data = folder.file("stock.txt", "1 100 10\n");
+    let mut server = arm.stock(&data).start();
+    check_stays(&mut server, "cannot hand over: the state lies in private memory");
+}
+
+#[test]
+fn a_successor_that_does_not_become_ready_changes_nothing() {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", "1 100 10\n");
+    let binary = folder.path().join("roundhouse");
+    fs::copy(BINARY, &binary).expect("a copy of the binary");
+    let mut server = EPOLL.stock(&data).with(&["--upgradable"]).binary(&binary).start();
+    fs::remove_file(&binary).expect("our copy");
+    check_stays(&mut server, "cannot be started again");
+    let script = folder.file("roundhouse", "#!/bin/sh\nexit 3\n");
+    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).expect("our own file");
+    check_stays(&mut server, "did not become ready");
+    server.stop();
+    assert_eq!(fs::read_to_string(&data).expect("the file"), "1 102 10\n");
 }

@@ -51,9 +51,16 @@ macro_rules! every {
                 a_hangup_is_no_end;
             save: saved_when_the_last_client_is_gone, saved_at_intervals, saved_at_the_end,
                 never_torn, a_full_disk, a_read_only_directory, foreign_books;
-            handover: no_request_fails;
+            handover: no_request_fails, who_is_inside_stays;
             words: verbose, silent_by_default, timer;
         }
+    };
+}
+
+/// What those do that serve several clients at one time.
+macro_rules! crowd {
+    ($arm:ident) => {
+        tests! { $arm, slow: the_greedy_do_not_starve_the_rest; }
     };
 }
 
@@ -103,12 +110,13 @@ macro_rules! mount {
 
 mount! {
     iterative = ITERATIVE: every, blocking, private;
-    epoll = EPOLL: every, loops, private;
-    epoll_edge = EPOLL_EDGE: every, loops, private;
-    prefork = PREFORK: every, blocking, processes;
-    uring = URING: every, loops, private;
-    processes_uring = PROCESSES_URING: every, loops, processes;
-    threads_epoll = THREADS_EPOLL: every, loops;
-    processes_epoll = PROCESSES_EPOLL: every, loops, processes;
-    threads_blocking = THREADS_BLOCKING: every, blocking;
+    epoll = EPOLL: every, crowd, loops, private;
+    epoll_edge = EPOLL_EDGE: every, crowd, loops, private;
+    prefork = PREFORK: every, crowd, blocking, processes;
+    uring = URING: every, crowd, loops, private;
+    processes_uring = PROCESSES_URING: every, crowd, loops, processes;
+    processes_reuseport = PROCESSES_REUSEPORT: loops, processes;
+    threads_epoll = THREADS_EPOLL: every, crowd, loops, private;
+    processes_epoll = PROCESSES_EPOLL: every, crowd, loops, processes;
+    threads_blocking = THREADS_BLOCKING: every, crowd, blocking, private;
 }

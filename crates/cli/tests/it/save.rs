@@ -12,7 +12,7 @@ use rustix::process::{Resource, Rlimit};
 use sys::signal::Signal;
 
 use crate::arms::Arm;
-use crate::harness::{Ended, Folder, PATIENCE, Server, eventually, ms, skip, soak};
+use crate::harness::{Ended, Folder, PATIENCE, Raise, Server, eventually, ms, skip, soak};
 use crate::market::{book, parse};
 
 fn modified(path: &Path) -> SystemTime {
@@ -91,6 +91,7 @@ pub fn never_torn(arm: &Arm) {
     let server = arm.stock(&data).with(&["--save-every", "10ms"]).start();
     let over = AtomicBool::new(false);
     let changes = std::thread::scope(|scope| {
+        let raise = Raise(&over);
         let reader = scope.spawn(|| {
             let (mut last, mut changes) = (text.clone(), 0);
             while !over.load(Ordering::Relaxed) {
@@ -112,7 +113,7 @@ pub fn never_torn(arm: &Arm) {
             }
             std::thread::sleep(ms(2));
         }
-        over.store(true, Ordering::Relaxed);
+        drop(raise);
         reader.join().expect("a reader that has found whole files")
     });
     assert!(changes >= 3, "the file was replaced {changes} times only");

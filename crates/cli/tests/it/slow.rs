@@ -1,10 +1,11 @@
 //! Clients that read late or never: the server's memory is bounded, others are served, and who never
 //! reads is cut off in the end.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::arms::Arm;
-use crate::harness::{Folder, PATIENCE, ms};
+use crate::harness::{Folder, PATIENCE, Raise, ms};
 use crate::market::book;
 
 /// More than a socket's buffers hold in a few replies: 20,000 stocks are some 400 kB of text.
@@ -55,10 +56,10 @@ pub fn a_slow_reader_gets_every_byte(arm: &Arm) {
     let server = arm.stock(&data).with(&["--write-stall", "400ms"]).start();
     let mut slow = server.client();
     slow.narrow(64 * 1024);
-    slow.send("show\n".repeat(12) + "sell 1 1\nexit\n");
+    slow.send("show\n".repeat(8) + "sell 1 1\nexit\n");
     let begin = Instant::now();
     let mut heard = 0;
-    for round in 0..12 {
+    for round in 0..8 {
         let mut block = Vec::new();
         while block.len() < text.len() + 1 {
             block.extend(slow.exact((text.len() + 1 - block.len()).min(64 * 1024)));
@@ -71,6 +72,41 @@ pub fn a_slow_reader_gets_every_byte(arm: &Arm) {
     assert_eq!(slow.rest(), b"");
     // A loop that sleeps through landings would take minutes.
     assert!(begin.elapsed() < PATIENCE, "it took {:?}", begin.elapsed());
+}
+
+/// Clients that order without end, as fast as they can, leave room for others.
+pub fn the_greedy_do_not_starve_the_rest(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(3, 1_000_000));
+    let server = arm.stock(&data).start();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _over = Raise(&over);
+        for _ in 0..2 {
+            let mut greedy = server.client();
+            let mut sender = greedy.twin();
+            let over = &over;
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    sender.send("sell 1 1\n".repeat(4000));
+                }
+                sender.finish();
+            });
+            scope.spawn(move || {
+                while greedy.try_receive().expect("replies") {
+                    greedy.take();
+                }
+            });
+        }
+        std::thread::sleep(ms(50));
+        for round in 0..20 {
+            let begin = Instant::now();
+            assert_eq!(server.ask("buy 2 1"), "[buy] success");
+            let waited = begin.elapsed();
+            assert!(waited < Duration::from_secs(3), "client {round} waited {waited:?}");
+        }
+    });
+    server.stop();
 }
 
 /// Who sends nothing for long is sent home; who keeps talking stays.

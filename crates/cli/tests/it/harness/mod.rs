@@ -8,12 +8,13 @@ mod family;
 mod folder;
 mod server;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 pub use client::Client;
 pub use family::{Family, is_alive, numbers};
 pub use folder::Folder;
-pub use server::{Ended, Plan, Server};
+pub use server::{BINARY, Ended, Plan, Server};
 
 /// How long anything may take that a healthy server does at once. Wide, because the machine is
 /// shared; a test that waits this long has failed.
@@ -41,6 +42,16 @@ pub fn eventually(what: &str, limit: Duration, mut is_true: impl FnMut() -> bool
         std::thread::sleep(ms(5));
     }
     begin.elapsed()
+}
+
+/// Raises a flag when it goes out of scope, also by a panic, so that no thread of a test waits for
+/// ever.
+pub struct Raise<'a>(pub &'a AtomicBool);
+
+impl Drop for Raise<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Says that a test cannot be made on this machine. `what` has a row in `tests/skips.toml`, for

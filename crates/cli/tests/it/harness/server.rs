@@ -2,9 +2,9 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use super::{Client, PATIENCE, eventually, ms};
 use crate::arms::Arm;
 
 /// The binary that is tried.
-const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
+pub const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
 
 /// A server to be started.
 pub struct Plan<'a> {
@@ -27,12 +27,14 @@ pub struct Plan<'a> {
     args: Vec<String>,
     /// The program and arguments in front of the binary, which must `exec` what follows.
     before: Vec<String>,
+    binary: PathBuf,
 }
 
 impl<'a> Plan<'a> {
     /// The service on the arm.
     pub fn new(arm: &'a Arm, service: &'static str) -> Plan<'a> {
-        Plan { arm, service, workers: arm.workers, args: Vec::new(), before: Vec::new() }
+        let (args, before) = (Vec::new(), Vec::new());
+        Plan { arm, service, workers: arm.workers, args, before, binary: BINARY.into() }
     }
 
     /// Further arguments.
@@ -57,9 +59,15 @@ impl<'a> Plan<'a> {
         self
     }
 
+    /// Runs another file than the binary that was built.
+    pub fn binary(self, binary: &Path) -> Plan<'a> {
+        Plan { binary: binary.to_owned(), ..self }
+    }
+
     fn command(&self) -> Command {
         let mut words: Vec<String> = self.before.clone();
-        words.extend([BINARY, "serve", self.service].map(str::to_owned));
+        words.push(self.binary.to_str().expect("the path of the binary is text").to_owned());
+        words.extend(["serve", self.service].map(str::to_owned));
         words.extend(self.arm.flags.iter().map(|&flag| flag.to_owned()));
         if let Some(workers) = self.workers {
             words.extend(["--workers".to_owned(), workers.to_string()]);
@@ -81,21 +89,7 @@ impl<'a> Plan<'a> {
     #[track_caller]
     pub fn start(self) -> Server {
         let mut server = self.launch();
-        let (sender, line) = mpsc::channel();
-        let stdout = server.child.stdout.take().expect("piped above");
-        std::thread::spawn(move || {
-            let mut first = String::new();
-            let mut reader = BufReader::new(stdout);
-            let _ = reader.read_line(&mut first);
-            let _ = sender.send(first);
-            // The pipe stays open, so that the server never writes into the void.
-            let _ = reader.read_to_end(&mut Vec::new());
-        });
-        let line = line.recv_timeout(PATIENCE).unwrap_or_default();
-        let Ok(ready) = serde_json::from_str::<serde_json::Value>(&line) else {
-            let said = server.said();
-            panic!("expected a line of JSON when ready, found {line:?}; stderr: {said}");
-        };
+        let ready = server.announced();
         let text = |key: &str| ready[key].as_str().unwrap_or_default().to_owned();
         server.address = text("listening").parse().expect("`listening` is an address");
         server.workers = ready["workers"].as_u64().expect("`workers` is a number") as usize;
@@ -111,6 +105,14 @@ impl<'a> Plan<'a> {
 
     fn launch(self) -> Server {
         let mut child = self.command().spawn().expect("the binary starts");
+        let stdout = child.stdout.take().expect("piped above");
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                // The pipe is read on after the test, so that nobody writes into the void.
+                let _ = sender.send(line);
+            }
+        });
         let stderr = child.stderr.take().expect("piped above");
         let words = Arc::new(Mutex::new(Vec::new()));
         let ear = std::thread::spawn({
@@ -124,6 +126,7 @@ impl<'a> Plan<'a> {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             workers: 0,
             descriptors: 0,
+            lines: Mutex::new(lines),
             words,
             ear: Some(ear),
         }
@@ -150,6 +153,7 @@ pub struct Server {
     pub workers: usize,
     /// How many descriptors its processes had open before the first connection.
     descriptors: usize,
+    lines: Mutex<Receiver<String>>,
     words: Arc<Mutex<Vec<u8>>>,
     ear: Option<JoinHandle<()>>,
 }
@@ -210,6 +214,43 @@ impl Server {
         }
     }
 
+    /// The next line on stdout: a server is ready.
+    #[track_caller]
+    fn announced(&self) -> serde_json::Value {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = lines.recv_timeout(PATIENCE).unwrap_or_default();
+        serde_json::from_str(&line).unwrap_or_else(|_| {
+            let said = self.said();
+            panic!("expected a line of JSON when ready, found {line:?}; stderr: {said}")
+        })
+    }
+
+    /// Waits until a successor is ready and the server before has left, and returns the exit code
+    /// of that. From here on this is the successor.
+    #[track_caller]
+    pub fn succeeded(&mut self) -> Option<i32> {
+        let ready = self.announced();
+        assert_eq!(ready["listening"], self.address.to_string());
+        let (before, after) = (self.pid, ready["pid"].as_i64().and_then(|pid| Pid::of(pid as i32)));
+        self.pid = after.expect("`pid` is a number");
+        eventually("the server before has left", PATIENCE, || match self.child.try_wait() {
+            // A later one is not our child.
+            Ok(Some(_)) => !family::is_alive(before),
+            _ => false,
+        });
+        self.child.try_wait().expect("our own child").and_then(|status| status.code())
+    }
+
+    /// Stops a successor by `SIGTERM`, waits for its end and returns what all have said.
+    #[track_caller]
+    pub fn stop_successor(mut self) -> String {
+        self.signal(Signal::TERM);
+        eventually("the successor ends", PATIENCE, || !family::is_alive(self.pid));
+        let ear = self.ear.take().expect("joined here only");
+        eventually("the last process has closed stderr", PATIENCE, || ear.is_finished());
+        self.said()
+    }
+
     /// Whether it has not ended yet.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
@@ -266,6 +307,9 @@ impl Drop for Server {
         // One that has ended already cannot be killed, which is as good.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if self.pid.number().cast_unsigned() != self.child.id() && family::is_alive(self.pid) {
+            let _ = process::kill(self.pid, Signal::KILL);
+        }
         let said = self.said();
         if std::thread::panicking() {
             println!("stderr of the server:\n{said}");
