@@ -38,7 +38,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let command = Cli::parse().command;
+    if !matches!(command, Command::Serve(_)) {
+        // Who reads our tables may stop reading; a server must not end by that.
+        let _ = sys::signal::set_default(sys::signal::Signal::PIPE);
+    }
+    let outcome = match command {
         Command::Serve(command) => serve::run(command),
         Command::Load(args) => load::run(*args),
         Command::Race(args) => race::run(args),

@@ -62,7 +62,8 @@ pub const THREADS_EPOLL: Arm = Arm {
 pub const PROCESSES_EPOLL: Arm =
     Arm { flags: &["--container", "processes", "--wait", "epoll"], workers: Some(2), ..LOOP };
 
-/// Children with a loop and a listener each: what waits at a dead one's listener waits for the next.
+/// Children with a loop and a listener each: what waits at a dead one's listener waits for the
+/// next.
 pub const PROCESSES_REUSEPORT: Arm = Arm {
     flags: &["--container", "processes", "--accept", "reuseport", "--wait", "epoll"],
     workers: Some(2),

@@ -1,5 +1,5 @@
-//! Kill -9: of workers, at any instant, again and again; of the supervisor. No acknowledged order is
-//! lost, no stock comes from nowhere, no lock stays held, and nobody keeps the port.
+//! Kill -9: of workers, at any instant, again and again; of the supervisor. No acknowledged order
+//! is lost, no stock comes from nowhere, no lock stays held, and nobody keeps the port.
 
 use std::collections::VecDeque;
 use std::net::TcpListener;

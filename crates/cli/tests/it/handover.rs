@@ -1,5 +1,5 @@
-//! Hand-overs by `SIGUSR2`: the next binary takes listeners and state, no request fails, no order is
-//! lost; and where it cannot be, the server says why and serves on.
+//! Hand-overs by `SIGUSR2`: the next binary takes listeners and state, no request fails, no order
+//! is lost; and where it cannot be, the server says why and serves on.
 
 use std::collections::VecDeque;
 use std::fs;

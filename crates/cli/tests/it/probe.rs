@@ -1,5 +1,5 @@
-//! The probe walks through every door of the seam: whatever is sent, however it is cut, the reply is
-//! what `seam::laws::probe::expected` says. The server watches the laws itself and panics at a
+//! The probe walks through every door of the seam: whatever is sent, however it is cut, the reply
+//! is what `seam::laws::probe::expected` says. The server watches the laws itself and panics at a
 //! breach, which every server handle looks for when it is dropped.
 
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
-//! Clients that read late or never: the server's memory is bounded, others are served, and who never
-//! reads is cut off in the end.
+//! Clients that read late or never: the server's memory is bounded, others are served, and who
+//! never reads is cut off in the end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use crate::market::book;
 
 /// More than a socket's buffers hold in a few replies: 20,000 stocks are some 400 kB of text.
 const STOCKS: u32 = 20_000;
-/// How much the server's memory may grow for one such client, in bytes: a few rendered books and its
-/// buffers, where 1000 replies would be 400 MB.
+/// How much the server's memory may grow for one such client, in bytes: a few rendered books and
+/// its buffers, where 1000 replies would be 400 MB.
 const GROWTH_MAX: u64 = 48 << 20;
 
 /// A thousand replies wait for a client that reads none of them.

@@ -4,8 +4,8 @@ use crate::arms::Arm;
 use crate::harness::{Client, Folder, soak};
 use crate::market::book;
 
-/// Connections that vanish before they are accepted, after a request, in the middle of a line, in the
-/// middle of replies.
+/// Connections that vanish before they are accepted, after a request, in the middle of a line, in
+/// the middle of replies.
 pub fn reset_storm(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(5000, 1_000_000));
@@ -40,8 +40,8 @@ pub fn reset_storm(arm: &Arm) {
     assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
 }
 
-/// Clients that stay after the server has said goodbye, or went away in the middle of its words: the
-/// server has done with them in bounded time.
+/// Clients that stay after the server has said goodbye, or went away in the middle of its words:
+/// the server has done with them in bounded time.
 pub fn who_never_closes_is_cut(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(3, 100));

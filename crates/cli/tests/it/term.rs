@@ -1,5 +1,6 @@
-//! Stops: by `SIGTERM` and `SIGINT` under load, against clients that hold on, told twice, out of time.
-//! Every reply that was begun arrives whole, and the file holds exactly what was acknowledged.
+//! Stops: by `SIGTERM` and `SIGINT` under load, against clients that hold on, told twice, out of
+//! time. Every reply that was begun arrives whole, and the file holds exactly what was
+//! acknowledged.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -6,14 +6,18 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use seam::{Service, WorkerId};
+use seam::{Service, Share, WorkerId};
 use sys::process::{self, Exit, Fork, Pid};
 use sys::signal::Signal;
 
 use super::serve;
 use crate::run::{Common, Fault, Keeper, Report};
 use crate::supervise::{Crew, Ended, supervise};
+
+/// The exit code of a worker that panicked, as of any Rust program.
+const PANICKED: i32 = 101;
 
 /// Runs the workers as children of this process.
 pub(crate) fn run<S: Service>(
@@ -38,14 +42,23 @@ struct Child {
 
 impl<S: Service> Crew for Processes<'_, S> {
     fn start(&mut self, id: WorkerId) -> io::Result<()> {
-        match process::fork()? {
-            Fork::Child => self.live(id),
-            Fork::Parent(pid) => {
-                let pidfd = process::pidfd_open(pid)?;
-                self.children.push(Child { id, pid, pidfd });
-                Ok(())
+        let supervisor = process::this();
+        let pid = match process::fork()? {
+            Fork::Child => self.live(id, supervisor),
+            Fork::Parent(pid) => pid,
+        };
+        match process::pidfd_open(pid) {
+            Ok(pidfd) => self.children.push(Child { id, pid, pidfd }),
+            Err(error) => {
+                // Nobody would see its end, and its successor would share its seat.
+                let _ = process::kill(pid, Signal::KILL);
+                let _ = process::wait(pid);
+                self.common.house.state.heal(id);
+                self.common.board.heal(id);
+                return Err(error);
             }
         }
+        Ok(())
     }
 
     fn watched(&self) -> Vec<BorrowedFd<'_>> {
@@ -79,18 +92,24 @@ impl<S: Service> Crew for Processes<'_, S> {
 
 impl<S: Service> Processes<'_, S> {
     /// The child's whole life.
-    fn live(&mut self, id: WorkerId) -> ! {
+    fn live(&mut self, id: WorkerId, supervisor: Pid) -> ! {
         // The siblings' descriptors belong to the supervisor.
         self.children.clear();
         self.common.board.sit(id, process::this());
-        let supervisor = process::set_parent_death_signal(Signal::KILL);
-        let served = supervisor.map_err(Fault::Spawn).and_then(|()| serve(self.common, id));
-        match served {
-            Ok(()) => process::exit_now(0),
-            Err(fault) => {
+        let bound = process::set_parent_death_signal(Signal::KILL).map_err(Fault::Spawn);
+        if process::parent() != Some(supervisor) {
+            // It was gone before we could bind ourselves to it.
+            process::exit_now(1);
+        }
+        // A panic must not unwind on into the supervisor's frames, of which we have a copy.
+        let serve = || bound.and_then(|()| serve(self.common, id));
+        match catch_unwind(AssertUnwindSafe(serve)) {
+            Ok(Ok(())) => process::exit_now(0),
+            Ok(Err(fault)) => {
                 eprintln!("worker {}: {fault}", id.slot());
                 process::exit_now(1)
             }
+            Err(_) => process::exit_now(PANICKED),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What the tests stand on: the real binary in a directory of its own, clients with deadlines, and
 //! what /proc tells about the server's processes.
 //!
-//! Nothing here can hang: each wait has an end, and who reaches it panics with what the server said.
+//! Nothing here can hang: each wait has an end, and who reaches it panics with what the server
+//! said.
 
 mod client;
 mod family;

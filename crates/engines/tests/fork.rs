@@ -1,0 +1,161 @@
+//! A service that panics costs its worker, wherever workers live: the others serve on, a new one
+//! comes, and no frame of the supervisor is left twice. The usual harness has threads and cannot
+//! fork, so this test is its own program; its clients are the same program again.
+
+use std::env;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use engines::{Accept, Assets, Container, Control, House, Knobs, NoKeeper, Shape, Wait, run};
+use memory::Region;
+use seam::{BadSeed, Cx, Event, Limits, Out, Peer, Service, Share, Step};
+use sys::process::{self, Pid};
+use sys::signal::Signal;
+
+/// How often the client sets it off.
+const BOOMS: u64 = 3;
+/// Workers, of which one may be busy dying.
+const WORKERS: usize = 2;
+
+/// Answers each line by `ok`, and `boom` by a panic.
+struct Bomb;
+
+/// What all workers see: how often a copy of the supervisor's frames was left.
+#[derive(Default)]
+struct Left(AtomicU64);
+
+// SAFETY: one atomic: zero is a valid value, there is no pointer and no destructor.
+unsafe impl Share for Left {
+    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+        Ok(())
+    }
+}
+
+enum Never {}
+
+impl Service for Bomb {
+    type State = Left;
+    type Session = ();
+    type Job = Never;
+    type Outcome = Never;
+
+    fn limits(&self) -> Limits {
+        Limits { input_max: 4096, output_high: 4096, output_low: 1024, sessions_max: 100 }
+    }
+
+    fn open(&self, _cx: &Cx<'_, Left>, _peer: Peer, _out: &mut Out) {}
+
+    fn step(
+        &self,
+        _cx: &Cx<'_, Left>,
+        _session: &mut (),
+        event: Event<'_, Never>,
+        out: &mut Out,
+    ) -> Step<Never> {
+        match event {
+            Event::Bytes(b"boom\n") => panic!("set off"),
+            Event::Bytes(input) => {
+                out.bytes().extend_from_slice(b"ok\n");
+                Step::read(input.len())
+            }
+            Event::Room | Event::Deadline => Step::read(0),
+            Event::Eof | Event::Drain => Step::close(0),
+            Event::Done(never) => match never {},
+        }
+    }
+
+    fn work(&self, _state: &Left, job: Never) -> Never {
+        job
+    }
+}
+
+/// Counts its end where it ends in another process than it began in.
+struct Frame<'a>(Pid, &'a Left);
+
+impl Drop for Frame<'_> {
+    fn drop(&mut self) {
+        self.1.0.fetch_add(u64::from(process::this() != self.0), Ordering::Relaxed);
+    }
+}
+
+/// Says `line` and returns the answer; empty where the connection was lost.
+fn ask(address: SocketAddr, line: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("the house is open");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+    stream.write_all(line.as_bytes()).expect("a fresh connection takes a line");
+    let mut answer = [0; 3];
+    match stream.read_exact(&mut answer) {
+        Ok(()) => String::from_utf8_lossy(&answer).into_owned(),
+        Err(_) => String::new(),
+    }
+}
+
+/// The client's life: sets it off now and then, and stops the house in the end.
+fn visit(address: SocketAddr, house: Pid) {
+    for _ in 0..BOOMS {
+        assert_eq!(ask(address, "boom\n"), "");
+        for _ in 0..10 {
+            assert_eq!(ask(address, "hello\n"), "ok\n");
+        }
+    }
+    process::kill(house, Signal::TERM).expect("the house stands");
+}
+
+fn check(container: Container, wait: Wait) {
+    let accept = Accept::Shared;
+    let shape = Shape { container, accept, wait, workers: WORKERS, knobs: Knobs::default() };
+    println!("{shape}");
+    let mut state = Region::<Left>::place(shape.placement()).expect("some memory");
+    state.found(&[]).expect("nothing to found");
+    let control = Control::new().expect("a descriptor");
+    let assets = Assets::default();
+    let house = House {
+        service: &Bomb,
+        state: &*state,
+        assets: &assets,
+        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        verbose: false,
+        timer: false,
+        signals: true,
+        control: &control,
+        state_fd: None,
+        handover: None,
+    };
+    let mut client = None;
+    let _frame = Frame(process::this(), &state);
+    let report = run(&house, &shape, &mut NoKeeper, &mut |ready| {
+        let mut command = Command::new(env::current_exe().expect("this program"));
+        command.arg("client").arg(ready.listening.to_string());
+        command.arg(process::this().to_string());
+        client = Some(command.spawn().expect("this program again"));
+    });
+    let report = report.expect("the house stands");
+    let status = client.expect("the house was ready").wait().expect("our own child");
+    assert!(status.success(), "{shape}: the client failed: {status}");
+    assert_eq!((report.replaced, report.forced), (BOOMS, false), "{shape}");
+    assert_eq!(state.0.load(Ordering::Relaxed), 0, "{shape}: a worker left by our frames");
+}
+
+fn main() {
+    let args: Vec<String> = env::args().collect();
+    if let [_, word, address, house] = &args[..]
+        && word == "client"
+    {
+        let house = house.parse().ok().and_then(Pid::of).expect("the number of a process");
+        return visit(address.parse().expect("an address"), house);
+    }
+    let has_rings = std::thread::spawn(|| sys::uring::Uring::new(&Default::default()).is_ok());
+    let has_rings = has_rings.join().unwrap_or(false);
+    for container in [Container::Processes, Container::Threads] {
+        for wait in [Wait::Blocking, Wait::Epoll, Wait::Uring] {
+            if wait == Wait::Uring && !has_rings {
+                println!("skipped: io_uring");
+                continue;
+            }
+            check(container, wait);
+        }
+    }
+}
