@@ -193,3 +193,20 @@ pub fn supervisor_killed(arm: &Arm) {
     let next = arm.stock(&data).with(&["--port", &address.port().to_string()]).start();
     assert_eq!(next.ask("buy 2 1"), "[buy] success");
 }
+
+/// One worker is frozen, as by a debugger or a failing disk: the others take the new connections.
+pub fn a_frozen_worker_delays_nobody_else(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(3, 100));
+    let server = arm.stock(&data).start();
+    let frozen = server.children()[0];
+    process::kill(frozen, Signal::STOP).expect("our grandchild runs");
+    let begin = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(server.ask("buy 1 1"), "[buy] success");
+    }
+    let taken = begin.elapsed();
+    assert!(taken < Duration::from_secs(5), "twenty orders took {taken:?}");
+    process::kill(frozen, Signal::CONT).expect("our grandchild runs");
+    server.stop();
+}

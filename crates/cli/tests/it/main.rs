@@ -92,6 +92,13 @@ macro_rules! processes {
     };
 }
 
+/// What those do whose idle workers all wait at one listener, each ready to take the next.
+macro_rules! sharing {
+    ($arm:ident) => {
+        tests! { $arm, crash: a_frozen_worker_delays_nobody_else; }
+    };
+}
+
 /// What those do whose state lies in private memory unless they are told otherwise.
 macro_rules! private {
     ($arm:ident) => {
@@ -112,11 +119,11 @@ mount! {
     iterative = ITERATIVE: every, blocking, private;
     epoll = EPOLL: every, crowd, loops, private;
     epoll_edge = EPOLL_EDGE: every, crowd, loops, private;
-    prefork = PREFORK: every, crowd, blocking, processes;
+    prefork = PREFORK: every, crowd, blocking, processes, sharing;
     uring = URING: every, crowd, loops, private;
     processes_uring = PROCESSES_URING: every, crowd, loops, processes;
     processes_reuseport = PROCESSES_REUSEPORT: loops, processes;
     threads_epoll = THREADS_EPOLL: every, crowd, loops, private;
-    processes_epoll = PROCESSES_EPOLL: every, crowd, loops, processes;
+    processes_epoll = PROCESSES_EPOLL: every, crowd, loops, processes, sharing;
     threads_blocking = THREADS_BLOCKING: every, crowd, blocking, private;
 }
