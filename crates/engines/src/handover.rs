@@ -14,16 +14,14 @@ use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command};
 
-use seam::SHARDS_MAX;
 use sys::inherit;
 use sys::process::{self, Pid};
 
-use crate::run::Fault;
+use crate::fault::Fault;
+use crate::shape::SEATS;
 
 /// Names the descriptors that are passed: `EPOCH STATE READY LISTENER...`, numbers all.
 const VARIABLE: &str = "ROUNDHOUSE_HANDOVER";
-/// Seats that one generation of the binary may use.
-pub(crate) const SEATS: usize = SHARDS_MAX / 2;
 /// How often a worker may be replaced before its name could be one that a predecessor used.
 const GENERATIONS: u32 = 256;
 

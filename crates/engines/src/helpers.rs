@@ -11,7 +11,7 @@ use seam::{Service, SessionId};
 use sys::eventfd::EventFd;
 
 use crate::desk::Desk;
-use crate::run::Fault;
+use crate::fault::Fault;
 
 /// The way from a loop to those who may block, and back.
 pub trait Helpers<S: Service> {

@@ -11,8 +11,10 @@
 
 mod container;
 mod desk;
+mod fault;
 mod handover;
 mod helpers;
+mod house;
 mod knobs;
 mod parts;
 mod run;
@@ -20,8 +22,10 @@ mod shape;
 mod supervise;
 mod wait;
 
+pub use fault::Fault;
 pub use handover::Handover;
+pub use house::{Control, House, Keeper, NoKeeper, Ready, Report};
 pub use knobs::Knobs;
 pub use parts::assets::Assets;
-pub use run::{Control, Fault, House, Keeper, NoKeeper, Ready, Report, run};
+pub use run::run;
 pub use shape::{Accept, Container, PRESETS, Preset, Refused, Shape, Wait};

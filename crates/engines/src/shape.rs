@@ -4,12 +4,14 @@
 use std::fmt;
 
 use memory::Placement;
+use seam::SHARDS_MAX;
 
 use crate::knobs::Knobs;
 
-/// Workers at one time: half the seats, for while a binary hands over to the next both have some.
-/// One seat is the supervisor's.
-const WORKERS_MAX: usize = crate::handover::SEATS - 1;
+/// Seats that one binary may use: half of them, for while it hands over to the next both have some.
+pub(crate) const SEATS: usize = SHARDS_MAX / 2;
+/// Workers at one time; one seat is the supervisor's.
+const WORKERS_MAX: usize = SEATS - 1;
 
 /// Where the workers live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,8 +17,12 @@ use sys::poll::{PollFd, poll};
 use sys::signal::{Signal, SignalFd};
 
 use self::posts::Post;
+use crate::fault::Fault;
 use crate::handover::Successor;
-use crate::run::{Common, Fault, Keeper, Report, SIGNALS};
+use crate::house::{Common, Keeper, Report};
+
+/// The signals that a house obeys.
+pub(crate) const SIGNALS: &[Signal] = &[Signal::TERM, Signal::INT, Signal::HUP, Signal::USR2];
 
 /// What a container can do for the supervisor.
 pub(crate) trait Crew {

@@ -9,7 +9,8 @@ use std::os::fd::AsFd;
 use seam::{Effects, Service, WorkerId};
 
 use crate::desk::Desk;
-use crate::run::{Common, Fault};
+use crate::fault::Fault;
+use crate::house::Common;
 use crate::shape::Wait;
 use crate::wait::{blocking, epoll, uring};
 

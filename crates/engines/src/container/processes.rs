@@ -13,7 +13,8 @@ use sys::process::{self, Exit, Fork, Pid};
 use sys::signal::Signal;
 
 use super::serve;
-use crate::run::{Common, Fault, Keeper, Report};
+use crate::fault::Fault;
+use crate::house::{Common, Keeper, Report};
 use crate::supervise::{Crew, Ended, supervise};
 
 /// The exit code of a worker that panicked, as of any Rust program.

@@ -10,7 +10,8 @@ use seam::{Service, WorkerId};
 use sys::process;
 
 use super::serve;
-use crate::run::{Common, Fault, Keeper, Report};
+use crate::fault::Fault;
+use crate::house::{Common, Keeper, Report};
 use crate::supervise::{Crew, Ended, supervise};
 
 /// Runs the workers as threads beside the supervisor.

@@ -16,8 +16,8 @@ use sys::socket;
 use super::door::Failure;
 use super::floor::{At, Floor, Overdue, Place};
 use crate::desk::Desk;
+use crate::fault::Fault;
 use crate::helpers::{self, Helpers};
-use crate::run::Fault;
 
 /// What tells readiness.
 pub trait Poller: Sized {

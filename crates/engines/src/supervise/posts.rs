@@ -7,7 +7,7 @@ use memory::Phase;
 use seam::{Instant, Service, Share, WorkerId};
 
 use super::{Crew, Ended, Supervisor, clock};
-use crate::run::Fault;
+use crate::fault::Fault;
 
 /// The first delay before a worker is replaced that did not live for a second; it doubles.
 const RESPAWN_FIRST: Duration = Duration::from_millis(10);

@@ -13,8 +13,8 @@ use seam::{Buffers, Closed, Conn, Instant, Peer, Service, SessionId};
 use sys::socket;
 
 use crate::desk::Desk;
+use crate::fault::Fault;
 use crate::parts::door::{Door, Failure};
-use crate::run::Fault;
 
 /// How long a call waits before it looks around.
 const GRAIN: Duration = Duration::from_millis(250);

@@ -13,8 +13,8 @@ use seam::Service;
 use sys::epoll::{Epoll, Events, Interest};
 
 use crate::desk::Desk;
+use crate::fault::Fault;
 use crate::parts::readiness::{self, Event, Poller};
-use crate::run::Fault;
 
 /// Events taken in one call.
 const EVENTS: usize = 256;

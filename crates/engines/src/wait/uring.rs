@@ -23,10 +23,10 @@ use sys::socket;
 use sys::uring::{Completion, Raw, Received, Uring};
 
 use crate::desk::Desk;
+use crate::fault::Fault;
 use crate::helpers::{self, Helpers};
 use crate::parts::door::Failure;
 use crate::parts::floor::Floor;
-use crate::run::Fault;
 
 /// What the loop keeps for each session.
 #[derive(Default)]

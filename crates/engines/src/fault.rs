@@ -1,0 +1,55 @@
+//! Why a house could not be run, in words that say what to do.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use crate::shape::Refused;
+
+/// Why a house could not be run.
+#[derive(Debug)]
+pub enum Fault {
+    /// The shape cannot be.
+    Refused(Refused),
+    /// The address cannot be listened on.
+    Listen(SocketAddr, io::Error),
+    /// A ring cannot be made.
+    Ring(io::Error),
+    /// Waiting, or what it needs, failed.
+    Wait(io::Error),
+    /// A worker cannot be started.
+    Spawn(io::Error),
+    /// A worker ended before the house was ready; the reason is on stderr.
+    Stillborn(usize),
+    /// What a predecessor passed cannot be used.
+    Handover(io::Error),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Refused(reason) => write!(f, "{reason}"),
+            Fault::Listen(address, error) => {
+                write!(f, "cannot listen on {address}: {error}")?;
+                match error.kind() {
+                    io::ErrorKind::AddrInUse => {
+                        f.write_str("; another server has the port: stop it, or say --port 0")
+                    }
+                    io::ErrorKind::PermissionDenied => {
+                        f.write_str("; ports below 1024 need a privilege: say --port 6000")
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Fault::Ring(error) => write!(f, "cannot make an io_uring: {error}"),
+            Fault::Wait(error) => write!(f, "cannot wait for connections: {error}"),
+            Fault::Spawn(error) => write!(f, "cannot start a worker: {error}"),
+            Fault::Handover(error) => {
+                write!(f, "cannot take over from the server before: {error}; it goes on serving")
+            }
+            Fault::Stillborn(slot) => write!(f, "worker {slot} ended before it was ready"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}

@@ -1,0 +1,136 @@
+//! A house: what is served and for whom, who keeps its state, how it is left, and what its workers
+//! have in common.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use memory::Board;
+use seam::Service;
+use sys::eventfd::EventFd;
+
+use crate::handover::{Epoch, Handover};
+use crate::parts::assets::Assets;
+use crate::shape::Shape;
+
+/// What is served, and for whom.
+pub struct House<'a, S: Service> {
+    /// The protocol.
+    pub service: &'a S,
+    /// What all workers share; it must lie where [`Shape::placement`] says.
+    pub state: &'a S::State,
+    /// The files that sessions send.
+    pub assets: &'a Assets,
+    /// Where to listen; port 0 picks one.
+    pub address: SocketAddr,
+    /// Print what sessions note (stderr).
+    pub verbose: bool,
+    /// Print the seconds from the first connection to the last disconnect (stderr).
+    pub timer: bool,
+    /// Obey `SIGTERM`, `SIGINT`, `SIGHUP`, `SIGUSR2`: for a server that owns its process.
+    pub signals: bool,
+    /// Stops the house from within the process.
+    pub control: &'a Control,
+    /// The descriptor of the state, if it lies in shared memory: what `SIGUSR2` hands over.
+    pub state_fd: Option<BorrowedFd<'a>>,
+    /// What a predecessor has passed: its listeners are used, and it is told when we are ready.
+    pub handover: Option<&'a Handover>,
+}
+
+/// Stops a house from another thread.
+pub struct Control {
+    pub(crate) bell: EventFd,
+    wish: AtomicU8,
+}
+
+impl Control {
+    /// A control that wishes for nothing.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn new() -> io::Result<Control> {
+        Ok(Control { bell: EventFd::new()?, wish: AtomicU8::new(0) })
+    }
+
+    /// As `SIGTERM` does: the first call drains, the second forces.
+    pub fn stop(&self) {
+        self.wish.fetch_add(1, Ordering::AcqRel);
+        self.bell.ring();
+    }
+
+    /// How many calls were not taken note of yet.
+    pub(crate) fn take(&self) -> u8 {
+        self.bell.clear();
+        self.wish.swap(0, Ordering::AcqRel)
+    }
+}
+
+/// Who keeps the state beyond the life of the server.
+pub trait Keeper<T> {
+    /// True if the state is not what was last kept.
+    fn is_changed(&mut self, state: &T) -> bool;
+
+    /// Keeps the state, whole or not at all.
+    ///
+    /// # Errors
+    /// What went wrong and what to do, in words; what was kept before is untouched.
+    fn save(&mut self, state: &T) -> Result<(), String>;
+
+    /// How often to save beside the last disconnect and the end.
+    fn every(&self) -> Option<Duration>;
+}
+
+/// Keeps nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoKeeper;
+
+impl<T> Keeper<T> for NoKeeper {
+    fn is_changed(&mut self, _state: &T) -> bool {
+        false
+    }
+
+    fn save(&mut self, _state: &T) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn every(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// The house is ready: what was decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ready {
+    /// The address that peers connect to.
+    pub listening: SocketAddr,
+    /// What is in force of what was wished: the setup flags of the rings.
+    pub flags: Vec<&'static str>,
+}
+
+/// How the house was left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// It did not drain in time, or was told twice.
+    pub forced: bool,
+    /// Workers that ended unexpectedly and were replaced.
+    pub replaced: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Receives that found no buffer in their ring (`ENOBUFS`), and were armed again.
+    pub starved: u64,
+    /// Why the last attempt to keep the state failed.
+    pub unsaved: Option<String>,
+}
+
+/// What workers of any container have in common.
+pub(crate) struct Common<'a, S: Service> {
+    pub house: &'a House<'a, S>,
+    pub shape: &'a Shape,
+    pub board: &'a Board,
+    pub listeners: &'a [OwnedFd],
+    pub stop: &'a EventFd,
+    pub bell: &'a EventFd,
+    pub epoch: Epoch,
+}
