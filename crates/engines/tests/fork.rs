@@ -135,7 +135,9 @@ fn check(container: Container, wait: Wait) {
     let report = report.expect("the house stands");
     let status = client.expect("the house was ready").wait().expect("our own child");
     assert!(status.success(), "{shape}: the client failed: {status}");
-    assert_eq!((report.replaced, report.forced), (BOOMS, false), "{shape}");
+    // The last death may be found when the house drains already, and is then not made up for.
+    assert!((BOOMS - 1..=BOOMS).contains(&report.replaced), "{shape}: {report:?}");
+    assert!(!report.forced, "{shape}");
     assert_eq!(state.0.load(Ordering::Relaxed), 0, "{shape}: a worker left by our frames");
 }
 
