@@ -15,10 +15,12 @@ mod parting;
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use memory::{Phase, SeatState};
 use seam::{Closed, Peer, Service, SessionId};
+use sys::poll::{PollFd, poll};
 use sys::socket;
 use sys::uring::{Completion, Raw, Received, Uring};
 
@@ -200,10 +202,16 @@ impl<S: Service> Loop<'_, S> {
     }
 
     fn accepted(&mut self, result: io::Result<OwnedFd>, more: bool) {
+        let desk = self.floor.desk;
         if !more {
             (self.accepting, self.stopping_door) = (false, false);
+            if desk.phase() == Phase::Leaving && is_readable(desk.listener) {
+                // The kernel wakes one accept for each connection; if it woke ours, and that was
+                // cancelled before it ran, nobody else knows. One more round takes what waits.
+                self.accepting = true;
+                self.ring.accept(desk.listener, TOKEN_DOOR);
+            }
         }
-        let desk = self.floor.desk;
         match result {
             Ok(fd) => self.parked.push_back(fd),
             Err(error) if error.raw_os_error() == Some(CANCELLED) => {}
@@ -288,6 +296,12 @@ impl<S: Service> Loop<'_, S> {
         }
         self.floor.schedule(id);
     }
+}
+
+/// Whether somebody waits to be accepted.
+fn is_readable(listener: BorrowedFd<'_>) -> bool {
+    let mut list = [PollFd::new(listener, true, false)];
+    poll(&mut list, Some(Duration::ZERO)).is_ok_and(|ready| ready > 0)
 }
 
 /// `ECANCELED` (errno(3)).
