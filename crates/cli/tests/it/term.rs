@@ -15,10 +15,9 @@ use crate::market::{Account, Request, book, parse};
 const STOCKS: u32 = 200;
 
 /// Trades until the server ends the conversation; every reply is whole.
-fn trade(server: &Server, seed: u64) -> Account {
+fn trade(mut client: Client, seed: u64) -> Account {
     let mut dice = Dice::new(seed);
     let mut account = Account::default();
-    let mut client = server.client();
     let mut pending = VecDeque::new();
     loop {
         if pending.len() < 16 {
@@ -57,8 +56,9 @@ fn check_stop_under_load(arm: &Arm, signal: Signal, seed: u64) {
     std::thread::scope(|scope| {
         let traders: Vec<_> = (0..arm.crowd(6) as u64)
             .map(|trader| {
-                let server = &server;
-                scope.spawn(move || trade(server, seed * 100 + trader))
+                // It is here before the stop, however late its thread begins.
+                let client = server.client();
+                scope.spawn(move || trade(client, seed * 100 + trader))
             })
             .collect();
         std::thread::sleep(ms(50 + Dice::new(seed).below(200) as u64));
