@@ -226,8 +226,8 @@ impl<S: Service> Conn<S> {
         self.out.discard();
     }
 
-    /// Ends the session. The engine must have seen [`Wants::done`], or have called
-    /// [`Conn::abort`] with nothing in flight.
+    /// Ends the session. The engine must have seen [`Wants::done`], which also comes after
+    /// [`Conn::abort`] once nothing is in flight any more.
     pub fn close(self, service: &S, cx: &Cx<'_, S::State>) {
         debug_assert!(self.out.is_empty(), "closed with output that was neither sent nor dropped");
         service.close(cx, self.session, self.why);
