@@ -10,25 +10,22 @@
 //! The surprising thing: an armed receive holds its socket. A session is closed only when nothing
 //! of it is armed or in flight.
 
+mod arrivals;
 mod outbound;
 mod parting;
 
-use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::os::fd::AsFd;
 
 use memory::{Phase, SeatState};
-use seam::{Closed, Peer, Service, SessionId};
-use sys::poll::{PollFd, poll};
-use sys::socket;
+use seam::{Closed, Service, SessionId};
 use sys::uring::{Completion, Raw, Received, Uring};
 
 use crate::desk::Desk;
 use crate::fault::Fault;
 use crate::helpers::{self, Helpers};
-use crate::parts::door::Failure;
 use crate::parts::floor::Floor;
+use arrivals::Arrivals;
 
 /// What the loop keeps for each session.
 #[derive(Default)]
@@ -57,10 +54,7 @@ struct Loop<'a, S: Service> {
     helpers: &'a dyn Helpers<S>,
     /// Sessions that something happened to in this turn.
     dirty: Vec<SessionId>,
-    /// Those that the kernel took for us and that have no session yet.
-    parked: VecDeque<OwnedFd>,
-    accepting: bool,
-    stopping_door: bool,
+    arrivals: Arrivals,
 }
 
 /// Serves until the house drains.
@@ -70,8 +64,7 @@ pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
     helpers::with(desk, |helpers| {
         let floor = Floor::new(desk);
         let dirty = Vec::new();
-        let (parked, accepting, stopping_door) = (VecDeque::new(), false, false);
-        let mut this = Loop { floor, ring, helpers, dirty, parked, accepting, stopping_door };
+        let mut this = Loop { floor, ring, helpers, dirty, arrivals: Arrivals::default() };
         this.run().map_err(Fault::Wait)
     })
 }
@@ -140,7 +133,7 @@ impl<S: Service> Loop<'_, S> {
             self.settle(id);
         }
         // An accept that is armed may still bring somebody.
-        drained && self.floor.table.len() == 0 && !self.accepting
+        drained && self.floor.table.len() == 0 && !self.arrivals.armed
     }
 
     /// Follows the phase of the house; true when it drains.
@@ -152,14 +145,14 @@ impl<S: Service> Loop<'_, S> {
                 true
             }
             Phase::Draining => {
-                self.parked.clear();
+                self.arrivals.parked.clear();
                 for id in self.floor.drain() {
                     self.touch(id);
                 }
                 true
             }
             Phase::Forced | Phase::Done => {
-                self.parked.clear();
+                self.arrivals.parked.clear();
                 for id in self.floor.force() {
                     self.cut(id);
                 }
@@ -175,58 +168,6 @@ impl<S: Service> Loop<'_, S> {
             place.x.dirty = true;
             self.dirty.push(id);
         }
-    }
-
-    // ---- accept
-
-    /// Accepts while the door is open and stops while it is not.
-    ///
-    /// A multishot accept takes all who wait at once, so those who are too many wait here. When we
-    /// leave they are served whatever the limit, for the successor cannot see them.
-    fn watch_door(&mut self) {
-        let is_leaving = self.floor.desk.phase() == Phase::Leaving;
-        let mut open = self.floor.door.is_open(self.floor.table.len(), self.floor.now);
-        while (open || is_leaving)
-            && let Some(fd) = self.parked.pop_front()
-        {
-            self.admit(fd);
-            open = self.floor.door.is_open(self.floor.table.len(), self.floor.now);
-        }
-        if open && !self.accepting {
-            self.accepting = true;
-            self.ring.accept(self.floor.desk.listener, TOKEN_DOOR);
-        } else if !open && self.accepting && !self.stopping_door {
-            self.stopping_door = true;
-            self.ring.cancel_accept(TOKEN_DOOR);
-        }
-    }
-
-    fn accepted(&mut self, result: io::Result<OwnedFd>, more: bool) {
-        let desk = self.floor.desk;
-        if !more {
-            (self.accepting, self.stopping_door) = (false, false);
-            if desk.phase() == Phase::Leaving && is_readable(desk.listener) {
-                // The kernel wakes one accept for each connection; if it woke ours, and that was
-                // cancelled before it ran, nobody else knows. One more round takes what waits.
-                self.accepting = true;
-                self.ring.accept(desk.listener, TOKEN_DOOR);
-            }
-        }
-        match result {
-            Ok(fd) => self.parked.push_back(fd),
-            Err(error) if error.raw_os_error() == Some(CANCELLED) => {}
-            Err(error) => match self.floor.door.failed(&error, self.floor.now) {
-                Failure::Empty => {}
-                Failure::Peer | Failure::Exhausted => desk.seat().refused.add(1),
-            },
-        }
-    }
-
-    fn admit(&mut self, fd: OwnedFd) {
-        // A multishot accept does not tell the address; a peer that is gone has none.
-        let peer = socket::peer_addr(&fd).map_or(Peer::Local, Peer::Net);
-        let id = self.floor.open(fd, peer, Ops::default());
-        self.touch(id);
     }
 
     // ---- receive
@@ -297,12 +238,3 @@ impl<S: Service> Loop<'_, S> {
         self.floor.schedule(id);
     }
 }
-
-/// Whether somebody waits to be accepted.
-fn is_readable(listener: BorrowedFd<'_>) -> bool {
-    let mut list = [PollFd::new(listener, true, false)];
-    poll(&mut list, Some(Duration::ZERO)).is_ok_and(|ready| ready > 0)
-}
-
-/// `ECANCELED` (errno(3)).
-const CANCELLED: i32 = 125;
