@@ -88,8 +88,14 @@ impl Arm {
         match self {
             Self::Bare(name, form) => format!("{}/{name} {form} 0 {stock}", tools.bare.display()),
             Self::Ours(engine) => format!(
-                "{} serve stock --port 0 --engine {engine} --data {stock}",
-                tools.roundhouse.display()
+                "{} serve stock --port 0 --engine {engine} --data {stock}{}",
+                tools.roundhouse.display(),
+                // A child serves one client, and in a duet nobody leaves.
+                if engine == "prefork" {
+                    format!(" --workers {CONNECTIONS}")
+                } else {
+                    String::new()
+                }
             ),
             Self::Redis => format!(
                 "{REDIS} --port {{port}} --bind 127.0.0.1 --save '' --appendonly no \
@@ -165,22 +171,26 @@ struct Length {
     windows: u32,
 }
 
-/// Builds everything, runs all duets, prints the table and, with `--save`, keeps it in `runs/`.
+/// Builds everything, runs the duets (all, or with `--only ARM` those in which it sings), prints
+/// the table and, with `--save`, keeps it in `runs/`.
 ///
 /// # Errors
 /// Where a build fails, the arguments are not understood, or the result cannot be saved. A duet
 /// that fails is a row with its reason.
 pub fn run(args: &[String]) -> anyhow::Result<()> {
     let (mut save, mut length) = (false, Length { fresh_pairs: 8, windows: 20 });
+    let mut only = None;
     match args.first().map(String::as_str) {
         Some("engines") => {}
         other => bail!("expected `bench engines`, found {other:?}"),
     }
-    for flag in &args[1..] {
+    let mut flags = args[1..].iter();
+    while let Some(flag) = flags.next() {
         match flag.as_str() {
             "--save" => save = true,
             "--quick" => length = Length { fresh_pairs: 2, windows: 5 },
-            other => bail!("expected --save or --quick, found `{other}`"),
+            "--only" => only = Some(flags.next().context("--only expects the name of an arm")?),
+            other => bail!("expected --save, --quick or --only ARM, found `{other}`"),
         }
     }
     let tools = prepare()?;
@@ -188,15 +198,21 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     for duet in DUETS {
         for (depth, wanted) in duet.depths {
             let name = format!("{} / {}", duet.left.name(), duet.right.name());
+            if only.is_some_and(|arm| ![duet.left.name(), duet.right.name()].contains(arm)) {
+                continue;
+            }
             eprintln!("── {name}, depth {depth}");
-            let found = sing(duet, *depth, &length, &tools).map_err(|error| format!("{error:#}"));
+            // What is kept is read elsewhere, where this folder has another name.
+            let root = crate::root().display().to_string();
+            let reason = |error: anyhow::Error| format!("{error:#}").replace(&root, ".");
+            let found = sing(duet, *depth, &length, &tools).map_err(reason);
             rows.push(Row { name, depth: *depth, wanted: *wanted, found });
         }
     }
     let text = record::table(&rows);
     print!("{text}");
     if save {
-        let path = record::save(&rows, &text)?;
+        let path = record::save(&rows, &text, only.map(String::as_str))?;
         eprintln!("bench: saved in {}", path.display());
     }
     Ok(())

@@ -69,9 +69,13 @@ impl<S: Service> Desk<'_, S> {
 
     /// A connection is over. The supervisor is told when this was the worker's last.
     pub fn closed(&self, now: Instant) {
-        self.seat().open.sub(1);
-        if self.seat().open.read() == 0 {
+        let is_last = self.seat().open.read() == 1;
+        if is_last {
+            // Whoever sees that nobody is left must see since when.
             self.board.ended(now.ns());
+        }
+        self.seat().open.sub(1);
+        if is_last {
             self.bell.ring();
         }
     }

@@ -30,11 +30,12 @@ pub(super) fn table(rows: &[Row]) -> String {
     text
 }
 
-/// Writes `engines.md` and `engines.jsonl` into `runs/DATE-MACHINE/`; returns that folder.
+/// Writes `engines.md` and `engines.jsonl`, or `engines-ARM.…` of a run of one arm only, into
+/// `runs/DATE-MACHINE/`; returns that folder.
 ///
 /// # Errors
 /// Where the folder cannot be written or the date cannot be asked for.
-pub(super) fn save(rows: &[Row], text: &str) -> anyhow::Result<PathBuf> {
+pub(super) fn save(rows: &[Row], text: &str, only: Option<&str>) -> anyhow::Result<PathBuf> {
     let manifest = Manifest::read()?;
     let dir = crate::root().join("runs").join(format!("{}-{}", manifest.date, manifest.slug()));
     fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
@@ -57,8 +58,9 @@ pub(super) fn save(rows: &[Row], text: &str) -> anyhow::Result<PathBuf> {
         "# Engines against bare loops\n\nMachine: {}, {} CPUs, {}. Commit {}. {}.\n\n",
         manifest.cpu, manifest.cpus, manifest.kernel, manifest.commit, manifest.date
     );
-    for (name, text) in [("engines.md", head + text), ("engines.jsonl", lines)] {
-        let path = dir.join(name);
+    let name = only.map_or("engines".to_owned(), |arm| format!("engines-{arm}"));
+    for (kind, text) in [("md", head + text), ("jsonl", lines)] {
+        let path = dir.join(format!("{name}.{kind}"));
         fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
     }
     Ok(dir)

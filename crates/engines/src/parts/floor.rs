@@ -118,6 +118,10 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
     /// Ends a session; nothing of it may be in flight.
     pub fn close(&mut self, id: SessionId) -> Option<OwnedFd> {
         let place = self.table.remove(id)?;
+        if place.conn.why() == Closed::Stalled {
+            // The kernel would keep what the peer does not take, for minutes.
+            let _ = socket::set_linger_reset(&place.fd);
+        }
         place.conn.close(self.desk.service, &self.cx(id));
         self.desk.closed(self.now);
         Some(place.fd)

@@ -218,6 +218,10 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
         if !self.ended && matches!(why, Closed::Service | Closed::Overlong) {
             self.linger();
         }
+        if why == Closed::Stalled {
+            // The kernel would keep what the peer does not take, for minutes.
+            let _ = socket::set_linger_reset(&self.fd);
+        }
         self.conn.reclaim(&mut self.room.buffers);
         let cx = self.desk.cx(self.now, self.id);
         self.conn.close(self.desk.service, &cx);

@@ -57,8 +57,13 @@ impl<S: Service> Loop<'_, S> {
                 place.conn.shut(Closed::Idle);
                 self.touch(id);
             }
-            Overdue::Stalled | Overdue::Lingering => {
+            Overdue::Stalled => {
                 place.conn.abort(Closed::Stalled);
+                self.cut(id);
+            }
+            Overdue::Lingering => {
+                // It may still read what the kernel holds for it; we listen no longer.
+                place.x.ended = true;
                 self.cut(id);
             }
         }
