@@ -314,11 +314,6 @@ impl Uring {
         }
     }
 
-    /// How many sends are in flight.
-    pub fn flying(&self) -> usize {
-        self.flights.len() - self.free.len()
-    }
-
     #[inline]
     fn received(&mut self, raw: &Raw) -> Received {
         let result = raw.result();
