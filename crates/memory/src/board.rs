@@ -80,26 +80,27 @@ impl Tally {
     /// Adds `count`. Only the seat's worker may: two at a time would lose one of their additions.
     #[inline]
     pub fn add(&self, count: u64) {
-        self.0.store(self.read().wrapping_add(count), Ordering::Relaxed);
+        self.0.store(self.read().wrapping_add(count), Ordering::Release);
     }
 
-    /// Takes `count` away, under the same condition.
+    /// Takes `count` away, under the same condition. Who reads the new number sees what the worker
+    /// wrote before.
     #[inline]
     pub fn sub(&self, count: u64) {
-        self.0.store(self.read().wrapping_sub(count), Ordering::Relaxed);
+        self.0.store(self.read().wrapping_sub(count), Ordering::Release);
     }
 
     /// Replaces the number, under the same condition.
     #[inline]
     pub fn set(&self, count: u64) {
-        self.0.store(count, Ordering::Relaxed);
+        self.0.store(count, Ordering::Release);
     }
 
     /// What it is now.
     #[inline]
     #[must_use]
     pub fn read(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Acquire)
     }
 }
 
@@ -259,11 +260,27 @@ impl Board {
         self.busy.until_ns.fetch_max(now_ns, Ordering::AcqRel);
     }
 
-    /// The busy time that is over, once; to be asked when no connection is open.
+    /// The busy time that is over, once; `None` as long as a connection is open. Only the
+    /// supervisor may ask.
     pub fn take_busy(&self) -> Option<Duration> {
+        if self.open_total() > 0 {
+            return None;
+        }
         let since = self.busy.since_ns.swap(0, Ordering::AcqRel);
+        if since == 0 {
+            return None;
+        }
         let until = self.busy.until_ns.load(Ordering::Acquire);
-        (since != 0).then(|| Duration::from_nanos(until.saturating_sub(since)))
+        // A connection counts as open before its time begins, so one whose time we have taken shows
+        // here: it came after we had looked, and the time goes on.
+        if self.open_total() > 0 {
+            let ours = &self.busy.since_ns;
+            if ours.compare_exchange(0, since, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+                ours.fetch_min(since, Ordering::AcqRel);
+            }
+            return None;
+        }
+        Some(Duration::from_nanos(until.saturating_sub(since)))
     }
 
     /// The sums over all seats.
@@ -368,8 +385,37 @@ mod tests {
             board.began(began);
             board.ended(ended);
         }
+        let seat = board.sit(WorkerId::new(0, 1), sys::process::this());
+        seat.open.add(1);
+        assert_eq!(board.take_busy(), None, "somebody is there");
+        seat.open.sub(1);
         assert_eq!(board.take_busy(), Some(Duration::from_nanos(50)));
         assert_eq!(board.take_busy(), None);
+    }
+
+    #[test]
+    fn a_busy_time_that_begins_while_one_looks_is_not_cut_short() {
+        let board = board();
+        let rounds = 20_000;
+        std::thread::scope(|threads| {
+            let worker = threads.spawn(|| {
+                let seat = board.sit(WorkerId::new(0, 1), sys::process::this());
+                for now in 1..=rounds {
+                    seat.open.add(1);
+                    board.began(2 * now);
+                    board.ended(2 * now + 1);
+                    seat.open.sub(1);
+                }
+            });
+            let mut found = 0;
+            while !worker.is_finished() || board.busy.since_ns.load(Ordering::Relaxed) != 0 {
+                if let Some(busy) = board.take_busy() {
+                    assert!(busy > Duration::ZERO, "expected an end after the beginning");
+                    found += 1;
+                }
+            }
+            assert!((1..=rounds).contains(&found), "found {found} times");
+        });
     }
 
     #[test]
