@@ -2,6 +2,7 @@
 
 use crate::dice::Dice;
 use crate::framing::{Decoder, Framing, Shape};
+use crate::http;
 use crate::line::{self, Next};
 use crate::text;
 
@@ -13,9 +14,10 @@ pub fn fuzz(seed: u64, events: u32) {
     let mut dice = Dice::new(seed);
     for event in 0..events {
         let at = || format!("wire::fuzz seed {seed}, event {event}");
-        match dice.below(3) {
+        match dice.below(4) {
             0 => lines(&mut dice, &at()),
             1 => replies(&mut dice, &at()),
+            2 => http::fuzz(&mut dice, &at()),
             _ => texts(&mut dice, &at()),
         }
     }

@@ -8,6 +8,7 @@
 //! - [`decimal`]: whole numbers to digits and back.
 //! - [`mod@line`]: the next line of a byte stream, with a length limit.
 //! - [`framing`]: the three ways in which the stock protocol marks the end of a reply.
+//! - [`http`]: HTTP/1.1 heads, targets, chunked bodies and replies, strictly.
 //! - [`text`]: whole text files in UTF-8, UTF-16 or CP949, as UTF-8.
 //! - [`dice`]: the seeded generator that the fuzzers of this and of higher crates roll.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.
@@ -18,6 +19,7 @@ pub mod decimal;
 pub mod dice;
 pub mod framing;
 mod fuzz;
+pub mod http;
 pub mod line;
 pub mod text;
 

@@ -1,0 +1,146 @@
+//! Random heads, targets and chunked bodies: never a panic, never a meaning that depends on cuts,
+//! never a byte beyond the end.
+
+use super::{Body, Chunked, Limits, Target, chunked, next};
+use crate::dice::Dice;
+
+/// One round; `at` names it in messages.
+///
+/// # Panics
+/// When a promise is broken.
+pub(crate) fn fuzz(dice: &mut Dice, at: &str) {
+    match dice.below(3) {
+        0 => heads(dice, at),
+        1 => bodies(dice, at),
+        _ => targets(dice, at),
+    }
+}
+
+/// Bytes out of which heads are made, and broken.
+fn head_bytes(dice: &mut Dice) -> Vec<u8> {
+    const PIECES: &[&[u8]] = &[
+        b"GET / HTTP/1.1\r\n",
+        b"POST /a?b HTTP/1.0\r\n",
+        b"Host: a\r\n",
+        b"Host:\r\n",
+        b"Content-Length: 3\r\n",
+        b"Content-Length: 3, 3\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"transfer-encoding:\tchunked\r\n",
+        b"Connection: close\r\n",
+        b"Expect: 100-continue\r\n",
+        b" folded\r\n",
+        b"\r\n",
+        b"\n",
+        b"\r",
+        b"\0",
+        b"X:y\r\n",
+        b"\xff",
+    ];
+    let mut bytes = Vec::new();
+    if !dice.once_in(4) {
+        bytes.extend_from_slice(PIECES[dice.below(2)]);
+    }
+    if !dice.once_in(4) {
+        bytes.extend_from_slice(PIECES[2]);
+    }
+    for _ in 0..dice.below(6) {
+        bytes.extend_from_slice(dice.pick::<&[u8]>(PIECES));
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes
+}
+
+/// What is found in a prefix is found in the whole, at the same place; two framings never agree to
+/// be one.
+fn heads(dice: &mut Dice, at: &str) {
+    let bytes = head_bytes(dice);
+    let limits = Limits::default();
+    let seen = |len: usize| match next(&bytes[..len], &limits) {
+        Ok(None) => None,
+        Ok(Some(head)) => Some(Ok((head.len, head.body, head.keep_alive))),
+        Err(bad) => Some(Err(bad)),
+    };
+    let whole = seen(bytes.len());
+    for len in 0..bytes.len() {
+        match seen(len) {
+            None => {}
+            early => assert_eq!(early, whole, "{at}: after {len} of {:?}", bytes.escape_ascii()),
+        }
+    }
+    if let Some(Ok((used, body, _))) = whole {
+        let head = bytes[..used].to_ascii_lowercase();
+        assert!(head.ends_with(b"\r\n\r\n"), "{at}");
+        let has = |name: &[u8]| head.windows(name.len()).any(|it| it == name);
+        if body == Body::Chunked {
+            assert!(!has(b"content-length"), "{at}: {:?}", head.escape_ascii());
+        }
+        let count = |name: &[u8]| head.windows(name.len()).filter(|it| *it == name).count();
+        assert!(count(b"content-length") <= 1 && count(b"\nhost:") <= 1, "{at}");
+    }
+}
+
+/// A body comes back whole under any cuts; noise is refused or ends inside itself.
+fn bodies(dice: &mut Dice, at: &str) {
+    let mut wire = Vec::new();
+    let mut sent = Vec::new();
+    for _ in 0..dice.below(5) {
+        let data: Vec<u8> = (0..1 + dice.below(40)).map(|_| dice.roll() as u8).collect();
+        chunked::put(&data, &mut wire);
+        sent.extend_from_slice(&data);
+    }
+    chunked::end(&mut wire);
+    let end = wire.len();
+    wire.extend_from_slice(b"GET");
+    let (mut reader, mut got) = (Chunked::new(), Vec::new());
+    let (mut from, mut to) = (0, 0);
+    loop {
+        let piece = reader.next(&wire[from..to]).unwrap_or_else(|bad| panic!("{at}: {bad}"));
+        got.extend_from_slice(piece.data);
+        from += piece.used;
+        if piece.end {
+            break;
+        }
+        to = (to + 1 + dice.below(9)).min(wire.len());
+    }
+    assert_eq!((got, from), (sent, end), "{at}");
+
+    let mut noise = wire;
+    let place = dice.below(noise.len());
+    noise[place] = *dice.pick(b"\r\n;0fg \0");
+    let (mut reader, mut from) = (Chunked::new(), 0);
+    while let Ok(piece) = reader.next(&noise[from..]) {
+        from += piece.used;
+        if piece.end || piece.used == 0 {
+            break;
+        }
+    }
+    assert!(from <= noise.len(), "{at}");
+}
+
+/// A path that is found is normal: reading it again changes nothing that was not encoded.
+fn targets(dice: &mut Dice, at: &str) {
+    const PIECES: &[&str] = &["/", "a", "..", ".", "%2e", "%2F", "%", "?", "%00", "#", "%EC", "b"];
+    let pieces: Vec<&str> = (0..dice.below(9)).map(|_| *dice.pick(PIECES)).collect();
+    let target = format!("/{}", pieces.concat());
+    if let Ok(found) = Target::read(&target) {
+        let path = found.path.as_ref();
+        assert!(path.starts_with('/') && !path.contains('\0'), "{at}: {target}");
+        assert!(path.split('/').all(|it| it != ".." && it != "."), "{at}: {target} -> {path}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dice::Dice;
+
+    #[test]
+    fn a_few_seeds() {
+        for seed in 0..200 {
+            let mut dice = Dice::new(seed);
+            for event in 0..50 {
+                super::fuzz(&mut dice, &format!("wire::http::fuzz seed {seed}, event {event}"));
+            }
+        }
+    }
+}

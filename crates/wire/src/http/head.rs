@@ -1,0 +1,318 @@
+//! Request heads: the grammar by httparse, the framing by RFC 9112 section 6.
+
+use super::Bad;
+use memchr::memchr_iter;
+
+/// The most fields of a head.
+pub const FIELDS_MAX: usize = 64;
+
+/// How much of a head is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the whole head, its empty line included.
+    pub head_max: usize,
+    /// Bytes of the request line, its CR LF included; at most `head_max`.
+    pub line_max: usize,
+}
+
+impl Default for Limits {
+    /// 16 KiB for a head and 8000 octets for a request line, which RFC 9112 section 3 asks for.
+    fn default() -> Limits {
+        Limits { head_max: 16 * 1024, line_max: 8 * 1024 }
+    }
+}
+
+/// The two versions that this module speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// HTTP/1.0: no Host needed, connections close unless asked otherwise.
+    Http10,
+    /// HTTP/1.1.
+    Http11,
+}
+
+/// How the end of a body is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// After so many bytes; 0 where there is no body.
+    Length(u64),
+    /// After the last chunk and its trailer.
+    Chunked,
+}
+
+/// A request head that has one meaning only.
+#[derive(Debug)]
+pub struct Head<'a> {
+    /// Its length in bytes: where the body begins.
+    pub len: usize,
+    /// The method, case-sensitive.
+    pub method: &'a str,
+    /// The request target as it was sent: visible ASCII.
+    pub target: &'a str,
+    /// The version.
+    pub version: Version,
+    /// How the body ends.
+    pub body: Body,
+    /// Whether the connection may carry another request after this one.
+    pub keep_alive: bool,
+    /// The client waits for `100 Continue` before it sends the body.
+    pub expects: bool,
+    fields: [httparse::Header<'a>; FIELDS_MAX],
+    count: usize,
+}
+
+impl<'a> Head<'a> {
+    /// The fields in their order: name and value, the value without white space around it.
+    pub fn fields(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+        self.fields[..self.count].iter().map(|it| (it.name, it.value))
+    }
+
+    /// The value of the first field of that name, whatever its case.
+    pub fn field(&self, name: &str) -> Option<&'a [u8]> {
+        self.fields().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}
+
+/// Looks for one request head at the front of `bytes`; `None` while it is not whole. One empty line before it is skipped
+/// (RFC 9112 section 2.2). What is found does not depend on how the bytes arrived.
+///
+/// # Errors
+/// [`Bad`], and then nothing behind it may be read.
+pub fn next<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<Head<'a>>, Bad> {
+    let skipped = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
+    let Some(end) = end(&bytes[skipped..], limits)? else { return Ok(None) };
+    let used = skipped + end;
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut request = httparse::Request::new(&mut fields);
+    match request.parse(&bytes[skipped..used]) {
+        Ok(httparse::Status::Complete(parsed)) if parsed == end => {}
+        Ok(_) => return Err(Bad::Syntax),
+        Err(httparse::Error::TooManyHeaders) => return Err(Bad::HeadTooLong),
+        Err(httparse::Error::Version) => return Err(version_or_syntax(&bytes[skipped..used])),
+        Err(_) => return Err(Bad::Syntax),
+    }
+    let (Some(method), Some(target), Some(minor)) = (request.method, request.path, request.version)
+    else {
+        return Err(Bad::Syntax);
+    };
+    if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Bad::Syntax);
+    }
+    let count = request.headers.len();
+    let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
+    let body = Body::Length(0);
+    let head =
+        Head { method, target, version, body, keep_alive: false, expects: false, fields, count };
+    meant(head).map(Some)
+}
+
+/// Where the head ends, with its empty line. Every newline on the way must be CR LF.
+fn end(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Bad> {
+    let seen = &bytes[..bytes.len().min(limits.head_max)];
+    let mut start = 0;
+    for at in memchr_iter(b'\n', seen) {
+        let line = &seen[start..at];
+        let Some(line) = line.strip_suffix(b"\r") else { return Err(Bad::Newline) };
+        if memchr::memchr(b'\r', line).is_some() {
+            return Err(Bad::Newline);
+        }
+        if start == 0 && at + 1 > limits.line_max {
+            return Err(Bad::LineTooLong);
+        }
+        if line.is_empty() {
+            // An empty request line is not the end of anything.
+            return if start == 0 { Err(Bad::Syntax) } else { Ok(Some(at + 1)) };
+        }
+        start = at + 1;
+    }
+    if start == 0 && seen.len() >= limits.line_max {
+        return Err(Bad::LineTooLong);
+    }
+    if bytes.len() >= limits.head_max {
+        return Err(Bad::HeadTooLong);
+    }
+    Ok(None)
+}
+
+/// A version of the right shape that we do not speak, or nonsense where one should stand.
+fn version_or_syntax(head: &[u8]) -> Bad {
+    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    match line.rsplit(|&byte| byte == b' ').next().unwrap_or_default() {
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            Bad::Version
+        }
+        _ => Bad::Syntax,
+    }
+}
+
+/// Reads from the fields what they mean for the connection.
+fn meant(mut head: Head<'_>) -> Result<Head<'_>, Bad> {
+    let mut length: Option<u64> = None;
+    let mut chunked = false;
+    let (mut close, mut keep) = (false, false);
+    let mut hosts = 0;
+    for (name, value) in head.fields[..head.count].iter().map(|it| (it.name, it.value)) {
+        let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
+        if is("content-length") {
+            if length.is_some() {
+                return Err(Bad::Framing);
+            }
+            length = Some(digits(value).ok_or(Bad::Framing)?);
+        } else if is("transfer-encoding") {
+            if chunked {
+                return Err(Bad::Framing);
+            }
+            if !value.eq_ignore_ascii_case(b"chunked") {
+                return Err(Bad::Coding);
+            }
+            chunked = true;
+        } else if is("host") {
+            hosts += 1;
+            if !is_host(value) {
+                return Err(Bad::Host);
+            }
+        } else if is("connection") {
+            for word in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+                close |= word.eq_ignore_ascii_case(b"close");
+                keep |= word.eq_ignore_ascii_case(b"keep-alive");
+            }
+        } else if is("expect") {
+            if !value.eq_ignore_ascii_case(b"100-continue") {
+                return Err(Bad::Expectation);
+            }
+            head.expects = true;
+        }
+    }
+    if hosts > 1 || (hosts == 0 && head.version == Version::Http11) {
+        return Err(Bad::Host);
+    }
+    if chunked && (length.is_some() || head.version == Version::Http10) {
+        return Err(Bad::Framing);
+    }
+    head.body = if chunked { Body::Chunked } else { Body::Length(length.unwrap_or(0)) };
+    // An expectation without a body, or from HTTP/1.0, means nothing (RFC 9110 section 10.1.1).
+    head.expects &= head.version == Version::Http11 && head.body != Body::Length(0);
+    head.keep_alive = !close && (keep || head.version == Version::Http11);
+    Ok(head)
+}
+
+/// A Content-Length: digits only, no sign, no list, no overflow.
+fn digits(value: &[u8]) -> Option<u64> {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// `uri-host [ ":" port ]`, or nothing, which RFC 9112 section 3.2 allows.
+fn is_host(value: &[u8]) -> bool {
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(byte);
+    value.iter().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Result<Option<(String, usize)>, Bad> {
+        let head = next(text.as_bytes(), &Limits::default())?;
+        Ok(head.map(|head| {
+            let Head { len, method, target, version, body, keep_alive, expects, .. } = head;
+            (format!("{method} {target} {version:?} {body:?} {keep_alive} {expects}"), len)
+        }))
+    }
+
+    #[test]
+    fn heads_have_one_meaning() {
+        fn check(text: &str, want: &str) {
+            let whole = format!("{text}GET /next");
+            let (words, used) = found(&whole).expect("good").expect("whole");
+            assert_eq!((words.as_str(), used), (want, text.len()), "{text:?}");
+        }
+        check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET / Http11 Length(0) true false");
+        check("\r\nGET / HTTP/1.1\r\nhost:a:80\r\n\r\n", "GET / Http11 Length(0) true false");
+        check("GET /x?y HTTP/1.0\r\n\r\n", "GET /x?y Http10 Length(0) false false");
+        check(
+            "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+            "GET / Http10 Length(0) true false",
+        );
+        check(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nConnection: x, Close\r\n\r\n",
+            "POST / Http11 Length(5) false false",
+        );
+        check(
+            "PUT * HTTP/1.1\r\nHost:\r\nTransfer-Encoding: CHUNKED\r\nExpect: 100-Continue\r\n\r\n",
+            "PUT * Http11 Chunked true true",
+        );
+        check(
+            "GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n",
+            "GET / Http11 Length(0) true false",
+        );
+    }
+
+    #[test]
+    fn what_is_ambiguous_is_refused() {
+        fn check(text: &str, want: Bad) {
+            assert_eq!(found(text), Err(want), "{text:?}");
+        }
+        let get = |fields: &str| format!("GET / HTTP/1.1\r\n{fields}\r\n");
+        let host = |fields: &str| get(&format!("Host: a\r\n{fields}"));
+        check("GET / HTTP/1.1\nHost: a\r\n\r\n", Bad::Newline);
+        check("GET / HTTP/1.1\r\nHost: a\n", Bad::Newline);
+        check("GET / HTTP/1.1\r\nHost: a\rb\r\n", Bad::Newline);
+        check("\r\n\r\nGET", Bad::Syntax);
+        check("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", Bad::Syntax);
+        check("GET / HTTP/1.1 \r\nHost: a\r\n\r\n", Bad::Syntax);
+        check("GET /\u{e9} HTTP/1.1\r\nHost: a\r\n\r\n", Bad::Syntax);
+        check("G@T / HTTP/1.1\r\nHost: a\r\n\r\n", Bad::Syntax);
+        check("GET /\r\nHost: a\r\n\r\n", Bad::Syntax);
+        check("GET / HTTP/2.0\r\nHost: a\r\n\r\n", Bad::Version);
+        check("GET / FTP/1.1\r\nHost: a\r\n\r\n", Bad::Syntax);
+        check(&get(""), Bad::Host);
+        check(&host("Host: a\r\n"), Bad::Host);
+        check(&get("Host: a b\r\n"), Bad::Host);
+        check(&get("Host: a/b\r\n"), Bad::Host);
+        check(&host("X : y\r\n"), Bad::Syntax);
+        check(&host(" folded\r\n"), Bad::Syntax);
+        check(&host("X: y\r\n folded\r\n"), Bad::Syntax);
+        check(&host("X: \0\r\n"), Bad::Syntax);
+        check(&host("no colon\r\n"), Bad::Syntax);
+        check(&host("Content-Length: 1\r\nContent-Length: 1\r\n"), Bad::Framing);
+        check(&host("Content-Length: 1, 1\r\n"), Bad::Framing);
+        check(&host("Content-Length: +1\r\n"), Bad::Framing);
+        check(&host("Content-Length:\r\n"), Bad::Framing);
+        check(&host("Content-Length: 0x5\r\n"), Bad::Framing);
+        check(&host("Content-Length: 99999999999999999999\r\n"), Bad::Framing);
+        check(&host("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"), Bad::Framing);
+        check(&host("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), Bad::Framing);
+        check(&host("Transfer-Encoding: gzip, chunked\r\n"), Bad::Coding);
+        check(&host("Transfer-Encoding: \x0bchunked\r\n"), Bad::Syntax);
+        check(&host("Transfer-Encoding: identity\r\n"), Bad::Coding);
+        check("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Bad::Framing);
+        check(&host("Expect: 200-ok\r\n"), Bad::Expectation);
+        check(&format!("GET /{}", "a".repeat(8 * 1024)), Bad::LineTooLong);
+        check(&host(&format!("X: {}\r\n", "a".repeat(16 * 1024))), Bad::HeadTooLong);
+        check(&host(&"X: y\r\n".repeat(64)), Bad::HeadTooLong);
+    }
+
+    #[test]
+    fn a_head_that_is_not_whole_waits() {
+        let text = "GET / HTTP/1.1\r\nHost: a\r\nX: y\r\n\r\n";
+        for len in 0..text.len() {
+            assert_eq!(found(&text[..len]), Ok(None), "after {len} bytes");
+        }
+    }
+
+    #[test]
+    fn fields_are_found_whatever_their_case() {
+        let text = b"GET / HTTP/1.1\r\nHost: a\r\nLast-Event-ID:  7-3 \r\n\r\n";
+        let Ok(Some(head)) = next(text, &Limits::default()) else {
+            panic!("a good head");
+        };
+        assert_eq!(head.field("last-event-id"), Some(&b"7-3"[..]));
+        assert_eq!(head.field("cookie"), None);
+        assert_eq!(head.fields().count(), 2);
+    }
+}

@@ -1,0 +1,87 @@
+//! HTTP/1.1 messages, as strictly as RFC 9112 allows: where two readers could disagree about where
+//! a message ends, it is refused and nothing after it is read.
+//!
+//! ```text
+//!   head      bytes -> a request head (by httparse), its framing and its wishes
+//!   target    the request target -> path segments and query
+//!   chunked   a chunked body, piece by piece, and back
+//!   reply     status line, fields and framing of a response
+//! ```
+//!
+//! The surprising thing is what is *not* tolerated: a bare LF, white space before a colon, a
+//! folded line, a second Content-Length even if equal, Content-Length beside Transfer-Encoding.
+//! RFC 9112 permits a lenient reader for most of these, and each has been one half of a request
+//! smuggling attack whose other half was a stricter reader in front (or behind).
+
+pub mod chunked;
+mod fuzz;
+pub mod head;
+pub mod reply;
+pub mod target;
+
+pub use chunked::Chunked;
+pub(crate) use fuzz::fuzz;
+pub use head::{Body, Head, Limits, Version, next};
+pub use reply::{Reply, Status};
+pub use target::{BadTarget, Target};
+
+/// Why a request cannot be understood. After any of these the connection must be closed: what
+/// follows on it has no certain meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bad {
+    /// The head is longer than [`Limits::head_max`], or its fields are too many.
+    HeadTooLong,
+    /// The request line is longer than [`Limits::line_max`].
+    LineTooLong,
+    /// A line of the head ends with LF alone, or holds a CR that ends nothing.
+    Newline,
+    /// The request line or a field is not of the grammar.
+    Syntax,
+    /// A version that is neither 1.0 nor 1.1.
+    Version,
+    /// No Host, several, or one that is no host.
+    Host,
+    /// The end of the body is ambiguous.
+    Framing,
+    /// A transfer coding other than chunked.
+    Coding,
+    /// An expectation other than `100-continue`.
+    Expectation,
+}
+
+impl Bad {
+    /// The status that answers it.
+    pub fn status(self) -> Status {
+        match self {
+            Bad::HeadTooLong => Status::HEAD_TOO_LONG,
+            Bad::LineTooLong => Status::TARGET_TOO_LONG,
+            Bad::Version => Status::VERSION,
+            Bad::Coding => Status::NOT_IMPLEMENTED,
+            Bad::Expectation => Status::EXPECTATION,
+            Bad::Newline | Bad::Syntax | Bad::Host | Bad::Framing => Status::BAD_REQUEST,
+        }
+    }
+}
+
+impl std::fmt::Display for Bad {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Bad::HeadTooLong => "expected a shorter head with fewer fields",
+            Bad::LineTooLong => "expected a shorter request target",
+            Bad::Newline => "expected every line to end with CR LF, found one of them alone",
+            Bad::Syntax => {
+                "expected a request line and fields as in RFC 9112, found another syntax"
+            }
+            Bad::Version => "expected HTTP/1.0 or HTTP/1.1, found another version",
+            Bad::Host => "expected exactly one Host field that names a host",
+            Bad::Framing => {
+                "expected one way to find the end of the body: one Content-Length in digits, or \
+                 Transfer-Encoding, not both"
+            }
+            Bad::Coding => "expected the transfer coding chunked, found another",
+            Bad::Expectation => "expected the expectation 100-continue, found another",
+        })
+    }
+}
+
+impl std::error::Error for Bad {}

@@ -1,0 +1,159 @@
+//! Request targets (RFC 9112 section 3.2): where one stands in the site, decoded and normal.
+
+use std::borrow::Cow;
+
+/// A target that names a place in the site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// The path: percent-decoded, without `.` and `..`, beginning with `/`. A `/` in it was never
+    /// an encoded one.
+    pub path: Cow<'a, str>,
+    /// What stands behind the first `?`, as sent; empty without one.
+    pub query: &'a str,
+}
+
+/// Why a target names no place. Each of these is answered by 400.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BadTarget {
+    /// Neither `/path` nor `http://host/path`.
+    Form,
+    /// A `%` without two hexadecimal digits, or bytes that are not UTF-8.
+    Encoding,
+    /// An encoded `/`, `\` or NUL: two readers would see two different paths.
+    Hidden,
+    /// `..` above the root.
+    Climbs,
+}
+
+impl std::fmt::Display for BadTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            BadTarget::Form => "expected a target such as /path, found another form",
+            BadTarget::Encoding => "expected %XX with UTF-8 behind it, found another encoding",
+            BadTarget::Hidden => "expected no encoded slash, backslash or NUL in the path",
+            BadTarget::Climbs => "expected a path below the root, found one that climbs above it",
+        })
+    }
+}
+
+impl std::error::Error for BadTarget {}
+
+impl<'a> Target<'a> {
+    /// Reads an origin-form or absolute-form target. `*` and the authority form name no place.
+    ///
+    /// # Errors
+    /// See [`BadTarget`].
+    pub fn read(target: &'a str) -> Result<Target<'a>, BadTarget> {
+        let local = match target.strip_prefix("http://").or(target.strip_prefix("https://")) {
+            Some(rest) => {
+                let end = rest.find(['/', '?']).unwrap_or(rest.len());
+                if end == 0 {
+                    return Err(BadTarget::Form);
+                }
+                &rest[end..]
+            }
+            None if target.starts_with('/') => target,
+            None => return Err(BadTarget::Form),
+        };
+        if local.contains('#') {
+            return Err(BadTarget::Form);
+        }
+        let (path, query) = local.split_once('?').unwrap_or((local, ""));
+        Ok(Target { path: normal(path)?, query })
+    }
+}
+
+/// Decodes each segment, then removes dots (RFC 3986 section 5.2.4).
+fn normal(path: &str) -> Result<Cow<'_, str>, BadTarget> {
+    if path.is_empty() {
+        return Ok(Cow::Borrowed("/"));
+    }
+    let plain = !path.contains('%') && !path.contains('\\');
+    if plain && !path.split('/').any(|segment| segment == "." || segment == "..") {
+        return Ok(Cow::Borrowed(path));
+    }
+    let mut kept: Vec<String> = Vec::new();
+    // An ending in a slash, or in a dot segment, names a directory and keeps its slash.
+    let mut directory = false;
+    for segment in path.split('/').skip(1) {
+        let text = decoded(segment)?;
+        directory = text == "." || text == "..";
+        match text.as_str() {
+            "." => {}
+            ".." => {
+                kept.pop().ok_or(BadTarget::Climbs)?;
+            }
+            _ => kept.push(text),
+        }
+    }
+    let mut out = format!("/{}", kept.join("/"));
+    if directory && !out.ends_with('/') {
+        out.push('/');
+    }
+    Ok(Cow::Owned(out))
+}
+
+fn decoded(segment: &str) -> Result<String, BadTarget> {
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.as_bytes();
+    while let [first, tail @ ..] = rest {
+        if *first != b'%' {
+            bytes.push(*first);
+            rest = tail;
+            continue;
+        }
+        let [high, low, tail @ ..] = tail else { return Err(BadTarget::Encoding) };
+        let digit = |byte: u8| char::from(byte).to_digit(16).ok_or(BadTarget::Encoding);
+        bytes.push((digit(*high)? * 16 + digit(*low)?) as u8);
+        rest = tail;
+    }
+    if bytes.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0)) {
+        return Err(BadTarget::Hidden);
+    }
+    String::from_utf8(bytes).map_err(|_| BadTarget::Encoding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places() {
+        fn check(target: &str, path: &str, query: &str) {
+            let found = Target::read(target).expect(target);
+            assert_eq!((found.path.as_ref(), found.query), (path, query), "{target}");
+        }
+        check("/", "/", "");
+        check("/a/b?x=1?y", "/a/b", "x=1?y");
+        check("/a//b/", "/a//b/", "");
+        check("/%61%2e%2E/%EC%A3%BC", "/a../\u{c8fc}", "");
+        check("/a/./b/../c", "/a/c", "");
+        check("/a/%2e%2e/", "/", "");
+        check("/a/b/..", "/a/", "");
+        check("http://host:1/a?b", "/a", "b");
+        check("http://host", "/", "");
+        check("https://host?q", "/", "q");
+    }
+
+    #[test]
+    fn no_places() {
+        fn check(target: &str, want: BadTarget) {
+            assert_eq!(Target::read(target), Err(want), "{target}");
+        }
+        check("*", BadTarget::Form);
+        check("host:80", BadTarget::Form);
+        check("", BadTarget::Form);
+        check("http:///a", BadTarget::Form);
+        check("/a#b", BadTarget::Form);
+        check("/%", BadTarget::Encoding);
+        check("/%4", BadTarget::Encoding);
+        check("/%zz", BadTarget::Encoding);
+        check("/%ff", BadTarget::Encoding);
+        check("/a%2Fb", BadTarget::Hidden);
+        check("/a%5cb", BadTarget::Hidden);
+        check("/a\\b", BadTarget::Hidden);
+        check("/a%00", BadTarget::Hidden);
+        check("/..", BadTarget::Climbs);
+        check("/a/../%2e%2e/etc", BadTarget::Climbs);
+    }
+}
