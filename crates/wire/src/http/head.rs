@@ -73,8 +73,9 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Looks for one request head at the front of `bytes`; `None` while it is not whole. One empty line before it is skipped
-/// (RFC 9112 section 2.2). What is found does not depend on how the bytes arrived.
+/// Looks for one request head at the front of `bytes`; `None` while it is not whole. One empty
+/// line before it is skipped (RFC 9112 section 2.2). What is found does not depend on how the bytes
+/// arrived.
 ///
 /// # Errors
 /// [`Bad`], and then nothing behind it may be read.
@@ -101,8 +102,17 @@ pub fn next<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<Head<'a>>, Ba
     let count = request.headers.len();
     let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
     let body = Body::Length(0);
-    let head =
-        Head { method, target, version, body, keep_alive: false, expects: false, fields, count };
+    let head = Head {
+        len: used,
+        method,
+        target,
+        version,
+        body,
+        keep_alive: false,
+        expects: false,
+        fields,
+        count,
+    };
     meant(head).map(Some)
 }
 
