@@ -4,12 +4,14 @@
 //! deadline come out, and what all workers share lies in a [`seam::Share`] that the launcher
 //! places.
 //!
+//! - [`pages`]: a few web pages and a document whose editions are told as they come.
 //! - [`stock`]: a stock market that speaks a line protocol.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod fuzz;
+pub mod pages;
 pub mod stock;
 
 pub use fuzz::fuzz;

@@ -1,0 +1,359 @@
+//! Requests to replies: fixed pages, the document, and the stream of its editions.
+//!
+//! A request is answered by GET or HEAD and carries no body; every other one is refused by status
+//! and, where its end would have to be guessed, by closing. A session that listens to the stream
+//! is asleep: it wakes by its own deadline, looks at the bulletin's number, and appends only what
+//! is new and only when the peer has taken what came before.
+
+use super::Bulletin;
+use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Step};
+use std::sync::Arc;
+use std::time::Duration;
+use wire::http::reply::Framing;
+use wire::http::{Body, Head, Reply, Status, Target, Version, chunked, head};
+
+/// Where the document is, as it is now.
+pub const STATE: &str = "/state.json";
+/// Where its editions are told as server-sent events.
+pub const EVENTS: &str = "/events";
+
+/// How long a peer may take to send a request, or be silent between two.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How often a listener's session looks for a new edition. Editions come once a trial, a second
+/// apart; a quicker look would only take time from the cores that are measured.
+const LOOK: Duration = Duration::from_millis(200);
+/// After so long without an edition a comment is sent, so that both ends learn of a dead peer.
+const BEAT: Duration = Duration::from_secs(10);
+/// After so long a browser that lost the stream asks for it again, in milliseconds.
+const RETRY_MS: u32 = 1_000;
+
+/// A page that never changes.
+#[derive(Debug, Clone)]
+pub struct Page {
+    /// Its path, beginning with `/`.
+    pub path: String,
+    /// Its media type.
+    pub kind: &'static str,
+    /// Further fields of the reply, such as a content security policy.
+    pub fields: Vec<(&'static str, String)>,
+    /// Its bytes.
+    pub body: Arc<[u8]>,
+}
+
+/// The service; its state is a [`Bulletin`].
+#[derive(Debug)]
+pub struct Pages {
+    pages: Vec<Page>,
+    limits: Limits,
+    heads: head::Limits,
+}
+
+/// What a connection is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Session {
+    /// It may send requests until then.
+    Asking {
+        /// When patience ends.
+        until: Instant,
+        /// Part of a request has come.
+        begun: bool,
+    },
+    /// It listens to the stream.
+    Listening {
+        /// The last edition it was sent; 0 for none.
+        seen: u64,
+        /// When a sign of life is due.
+        beat: Instant,
+        /// The stream is told in chunks.
+        chunked: bool,
+    },
+}
+
+/// The service makes no jobs: nothing in it takes long.
+#[derive(Debug)]
+pub enum Never {}
+
+/// What comes after a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    Ask,
+    Close,
+    Listen(Session),
+}
+
+impl Pages {
+    /// A service with these pages.
+    pub fn new(pages: Vec<Page>) -> Pages {
+        let heads = head::Limits::default();
+        let limits = Limits {
+            input_max: 2 * heads.head_max,
+            // The document at its longest is one turn's work; a second waits until it is gone.
+            output_high: 256 * 1024,
+            output_low: 64 * 1024,
+            sessions_max: 256,
+        };
+        Pages { pages, limits, heads }
+    }
+
+    /// Answers requests until the input holds no whole one or the output is full.
+    fn serve(
+        &self,
+        cx: &Cx<'_, Bulletin>,
+        session: &mut Session,
+        input: &[u8],
+        out: &mut Out,
+    ) -> Step<Never> {
+        let mut used = 0;
+        while used < input.len() && !out.is_full() {
+            let head = match head::next(&input[used..], &self.heads) {
+                Ok(Some(head)) => head,
+                Ok(None) => break,
+                Err(bad) => {
+                    refuse(bad.status(), Version::Http11, bad, out);
+                    return Step::close(input.len());
+                }
+            };
+            used += head.len;
+            cx.note(|note| *note = format!("{} {}", head.method, head.target));
+            match self.answer(cx, &head, out) {
+                After::Ask => *session = asking(cx.now),
+                After::Close => return Step::close(input.len()),
+                After::Listen(listening) => {
+                    *session = listening;
+                    // Who listens has nothing more to ask on this connection.
+                    return Step::read(input.len()).wake_at(cx.now + LOOK);
+                }
+            }
+        }
+        if let Session::Asking { until, begun } = session {
+            *begun = used < input.len();
+            return Step::read(used).wake_at(*until);
+        }
+        Step::read(used)
+    }
+
+    fn answer(&self, cx: &Cx<'_, Bulletin>, head: &Head<'_>, out: &mut Out) -> After {
+        if head.body != Body::Length(0) {
+            // Its body would have to be read to find the next request.
+            return refused(Status::CONTENT_TOO_LONG, head, "expected no body", out);
+        }
+        if !matches!(head.method, "GET" | "HEAD") {
+            return self.other_method(head, out);
+        }
+        let target = match Target::read(head.target) {
+            Ok(target) => target,
+            Err(bad) => return refused(Status::BAD_REQUEST, head, bad, out),
+        };
+        match target.path.as_ref() {
+            STATE => state(cx, head, out),
+            EVENTS => listen(cx, head, out),
+            path => match self.pages.iter().find(|page| page.path == path) {
+                Some(page) => give(page, head, out),
+                None => {
+                    text(Status::NOT_FOUND, head, &[], "there is no such page\n", out);
+                    goes_on(head)
+                }
+            },
+        }
+    }
+
+    fn other_method(&self, head: &Head<'_>, out: &mut Out) -> After {
+        const KNOWN: &[&str] = &["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"];
+        if !KNOWN.contains(&head.method) {
+            return refused(Status::NOT_IMPLEMENTED, head, "expected GET or HEAD", out);
+        }
+        text(Status::METHOD, head, &[("Allow", "GET, HEAD")], "expected GET or HEAD\n", out);
+        goes_on(head)
+    }
+
+    /// A listener's turn: the edition it has not seen, or a sign of life.
+    fn tell(&self, cx: &Cx<'_, Bulletin>, session: &mut Session, out: &mut Out) -> Step<Never> {
+        if let Session::Listening { seen, beat, chunked } = session {
+            if !out.is_full() && cx.state.editions() != *seen {
+                if let Some(edition) = event(cx.state, *chunked, out) {
+                    (*seen, *beat) = (edition, cx.now + BEAT);
+                }
+            } else if cx.now >= *beat && out.is_empty() {
+                stream(b": still here\n\n", *chunked, out);
+                *beat = cx.now + BEAT;
+            }
+        }
+        Step::read(0).wake_at(cx.now + LOOK)
+    }
+}
+
+fn asking(now: Instant) -> Session {
+    Session::Asking { until: now + PATIENCE, begun: false }
+}
+
+fn goes_on(head: &Head<'_>) -> After {
+    if head.keep_alive { After::Ask } else { After::Close }
+}
+
+/// A short text as reply; its body is left out for HEAD.
+fn text(status: Status, head: &Head<'_>, more: &[(&str, &str)], words: &str, out: &mut Out) {
+    let mut fields = vec![("Content-Type", "text/plain; charset=utf-8"), NO_STORE, NO_SNIFF];
+    fields.extend_from_slice(more);
+    let framing = Framing::Length(words.len() as u64);
+    let reply = Reply { status, fields: &fields, framing, keep_alive: head.keep_alive };
+    reply.put(head.version, out.bytes());
+    if head.method != "HEAD" {
+        out.bytes().extend_from_slice(words.as_bytes());
+    }
+}
+
+/// Nothing here is worth keeping: the program that serves it may be another one next time.
+const NO_STORE: (&str, &str) = ("Cache-Control", "no-store");
+const NO_SNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
+
+/// Refuses a request whose head was understood, and closes.
+fn refused(status: Status, head: &Head<'_>, why: impl ToString, out: &mut Out) -> After {
+    refuse(status, head.version, why, out);
+    After::Close
+}
+
+#[cold]
+fn refuse(status: Status, version: Version, why: impl ToString, out: &mut Out) {
+    let words = format!("{}\n", why.to_string());
+    let fields = &[("Content-Type", "text/plain; charset=utf-8"), NO_STORE];
+    let framing = Framing::Length(words.len() as u64);
+    Reply { status, fields, framing, keep_alive: false }.put(version, out.bytes());
+    out.bytes().extend_from_slice(words.as_bytes());
+}
+
+fn give(page: &Page, head: &Head<'_>, out: &mut Out) -> After {
+    let mut fields = vec![("Content-Type", page.kind), NO_STORE, NO_SNIFF];
+    fields.extend(page.fields.iter().map(|(name, value)| (*name, value.as_str())));
+    let framing = Framing::Length(page.body.len() as u64);
+    let reply = Reply { status: Status::OK, fields: &fields, framing, keep_alive: head.keep_alive };
+    reply.put(head.version, out.bytes());
+    if head.method != "HEAD" {
+        out.shared(Arc::clone(&page.body), 0..page.body.len());
+    }
+    goes_on(head)
+}
+
+/// The document as it is now.
+fn state(cx: &Cx<'_, Bulletin>, head: &Head<'_>, out: &mut Out) -> After {
+    let mut document = Vec::new();
+    if cx.state.read(&mut document).is_none() {
+        text(Status::UNAVAILABLE, head, &[("Retry-After", "1")], "nothing yet\n", out);
+        return goes_on(head);
+    }
+    let fields = &[("Content-Type", "application/json"), NO_STORE, NO_SNIFF];
+    let framing = Framing::Length(document.len() as u64);
+    Reply { status: Status::OK, fields, framing, keep_alive: head.keep_alive }
+        .put(head.version, out.bytes());
+    if head.method != "HEAD" {
+        out.bytes().extend_from_slice(&document);
+    }
+    goes_on(head)
+}
+
+/// The beginning of a stream. Who names the edition it saw last is not sent that one again.
+fn listen(cx: &Cx<'_, Bulletin>, head: &Head<'_>, out: &mut Out) -> After {
+    let fields = &[("Content-Type", "text/event-stream"), NO_STORE, NO_SNIFF];
+    let chunked = head.version == Version::Http11;
+    let framing = if chunked { Framing::Chunked } else { Framing::UntilClose };
+    Reply { status: Status::OK, fields, framing, keep_alive: false }.put(head.version, out.bytes());
+    if head.method == "HEAD" {
+        return After::Close;
+    }
+    stream(format!("retry: {RETRY_MS}\n\n").as_bytes(), chunked, out);
+    let mut seen = head.field("last-event-id").map_or(0, |id| seen(id, cx.state));
+    if cx.state.editions() != seen {
+        seen = event(cx.state, chunked, out).unwrap_or(0);
+    }
+    After::Listen(Session::Listening { seen, beat: cx.now + BEAT, chunked })
+}
+
+/// Which edition `TOKEN-NUMBER` names; 0 if it is of another bulletin, or none.
+fn seen(id: &[u8], bulletin: &Bulletin) -> u64 {
+    let parsed = std::str::from_utf8(id).ok().and_then(|id| id.split_once('-'));
+    let Some((token, edition)) = parsed else { return 0 };
+    let same = u64::from_str_radix(token, 16) == Ok(bulletin.token());
+    if same { edition.parse().unwrap_or(0) } else { 0 }
+}
+
+/// Appends the latest edition as one event and returns its number.
+fn event(bulletin: &Bulletin, chunked: bool, out: &mut Out) -> Option<u64> {
+    let mut document = Vec::new();
+    let edition = bulletin.read(&mut document)?;
+    let mut event = format!("id: {:x}-{edition}\n", bulletin.token()).into_bytes();
+    for line in document.split(|byte| matches!(byte, b'\n' | b'\r')) {
+        event.extend_from_slice(b"data: ");
+        event.extend_from_slice(line);
+        event.push(b'\n');
+    }
+    event.push(b'\n');
+    stream(&event, chunked, out);
+    Some(edition)
+}
+
+fn stream(bytes: &[u8], chunked: bool, out: &mut Out) {
+    match chunked {
+        true => chunked::put(bytes, out.bytes()),
+        false => out.bytes().extend_from_slice(bytes),
+    }
+}
+
+impl Service for Pages {
+    type State = Bulletin;
+    type Session = Session;
+    type Job = Never;
+    type Outcome = Never;
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(PATIENCE)
+    }
+
+    fn open(&self, cx: &Cx<'_, Bulletin>, _peer: Peer, _out: &mut Out) -> Session {
+        asking(cx.now)
+    }
+
+    fn step(
+        &self,
+        cx: &Cx<'_, Bulletin>,
+        session: &mut Session,
+        event: Event<'_, Never>,
+        out: &mut Out,
+    ) -> Step<Never> {
+        match (event, *session) {
+            (Event::Done(never), _) => match never {},
+            (Event::Bytes(input), Session::Asking { .. }) => self.serve(cx, session, input, out),
+            (Event::Bytes(input), Session::Listening { .. }) => {
+                Step { used: input.len(), ..self.tell(cx, session, out) }
+            }
+            (Event::Room | Event::Deadline, Session::Listening { .. }) => {
+                self.tell(cx, session, out)
+            }
+            (Event::Room, Session::Asking { until, .. }) => Step::read(0).wake_at(until),
+            (Event::Deadline, Session::Asking { until, begun }) => {
+                if cx.now < until {
+                    return Step::read(0).wake_at(until);
+                }
+                if begun {
+                    refuse(Status::TIMEOUT, Version::Http11, "expected the rest in time", out);
+                }
+                Step::close(0)
+            }
+            (Event::Drain, Session::Listening { chunked, .. }) => {
+                // The last edition says how it ended; then the stream ends as its framing asks.
+                self.tell(cx, session, out);
+                if chunked {
+                    chunked::end(out.bytes());
+                }
+                Step::close(0)
+            }
+            (Event::Eof | Event::Drain, _) => Step::close(0),
+        }
+    }
+
+    fn work(&self, _bulletin: &Bulletin, job: Never) -> Never {
+        match job {}
+    }
+}
