@@ -1,37 +1,45 @@
-/* What both bare loops share: the listening socket, the connections' tails and the two services.
+/* What all bare loops share: the table, the connections' tails and the two services.
  *
  * A bare loop is an upper bound: the least work that still answers the right bytes. It has no
  * limits, no timeouts and no back-pressure; a client that does not read its replies is cut off.
  * `count` answers one fixed reply per newline and never looks at a request. `work` does what the
  * stock service does for a request: parse one line, look the id up, update one word, format.
  * The surprising thing: a connection owns nothing but the tail of a split line; input, output and
- * replies are shared by all connections, so that the hot memory is a few cache lines. */
-#include <arpa/inet.h>
+ * replies are shared by all connections, so that the hot memory is a few cache lines.
+ * Loops with several workers define WORKERS first (blocking.h does): then the table lies in memory
+ * that threads and children share, an order is one atomic update, and output has little room. */
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 /* The table is small on purpose: OUTPUT_MAX is what one input full of `show` can answer, so no
  * loop ever checks for room inside an input. Those pages are not touched unless that happens. */
-enum { FDS_MAX = 1 << 16, TAIL_MAX = 56, STOCKS_MAX = 1024, SLOTS = 4096, ROW_MAX = 64 };
-enum { INPUT_MAX = 1 << 13, SLACK = 8, SHOW_MAX = STOCKS_MAX * ROW_MAX + 1 };
+enum { FDS_MAX = 1 << 16, TAIL_MAX = 56, SLOTS = 4096, ROW_MAX = 64, SLACK = 8 };
+#ifdef WORKERS
+enum { STOCKS_MAX = 64, INPUT_MAX = 1 << 11 };
+#else
+enum { STOCKS_MAX = 1024, INPUT_MAX = 1 << 13 };
+#endif
+enum { SHOW_MAX = STOCKS_MAX * ROW_MAX + 1 };
 enum { OUTPUT_MAX = (INPUT_MAX / (sizeof "show\n" - 1) + 2) * SHOW_MAX };
 _Static_assert(INPUT_MAX * 16 <= OUTPUT_MAX, "a fixed reply to each byte fits as well");
 
 struct conn { uint16_t generation; uint16_t tail_len; char tail[TAIL_MAX + SLACK]; };
 struct stock { uint64_t id, left, price; };
 
+#ifdef WORKERS
+static struct stock *stocks;
+#else
 static struct conn conns[FDS_MAX];
 static struct stock stocks[STOCKS_MAX];
-static uint16_t slots[SLOTS]; /* 1 + the index of a stock; 0 is free */
-static uint32_t stocks_len;
 static char show[SHOW_MAX];
 static size_t show_len; /* 0 when an order has changed the table since it was rendered */
+#endif
+static uint16_t slots[SLOTS]; /* 1 + the index of a stock; 0 is free */
+static uint32_t stocks_len;
 
 static const char bought[] = "[buy] success\n";
 enum { BOUGHT_LEN = sizeof bought - 1 };
@@ -61,19 +69,6 @@ static void add(uint64_t id, uint64_t left, uint64_t price) {
     slots[at] = (uint16_t)++stocks_len;
 }
 
-/* Fills the table from lines `ID LEFT PRICE`, or with ten stocks that do not run out. */
-static void load(const char *path) {
-    if (!path) {
-        for (uint64_t id = 1; id <= 10; id++) add(id, 1000000000000, id * 1000);
-        return;
-    }
-    FILE *file = fopen(path, "r");
-    if (!file) die(path);
-    unsigned long long id, left, price;
-    while (fscanf(file, "%llu %llu %llu", &id, &left, &price) == 3) add(id, left, price);
-    fclose(file);
-}
-
 static char *put_number(char *out, uint64_t value, char after) {
     char digits[20];
     int len = 0;
@@ -88,19 +83,42 @@ static inline char *put(char *out, const char *text, size_t len) {
 }
 #define PUT(out, text) put(out, text, sizeof text - 1)
 
-static char *put_show(char *out) {
-    if (!show_len) {
-        char *at = show;
-        for (uint32_t i = 0; i < stocks_len; i++) {
-            at = put_number(at, stocks[i].id, ' ');
-            at = put_number(at, stocks[i].left, ' ');
-            at = put_number(at, stocks[i].price, '\n');
-        }
-        *at++ = '\n';
-        show_len = (size_t)(at - show);
+static char *render(char *at) {
+    for (uint32_t i = 0; i < stocks_len; i++) {
+        at = put_number(at, stocks[i].id, ' ');
+        at = put_number(at, __atomic_load_n(&stocks[i].left, __ATOMIC_RELAXED), ' ');
+        at = put_number(at, stocks[i].price, '\n');
     }
+    *at++ = '\n';
+    return at;
+}
+
+#ifdef WORKERS
+/* Each row is right at its moment; all rows at one moment would cost a gate. */
+static char *put_show(char *out) { return render(out); }
+
+/* Changes one word atomically. Returns 0 when fewer than `count` are left to buy. */
+static inline int trade(struct stock *stock, uint64_t count, int sells) {
+    uint64_t left = __atomic_load_n(&stock->left, __ATOMIC_RELAXED);
+    do if (!sells && left < count) return 0;
+    while (!__atomic_compare_exchange_n(&stock->left, &left, sells ? left + count : left - count, 1,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return 1;
+}
+#else
+static char *put_show(char *out) {
+    if (!show_len) show_len = (size_t)(render(show) - show);
     return put(out, show, show_len);
 }
+
+/* Changes one word. Returns 0 when fewer than `count` are left to buy. */
+static inline int trade(struct stock *stock, uint64_t count, int sells) {
+    if (!sells && stock->left < count) return 0;
+    stock->left += sells ? count : -count;
+    show_len = 0;
+    return 1;
+}
+#endif
 
 /* Reads 1 to 18 digits; a number stops at the newline that ends its line at the latest. */
 static inline const char *number(const char *at, uint64_t *value) {
@@ -122,9 +140,7 @@ static inline char *answer(const char **line, char *out) {
             *line = rest + 1;
             struct stock *stock = find(id);
             if (!stock) return PUT(out, "no such stock\n");
-            if (!sells && stock->left < count) return PUT(out, "Not enough left stocks\n");
-            stock->left += sells ? count : -count;
-            show_len = 0;
+            if (!trade(stock, count, sells)) return PUT(out, "Not enough left stocks\n");
             return sells ? PUT(out, "[sell] success\n") : PUT(out, bought);
         }
     } else if (!memcmp(at, "show\n", 5)) {
@@ -134,6 +150,12 @@ static inline char *answer(const char **line, char *out) {
     *line = (const char *)rawmemchr(at, '\n') + 1;
     return PUT(out, "not understood\n");
 }
+
+#ifdef WORKERS
+static char *room(struct conn *conn, char *out); /* for one more reply; see blocking.h */
+#else
+#define room(conn, out) (out)
+#endif
 
 /* Answers all whole lines of `in` and keeps the tail. Returns the end of the replies, or NULL
  * where a line is too long. `in` has SLACK readable bytes behind it. */
@@ -152,7 +174,7 @@ static inline char *work(struct conn *conn, const char *in, size_t len, char *ou
     }
     const char *last = memrchr(in, '\n', (size_t)(end - in));
     if (last)
-        while (in <= last) out = answer(&in, out);
+        while (in <= last) out = answer(&in, room(conn, out));
     if (end - in > TAIL_MAX) return NULL;
     if (end > in) memcpy(conn->tail, in, conn->tail_len = (uint16_t)(end - in));
     return out;
@@ -163,34 +185,4 @@ __attribute__((optimize("O3"))) static size_t newlines(const char *in, size_t le
     size_t count = 0;
     for (size_t i = 0; i < len; i++) count += in[i] == '\n';
     return count;
-}
-
-/* Reads the command line, fills the table and listens. Sets `*works`; returns the socket. */
-static int begin(int argc, char **argv, int *works) {
-    *works = argc > 1 && !strcmp(argv[1], "work");
-    if (argc < 3 || argc > 4 || (!*works && strcmp(argv[1], "count"))) {
-        fprintf(stderr, "usage: %s work|count PORT [stock.txt]\n", argv[0]);
-        exit(2);
-    }
-    load(argc == 4 ? argv[3] : NULL);
-    for (size_t i = 0; i < INPUT_MAX; i++) memcpy(fixed + i * BOUGHT_LEN, bought, BOUGHT_LEN);
-    struct rlimit files;
-    if (!getrlimit(RLIMIT_NOFILE, &files)) {
-        files.rlim_cur = files.rlim_max < FDS_MAX ? files.rlim_max : FDS_MAX;
-        setrlimit(RLIMIT_NOFILE, &files);
-    }
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-                               .sin_port = htons((uint16_t)atoi(argv[2]))};
-    socklen_t len = sizeof addr;
-    if (listener < 0) die("socket");
-    if (setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on)) die("SO_REUSEADDR");
-    /* Accepted sockets inherit TCP_NODELAY from the listener (Linux). */
-    if (setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on)) die("TCP_NODELAY");
-    if (bind(listener, (struct sockaddr *)&addr, len)) die("bind");
-    if (listen(listener, 4096)) die("listen");
-    if (getsockname(listener, (struct sockaddr *)&addr, &len)) die("getsockname");
-    printf("{\"listening\": \"127.0.0.1:%d\"}\n", ntohs(addr.sin_port));
-    fflush(stdout);
-    return listener;
 }

@@ -4,7 +4,7 @@
  * The surprising thing: a send with MSG_DONTWAIT ends inside the io_uring_enter that submits it,
  * so one output buffer serves all connections and no buffer has to wait for a completion. */
 #define _GNU_SOURCE
-#include "market.h"
+#include "begin.h"
 #include <linux/io_uring.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

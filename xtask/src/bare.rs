@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The loops; each is one C file and becomes one binary of that name.
-pub const LOOPS: &[&str] = &["epoll", "uring"];
+pub const LOOPS: &[&str] =
+    &["iterative", "fork", "thread", "pool", "prefork", "select", "poll", "epoll", "uring"];
 
 /// One set of flags for all: what a distribution would use, so that the bound is no special build.
-const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra"];
+const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread"];
 
 /// What to do where no compiler is found.
 const NEEDS: &str = "a C compiler and the kernel's headers are needed \
