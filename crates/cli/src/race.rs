@@ -15,7 +15,7 @@ pub use words::Named;
 use anyhow::{Context, Result};
 use lab::doubts::{Weight, doubts};
 use lab::machine::Placement;
-use lab::plan::{Gates, Plan};
+use lab::plan::Plan;
 use lab::record::{Manifest, Recorder};
 use lab::trial::Floor;
 use lab::verdict::{Summary, analyse};
@@ -173,10 +173,9 @@ fn plan(args: &Args, exe: &Path) -> Result<Plan> {
         warmup_ms: args.warmup.as_millis() as u64,
         window_ms: args.window.as_millis() as u64,
         margin: args.margin / 100.0,
-        resamples: 2_000,
-        gates: Gates::default(),
         files: vec![stock::book(args.data.as_deref())?],
         arms,
+        ..Plan::default()
     })
 }
 

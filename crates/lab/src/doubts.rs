@@ -188,7 +188,7 @@ mod tests {
             trials.push(trial("epoll (twin)", block, 120.0 + f64::from(block)));
         }
         trials.push(crate::trial::Trial { counted: false, ..trial("uring", 0, 1.0) });
-        let found = texts(&Run { manifest, trials }).join("\n");
+        let found = texts(&Run { manifest, trials, ..Run::default() }).join("\n");
         for want in [
             "Warning: At depth 1 the baseline's twin differs from it in requests/s",
             "below 25 % mean nothing",
@@ -211,7 +211,7 @@ mod tests {
         if let Ending::Measured { load } = &mut bad.ending {
             load.check.as_mut().expect("the sample has one").ok = false;
         }
-        let found = texts(&Run { manifest: manifest(), trials: vec![bad] });
+        let found = texts(&Run { manifest: manifest(), trials: vec![bad], ..Run::default() });
         assert!(found[0].starts_with("Grave: epoll, depth 1, block 1: the model check failed"));
         assert!(found.iter().any(|text| text.contains("1 of 6 blocks were finished")), "{found:?}");
     }

@@ -12,13 +12,17 @@
 //! ```
 
 pub mod block;
+pub mod census;
 pub mod doubts;
 pub mod duet;
+pub mod live;
 pub mod load;
 pub mod machine;
+pub mod metric;
 pub mod plan;
 pub mod race;
 pub mod record;
+pub mod seen;
 pub mod server;
 pub mod stats;
 pub mod trial;

@@ -23,8 +23,26 @@ pub struct Load {
     pub requests_total: u64,
     /// Answered requests per second of the window.
     pub throughput_rps: f64,
-    /// Time from sending to the complete reply: service time, closed loop.
+    /// `closed` or `open`; empty from generators that know only one.
+    #[serde(default)]
+    pub model: String,
+    /// Time from sending to the complete reply: service time.
     pub service: Times,
+    /// Time from the intended moment of sending to the complete reply: response time.
+    #[serde(default)]
+    pub response: Times,
+    /// Time from the intended moment of sending to sending: what the generator adds.
+    #[serde(default)]
+    pub lateness: Times,
+    /// Intended requests per second of an open run.
+    #[serde(default)]
+    pub offered_rps: Option<f64>,
+    /// Arrivals that found no room at the generator: failures.
+    #[serde(default)]
+    pub dropped: u64,
+    /// The window in slices of equal length, in order; empty if the generator keeps none.
+    #[serde(default)]
+    pub timeline: Vec<Slice>,
     /// Kinds of errors.
     #[serde(default)]
     pub errors: Vec<Fault>,
@@ -66,6 +84,26 @@ pub struct Times {
     /// 999 of 1000 are shorter; absent below 100,000 requests.
     #[serde(default)]
     pub p999_ns: Option<f64>,
+    /// The longest.
+    #[serde(default)]
+    pub max_ns: Option<f64>,
+}
+
+/// One slice of a run: latency over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    /// Its beginning, from the beginning of the window, milliseconds.
+    pub at_ms: f64,
+    /// Its length, milliseconds.
+    pub for_ms: f64,
+    /// Requests answered in it.
+    pub requests: u64,
+    /// Median latency of those, nanoseconds.
+    #[serde(default)]
+    pub p50_ns: Option<f64>,
+    /// 99th percentile, as far as so few requests have one.
+    #[serde(default)]
+    pub p99_ns: Option<f64>,
     /// The longest.
     #[serde(default)]
     pub max_ns: Option<f64>,
@@ -154,6 +192,24 @@ impl Load {
     /// The comparison of books and replies, if there was one.
     pub fn checked(&self) -> Option<&Check> {
         self.check.as_ref().filter(|check| !check.ok || check.kind != "none")
+    }
+
+    /// The times that a client feels: response times of an open run, service times of a closed one.
+    pub fn latency(&self) -> &Times {
+        if self.model == "open" { &self.response } else { &self.service }
+    }
+
+    /// Whether requests of an open run left so late that their times are the generator's: p99 of
+    /// the lateness above 20 microseconds and 5 % of the median response, or p99.9 of it above 10 %
+    /// of the response's p99.
+    pub fn is_late(&self) -> bool {
+        let above = |late: Option<f64>, base: Option<f64>, share: f64, least: f64| {
+            late.zip(base).is_some_and(|(late, base)| late > least.max(share * base))
+        };
+        let (late, response) = (&self.lateness, &self.response);
+        self.model == "open"
+            && (above(late.p99_ns, response.p50_ns, 0.05, 20_000.0)
+                || above(late.p999_ns, response.p99_ns, 0.1, 20_000.0))
     }
 
     /// Errors of all kinds.

@@ -109,6 +109,31 @@ pub struct Conditions {
     pub foreign: Option<f64>,
     /// Movement of the wall clock against the monotonic clock, milliseconds.
     pub clock_step_ms: f64,
+    /// How late a thread that slept was woken at worst, milliseconds.
+    #[serde(default)]
+    pub hiccup_ms: Option<f64>,
+    /// Share of the time in which some task waited for a processor (PSI), 0 to 1; no gate, because
+    /// a server of many processes on one core is such pressure itself.
+    #[serde(default)]
+    pub cpu_pressure: Option<f64>,
+    /// The same for memory.
+    #[serde(default)]
+    pub memory_pressure: Option<f64>,
+    /// The same for disks.
+    #[serde(default)]
+    pub io_pressure: Option<f64>,
+    /// TCP segments sent again, without SYNs and loss probes.
+    #[serde(default)]
+    pub retransmits: Option<u64>,
+    /// SYNs sent again: clients that a full accept queue sent home.
+    #[serde(default)]
+    pub syn_retransmits: Option<u64>,
+    /// Connections that found an accept queue full (`ListenOverflows`).
+    #[serde(default)]
+    pub listen_overflows: Option<u64>,
+    /// Packets that a processor's backlog dropped (`softnet_stat`).
+    #[serde(default)]
+    pub backlog_drops: Option<u64>,
 }
 
 /// A reading taken before a trial; [`Watch::stop`] compares it with one taken after.
@@ -142,7 +167,7 @@ impl Watch {
         let wall = SystemTime::now().duration_since(self.wall).unwrap_or(Duration::ZERO);
         let clock_step_ms = (wall.as_secs_f64() - monotonic.as_secs_f64()) * 1e3;
         let (Some(before), Some(after)) = (self.ticks, Ticks::read()) else {
-            return Conditions { steal: None, foreign: None, clock_step_ms };
+            return Conditions { clock_step_ms, ..Conditions::default() };
         };
         let share =
             |part: u64| part as f64 / (after.total.saturating_sub(before.total)).max(1) as f64;
@@ -152,6 +177,7 @@ impl Watch {
             steal: Some(share(after.steal.saturating_sub(before.steal))),
             foreign: Some(share(foreign)),
             clock_step_ms,
+            ..Conditions::default()
         }
     }
 }

@@ -4,10 +4,17 @@
 //! seeds) stands here; the hash is printed in the report, so that a reader can tell a
 //! pre-registered comparison from an afterthought.
 
+mod gates;
+mod point;
+
+pub use gates::{Gate, Gates, Refusal};
+pub use point::{Arrivals, LoadPoint, Model, Rate};
+
+use crate::metric::Metric;
 use serde::{Deserialize, Serialize};
 
 /// One server and its parameters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arm {
     /// Short and unique; what tables and charts call it.
     pub name: String,
@@ -23,21 +30,44 @@ pub struct Arm {
     /// One sentence for the reader.
     #[serde(default)]
     pub note: String,
+    /// Files that its trials find in `{dir}` beside those of the plan; `{port}` and `{dir}` are
+    /// filled in.
+    #[serde(default)]
+    pub files: Vec<Provision>,
+    /// How it is known to be ready.
+    #[serde(default)]
+    pub ready: Ready,
+    /// How long it may take to become ready, milliseconds; 0 = 5 s.
+    #[serde(default)]
+    pub boot_ms_max: u64,
+    /// What makes it end in order.
+    #[serde(default)]
+    pub stop: Stop,
 }
 
-/// One way of asking: how many connections, how deep, what.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LoadPoint {
-    /// Short and unique.
-    pub name: String,
-    /// Connections held at the same time (closed loop).
-    pub connections: u32,
-    /// Requests in flight on each connection.
-    pub depth: u32,
-    /// After so many replies a connection is closed and opened anew; 0 = never.
-    pub requests_per_connection: u64,
-    /// The mix of requests in the generator's words; empty = its default.
-    pub mix: String,
+/// How a server is known to be ready.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ready {
+    /// By a TCP connection to `{port}` if the command or a file names it, else by a first line of
+    /// JSON on stdout.
+    #[default]
+    Auto,
+    /// By this text somewhere in its output; it then listens on `{port}`.
+    Says(String),
+}
+
+/// What makes a server end in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// SIGTERM.
+    #[default]
+    Term,
+    /// SIGINT.
+    Int,
+    /// SIGQUIT, which is how nginx is asked to finish what it serves.
+    Quit,
 }
 
 /// A file that every trial finds fresh in its own directory.
@@ -47,34 +77,6 @@ pub struct Provision {
     pub name: String,
     /// Its contents.
     pub text: String,
-}
-
-/// Limits on the environment; a trial outside them is repeated before its outcome is looked at.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Gates {
-    /// Share of the machine's time that the hypervisor took, 0 to 1.
-    pub steal_max: f64,
-    /// Share of the machine's time that processes outside the trial took, 0 to 1.
-    pub foreign_max: f64,
-    /// How far the wall clock may move against the monotonic clock, milliseconds.
-    pub clock_step_ms_max: f64,
-    /// Attempts at one slot of a block.
-    pub attempts: u32,
-    /// Repetitions in the whole race, as a share of its trials: bounds the race's length on a
-    /// machine that is never quiet.
-    pub retry_share: f64,
-}
-
-impl Default for Gates {
-    fn default() -> Gates {
-        Gates {
-            steal_max: 0.01,
-            foreign_max: 0.05,
-            clock_step_ms_max: 20.0,
-            attempts: 3,
-            retry_share: 0.2,
-        }
-    }
 }
 
 /// A whole race.
@@ -108,6 +110,32 @@ pub struct Plan {
     pub gates: Gates,
     /// Files that each trial gets.
     pub files: Vec<Provision>,
+    /// The pre-registered metrics, compared for every arm and point that has them; what else is
+    /// shown is exploratory. Empty = all.
+    #[serde(default)]
+    pub metrics: Vec<Metric>,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            question: String::new(),
+            label: "smoke".to_string(),
+            arms: Vec::new(),
+            baseline: String::new(),
+            twin: true,
+            points: Vec::new(),
+            blocks: 6,
+            seed: 1,
+            warmup_ms: 150,
+            window_ms: 600,
+            margin: 0.03,
+            resamples: 2_000,
+            gates: Gates::default(),
+            files: Vec::new(),
+            metrics: Vec::new(),
+        }
+    }
 }
 
 /// Why a plan cannot be run.
@@ -132,6 +160,8 @@ pub enum BadPlan {
     NoCommand(String),
     /// A load point asks for no connection or no request in flight.
     EmptyPoint(String),
+    /// A load point's rate, factor or promise cannot be.
+    BadPoint(String, &'static str),
     /// The margin is not between 0 and 1.
     Margin,
     /// The window is empty.
@@ -152,6 +182,7 @@ impl std::fmt::Display for BadPlan {
             BadPlan::EmptyPoint(point) => {
                 write!(f, "load point `{point}` needs 1 connection and depth 1 or more")
             }
+            BadPlan::BadPoint(point, why) => write!(f, "load point `{point}`: {why}"),
             BadPlan::Margin => write!(f, "expected a margin between 0 and 1, as 0.03 for 3 %"),
             BadPlan::NoWindow => write!(f, "expected a window longer than 0 ms"),
         }
@@ -220,7 +251,30 @@ impl Plan {
         if let Some(point) = self.points.iter().find(|p| p.connections == 0 || p.depth == 0) {
             return Err(BadPlan::EmptyPoint(point.name.clone()));
         }
-        Ok(())
+        match self.points.iter().find_map(|point| Some((point, point.fault()?))) {
+            Some((point, why)) => Err(BadPlan::BadPoint(point.name.clone(), why)),
+            None => Ok(()),
+        }
+    }
+
+    /// How far the plan lets a result be trusted: `smoke` below 10 blocks, `claim` below 12,
+    /// `publish`.
+    pub fn label_for(blocks: u32) -> &'static str {
+        match blocks {
+            0..10 => "smoke",
+            10..12 => "claim",
+            _ => "publish",
+        }
+    }
+
+    /// Whether a metric was pre-registered.
+    pub fn registers(&self, metric: Metric) -> bool {
+        self.metrics.is_empty() || self.metrics.contains(&metric)
+    }
+
+    /// Length of one trial's load, milliseconds: (warm-up, window).
+    pub fn spans(&self, point: &LoadPoint) -> (u64, u64) {
+        (point.warmup_ms.unwrap_or(self.warmup_ms), point.window_ms.unwrap_or(self.window_ms))
     }
 
     /// The plan's fingerprint: FNV-1a (64 bits) over its JSON, as 16 hexadecimal digits. It guards
@@ -255,14 +309,14 @@ pub(crate) mod tests {
             command: vec!["server".to_string()],
             target: "stock://{address}".to_string(),
             load: Vec::new(),
-            note: String::new(),
+            ..Arm::default()
         };
         let point = |depth| LoadPoint {
             name: format!("depth {depth}"),
             connections: 8,
             depth,
             requests_per_connection: 64,
-            mix: String::new(),
+            ..LoadPoint::default()
         };
         Plan {
             question: "which is quicker?".to_string(),
@@ -277,8 +331,7 @@ pub(crate) mod tests {
             window_ms: 1,
             margin: 0.03,
             resamples: 0,
-            gates: Gates::default(),
-            files: Vec::new(),
+            ..Plan::default()
         }
     }
 
@@ -299,6 +352,11 @@ pub(crate) mod tests {
         check(|p| p.arms[1].command.clear(), BadPlan::NoCommand("uring".into()));
         check(|p| p.points[0].depth = 0, BadPlan::EmptyPoint("depth 1".into()));
         let have = "epoll, uring, prefork".to_string();
+        let slow = |p: &mut Plan| {
+            p.points[0].model = Model::Overload { factor: 0.5 };
+        };
+        let why = "expected an overload factor above 1, such as 1.2";
+        check(slow, BadPlan::BadPoint("depth 1".into(), why));
         check(
             |p| p.baseline = "select".into(),
             BadPlan::NoBaseline { wanted: "select".into(), have },

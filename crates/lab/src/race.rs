@@ -15,6 +15,10 @@ use std::time::Instant;
 pub trait Observer {
     /// The race begins; so many trials without repetitions.
     fn race(&mut self, _trials: u32) {}
+    /// A trial of an earlier sitting that is not run again.
+    fn known(&mut self, _trial: &Trial) {}
+    /// Something worth a line, such as a pilot's result.
+    fn news(&mut self, _text: &str) {}
     /// A trial begins.
     fn begin(&mut self, _slot: &Slot, _arm: &str, _point: &str) {}
     /// An attempt ended.
@@ -56,7 +60,7 @@ pub fn run(
     let mut retries = (f64::from(plan.trials()) * plan.gates.retry_share).ceil() as u32;
     let mut missing: BTreeSet<usize> = BTreeSet::new();
     let mut proven: BTreeSet<usize> = BTreeSet::new();
-    let mut run = Run { manifest: manifest.clone(), trials: Vec::new() };
+    let mut run = Run { manifest: manifest.clone(), ..Run::default() };
     observer.race(plan.trials());
     for slot in &slots {
         let arm = &entrants[slot.entrant].name;
@@ -103,6 +107,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::load::Load;
     use crate::machine::{Conditions, Host};
+    use crate::seen::Seen;
     use crate::server::tests::Room;
 
     /// A manifest that other modules' tests start from.
@@ -119,6 +124,7 @@ pub(crate) mod tests {
             placement: None,
             plan_hash: plan.hash(),
             plan,
+            programs: Vec::new(),
         }
     }
 
@@ -150,6 +156,7 @@ pub(crate) mod tests {
             exit: Some("exit 0".to_string()),
             exit_clean: true,
             ending: Ending::Measured { load: Box::new(load) },
+            seen: Seen::default(),
         }
     }
 

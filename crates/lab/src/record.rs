@@ -4,20 +4,21 @@
 //! line is written whole before the next trial starts, so a race that is cut off leaves every
 //! trial it had finished. Several runs may share a file; [`read`] returns them in order.
 
+use crate::census::Census;
 use crate::machine::{Host, Placement, date_now};
-use crate::plan::{Plan, fnv1a};
+use crate::plan::{Arm, Plan, fnv1a};
 use crate::trial::Trial;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The schema of manifest lines.
 pub const SCHEMA: &str = "roundhouse.race/1";
 
 /// What is needed to judge or repeat a run; the first line of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// `roundhouse.race/1`.
     pub schema: String,
@@ -39,6 +40,49 @@ pub struct Manifest {
     pub plan_hash: String,
     /// The plan.
     pub plan: Plan,
+    /// The programs of the arms, so that a repetition can tell whether they are the same.
+    #[serde(default)]
+    pub programs: Vec<Program>,
+}
+
+/// The program of an arm as it was when the run began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Name of the arm.
+    pub arm: String,
+    /// The file that its command starts, searched in `PATH`; empty if there is none.
+    pub path: String,
+    /// FNV-1a over it; empty if it cannot be read.
+    pub hash: String,
+    /// What `--version` (or its like) prints first, if anything.
+    #[serde(default)]
+    pub version: String,
+}
+
+/// What an arm could do at a closed load point before the first block; the rates of open points
+/// come from it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pilot {
+    /// Name of the arm.
+    pub arm: String,
+    /// Answered requests per second, one value per pilot trial.
+    pub throughput_rps: Vec<f64>,
+    /// Their median: the arm's capacity.
+    pub capacity_rps: Option<f64>,
+    /// The generator was the bottleneck; the true capacity is higher.
+    #[serde(default)]
+    pub generator_limited: bool,
+}
+
+/// One sitting of a race: from a start or a resumption on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sitting {
+    /// From 0; trials name theirs in [`crate::seen::Seen::sitting`].
+    pub number: u32,
+    /// When it began, UTC (RFC 3339).
+    pub date: String,
+    /// Fingerprint of the program that ran it.
+    pub program: String,
 }
 
 impl Manifest {
@@ -65,17 +109,26 @@ impl Manifest {
             placement,
             plan_hash: plan.hash(),
             plan: plan.clone(),
+            programs: plan.arms.iter().map(Program::of).collect(),
         })
     }
 }
 
 /// A run as it was recorded.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
     /// Its first line.
     pub manifest: Manifest,
     /// All attempts, in order.
     pub trials: Vec<Trial>,
+    /// What the arms could do beforehand; empty if no load point had to know.
+    pub pilots: Vec<Pilot>,
+    /// System calls, if they were counted.
+    pub census: Vec<Census>,
+    /// Sittings after the first.
+    pub resumed: Vec<Sitting>,
+    /// Whether it came to its end.
+    pub finished: bool,
 }
 
 /// One line.
@@ -84,6 +137,47 @@ pub struct Run {
 enum Row {
     Manifest(Box<Manifest>),
     Trial(Box<Trial>),
+    Pilot(Pilot),
+    Census(Census),
+    Resumed(Sitting),
+    Finished { date: String },
+}
+
+impl Run {
+    fn take(&mut self, row: Row) {
+        match row {
+            // Each manifest begins a run of its own.
+            Row::Manifest(_) => {}
+            Row::Trial(trial) => self.trials.push(*trial),
+            Row::Pilot(pilot) => self.pilots.push(pilot),
+            Row::Census(census) => self.census.push(census),
+            Row::Resumed(sitting) => self.resumed.push(sitting),
+            Row::Finished { .. } => self.finished = true,
+        }
+    }
+}
+
+impl Program {
+    /// Finds and reads the program that `arm` starts.
+    pub fn of(arm: &Arm) -> Program {
+        let path = arm.command.first().and_then(|word| found(word));
+        let bytes = path.as_ref().and_then(|path| std::fs::read(path).ok());
+        Program {
+            arm: arm.name.clone(),
+            path: path.map(|path| path.display().to_string()).unwrap_or_default(),
+            hash: bytes.map(|bytes| format!("{:016x}", fnv1a(&bytes))).unwrap_or_default(),
+            version: String::new(),
+        }
+    }
+}
+
+/// The file that a command's first word starts, as execvp(3) looks for it.
+fn found(word: &str) -> Option<PathBuf> {
+    if word.contains('/') {
+        return Some(PathBuf::from(word));
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(word)).find(|path| path.is_file())
 }
 
 /// Writes one run.
@@ -110,6 +204,46 @@ impl Recorder {
     /// If the file cannot be written.
     pub fn trial(&mut self, trial: &Trial) -> anyhow::Result<()> {
         self.write(&Row::Trial(Box::new(trial.clone())))
+    }
+
+    /// Goes on with the last run of `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or written.
+    pub fn resume(path: &Path, sitting: &Sitting) -> anyhow::Result<Recorder> {
+        let failed = || format!("cannot append to {}", path.display());
+        let text = std::fs::read(path).with_context(failed)?;
+        let file = OpenOptions::new().append(true).open(path).with_context(failed)?;
+        // A last line that a crash cut off is nobody's result.
+        let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        file.set_len(whole as u64).with_context(failed)?;
+        let mut recorder = Recorder { file };
+        recorder.write(&Row::Resumed(sitting.clone()))?;
+        Ok(recorder)
+    }
+
+    /// Appends what an arm could do in the pilot.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn pilot(&mut self, pilot: &Pilot) -> anyhow::Result<()> {
+        self.write(&Row::Pilot(pilot.clone()))
+    }
+
+    /// Appends a census.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn census(&mut self, census: &Census) -> anyhow::Result<()> {
+        self.write(&Row::Census(census.clone()))
+    }
+
+    /// Says that the race came to its end.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn finish(&mut self) -> anyhow::Result<()> {
+        self.write(&Row::Finished { date: date_now() })
     }
 
     fn write(&mut self, row: &Row) -> anyhow::Result<()> {
@@ -140,10 +274,10 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<Run>> {
         };
         match row {
             Row::Manifest(manifest) => {
-                runs.push(Run { manifest: *manifest, trials: Vec::new() });
+                runs.push(Run { manifest: *manifest, ..Run::default() });
             }
-            Row::Trial(trial) => match runs.last_mut() {
-                Some(run) => run.trials.push(*trial),
+            row => match runs.last_mut() {
+                Some(run) => run.take(row),
                 None => anyhow::bail!("{}: a trial before any manifest", path.display()),
             },
         }

@@ -7,6 +7,12 @@
 //! are seldom normal (Maricq et al., OSDI 2018). The surprising thing is the price: with fewer than
 //! six blocks there is no 95 % interval at all.
 
+mod flip;
+mod usl;
+
+pub use flip::{EXACT_MAX, blocks_for_family, holm, sign_flip_p};
+pub use usl::{Usl, UslFit, fit, fit_blocks};
+
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
@@ -78,6 +84,15 @@ pub fn median_interval(values: &[f64]) -> Option<Interval> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     Some(Interval { low: sorted[low - 1], high: sorted[high - 1], cover })
+}
+
+/// The median of all means of two values, one with itself included (Hodges and Lehmann, *Estimates
+/// of location based on rank tests*, 1963): less noisy than the median where values are symmetric.
+pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
+    let pairs = values.iter().enumerate();
+    let means: Vec<f64> =
+        pairs.flat_map(|(at, a)| values[at..].iter().map(move |b| (a + b) / 2.0)).collect();
+    median(&means)
 }
 
 /// The bootstrap-t interval of the mean over blocks (Efron and Tibshirani, *An Introduction to the

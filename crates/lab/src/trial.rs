@@ -8,6 +8,7 @@ use crate::block::Slot;
 use crate::load::Load;
 use crate::machine::{Conditions, Placement, Watch};
 use crate::plan::{Arm, Gates, LoadPoint, Plan};
+use crate::seen::Seen;
 use crate::server::{Process, Server};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -54,6 +55,9 @@ pub struct Trial {
     pub exit_clean: bool,
     /// The outcome.
     pub ending: Ending,
+    /// What the laboratory itself saw.
+    #[serde(default)]
+    pub seen: Seen,
 }
 
 /// The outcome of a trial.
@@ -228,6 +232,7 @@ impl Trials for Floor {
             exit: run.exit,
             exit_clean: run.exit_clean,
             ending,
+            seen: Seen::default(),
         })
     }
 }
@@ -396,8 +401,12 @@ mod tests {
     #[test]
     fn gates_are_named_with_their_figures() {
         let ending = Ending::Unavailable { reason: String::new() };
-        let conditions =
-            Conditions { steal: Some(0.02), foreign: Some(0.25), clock_step_ms: -500.0 };
+        let conditions = Conditions {
+            steal: Some(0.02),
+            foreign: Some(0.25),
+            clock_step_ms: -500.0,
+            ..Conditions::default()
+        };
         let found = objections(&Gates::default(), &conditions, &ending);
         assert_eq!(
             found,

@@ -3,14 +3,27 @@
 //! A verdict is one of four, and the fourth is the point of it all: *unresolved*. Better and worse
 //! need an interval wholly beyond the A/A floor, which is how far the baseline's own twin strayed
 //! from it; equivalent needs an interval wholly inside the margin that the plan declared before the
-//! race. The surprising thing is a fifth word: where the generator was the bottleneck, a speed says
-//! nothing about the server, and only a bound in one direction survives.
+//! race. In a race of ten blocks or more a difference has to survive Holm's correction over all
+//! pre-registered comparisons too. The surprising thing is a fifth word: where the generator was the
+//! bottleneck, a speed says nothing about the server, and only a bound in one direction survives.
+
+mod judge;
+mod lamps;
+mod sentence;
+mod sweep;
+
+pub use crate::metric::Metric;
+pub use sweep::{Curve, Place, Sweep};
 
 use crate::load::Load;
-use crate::plan::Plan;
+use crate::plan::{LoadPoint, Model, Plan};
 use crate::record::Run;
-use crate::stats::{Comparison, VALUES_MIN, compare, median};
-use crate::trial::{Ending, Trial};
+use crate::stats::{
+    Comparison, blocks_for_family, compare, hodges_lehmann, holm, median, sign_flip_p,
+};
+use crate::trial::Trial;
+use judge::{Sides, judge};
+use lamps::{broken, lamps, reason};
 use serde::{Deserialize, Serialize};
 
 /// A generator busier than this decides the speed itself (method: 80 %).
@@ -18,56 +31,6 @@ pub const BUSY_MAX: f64 = 0.8;
 
 /// Forecasts beyond so many blocks are told as "more than".
 pub const FORECAST_MAX: u32 = 1_000;
-
-/// What is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// Answered requests per second.
-    Throughput,
-    /// Server CPU nanoseconds per request.
-    Cpu,
-    /// Median service time, nanoseconds.
-    P50,
-    /// 99th percentile of the service time, nanoseconds.
-    P99,
-}
-
-impl Metric {
-    /// All, in the order of tables.
-    pub const ALL: [Metric; 4] = [Metric::Throughput, Metric::Cpu, Metric::P50, Metric::P99];
-
-    /// Its name in a sentence.
-    pub fn name(self) -> &'static str {
-        match self {
-            Metric::Throughput => "requests/s",
-            Metric::Cpu => "CPU per request",
-            Metric::P50 => "median service time",
-            Metric::P99 => "p99 service time",
-        }
-    }
-
-    /// Its value in one trial.
-    pub fn of(self, load: &Load) -> Option<f64> {
-        match self {
-            Metric::Throughput => Some(load.throughput_rps),
-            Metric::Cpu => load.server.as_ref()?.cpu_ns_per_request,
-            Metric::P50 => load.service.p50_ns,
-            Metric::P99 => load.service.p99_ns,
-        }
-    }
-
-    /// +1 where more is better, -1 where less is.
-    fn sign(self) -> f64 {
-        if self == Metric::Throughput { 1.0 } else { -1.0 }
-    }
-
-    /// Whether a busy generator spoils it. The server's CPU time per request is counted on the
-    /// server and stays.
-    fn needs_generator(self) -> bool {
-        self != Metric::Cpu
-    }
-}
 
 /// What can be said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,10 +52,8 @@ impl Verdict {
     /// The word for it, by metric.
     pub fn word(self, metric: Metric) -> &'static str {
         match (self, metric) {
-            (Verdict::Better, Metric::Cpu) => "cheaper",
-            (Verdict::Worse, Metric::Cpu) => "costlier",
-            (Verdict::Better, _) => "faster",
-            (Verdict::Worse, _) => "slower",
+            (Verdict::Better, metric) => metric.words().0,
+            (Verdict::Worse, metric) => metric.words().1,
             (Verdict::Equivalent, _) => "equivalent",
             (Verdict::Unresolved, _) => "unresolved",
             (Verdict::GeneratorLimited, _) => "generator-limited",
@@ -113,6 +74,21 @@ pub struct Judged {
     pub at_least: bool,
     /// Blocks in all that would probably settle an unresolved case.
     pub forecast: Option<u32>,
+    /// The difference by the Hodges-Lehmann estimate, as a ratio.
+    #[serde(default)]
+    pub hodges_lehmann: Option<f64>,
+    /// p of the sign-flip test: how often signs drawn by lot would look at least as different.
+    #[serde(default)]
+    pub p: Option<f64>,
+    /// The same after Holm's correction over the pre-registered comparisons; absent for others.
+    #[serde(default)]
+    pub p_holm: Option<f64>,
+    /// It was named in the plan; otherwise it is exploratory.
+    #[serde(default)]
+    pub registered: bool,
+    /// The interval alone called it different; the correction for many comparisons does not.
+    #[serde(default)]
+    pub held_back: bool,
 }
 
 /// How sure one may be of a cell.
@@ -163,6 +139,30 @@ pub struct ArmSummary {
     pub memory_kb: Option<f64>,
     /// Share of the window in which the generator was busy.
     pub busy: Option<f64>,
+    /// The generator sent its requests so late that the times are its own (open load points).
+    #[serde(default)]
+    pub late: bool,
+    /// 999 of 1000 are quicker, nanoseconds; only if every trial supports it.
+    #[serde(default)]
+    pub p999_ns: Option<f64>,
+    /// Offered requests per second; absent in a closed loop.
+    #[serde(default)]
+    pub offered_rps: Option<f64>,
+    /// Memory for each silent connection, bytes.
+    #[serde(default)]
+    pub connection_bytes: Option<f64>,
+    /// Highest rate within the promise, requests per second.
+    #[serde(default)]
+    pub capacity_rps: Option<f64>,
+    /// Share of its capacity that it kept serving under overload.
+    #[serde(default)]
+    pub kept_share: Option<f64>,
+    /// From the end of an overload to normal latency, milliseconds.
+    #[serde(default)]
+    pub recovered_ms: Option<f64>,
+    /// What the whole process tree used under load: medians over the trials.
+    #[serde(default)]
+    pub cost: Option<CostSummary>,
     /// Against the baseline; empty for the baseline itself.
     pub judged: Vec<Judged>,
     /// Reasons for trust and distrust; the worst light first.
@@ -177,13 +177,36 @@ impl ArmSummary {
 
     /// Whether the generator was the bottleneck here.
     pub fn generator_limited(&self) -> bool {
-        self.busy.is_some_and(|busy| busy > BUSY_MAX)
+        self.late || self.busy.is_some_and(|busy| busy > BUSY_MAX)
     }
 
     /// The worst of its lights.
     pub fn light(&self) -> Light {
         self.lamps.iter().map(|lamp| lamp.light).max().unwrap_or(Light::Green)
     }
+}
+
+/// What an arm's process tree used: medians over its trials, beside the speed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CostSummary {
+    /// CPU time per request over the whole load, ended processes included, nanoseconds.
+    pub cpu_ns: Option<f64>,
+    /// Share of it in the kernel, 0 to 1 (sampled at the tick).
+    pub system_share: Option<f64>,
+    /// Highest memory use, kilobytes.
+    pub memory_peak_kb: Option<f64>,
+    /// Page faults in the server's life.
+    pub faults_minor: Option<f64>,
+    /// Processes created under load.
+    pub forks: Option<f64>,
+    /// Threads created under load.
+    pub threads_created: Option<f64>,
+    /// Processes that a signal ended under load.
+    pub kills: Option<f64>,
+    /// Clients that found the accept queue full.
+    pub listen_overflows: Option<f64>,
+    /// SYNs sent again.
+    pub syn_retransmits: Option<f64>,
 }
 
 /// How far the twin strayed from its baseline.
@@ -206,6 +229,14 @@ pub struct PointSummary {
     pub floors: Vec<Floor>,
     /// In the plan's order, the twin last.
     pub arms: Vec<ArmSummary>,
+    /// The metric that answers this point's question: requests/s in a closed loop, p99 in an open
+    /// one, goodput, capacity.
+    #[serde(default = "throughput")]
+    pub lead: Metric,
+}
+
+fn throughput() -> Metric {
+    Metric::Throughput
 }
 
 impl PointSummary {
@@ -228,16 +259,27 @@ pub struct Summary {
     pub broken: Vec<String>,
     /// One sentence for somebody who reads nothing else.
     pub sentence: String,
+    /// The curves: load points that share a series, for every arm, with the scalability law.
+    #[serde(default)]
+    pub sweeps: Vec<Sweep>,
+    /// How many comparisons were pre-registered and had an interval: the family of Holm's
+    /// correction.
+    #[serde(default)]
+    pub family: u32,
 }
 
 /// Draws the conclusions from a run.
 pub fn analyse(run: &Run) -> Summary {
     let plan = &run.manifest.plan;
     let points: Vec<PointSummary> =
-        plan.points.iter().map(|point| point_summary(plan, &run.trials, &point.name)).collect();
+        plan.points.iter().map(|point| point_summary(plan, &run.trials, point)).collect();
+    let mut points = points;
+    let family = correct(plan, &mut points);
     let counted = run.trials.iter().filter(|trial| trial.counted);
     Summary {
-        sentence: sentence(plan, &points),
+        sentence: sentence::sentence(plan, &points),
+        sweeps: sweep::sweeps(plan, &run.trials),
+        family,
         points,
         repeated: run.trials.iter().filter(|trial| !trial.counted).count() as u32,
         objected: counted.filter(|trial| !trial.objections.is_empty()).count() as u32,
@@ -245,31 +287,32 @@ pub fn analyse(run: &Run) -> Summary {
     }
 }
 
-/// What is wrong, not merely slow, about a trial.
-fn broken(trial: &Trial) -> Option<String> {
-    let Ending::Measured { load } = &trial.ending else { return None };
-    let place = format!("{}, {}, block {}", trial.arm, trial.point, trial.block + 1);
-    match load.checked() {
-        Some(check) if !check.ok => {
-            Some(format!("{place}: the model check failed: {}", check.detail))
+/// Holm's correction over the pre-registered comparisons of a race; returns their number. From ten
+/// blocks on, a difference that does not survive it loses its word. Below, no difference could (six
+/// blocks reach p = 0.03 at best), so words stand and the smoke label says what they are worth.
+fn correct(plan: &Plan, points: &mut [PointSummary]) -> u32 {
+    let judged = points.iter_mut().flat_map(|point| &mut point.arms).filter(|arm| !arm.twin);
+    let mut family: Vec<&mut Judged> = judged
+        .flat_map(|arm| &mut arm.judged)
+        .filter(|it| it.registered && it.p.is_some())
+        .collect();
+    let p: Vec<f64> = family.iter().filter_map(|it| it.p).collect();
+    let needed = blocks_for_family(p.len());
+    for (judged, corrected) in family.iter_mut().zip(holm(&p)) {
+        judged.p_holm = Some(corrected);
+        let differs = matches!(judged.verdict, Verdict::Better | Verdict::Worse);
+        if differs && plan.label != "smoke" && corrected > 1.0 - crate::stats::CONFIDENCE {
+            let blocks = judged.comparison.log_ratios.len() as u32;
+            judged.held_back = true;
+            judged.verdict = Verdict::Unresolved;
+            judged.forecast = Some(needed.max(blocks + 1));
         }
-        _ if load.faults() > 0 => {
-            let kinds: Vec<String> = load.errors.iter().map(|it| it.to_string()).collect();
-            Some(format!("{place}: {}", kinds.join("; ")))
-        }
-        _ => None,
     }
+    p.len() as u32
 }
 
-impl std::fmt::Display for crate::load::Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} x {}", self.count, self.kind)?;
-        if self.example.is_empty() { Ok(()) } else { write!(f, " (as `{}`)", self.example) }
-    }
-}
-
-fn point_summary(plan: &Plan, trials: &[Trial], point: &str) -> PointSummary {
-    let here: Vec<&Trial> = trials.iter().filter(|trial| trial.point == point).collect();
+fn point_summary(plan: &Plan, trials: &[Trial], point: &LoadPoint) -> PointSummary {
+    let here: Vec<&Trial> = trials.iter().filter(|trial| trial.point == point.name).collect();
     let everywhere = |arm: &str| trials.iter().filter(|it| it.arm == arm).collect::<Vec<_>>();
     let mut arms: Vec<ArmSummary> = plan
         .entrants()
@@ -281,17 +324,38 @@ fn point_summary(plan: &Plan, trials: &[Trial], point: &str) -> PointSummary {
     let limited = arms.iter().any(|arm| arm.baseline && arm.generator_limited());
     for arm in arms.iter_mut().filter(|arm| !arm.baseline) {
         let sides = Sides { arm: arm.generator_limited(), baseline: limited };
-        arm.judged = Metric::ALL
+        arm.judged = Metric::EVERY
             .iter()
             .filter_map(|&metric| {
                 let comparison = compared(plan, &here, &arm.arm, metric)?;
                 let floor = floors.iter().find(|floor| floor.metric == metric);
                 let floor = floor.map_or(0.0, |floor| floor.log);
-                Some(judge(metric, comparison, floor, plan.margin, sides))
+                let judged = judge(metric, comparison, floor, plan.margin, sides);
+                Some(tested(plan, judged))
             })
             .collect();
     }
-    PointSummary { point: point.to_string(), floors, arms }
+    PointSummary { point: point.name.clone(), floors, arms, lead: lead(point) }
+}
+
+/// Adds the sign-flip test and the second estimate.
+fn tested(plan: &Plan, judged: Judged) -> Judged {
+    let values = &judged.comparison.log_ratios;
+    Judged {
+        hodges_lehmann: hodges_lehmann(values).map(f64::exp),
+        p: judged.comparison.interval.and_then(|_| sign_flip_p(values, plan.seed)),
+        registered: plan.registers(judged.metric),
+        ..judged
+    }
+}
+
+/// The metric that answers a point's question.
+fn lead(point: &LoadPoint) -> Metric {
+    match point.model {
+        Model::Open { .. } => Metric::P99,
+        Model::Capacity { .. } => Metric::Capacity,
+        Model::Closed | Model::Overload { .. } => Metric::Throughput,
+    }
 }
 
 fn compared(plan: &Plan, here: &[&Trial], arm: &str, metric: Metric) -> Option<Comparison> {
@@ -300,17 +364,21 @@ fn compared(plan: &Plan, here: &[&Trial], arm: &str, metric: Metric) -> Option<C
 
 /// (arm, baseline) of each block in which both brought a result.
 fn pairs(plan: &Plan, here: &[&Trial], arm: &str, metric: Metric) -> Vec<(f64, f64)> {
+    paired(here, arm, &plan.baseline, metric)
+}
+
+/// (first, second) of each block in which both arms brought a result at one load point.
+pub fn paired(here: &[&Trial], first: &str, second: &str, metric: Metric) -> Vec<(f64, f64)> {
     let value = |name: &str, block: u32| {
         let trial = here.iter().find(|it| it.arm == name && it.block == block && it.counted)?;
-        metric.of(trial.result()?)
+        metric.in_trial(trial)
     };
-    (0..plan.blocks)
-        .filter_map(|block| Some((value(arm, block)?, value(&plan.baseline, block)?)))
-        .collect()
+    let blocks = here.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
+    (0..blocks).filter_map(|block| Some((value(first, block)?, value(second, block)?))).collect()
 }
 
 fn floors_of(plan: &Plan, here: &[&Trial], twin: &ArmSummary) -> Vec<Floor> {
-    Metric::ALL
+    Metric::EVERY
         .iter()
         .filter_map(|&metric| {
             let found = compared(plan, here, &twin.arm, metric)?;
@@ -322,225 +390,73 @@ fn floors_of(plan: &Plan, here: &[&Trial], twin: &ArmSummary) -> Vec<Floor> {
         .collect()
 }
 
-/// Which side the generator held back.
-#[derive(Clone, Copy)]
-struct Sides {
-    arm: bool,
-    baseline: bool,
-}
-
-/// The verdict on one comparison. `floor` is a log-ratio, `margin` a share (0.03 = 3 %).
-fn judge(
-    metric: Metric,
-    comparison: Comparison,
-    floor: f64,
-    margin: f64,
-    limited: Sides,
-) -> Judged {
-    let mut verdict = Verdict::Unresolved;
-    let mut forecast = None;
-    match comparison.interval {
-        None => forecast = Some(VALUES_MIN as u32),
-        Some(interval) => {
-            // Turned so that more is better; ends change places with the sign.
-            let (a, b) = (interval.low.ln() * metric.sign(), interval.high.ln() * metric.sign());
-            let (low, high) = (a.min(b), a.max(b));
-            let room = (1.0 + margin).ln();
-            verdict = if low > -room && high < room {
-                Verdict::Equivalent
-            } else if low > floor {
-                Verdict::Better
-            } else if high < -floor {
-                Verdict::Worse
-            } else {
-                Verdict::Unresolved
-            };
-            if verdict == Verdict::Unresolved {
-                let centre = comparison.ratio.ln();
-                let blocks = comparison.log_ratios.len();
-                forecast = Some(settles_after(blocks, centre, (high - low) / 2.0, floor, room));
-            }
-        }
-    }
-    let mut at_least = false;
-    if metric.needs_generator() && (limited.arm || limited.baseline) {
-        at_least = match verdict {
-            Verdict::Better => !limited.baseline,
-            Verdict::Worse => !limited.arm,
-            _ => false,
-        };
-        if !at_least {
-            (verdict, forecast) = (Verdict::GeneratorLimited, None);
-        }
-    }
-    Judged { metric, comparison, verdict, at_least, forecast }
-}
-
-/// How many blocks would probably settle a case, if centre and spread stay as they are: half
-/// widths shrink with the square root of the number of blocks, the twin's as the arm's.
-fn settles_after(blocks: usize, centre: f64, half: f64, floor: f64, room: f64) -> u32 {
-    let needed = |now: f64, wanted: f64| {
-        if wanted > 0.0 { blocks as f64 * (now / wanted).powi(2) } else { f64::INFINITY }
-    };
-    let different = needed(half + floor, centre.abs());
-    let equal = needed(half, room - centre.abs());
-    let least = different.min(equal).ceil().min(f64::from(FORECAST_MAX) + 1.0);
-    (least as u32).max(blocks as u32 + 1)
-}
-
 fn arm_summary(plan: &Plan, here: &[&Trial], all: &[&Trial], name: &str) -> ArmSummary {
     let mine: Vec<&Trial> =
         here.iter().copied().filter(|it| it.arm == name && it.counted).collect();
     let loads: Vec<&Load> = mine.iter().filter_map(|trial| trial.result()).collect();
-    let middle = |value: &dyn Fn(&Load) -> Option<f64>| {
+    let middle = |value: &dyn Fn(&Trial) -> Option<f64>| {
+        median(&mine.iter().filter_map(|trial| value(trial)).collect::<Vec<_>>())
+    };
+    let of = |metric: Metric| middle(&|trial| metric.in_trial(trial));
+    // A percentile that some trials do not support would be one of the lucky trials only.
+    let tail = |metric: Metric| {
+        loads.iter().all(|load| metric.of(load).is_some()).then(|| of(metric)).flatten()
+    };
+    let by_load = |value: &dyn Fn(&Load) -> Option<f64>| {
         median(&loads.iter().filter_map(|load| value(load)).collect::<Vec<_>>())
     };
-    let p99 = |load: &Load| load.service.p99_ns;
-    let supported = loads.iter().all(|load| p99(load).is_some());
-    let busy = middle(&|load| load.generator.map(|generator| generator.busy));
+    let busy = by_load(&|load| load.generator.map(|generator| generator.busy));
+    let late = loads.iter().filter(|load| load.is_late()).count() * 2 > loads.len();
     ArmSummary {
         arm: name.to_string(),
         twin: plan.twin && name == plan.twin_name(),
         baseline: name == plan.baseline,
         absent: if loads.is_empty() { Some(reason(all)) } else { None },
         trials: loads.len() as u32,
-        throughput_rps: middle(&|load| Metric::Throughput.of(load)),
-        p50_ns: middle(&|load| Metric::P50.of(load)),
-        p99_ns: if supported { middle(&p99) } else { None },
-        cpu_ns: middle(&|load| Metric::Cpu.of(load)),
-        switches: middle(&|load| load.server.as_ref()?.switches_per_request),
-        memory_kb: middle(&|load| load.memory_kb().map(|kb| kb as f64)),
+        throughput_rps: of(Metric::Throughput),
+        p50_ns: of(Metric::P50),
+        p99_ns: tail(Metric::P99),
+        p999_ns: tail(Metric::P999),
+        cpu_ns: of(Metric::Cpu),
+        switches: of(Metric::Switches),
+        memory_kb: of(Metric::Memory),
         busy,
+        late,
+        offered_rps: middle(&|trial| trial.seen.offered_rps),
+        connection_bytes: of(Metric::ConnectionMemory),
+        capacity_rps: of(Metric::Capacity),
+        kept_share: middle(&|trial| trial.seen.recovery.as_ref()?.kept_share),
+        recovered_ms: of(Metric::Recovery),
+        cost: cost_summary(&mine),
         judged: Vec::new(),
-        lamps: lamps(&mine, &loads, busy),
+        lamps: lamps(&mine, &loads, busy, late),
     }
 }
 
-/// Why an arm has no result.
-fn reason(all: &[&Trial]) -> String {
-    let words = all.iter().rev().find_map(|trial| match &trial.ending {
-        Ending::Unavailable { reason } | Ending::Failed { reason } => Some(reason.clone()),
-        Ending::Measured { .. } => None,
-    });
-    words.unwrap_or_else(|| "the race was stopped before its first trial".to_string())
-}
-
-fn lamps(trials: &[&Trial], loads: &[&Load], busy: Option<f64>) -> Vec<Lamp> {
-    let mut found = Vec::new();
-    let mut lamp = |light: Light, text: String| found.push(Lamp { light, text });
-    let n = loads.len();
-    let checked = loads.iter().filter(|load| load.checked().is_some()).count();
-    let wrong = loads.iter().filter(|load| load.checked().is_some_and(|it| !it.ok)).count();
-    let faults: u64 = loads.iter().map(|load| load.faults()).sum();
-    let failed = trials.len() - n;
-    let unclean = trials.iter().filter(|it| it.exit.is_some() && !it.exit_clean).count();
-    let noisy = trials.iter().filter(|trial| !trial.objections.is_empty()).count();
-    if wrong > 0 {
-        lamp(Light::Red, format!("model check FAILED {wrong}/{n}"));
-    }
-    if faults > 0 {
-        lamp(Light::Red, format!("{faults} errors"));
-    }
-    if failed > 0 {
-        lamp(Light::Amber, format!("no result {failed}/{}", trials.len()));
-    }
-    if let Some(busy) = busy.filter(|&busy| busy > BUSY_MAX) {
-        lamp(Light::Amber, format!("generator-limited, {:.0} % busy", busy * 100.0));
-    }
-    if unclean > 0 {
-        lamp(Light::Amber, format!("unclean end {unclean}/{n}"));
-    }
-    if noisy > 0 {
-        lamp(Light::Amber, format!("machine busy {noisy}/{n}"));
-    }
-    if n > 0 && wrong == 0 {
-        match checked {
-            0 => lamp(Light::Amber, "replies not checked".to_string()),
-            _ => lamp(Light::Green, format!("model check passed {checked}/{n}")),
-        }
-    }
-    found.sort_by_key(|lamp| std::cmp::Reverse(lamp.light));
-    found
-}
-
-/// One sentence: each arm against the baseline at each point, by speed and by CPU. Arms of which
-/// the same can be said share a clause.
-fn sentence(plan: &Plan, points: &[PointSummary]) -> String {
-    let mut said: Vec<(String, Vec<&str>)> = Vec::new();
-    for arm in plan.arms.iter().filter(|arm| arm.name != plan.baseline) {
-        add(&mut said, predicate(points, &arm.name), &arm.name);
-    }
-    if said.is_empty() {
-        return format!("Only {} ran: there is nothing to compare it with.", plan.baseline);
-    }
-    let clauses: Vec<String> = said
-        .into_iter()
-        .map(|(words, arms)| {
-            let verb = if arms.len() == 1 { "is" } else { "are" };
-            format!("{} {verb} {words}", listed(&arms))
-        })
-        .collect();
-    format!("Against {}: {}.", plan.baseline, clauses.join("; "))
-}
-
-/// What can be said of one arm, after `is` or `are`.
-fn predicate(points: &[PointSummary], arm: &str) -> String {
-    let mut said: Vec<(String, Vec<&str>)> = Vec::new();
-    for point in points {
-        add(&mut said, phrase(point, arm), &point.point);
-    }
-    let parts: Vec<String> = said
-        .into_iter()
-        .map(|(words, at)| match at.len() == points.len() && points.len() > 1 {
-            true => format!("{words} at every load point"),
-            false => format!("{words} at {}", listed(&at)),
-        })
-        .collect();
-    parts.join(", ")
-}
-
-/// Puts `item` under `words`, in the order of first use.
-fn add<'a>(said: &mut Vec<(String, Vec<&'a str>)>, words: String, item: &'a str) {
-    match said.iter_mut().find(|(known, _)| *known == words) {
-        Some((_, items)) => items.push(item),
-        None => said.push((words, vec![item])),
-    }
-}
-
-/// `a`, `a and b`, `a, b and c`.
-fn listed(items: &[&str]) -> String {
-    match items {
-        [] => String::new(),
-        [one] => (*one).to_string(),
-        [some @ .., last] => format!("{} and {last}", some.join(", ")),
-    }
-}
-
-fn phrase(point: &PointSummary, name: &str) -> String {
-    let Some(arm) = point.arms.iter().find(|arm| arm.arm == name && arm.absent.is_none()) else {
-        return "not measured".to_string();
+fn cost_summary(mine: &[&Trial]) -> Option<CostSummary> {
+    let costs = || mine.iter().filter_map(|trial| trial.seen.cost.as_ref());
+    costs().next()?;
+    let middle = |value: &dyn Fn(&crate::seen::TreeLife) -> Option<f64>| {
+        median(&costs().filter_map(value).collect::<Vec<_>>())
     };
-    let said = |metric: Metric| {
-        let judged = arm.judged(metric)?;
-        match judged.verdict {
-            Verdict::Unresolved | Verdict::GeneratorLimited => None,
-            verdict => Some(verdict.word(metric)),
-        }
+    let count = |value: Option<u64>| value.map(|it| it as f64);
+    let seen = |value: &dyn Fn(&Trial) -> Option<u64>| {
+        median(&mine.iter().filter_map(|trial| count(value(trial))).collect::<Vec<_>>())
     };
-    match (said(Metric::Throughput), said(Metric::Cpu)) {
-        (Some("equivalent"), Some("equivalent")) => "equivalent in speed and CPU".to_string(),
-        (Some(speed), Some("equivalent")) => format!("{speed} at the same CPU cost"),
-        (Some("equivalent"), Some(cost)) => format!("as fast and {cost} in CPU"),
-        (Some(speed), Some(cost)) => {
-            let agree = (speed == "faster") == (cost == "cheaper");
-            format!("{speed} {} {cost} in CPU", if agree { "and" } else { "but" })
-        }
-        (Some("equivalent"), None) => "as fast (CPU unresolved)".to_string(),
-        (Some(speed), None) => format!("{speed} (CPU unresolved)"),
-        (None, Some("equivalent")) => "equally costly in CPU (speed unresolved)".to_string(),
-        (None, Some(cost)) => format!("{cost} in CPU (speed unresolved)"),
-        (None, None) => "unresolved".to_string(),
-    }
+    Some(CostSummary {
+        cpu_ns: middle(&|cost| cost.cpu_ns_per_request),
+        system_share: middle(&|cost| {
+            let all = cost.user_ns + cost.system_ns;
+            (all > 0).then(|| cost.system_ns as f64 / all as f64)
+        }),
+        memory_peak_kb: middle(&|cost| count(cost.memory_peak_kb)),
+        faults_minor: middle(&|cost| count(cost.faults_minor)),
+        forks: middle(&|cost| count(cost.forks)),
+        threads_created: middle(&|cost| count(cost.threads_created)),
+        kills: middle(&|cost| count(cost.kills)),
+        listen_overflows: seen(&|trial| trial.conditions.listen_overflows),
+        syn_retransmits: seen(&|trial| trial.conditions.syn_retransmits),
+    })
 }
 
 #[cfg(test)]

@@ -56,9 +56,9 @@ pub fn engine(exe: &Path, name: &str) -> Arm {
             .chain(command.split(' ').map(String::from))
             .collect(),
         target: "stock://{address}".to_string(),
-        load: Vec::new(),
         // The source in brackets is for the reader of `shape.rs`.
         note: note.split(" (").next().unwrap_or_default().to_string(),
+        ..Arm::default()
     }
 }
 
@@ -69,8 +69,8 @@ pub fn foreign(named: Named) -> Arm {
         name: named.name,
         command: named.command,
         target: "stock://{address}".to_string(),
-        load: Vec::new(),
         note,
+        ..Arm::default()
     }
 }
 
@@ -82,6 +82,7 @@ pub fn point(connections: u32, depth: u32, mix: &str) -> LoadPoint {
         depth,
         requests_per_connection: ROUND_TRIPS * u64::from(depth),
         mix: mix.to_string(),
+        ..LoadPoint::default()
     }
 }
 

@@ -1,8 +1,11 @@
 //! Facts about verdicts: on given intervals, and on thousands of synthetic races.
 
+use super::judge::settles_after;
+use super::sentence::listed;
 use super::*;
 use crate::race::tests::{manifest, trial};
 use crate::stats::Interval;
+use crate::trial::Ending;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
@@ -80,7 +83,7 @@ fn race(seed: u64, blocks: u32, effect: f64, spread: f64) -> Summary {
             trials.push(trial(arm, block, 50_000.0 * drift * gain * (spread * noise).exp()));
         }
     }
-    analyse(&Run { manifest, trials })
+    analyse(&Run { manifest, trials, ..Run::default() })
 }
 
 fn verdict(summary: &Summary, metric: Metric) -> Verdict {
@@ -136,7 +139,7 @@ fn wrong_books_are_loud_and_absent_arms_have_a_reason() {
     }
     let mut absent = trial("uring", 0, 100.0);
     absent.ending = Ending::Unavailable { reason: "io_uring is disabled".to_string() };
-    let summary = analyse(&Run { manifest, trials: vec![bad, absent] });
+    let summary = analyse(&Run { manifest, trials: vec![bad, absent], ..Run::default() });
     assert_eq!(summary.broken.len(), 1);
     assert!(summary.broken[0].contains("epoll, depth 1, block 1: the model check failed: stock 3"));
     let arms = &summary.points[0].arms;

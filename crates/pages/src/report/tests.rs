@@ -2,7 +2,7 @@
 
 use super::*;
 use lab::machine::{Conditions, Host, Placement};
-use lab::plan::{Arm, Gates, LoadPoint, Plan};
+use lab::plan::{Arm, LoadPoint, Plan};
 use lab::record::Manifest;
 
 const ARMS: [(&str, f64, f64); 4] =
@@ -13,15 +13,15 @@ fn plan() -> Plan {
         name: name.to_string(),
         command: vec!["roundhouse".to_string(), "serve".to_string(), "<stock>".to_string()],
         target: "stock://{address}".to_string(),
-        load: Vec::new(),
         note: format!("how {name} waits"),
+        ..Arm::default()
     };
     let point = |depth: u32| LoadPoint {
         name: format!("depth {depth}"),
         connections: 8,
         depth,
         requests_per_connection: 64,
-        mix: String::new(),
+        ..LoadPoint::default()
     };
     Plan {
         question: "Which engine serves the <stock> market best?".to_string(),
@@ -36,8 +36,7 @@ fn plan() -> Plan {
         window_ms: 600,
         margin: 0.03,
         resamples: 200,
-        gates: Gates::default(),
-        files: Vec::new(),
+        ..Plan::default()
     }
 }
 
@@ -55,6 +54,7 @@ fn run() -> Run {
         placement: Some(Placement { first: 0, second: 1, siblings: false }),
         plan_hash: plan.hash(),
         plan: plan.clone(),
+        ..Manifest::default()
     };
     let entrants = plan.entrants();
     let trials = lab::block::schedule(&plan)
@@ -73,7 +73,7 @@ fn run() -> Run {
             trial
         })
         .collect();
-    Run { manifest, trials }
+    Run { manifest, trials, ..Run::default() }
 }
 
 fn trial(arm: &str, order: u32, block: u32, rps: f64, cpu: f64) -> Trial {
@@ -101,7 +101,7 @@ fn trial(arm: &str, order: u32, block: u32, rps: f64, cpu: f64) -> Trial {
         conditions: Conditions {
             steal: Some(0.001),
             foreign: Some(0.01 * f64::from(order % 5)),
-            clock_step_ms: 0.0,
+            ..Conditions::default()
         },
         objections: Vec::new(),
         counted: true,
@@ -110,6 +110,7 @@ fn trial(arm: &str, order: u32, block: u32, rps: f64, cpu: f64) -> Trial {
         ending: Ending::Measured {
             load: Box::new(lab::load::Load::parse(&text).expect("well formed")),
         },
+        seen: lab::seen::Seen::default(),
     }
 }
 

@@ -1,0 +1,44 @@
+//! The census of system calls: which, how many, for each request.
+//!
+//! Counting slows a server many times over, so it never happens in a timed trial: a census is a run
+//! of its own, whose speeds mean nothing and are not kept.
+
+use serde::{Deserialize, Serialize};
+
+/// The system calls of one arm at one load point.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Census {
+    /// Name of the arm.
+    pub arm: String,
+    /// Name of the load point.
+    pub point: String,
+    /// What counted: `strace`, `perf trace`, or empty where nothing could.
+    pub tool: String,
+    /// Requests answered while it counted.
+    pub requests: u64,
+    /// The calls, the most frequent first.
+    pub calls: Vec<Calls>,
+    /// Why there is no count.
+    #[serde(default)]
+    pub missing: Option<String>,
+}
+
+/// One system call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Calls {
+    /// Its name.
+    pub name: String,
+    /// How often it was made, readiness and stopping left out.
+    pub calls: u64,
+    /// How often it failed (`EAGAIN` included).
+    pub errors: u64,
+    /// Calls for each request.
+    pub per_request: f64,
+}
+
+impl Census {
+    /// All calls for each request; `None` where nothing was counted.
+    pub fn per_request(&self) -> Option<f64> {
+        (!self.calls.is_empty()).then(|| self.calls.iter().map(|it| it.per_request).sum())
+    }
+}

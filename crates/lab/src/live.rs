@@ -1,0 +1,299 @@
+//! A race while it runs: one snapshot that a terminal or a page can draw.
+//!
+//! [`Live`] hears what the race does and keeps the run as far as it is known; [`Live::snapshot`]
+//! computes current estimates with the same statistics that the report uses, so that what closes in
+//! on the screen is what will stand in the table. The surprising thing is what it does not do: it
+//! never ends a race early. Stopping when an interval looks good would make it too narrow.
+
+use crate::block::Slot;
+use crate::machine::Conditions;
+use crate::race::Observer;
+use crate::record::{Manifest, Run};
+use crate::stats::Interval;
+use crate::trial::{Ending, Trial};
+use crate::verdict::{Judged, Metric, Verdict, analyse};
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Lines of news that are kept.
+const NEWS_MAX: usize = 50;
+/// Resamples of the second interval while the race runs; the report uses the plan's.
+const RESAMPLES: u32 = 0;
+
+/// The state of a race at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The question in one sentence.
+    pub question: String,
+    /// `smoke`, `claim` or `publish`.
+    pub label: String,
+    /// Fingerprint of the plan.
+    pub plan_hash: String,
+    /// Name of the baseline.
+    pub baseline: String,
+    /// Two arms closer than this are equivalent (0.03 = 3 %).
+    pub margin: f64,
+    /// Trials of the whole race without repetitions.
+    pub total: u32,
+    /// Trials that are done, skipped ones included.
+    pub done: u32,
+    /// Attempts that were repeated.
+    pub repeated: u32,
+    /// Blocks of the whole race.
+    pub blocks: u32,
+    /// The running block, from 1; 0 before the first.
+    pub block: u32,
+    /// What runs: arm and load point; empty between trials.
+    pub running: String,
+    /// Since the race began, milliseconds.
+    pub elapsed_ms: u64,
+    /// Until it ends, at the pace so far, milliseconds; absent before the first trial ended.
+    pub left_ms: Option<u64>,
+    /// It is over, or was stopped.
+    pub ended: bool,
+    /// Current estimates, one for each load point, arm and metric that can be compared.
+    pub estimates: Vec<Estimate>,
+    /// The machine's noise, one value a trial, in the order of running.
+    pub noise: Vec<Noise>,
+    /// What happened, the newest last: absent arms, failed checks, repetitions.
+    pub news: Vec<String>,
+    /// The sentence of the report, as of now.
+    pub sentence: String,
+}
+
+/// One arm against the baseline as far as it is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Name of the load point.
+    pub point: String,
+    /// Name of the arm.
+    pub arm: String,
+    /// It is the baseline's twin: its interval is the noise.
+    pub twin: bool,
+    /// What is compared.
+    pub metric: Metric,
+    /// Median ratio arm / baseline.
+    pub ratio: f64,
+    /// Its interval; absent below six blocks.
+    pub interval: Option<Interval>,
+    /// Blocks that it rests on.
+    pub blocks: u32,
+    /// The verdict as of now.
+    pub verdict: Verdict,
+    /// The verdict in a word.
+    pub word: String,
+}
+
+/// What the machine did beside the race in one trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// The trial's place in the order of running.
+    pub order: u32,
+    /// What was seen.
+    pub conditions: Conditions,
+    /// It failed a gate.
+    pub refused: bool,
+}
+
+struct Inner {
+    run: Run,
+    shot: Snapshot,
+    begun: Instant,
+    fresh: u32,
+}
+
+/// Hears a race and can be asked from another thread; clones share one state.
+#[derive(Clone)]
+pub struct Live(Arc<Mutex<Inner>>);
+
+impl Live {
+    /// A race that has not begun.
+    pub fn new(manifest: &Manifest) -> Live {
+        let plan = &manifest.plan;
+        let shot = Snapshot {
+            question: plan.question.clone(),
+            label: plan.label.clone(),
+            plan_hash: manifest.plan_hash.clone(),
+            baseline: plan.baseline.clone(),
+            margin: plan.margin,
+            total: plan.trials(),
+            blocks: plan.blocks,
+            ..Snapshot::default()
+        };
+        let mut run = Run { manifest: manifest.clone(), ..Run::default() };
+        run.manifest.plan.resamples = RESAMPLES;
+        Live(Arc::new(Mutex::new(Inner { run, shot, begun: Instant::now(), fresh: 0 })))
+    }
+
+    /// The state now.
+    pub fn snapshot(&self) -> Snapshot {
+        let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shot = inner.shot.clone();
+        shot.elapsed_ms = inner.begun.elapsed().as_millis() as u64;
+        let left = u64::from(shot.total.saturating_sub(shot.done));
+        shot.left_ms = (inner.fresh > 0).then(|| shot.elapsed_ms * left / u64::from(inner.fresh));
+        shot
+    }
+
+    /// Says that the race is over.
+    pub fn finish(&self) {
+        self.with(|inner| {
+            inner.shot.ended = true;
+            inner.shot.running.clear();
+        });
+    }
+
+    fn with(&self, change: impl FnOnce(&mut Inner)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Observer for Live {
+    fn race(&mut self, trials: u32) {
+        self.with(|inner| {
+            inner.shot.total = trials;
+            inner.begun = Instant::now();
+        });
+    }
+
+    fn known(&mut self, trial: &Trial) {
+        self.with(|inner| inner.take(trial));
+    }
+
+    fn begin(&mut self, slot: &Slot, arm: &str, point: &str) {
+        self.with(|inner| {
+            inner.shot.block = slot.block + 1;
+            inner.shot.running = format!("{arm}, {point}");
+        });
+    }
+
+    fn end(&mut self, trial: &Trial) {
+        self.with(|inner| {
+            inner.fresh += u32::from(trial.counted);
+            inner.take(trial);
+            inner.estimate();
+        });
+    }
+
+    fn skip(&mut self, _arm: &str) {
+        self.with(|inner| inner.shot.done += 1);
+    }
+
+    fn news(&mut self, text: &str) {
+        self.with(|inner| inner.tell(text.to_string()));
+    }
+}
+
+impl Inner {
+    fn take(&mut self, trial: &Trial) {
+        let place = format!("{}, {}, block {}", trial.arm, trial.point, trial.block + 1);
+        if trial.counted {
+            self.shot.done += 1;
+        } else {
+            self.shot.repeated += 1;
+            self.tell(format!("{place}: repeated: {}", trial.objections.join("; ")));
+        }
+        match &trial.ending {
+            Ending::Measured { load } => {
+                if let Some(check) = load.checked().filter(|check| !check.ok) {
+                    self.tell(format!("MODEL CHECK FAILED: {place}: {}", check.detail));
+                }
+            }
+            Ending::Unavailable { reason } if trial.counted => {
+                self.tell(format!("{}: {reason}", trial.arm));
+            }
+            Ending::Failed { reason } if trial.counted => self.tell(format!("{place}: {reason}")),
+            Ending::Unavailable { .. } | Ending::Failed { .. } => {}
+        }
+        let (order, conditions) = (trial.order, trial.conditions);
+        let refused = !trial.objections.is_empty();
+        self.shot.noise.push(Noise { order, conditions, refused });
+        self.run.trials.push(trial.clone());
+    }
+
+    fn tell(&mut self, text: String) {
+        self.shot.news.push(text);
+        let spare = self.shot.news.len().saturating_sub(NEWS_MAX);
+        self.shot.news.drain(..spare);
+    }
+
+    fn estimate(&mut self) {
+        let summary = analyse(&self.run);
+        self.shot.sentence = summary.sentence;
+        self.shot.estimates.clear();
+        for point in &summary.points {
+            for arm in &point.arms {
+                let shown = arm.judged.iter().filter(|it| Metric::ALL.contains(&it.metric));
+                let lead = arm
+                    .judged
+                    .iter()
+                    .filter(|it| it.metric == point.lead && !Metric::ALL.contains(&it.metric));
+                self.shot.estimates.extend(
+                    shown
+                        .chain(lead)
+                        .map(|judged| estimate_of(&point.point, &arm.arm, arm.twin, judged)),
+                );
+            }
+        }
+    }
+}
+
+fn estimate_of(point: &str, arm: &str, twin: bool, judged: &Judged) -> Estimate {
+    Estimate {
+        point: point.to_string(),
+        arm: arm.to_string(),
+        twin,
+        metric: judged.metric,
+        ratio: judged.comparison.ratio,
+        interval: judged.comparison.interval,
+        blocks: judged.comparison.log_ratios.len() as u32,
+        verdict: judged.verdict,
+        word: judged.verdict.word(judged.metric).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::race::tests::{manifest, trial};
+
+    #[test]
+    fn estimates_close_in_as_blocks_come_in() {
+        let mut live = Live::new(&manifest());
+        live.race(48);
+        for block in 0..6 {
+            for (arm, speed) in [("epoll", 100.0), ("uring", 150.0), ("epoll (twin)", 101.0)] {
+                live.end(&trial(arm, block, speed + f64::from(block)));
+            }
+            let shot = live.snapshot();
+            let speed = shot
+                .estimates
+                .iter()
+                .find(|it| it.arm == "uring" && it.metric == Metric::Throughput)
+                .expect("both were measured");
+            assert_eq!((speed.blocks, speed.interval.is_some()), (block + 1, block == 5));
+        }
+        let shot = live.snapshot();
+        assert_eq!((shot.done, shot.total, shot.noise.len()), (18, 48, 18));
+        assert!(shot.left_ms.is_some() && shot.sentence.contains("uring is faster"), "{shot:?}");
+        let json = serde_json::to_string(&shot).expect("strings and numbers");
+        assert_eq!(serde_json::from_str::<Snapshot>(&json).expect("what we wrote"), shot);
+    }
+
+    #[test]
+    fn what_went_wrong_is_news() {
+        let mut live = Live::new(&manifest());
+        let mut absent = trial("uring", 0, 1.0);
+        absent.ending = Ending::Unavailable { reason: "no ring".to_string() };
+        live.end(&absent);
+        let mut noisy = trial("epoll", 0, 1.0);
+        noisy.counted = false;
+        noisy.objections.push("steal".to_string());
+        live.end(&noisy);
+        live.skip("uring");
+        let shot = live.snapshot();
+        assert_eq!((shot.done, shot.repeated), (2, 1));
+        assert_eq!(shot.news, ["uring: no ring", "epoll, depth 1, block 1: repeated: steal"]);
+    }
+}

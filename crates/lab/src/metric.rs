@@ -1,0 +1,165 @@
+//! What is compared: one number of a trial, by name, and which way is better.
+
+use crate::load::Load;
+use crate::trial::{Ending, Trial};
+use serde::{Deserialize, Serialize};
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Answered requests per second; under overload: goodput.
+    Throughput,
+    /// Server CPU nanoseconds per request.
+    Cpu,
+    /// Median latency, nanoseconds: response time at open load points, service time at closed ones.
+    P50,
+    /// 99th percentile of the same.
+    P99,
+    /// 999 of 1000 are quicker.
+    P999,
+    /// Context switches per request.
+    Switches,
+    /// Memory of the server's process tree, kilobytes, shared pages divided.
+    Memory,
+    /// Memory that each silent connection costs, bytes (points with idle connections).
+    ConnectionMemory,
+    /// The highest rate at which the promise was kept, requests per second (capacity points).
+    Capacity,
+    /// From the end of an overload until latency is near its base again, milliseconds.
+    Recovery,
+}
+
+impl Metric {
+    /// Those of every race, in the order of tables.
+    pub const ALL: [Metric; 4] = [Metric::Throughput, Metric::Cpu, Metric::P50, Metric::P99];
+
+    /// All there are.
+    pub const EVERY: [Metric; 10] = [
+        Metric::Throughput,
+        Metric::Cpu,
+        Metric::P50,
+        Metric::P99,
+        Metric::P999,
+        Metric::Switches,
+        Metric::Memory,
+        Metric::ConnectionMemory,
+        Metric::Capacity,
+        Metric::Recovery,
+    ];
+
+    /// Its name in a sentence.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::Throughput => "requests/s",
+            Metric::Cpu => "CPU per request",
+            Metric::P50 => "median latency",
+            Metric::P99 => "p99 latency",
+            Metric::P999 => "p99.9 latency",
+            Metric::Switches => "context switches per request",
+            Metric::Memory => "memory",
+            Metric::ConnectionMemory => "memory per idle connection",
+            Metric::Capacity => "capacity within the promise",
+            Metric::Recovery => "recovery time",
+        }
+    }
+
+    /// Its name in plans, conditions and file formats.
+    pub fn key(self) -> &'static str {
+        match self {
+            Metric::Throughput => "throughput",
+            Metric::Cpu => "cpu",
+            Metric::P50 => "p50",
+            Metric::P99 => "p99",
+            Metric::P999 => "p999",
+            Metric::Switches => "switches",
+            Metric::Memory => "memory",
+            Metric::ConnectionMemory => "connection_memory",
+            Metric::Capacity => "capacity",
+            Metric::Recovery => "recovery",
+        }
+    }
+
+    /// The metric of that [`Metric::key`]; `rps`, `p99.9` and `requests/s` are understood too.
+    pub fn by_key(key: &str) -> Option<Metric> {
+        match key {
+            "rps" | "requests/s" => Some(Metric::Throughput),
+            "p99.9" => Some(Metric::P999),
+            _ => Metric::EVERY.into_iter().find(|metric| metric.key() == key),
+        }
+    }
+
+    /// Its value in one generator's report.
+    pub fn of(self, load: &Load) -> Option<f64> {
+        let server = || load.server.as_ref();
+        match self {
+            Metric::Throughput => Some(load.throughput_rps),
+            Metric::Cpu => server()?.cpu_ns_per_request,
+            Metric::P50 => load.latency().p50_ns,
+            Metric::P99 => load.latency().p99_ns,
+            Metric::P999 => load.latency().p999_ns,
+            Metric::Switches => server()?.switches_per_request,
+            Metric::Memory => load.memory_kb().map(|kb| kb as f64),
+            Metric::ConnectionMemory | Metric::Capacity | Metric::Recovery => None,
+        }
+    }
+
+    /// Its value in one trial that counts.
+    pub fn in_trial(self, trial: &Trial) -> Option<f64> {
+        if !trial.counted {
+            return None;
+        }
+        match self {
+            Metric::ConnectionMemory => trial.seen.idle.as_ref()?.bytes_each,
+            Metric::Capacity => trial.seen.search.as_ref()?.capacity_rps,
+            Metric::Recovery => trial.seen.recovery.as_ref()?.recovered_ms,
+            _ => match &trial.ending {
+                Ending::Measured { load } => self.of(load),
+                Ending::Unavailable { .. } | Ending::Failed { .. } => None,
+            },
+        }
+    }
+
+    /// +1 where more is better, -1 where less is.
+    pub fn sign(self) -> f64 {
+        match self {
+            Metric::Throughput | Metric::Capacity => 1.0,
+            _ => -1.0,
+        }
+    }
+
+    /// Whether a busy generator spoils it. What is counted on the server stays.
+    pub fn needs_generator(self) -> bool {
+        !matches!(self, Metric::Cpu | Metric::Switches | Metric::Memory | Metric::ConnectionMemory)
+    }
+
+    /// Whether it is a time that a client waits.
+    pub fn is_latency(self) -> bool {
+        matches!(self, Metric::P50 | Metric::P99 | Metric::P999)
+    }
+
+    /// What a difference in it is called: (better, worse).
+    pub fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Metric::Cpu => ("cheaper", "costlier"),
+            Metric::Memory | Metric::ConnectionMemory => ("leaner", "heavier"),
+            Metric::Switches => ("calmer", "busier"),
+            Metric::Capacity => ("larger", "smaller"),
+            _ => ("faster", "slower"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_is_found_by_its_key() {
+        for metric in Metric::EVERY {
+            assert_eq!(Metric::by_key(metric.key()), Some(metric));
+        }
+        assert_eq!(Metric::by_key("rps"), Some(Metric::Throughput));
+        assert_eq!(Metric::by_key("speed"), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! Limits on the environment, decided before any outcome is looked at.
+//!
+//! A gate asks about the machine, never about the server: what a slow server could cause by itself
+//! is no gate. So CPU pressure is recorded but not gated (sixteen processes on one core *are* CPU
+//! pressure), retransmitted SYNs are left out of the retransmissions (a full accept queue causes
+//! them), and a gate that cannot be read is unknown, never passed.
+
+use serde::{Deserialize, Serialize};
+
+/// Limits on the environment; a trial outside them is repeated before its outcome is looked at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Gates {
+    /// Share of the machine's time that the hypervisor took, 0 to 1.
+    pub steal_max: f64,
+    /// Share of the machine's time that processes outside the trial took, 0 to 1.
+    pub foreign_max: f64,
+    /// How far the wall clock may move against the monotonic clock, milliseconds.
+    pub clock_step_ms_max: f64,
+    /// How late a thread that sleeps may be woken, milliseconds.
+    pub hiccup_ms_max: f64,
+    /// Share of the trial in which some task waited for memory (PSI), 0 to 1.
+    pub memory_pressure_max: f64,
+    /// Share of the trial in which some task waited for a disk (PSI), 0 to 1.
+    pub io_pressure_max: f64,
+    /// TCP segments sent again on this machine, without SYNs and loss probes.
+    pub retransmits_max: u64,
+    /// Attempts at one slot of a block.
+    pub attempts: u32,
+    /// Repetitions in the whole race, as a share of its trials: bounds the race's length on a
+    /// machine that is never quiet.
+    pub retry_share: f64,
+}
+
+impl Default for Gates {
+    fn default() -> Gates {
+        Gates {
+            steal_max: 0.01,
+            foreign_max: 0.05,
+            clock_step_ms_max: 20.0,
+            hiccup_ms_max: 20.0,
+            memory_pressure_max: 0.01,
+            io_pressure_max: 0.2,
+            retransmits_max: 0,
+            attempts: 3,
+            retry_share: 0.2,
+        }
+    }
+}
+
+/// Which limit was passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gate {
+    /// Time taken by the hypervisor.
+    Steal,
+    /// Time taken by other processes.
+    Foreign,
+    /// The wall clock moved.
+    ClockStep,
+    /// A sleeping thread was woken late.
+    Hiccup,
+    /// Tasks waited for memory.
+    MemoryPressure,
+    /// Tasks waited for a disk.
+    IoPressure,
+    /// Segments were sent again.
+    Retransmits,
+    /// The generator brought no report home.
+    Generator,
+}
+
+impl Gate {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Gate::Steal => "stolen time",
+            Gate::Foreign => "other processes",
+            Gate::ClockStep => "clock step",
+            Gate::Hiccup => "hiccup",
+            Gate::MemoryPressure => "memory pressure",
+            Gate::IoPressure => "disk pressure",
+            Gate::Retransmits => "retransmissions",
+            Gate::Generator => "generator failed",
+        }
+    }
+}
+
+/// One limit that a trial passed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Which.
+    pub gate: Gate,
+    /// What was found, in the unit of the gate's limit; absent for a generator that failed.
+    #[serde(default)]
+    pub found: Option<f64>,
+    /// The limit.
+    #[serde(default)]
+    pub limit: Option<f64>,
+    /// Both in words; the same sentence stands in [`crate::trial::Trial::objections`].
+    pub text: String,
+}

@@ -1,0 +1,161 @@
+//! Load points: ways of asking.
+//!
+//! A point is closed (clients wait for replies) or open (requests arrive whether the server keeps up
+//! or not). Points that belong to one curve carry the same `series` and differ in `x`. The
+//! surprising thing is that most rates cannot be written down beforehand: "half of what the slowest
+//! arm can do" is known only after a pilot, which is run and recorded before the first block, so
+//! that no outcome has a say in it.
+
+use serde::{Deserialize, Serialize};
+
+/// One way of asking: how many connections, how deep, what, and by which model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadPoint {
+    /// Short and unique.
+    pub name: String,
+    /// Connections held at the same time.
+    pub connections: u32,
+    /// Requests in flight on each connection (closed loop).
+    pub depth: u32,
+    /// After so many replies a connection is closed and opened anew; 0 = never.
+    pub requests_per_connection: u64,
+    /// The mix of requests in the generator's words; empty = its default.
+    pub mix: String,
+    /// Who decides when a request is sent.
+    #[serde(default)]
+    pub model: Model,
+    /// Name of the curve that this point belongs to; empty for a point of its own.
+    #[serde(default)]
+    pub series: String,
+    /// Its place on that curve: connections of a closed sweep, share or rate of an open one.
+    #[serde(default)]
+    pub x: Option<f64>,
+    /// Further connections that the laboratory opens and leaves silent.
+    #[serde(default)]
+    pub idle: u32,
+    /// Load before the window in place of the plan's, milliseconds.
+    #[serde(default)]
+    pub warmup_ms: Option<u64>,
+    /// Length of the window in place of the plan's, milliseconds.
+    #[serde(default)]
+    pub window_ms: Option<u64>,
+    /// Further arguments for the generator.
+    #[serde(default)]
+    pub load: Vec<String>,
+}
+
+impl Default for LoadPoint {
+    fn default() -> LoadPoint {
+        LoadPoint {
+            name: String::new(),
+            connections: 8,
+            depth: 1,
+            requests_per_connection: 0,
+            mix: String::new(),
+            model: Model::Closed,
+            series: String::new(),
+            x: None,
+            idle: 0,
+            warmup_ms: None,
+            window_ms: None,
+            load: Vec::new(),
+        }
+    }
+}
+
+/// Who decides when a request is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Model {
+    /// Each client waits for its replies and asks again at once: times are *service times*.
+    #[default]
+    Closed,
+    /// A seeded schedule: times are *response times*, from the intended moment of sending.
+    Open {
+        /// Requests per second.
+        rate: Rate,
+        /// Gaps between them.
+        #[serde(default)]
+        arrivals: Arrivals,
+    },
+    /// More than the server can do for a while, then half of what it can: what is kept of the
+    /// throughput meanwhile, and how long the wait lasts afterwards.
+    Overload {
+        /// Offered load as a multiple of the arm's own capacity.
+        factor: f64,
+    },
+    /// The highest rate at which a promise is kept: doubling, then bisection, each probe with a
+    /// fresh process.
+    Capacity {
+        /// Which share of requests the promise covers, such as 0.99.
+        quantile: f64,
+        /// Within which time, nanoseconds.
+        limit_ns: u64,
+        /// The search ends when the bracket is this narrow (0.05 = 5 %).
+        resolution: f64,
+    },
+}
+
+/// Gaps between arrivals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Exponential gaps: independent users.
+    #[default]
+    Poisson,
+    /// Equal gaps: a metronome.
+    Constant,
+}
+
+/// An offered rate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "of", content = "value", rename_all = "snake_case")]
+pub enum Rate {
+    /// Requests per second, the same for all arms.
+    Absolute(f64),
+    /// A share of the capacity of the arm that was slowest in the pilot, the same for all arms.
+    Slowest(f64),
+    /// A share of each arm's own capacity: not paired by load, to be read with that in mind.
+    Own(f64),
+}
+
+impl LoadPoint {
+    /// Whether times run from the intended moment of sending.
+    pub fn is_open(&self) -> bool {
+        !matches!(self.model, Model::Closed)
+    }
+
+    /// Whether a pilot has to say what the arms can do before this point can be run.
+    pub fn needs_pilot(&self) -> bool {
+        match self.model {
+            Model::Closed => false,
+            Model::Open { rate, .. } => !matches!(rate, Rate::Absolute(_)),
+            Model::Overload { .. } | Model::Capacity { .. } => true,
+        }
+    }
+
+    /// What is wrong with its model, if anything.
+    pub fn fault(&self) -> Option<&'static str> {
+        let positive = |value: f64| value > 0.0 && value.is_finite();
+        match self.model {
+            Model::Closed => None,
+            Model::Open { rate, .. } => {
+                let (Rate::Absolute(it) | Rate::Slowest(it) | Rate::Own(it)) = rate;
+                (!positive(it)).then_some("expected a rate above 0")
+            }
+            Model::Overload { factor } => (!(factor > 1.0 && factor <= 100.0))
+                .then_some("expected an overload factor above 1, such as 1.2"),
+            Model::Capacity { quantile, limit_ns, resolution } => {
+                let fits = quantile > 0.0 && quantile < 1.0 && limit_ns > 0;
+                (!(fits && resolution > 0.0 && resolution < 1.0))
+                    .then_some("expected a promise such as p99 within 1ms, resolution below 1")
+            }
+        }
+    }
+
+    /// Whether the load is meant to be more than the server can take: refused connections and
+    /// retransmissions are then outcomes, not disturbances.
+    pub fn is_overload(&self) -> bool {
+        matches!(self.model, Model::Overload { .. } | Model::Capacity { .. })
+    }
+}

@@ -1,0 +1,164 @@
+//! What the laboratory itself saw in a trial, beside the generator's report.
+//!
+//! Every part is absent where the load point does not ask for it or the machine does not tell; a
+//! record of an older program has none of them.
+
+use crate::plan::Refusal;
+use serde::{Deserialize, Serialize};
+
+/// What the laboratory saw in one trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Which sitting of a resumed race, from 0.
+    #[serde(default)]
+    pub sitting: u32,
+    /// The gates that failed, each with its figure; decided before the outcome is looked at.
+    #[serde(default)]
+    pub refusals: Vec<Refusal>,
+    /// Offered rate, requests per second; absent in a closed loop.
+    #[serde(default)]
+    pub offered_rps: Option<f64>,
+    /// What the server's process tree used under load, exact where there is a control group.
+    #[serde(default)]
+    pub cost: Option<TreeLife>,
+    /// Silent connections and what they cost.
+    #[serde(default)]
+    pub idle: Option<Idle>,
+    /// How a capacity was found.
+    #[serde(default)]
+    pub search: Option<Search>,
+    /// How an overload went.
+    #[serde(default)]
+    pub recovery: Option<Recovery>,
+}
+
+/// What a server's whole process tree used between readiness and the generator's end, ended
+/// processes and threads included.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TreeLife {
+    /// Where CPU times come from: `cgroup` (exact, nanoseconds or microseconds) or `ticks` (the
+    /// kernel's children's times, 10 ms, readiness and stopping included).
+    pub source: String,
+    /// CPU time in user mode, nanoseconds. The split into user and system is sampled at the tick.
+    pub user_ns: u64,
+    /// CPU time in the kernel, nanoseconds.
+    pub system_ns: u64,
+    /// Their sum for each request of the whole run, warm-up and drain included, nanoseconds.
+    #[serde(default)]
+    pub cpu_ns_per_request: Option<f64>,
+    /// Highest memory use, kilobytes, page cache left out where the kernel tells them apart.
+    #[serde(default)]
+    pub memory_peak_kb: Option<u64>,
+    /// Page faults served without a disk, whole life.
+    #[serde(default)]
+    pub faults_minor: Option<u64>,
+    /// Page faults that waited for a disk, whole life.
+    #[serde(default)]
+    pub faults_major: Option<u64>,
+    /// Processes created under load; absent where the kernel does not tell
+    /// (the process connector needs privileges).
+    #[serde(default)]
+    pub forks: Option<u64>,
+    /// Threads created under load.
+    #[serde(default)]
+    pub threads_created: Option<u64>,
+    /// Processes that ended under load.
+    #[serde(default)]
+    pub exits: Option<u64>,
+    /// Those of them that a signal ended.
+    #[serde(default)]
+    pub kills: Option<u64>,
+    /// Processes and threads created on the whole machine meanwhile: an upper bound where the
+    /// exact counts are absent.
+    #[serde(default)]
+    pub machine_forks: Option<u64>,
+    /// Sentences to be printed beside the figures.
+    #[serde(default)]
+    pub doubts: Vec<String>,
+}
+
+/// Silent connections.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Idle {
+    /// How many were asked for.
+    pub wanted: u32,
+    /// How many were open when the load began.
+    pub opened: u32,
+    /// How many were still open when it ended.
+    pub kept: u32,
+    /// Memory of the process tree before them, kilobytes.
+    #[serde(default)]
+    pub before_kb: Option<u64>,
+    /// And with them.
+    #[serde(default)]
+    pub after_kb: Option<u64>,
+    /// Kernel memory for TCP buffers on the machine that they added, kilobytes
+    /// (`/proc/net/sockstat`).
+    #[serde(default)]
+    pub kernel_kb: Option<i64>,
+    /// Memory of the process tree for each of them, bytes.
+    #[serde(default)]
+    pub bytes_each: Option<f64>,
+    /// Why fewer were opened than wanted.
+    #[serde(default)]
+    pub why: String,
+}
+
+/// The search for the highest rate at which a promise is kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Search {
+    /// Which share of requests the promise covers.
+    pub quantile: f64,
+    /// Within which time, nanoseconds.
+    pub limit_ns: u64,
+    /// Every rate that was tried, in order.
+    pub probes: Vec<Probe>,
+    /// The highest rate that kept it; absent if none did.
+    #[serde(default)]
+    pub capacity_rps: Option<f64>,
+    /// The generator, not the server, ended the search.
+    #[serde(default)]
+    pub generator_limited: bool,
+}
+
+/// One rate that was tried.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Probe {
+    /// Offered rate, requests per second.
+    pub rate_rps: f64,
+    /// Answered rate.
+    pub achieved_rps: f64,
+    /// The promised quantile of the response time, nanoseconds.
+    #[serde(default)]
+    pub latency_ns: Option<f64>,
+    /// Whether the promise was kept.
+    pub kept: bool,
+    /// Why not.
+    #[serde(default)]
+    pub why: String,
+}
+
+/// How an overload went.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// Offered load as a multiple of capacity.
+    pub factor: f64,
+    /// The arm's capacity in the pilot, requests per second.
+    pub capacity_rps: f64,
+    /// Answered requests per second while overloaded.
+    #[serde(default)]
+    pub goodput_rps: Option<f64>,
+    /// The same as a share of capacity: 1 = nothing is lost by being asked too much.
+    #[serde(default)]
+    pub kept_share: Option<f64>,
+    /// Median response time before the overload, nanoseconds.
+    #[serde(default)]
+    pub base_p50_ns: Option<f64>,
+    /// From the end of the overload until the median response time of a slice is at most 1.1 times
+    /// its base (and stays there for one more slice), milliseconds; absent if it never was.
+    #[serde(default)]
+    pub recovered_ms: Option<f64>,
+    /// How long was looked, milliseconds.
+    #[serde(default)]
+    pub watched_ms: f64,
+}

@@ -1,0 +1,83 @@
+//! Reasons for trust and distrust, beside each number.
+
+use super::{BUSY_MAX, Lamp, Light};
+use crate::load::Load;
+use crate::trial::{Ending, Trial};
+
+/// Why an arm has no result.
+pub(super) fn reason(all: &[&Trial]) -> String {
+    let words = all.iter().rev().find_map(|trial| match &trial.ending {
+        Ending::Unavailable { reason } | Ending::Failed { reason } => Some(reason.clone()),
+        Ending::Measured { .. } => None,
+    });
+    words.unwrap_or_else(|| "the race was stopped before its first trial".to_string())
+}
+
+pub(super) fn lamps(
+    trials: &[&Trial],
+    loads: &[&Load],
+    busy: Option<f64>,
+    late: bool,
+) -> Vec<Lamp> {
+    let mut found = Vec::new();
+    let mut lamp = |light: Light, text: String| found.push(Lamp { light, text });
+    let n = loads.len();
+    let checked = loads.iter().filter(|load| load.checked().is_some()).count();
+    let wrong = loads.iter().filter(|load| load.checked().is_some_and(|it| !it.ok)).count();
+    let faults: u64 = loads.iter().map(|load| load.faults()).sum();
+    let failed = trials.len() - n;
+    let unclean = trials.iter().filter(|it| it.exit.is_some() && !it.exit_clean).count();
+    let noisy = trials.iter().filter(|trial| !trial.objections.is_empty()).count();
+    if wrong > 0 {
+        lamp(Light::Red, format!("model check FAILED {wrong}/{n}"));
+    }
+    if faults > 0 {
+        lamp(Light::Red, format!("{faults} errors"));
+    }
+    if failed > 0 {
+        lamp(Light::Amber, format!("no result {failed}/{}", trials.len()));
+    }
+    if let Some(busy) = busy.filter(|&busy| busy > BUSY_MAX) {
+        lamp(Light::Amber, format!("generator-limited, {:.0} % busy", busy * 100.0));
+    }
+    if late {
+        lamp(Light::Amber, "generator-limited, requests left late".to_string());
+    }
+    if unclean > 0 {
+        lamp(Light::Amber, format!("unclean end {unclean}/{n}"));
+    }
+    if noisy > 0 {
+        lamp(Light::Amber, format!("machine busy {noisy}/{n}"));
+    }
+    if n > 0 && wrong == 0 {
+        match checked {
+            0 => lamp(Light::Amber, "replies not checked".to_string()),
+            _ => lamp(Light::Green, format!("model check passed {checked}/{n}")),
+        }
+    }
+    found.sort_by_key(|lamp| std::cmp::Reverse(lamp.light));
+    found
+}
+
+/// What is wrong, not merely slow, about a trial.
+pub(super) fn broken(trial: &Trial) -> Option<String> {
+    let Ending::Measured { load } = &trial.ending else { return None };
+    let place = format!("{}, {}, block {}", trial.arm, trial.point, trial.block + 1);
+    match load.checked() {
+        Some(check) if !check.ok => {
+            Some(format!("{place}: the model check failed: {}", check.detail))
+        }
+        _ if load.faults() > 0 => {
+            let kinds: Vec<String> = load.errors.iter().map(|it| it.to_string()).collect();
+            Some(format!("{place}: {}", kinds.join("; ")))
+        }
+        _ => None,
+    }
+}
+
+impl std::fmt::Display for crate::load::Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} x {}", self.count, self.kind)?;
+        if self.example.is_empty() { Ok(()) } else { write!(f, " (as `{}`)", self.example) }
+    }
+}
