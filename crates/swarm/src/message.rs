@@ -1,0 +1,342 @@
+//! What master and worker say to each other, as bytes.
+//!
+//! A message is a MessagePack array of three: its kind, its data, the name of the worker
+//! (`locust/rpc/protocol.py` of Locust 2.40 to 2.47). Nothing else is fixed: data may be nil, a
+//! map, a text or a number, and a master's `spawn` carries every option that its command line
+//! has. So what comes in is read as a [`Value`] and only the fields that we need are asked for;
+//! a kind that we do not know is [`Heard::Other`] and no error, for later masters have more.
+
+use rmpv::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// A message of a master never has more levels than this; Locust's have four.
+const DEPTH_MAX: usize = 64;
+
+/// How many users of each class: the class's name in the master's locustfile, and the number.
+pub type Users = BTreeMap<String, u64>;
+
+/// What a master says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Heard {
+    /// We are known; the index is ours as long as the master lives, from 0.
+    Ack {
+        /// Which worker we are; masters before 2.10 do not say.
+        index: Option<u64>,
+    },
+    /// Have these users.
+    Spawn(Box<Spawn>),
+    /// All workers have the users that they were told to have.
+    SpawningComplete,
+    /// Let go of all users and be ready for another test.
+    Stop,
+    /// Report a last time and end.
+    Quit,
+    /// Close the connection and make it anew: what came over it made no sense.
+    Reconnect,
+    /// The answer to a heartbeat of ours.
+    Heartbeat,
+    /// A kind that we have no use for.
+    Other(String),
+}
+
+/// The order to have users.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spawn {
+    /// When the order was given (Unix seconds, the master's clock); an older one is void.
+    pub timestamp: f64,
+    /// How many users of each class there shall be, not how many more.
+    pub users: Users,
+    /// The target, if one was given for all classes.
+    pub host: Option<String>,
+    /// How long users may finish what they have begun.
+    pub stop_timeout: Duration,
+    /// Every option of the master, by name.
+    pub options: Options,
+}
+
+/// The options of a master: its own, and those that its locustfile has added.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options(pub BTreeMap<String, Value>);
+
+/// What a worker says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    /// Here I am, without users.
+    ClientReady,
+    /// I live.
+    Heartbeat {
+        /// `ready`, `spawning` or `running`.
+        state: &'static str,
+        /// Of one core (%), of the busiest thread.
+        cpu: f64,
+        /// Resident bytes.
+        memory: u64,
+    },
+    /// The order to have users has come.
+    Spawning,
+    /// These users are there.
+    SpawningComplete(Users),
+    /// What happened since the last report.
+    Stats(Value),
+    /// All users are gone. The master forgets us until the next [`Said::ClientReady`].
+    ClientStopped,
+    /// I end.
+    Quit,
+    /// Something that no test should see.
+    Exception {
+        /// In one line.
+        msg: String,
+        /// Where; the master counts those together whose place is the same.
+        traceback: String,
+    },
+    /// The last lines of the log; they replace those that were sent before.
+    Logs(Vec<String>),
+}
+
+/// Bytes that are no message of a master.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed(pub String);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expected a message of a Locust master, found {}", self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Reads a message.
+///
+/// # Errors
+/// If it is no array of kind, data and name, or a `spawn` without its users.
+pub fn decode(bytes: &[u8]) -> Result<Heard, Malformed> {
+    let mut rest = bytes;
+    let value = rmpv::decode::read_value_with_max_depth(&mut rest, DEPTH_MAX)
+        .map_err(|e| Malformed(format!("{} bytes that are not MessagePack: {e}", bytes.len())))?;
+    if !rest.is_empty() {
+        return Err(Malformed(format!("{} bytes behind it", rest.len())));
+    }
+    let Value::Array(parts) = value else {
+        return Err(Malformed(format!("no array but {}", shown(&value))));
+    };
+    let [kind, data, _name] = parts.as_slice() else {
+        return Err(Malformed(format!("an array of {} instead of 3", parts.len())));
+    };
+    let kind = kind.as_str().ok_or_else(|| Malformed(format!("{} as its kind", shown(kind))))?;
+    Ok(match kind {
+        "ack" => Heard::Ack { index: field(data, "index").and_then(Value::as_u64) },
+        "spawn" => Heard::Spawn(Box::new(spawn(data)?)),
+        "spawning_complete" => Heard::SpawningComplete,
+        "stop" => Heard::Stop,
+        "quit" => Heard::Quit,
+        "reconnect" => Heard::Reconnect,
+        "heartbeat" => Heard::Heartbeat,
+        other => Heard::Other(other.to_owned()),
+    })
+}
+
+fn spawn(data: &Value) -> Result<Spawn, Malformed> {
+    let missing = |what: &str| Malformed(format!("a spawn without {what}"));
+    let timestamp = field(data, "timestamp").and_then(Value::as_f64);
+    let counts = field(data, "user_classes_count").and_then(Value::as_map);
+    let users = counts.ok_or_else(|| missing("user_classes_count"))?.iter().map(|(name, count)| {
+        let pair = (name.as_str(), count.as_u64());
+        let (Some(name), Some(count)) = pair else {
+            return Err(Malformed(format!("{} users of class {}", shown(count), shown(name))));
+        };
+        Ok((name.to_owned(), count))
+    });
+    let seconds = field(data, "stop_timeout").and_then(Value::as_f64).unwrap_or(0.0);
+    let host = field(data, "host").and_then(Value::as_str).filter(|host| !host.is_empty());
+    Ok(Spawn {
+        timestamp: timestamp.filter(|t| t.is_finite()).ok_or_else(|| missing("timestamp"))?,
+        users: users.collect::<Result<_, _>>()?,
+        host: host.map(str::to_owned),
+        stop_timeout: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO),
+        options: Options(options(field(data, "parsed_options"))),
+    })
+}
+
+/// Options by name; a key that is no text is nobody's option.
+fn options(map: Option<&Value>) -> BTreeMap<String, Value> {
+    let pairs = map.and_then(Value::as_map).map(Vec::as_slice).unwrap_or_default();
+    let named = pairs.iter().filter_map(|(key, value)| Some((key.as_str()?, value)));
+    named.map(|(key, value)| (key.to_owned(), value.clone())).collect()
+}
+
+/// A field of a map, if this is one and has it.
+fn field<'a>(map: &'a Value, name: &str) -> Option<&'a Value> {
+    map.as_map()?.iter().find(|(key, _)| key.as_str() == Some(name)).map(|(_, value)| value)
+}
+
+/// The front of a value, for a message.
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(60) {
+        Some((cut, _)) => format!("{}...", &text[..cut]),
+        None => text,
+    }
+}
+
+/// Writes a message of the worker `name`.
+pub fn encode(name: &str, said: &Said) -> Vec<u8> {
+    let (kind, data) = match said {
+        // Minus one skips the comparison of versions: we are no version of Locust.
+        Said::ClientReady => ("client_ready", Value::from(-1)),
+        Said::Heartbeat { state, cpu, memory } => (
+            "heartbeat",
+            map([
+                ("state", Value::from(*state)),
+                ("current_cpu_usage", Value::from(*cpu)),
+                ("current_memory_usage", Value::from(*memory)),
+            ]),
+        ),
+        Said::Spawning => ("spawning", Value::Nil),
+        Said::SpawningComplete(users) => {
+            ("spawning_complete", Value::Map(head_count(users).into()))
+        }
+        Said::Stats(report) => ("stats", report.clone()),
+        Said::ClientStopped => ("client_stopped", Value::Nil),
+        Said::Quit => ("quit", Value::Nil),
+        Said::Exception { msg, traceback } => (
+            "exception",
+            map([
+                ("msg", Value::from(msg.as_str())),
+                ("traceback", Value::from(traceback.as_str())),
+            ]),
+        ),
+        Said::Logs(lines) => (
+            "logs",
+            map([
+                ("worker_id", Value::from(name)),
+                ("logs", lines.iter().map(|line| Value::from(line.as_str())).collect()),
+            ]),
+        ),
+    };
+    let message = Value::Array(vec![Value::from(kind), data, Value::from(name)]);
+    let mut bytes = Vec::new();
+    rmpv::encode::write_value(&mut bytes, &message).expect("a vector takes every write");
+    bytes
+}
+
+/// The two fields that say how many users there are.
+pub fn head_count(users: &Users) -> [(Value, Value); 2] {
+    let classes = users.iter().map(|(name, &count)| (Value::from(name.as_str()), count.into()));
+    [
+        (Value::from("user_classes_count"), Value::Map(classes.collect())),
+        (Value::from("user_count"), Value::from(users.values().sum::<u64>())),
+    ]
+}
+
+/// A map with texts as keys.
+pub fn map<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    Value::Map(fields.into_iter().map(|(key, value)| (Value::from(key), value)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        let digits: Vec<u32> = hex.chars().filter_map(|c| c.to_digit(16)).collect();
+        digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()
+    }
+
+    /// Locust 2.47 with msgpack 1.1 writes these bytes for the same message.
+    fn check_said(said: &Said, hex: &str) {
+        assert_eq!(encode("w", said), bytes(hex), "{said:?}");
+    }
+
+    fn check_heard(hex: &str, expected: Heard) {
+        assert_eq!(decode(&bytes(hex)), Ok(expected));
+    }
+
+    #[test]
+    fn what_we_say_is_what_locust_would() {
+        let users = Users::from([("EchoUser".to_owned(), 0), ("StockUser".to_owned(), 300)]);
+        let exception = Said::Exception { msg: "bad".to_owned(), traceback: "at\n".to_owned() };
+        check_said(&Said::ClientReady, "93ac636c69656e745f7265616479ffa177");
+        check_said(
+            &Said::Heartbeat { state: "running", cpu: 12.5, memory: 123_456_789 },
+            "93a968656172746265617483a57374617465a772756e6e696e67b163757272656e745f63\
+             70755f7573616765cb4029000000000000b463757272656e745f6d656d6f72795f757361\
+             6765ce075bcd15a177",
+        );
+        check_said(&Said::Spawning, "93a8737061776e696e67c0a177");
+        check_said(
+            &Said::SpawningComplete(users),
+            "93b1737061776e696e675f636f6d706c65746582b2757365725f636c61737365735f636f\
+             756e7482a84563686f5573657200a953746f636b55736572cd012caa757365725f636f75\
+             6e74cd012ca177",
+        );
+        check_said(&Said::ClientStopped, "93ae636c69656e745f73746f70706564c0a177");
+        check_said(&Said::Quit, "93a471756974c0a177");
+        check_said(
+            &exception,
+            "93a9657863657074696f6e82a36d7367a3626164a974726163656261636ba361740aa177",
+        );
+        check_said(
+            &Said::Logs(vec!["a".to_owned(), "é".to_owned()]),
+            "93a46c6f677382a9776f726b65725f6964a177a46c6f677392a161a2c3a9a177",
+        );
+    }
+
+    #[test]
+    fn what_locust_says_is_read() {
+        check_heard("93a361636b81a5696e64657801a177", Heard::Ack { index: Some(1) });
+        check_heard("93a473746f70c0a177", Heard::Stop);
+        check_heard("93a97265636f6e6e656374c0a177", Heard::Reconnect);
+        check_heard("93a9686561727462656174c0a177", Heard::Heartbeat);
+        check_heard(
+            "93b1737061776e696e675f636f6d706c65746581aa757365725f636f756e7414a177",
+            Heard::SpawningComplete,
+        );
+        let hex = "93a5737061776e85a974696d657374616d70cb41d954fc40100000b2757365725f636c61\
+             737365735f636f756e7482a953746f636b5573657203a75765625573657200a4686f7374\
+             c0ac73746f705f74696d656f7574cb0000000000000000ae7061727365645f6f7074696f\
+             6e7388a5646570746804a56d6f64656ca46f70656ead726174655f7065725f75736572cb\
+             4004000000000000a36d6978a673686f773d31a474616773c0a178920102a872756e5f74\
+             696d65c0a47768656e82ac5f5f6461746574696d655f5fc3a661735f737472b832303236\
+             303130325430333a30343a30352e303030303030a177";
+        let Ok(Heard::Spawn(spawn)) = decode(&bytes(hex)) else { panic!("a spawn is one") };
+        assert_eq!(spawn.timestamp, 1_700_000_000.25);
+        assert_eq!(
+            spawn.users,
+            Users::from([("StockUser".to_owned(), 3), ("WebUser".to_owned(), 0)])
+        );
+        assert_eq!((spawn.host, spawn.stop_timeout), (None, Duration::ZERO));
+        let option = |name: &str| spawn.options.0[name].to_string();
+        assert_eq!([option("depth"), option("rate_per_user"), option("tags")], ["4", "2.5", "nil"]);
+        assert_eq!(spawn.options.0.len(), 8);
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_with_a_reason() {
+        let message = |kind: Value, data: Value| {
+            let mut bytes = Vec::new();
+            let parts = Value::Array(vec![kind, data, "w".into()]);
+            rmpv::encode::write_value(&mut bytes, &parts).expect("a vector takes every write");
+            bytes
+        };
+        let check = |bytes: &[u8], part: &str| {
+            let Err(why) = decode(bytes) else { panic!("{bytes:?} was taken") };
+            assert!(why.to_string().contains(part), "expected {part:?} in {why}");
+        };
+        check(b"", "not MessagePack");
+        check(&[0x91; 1000], "not MessagePack");
+        check(&[0x01], "no array");
+        check(&[0x91, 0xc0], "an array of 1");
+        check(&[&bytes("93a473746f70c0a177")[..], &[0][..]].concat(), "1 bytes behind it");
+        check(&message(1.into(), Value::Nil), "1 as its kind");
+        check(&message("spawn".into(), Value::Nil), "without user_classes_count");
+        let negative = map([("A", Value::from(-1))]);
+        let negative = map([("timestamp", 1.0.into()), ("user_classes_count", negative)]);
+        check(&message("spawn".into(), negative), "-1 users of class");
+        let timeless = map([("user_classes_count", map([]))]);
+        check(&message("spawn".into(), timeless), "without timestamp");
+        let later = message("a later kind".into(), Value::Nil);
+        assert_eq!(decode(&later), Ok(Heard::Other("a later kind".to_owned())));
+    }
+}

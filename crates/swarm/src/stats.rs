@@ -1,0 +1,379 @@
+//! What happened since the last report, in the shape of Locust's `stats` message.
+//!
+//! A report holds differences: a master adds up whatever comes, from whichever worker. So nothing
+//! is lost when a report cannot be sent; it is part of the next one. Three of Locust's habits
+//! shape the numbers. A request that failed counts as a request and as a failure. Requests a
+//! second are told by the Unix second of the *worker's* clock. And a failure without a reply has no
+//! response time: it is counted apart (`num_none_requests`) instead of pulling the mean to zero.
+
+use crate::crew::{Batch, Fault, Health, Row, Times};
+use crate::key::rounded_ns;
+use crate::message::{Users, head_count, map};
+use rmpv::Value;
+use std::collections::BTreeMap;
+
+/// Different errors that are told apart; the rest are told as one.
+const ERRORS_MAX: usize = 500;
+
+/// Everything that is to be told, and the sums of the test.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    /// By name and method.
+    entries: BTreeMap<(String, String), Entry>,
+    total: Entry,
+    errors: BTreeMap<(String, String, String), Seen>,
+    health: BTreeMap<String, Pulse>,
+    /// Since when requests are counted (Unix seconds).
+    since: f64,
+    sum: Sum,
+}
+
+/// What a test of this worker came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Sum {
+    /// Requests that came to an end, good or bad.
+    pub requests: u64,
+    /// Those that failed.
+    pub failures: u64,
+    /// Arrivals that found no room; they are failures too.
+    pub dropped: u64,
+    /// The most users that were there at one time.
+    pub users_max: u64,
+}
+
+/// Counts of one kind of request since the last report.
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    done: u64,
+    untimed: u64,
+    failed: u64,
+    total_ms: f64,
+    least_ns: Option<u64>,
+    most_ns: u64,
+    bytes: u64,
+    /// Rounded ns to count.
+    times: BTreeMap<u64, u64>,
+    done_by_second: BTreeMap<u64, u64>,
+    failed_by_second: BTreeMap<u64, u64>,
+    last: Option<f64>,
+}
+
+/// How often an error was seen, and when (Unix seconds).
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    count: u64,
+    first: f64,
+    last: f64,
+}
+
+/// The health of a class since the last report.
+#[derive(Clone, Debug, Default)]
+struct Pulse {
+    latest: Health,
+    done: u64,
+    span_s: f64,
+    busy_s: f64,
+    offered_sum: f64,
+    dropped: u64,
+    unanswered: u64,
+    response: BTreeMap<u64, u64>,
+    service: BTreeMap<u64, u64>,
+    lateness: BTreeMap<u64, u64>,
+}
+
+impl Ledger {
+    /// Nothing yet, at the Unix time `unix` (s).
+    pub fn new(unix: f64) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            total: Entry::default(),
+            errors: BTreeMap::new(),
+            health: BTreeMap::new(),
+            since: unix,
+            sum: Sum::default(),
+        }
+    }
+
+    /// What the test came to so far.
+    pub fn sum(&self) -> Sum {
+        self.sum
+    }
+
+    /// Notes how many users there are.
+    pub fn users(&mut self, count: u64) {
+        self.sum.users_max = self.sum.users_max.max(count);
+    }
+
+    /// Adds what a class has done up to the Unix time `unix` (s).
+    pub fn add(&mut self, batch: &Batch, unix: f64) {
+        for row in &batch.rows {
+            let key = (row.name.clone(), row.method.clone());
+            self.entries.entry(key).or_default().add(row, unix);
+            self.total.add(row, unix);
+            self.sum.requests += row.done;
+            self.sum.failures += row.failed;
+        }
+        for fault in &batch.faults {
+            self.fault(fault, unix);
+        }
+        self.sum.dropped += batch.health.dropped;
+        let pulse = self.health.entry(batch.class.clone()).or_default();
+        pulse.add(batch);
+    }
+
+    fn fault(&mut self, fault: &Fault, unix: f64) {
+        let key = |error: &str| (fault.method.clone(), fault.name.clone(), error.to_owned());
+        let mut at = key(&fault.error);
+        if self.errors.len() >= ERRORS_MAX && !self.errors.contains_key(&at) {
+            at = key("many other errors");
+        }
+        let seen = self.errors.entry(at).or_insert(Seen { count: 0, first: unix, last: unix });
+        seen.count += fault.count;
+        seen.last = unix;
+    }
+
+    /// The report of everything since the last one, with `users` there now; what it tells is
+    /// forgotten, all but the sums.
+    pub fn report(&mut self, users: &Users, unix: f64) -> Value {
+        let since = std::mem::replace(&mut self.since, unix);
+        let entries = std::mem::take(&mut self.entries);
+        let stats = entries
+            .iter()
+            .filter(|(_, entry)| entry.done > 0)
+            .map(|((name, method), entry)| entry.value(name, method, since));
+        let total = std::mem::take(&mut self.total).value("Aggregated", "", since);
+        let errors = std::mem::take(&mut self.errors);
+        let errors = errors.iter().map(|((method, name, error), seen)| {
+            // Equal words must meet in the master whichever worker says them.
+            let key = Value::from(format!("{method}.{name}.{error}"));
+            (key, seen.value(method, name, error))
+        });
+        let health = std::mem::take(&mut self.health);
+        let health =
+            health.iter().map(|(class, pulse)| (Value::from(class.as_str()), pulse.value()));
+        let Value::Map(mut report) = map([
+            ("stats", stats.collect()),
+            ("stats_total", total),
+            ("errors", Value::Map(errors.collect())),
+            ("roundhouse", Value::Map(health.collect())),
+        ]) else {
+            unreachable!("map makes maps")
+        };
+        report.extend(head_count(users));
+        Value::Map(report)
+    }
+}
+
+impl Entry {
+    fn add(&mut self, row: &Row, unix: f64) {
+        if row.done == 0 {
+            return;
+        }
+        let mut timed = 0;
+        for &(ns, count) in &row.times {
+            *self.times.entry(rounded_ns(ns)).or_default() += count;
+            self.total_ms += ns as f64 / 1e6 * count as f64;
+            self.least_ns = Some(self.least_ns.map_or(ns, |least| least.min(ns)));
+            self.most_ns = self.most_ns.max(ns);
+            timed += count;
+        }
+        self.done += row.done;
+        self.untimed += row.done.saturating_sub(timed);
+        self.failed += row.failed;
+        self.bytes += row.bytes;
+        let second = unix as u64;
+        *self.done_by_second.entry(second).or_default() += row.done;
+        if row.failed > 0 {
+            *self.failed_by_second.entry(second).or_default() += row.failed;
+        }
+        self.last = Some(unix);
+    }
+
+    /// The map that `StatsEntry.unserialize` reads.
+    fn value(&self, name: &str, method: &str, since: f64) -> Value {
+        map([
+            ("name", Value::from(name)),
+            ("method", Value::from(method)),
+            ("last_request_timestamp", self.last.map_or(Value::Nil, Value::from)),
+            ("start_time", Value::from(since)),
+            ("num_requests", Value::from(self.done)),
+            ("num_none_requests", Value::from(self.untimed)),
+            ("num_failures", Value::from(self.failed)),
+            ("total_response_time", Value::from(self.total_ms)),
+            ("max_response_time", Value::from(self.most_ns as f64 / 1e6)),
+            ("min_response_time", self.least_ns.map_or(Value::Nil, |ns| (ns as f64 / 1e6).into())),
+            ("total_content_length", Value::from(self.bytes)),
+            ("response_times", keys(&self.times)),
+            ("num_reqs_per_sec", seconds(&self.done_by_second)),
+            ("num_fail_per_sec", seconds(&self.failed_by_second)),
+        ])
+    }
+}
+
+impl Seen {
+    fn value(&self, method: &str, name: &str, error: &str) -> Value {
+        map([
+            ("name", Value::from(name)),
+            ("method", Value::from(method)),
+            ("error", Value::from(error)),
+            ("occurrences", Value::from(self.count)),
+            ("first_seen", Value::from(self.first)),
+            ("last_seen", Value::from(self.last)),
+        ])
+    }
+}
+
+impl Pulse {
+    fn add(&mut self, batch: &Batch) {
+        let (health, span_s) = (&batch.health, batch.health.span.as_secs_f64());
+        for row in &batch.rows {
+            self.done += row.done;
+            gather(&mut self.response, &row.times);
+        }
+        gather(&mut self.service, &health.service);
+        gather(&mut self.lateness, &health.lateness);
+        self.span_s += span_s;
+        self.busy_s += health.busy.as_secs_f64();
+        self.offered_sum += health.offered * span_s;
+        self.dropped += health.dropped;
+        self.unanswered += health.unanswered;
+        self.latest = Health { service: Times::new(), lateness: Times::new(), ..health.clone() };
+    }
+
+    /// What the tabs of our locustfile are made of.
+    fn value(&self) -> Value {
+        map([
+            ("model", Value::from(self.latest.model.as_str())),
+            ("users", Value::from(self.latest.users)),
+            ("outstanding", Value::from(self.latest.outstanding)),
+            ("span_s", Value::from(self.span_s)),
+            ("busy_s", Value::from(self.busy_s)),
+            ("offered", Value::from(self.offered_sum)),
+            ("done", Value::from(self.done)),
+            ("dropped", Value::from(self.dropped)),
+            ("unanswered", Value::from(self.unanswered)),
+            ("response", keys(&self.response)),
+            ("service", keys(&self.service)),
+            ("lateness", keys(&self.lateness)),
+        ])
+    }
+}
+
+fn gather(into: &mut BTreeMap<u64, u64>, times: &Times) {
+    for &(ns, count) in times {
+        *into.entry(rounded_ns(ns)).or_default() += count;
+    }
+}
+
+/// Rounded times as milliseconds, which is what Locust's keys are.
+fn keys(times: &BTreeMap<u64, u64>) -> Value {
+    let pairs = times.iter().map(|(&ns, &count)| (Value::from(ns as f64 / 1e6), count.into()));
+    Value::Map(pairs.collect())
+}
+
+fn seconds(counts: &BTreeMap<u64, u64>) -> Value {
+    Value::Map(counts.iter().map(|(&second, &count)| (second.into(), count.into())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: f64 = 1_700_000_000.25;
+
+    fn row(done: u64, failed: u64, times: &[(u64, u64)]) -> Row {
+        let (method, name) = ("STOCK".to_owned(), "buy".to_owned());
+        Row { method, name, done, failed, times: times.to_vec(), bytes: done * 7 }
+    }
+
+    fn batch(row: Row) -> Batch {
+        let fault = Fault {
+            method: row.method.clone(),
+            name: row.name.clone(),
+            error: "closed early".to_owned(),
+            count: row.failed,
+        };
+        let faults = if row.failed > 0 { vec![fault] } else { vec![] };
+        Batch { class: "StockUser".to_owned(), rows: vec![row], faults, ..Batch::default() }
+    }
+
+    fn field<'a>(value: &'a Value, path: &[&str]) -> &'a Value {
+        path.iter().fold(value, |value, name| match name.parse::<usize>() {
+            Ok(at) => &value.as_array().expect("an array")[at],
+            Err(_) => {
+                let pairs = value.as_map().expect("a map");
+                let found = pairs.iter().find(|(key, _)| key.as_str() == Some(name));
+                &found.unwrap_or_else(|| panic!("no {name} in {value}")).1
+            }
+        })
+    }
+
+    fn check(report: &Value, path: &[&str], expected: &str) {
+        assert_eq!(field(report, path).to_string(), expected, "{path:?} of {report}");
+    }
+
+    #[test]
+    fn a_report_has_the_fields_of_locust() {
+        let mut ledger = Ledger::new(AT);
+        ledger.add(&batch(row(3, 1, &[(43_217, 1), (43_211, 1)])), AT + 1.0);
+        ledger.add(&batch(row(1, 0, &[(2_500_000, 1)])), AT + 2.0);
+        let users = Users::from([("StockUser".to_owned(), 5)]);
+        let report = ledger.report(&users, AT + 3.0);
+        for at in [&["stats", "0"][..], &["stats_total"][..]] {
+            let check =
+                |name: &str, expected: &str| check(&report, &[at, &[name]].concat(), expected);
+            check("num_requests", "4");
+            check("num_failures", "1");
+            check("num_none_requests", "1");
+            check("response_times", "{0.0432: 2, 2.5: 1}");
+            check("total_response_time", "2.586428");
+            check("min_response_time", "0.043211");
+            check("max_response_time", "2.5");
+            check("total_content_length", "28");
+            check("num_reqs_per_sec", "{1700000001: 3, 1700000002: 1}");
+            check("num_fail_per_sec", "{1700000001: 1}");
+            check("start_time", "1700000000.25");
+            check("last_request_timestamp", "1700000002.25");
+        }
+        check(&report, &["stats", "0", "name"], "\"buy\"");
+        check(&report, &["stats", "0", "method"], "\"STOCK\"");
+        check(&report, &["stats_total", "name"], "\"Aggregated\"");
+        check(&report, &["errors", "STOCK.buy.closed early", "occurrences"], "1");
+        check(&report, &["errors", "STOCK.buy.closed early", "error"], "\"closed early\"");
+        check(&report, &["user_count"], "5");
+        check(&report, &["user_classes_count"], "{\"StockUser\": 5}");
+        check(&report, &["roundhouse", "StockUser", "response"], "{0.0432: 2, 2.5: 1}");
+    }
+
+    #[test]
+    fn what_was_told_is_not_told_again_but_summed() {
+        let mut ledger = Ledger::new(AT);
+        ledger.add(&batch(row(3, 1, &[(5, 2)])), AT);
+        ledger.users(7);
+        ledger.users(2);
+        let _ = ledger.report(&Users::new(), AT + 3.0);
+        let second = ledger.report(&Users::new(), AT + 6.0);
+        check(&second, &["stats"], "[]");
+        check(&second, &["stats_total", "num_requests"], "0");
+        check(&second, &["stats_total", "min_response_time"], "nil");
+        check(&second, &["stats_total", "last_request_timestamp"], "nil");
+        check(&second, &["stats_total", "start_time"], "1700000003.25");
+        check(&second, &["errors"], "{}");
+        let sum = Sum { requests: 3, failures: 1, dropped: 0, users_max: 7 };
+        assert_eq!(ledger.sum(), sum);
+    }
+
+    #[test]
+    fn errors_have_a_bound() {
+        let mut ledger = Ledger::new(AT);
+        for at in 0..2_000 {
+            let mut batch = batch(row(1, 1, &[]));
+            batch.faults[0].error = format!("error {at}");
+            ledger.add(&batch, AT);
+        }
+        let report = ledger.report(&Users::new(), AT);
+        let errors = field(&report, &["errors"]).as_map().expect("a map");
+        assert_eq!(errors.len(), ERRORS_MAX + 1);
+        check(&report, &["errors", "STOCK.buy.many other errors", "occurrences"], "1500");
+    }
+}

@@ -1,0 +1,453 @@
+//! A master played by hand, in virtual time: what the worker does, as lines of text.
+
+use super::*;
+use crate::crew::{Batch, Row};
+use rmpv::Value;
+
+const UNIX: f64 = 1_700_000_000.0;
+
+struct Rig {
+    worker: Worker,
+    now: Now,
+    lines: Vec<String>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let settings = Settings {
+            name: "w".to_owned(),
+            silence: Duration::from_secs(15),
+            patience: Duration::from_secs(300),
+        };
+        let now = Now { run: Duration::ZERO, unix: UNIX };
+        Self { worker: Worker::new(settings, now), now, lines: Vec::new() }
+    }
+
+    /// Dialled, connected, known, ready.
+    fn known() -> Self {
+        let mut rig = Self::new();
+        rig.pass(0.0);
+        rig.check(&["dial w"]);
+        rig.worker.connected(rig.now);
+        rig.hear("ack", map(&[("index", 3.into())]));
+        rig.pass(0.0);
+        rig.check(&["client_ready -1", "known 3", "heartbeat ready", "stats 0 users 0"]);
+        rig
+    }
+
+    /// Running with 5 users, ordered at Unix time `at`.
+    fn running(at: f64) -> Self {
+        let mut rig = Self::known();
+        rig.spawn(at, 5);
+        rig.check(&["spawning nil", "aim 5 fresh"]);
+        rig.settle(5);
+        rig.check(&["spawning_complete 5"]);
+        rig
+    }
+
+    fn hear(&mut self, kind: &str, data: Value) {
+        let message = Value::Array(vec![kind.into(), data, "w".into()]);
+        let mut bytes = Vec::new();
+        rmpv::encode::write_value(&mut bytes, &message).expect("a vector takes every write");
+        self.worker.hear(&bytes, self.now);
+        self.drain();
+    }
+
+    fn spawn(&mut self, timestamp: f64, count: u64) {
+        let spawn = map(&[
+            ("timestamp", timestamp.into()),
+            ("user_classes_count", map(&[("StockUser", count.into())])),
+            ("host", Value::Nil),
+            ("stop_timeout", 2.0.into()),
+            ("parsed_options", map(&[("depth", 4.into())])),
+        ]);
+        self.hear("spawn", spawn);
+    }
+
+    fn settle(&mut self, count: u64) {
+        self.news(News::Settled(Users::from([("StockUser".to_owned(), count)])));
+    }
+
+    fn done(&mut self, done: u64) {
+        let row = Row { done, times: vec![(43_217, done)], ..Row::default() };
+        self.news(News::Batch(Batch { rows: vec![row], ..Batch::default() }));
+    }
+
+    fn news(&mut self, news: News) {
+        self.worker.news(news, self.now);
+        self.drain();
+    }
+
+    fn lost(&mut self) {
+        self.worker.lost("it broke", self.now);
+        self.drain();
+    }
+
+    fn connected(&mut self) {
+        self.worker.connected(self.now);
+        self.drain();
+    }
+
+    /// Lets time pass, stopping at each wake.
+    fn pass(&mut self, seconds: f64) {
+        self.pass_echoing(seconds, false);
+    }
+
+    /// The same, with a master that answers every heartbeat.
+    fn pass_echoing(&mut self, seconds: f64, echo: bool) {
+        let end = self.now.run + Duration::from_secs_f64(seconds);
+        loop {
+            let wake = self.worker.wake();
+            if wake > end {
+                break;
+            }
+            self.at(wake.max(self.now.run));
+            self.worker.tick(Gauge { cpu: 12.5, memory: 4096 }, self.now);
+            self.drain();
+            if echo {
+                self.hear("heartbeat", Value::Nil);
+            }
+        }
+        self.at(end);
+    }
+
+    fn at(&mut self, run: Duration) {
+        self.now = Now { run, unix: UNIX + run.as_secs_f64() };
+    }
+
+    fn drain(&mut self) {
+        while let Some(act) = self.worker.act() {
+            let line = match act {
+                Act::Dial(name) => format!("dial {name}"),
+                Act::Hangup => "hangup".to_owned(),
+                Act::Send(bytes) => sent(&bytes),
+                Act::Aim(aim) => {
+                    assert_eq!((aim.index, aim.options.0["depth"].as_u64()), (3, Some(4)));
+                    let fresh = if aim.fresh { " fresh" } else { "" };
+                    format!("aim {}{fresh}", aim.users["StockUser"])
+                }
+                Act::Halt(patience) => format!("halt {patience:?}"),
+                Act::Known(index) => format!("known {index}"),
+                Act::Account(account) => {
+                    format!("account {} {}", account.test, account.sum.requests)
+                }
+                Act::Say(_) => continue,
+                Act::Exit(Exit::Alone(_)) => "exit alone".to_owned(),
+                Act::Exit(exit) => format!("exit {exit:?}"),
+            };
+            self.lines.push(line);
+        }
+    }
+
+    fn check(&mut self, expected: &[&str]) {
+        self.drain();
+        assert_eq!(std::mem::take(&mut self.lines), expected);
+    }
+
+    /// Forgets what was done, all but lines that begin so.
+    fn only(&mut self, beginnings: &[&str]) {
+        self.lines.retain(|line| beginnings.iter().any(|beginning| line.starts_with(beginning)));
+    }
+}
+
+fn map(fields: &[(&str, Value)]) -> Value {
+    fields.iter().map(|(key, value)| (Value::from(*key), value.clone())).collect::<Vec<_>>().into()
+}
+
+fn sent(bytes: &[u8]) -> String {
+    let message = rmpv::decode::read_value(&mut &*bytes).expect("MessagePack");
+    let parts = message.as_array().expect("an array");
+    let field = |name: &str| {
+        let pairs = parts[1].as_map().expect("a map").iter();
+        let mut found = pairs.filter(|(key, _)| key.as_str() == Some(name));
+        found.next().expect(name).1.clone()
+    };
+    match parts[0].as_str().expect("a kind") {
+        "heartbeat" => {
+            assert_eq!(field("current_memory_usage").as_u64(), Some(4096));
+            assert_eq!(field("current_cpu_usage").as_f64(), Some(12.5));
+            format!("heartbeat {}", field("state").as_str().expect("text"))
+        }
+        "stats" => {
+            let total = field("stats_total");
+            let pairs = total.as_map().expect("a map").iter();
+            let done = pairs.filter(|(key, _)| key.as_str() == Some("num_requests"));
+            let done: Vec<String> = done.map(|(_, value)| value.to_string()).collect();
+            format!("stats {} users {}", done[0], field("user_count"))
+        }
+        "spawning_complete" => format!("spawning_complete {}", field("user_count")),
+        "exception" => format!("exception {}", field("msg")),
+        "logs" => format!("logs {}", field("logs").as_array().expect("lines").len()),
+        kind => format!("{kind} {}", parts[1]),
+    }
+}
+
+#[test]
+fn a_test_from_its_order_to_the_next_one() {
+    let mut rig = Rig::running(UNIX);
+    rig.pass_echoing(2.5, true);
+    rig.check(&["heartbeat running", "heartbeat running"]);
+    rig.done(7);
+    rig.pass_echoing(1.0, true);
+    rig.check(&["heartbeat running", "stats 7 users 5"]);
+    rig.hear("stop", Value::Nil);
+    rig.check(&["halt 2s"]);
+    rig.done(2);
+    rig.news(News::Halted);
+    rig.check(&["account 1 9", "stats 2 users 0", "client_stopped nil"]);
+    rig.pass(1.9);
+    rig.only(&["client", "spawn", "stats 2"]);
+    rig.check(&[]);
+    rig.pass(0.2);
+    rig.check(&["client_ready -1"]);
+    rig.hear("ack", map(&[("index", 3.into())]));
+    rig.pass(0.0);
+    rig.check(&["heartbeat ready", "stats 0 users 0"]);
+    rig.spawn(UNIX + 20.0, 4);
+    rig.check(&["spawning nil", "aim 4 fresh"]);
+    rig.settle(4);
+    rig.done(1);
+    rig.hear("stop", Value::Nil);
+    rig.news(News::Halted);
+    rig.only(&["account"]);
+    rig.check(&["account 2 1"]);
+}
+
+#[test]
+fn users_go_up_and_down_and_old_orders_are_void() {
+    let mut rig = Rig::running(UNIX + 5.0);
+    rig.spawn(UNIX + 6.0, 9);
+    rig.spawn(UNIX + 7.0, 2);
+    rig.check(&["spawning nil", "aim 9", "spawning nil", "aim 2"]);
+    rig.settle(9);
+    rig.pass(0.0);
+    rig.check(&["spawning_complete 9"]);
+    rig.settle(2);
+    rig.check(&["spawning_complete 2"]);
+    rig.spawn(UNIX + 7.0, 50);
+    rig.check(&["spawning nil"]);
+    rig.pass_echoing(1.0, true);
+    rig.check(&["heartbeat running"]);
+}
+
+#[test]
+fn an_introduction_is_repeated_on_the_same_connection_first() {
+    let mut rig = Rig::new();
+    rig.pass(0.0);
+    rig.connected();
+    rig.pass(10.5);
+    rig.check(&["dial w", "client_ready -1", "client_ready -1", "client_ready -1"]);
+    rig.hear("ack", Value::Nil);
+    rig.only(&["known"]);
+    rig.check(&["known 0"]);
+}
+
+#[test]
+fn a_master_that_is_not_there_is_dialled_until_patience_ends() {
+    let mut rig = Rig::new();
+    for _ in 0..70 {
+        rig.pass(5.0);
+        rig.lost();
+    }
+    let dials = rig.lines.iter().filter(|line| *line == "dial w").count();
+    assert!((60..80).contains(&dials), "{dials} tries in 350 s");
+    assert!(rig.lines.contains(&"exit alone".to_owned()));
+}
+
+#[test]
+fn silence_breaks_the_connection_and_users_go_on() {
+    let mut rig = Rig::running(UNIX);
+    rig.pass(14.9);
+    rig.only(&["hangup"]);
+    rig.check(&[]);
+    rig.pass(1.0);
+    rig.only(&["hangup", "dial", "halt"]);
+    rig.check(&["hangup", "dial w"]);
+    rig.done(11);
+    rig.connected();
+    rig.hear("ack", map(&[("index", 3.into())]));
+    rig.pass(0.0);
+    rig.check(&["client_ready -1", "known 3", "heartbeat running", "stats 11 users 5"]);
+    // The clock of a master that was started anew may be behind.
+    rig.spawn(UNIX - 100.0, 6);
+    rig.check(&["spawning nil", "aim 6"]);
+    rig.pass_echoing(30.0, true);
+    rig.only(&["halt"]);
+    rig.check(&[]);
+}
+
+#[test]
+fn who_is_not_answered_comes_back_under_a_new_name() {
+    let mut rig = Rig::known();
+    rig.lost();
+    for _ in 0..4 {
+        rig.pass(0.5);
+        rig.connected();
+        rig.pass(5.0);
+    }
+    rig.check(&[
+        "dial w",
+        "client_ready -1",
+        "hangup",
+        "dial w",
+        "client_ready -1",
+        "hangup",
+        "dial w",
+        "client_ready -1",
+        "hangup",
+        "dial w",
+        "client_ready -1",
+        "hangup",
+    ]);
+    rig.pass(0.5);
+    rig.check(&["dial w.1"]);
+    rig.connected();
+    rig.pass(12.0);
+    rig.check(&["client_ready -1", "client_ready -1", "client_ready -1"]);
+}
+
+#[test]
+fn users_whom_no_master_wants_are_let_go() {
+    let mut alone = Rig::running(UNIX);
+    alone.lost();
+    alone.pass(59.0);
+    alone.only(&["halt"]);
+    alone.check(&[]);
+    alone.pass(1.5);
+    alone.only(&["halt"]);
+    alone.check(&["halt 250ms"]);
+    alone.news(News::Halted);
+    alone.check(&["account 1 0"]);
+
+    let mut unwanted = Rig::running(UNIX);
+    unwanted.lost();
+    unwanted.pass(1.0);
+    unwanted.connected();
+    unwanted.hear("ack", map(&[("index", 3.into())]));
+    unwanted.pass_echoing(10.5, true);
+    unwanted.only(&["halt"]);
+    unwanted.check(&["halt 250ms"]);
+    unwanted.news(News::Halted);
+    unwanted.only(&["client", "account"]);
+    unwanted.check(&["account 1 0"]);
+    unwanted.spawn(UNIX + 90.0, 1);
+    unwanted.check(&["spawning nil", "aim 1 fresh"]);
+}
+
+#[test]
+fn orders_that_cross_a_stop_wait_for_its_end() {
+    let mut rig = Rig::running(UNIX);
+    rig.hear("stop", Value::Nil);
+    rig.spawn(UNIX + 1.0, 8);
+    rig.news(News::Halted);
+    rig.check(&["halt 2s", "account 1 0", "stats 0 users 0", "client_stopped nil"]);
+    rig.pass_echoing(2.0, true);
+    rig.only(&["client", "spawn", "aim"]);
+    rig.check(&["client_ready -1", "spawning nil", "aim 8 fresh"]);
+}
+
+#[test]
+fn a_crew_that_hangs_holds_up_nothing() {
+    let mut rig = Rig::running(UNIX);
+    rig.hear("stop", Value::Nil);
+    rig.pass_echoing(4.0, true);
+    rig.only(&["client"]);
+    rig.check(&["client_stopped nil"]);
+    rig.pass_echoing(2.0, true);
+    rig.only(&["client"]);
+    rig.check(&["client_ready -1"]);
+}
+
+#[test]
+fn quit_reports_at_once_and_once_more() {
+    let mut rig = Rig::running(UNIX);
+    rig.done(4);
+    rig.hear("quit", Value::Nil);
+    rig.check(&["stats 4 users 5", "halt 0ns"]);
+    rig.done(1);
+    rig.news(News::Halted);
+    rig.check(&["account 1 5", "stats 1 users 0", "exit Bidden"]);
+
+    let mut idle = Rig::known();
+    idle.hear("quit", Value::Nil);
+    idle.check(&["exit Bidden"]);
+
+    let mut hung = Rig::running(UNIX);
+    hung.hear("quit", Value::Nil);
+    hung.pass(0.4);
+    hung.only(&["exit"]);
+    hung.check(&["exit Bidden"]);
+}
+
+#[test]
+fn an_interrupt_ends_users_and_tells_the_master() {
+    let mut rig = Rig::running(UNIX);
+    rig.worker.interrupt(rig.now);
+    rig.check(&["stats 0 users 5", "halt 250ms"]);
+    rig.news(News::Halted);
+    rig.check(&["account 1 0", "stats 0 users 0", "quit nil", "exit Interrupted"]);
+}
+
+#[test]
+fn a_corrupt_frame_leads_to_a_new_connection() {
+    let mut rig = Rig::running(UNIX);
+    rig.hear("reconnect", Value::Nil);
+    rig.check(&["hangup"]);
+    rig.pass(0.3);
+    rig.check(&["dial w"]);
+    rig.connected();
+    rig.hear("ack", map(&[("index", 3.into())]));
+    rig.check(&["client_ready -1", "known 3"]);
+}
+
+#[test]
+fn troubles_are_told_once_a_test_and_kept_while_nobody_listens() {
+    let mut rig = Rig::running(UNIX);
+    let trouble =
+        |what: &str| News::Trouble(Trouble { what: what.to_owned(), place: "mix".to_owned() });
+    rig.news(trouble("bad mix"));
+    rig.news(trouble("bad mix"));
+    rig.check(&["exception \"bad mix\""]);
+    rig.lost();
+    rig.news(trouble("no ports left"));
+    rig.pass(1.0);
+    rig.check(&["dial w"]);
+    rig.connected();
+    rig.hear("ack", map(&[("index", 3.into())]));
+    rig.check(&["client_ready -1", "known 3", "exception \"no ports left\""]);
+}
+
+#[test]
+fn logs_are_told_when_there_are_new_ones() {
+    let mut rig = Rig::known();
+    rig.pass_echoing(30.0, true);
+    rig.only(&["logs"]);
+    rig.check(&["logs 1"]);
+    rig.news(News::Log(Level::Warning, "the generator is the limit".to_owned()));
+    rig.pass_echoing(10.0, true);
+    rig.only(&["logs"]);
+    rig.check(&["logs 2"]);
+}
+
+#[test]
+fn bytes_that_mean_nothing_do_no_harm() {
+    let mut rig = Rig::running(UNIX);
+    let mut random = 0x9e37_79b9_7f4a_7c15u64;
+    for _ in 0..20_000 {
+        let bytes: Vec<u8> = (0..random % 40)
+            .map(|_| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (random >> 56) as u8
+            })
+            .collect();
+        random = random.wrapping_add(1);
+        rig.worker.hear(&bytes, rig.now);
+        while rig.worker.act().is_some() {}
+    }
+    rig.hear("from a later version", Value::Nil);
+    rig.hear("spawn", Value::Nil);
+    rig.hear("spawn", map(&[("timestamp", f64::NAN.into())]));
+    rig.check(&[]);
+    rig.pass_echoing(1.0, true);
+    rig.check(&["heartbeat running"]);
+}
