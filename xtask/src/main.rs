@@ -20,8 +20,8 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
     ("soak", "[NAME]", "the long tests, by name or all of them", xtask::soak::run),
     (
         "bench",
-        "engines [--save] [--quick]",
-        "our engines against the bare loops",
+        "NAME [--save] [--quick] [--only ARM]",
+        "engines against bare loops (engines), idle, churn",
         xtask::bench::run,
     ),
 ];

@@ -1,69 +1,131 @@
 //! The table of a bench run, and what is kept of it in `runs/`.
 
-use super::Row;
+use super::duet::Length;
+use super::{Bench, Outcome, Reading, Row, Wanted};
 use anyhow::Context;
 use serde_json::json;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The rows as a Markdown table, for the terminal and for the file.
-pub(super) fn table(rows: &[Row]) -> String {
-    let mut text = String::from(
-        "| CPU per request, left / right | depth | left | right | ratio | wanted | verdict |\n\
-         |---|---|---|---|---|---|---|\n",
-    );
-    for row in rows {
-        let wanted = row.wanted.map_or(String::new(), |wanted| format!(">= {wanted:.2}"));
-        let Row { name, depth, .. } = row;
-        let found = match &row.found {
-            Ok(found) => {
-                let interval = found.interval.map(|(low, high)| format!(" [{low:.3} {high:.3}]"));
-                let interval = interval.unwrap_or_default();
-                let (left, right) = (found.left_ns, found.right_ns);
-                format!("{left:.0} ns | {right:.0} ns | {:.3}{interval}", found.ratio)
-            }
-            Err(why) => format!("— | — | {}", why.replace(['\n', '|'], " ")),
-        };
-        text += &format!("| {name} | {depth} | {found} | {wanted} | {} |\n", row.verdict());
+/// Above this number of processes that want to run, a run is worth a doubt before it begins.
+const LOAD_MAX: f64 = 0.5;
+
+/// What is doubtful before anything was measured.
+pub(super) fn machine_doubts(outcome: &mut Outcome, length: &Length) {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        outcome.doubt("one core: servers and generator share it".to_owned());
+    }
+    if length.fresh_pairs < 6 {
+        let pairs = length.fresh_pairs;
+        outcome.doubt(format!("{pairs} fresh pairs have no interval: nothing here is resolved"));
+    }
+    let average = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let busy = average.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0);
+    if busy > LOAD_MAX {
+        outcome.doubt(format!("the machine was busy before the run (load average {busy:.2})"));
+    }
+}
+
+/// The result as Markdown, for the terminal and for the file: note, table, doubts.
+pub(super) fn text(bench: &Bench, outcome: &Outcome) -> String {
+    let mut text = format!("{}\n\n{}", bench.note, table(&outcome.rows));
+    if !outcome.doubts.is_empty() {
+        text += "\nDoubts:\n\n";
+        for doubt in &outcome.doubts {
+            text += &format!("- {doubt}\n");
+        }
     }
     text
 }
 
-/// Writes `engines.md` and `engines.jsonl`, or `engines-ARM.…` of a run of one arm only, into
+fn table(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "| CPU per request, left / right | load | left | right | found | wanted | verdict |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for row in rows {
+        let wanted = match row.wanted {
+            Wanted::Shown => String::new(),
+            Wanted::AtLeast(bound) => format!(">= {bound:.2}"),
+            Wanted::AtMost(bound) => format!("<= {bound:.0} B"),
+        };
+        let found = match &row.found {
+            Ok(found) => measured(found),
+            Err(why) => format!("— | — | {}", why.replace(['\n', '|'], " ")),
+        };
+        let Row { name, load, .. } = row;
+        text += &format!("| {name} | {load} | {found} | {wanted} | {} |\n", row.verdict());
+    }
+    text
+}
+
+/// Left, right and the value with its interval: a ratio, or bytes.
+fn measured(found: &Reading) -> String {
+    let value = found.value;
+    match found.each_ns {
+        Some((left, right)) => {
+            let interval = found.interval.map(|(low, high)| format!(" [{low:.3} {high:.3}]"));
+            let interval = interval.unwrap_or_default();
+            format!("{left:.0} ns | {right:.0} ns | {value:.3}{interval}")
+        }
+        None => {
+            let interval = found.interval.map(|(low, high)| format!(" [{low:.0} {high:.0}]"));
+            format!(" |  | {value:.0} B{}", interval.unwrap_or_default())
+        }
+    }
+}
+
+/// Writes `NAME.md` and `NAME.jsonl`, or `NAME-ARM.…` of a run of one arm only, into
 /// `runs/DATE-MACHINE/`; returns that folder.
 ///
 /// # Errors
 /// Where the folder cannot be written or the date cannot be asked for.
-pub(super) fn save(rows: &[Row], text: &str, only: Option<&str>) -> anyhow::Result<PathBuf> {
+pub(super) fn save(
+    bench: &Bench,
+    outcome: &Outcome,
+    text: &str,
+    only: Option<&str>,
+) -> anyhow::Result<PathBuf> {
     let manifest = Manifest::read()?;
     let dir = crate::root().join("runs").join(format!("{}-{}", manifest.date, manifest.slug()));
     fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
-    let mut lines = manifest.line();
-    for row in rows {
-        let found = match &row.found {
-            Ok(found) => json!({
-                "ratio": found.ratio, "interval": found.interval,
-                "left_ns": found.left_ns, "right_ns": found.right_ns,
-            }),
-            Err(why) => json!({"absent": why}),
-        };
-        let line = json!({
-            "duet": row.name, "depth": row.depth, "wanted": row.wanted,
-            "verdict": row.verdict(), "found": found,
-        });
-        lines += &format!("{line}\n");
+    let mut lines = manifest.line(bench.name, &outcome.doubts);
+    for row in &outcome.rows {
+        lines += &format!("{}\n", line(row));
     }
     let head = format!(
-        "# Engines against bare loops\n\nMachine: {}, {} CPUs, {}. Commit {}. {}.\n\n",
-        manifest.cpu, manifest.cpus, manifest.kernel, manifest.commit, manifest.date
+        "# {}\n\nMachine: {}, {} CPUs, {}. Commit {}. {}.\n\n",
+        bench.title, manifest.cpu, manifest.cpus, manifest.kernel, manifest.commit, manifest.date
     );
-    let name = only.map_or("engines".to_owned(), |arm| format!("engines-{arm}"));
+    let name = only.map_or(bench.name.to_owned(), |arm| format!("{}-{arm}", bench.name));
     for (kind, text) in [("md", head + text), ("jsonl", lines)] {
         let path = dir.join(format!("{name}.{kind}"));
         fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
     }
     Ok(dir)
+}
+
+/// A row as one JSON value.
+fn line(row: &Row) -> serde_json::Value {
+    let found = match &row.found {
+        Ok(Reading { value, interval, each_ns: Some((left, right)) }) => json!({
+            "ratio": value, "interval": interval, "left_ns": left, "right_ns": right,
+        }),
+        Ok(Reading { value, interval, each_ns: None }) => {
+            json!({"bytes": value, "interval": interval})
+        }
+        Err(why) => json!({"absent": why}),
+    };
+    let wanted = match row.wanted {
+        Wanted::Shown => json!(null),
+        Wanted::AtLeast(bound) => json!({"at_least": bound}),
+        Wanted::AtMost(bound) => json!({"at_most": bound}),
+    };
+    json!({
+        "duet": row.name, "load": row.load, "wanted": wanted, "verdict": row.verdict(),
+        "found": found,
+    })
 }
 
 /// Where and on what a run took place.
@@ -99,11 +161,11 @@ impl Manifest {
         format!("{}cpu-{}", self.cpus, words.join("-"))
     }
 
-    fn line(&self) -> String {
+    fn line(&self, bench: &str, doubts: &[String]) -> String {
         let Self { date, commit, kernel, cpu, cpus } = self;
         let value = json!({
-            "schema": "roundhouse.bench/1", "date": date, "commit": commit, "kernel": kernel,
-            "cpu": cpu, "cpus": cpus,
+            "schema": "roundhouse.bench/2", "bench": bench, "doubts": doubts,
+            "date": date, "commit": commit, "kernel": kernel, "cpu": cpu, "cpus": cpus,
         });
         format!("{value}\n")
     }
@@ -118,18 +180,29 @@ fn said(program: &str, args: &[&str]) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Reading;
     use super::*;
 
     #[test]
-    fn a_row_without_a_measurement_says_why() {
+    fn rows_are_ratios_bytes_or_reasons() {
         let interval = Some((0.96, 1.01));
-        let found = Reading { ratio: 0.98, interval, left_ns: 210.4, right_ns: 215.0 };
-        let row = |found| Row { name: "a / b".to_owned(), depth: 16, wanted: Some(0.9), found };
-        let text = table(&[row(Ok(found)), row(Err("skipped: no redis | here".to_owned()))]);
-        let measured = "| a / b | 16 | 210 ns | 215 ns | 0.980 [0.960 1.010] | >= 0.90 | met |";
-        assert!(text.contains(measured), "{text}");
-        assert!(text.contains("| — | — | skipped: no redis   here | >= 0.90 |  |"), "{text}");
+        let found = Reading { value: 0.98, interval, each_ns: Some((210.4, 215.0)) };
+        let bytes = Reading { value: 512.4, interval: Some((500.0, 600.0)), each_ns: None };
+        let row = |wanted, found| {
+            let (name, load) = ("a / b".to_owned(), "depth 16".to_owned());
+            Row { name, load, wanted, found }
+        };
+        let text = table(&[
+            row(Wanted::AtLeast(0.9), Ok(found)),
+            row(Wanted::AtMost(2048.0), Ok(bytes)),
+            row(Wanted::AtLeast(0.9), Err("skipped: no redis | here".to_owned())),
+        ]);
+        for want in [
+            "| a / b | depth 16 | 210 ns | 215 ns | 0.980 [0.960 1.010] | >= 0.90 | reached |",
+            "| a / b | depth 16 |  |  | 512 B [500 600] | <= 2048 B | reached |",
+            "| — | — | skipped: no redis   here | >= 0.90 |  |",
+        ] {
+            assert!(text.contains(want), "expected {want} in {text}");
+        }
     }
 
     #[test]

@@ -1,0 +1,87 @@
+//! The servers that are compared, and how each is started.
+
+use super::Tools;
+use std::path::Path;
+
+/// What an arm that counts lines and knows no stocks is asked, and how its reply begins.
+pub const BUY: (&str, &str) = ("buy 1 1\\n", "[buy] success");
+/// What the peer is asked.
+const INCR: (&str, &str) = ("INCR stock\\r\\n", ":");
+/// Where Debian puts the peer.
+const REDIS: &str = "/usr/bin/redis-server";
+
+/// A server that can sing in a duet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arm {
+    /// A bare loop and its form, `count` or `work`.
+    Bare(&'static str, &'static str),
+    /// One of our engines.
+    Ours(&'static str),
+    /// One of our engines with flags behind it: what tables call it, the engine, the flags.
+    Flagged(&'static str, &'static str, &'static str),
+    /// redis-server, answering pipelined INCR.
+    Redis,
+}
+
+impl Arm {
+    /// What tables call it.
+    pub fn name(self) -> String {
+        match self {
+            Self::Bare(name, form) => format!("bare-{name}-{form}"),
+            Self::Ours(name) | Self::Flagged(name, ..) => name.to_owned(),
+            Self::Redis => "redis".to_owned(),
+        }
+    }
+
+    /// The command that serves `connections` at a time; the duet fills in `{port}`, and `{dir}`
+    /// with a copy of the book.
+    pub fn command(self, tools: &Tools, connections: u32) -> String {
+        let stock = "{dir}/stock.txt";
+        let ours = |engine: &str, flags: &str| {
+            format!(
+                "{} serve stock --port 0 --engine {engine} --data {stock}{}{}{flags}",
+                tools.roundhouse.display(),
+                // A worker keeps its client, and in a duet nobody leaves.
+                if keeps_its_client(engine) {
+                    format!(" --workers {connections}")
+                } else {
+                    String::new()
+                },
+                if flags.is_empty() { "" } else { " " },
+            )
+        };
+        match self {
+            Self::Bare(name, form) => {
+                format!("{}/{name} {form} 0 {stock} {connections}", tools.bare.display())
+            }
+            Self::Ours(engine) => ours(engine, ""),
+            Self::Flagged(_, engine, flags) => ours(engine, flags),
+            Self::Redis => format!(
+                "{REDIS} --port {{port}} --bind 127.0.0.1 --save '' --appendonly no \
+                 --daemonize no --loglevel warning"
+            ),
+        }
+    }
+
+    /// The constant request that it has to be asked, and what the reply begins with, where it is
+    /// no market.
+    pub fn constant(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Bare(_, "count") => Some(BUY),
+            Self::Redis => Some(INCR),
+            _ => None,
+        }
+    }
+
+    /// Why it cannot run on this machine, if so.
+    pub fn absent(self) -> Option<String> {
+        let missing = self == Self::Redis && !Path::new(REDIS).exists();
+        missing.then(|| format!("{REDIS} is not there (Debian: `apt install redis-server`)"))
+    }
+}
+
+/// Whether a worker of this engine serves one client at a time, so that there must be one worker
+/// for each connection.
+fn keeps_its_client(engine: &str) -> bool {
+    matches!(engine, "prefork" | "pool")
+}

@@ -1,0 +1,279 @@
+//! One comparison: its arms, its load, and what `roundhouse duet` says about them.
+
+use super::arm::{Arm, BUY};
+use super::{Outcome, Reading, Row, Tools, Wanted};
+use crate::steps;
+use anyhow::{Context, bail};
+use serde_json::Value;
+use std::process::{Command, Stdio};
+
+/// The market's only request: one parse, one look-up, one update.
+const MIX: &str = "buy=1";
+
+/// Left against right: the ratio is left's CPU per request divided by right's.
+#[derive(Clone, Debug)]
+pub struct Duet {
+    /// The bound, mostly.
+    pub left: Arm,
+    /// What is measured against it.
+    pub right: Arm,
+    /// What they are asked.
+    pub load: Load,
+    /// What is wanted of the ratio.
+    pub wanted: Wanted,
+    /// What is wanted of the right arm's memory for each idle connection, if there are any.
+    pub bytes: Wanted,
+}
+
+/// What both arms are asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Connections that ask at the same time.
+    pub connections: u32,
+    /// Requests in flight on each.
+    pub depth: u32,
+    /// Replies after which a connection is closed and made anew.
+    pub per_connection: Option<u32>,
+    /// Silent connections to the right arm.
+    pub idle: u32,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self { connections: 64, depth: 1, per_connection: None, idle: 0 }
+    }
+}
+
+/// How long a comparison is.
+#[derive(Clone, Copy, Debug)]
+pub struct Length {
+    /// How often both servers are started afresh.
+    pub fresh_pairs: u32,
+    /// Windows on each.
+    pub windows: u32,
+}
+
+impl Load {
+    /// How it was loaded, for a table.
+    pub fn words(&self) -> String {
+        let mut words = match self.per_connection {
+            Some(count) => format!("{count} a connection"),
+            None => format!("depth {}", self.depth),
+        };
+        if self.idle > 0 {
+            words += &format!(", {} idle", self.idle);
+        }
+        words
+    }
+}
+
+impl Duet {
+    /// `left / right`; a server that meets itself is named once, with what differs.
+    pub fn name(&self) -> String {
+        let (left, right) = self.names();
+        format!("{left} / {right}")
+    }
+
+    fn names(&self) -> (String, String) {
+        let (left, right) = (self.left.name(), self.right.name());
+        match self.load.idle {
+            0 => (left, right),
+            idle => (left, format!("{right}+{idle}")),
+        }
+    }
+
+    /// The arms that differ; one that meets itself under the same load is its own twin.
+    fn arms(&self) -> Vec<(Arm, String)> {
+        let (left, right) = self.names();
+        let mut arms = vec![(self.left, left), (self.right, right)];
+        arms.dedup_by(|a, b| a.1 == b.1);
+        arms
+    }
+}
+
+/// Runs one duet and adds what it says to `outcome`: a row, and another for memory where there are
+/// idle connections.
+pub fn sing(duet: &Duet, length: &Length, tools: &Tools, outcome: &mut Outcome) {
+    // What is kept is read elsewhere, where this folder has another name.
+    let root = crate::root().display().to_string();
+    let found = heard(duet, length, tools).map_err(|e| format!("{e:#}").replace(&root, "."));
+    let (ratio, bytes, doubts) = match found {
+        Ok(heard) => (Ok(heard.ratio), Ok(heard.bytes), heard.doubts),
+        Err(why) => (Err(why.clone()), Err(why), Vec::new()),
+    };
+    let load = duet.load.words();
+    outcome.rows.push(Row {
+        name: duet.name(),
+        load: load.clone(),
+        wanted: duet.wanted,
+        found: ratio,
+    });
+    if duet.load.idle > 0 {
+        let missing = "the generator said nothing about memory".to_owned();
+        let found = bytes.and_then(|bytes| bytes.ok_or(missing));
+        let name = format!("{}, bytes for each idle one", duet.right.name());
+        outcome.rows.push(Row { name, load, wanted: duet.bytes, found });
+    }
+    for doubt in doubts {
+        outcome.doubt(format!("{}: {doubt}", duet.name()));
+    }
+}
+
+/// What an outcome of `roundhouse duet` says.
+#[derive(Debug, PartialEq)]
+struct Heard {
+    ratio: Reading,
+    bytes: Option<Reading>,
+    doubts: Vec<String>,
+}
+
+fn heard(duet: &Duet, length: &Length, tools: &Tools) -> anyhow::Result<Heard> {
+    for arm in [duet.left, duet.right] {
+        if let Some(why) = arm.absent() {
+            bail!("skipped: {why}");
+        }
+    }
+    let mut command = command(duet, length, tools);
+    let output = command.stderr(Stdio::inherit()).output().context("start a duet")?;
+    // An outcome says more about what went wrong than the exit code that comes with it.
+    read(&String::from_utf8_lossy(&output.stdout))
+        .with_context(|| format!("`{}`: {}", steps::line(&command), output.status))
+}
+
+fn command(duet: &Duet, length: &Length, tools: &Tools) -> Command {
+    let Load { connections, depth, per_connection, idle } = duet.load;
+    let mut command = Command::new(&tools.roundhouse);
+    command.arg("duet");
+    let arms = duet.arms();
+    if arms.len() == 1 {
+        command.arg("--twin");
+    }
+    // Both sides of a duet are asked the same, unless one speaks another protocol.
+    let constant = arms.iter().any(|(arm, _)| arm.constant().is_some());
+    for (arm, name) in &arms {
+        command.arg("--arm").arg(format!("{name}={}", arm.command(tools, connections)));
+        if constant {
+            let (request, reply) = arm.constant().unwrap_or(BUY);
+            command.arg("--scheme").arg(format!("{name}=line"));
+            command.arg("--request").arg(format!("{name}={request}"));
+            command.arg("--expect").arg(format!("{name}={reply}"));
+        }
+    }
+    if let (true, Some((_, right))) = (idle > 0, arms.last()) {
+        command.arg("--idle").arg(format!("{right}={idle}"));
+    }
+    let numbers = [
+        ("--depth", depth),
+        ("--connections", connections),
+        ("--requests-per-connection", per_connection.unwrap_or(0)),
+        ("--fresh-pairs", length.fresh_pairs),
+        ("--windows", length.windows),
+    ];
+    for (flag, value) in numbers {
+        command.arg(flag).arg(value.to_string());
+    }
+    command.args(["--mix", MIX, "--json"]).current_dir(crate::root());
+    command
+}
+
+/// What the only pairing of an outcome says (schema `roundhouse.duets/1`, the last JSON line).
+fn read(output: &str) -> anyhow::Result<Heard> {
+    let line = output.lines().rev().find(|line| line.starts_with('{'));
+    let line = line.context("expected a duet to end with a line of JSON, found none")?;
+    let value: Value = serde_json::from_str(line).context("the duet's JSON")?;
+    let pairing = &value["pairings"][0];
+    for (list, what) in [("broken", "wrong replies"), ("failures", "failed pairs")] {
+        if let Some(first) = pairing[list].get(0).and_then(Value::as_str) {
+            bail!("{what}, the first: {first}");
+        }
+    }
+    let number = |key: &str| {
+        let found = pairing[key].as_f64();
+        found.with_context(|| format!("expected `{key}` in the duet's pairing, found {line}"))
+    };
+    let ends = |interval: &Value| interval["low"].as_f64().zip(interval["high"].as_f64());
+    let bytes = &pairing["b_idle_bytes"];
+    let mut doubts = Vec::new();
+    for fresh in pairing["fresh"].as_array().into_iter().flatten() {
+        let said = fresh["doubts"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        doubts.extend(said.map(anonymous));
+        let foreign = fresh["conditions"]["foreign"].as_f64().unwrap_or(0.0);
+        if foreign > FOREIGN_MAX {
+            doubts.push(format!(
+                "other processes took more than {:.0} % of the machine's time in \
+                                 some pairs",
+                FOREIGN_MAX * 100.0
+            ));
+        }
+    }
+    Ok(Heard {
+        ratio: Reading {
+            value: number("ratio")?,
+            interval: ends(&pairing["interval"]),
+            each_ns: Some((number("a_cpu_ns")?, number("b_cpu_ns")?)),
+        },
+        bytes: bytes["middle"].as_f64().map(|value| Reading {
+            value,
+            interval: ends(&bytes["interval"]),
+            each_ns: None,
+        }),
+        doubts,
+    })
+}
+
+/// Above this share of the machine's time, what others do is worth a doubt: both arms' caches and
+/// the generator suffer from it, if alike.
+const FOREIGN_MAX: f64 = 0.05;
+
+/// A doubt without the numbers of threads and processes, so that eight fresh pairs say it once.
+fn anonymous(doubt: &str) -> String {
+    let words: Vec<&str> = doubt.split(' ').collect();
+    let is_number = |at: usize| {
+        let counted = words.get(at + 1).is_some_and(|next| next.starts_with("threads"));
+        let named = at > 0 && words[at - 1] == "process";
+        (counted || named) && words[at].parse::<u64>().is_ok()
+    };
+    let masked = |at: usize| if is_number(at) { "N" } else { words[at] };
+    (0..words.len()).map(masked).collect::<Vec<&str>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outcome_is_the_last_line_of_json() {
+        let pairing = "\"ratio\": 0.9, \"a_cpu_ns\": 9, \"b_cpu_ns\": 10";
+        let interval = "\"interval\": {\"low\": 0.8, \"high\": 1.0, \"cover\": 0.95}";
+        let say = |text: &str| read(&format!("pair 1\n{{\"pairings\": [{{{text}}}]}}\n"));
+        let found = say(&format!("{pairing}, {interval}, \"failures\": []")).unwrap();
+        let ratio = Reading { value: 0.9, interval: Some((0.8, 1.0)), each_ns: Some((9.0, 10.0)) };
+        assert_eq!(found, Heard { ratio, bytes: None, doubts: Vec::new() });
+        assert_eq!(say(&format!("{pairing}, \"interval\": null")).unwrap().ratio.interval, None);
+        assert!(say(&format!("{pairing}, \"broken\": [\"a lie\"]")).is_err());
+        assert!(say("\"ratio\": 1").unwrap_err().to_string().contains("`a_cpu_ns`"));
+        assert!(read("nothing").is_err());
+        let memory = "\"b_idle_bytes\": {\"middle\": 400.0, \"interval\": null}";
+        let bytes = say(&format!("{pairing}, {memory}")).unwrap().bytes.unwrap();
+        assert_eq!((bytes.value, bytes.interval), (400.0, None));
+    }
+
+    #[test]
+    fn doubts_of_fresh_pairs_are_one() {
+        let doubt = |count: u32, pid: u32| {
+            anonymous(&format!("{count} threads of process {pid} ended: known to 20 ms only"))
+        };
+        assert_eq!(doubt(3, 17), doubt(64, 99));
+        assert!(doubt(1, 2).contains("20 ms"));
+    }
+
+    #[test]
+    fn a_server_beside_itself_is_one_arm_unless_the_load_differs() {
+        let (left, right) = (Arm::Ours("epoll"), Arm::Ours("epoll"));
+        let (wanted, bytes) = (Wanted::Shown, Wanted::Shown);
+        let same = Duet { left, right, load: Load::default(), wanted, bytes };
+        assert_eq!((same.arms().len(), same.name()), (1, "epoll / epoll".to_owned()));
+        let idle = Duet { load: Load { idle: 9, ..same.load }, ..same };
+        assert_eq!((idle.arms().len(), idle.name()), (2, "epoll / epoll+9".to_owned()));
+    }
+}

@@ -1,0 +1,70 @@
+//! Every engine against its own bare loop, and beside it the engines against each other and a
+//! peer.
+
+use super::Wanted;
+use super::arm::Arm;
+use super::duet::{Duet, Load};
+
+/// What the reader has to know.
+pub const NOTE: &str = "The bare loops do the least that answers the right bytes; `work` is the \
+    market, `count` one fixed reply to each line. On one core `reactor` is one epoll loop in a \
+    thread. Blocking servers depend on how the kernel's scheduler batches their wake-ups, which \
+    differs from pair to pair.";
+
+/// Connections that ask at the same time.
+const CONNECTIONS: u32 = 64;
+/// An iterative server has one client; the others would wait for it to leave.
+const ONE: u32 = 1;
+
+/// Engine, its bare loop, connections.
+const TWINS: &[(&str, &str, u32)] = &[
+    ("iterative", "iterative", ONE),
+    ("fork", "fork", CONNECTIONS),
+    ("thread", "thread", CONNECTIONS),
+    ("pool", "pool", CONNECTIONS),
+    ("prefork", "prefork", CONNECTIONS),
+    ("select", "select", CONNECTIONS),
+    ("poll", "poll", CONNECTIONS),
+    ("epoll", "epoll", CONNECTIONS),
+    ("reactor", "epoll", CONNECTIONS),
+    ("uring", "uring", CONNECTIONS),
+];
+
+/// What is wanted of a bare loop's CPU divided by ours at depth 1, where the kernel is nearly all.
+const DEPTH_1: Wanted = Wanted::AtLeast(0.90);
+
+/// Every comparison.
+pub fn duets() -> Vec<Duet> {
+    let mut duets = Vec::new();
+    let mut add = |left, right, connections, depths: [Wanted; 2]| {
+        for (depth, wanted) in [1, 16].into_iter().zip(depths) {
+            let load = Load { connections, depth, ..Load::default() };
+            duets.push(Duet { left, right, load, wanted, bytes: Wanted::Shown });
+        }
+    };
+    let shown = [Wanted::Shown; 2];
+    add(Arm::Ours("epoll"), Arm::Ours("epoll"), CONNECTIONS, shown);
+    for &(engine, bare, connections) in TWINS {
+        // The event loops are held to more, and also where batching shows.
+        let wanted = match engine {
+            "epoll" | "uring" => [Wanted::AtLeast(0.95), Wanted::AtLeast(0.90)],
+            _ => [DEPTH_1, Wanted::Shown],
+        };
+        add(Arm::Bare(bare, "work"), Arm::Ours(engine), connections, wanted);
+    }
+    for name in ["epoll", "uring"] {
+        let wanted = [Wanted::AtLeast(0.95), Wanted::AtLeast(0.85)];
+        add(Arm::Bare(name, "count"), Arm::Ours(name), CONNECTIONS, wanted);
+    }
+    add(Arm::Ours("epoll"), Arm::Ours("uring"), CONNECTIONS, shown);
+    let edge = Arm::Flagged("epoll-edge", "epoll", "--edge");
+    add(Arm::Ours("epoll"), edge, CONNECTIONS, shown);
+    // A peer is compared where batching shows: at depth 1 the kernel is nearly everything.
+    for name in ["epoll", "uring"] {
+        let load = Load { depth: 16, ..Load::default() };
+        let wanted = Wanted::AtLeast(2.0);
+        let right = Arm::Ours(name);
+        duets.push(Duet { left: Arm::Redis, right, load, wanted, bytes: Wanted::Shown });
+    }
+    duets
+}
