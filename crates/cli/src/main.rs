@@ -3,6 +3,8 @@
 //! Data goes to stdout, messages to stderr. Exit codes: 0 done (a drained stop too), 1 failure or
 //! forced stop, 2 usage.
 
+mod client;
+mod course;
 mod duet;
 mod load;
 mod pin;
@@ -32,14 +34,26 @@ enum Command {
     Race(race::Args),
     /// Compare the CPU per request of two servers, to a few percent
     Duet(duet::Args),
+    /// Talk to a stock server: line editing, history, completion
+    Client(client::Args),
+    #[command(flatten)]
+    Course(course::Command),
     /// Run a command on given cores
     #[command(hide = true)]
     Pin(pin::Args),
 }
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
-    if !matches!(command, Command::Serve(_)) {
+    let command = match course::Command::called() {
+        Some(command) => Command::Course(command),
+        None => Cli::parse().command,
+    };
+    let is_server = match &command {
+        Command::Serve(_) => true,
+        Command::Course(command) => command.is_server(),
+        _ => false,
+    };
+    if !is_server {
         // Who reads our tables may stop reading; a server must not end by that.
         let _ = sys::signal::set_default(sys::signal::Signal::PIPE);
     }
@@ -48,6 +62,8 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(*args),
         Command::Race(args) => race::run(args),
         Command::Duet(args) => duet::run(args),
+        Command::Client(args) => client::run(&args),
+        Command::Course(command) => command.run(),
         Command::Pin(args) => pin::run(args),
     };
     outcome.unwrap_or_else(|error| {

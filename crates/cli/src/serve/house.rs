@@ -41,7 +41,7 @@ pub struct HouseArgs {
     host: IpAddr,
     /// The port to listen on; 0 picks one [default: stock 6000]
     #[arg(long, value_name = "PORT")]
-    port: Option<u16>,
+    pub(crate) port: Option<u16>,
     /// Connections that may wait to be accepted
     #[arg(long, default_value_t = 4096, value_name = "N")]
     backlog: u32,
@@ -63,10 +63,10 @@ pub struct HouseArgs {
     upgradable: bool,
     /// Print each connection and request (stderr)
     #[arg(long)]
-    verbose: bool,
+    pub(crate) verbose: bool,
     /// Print the seconds from the first connection to the last disconnect (stderr)
     #[arg(long)]
-    timer: bool,
+    pub(crate) timer: bool,
 }
 
 impl HouseArgs {

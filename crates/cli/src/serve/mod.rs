@@ -2,7 +2,7 @@
 
 mod house;
 mod probe;
-mod stock;
+pub(crate) mod stock;
 
 use std::process::ExitCode;
 

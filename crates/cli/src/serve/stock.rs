@@ -24,7 +24,7 @@ const FILE: &str = "data/stock.txt";
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    house: HouseArgs,
+    pub(crate) house: HouseArgs,
     /// The file of stocks, `ID LEFT PRICE` a line [default: data/stock.txt, else a built-in one
     /// that is not saved]
     #[arg(long, value_name = "FILE")]

@@ -1,0 +1,272 @@
+//! One connection to a stock server: a line out, a framed reply in.
+//!
+//! All clients of the market share it. The surprising thing is the wait: a reply in the wrong
+//! framing looks like a reply that has not come yet, so who waits longer than [`SLOW`] is told
+//! once how many bytes are there, and goes on waiting.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use load::Target;
+use services::stock::{LINE_MAX, command};
+use wire::framing::{Decoder, Framing};
+
+/// The port if nobody names one.
+const PORT: u16 = 6000;
+/// How long a connection may take to come about. Three lost SYNs cost 7 s (tcp(7)).
+const CONNECT: Duration = Duration::from_secs(30);
+/// After this much silence a word is said.
+pub const SLOW: Duration = Duration::from_secs(3);
+/// The longest reply that is waited for: some two million stocks.
+const REPLY_MAX: usize = 64 << 20;
+/// What one receive takes.
+const PIECE: usize = 64 * 1024;
+
+/// A connection whose server frames its replies in a known way.
+pub struct Link {
+    stream: TcpStream,
+    framing: Framing,
+    decoder: Decoder,
+    /// Received and not yet part of a reply.
+    ahead: Vec<u8>,
+}
+
+/// Why there is no reply.
+#[derive(Debug)]
+pub enum Lost {
+    /// The server has closed the connection after so many bytes of the reply.
+    Closed(usize),
+    /// The kernel says that the conversation is over.
+    Broken(io::Error),
+    /// The request is longer than any server takes.
+    TooLong(usize),
+    /// The reply has no end.
+    Endless,
+}
+
+/// Reads HOST:PORT, with or without `stock://` before it; a port that is left out is 6000.
+///
+/// # Errors
+/// What was expected, in a sentence.
+pub fn address(at: &str) -> Result<SocketAddr, String> {
+    let place = at.strip_prefix("stock://").unwrap_or(at);
+    // A bare IPv6 address has colons of its own, so the port is told from it by brackets.
+    let inner = place.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(place);
+    let place = match inner.parse::<std::net::Ipv6Addr>() {
+        Ok(bare) => format!("[{bare}]:{PORT}"),
+        Err(_) => place.to_owned(),
+    };
+    let target: Target = format!("stock://{place}").parse().map_err(|usage| format!("{usage}"))?;
+    Ok(target.address)
+}
+
+/// As [`address`], from two words.
+///
+/// # Errors
+/// What was expected, in a sentence.
+pub fn address_of(host: &str, port: u16) -> Result<SocketAddr, String> {
+    let host = if host.contains(':') && !host.starts_with('[') {
+        format!("[{host}]")
+    } else {
+        host.to_owned()
+    };
+    address(&format!("{host}:{port}"))
+}
+
+/// Connects.
+///
+/// # Errors
+/// Why not, and what to do.
+pub fn connect(at: SocketAddr) -> anyhow::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&at, CONNECT).map_err(|error| {
+        let port = at.port();
+        anyhow::anyhow!(
+            "cannot connect to {at}: {error}; is a server there? One is started by `roundhouse \
+             serve stock --port {port}` or `stockserver {port}`"
+        )
+    })?;
+    // A request is one small write that waits for its answer: nothing to gather it with.
+    let _ = stream.set_nodelay(true);
+    Ok(stream)
+}
+
+impl Link {
+    /// A conversation over `stream`, which has received nothing that is still to be answered.
+    pub fn new(stream: TcpStream, framing: Framing) -> Link {
+        Link { stream, framing, decoder: Decoder::new(framing), ahead: Vec::new() }
+    }
+
+    /// How replies end.
+    pub fn framing(&self) -> Framing {
+        self.framing
+    }
+
+    /// Sends one line, whose newline may be missing, in one write, and waits for its reply: the
+    /// text without padding or end marks. `slow` is called once if that takes long, with what a
+    /// person should know.
+    ///
+    /// # Errors
+    /// [`Lost`]; whether the server has carried out the request is then not known.
+    pub fn ask(&mut self, line: &[u8], slow: &mut dyn FnMut(String)) -> Result<Vec<u8>, Lost> {
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        if text.len() >= LINE_MAX {
+            return Err(Lost::TooLong(text.len() + 1));
+        }
+        self.stream.write_all(&[text, b"\n"].concat()).map_err(Lost::Broken)?;
+        let shape = command::shape(text);
+        loop {
+            if let Some(reply) = self.decoder.next(&self.ahead, shape) {
+                let (text, used) = (reply.text.to_vec(), reply.used);
+                self.ahead.drain(..used);
+                return Ok(text);
+            }
+            if self.ahead.len() > REPLY_MAX {
+                return Err(Lost::Endless);
+            }
+            self.receive(slow)?;
+        }
+    }
+
+    /// Whether the server has closed the connection while nobody asked.
+    pub fn is_over(&self) -> bool {
+        let peeked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0; 1]));
+        let restored = self.stream.set_nonblocking(false);
+        match peeked {
+            Ok(len) => len == 0 || restored.is_err(),
+            Err(error) => error.kind() != ErrorKind::WouldBlock,
+        }
+    }
+
+    fn receive(&mut self, slow: &mut dyn FnMut(String)) -> Result<(), Lost> {
+        let mut scratch = vec![0; PIECE];
+        let mut patience = Some(SLOW);
+        loop {
+            self.stream.set_read_timeout(patience).map_err(Lost::Broken)?;
+            match self.stream.read(&mut scratch) {
+                Ok(0) => return Err(Lost::Closed(self.ahead.len())),
+                Ok(len) => {
+                    self.ahead.extend_from_slice(&scratch[..len]);
+                    return Ok(());
+                }
+                // A wait with a timeout is not resumed by the kernel (signal(7)).
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock && patience.is_some() => {
+                    slow(waiting(self.ahead.len(), self.framing));
+                    patience = None;
+                }
+                Err(error) => return Err(Lost::Broken(error)),
+            }
+        }
+    }
+}
+
+/// What somebody should know who waits for a reply of which so many bytes are there.
+fn waiting(found: usize, framing: Framing) -> String {
+    match (found, framing) {
+        (0, _) => "no reply yet; still waiting".to_owned(),
+        (found, Framing::Fixed(size)) => format!(
+            "{found} of a reply's {size} bytes are here; still waiting. A server that does not pad \
+             its replies needs another framing, such as --framing line"
+        ),
+        (found, framing) => format!(
+            "{found} bytes are here, but not the end of a reply in framing {framing}; still \
+             waiting. The course's servers need --framing fixed:8192"
+        ),
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lost::Closed(0) => f.write_str("the server has closed the connection"),
+            Lost::Closed(len) => write!(
+                f,
+                "the server has closed the connection after {len} bytes of a reply; does it frame \
+                 replies in another way (--framing)?"
+            ),
+            Lost::Broken(error) => write!(f, "the connection is broken: {error}"),
+            Lost::TooLong(len) => write!(
+                f,
+                "expected a line of at most {LINE_MAX} bytes with its newline, found {len}; it was \
+                 not sent"
+            ),
+            Lost::Endless => write!(
+                f,
+                "expected the end of a reply within {} MiB, found none; does the server frame \
+                 replies in another way (--framing)?",
+                REPLY_MAX >> 20
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Lost {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn addresses() {
+        let check = |at: &str, expected: &str| {
+            assert_eq!(address(at).map(|found| found.to_string()), Ok(expected.to_owned()), "{at}");
+        };
+        check("127.0.0.1:7", "127.0.0.1:7");
+        check("127.0.0.1", "127.0.0.1:6000");
+        check("stock://127.0.0.1:8", "127.0.0.1:8");
+        check("::1", "[::1]:6000");
+        check("[::1]", "[::1]:6000");
+        check("[::1]:9", "[::1]:9");
+        assert_eq!(address_of("::1", 5).expect("a host").to_string(), "[::1]:5");
+        assert!(address("a:b:c").expect_err("refused").contains("expected HOST:PORT"));
+    }
+
+    /// What a client hears from a server that answers the first request so and closes.
+    fn hear(reply: &'static [u8], framing: Framing) -> Result<String, String> {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("an address");
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let mut line = [0; 5];
+            stream.read_exact(&mut line).expect("a request");
+            assert_eq!(&line, b"show\n");
+            stream.write_all(reply).expect("the client reads");
+        });
+        let mut link = Link::new(connect(at).expect("a server"), framing);
+        let reply = link.ask(b"show", &mut |_| {});
+        server.join().expect("the server has answered");
+        reply.map(|text| String::from_utf8_lossy(&text).into_owned()).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn replies_of_each_framing_and_of_none() {
+        let heard = |text: &str| Ok(text.to_owned());
+        assert_eq!(hear(b"1 2 3\n\n", Framing::Line), heard("1 2 3\n"));
+        assert_eq!(hear(b"1 2 3\n\0\0", Framing::Fixed(8)), heard("1 2 3\n"));
+        assert_eq!(hear(b"1 2 3\nEOF\n", Framing::Eof), heard("1 2 3\n"));
+        let short = hear(b"1 2 3\n", Framing::Fixed(8)).expect_err("short");
+        assert!(short.contains("after 6 bytes") && short.contains("--framing"), "{short}");
+        let closed = hear(b"", Framing::Line).expect_err("nothing");
+        assert_eq!(closed, "the server has closed the connection");
+    }
+
+    #[test]
+    fn nobody_there_is_said_with_what_to_do() {
+        // A port that was just free is still free, or its new owner does not listen yet.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("an address");
+        drop(listener);
+        let error = connect(at).expect_err("nobody listens").to_string();
+        assert!(error.contains("refused") && error.contains("serve stock"), "{error}");
+    }
+}

@@ -1,0 +1,119 @@
+//! `roundhouse client [HOST:PORT]`: a conversation with a stock server, for people and for scripts.
+//!
+//! On a terminal there are line editing, history, completion of commands and ids, and colours.
+//! Where input or output is a pipe there are none of these: a line in, the reply's bytes out. The
+//! surprising thing is that nobody has to say how the server frames its replies: the first `show`
+//! tells ([`tell`]), and gives the ids to complete as well.
+
+mod history;
+pub mod link;
+mod paint;
+mod prompt;
+mod tell;
+mod terminal;
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use services::stock::command;
+use wire::framing::Framing;
+
+use self::link::{Link, Lost};
+use self::paint::Paint;
+
+/// The arguments of `client`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The server; a port that is left out is 6000
+    #[arg(value_name = "HOST:PORT", default_value = "127.0.0.1")]
+    at: String,
+    /// How replies end: line, fixed:8192, eof [default: told from the server's reply to `show`]
+    #[arg(long)]
+    framing: Option<Framing>,
+    /// Send this line, print the reply, and leave; may be repeated
+    #[arg(long = "execute", short = 'e', value_name = "LINE")]
+    lines: Vec<String>,
+}
+
+/// Talks until the input or the conversation ends. Exit code 0 says that everything was answered.
+///
+/// # Errors
+/// If there is no server, or it goes away while a script asks.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let at = match link::address(&args.at) {
+        Ok(at) => at,
+        Err(usage) => {
+            eprintln!("roundhouse client: {usage}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let stdin = io::stdin();
+    if !args.lines.is_empty() {
+        answer(at, args.framing, &mut args.lines.join("\n").as_bytes())?;
+    } else if stdin.is_terminal() && io::stdout().is_terminal() {
+        terminal::run(at, args.framing)?;
+    } else {
+        answer(at, args.framing, &mut stdin.lock())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Connects, and finds out how replies end if nobody said so. The text is the book, if that had to
+/// be asked for.
+fn open(at: SocketAddr, framing: Option<Framing>) -> Result<(Link, Option<Vec<u8>>)> {
+    let mut stream = link::connect(at)?;
+    match framing {
+        Some(framing) => Ok((Link::new(stream, framing), None)),
+        None => {
+            let (framing, book) = tell::framing(&mut stream)?;
+            Ok((Link::new(stream, framing), Some(book)))
+        }
+    }
+}
+
+/// Answers the lines of a script.
+fn answer(at: SocketAddr, framing: Option<Framing>, lines: &mut dyn BufRead) -> Result<()> {
+    let (mut link, _) = open(at, framing)?;
+    let mut stdout = io::stdout().lock();
+    let paint = stdout.is_terminal().then(Paint::for_terminal);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if lines.read_until(b'\n', &mut line).context("cannot read the lines to send")? == 0 {
+            return Ok(());
+        }
+        let words = line.trim_ascii();
+        if words.is_empty() {
+            continue;
+        }
+        let is_exit = words == b"exit";
+        let text = match words {
+            b"help" => help(),
+            _ => match link.ask(&line, &mut |waiting| eprintln!("roundhouse client: {waiting}")) {
+                Ok(text) => text,
+                // Some servers answer `exit` by closing, ours too in line framing.
+                Err(Lost::Closed(0)) if is_exit => return Ok(()),
+                Err(lost) => return Err(lost.into()),
+            },
+        };
+        match paint {
+            Some(paint) => stdout.write_all(paint.reply(&text).as_bytes()),
+            None => stdout.write_all(&text),
+        }
+        .and_then(|()| stdout.flush())
+        .context("cannot print a reply")?;
+        if is_exit {
+            return Ok(());
+        }
+    }
+}
+
+/// What the commands are, and the keys where there are keys. A server need not know `help`, so it
+/// is not asked.
+fn help() -> Vec<u8> {
+    let mut text = Vec::new();
+    command::help(&mut text);
+    text
+}

@@ -1,0 +1,183 @@
+//! How replies look: as they came where a program reads, in colours and columns on a terminal.
+//!
+//! What a server sends is shown, never obeyed: control characters are written out, for a reply
+//! must not move the cursor or rename the window.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// A tone by its "select graphic rendition" numbers (ECMA-48, 8.3.117).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// Done.
+    Green,
+    /// Refused by the rules of the market.
+    Yellow,
+    /// Wrong.
+    Red,
+    /// What is there to act on.
+    Bold,
+    /// What is beside the point.
+    Dim,
+}
+
+impl Tone {
+    fn code(self) -> &'static str {
+        match self {
+            Tone::Green => "32",
+            Tone::Yellow => "33",
+            Tone::Red => "31",
+            Tone::Bold => "1",
+            Tone::Dim => "2",
+        }
+    }
+}
+
+/// Whether, and how, things are coloured.
+#[derive(Clone, Copy, Debug)]
+pub struct Paint {
+    /// Escape codes may be written.
+    pub colours: bool,
+}
+
+impl Paint {
+    /// For somebody who looks at a terminal: in colours, unless `NO_COLOR` is set to something
+    /// (no-color.org) or the terminal is a `dumb` one.
+    pub fn for_terminal() -> Paint {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        Paint { colours: !refused && !is_dumb }
+    }
+
+    /// The text in a tone.
+    pub fn tone<'t>(&self, tone: Tone, text: &'t str) -> Cow<'t, str> {
+        if self.colours && !text.is_empty() {
+            format!("\x1b[{}m{text}\x1b[0m", tone.code()).into()
+        } else {
+            text.into()
+        }
+    }
+
+    /// A reply for a person.
+    pub fn reply(&self, text: &[u8]) -> String {
+        let text = harmless(text);
+        if let Some(rows) = rows(&text).filter(|rows| !rows.is_empty()) {
+            return self.table(&rows);
+        }
+        let mut shown = String::new();
+        for line in text.lines() {
+            shown += &match tone_of(line) {
+                Some(tone) => self.tone(tone, line),
+                None => line.into(),
+            };
+            shown.push('\n');
+        }
+        shown
+    }
+
+    fn table(&self, rows: &[[&str; 3]]) -> String {
+        let head = ["ID", "LEFT", "PRICE"];
+        let widths: Vec<usize> = (0..3)
+            .map(|column| {
+                let cells = rows.iter().map(|row| row[column].len());
+                cells.chain([head[column].len()]).max().unwrap_or(0)
+            })
+            .collect();
+        let mut shown = String::new();
+        let mut line = |cells: [&str; 3], tone: Option<Tone>| {
+            let mut text = String::new();
+            for (index, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+                let gap = if index == 0 { "" } else { "  " };
+                write!(text, "{gap}{cell:>width$}").expect("a String takes every text");
+            }
+            shown += &tone.map_or(Cow::from(&text), |tone| self.tone(tone, &text));
+            shown.push('\n');
+        };
+        line(head, Some(Tone::Dim));
+        for row in rows {
+            // Nothing left to buy is what one looks for in a long list.
+            line(*row, (row[1] == "0").then_some(Tone::Yellow));
+        }
+        shown
+    }
+}
+
+/// The rows of a book, if every line is one.
+pub fn rows(text: &str) -> Option<Vec<[&str; 3]>> {
+    let is_number = |word: &&str| {
+        let digits = word.strip_prefix('-').unwrap_or(word);
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    text.lines()
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            <[&str; 3]>::try_from(words).ok().filter(|row| row.iter().all(is_number))
+        })
+        .collect()
+}
+
+/// What a line of a reply means.
+fn tone_of(line: &str) -> Option<Tone> {
+    if line.starts_with("[buy] success") || line.starts_with("[sell] success") {
+        Some(Tone::Green)
+    } else if line.starts_with("Not enough left stock") {
+        Some(Tone::Yellow)
+    } else if line.starts_with("error") {
+        Some(Tone::Red)
+    } else {
+        None
+    }
+}
+
+/// A peer's bytes as text that does nothing to a terminal.
+pub fn harmless(bytes: &[u8]) -> String {
+    let mut shown = String::with_capacity(bytes.len());
+    for c in String::from_utf8_lossy(bytes).chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            // A server that ends its lines with \r\n means nothing by it.
+            '\r' => {}
+            c if c.is_control() => shown.extend(c.escape_default()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Paint = Paint { colours: false };
+    const BRIGHT: Paint = Paint { colours: true };
+
+    #[test]
+    fn a_book_is_a_table() {
+        let text = b"1 7 1000\n12 0 300\n";
+        assert_eq!(PLAIN.reply(text), "ID  LEFT  PRICE\n 1     7   1000\n12     0    300\n");
+        let bright = BRIGHT.reply(text);
+        assert!(bright.starts_with("\x1b[2mID  LEFT  PRICE\x1b[0m\n 1"), "{bright:?}");
+        assert!(bright.contains("\x1b[33m12     0    300\x1b[0m"), "{bright:?}");
+    }
+
+    #[test]
+    fn a_reply_has_the_tone_of_its_meaning() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(BRIGHT.reply(text.as_bytes()), expected);
+            assert_eq!(PLAIN.reply(text.as_bytes()), text);
+        };
+        check("[buy] success\n", "\x1b[32m[buy] success\x1b[0m\n");
+        check("Not enough left stocks\n", "\x1b[33mNot enough left stocks\x1b[0m\n");
+        check("error: no\n", "\x1b[31merror: no\x1b[0m\n");
+        check("1 2\n", "1 2\n");
+        check("hello\n", "hello\n");
+        check("", "");
+    }
+
+    #[test]
+    fn what_a_server_sends_does_nothing_to_the_terminal() {
+        assert_eq!(PLAIN.reply(b"\x1b[2J\x07hi\r\n"), "\\u{1b}[2J\\u{7}hi\n");
+        assert_eq!(harmless("\u{c8fc}\u{9b}\t\u{7f}".as_bytes()), "\u{c8fc}\\u{9b}\t\\u{7f}");
+        assert_eq!(harmless(b"\xff\xfe"), "\u{fffd}\u{fffd}");
+    }
+}

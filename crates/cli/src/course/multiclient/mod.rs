@@ -1,0 +1,314 @@
+//! `multiclient HOST PORT N`: N client processes that trade at random.
+//!
+//! What the course's program prints goes to stdout: `child PID` for each client, then the text of
+//! each reply. What it did not tell goes to stderr at the end: how long it took (from before the
+//! first fork to the end of the last client, as those measured who added a clock to it), how long
+//! until all were connected, and the throughput. With `--json` that is the only line on stdout.
+//!
+//! Orders come from the C library's `rand`, seeded by each client's process id, so the printed
+//! lines tell every order that was sent: `final = initial + sold - bought` can be checked by hand.
+//! The parent is a single thread, because it forks, and it ends its children when it ends.
+
+mod child;
+mod tally;
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use load::Mix;
+use load::parse::{Usage, span};
+use memory::{Placement, Region};
+use sys::poll::{PollFd, poll};
+use sys::process::{self, Exit, Fork, Pid};
+use sys::signal::{self, Signal, SignalFd, SignalSet};
+use wire::framing::Framing;
+
+use self::tally::{Tally, read};
+use super::orders::Menu;
+use crate::client::link;
+
+/// Fewer than the ports that one client machine has for one server (ip_local_port_range, ip(7)).
+const CLIENTS_MAX: i64 = 20_000;
+
+/// The arguments of `multiclient`.
+#[derive(clap::Parser)]
+#[command(
+    name = "multiclient",
+    version,
+    max_term_width = 100,
+    about = "Start N client processes that trade at random, as the course's load generator did"
+)]
+pub struct Args {
+    /// The server's name or address
+    host: String,
+    /// The server's port
+    port: u16,
+    /// How many client processes
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX))]
+    clients: u32,
+    /// Orders of each client
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    orders: usize,
+    /// Wait after each order, also the last [default: 1s]
+    #[arg(long, value_parser = span, value_name = "TIME", conflicts_with = "no_pause")]
+    pause: Option<Duration>,
+    /// Order as fast as the replies come
+    #[arg(long)]
+    no_pause: bool,
+    /// Trade stocks 1 to N
+    #[arg(long, default_value_t = 10, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    stocks: u32,
+    /// Order 1 to N shares at a time
+    #[arg(long, default_value_t = 10, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    shares: u32,
+    /// What is ordered: show, buy, sell with commas, each with an optional weight
+    #[arg(long, default_value = "show,buy,sell", value_name = "MIX", value_parser = mix)]
+    mix: Mix,
+    /// Draw the first client's orders from this seed, the second's from the next, and so on
+    /// [default: each from its process id]
+    #[arg(long, value_name = "N")]
+    seed: Option<u32>,
+    /// How replies end: fixed:8192 (the course's), line, eof
+    #[arg(long, default_value = "fixed:8192")]
+    framing: Framing,
+    /// Print no replies
+    #[arg(long, short)]
+    quiet: bool,
+    /// Print the summary as one line of JSON on stdout, and no replies
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads a mix such as `show`, `buy,sell` or `show=1,buy=9`; a weight that is left out is 1.
+fn mix(text: &str) -> Result<Mix, Usage> {
+    let weighted = |part: &str| match part.contains('=') {
+        true => part.to_owned(),
+        false => format!("{part}=1"),
+    };
+    text.split(',').map(weighted).collect::<Vec<_>>().join(",").parse()
+}
+
+/// What each client does.
+pub struct Plan {
+    at: SocketAddr,
+    framing: Framing,
+    orders: usize,
+    pause: Duration,
+    menu: Menu,
+    seed: Option<u32>,
+    is_silent: bool,
+}
+
+/// Runs the crowd. Exit code 1 if a client could not finish.
+///
+/// # Errors
+/// If the crowd cannot be started.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let at = match link::address_of(&args.host, args.port) {
+        Ok(at) => at,
+        Err(usage) => {
+            eprintln!("multiclient: {usage}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let Args { orders, mix, stocks, shares, seed, framing, .. } = *args;
+    let pause = if args.no_pause { Duration::ZERO } else { args.pause.unwrap_or(child::PAUSE) };
+    let menu = Menu { mix, stocks, shares };
+    let is_silent = args.quiet || args.json;
+    let plan = Plan { at, framing, orders, pause, menu, seed, is_silent };
+    let mut tally: Region<Tally> =
+        Region::place(Placement::Shared).context("cannot share memory with the clients")?;
+    tally.found(&[]).expect("a tally needs no seed");
+    let begin = Instant::now();
+    let mut crowd = Crowd::start(&plan, args.clients, &tally, begin)?;
+    crowd.wait()?;
+    let end = End { clients: args.clients, elapsed: begin.elapsed(), crowd: &crowd };
+    if args.json {
+        println!("{}", end.json(&plan, &tally));
+    } else {
+        end.print(&plan, &tally);
+    }
+    Ok(if crowd.all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The clients that were started.
+struct Crowd {
+    pids: Vec<Pid>,
+    signals: SignalFd,
+    /// Whether every client that has ended did what it should.
+    all_well: bool,
+    /// The signal that has ended the crowd early.
+    stopped: Option<Signal>,
+}
+
+/// The end of a child, and what asks us to end.
+const SIGNALS: &[Signal] = &[Signal::CHLD, Signal::INT, Signal::TERM];
+
+impl Crowd {
+    /// Forks all clients.
+    fn start(plan: &Plan, clients: u32, tally: &Region<Tally>, begin: Instant) -> Result<Crowd> {
+        let former = signal::block(SIGNALS).context("cannot block signals")?;
+        let signals = SignalFd::new(SIGNALS).context("cannot read signals")?;
+        let lock = tally.fd().expect("a shared region has a descriptor");
+        let parent = process::this();
+        let mut crowd = Crowd { pids: Vec::new(), signals, all_well: true, stopped: None };
+        for index in 0..clients {
+            match process::fork() {
+                Ok(Fork::Child) => {
+                    process::exit_now(live(plan, index, tally, lock, begin, &former, parent))
+                }
+                Ok(Fork::Parent(pid)) => crowd.pids.push(pid),
+                Err(error) => {
+                    crowd.end(Signal::TERM);
+                    let started = crowd.pids.len();
+                    bail!(
+                        "cannot start more than {started} of {clients} clients: {error}; raise the \
+                         limit of processes (ulimit -u, or the container's), or start fewer"
+                    );
+                }
+            }
+        }
+        Ok(crowd)
+    }
+
+    /// Waits for all. An interruption ends those that are left, and what was done is still told.
+    fn wait(&mut self) -> Result<()> {
+        let mut ended = 0;
+        while ended < self.pids.len() {
+            let mut list = [PollFd::new(self.signals.as_fd(), true, false)];
+            poll(&mut list, None).context("cannot wait for the clients")?;
+            while let Some(signal) = self.signals.read().context("cannot read signals")? {
+                if signal != Signal::CHLD {
+                    self.stopped = Some(signal);
+                    self.end(Signal::TERM);
+                }
+            }
+            // In the order of their start: who ends earlier than one before is collected with it,
+            // so that a thousand ends cost a thousand calls and not a million.
+            while let Some(&pid) = self.pids.get(ended) {
+                let Some(exit) = process::reap(pid).context("a client is not our child")? else {
+                    break;
+                };
+                self.all_well &= exit == Exit::Code(0);
+                ended += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a signal to all. Those that have ended keep their numbers until they are collected,
+    /// so that it reaches nobody else.
+    fn end(&self, signal: Signal) {
+        for &pid in &self.pids {
+            let _ = process::kill(pid, signal);
+        }
+    }
+}
+
+/// The life of a child from the fork to its exit code; no panic leaves it.
+fn live(
+    plan: &Plan,
+    index: u32,
+    tally: &Tally,
+    lock: BorrowedFd<'_>,
+    begin: Instant,
+    former: &SignalSet,
+    parent: Pid,
+) -> i32 {
+    let body = || {
+        // A child that cannot follow its parent would outlive it by its orders at most.
+        let _ = process::set_parent_death_signal(Signal::TERM);
+        let _ = signal::restore(former);
+        if process::parent() != Some(parent) {
+            return 1;
+        }
+        child::run(plan, index, tally, lock, begin)
+    };
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(101)
+}
+
+/// How it ended.
+struct End<'a> {
+    clients: u32,
+    elapsed: Duration,
+    crowd: &'a Crowd,
+}
+
+impl End<'_> {
+    fn throughput(&self, tally: &Tally) -> f64 {
+        tally.replies() as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// Says it to a person (stderr).
+    fn print(&self, plan: &Plan, tally: &Tally) {
+        let (clients, elapsed) = (self.clients, self.elapsed.as_secs_f64());
+        let (connected, all_in) = (read(&tally.connected), tally.all_in().as_secs_f64());
+        let wanted = plan.orders as u64 * u64::from(clients);
+        if let Some(signal) = self.crowd.stopped {
+            eprintln!("multiclient: stopped by {signal}; what was done until then:");
+        }
+        let failed = read(&tally.failed);
+        if failed > 0 {
+            eprintln!("multiclient: {failed} of {clients} clients could not finish");
+        }
+        eprintln!("connected: {connected} of {clients} clients after {all_in:.3} s");
+        eprintln!(
+            "replies: {} of {wanted} ({} show, {} buy, {} sell, {} not enough left, {} other)",
+            tally.replies(),
+            read(&tally.shown),
+            read(&tally.bought),
+            read(&tally.sold),
+            read(&tally.short_of_stock),
+            read(&tally.other),
+        );
+        eprintln!("elapsed time: {elapsed:.3} s");
+        eprintln!("throughput: {:.1} orders/s", self.throughput(tally));
+    }
+
+    /// Says it to a program.
+    fn json(&self, plan: &Plan, tally: &Tally) -> serde_json::Value {
+        serde_json::json!({
+            "clients": self.clients,
+            "orders_per_client": plan.orders,
+            "pause_s": plan.pause.as_secs_f64(),
+            "seed": plan.seed,
+            "connected": read(&tally.connected),
+            "connected_after_s": tally.all_in().as_secs_f64(),
+            "replies": tally.replies(),
+            "show": read(&tally.shown),
+            "buy": read(&tally.bought),
+            "sell": read(&tally.sold),
+            "not_enough_left": read(&tally.short_of_stock),
+            "other": read(&tally.other),
+            "clients_failed": read(&tally.failed),
+            "stopped_by": self.crowd.stopped.map(|signal| signal.to_string()),
+            "elapsed_s": self.elapsed.as_secs_f64(),
+            "orders_per_s": self.throughput(tally),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mixes_with_and_without_weights() {
+        let check = |text: &str, show, buy, sell| {
+            assert_eq!(mix(text), Ok(Mix { show, buy, sell }), "{text}");
+        };
+        check("show,buy,sell", 1, 1, 1);
+        check("show", 1, 0, 0);
+        check("buy,sell", 0, 1, 1);
+        check("show=1,buy=9", 1, 9, 0);
+        check("sell,buy=3", 0, 3, 1);
+        for bad in ["", "hold", "buy=0", "buy,,sell", "buy=x"] {
+            assert!(mix(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! `roundhouse names DIR`: links to this program under the names of the course.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+/// The names under which this program is another.
+pub const NAMES: [&str; 3] = ["stockserver", "stockclient", "multiclient"];
+
+/// The arguments of `names`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The directory that the links are made in
+    dir: PathBuf,
+}
+
+/// What a link was before.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    /// It leads here already.
+    Ours,
+    /// It leads to another copy of this program, or to where one was.
+    Former(PathBuf),
+}
+
+/// Makes the links, all or none, and prints one line for each (stdout).
+///
+/// # Errors
+/// If the directory is none, or one of the names is taken by a file that is not ours to replace.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let program = std::env::current_exe().context("cannot tell where this program lies")?;
+    for line in link(&args.dir, &program)? {
+        println!("{line}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the links in `dir` to `program`, and says what it has made.
+fn link(dir: &Path, program: &Path) -> Result<Vec<String>> {
+    if !dir.is_dir() {
+        bail!("expected a directory, found none at {}; make it first: mkdir -p", dir.display());
+    }
+    let links = NAMES.map(|name| dir.join(name));
+    // All are looked at before the first is made, so that a refusal changes nothing.
+    let found: Vec<Found> = links.iter().map(|at| look(at, program)).collect::<Result<_>>()?;
+    let mut lines = Vec::new();
+    for (at, found) in links.iter().zip(found) {
+        let what = match found {
+            Found::Ours => "was there already".to_owned(),
+            Found::Nothing => {
+                symlink(program, at).with_context(|| format!("cannot make {}", at.display()))?;
+                "made".to_owned()
+            }
+            Found::Former(former) => {
+                replace(at, program).with_context(|| format!("cannot replace {}", at.display()))?;
+                format!("led to {} before", former.display())
+            }
+        };
+        lines.push(format!("{} -> {}: {what}", at.display(), program.display()));
+    }
+    Ok(lines)
+}
+
+/// What is at a link's place.
+///
+/// # Errors
+/// If it is somebody else's.
+fn look(at: &Path, program: &Path) -> Result<Found> {
+    let refuse = |what: String| {
+        bail!("{} is {what}, which is not ours to replace; move it away first", at.display())
+    };
+    match fs::symlink_metadata(at) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Nothing),
+        Err(error) => Err(error).with_context(|| format!("cannot look at {}", at.display())),
+        Ok(data) if data.is_symlink() => {
+            let target =
+                fs::read_link(at).with_context(|| format!("cannot read {}", at.display()))?;
+            if target == program {
+                Ok(Found::Ours)
+            } else if target.file_name() == program.file_name() {
+                Ok(Found::Former(target))
+            } else {
+                refuse(format!("a link to {}", target.display()))
+            }
+        }
+        Ok(data) if data.is_dir() => refuse("a directory".to_owned()),
+        Ok(_) => refuse("a file".to_owned()),
+    }
+}
+
+/// Puts a new link in the place of an old one. At every instant one of them is there.
+fn replace(at: &Path, program: &Path) -> std::io::Result<()> {
+    let mut beside = at.as_os_str().to_owned();
+    beside.push(format!(".{}", std::process::id()));
+    symlink(program, &beside)?;
+    fs::rename(&beside, at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that goes away with the test.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("names-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).expect("a temporary directory");
+            Folder(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn made_once_found_twice() {
+        let folder = Folder::new("twice");
+        let program = Path::new("/opt/bin/roundhouse");
+        let lines = link(&folder.0, program).expect("an empty directory");
+        assert!(lines.len() == 3 && lines.iter().all(|line| line.ends_with(": made")), "{lines:?}");
+        for name in NAMES {
+            assert_eq!(fs::read_link(folder.0.join(name)).expect("a link"), program);
+        }
+        let lines = link(&folder.0, program).expect("our own links");
+        assert!(lines.iter().all(|line| line.ends_with(": was there already")), "{lines:?}");
+    }
+
+    #[test]
+    fn a_link_to_another_copy_is_moved() {
+        let folder = Folder::new("moved");
+        link(&folder.0, Path::new("/old/roundhouse")).expect("an empty directory");
+        let lines = link(&folder.0, Path::new("/new/roundhouse")).expect("our own links");
+        assert!(lines[0].ends_with("/new/roundhouse: led to /old/roundhouse before"), "{lines:?}");
+        let target = fs::read_link(folder.0.join("multiclient")).expect("a link");
+        assert_eq!(target, Path::new("/new/roundhouse"));
+        assert_eq!(fs::read_dir(&folder.0).expect("our directory").count(), 3);
+    }
+
+    #[test]
+    fn what_is_not_ours_stays_and_nothing_is_made() {
+        let program = Path::new("/opt/bin/roundhouse");
+        let folder = Folder::new("foreign");
+        let place = folder.0.join("multiclient");
+        let check = |what: &str| {
+            let error = link(&folder.0, program).expect_err("refused").to_string();
+            assert!(error.contains(what) && error.contains("move it away"), "{error}");
+            assert!(!folder.0.join("stockserver").exists(), "all or none");
+        };
+        fs::write(&place, "mine").expect("a file");
+        check("a file");
+        assert_eq!(fs::read(&place).expect("the file"), b"mine");
+        fs::remove_file(&place).expect("our own file");
+        symlink("/usr/bin/true", &place).expect("a link");
+        check("a link to /usr/bin/true");
+        fs::remove_file(&place).expect("our own link");
+        fs::create_dir(&place).expect("a directory");
+        check("a directory");
+        let error = link(&folder.0.join("absent"), program).expect_err("refused").to_string();
+        assert!(error.contains("mkdir"), "{error}");
+    }
+}

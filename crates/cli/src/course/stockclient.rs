@@ -1,0 +1,93 @@
+//! `stockclient HOST PORT`: lines from standard input to the server, replies to standard output.
+//!
+//! As the course's client it shows a reply up to its first NUL and ends at the end of input.
+//! Unlike that one it also ends when `exit` was answered, when the server has gone (it watches
+//! both, so that nobody types into a dead connection), and says when a reply stays away; a reply
+//! that breaks off is an error and never what was left in a buffer.
+
+use std::io::{self, BufRead, IsTerminal, StdinLock, Write};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow};
+use sys::poll::{PollFd, poll};
+use wire::framing::Framing;
+
+use crate::client::link::{self, Link, Lost};
+
+/// The arguments of `stockclient`.
+#[derive(clap::Parser)]
+#[command(
+    name = "stockclient",
+    version,
+    max_term_width = 100,
+    about = "Send lines from standard input to a stock server, as the course's client did"
+)]
+pub struct Args {
+    /// The server's name or address
+    host: String,
+    /// The server's port
+    port: u16,
+    /// How replies end: fixed:8192 (the course's), line, eof
+    #[arg(long, default_value = "fixed:8192")]
+    framing: Framing,
+}
+
+/// Talks until the input or the conversation ends.
+///
+/// # Errors
+/// If there is no server, or it goes away while something is asked.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let at = match link::address_of(&args.host, args.port) {
+        Ok(at) => at,
+        Err(usage) => {
+            eprintln!("stockclient: {usage}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let mut link = Link::new(link::connect(at)?, args.framing);
+    let stdin = io::stdin();
+    let watches = stdin.is_terminal();
+    let mut lines = Lines { stdin: stdin.lock(), watches };
+    let mut stdout = io::stdout().lock();
+    while let Some(line) = lines.next(&link)? {
+        let is_exit = line.trim_ascii() == b"exit";
+        match link.ask(&line, &mut |waiting| eprintln!("stockclient: {waiting}")) {
+            Ok(text) => stdout.write_all(&text).context("cannot print a reply")?,
+            // Some servers answer `exit` by closing.
+            Err(Lost::Closed(0)) if is_exit => {}
+            Err(lost) => return Err(lost.into()),
+        }
+        stdout.flush().context("cannot print a reply")?;
+        if is_exit {
+            break;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The lines of standard input.
+struct Lines {
+    stdin: StdinLock<'static>,
+    /// Whether the wait for a line ends when the server goes: where somebody types.
+    watches: bool,
+}
+
+impl Lines {
+    /// The next line, its newline included if it has one; `None` at the end.
+    fn next(&mut self, link: &Link) -> Result<Option<Vec<u8>>> {
+        if self.watches {
+            let mut list = [
+                PollFd::new(self.stdin.as_fd(), true, false),
+                PollFd::new(link.as_fd(), true, false),
+            ];
+            poll(&mut list, None).context("cannot wait for a line")?;
+            if !list[0].readable() && link.is_over() {
+                return Err(anyhow!(Lost::Closed(0)));
+            }
+        }
+        let mut line = Vec::new();
+        self.stdin.read_until(b'\n', &mut line).context("cannot read standard input")?;
+        Ok(if line.is_empty() { None } else { Some(line) })
+    }
+}

@@ -1,0 +1,50 @@
+//! `stockserver PORT`: `serve stock` with the habits of the course's server.
+//!
+//! It serves the `stock.txt` of the current directory to everybody who can reach the machine (the
+//! course put client and server on two), answers in blocks of 8192 bytes, and says on stderr who
+//! connects, what comes and how long it took. Every flag of `serve stock` is understood.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::serve::stock;
+
+/// The arguments of `stockserver`.
+#[derive(clap::Parser)]
+#[command(
+    name = "stockserver",
+    version,
+    max_term_width = 100,
+    about = "Serve the market as the course's server did: ./stock.txt, replies of 8192 bytes",
+    mut_arg("engine", |arg| arg.default_value("epoll")),
+    mut_arg("host", |arg| arg.default_value("0.0.0.0")),
+    mut_arg("data", |arg| {
+        arg.default_value("stock.txt").help("The file of stocks, `ID LEFT PRICE` a line")
+    }),
+    mut_arg("framing", |arg| arg.default_value("fixed:8192")),
+    mut_arg("port", |arg| arg.hide(true).conflicts_with("course_port")),
+    mut_arg("verbose", |arg| arg.hide(true)),
+    mut_arg("timer", |arg| arg.hide(true)),
+)]
+// Without a name of its own the group of these would have the name of those that are flattened in.
+#[group(id = "stockserver")]
+pub struct Args {
+    /// The port to listen on; 0 picks one
+    #[arg(id = "course_port", value_name = "PORT")]
+    port: u16,
+    /// Print neither connections nor requests nor times
+    #[arg(long)]
+    quiet: bool,
+    #[command(flatten)]
+    stock: stock::Args,
+}
+
+/// Serves until it is stopped.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let mut stock = args.stock;
+    stock.house.port = Some(args.port);
+    stock.house.verbose |= !args.quiet;
+    stock.house.timer |= !args.quiet;
+    stock::run(stock)
+}
