@@ -1,0 +1,205 @@
+//! `multiclient`, and the course's own children, against every engine: the file is exact.
+
+use engines::Preset;
+use sys::process::{self, Pid};
+use sys::signal::Signal;
+
+use crate::house::{House, Running, called, each_engine, eventually, run};
+use crate::oracle::{self, book, file, requests, settle};
+use crate::replica::Replica;
+
+/// Children of the crowd.
+const CHILDREN: usize = 100;
+/// Of the course's own, which are threads here.
+const REPLICAS: u32 = 24;
+
+/// What a child of the course's `multiclient` prints that has this process id.
+fn child(port: u16, pid: u32) -> String {
+    let mut printed = format!("child {pid}\n");
+    let mut client = Replica::connect(port);
+    for request in requests(pid) {
+        printed += &client.ask(&request);
+    }
+    printed
+}
+
+fn exact(preset: &Preset) {
+    let mut book = book();
+    let house = House::on(preset, &file(&book));
+    let ran = run(house.command("multiclient").args([&CHILDREN.to_string(), "--no-pause"]), "");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(settle(&ran.out, CHILDREN, &mut book), Ok(()));
+    house.keeps(&file(&book));
+    let printed: String = std::thread::scope(|scope| {
+        let port = house.port;
+        let children: Vec<_> = (0..REPLICAS)
+            // As far apart as process ids are.
+            .map(|index| scope.spawn(move || child(port, 2_000 + 37 * index)))
+            .collect();
+        children.into_iter().map(|child| child.join().expect("ten replies")).collect()
+    });
+    assert_eq!(settle(&printed, REPLICAS as usize, &mut book), Ok(()));
+    house.keeps(&file(&book));
+    assert_eq!(house.close(), file(&book));
+}
+
+#[test]
+fn a_hundred_children_leave_an_exact_file() {
+    each_engine(exact);
+}
+
+#[test]
+fn more_than_a_hundred_are_no_trouble() {
+    let mut book = book();
+    let house = House::open(&file(&book), &["--quiet"]);
+    let ran = run(house.command("multiclient").args(["400", "--no-pause"]), "");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(settle(&ran.out, 400, &mut book), Ok(()));
+    assert!(ran.err.contains("connected: 400 of 400 clients"), "{}", ran.err);
+    assert!(ran.err.contains("replies: 4000 of 4000"), "{}", ran.err);
+    assert!(ran.err.contains("throughput: "), "{}", ran.err);
+    house.keeps(&file(&book));
+    assert_eq!(house.close(), file(&book));
+}
+
+#[test]
+fn a_seed_in_place_of_process_ids_can_be_repeated() {
+    let mut book = book();
+    let house = House::open(&file(&book), &["--quiet"]);
+    let args = ["3", "--no-pause", "--seed", "77"];
+    for _ in 0..2 {
+        let ran = run(house.command("multiclient").args(args), "");
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        // The same orders, whatever the process ids were.
+        let replies: String = ran
+            .out
+            .lines()
+            .filter(|line| !line.starts_with("child "))
+            .map(|l| format!("{l}\n"))
+            .collect();
+        let seeded: String = (77..80).map(|seed| format!("child {seed}\n")).collect();
+        assert_eq!(settle(&(seeded + &replies), 3, &mut book), Ok(()));
+        house.keeps(&file(&book));
+    }
+    house.close();
+}
+
+#[test]
+fn numbers_mix_and_pause_are_options() {
+    let house = House::open("1 5 10\n2 5 10\n", &["--quiet"]);
+    let json = |args: &[&str]| -> serde_json::Value {
+        let ran = run(house.command("multiclient").args(args), "");
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        serde_json::from_str(&ran.out).expect("one line of JSON and nothing else")
+    };
+    let shows = json(&["4", "--no-pause", "--json", "--mix", "show", "--orders", "25"]);
+    assert_eq!((&shows["show"], &shows["replies"]), (&100.into(), &100.into()));
+    let sales =
+        json(&["4", "--no-pause", "--json", "--mix", "sell", "--stocks", "2", "--shares", "1"]);
+    assert_eq!(sales["sell"], 40);
+    let buys = ["6", "--no-pause", "--json", "--mix", "buy", "--stocks", "2", "--shares", "1"];
+    let buys = json(&buys);
+    // 10 were there and 40 came: 50 of these 60 find something.
+    let sum = buys["buy"].as_u64().zip(buys["not_enough_left"].as_u64());
+    assert!(sum.is_some_and(|(bought, refused)| bought + refused == 60 && bought <= 50), "{buys}");
+    let far = json(&["1", "--no-pause", "--json", "--mix", "buy", "--stocks", "2147483647"]);
+    assert_eq!(far["other"], 10, "there are no such stocks: {far}");
+    let slow = json(&["2", "--json", "--orders", "3", "--pause", "50ms"]);
+    assert!(slow["elapsed_s"].as_f64().is_some_and(|time| time >= 0.15), "{slow}");
+    let silent = run(house.command("multiclient").args(["2", "--no-pause", "--quiet"]), "");
+    assert_eq!((silent.code, silent.out.as_str()), (Some(0), ""));
+    house.close();
+}
+
+#[test]
+fn a_pause_shows_each_reply_at_once() {
+    let house = House::open(&file(&book()), &["--quiet"]);
+    let mut command = house.command("multiclient");
+    let crowd = Running::start(command.args(["1", "--mix", "buy", "--pause", "1h"]), "");
+    eventually("the first reply is seen before the pause", || crowd.out().contains("[buy]"));
+    assert!(crowd.out().starts_with("child "), "{}", crowd.out());
+    process::kill(crowd.pid(), Signal::INT).expect("it runs");
+    let ended = crowd.end();
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.err.contains("stopped by SIGINT"), "{}", ended.err);
+    assert!(ended.err.contains("replies: 1 of 10 (0 show, 1 buy"), "{}", ended.err);
+    house.close();
+}
+
+#[test]
+fn children_end_with_their_parent() {
+    let house = House::open(&file(&book()), &["--quiet"]);
+    let mut command = house.command("multiclient");
+    let crowd = Running::start(command.args(["5", "--pause", "1h"]), "");
+    let number = |line: &str| Pid::of(line.strip_prefix("child ")?.parse().ok()?);
+    let children = || crowd.out().lines().filter_map(number).collect::<Vec<_>>();
+    eventually("five children", || children().len() == 5);
+    // Each is known to follow its parent before it says its name.
+    let children = children();
+    process::kill(crowd.pid(), Signal::KILL).expect("it runs");
+    eventually("no child is left", || {
+        let state = |pid: &Pid| std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        children.iter().all(|pid| state(pid).map_or(true, |stat| stat.contains(") Z ")))
+    });
+    house.close();
+}
+
+#[test]
+fn clients_without_a_server_say_so_and_fail() {
+    // Port 1 (tcpmux) is nobody's on a machine that tests are made on.
+    let ran = run(called("multiclient").args(["127.0.0.1", "1", "20", "--no-pause"]), "");
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("cannot connect to 127.0.0.1:1"), "{}", ran.err);
+    assert!(ran.err.contains("20 of 20 clients could not finish"), "{}", ran.err);
+    assert!(ran.err.matches("cannot connect").count() <= 3, "a word is enough: {}", ran.err);
+    let ran = run(called("multiclient").args(["no host", "6000", "1"]), "");
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    assert_eq!(run(called("multiclient").args(["127.0.0.1", "6000", "0"]), "").code, Some(2));
+}
+
+#[test]
+fn our_rand_is_the_c_librarys() {
+    const SEEDS: &[u32] =
+        &[0, 1, 2, 42, 9999, 32768, 4_194_304, 0x7fff_ffff, 0x8000_0000, u32::MAX];
+    const COUNT: usize = 400;
+    let program = r#"
+        #include <stdio.h>
+        #include <stdlib.h>
+        int main(int argc, char **argv) {
+        #ifdef __GLIBC__
+            for (int at = 1; at < argc; at++) {
+                srand((unsigned)strtoul(argv[at], NULL, 10));
+                for (int count = 0; count < 400; count++) printf("%d\n", rand());
+            }
+        #else
+            puts("another library");
+        #endif
+            return 0;
+        }"#;
+    let folder = crate::house::Folder::new();
+    std::fs::write(folder.path().join("rand.c"), program).expect("a temporary file");
+    let made = std::process::Command::new("cc")
+        .args(["-o", "rand", "rand.c"])
+        .current_dir(folder.path())
+        .status();
+    let seeds = SEEDS.iter().map(u32::to_string);
+    let ran = match made {
+        Ok(status) if status.success() => {
+            run(std::process::Command::new(folder.path().join("rand")).args(seeds), "")
+        }
+        _ => return crate::house::skip("cc and glibc"),
+    };
+    if ran.out == "another library\n" {
+        return crate::house::skip("cc and glibc");
+    }
+    let expected: Vec<u32> = ran.out.lines().map(|line| line.parse().expect("a number")).collect();
+    let drawn = |&seed: &u32| {
+        let mut rand = crate::rand::Rand::seeded(seed);
+        (0..COUNT).map(|_| rand.draw()).collect::<Vec<_>>()
+    };
+    let found: Vec<u32> = SEEDS.iter().flat_map(drawn).collect();
+    assert_eq!(found.len(), SEEDS.len() * COUNT);
+    assert!(found == expected, "{found:?}\n{expected:?}");
+    // And the oracle is made of it.
+    assert_eq!(oracle::requests(1)[0], "buy 7 8\n");
+}

@@ -1,0 +1,163 @@
+//! The ways in which the course's clients end, under every engine. After each the server serves on,
+//! and in the end its file is what it was.
+
+use std::io::Write;
+
+use engines::Preset;
+
+use crate::house::{House, each_engine};
+use crate::replica::Replica;
+
+const BOOK: &str = "1 7 1000\n5 3 3700\n";
+
+/// Types `exit` and reads a block, prints it, and goes on until its own input ends. The printed
+/// word is the server's: a block has come, and not the end that would have left the old buffer.
+fn goes_on(port: u16) {
+    let mut client = Replica::connect(port);
+    assert_eq!(client.ask("show\n"), BOOK);
+    client.send("exit\n").expect("the server takes requests");
+    assert_eq!(client.readnb().expect("a block"), 8192);
+    assert_eq!(client.text(), "exit\n");
+    // What is typed after that meets a closed connection: nothing comes, or an error.
+    let _ = client.send("show\n");
+    assert_eq!(client.readnb().unwrap_or(0), 0);
+}
+
+/// Leaves its loop when the buffer is `exit` and a newline.
+fn leaves_at_the_word_with_its_newline(port: u16) {
+    let mut client = Replica::connect(port);
+    for line in ["show\n", "buy 1 1\n", "sell 1 1\n", "exit\n", "show\n"] {
+        if client.ask(line) == "exit\n" {
+            assert_eq!(line, "exit\n");
+            return;
+        }
+    }
+    panic!("`exit` was never printed");
+}
+
+/// Would leave at `exit` without a newline, which never comes: its input ends it.
+fn leaves_at_the_word_alone(port: u16) {
+    let mut client = Replica::connect(port);
+    for line in ["show\n", "exit\n"] {
+        assert_ne!(client.ask(line), "exit");
+    }
+}
+
+/// Leaves by itself when `exit` is typed, and sends nothing.
+fn leaves_without_a_word(port: u16) {
+    let mut client = Replica::connect(port);
+    assert_eq!(client.ask("sell 5 1\n"), "[sell] success\n");
+    assert_eq!(client.ask("buy 5 1\n"), "[buy] success\n");
+}
+
+/// Sends `exit` and closes without reading: the server's block meets a reset.
+fn leaves_without_listening(port: u16) {
+    for _ in 0..10 {
+        let mut client = Replica::connect(port);
+        client.send("exit\n").expect("the server takes requests");
+    }
+}
+
+/// As the children of `multiclient`: closes after a reply.
+fn closes_after_a_reply(port: u16) {
+    let mut client = Replica::connect(port);
+    assert_eq!(client.ask("show\n"), BOOK);
+}
+
+/// Is killed while a request is on its way and replies wait.
+fn is_killed_in_between(port: u16) {
+    let mut client = Replica::connect(port);
+    client.send("show\n").expect("the server takes requests");
+    client.send("show\nshow\nbuy 1").expect("the server takes requests");
+}
+
+/// What a client does that leaves so, given the server's port.
+type Way = fn(u16);
+
+/// All of them, one after the other.
+const WAYS: &[(&str, Way)] = &[
+    ("goes on", goes_on),
+    ("leaves at the word with its newline", leaves_at_the_word_with_its_newline),
+    ("leaves at the word alone", leaves_at_the_word_alone),
+    ("leaves without a word", leaves_without_a_word),
+    ("leaves without listening", leaves_without_listening),
+    ("closes after a reply", closes_after_a_reply),
+    ("is killed in between", is_killed_in_between),
+];
+
+fn all_ways(preset: &Preset) {
+    let house = House::on(preset, BOOK);
+    for (name, way) in WAYS {
+        println!("a client that {name}");
+        way(house.port);
+        let mut next = Replica::connect(house.port);
+        assert_eq!(next.ask("show\n"), BOOK, "after a client that {name}");
+    }
+    house.keeps(BOOK);
+    assert_eq!(house.close(), BOOK);
+}
+
+#[test]
+fn every_way_to_leave() {
+    each_engine(all_ways);
+}
+
+/// Reads lines until one begins with `exit` or `EOF`, then sends a last word and closes: a client
+/// of the minority whose replies end with a line `EOF`.
+#[test]
+fn a_client_that_reads_to_a_line_eof() {
+    let house = House::open(BOOK, &["--framing", "eof"]);
+    let mut client = Replica::connect(house.port);
+    client.send("show\n").expect("the server takes requests");
+    let mut printed = String::new();
+    while client.readlineb().expect("lines") > 0 && client.text() != "EOF\n" {
+        printed += &client.text();
+    }
+    assert_eq!(printed, BOOK);
+    client.send("exit\n").expect("the server takes requests");
+    assert_eq!(client.readlineb().expect("a line"), 5);
+    assert_eq!(client.text(), "exit\n");
+    // The server may have closed by now, which ends that client as well as a reply would.
+    let _ = client.send("disc\n");
+    drop(client);
+    house.keeps(BOOK);
+    assert_eq!(house.close(), BOOK);
+}
+
+/// The echo client that the kit began with: one line sent, one line read. It works where replies
+/// are lines, and falls behind by the rows of each `show`.
+#[test]
+fn the_first_echo_client() {
+    let house = House::open(BOOK, &["--framing", "line"]);
+    let mut client = Replica::connect(house.port);
+    let mut ask = |line: &str| {
+        client.send(line).expect("the server takes requests");
+        client.readlineb().expect("a line");
+        client.text()
+    };
+    assert_eq!(ask("buy 1 7\n"), "[buy] success\n");
+    assert_eq!(ask("buy 1 1\n"), "Not enough left stocks\n");
+    assert_eq!(ask("sell 1 7\n"), "[sell] success\n");
+    assert_eq!(ask("show\n"), "1 7 1000\n");
+    assert_eq!(ask("sell 5 1\n"), "5 3 3700\n", "the second row of the show before");
+    assert_eq!(ask("buy 5 1\n"), "\n", "its end");
+    assert_eq!(ask("show\n"), "[sell] success\n");
+    // It is three replies behind; who left now would not know whether the last order was heard.
+    client.readlineb().expect("a line");
+    assert_eq!(client.text(), "[buy] success\n");
+    drop(client);
+    house.keeps(BOOK);
+    assert_eq!(house.close(), BOOK);
+}
+
+/// A line that its client never ends is not an order.
+#[test]
+fn half_a_line_at_the_end_is_not_carried_out() {
+    let house = House::open(BOOK, &[]);
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", house.port)).expect("a server");
+    stream.write_all(b"buy 1 7").expect("the server takes requests");
+    drop(stream);
+    assert_eq!(house.stockclient("show\n").out, BOOK);
+    house.keeps(BOOK);
+    assert_eq!(house.close(), BOOK);
+}

@@ -1,0 +1,210 @@
+//! What typical servers of the course get wrong, tried on ours; and what our clients make of
+//! servers that are wrong.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread::JoinHandle;
+
+use engines::Preset;
+
+use crate::house::{House, PATIENCE, Running, called, each_engine, eventually, run, serves_many};
+use crate::replica::Replica;
+
+const BOOK: &str = "1 7 1000\n5 3 3700\n";
+
+/// A copied read-ahead buffer loses the second of two requests that come together.
+fn two_requests_in_one_segment(preset: &Preset) {
+    let house = House::on(preset, BOOK);
+    let mut client = Replica::connect(house.port);
+    client.send("sell 1 1\nbuy 1 1\nshow\n").expect("the server takes requests");
+    for reply in ["[sell] success\n", "[buy] success\n", BOOK] {
+        assert_eq!(client.readnb().expect("a block"), 8192);
+        assert_eq!(client.text(), reply);
+    }
+    drop(client);
+    house.close();
+}
+
+/// One client has sent half a line, another reads nothing of what it asked for: the rest is served.
+fn nobody_waits_for_the_slow(preset: &Preset) {
+    if !serves_many(preset) {
+        return;
+    }
+    let house = House::on(preset, BOOK);
+    let mut half = TcpStream::connect(("127.0.0.1", house.port)).expect("a server");
+    half.write_all(b"buy 1").expect("the server takes requests");
+    let mut deaf = TcpStream::connect(("127.0.0.1", house.port)).expect("a server");
+    deaf.set_write_timeout(Some(std::time::Duration::from_millis(100))).expect("a socket");
+    // 1000 replies are 8 MB, more than any socket holds; the requests may not all fit either.
+    let _ = deaf.write_all("show\n".repeat(1000).as_bytes());
+    let mut next = Replica::connect(house.port);
+    for _ in 0..20 {
+        assert_eq!(next.ask("show\n"), BOOK);
+    }
+    half.write_all(b" 1\nsell 1 1\n").expect("the server takes requests");
+    let mut replies = vec![0; 2 * 8192];
+    half.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    half.read_exact(&mut replies).expect("two blocks");
+    assert!(replies.starts_with(b"[buy] success\n\0"));
+    drop((half, deaf, next));
+    house.close();
+}
+
+/// What nobody of the course checks: amounts below one, stocks that do not exist, words.
+fn nonsense_is_answered_and_changes_nothing(preset: &Preset) {
+    let house = House::on(preset, BOOK);
+    let mut client = Replica::connect(house.port);
+    for line in [
+        "buy 1 -5\n",
+        "sell 1 0\n",
+        "buy 2 1\n",
+        "buy 2 @\n",
+        "slel3 1\n",
+        "buy 1\n",
+        "\n",
+        "SHOW\n",
+    ] {
+        let reply = client.ask(line);
+        assert!(
+            reply.starts_with("error: expected ") && reply.ends_with('\n'),
+            "{line:?}: {reply}"
+        );
+    }
+    assert_eq!(client.ask("buy 1 3   \n"), "[buy] success\n", "blanks at the end are no nonsense");
+    drop(client);
+    house.keeps("1 4 1000\n5 3 3700\n");
+    assert_eq!(house.close(), "1 4 1000\n5 3 3700\n");
+}
+
+#[test]
+fn what_typical_servers_get_wrong() {
+    each_engine(|preset| {
+        two_requests_in_one_segment(preset);
+        nobody_waits_for_the_slow(preset);
+        nonsense_is_answered_and_changes_nothing(preset);
+    });
+}
+
+#[test]
+fn a_book_that_the_blocks_cannot_hold_is_refused() {
+    let rows: String = (1..=600).map(|id| format!("{id} 100 1000\n")).collect();
+    let folder = crate::house::Folder::new();
+    std::fs::write(folder.path().join("stock.txt"), &rows).expect("a temporary file");
+    let ran = run(called("stockserver").arg("0").current_dir(folder.path()), "");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("fixed:8192") && ran.err.contains("600 stocks"), "{}", ran.err);
+    assert_eq!(folder.text("stock.txt"), rows);
+    let empty = crate::house::Folder::new();
+    let ran = run(called("stockserver").arg("0").current_dir(empty.path()), "");
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("cannot read stock.txt"), "{}", ran.err);
+}
+
+/// A server that takes one client and does this with it.
+fn wrong_server(act: impl FnOnce(TcpStream) + Send + 'static) -> (u16, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("ours").port();
+    let thread = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("a client");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        act(stream);
+    });
+    (port, thread)
+}
+
+fn hear(stream: &mut TcpStream, line: &str) {
+    let mut heard = vec![0; line.len()];
+    stream.read_exact(&mut heard).expect("a request");
+    assert_eq!(heard, line.as_bytes());
+}
+
+fn block(text: &str) -> Vec<u8> {
+    let mut block = text.as_bytes().to_vec();
+    block.resize(8192, 0);
+    block
+}
+
+fn stockclient(port: u16) -> std::process::Command {
+    let mut command = called("stockclient");
+    command.args(["127.0.0.1", &port.to_string()]);
+    command
+}
+
+/// The course's client prints its own request where a server closes early; ours says what is.
+#[test]
+fn a_server_that_closes_early() {
+    let close = |mut stream: TcpStream| {
+        hear(&mut stream, "buy 1 1\n");
+        stream.write_all(b"[b").expect("the client reads");
+    };
+    let (port, server) = wrong_server(close);
+    let mut client = Replica::connect(port);
+    client.send("buy 1 1\n").expect("a request");
+    assert_eq!(client.readnb().expect("two bytes"), 2);
+    assert_eq!(client.text(), "[by 1 1\n", "the old buffer shows through");
+    server.join().expect("the server has closed");
+    let (port, server) = wrong_server(close);
+    let ran = run(&mut stockclient(port), "buy 1 1\nshow\n");
+    assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""));
+    assert!(ran.err.contains("after 2 bytes of a reply"), "{}", ran.err);
+    server.join().expect("the server has closed");
+    let (port, server) = wrong_server(drop);
+    let ran = run(&mut stockclient(port), "buy 1 1\n");
+    assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""));
+    server.join().expect("the server has closed");
+}
+
+/// A server that sends only the text lets the course's clients wait for ever. So do ours, for a
+/// reply is 8192 bytes, but they say why.
+#[test]
+fn a_server_that_does_not_pad() {
+    let (told, heard) = std::sync::mpsc::channel();
+    let (port, server) = wrong_server(move |mut stream| {
+        hear(&mut stream, "buy 1 1\n");
+        stream.write_all(b"[buy] success\n").expect("the client reads");
+        heard.recv_timeout(PATIENCE).expect("the test goes on");
+        stream.write_all(&block("")[14..]).expect("the client reads");
+    });
+    let client = Running::start(&mut stockclient(port), "buy 1 1\n");
+    eventually("the wait is explained", || client.err().contains("14 of a reply's 8192 bytes"));
+    assert!(client.err().contains("--framing line"), "{}", client.err());
+    assert_eq!(client.out(), "");
+    told.send(()).expect("the server waits");
+    let ran = client.end();
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "[buy] success\n"));
+    server.join().expect("the server has answered");
+}
+
+#[test]
+fn exit_that_is_answered_by_closing_is_an_end() {
+    let (port, server) = wrong_server(|mut stream| {
+        hear(&mut stream, "show\n");
+        stream.write_all(&block(BOOK)).expect("the client reads");
+        hear(&mut stream, "exit\n");
+    });
+    let ran = run(&mut stockclient(port), "show\nexit\nshow\n");
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (Some(0), BOOK, ""));
+    server.join().expect("the server has closed");
+}
+
+#[test]
+fn lines_of_any_kind() {
+    let house = House::open(BOOK, &[]);
+    let check = |input: &str, out: &str| {
+        let ran = house.stockclient(input);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(0), out), "{input:?}: {}", ran.err);
+    };
+    check("", "");
+    check("show", BOOK);
+    check("sell 1 1\nbuy 1 1", "[sell] success\n[buy] success\n");
+    check("show\r\n", BOOK);
+    check("exit", "exit\n");
+    check(&format!("show{}\n", " ".repeat(8186)), BOOK);
+    let ran = house.stockclient(&format!("show{}\n", " ".repeat(8187)));
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("at most 8191 bytes"), "{}", ran.err);
+    house.close();
+    let ran = run(called("stockclient").args(["127.0.0.1", "1"]), "show\n");
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("cannot connect to 127.0.0.1:1"), "{}", ran.err);
+}

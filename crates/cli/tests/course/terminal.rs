@@ -1,0 +1,270 @@
+//! `roundhouse client` and `stockclient` on a terminal: a pseudo-terminal (pty(7)) whose other end
+//! the test types at and looks at.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::house::{BINARY, Folder, House, PATIENCE};
+
+const BOOK: &str = "1 7 1000\n5 3 3700\n12 0 20\n";
+
+/// A program and the person in front of it.
+struct Terminal {
+    child: Child,
+    keys: File,
+    screen: Arc<Mutex<Vec<u8>>>,
+    /// How much of the screen has been looked at.
+    seen: usize,
+}
+
+impl Terminal {
+    /// Starts the program on a terminal of its own; it keeps its state in `home`.
+    #[track_caller]
+    fn start(command: &mut Command, home: &Folder) -> Terminal {
+        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
+        grantpt(&near).and_then(|()| unlockpt(&near)).expect("our own terminal");
+        let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&near, size).expect("our own terminal");
+        let name = ptsname(&near, Vec::new()).expect("it has a name");
+        let name = name.to_str().expect("it is text");
+        let far = File::options().read(true).write(true).open(name).expect("the program's end");
+        let stream = || Stdio::from(far.try_clone().expect("a descriptor"));
+        command.stdin(stream()).stdout(stream()).stderr(stream());
+        command.env("TERM", "xterm").env("XDG_STATE_HOME", home.path());
+        if !command.get_envs().any(|(name, _)| name == "NO_COLOR") {
+            command.env_remove("NO_COLOR");
+        }
+        let child = command.spawn().expect("the program starts");
+        let keys = File::from(near);
+        let screen = Arc::new(Mutex::new(Vec::new()));
+        let mut eye = keys.try_clone().expect("a descriptor");
+        std::thread::spawn({
+            let screen = Arc::clone(&screen);
+            move || {
+                let mut scratch = [0; 4096];
+                // The end is told as an error (EIO) when the program has gone.
+                while let Ok(len @ 1..) = eye.read(&mut scratch) {
+                    let mut screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
+                    screen.extend_from_slice(&scratch[..len]);
+                }
+            }
+        });
+        Terminal { child, keys, screen, seen: 0 }
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("somebody reads the keys");
+    }
+
+    /// All that was shown, as it came.
+    fn screen(&self) -> String {
+        let screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&screen).into_owned()
+    }
+
+    /// Waits until this is shown, behind what was seen before.
+    #[track_caller]
+    fn sees(&mut self, text: &str) {
+        let begin = Instant::now();
+        loop {
+            let screen = self.screen();
+            let fresh = screen.get(self.seen..).unwrap_or_default();
+            if let Some(at) = fresh.find(text) {
+                self.seen += at + text.len();
+                return;
+            }
+            assert!(begin.elapsed() < PATIENCE, "expected {text:?} in {fresh:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits for the end of the program.
+    #[track_caller]
+    fn ends(&mut self, code: i32) {
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("our own child") {
+                assert_eq!(status.code(), Some(code), "{:?}", self.screen());
+                return;
+            }
+            assert!(begin.elapsed() < PATIENCE, "expected an end: {:?}", self.screen());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn client(port: u16) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(["client", &format!("127.0.0.1:{port}")]);
+    command
+}
+
+const UP: &str = "\x1b[A";
+const DOWN_THE_LINE: &str = "\x04";
+
+#[test]
+fn a_conversation_with_every_comfort() {
+    let (house, home) = (House::open(BOOK, &[]), Folder::new());
+    let mut terminal = Terminal::start(&mut client(house.port), &home);
+    terminal.sees("3 stocks, framing fixed:8192");
+    terminal.sees("stock> ");
+    // A command is completed, and a book is a table.
+    terminal.types("sh\t");
+    terminal.sees("\x1b[1mshow\x1b[0m");
+    terminal.types("\r");
+    terminal.sees("\x1b[2mID  LEFT  PRICE\x1b[0m\r\n 1     7   1000\r\n 5     3   3700\r\n");
+    terminal.sees("\x1b[33m12     0     20\x1b[0m");
+    terminal.sees("stock> ");
+    // Several ids are listed, one is completed; a hint says what is missing.
+    terminal.types("buy 1\t");
+    terminal.sees("1 (7 left, 1000 each)");
+    terminal.sees("12 (0 left, 20 each)");
+    terminal.types("\x15buy 5\t");
+    terminal.sees("\x1b[2mN\x1b[0m");
+    terminal.types("1\r");
+    terminal.sees("\x1b[32m[buy] success\x1b[0m");
+    terminal.sees("stock> ");
+    // The last line again, then one that is dropped.
+    terminal.types(UP);
+    terminal.sees("\x1b[1mbuy\x1b[0m 5 1");
+    terminal.types("\r");
+    terminal.sees("\x1b[32m[buy] success\x1b[0m");
+    terminal.sees("stock> ");
+    terminal.types("sell 5 9\x03");
+    terminal.sees("\r\n");
+    terminal.sees("stock> ");
+    terminal.types("buy 12 1\r");
+    terminal.sees("\x1b[33mNot enough left stocks\x1b[0m");
+    terminal.sees("stock> ");
+    terminal.types("help\r");
+    terminal.sees("Ctrl-D");
+    terminal.sees("stock> ");
+    terminal.types(DOWN_THE_LINE);
+    terminal.ends(0);
+    let history = home.text("roundhouse/history");
+    for line in ["show\n", "buy 5 1\n", "buy 12 1\n", "help\n"] {
+        assert_eq!(history.matches(line).count(), 1, "{history:?}");
+    }
+    house.keeps("1 7 1000\n5 1 3700\n12 0 20\n");
+    assert_eq!(house.close(), "1 7 1000\n5 1 3700\n12 0 20\n");
+}
+
+#[test]
+fn history_lives_on() {
+    let (house, home) = (House::open(BOOK, &["--framing", "line"]), Folder::new());
+    let mut first = Terminal::start(&mut client(house.port), &home);
+    first.sees("framing line");
+    first.sees("stock> ");
+    first.types("sell 5 2\r");
+    first.sees("[sell] success");
+    first.types("exit\r");
+    first.ends(0);
+    let mut second = Terminal::start(&mut client(house.port), &home);
+    second.sees("stock> ");
+    second.types(UP);
+    second.sees("\x1b[1mexit\x1b[0m");
+    second.types(UP);
+    second.sees("\x1b[1msell\x1b[0m 5 2");
+    second.types("\r");
+    second.sees("[sell] success");
+    second.types(DOWN_THE_LINE);
+    second.ends(0);
+    house.keeps("1 7 1000\n5 7 3700\n12 0 20\n");
+    assert_eq!(house.close(), "1 7 1000\n5 7 3700\n12 0 20\n");
+}
+
+#[test]
+fn no_color_is_respected() {
+    let (house, home) = (House::open(BOOK, &[]), Folder::new());
+    let mut terminal = Terminal::start(client(house.port).env("NO_COLOR", "1"), &home);
+    terminal.sees("stock> ");
+    terminal.types("show\r");
+    terminal.sees("ID  LEFT  PRICE\r\n 1     7   1000");
+    terminal.sees("stock> ");
+    terminal.types("buy 1\r");
+    terminal.sees("error: expected `buy ID N`, found 1 argument");
+    terminal.sees("stock> ");
+    terminal.types(DOWN_THE_LINE);
+    terminal.ends(0);
+    let screen = terminal.screen();
+    let tones = ["\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
+    assert!(!tones.iter().any(|tone| screen.contains(tone)), "{screen:?}");
+    house.close();
+}
+
+#[test]
+fn a_server_that_comes_back_is_found_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("ours").port();
+    let answer = |stream: &mut TcpStream, line: &str, reply: &str| {
+        let mut heard = vec![0; line.len()];
+        stream.read_exact(&mut heard).expect("a request");
+        assert_eq!(String::from_utf8_lossy(&heard), line);
+        stream.write_all(reply.as_bytes()).expect("the client reads");
+    };
+    let server = std::thread::spawn(move || {
+        let take = || {
+            let (stream, _) = listener.accept().expect("a client");
+            stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+            stream
+        };
+        let mut first = take();
+        answer(&mut first, "show\n", "1 2 3\n\n");
+        // It hears an order and dies of it.
+        answer(&mut first, "buy 1 1\n", "");
+        drop(first);
+        let mut second = take();
+        answer(&mut second, "show\n", "1 2 3\n\n");
+        answer(&mut second, "sell 1 1\n", "[sell] \x1b[2Jsuccess\n");
+    });
+    let home = Folder::new();
+    let mut terminal = Terminal::start(&mut client(port), &home);
+    terminal.sees("stock> ");
+    terminal.types("buy 1 1\r");
+    terminal.sees("nobody knows whether `buy 1 1` was carried out");
+    terminal.sees("stock> ");
+    terminal.types("sell 1 1\r");
+    terminal.sees("connected again");
+    terminal.sees("[sell] \\u{1b}[2Jsuccess");
+    server.join().expect("both conversations");
+    terminal.sees("stock> ");
+    terminal.types("show\r");
+    terminal.sees("cannot connect");
+    terminal.sees("stock> ");
+    terminal.types("exit\r");
+    terminal.ends(0);
+}
+
+#[test]
+fn the_courses_client_on_a_terminal() {
+    let (house, home) = (House::open(BOOK, &[]), Folder::new());
+    let mut terminal = Terminal::start(&mut house.command("stockclient"), &home);
+    terminal.types("buy 5 1\n");
+    terminal.sees("[buy] success\r\n");
+    terminal.types("show\n");
+    terminal.sees("1 7 1000\r\n5 2 3700\r\n");
+    terminal.types(DOWN_THE_LINE);
+    terminal.ends(0);
+    assert!(!terminal.screen().contains('\x1b'), "{:?}", terminal.screen());
+    // Nobody types into a dead connection.
+    let mut waiting = Terminal::start(&mut house.command("stockclient"), &home);
+    waiting.types("show\n");
+    waiting.sees("5 2 3700\r\n");
+    house.close();
+    waiting.sees("the server has closed the connection");
+    waiting.ends(1);
+}
