@@ -17,7 +17,7 @@ use lab::doubts::{Weight, doubts};
 use lab::machine::Placement;
 use lab::plan::Plan;
 use lab::record::{Manifest, Recorder};
-use lab::trial::Floor;
+use lab::floor::Floor;
 use lab::verdict::{Summary, analyse};
 use load::parse::span;
 use progress::Progress;

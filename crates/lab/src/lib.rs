@@ -13,8 +13,11 @@
 
 pub mod block;
 pub mod census;
+pub mod cost;
 pub mod doubts;
 pub mod duet;
+pub mod floor;
+pub mod idle;
 pub mod live;
 pub mod load;
 pub mod machine;

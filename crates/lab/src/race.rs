@@ -2,11 +2,16 @@
 //!
 //! Repetitions are bounded twice, per slot and over the whole race; on a machine that is never
 //! quiet the last attempt counts and carries its objections into the report. An arm whose server
-//! does not start is asked once more and then left out, with its reason as its result.
+//! does not start is asked once more and then left out, with its reason as its result. A race that
+//! was stopped goes on where it was: the schedule follows from the plan alone, so what has a result
+//! is known by its place in it.
 
 use crate::block::{Slot, schedule};
-use crate::record::{Manifest, Recorder, Run};
+use crate::plan::{LoadPoint, Plan};
+use crate::record::{Manifest, Pilot, Recorder, Run};
+use crate::stats::median;
 use crate::trial::{Ending, Trial, Trials};
+use crate::verdict::BUSY_MAX;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -53,53 +58,226 @@ pub fn run(
     observer: &mut dyn Observer,
     stop: &AtomicBool,
 ) -> anyhow::Result<Outcome> {
-    let plan = &manifest.plan;
-    let begun = Instant::now();
-    let slots = schedule(plan);
-    let entrants = plan.entrants();
-    let mut retries = (f64::from(plan.trials()) * plan.gates.retry_share).ceil() as u32;
-    let mut missing: BTreeSet<usize> = BTreeSet::new();
-    let mut proven: BTreeSet<usize> = BTreeSet::new();
-    let mut run = Run { manifest: manifest.clone(), ..Run::default() };
+    let known = Run { manifest: manifest.clone(), ..Run::default() };
+    go_on(known, trials, recorder, observer, stop)
+}
+
+/// Goes on with a run that was stopped: slots that have a result keep it, the others are run. The
+/// order is the plan's, so a run in two sittings has the blocks that it would have had in one.
+///
+/// # Errors
+/// If the raw file cannot be written.
+pub fn go_on(
+    known: Run,
+    trials: &mut dyn Trials,
+    recorder: &mut Recorder,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+) -> anyhow::Result<Outcome> {
+    let plan = known.manifest.plan.clone();
     observer.race(plan.trials());
-    for slot in &slots {
-        let arm = &entrants[slot.entrant].name;
-        if missing.contains(&slot.entrant) {
-            observer.skip(arm);
-            continue;
-        }
-        let mut attempt = 1;
-        loop {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(Outcome { run, interrupted: true });
+    for trial in &known.trials {
+        observer.known(trial);
+    }
+    let mut race = Race { progress: Progress::of(&plan, &known), plan, run: known, stop };
+    let finished =
+        race.pilots(trials, recorder, observer)? && race.blocks(trials, recorder, observer)?;
+    if finished && !race.run.finished {
+        recorder.finish()?;
+        race.run.finished = true;
+    }
+    Ok(Outcome { run: race.run, interrupted: !finished })
+}
+
+/// Counts the system calls of every arm at every load point, in runs of their own.
+///
+/// # Errors
+/// If the raw file cannot be written.
+pub fn census(
+    run: &mut Run,
+    trials: &mut dyn Trials,
+    recorder: &mut Recorder,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+) -> anyhow::Result<()> {
+    let plan = run.manifest.plan.clone();
+    for (entrant, arm) in plan.arms.iter().enumerate() {
+        for (at, point) in plan.points.iter().enumerate() {
+            let has = run.census.iter().any(|it| it.arm == arm.name && it.point == point.name);
+            if has || stop.load(Ordering::Relaxed) {
+                continue;
             }
-            observer.begin(slot, arm, &plan.points[slot.point].name);
-            let Some(mut trial) = trials.run(slot, attempt, begun) else {
-                return Ok(Outcome { run, interrupted: true });
-            };
-            let absent = matches!(trial.ending, Ending::Unavailable { .. });
-            let again = attempt < plan.gates.attempts
-                && match absent {
-                    true => attempt == 1,
-                    false => !trial.objections.is_empty() && retries > 0,
-                };
-            trial.counted = !again;
-            recorder.trial(&trial)?;
-            observer.end(&trial);
-            run.trials.push(trial);
-            if !again {
-                if !absent {
-                    proven.insert(slot.entrant);
-                } else if !proven.contains(&slot.entrant) {
-                    missing.insert(slot.entrant);
+            let Some(census) = trials.census(entrant, at) else { return Ok(()) };
+            observer.news(&match (&census.missing, census.per_request()) {
+                (Some(why), _) => format!("census of {}, {}: {why}", arm.name, point.name),
+                (None, Some(all)) => {
+                    format!("census of {}, {}: {all:.2} calls a request", arm.name, point.name)
                 }
-                break;
-            }
-            retries = retries.saturating_sub(u32::from(!absent));
-            attempt += 1;
+                (None, None) => format!("census of {}, {}: no call", arm.name, point.name),
+            });
+            recorder.census(&census)?;
+            run.census.push(census);
         }
     }
-    Ok(Outcome { run, interrupted: false })
+    Ok(())
+}
+
+/// Pilot trials of each arm; their median is its capacity.
+const PILOT_ROUNDS: u32 = 3;
+
+/// What a running race knows beside its record.
+struct Progress {
+    retries: u32,
+    /// Arms that never started.
+    missing: BTreeSet<usize>,
+    /// Arms that have started once.
+    proven: BTreeSet<usize>,
+    /// Orders of the slots that have a result.
+    done: BTreeSet<u32>,
+}
+
+struct Race<'a> {
+    plan: Plan,
+    run: Run,
+    progress: Progress,
+    stop: &'a AtomicBool,
+}
+
+impl Progress {
+    fn of(plan: &Plan, known: &Run) -> Progress {
+        let allowed = (f64::from(plan.trials()) * plan.gates.retry_share).ceil() as u32;
+        let mut progress = Progress {
+            retries: allowed,
+            missing: BTreeSet::new(),
+            proven: BTreeSet::new(),
+            done: BTreeSet::new(),
+        };
+        let entrants = plan.entrants();
+        for trial in &known.trials {
+            let Some(entrant) = entrants.iter().position(|arm| arm.name == trial.arm) else {
+                continue;
+            };
+            progress.take(entrant, trial);
+        }
+        progress
+    }
+
+    fn take(&mut self, entrant: usize, trial: &Trial) {
+        let absent = matches!(trial.ending, Ending::Unavailable { .. });
+        if !trial.counted {
+            self.retries = self.retries.saturating_sub(u32::from(!absent));
+            return;
+        }
+        self.done.insert(trial.order);
+        if !absent {
+            self.proven.insert(entrant);
+        } else if !self.proven.contains(&entrant) {
+            self.missing.insert(entrant);
+        }
+    }
+}
+
+impl Race<'_> {
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Asks every arm what it can do, if some load point has to know. The rounds are interleaved,
+    /// like blocks. Returns whether it came to its end.
+    fn pilots(
+        &mut self,
+        trials: &mut dyn Trials,
+        recorder: &mut Recorder,
+        observer: &mut dyn Observer,
+    ) -> anyhow::Result<bool> {
+        if !self.plan.points.iter().any(LoadPoint::needs_pilot) {
+            return Ok(true);
+        }
+        let arms = self.plan.arms.clone();
+        let known = |run: &Run, arm: &str| run.pilots.iter().any(|pilot| pilot.arm == arm);
+        let mut found: Vec<Pilot> =
+            arms.iter().map(|arm| Pilot { arm: arm.name.clone(), ..Pilot::default() }).collect();
+        for round in 0..PILOT_ROUNDS {
+            for (entrant, pilot) in found.iter_mut().enumerate() {
+                if known(&self.run, &pilot.arm) {
+                    continue;
+                }
+                if self.stopped() {
+                    return Ok(false);
+                }
+                match trials.pilot(entrant, round) {
+                    None => return Ok(false),
+                    Some(Err(reason)) => {
+                        observer.news(&format!("pilot of {}: {reason}", pilot.arm))
+                    }
+                    Some(Ok(load)) => {
+                        pilot.throughput_rps.push(load.throughput_rps);
+                        let busy = load.generator.is_some_and(|it| it.busy > BUSY_MAX);
+                        pilot.generator_limited |= busy;
+                    }
+                }
+            }
+        }
+        for mut pilot in found {
+            if known(&self.run, &pilot.arm) {
+                continue;
+            }
+            pilot.capacity_rps = median(&pilot.throughput_rps);
+            if let Some(rps) = pilot.capacity_rps {
+                observer.news(&format!("pilot of {}: {rps:.0} requests/s", pilot.arm));
+            }
+            recorder.pilot(&pilot)?;
+            self.run.pilots.push(pilot);
+        }
+        let capacity = |pilot: &Pilot| Some((pilot.arm.clone(), pilot.capacity_rps?));
+        trials.capacities(&self.run.pilots.iter().filter_map(capacity).collect());
+        Ok(true)
+    }
+
+    /// Walks the schedule. Returns whether it came to its end.
+    fn blocks(
+        &mut self,
+        trials: &mut dyn Trials,
+        recorder: &mut Recorder,
+        observer: &mut dyn Observer,
+    ) -> anyhow::Result<bool> {
+        let begun = Instant::now();
+        let sitting = self.run.resumed.last().map_or(0, |sitting| sitting.number);
+        let entrants = self.plan.entrants();
+        for slot in &schedule(&self.plan) {
+            if self.progress.done.contains(&slot.order) {
+                continue;
+            }
+            let arm = &entrants[slot.entrant].name;
+            if self.progress.missing.contains(&slot.entrant) {
+                observer.skip(arm);
+                continue;
+            }
+            for attempt in 1.. {
+                if self.stopped() {
+                    return Ok(false);
+                }
+                observer.begin(slot, arm, &self.plan.points[slot.point].name);
+                let Some(mut trial) = trials.run(slot, attempt, begun) else { return Ok(false) };
+                let absent = matches!(trial.ending, Ending::Unavailable { .. });
+                let again = attempt < self.plan.gates.attempts
+                    && match absent {
+                        true => attempt == 1,
+                        false => !trial.objections.is_empty() && self.progress.retries > 0,
+                    };
+                trial.counted = !again;
+                trial.seen.sitting = sitting;
+                recorder.trial(&trial)?;
+                observer.end(&trial);
+                self.progress.take(slot.entrant, &trial);
+                self.run.trials.push(trial);
+                if !again {
+                    break;
+                }
+            }
+        }
+        Ok(true)
+    }
 }
 
 #[cfg(test)]
@@ -107,8 +285,10 @@ pub(crate) mod tests {
     use super::*;
     use crate::load::Load;
     use crate::machine::{Conditions, Host};
+    use crate::record::Sitting;
     use crate::seen::Seen;
     use crate::server::tests::Room;
+    use std::collections::BTreeMap;
 
     /// A manifest that other modules' tests start from.
     pub(crate) fn manifest() -> Manifest {
@@ -239,6 +419,72 @@ pub(crate) mod tests {
         });
         let uring = outcome.run.trials.iter().filter(|it| it.arm == "uring").count();
         assert_eq!((uring, outcome.run.trials.len()), (2, 36 + 2));
+    }
+
+    #[test]
+    fn a_stopped_race_goes_on_where_it_was() {
+        let whole = play("whole", &AtomicBool::new(false), |slot, n| Some(answer(slot, n)));
+        let room = Room::new("go-on");
+        let path = room.0.join("report.jsonl");
+        let mut recorder = Recorder::begin(&path, &manifest()).expect("writable");
+        let mut some = Mock(|slot: &Slot, n| (slot.order < 21).then(|| answer(slot, n)));
+        let never = AtomicBool::new(false);
+        let first = run(&manifest(), &mut some, &mut recorder, &mut Silent, &never);
+        assert!(first.expect("writable").interrupted);
+        let mut known = crate::record::read(&path).expect("what was written").remove(0);
+        assert!(!known.finished);
+        let sitting = Sitting { number: 1, ..Sitting::default() };
+        let mut recorder = Recorder::resume(&path, &sitting).expect("writable");
+        known.resumed.push(sitting);
+        let mut rest = Mock(|slot: &Slot, n| {
+            assert!(slot.order >= 21, "a slot with a result was run again");
+            Some(answer(slot, n))
+        });
+        let second = go_on(known, &mut rest, &mut recorder, &mut Silent, &never);
+        let second = second.expect("writable");
+        assert!(!second.interrupted && second.run.finished);
+        let names = |run: &Run| -> Vec<(u32, String)> {
+            run.trials.iter().map(|trial| (trial.order, trial.arm.clone())).collect()
+        };
+        assert_eq!(names(&second.run), names(&whole.run));
+        let sittings: Vec<u32> = second.run.trials.iter().map(|it| it.seen.sitting).collect();
+        assert_eq!((sittings[20], sittings[21]), (0, 1));
+        assert_eq!(crate::record::read(&path).expect("written"), [second.run]);
+    }
+
+    #[test]
+    fn pilots_come_first_and_are_recorded() {
+        struct Asked(Vec<usize>, BTreeMap<String, f64>);
+        impl Trials for Asked {
+            fn run(&mut self, slot: &Slot, attempt: u32, _begun: Instant) -> Option<Trial> {
+                assert_eq!(self.1.len(), 2, "rates were needed before they were known");
+                Some(answer(slot, attempt))
+            }
+            fn pilot(&mut self, entrant: usize, round: u32) -> Option<Result<Load, String>> {
+                self.0.push(entrant);
+                let Ending::Measured { load } = trial("x", round, 1.0).ending else { return None };
+                let rate = 100.0 * (entrant + 1) as f64 + f64::from(round);
+                let load = Load { throughput_rps: rate, ..*load };
+                Some(if entrant == 2 { Err("no ring".to_string()) } else { Ok(load) })
+            }
+            fn capacities(&mut self, found: &BTreeMap<String, f64>) {
+                self.1 = found.clone();
+            }
+        }
+        let mut manifest = manifest();
+        manifest.plan.points[1].model = crate::plan::Model::Overload { factor: 2.0 };
+        let room = Room::new("pilots");
+        let path = room.0.join("report.jsonl");
+        let mut recorder = Recorder::begin(&path, &manifest).expect("writable");
+        let mut asked = Asked(Vec::new(), BTreeMap::new());
+        let never = AtomicBool::new(false);
+        let outcome = run(&manifest, &mut asked, &mut recorder, &mut Silent, &never);
+        let pilots = outcome.expect("writable").run.pilots;
+        assert_eq!(asked.0, [0, 1, 2, 0, 1, 2, 0, 1, 2]);
+        let found: Vec<Option<f64>> = pilots.iter().map(|pilot| pilot.capacity_rps).collect();
+        assert_eq!(found, [Some(101.0), Some(201.0), None]);
+        let read = crate::record::read(&path).expect("written");
+        assert_eq!(read[0].pilots, pilots);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! process group of its own, so that Ctrl-C on the terminal reaches the laboratory alone, which
 //! then stops its servers in order.
 
+use crate::plan::{Arm, Ready, Stop};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
@@ -18,6 +19,7 @@ pub struct Process {
     child: Child,
     out: PathBuf,
     err: PathBuf,
+    stop: Stop,
 }
 
 /// How a process ended.
@@ -50,7 +52,7 @@ impl Process {
             .process_group(0)
             .spawn()
             .map_err(|why| format!("cannot start `{program}`: {why}"))?;
-        Ok(Process { child, out, err })
+        Ok(Process { child, out, err, stop: Stop::Term })
     }
 
     /// Process id.
@@ -76,9 +78,18 @@ impl Process {
         lines[lines.len().saturating_sub(3)..].join(" / ")
     }
 
-    /// Sends TERM, waits until `deadline` has passed, then kills the whole group.
+    /// What it has written to standard error so far.
+    pub fn errors(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.err).unwrap_or_default()).into_owned()
+    }
+
+    /// Sends its stop signal (TERM unless the arm says otherwise), waits until `deadline` has passed, then kills the whole group.
     pub fn stop(mut self, deadline: Duration) -> Ended {
-        self.signal(Signal::TERM);
+        self.signal(match self.stop {
+            Stop::Term => Signal::TERM,
+            Stop::Int => Signal::INT,
+            Stop::Quit => Signal::QUIT,
+        });
         let end = Instant::now() + deadline;
         while Instant::now() < end {
             if let Some(ended) = self.ended() {
@@ -86,8 +97,18 @@ impl Process {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        let how = format!("still running {} ms after TERM: killed", deadline.as_millis());
+        let how = format!("still running after {} ms: killed", deadline.as_millis());
         Ended { how, clean: false }
+    }
+
+    /// Where its output is written.
+    pub fn folder(&self) -> &Path {
+        self.out.parent().unwrap_or(Path::new("."))
+    }
+
+    /// Sends INT, which is how a tool that watches is asked for its summary.
+    pub fn interrupt(&self) {
+        self.signal(Signal::INT);
     }
 
     fn signal(&self, signal: Signal) {
@@ -147,16 +168,43 @@ impl Server {
         name: &str,
         deadline: Duration,
     ) -> Result<Server, String> {
-        let ours = command.iter().any(|word| word.contains("{port}"));
-        let port = if ours { Some(free_port()?) } else { None };
-        let filled = command.iter().map(|word| fill(word, port, dir));
+        let arm = Arm { command: command.to_vec(), ..Arm::default() };
+        Server::boot(prefix, &arm, dir, name, deadline)
+    }
+
+    /// Starts the server of `arm`, behind the words of `prefix`, and waits until it is ready. Its
+    /// files are written into `dir` first.
+    ///
+    /// # Errors
+    /// As [`Server::start`], or a file could not be written.
+    pub fn boot(
+        prefix: &[String],
+        arm: &Arm,
+        dir: &Path,
+        name: &str,
+        deadline: Duration,
+    ) -> Result<Server, String> {
+        let texts = arm.files.iter().map(|file| &file.text).chain(&arm.command);
+        let port = match texts.into_iter().any(|text| text.contains("{port}")) {
+            true => Some(free_port()?),
+            false => None,
+        };
+        for file in &arm.files {
+            let path = dir.join(&file.name);
+            let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+            folder
+                .and_then(|()| fs::write(&path, fill(&file.text, port, dir)))
+                .map_err(|why| format!("cannot write {}: {why}", path.display()))?;
+        }
+        let filled = arm.command.iter().map(|word| fill(word, port, dir));
         let command: Vec<String> = prefix.iter().cloned().chain(filled).collect();
         let begun = Instant::now();
         let mut process = Process::start(&command, dir, name)?;
+        process.stop = arm.stop;
         loop {
             // Looked at in this order, so that the last words of a dead server are complete.
             let ended = process.ended();
-            if let Some(address) = ready(&process, port)? {
+            if let Some(address) = ready(&process, port, &arm.ready)? {
                 return Ok(Server { process, address, boot: begun.elapsed() });
             }
             if let Some(ended) = ended {
@@ -165,17 +213,18 @@ impl Server {
                 return Err(format!("ended before it was ready ({}): {words}", ended.how));
             }
             if begun.elapsed() > deadline {
-                return Err(silence(&process, port, deadline));
+                return Err(silence(&process, port, &arm.ready, deadline));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
 
-fn silence(process: &Process, port: Option<u16>, deadline: Duration) -> String {
-    let wanted = match port {
-        Some(port) => format!("a listener on 127.0.0.1:{port}"),
-        None => "a first line {\"listening\": \"HOST:PORT\"} on stdout".to_string(),
+fn silence(process: &Process, port: Option<u16>, by: &Ready, deadline: Duration) -> String {
+    let wanted = match (by, port) {
+        (Ready::Says(text), _) => format!("the words `{text}`"),
+        (Ready::Auto, Some(port)) => format!("a listener on 127.0.0.1:{port}"),
+        (Ready::Auto, None) => "a first line {\"listening\": \"HOST:PORT\"} on stdout".to_string(),
     };
     let found = match process.complaint() {
         words if words.is_empty() => "nothing".to_string(),
@@ -185,7 +234,12 @@ fn silence(process: &Process, port: Option<u16>, deadline: Duration) -> String {
 }
 
 /// The address of a server that is ready, by its word or by a connect to the port it was given.
-fn ready(process: &Process, port: Option<u16>) -> Result<Option<String>, String> {
+fn ready(process: &Process, port: Option<u16>, by: &Ready) -> Result<Option<String>, String> {
+    if let Ready::Says(text) = by {
+        let port = port.ok_or("a server that is ready by its words needs {port} somewhere")?;
+        let said = process.output().contains(text) || process.errors().contains(text);
+        return Ok(said.then(|| format!("127.0.0.1:{port}")));
+    }
     if let Some(port) = port {
         return Ok(TcpStream::connect(("127.0.0.1", port))
             .ok()
@@ -291,6 +345,34 @@ pub(crate) mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(gone(), "worker {worker} outlived its server");
+    }
+
+    #[test]
+    fn a_server_may_be_ready_by_its_words_and_find_its_files() {
+        let room = Room::new("words-files");
+        let arm = Arm {
+            command: shell(
+                "trap 'exit 0' INT; cat {dir}/etc/conf >&2; while :; do sleep 0.01; done",
+            ),
+            files: vec![crate::plan::Provision {
+                name: "etc/conf".to_string(),
+                text: "open on {port} in {dir}".to_string(),
+            }],
+            ready: Ready::Says("open on ".to_string()),
+            stop: Stop::Int,
+            ..Arm::default()
+        };
+        let deadline = Duration::from_secs(5);
+        let server = Server::boot(&[], &arm, &room.0, "server", deadline).expect("it says so");
+        let port = server.address.strip_prefix("127.0.0.1:").expect("an address").to_string();
+        let want = format!("open on {port} in {}", room.0.display());
+        assert!(server.process.errors().contains(&want), "{}", server.process.errors());
+        assert!(server.process.stop(deadline).clean);
+        let arm = Arm { files: Vec::new(), command: shell("exec sleep 60"), ..arm };
+        let Err(found) = Server::boot(&[], &arm, &room.0, "server", deadline) else {
+            panic!("a server without a port became ready")
+        };
+        assert!(found.contains("needs {port}"), "{found}");
     }
 
     #[test]

@@ -1,0 +1,227 @@
+//! What a whole process tree costs, ended members included.
+//!
+//! `/proc/PID` forgets a process when it ends, so the CPU of a server that forks for each client
+//! cannot be summed up there. A control group cannot forget: the server is started in one of its
+//! own, and both ends of the load are read from it (cgroups(7), version 1 and 2). Where groups may
+//! not be made, the clock ticks of waited-for children stand in, and say so. Forks, threads and
+//! kills come from the kernel's process connector where it may be heard. The surprising thing is how
+//! a server gets into its group: a shell line that moves itself and then becomes the server, because
+//! moving it afterwards would miss what it forked meanwhile.
+
+mod events;
+mod group;
+
+pub use group::Group;
+
+use crate::seen::TreeLife;
+use events::Events;
+use std::fs;
+
+/// Watches one server from before its start to after its end.
+pub struct CostWatch {
+    group: Option<Group>,
+    events: Option<Events>,
+    before: Reaped,
+    machine_forks: Option<u64>,
+    ready: Option<Reading>,
+    life: TreeLife,
+}
+
+/// The control group at one moment. The sum is exact; user and system time may be sampled at the
+/// tick and add up to something else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reading {
+    total_ns: u64,
+    user_ns: u64,
+    system_ns: u64,
+}
+
+impl Reading {
+    /// User and system time since an `earlier` reading: the exact sum, split as it was sampled.
+    /// `None` for the split where nothing was sampled.
+    fn since(&self, earlier: &Reading) -> (u64, Option<f64>) {
+        let total_ns = self.total_ns.saturating_sub(earlier.total_ns);
+        let user = self.user_ns.saturating_sub(earlier.user_ns) as f64;
+        let system = self.system_ns.saturating_sub(earlier.system_ns) as f64;
+        (total_ns, (user + system > 0.0).then(|| user / (user + system)))
+    }
+}
+
+/// What this process knows of its ended children (proc_pid_stat(5)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reaped {
+    user_ticks: u64,
+    system_ticks: u64,
+    faults_minor: u64,
+    faults_major: u64,
+}
+
+/// Clock ticks of `/proc` are a hundredth of a second on every Linux that this runs on.
+const TICK_NS: u64 = 10_000_000;
+
+impl CostWatch {
+    /// Prepares to watch a server called `name`.
+    pub fn new(name: &str) -> CostWatch {
+        CostWatch {
+            group: Group::make(name),
+            events: None,
+            before: Reaped::read(),
+            machine_forks: None,
+            ready: None,
+            life: TreeLife::default(),
+        }
+    }
+
+    /// The words that put what follows them into the group; none without one.
+    pub fn prefix(&self) -> Vec<String> {
+        self.group.as_ref().map(Group::prefix).unwrap_or_default()
+    }
+
+    /// The server, process `pid`, is ready and the load begins.
+    pub fn loaded(&mut self, pid: u32) {
+        self.events = Events::listen(pid);
+        self.machine_forks = machine_forks();
+        self.ready = self.group.as_ref().and_then(Group::cpu);
+    }
+
+    /// The load has ended and the server still runs; it answered `requests` in all.
+    pub fn unloaded(&mut self, requests: u64) {
+        let now = self.group.as_ref().and_then(Group::cpu);
+        if let Some((before, now)) = self.ready.zip(now) {
+            let (total_ns, share) = now.since(&before);
+            self.life.source = "cgroup".to_string();
+            self.life.user_ns = (total_ns as f64 * share.unwrap_or(0.0)) as u64;
+            self.life.system_ns = total_ns - self.life.user_ns;
+            self.life.cpu_ns_per_request = per_request(total_ns, requests);
+            if share.is_none() {
+                let doubt = "too little CPU time to tell user from system: all is called system";
+                self.life.doubts.push(doubt.to_string());
+            }
+        }
+        self.life.memory_peak_kb = self.group.as_ref().and_then(Group::memory_peak_kb);
+        let forks = machine_forks();
+        self.life.machine_forks =
+            forks.zip(self.machine_forks).map(|(now, then)| now.saturating_sub(then));
+        if let Some(events) = self.events.take() {
+            let counted = events.stop();
+            self.life.forks = Some(counted.forks);
+            self.life.threads_created = Some(counted.threads);
+            self.life.exits = Some(counted.exits);
+            self.life.kills = Some(counted.kills);
+            if counted.lost {
+                self.life.doubts.push(
+                    "more processes came and went than the kernel could tell: forks, threads, \
+                     exits and kills are lower bounds"
+                        .to_string(),
+                );
+            }
+        }
+    }
+
+    /// The server has ended and was waited for.
+    pub fn ended(mut self, requests: u64) -> TreeLife {
+        let now = Reaped::read();
+        let life = &mut self.life;
+        life.faults_minor = Some(now.faults_minor.saturating_sub(self.before.faults_minor));
+        life.faults_major = Some(now.faults_major.saturating_sub(self.before.faults_major));
+        if life.source.is_empty() {
+            let ns = |now: u64, then: u64| now.saturating_sub(then) * TICK_NS;
+            life.source = "ticks".to_string();
+            life.user_ns = ns(now.user_ticks, self.before.user_ticks);
+            life.system_ns = ns(now.system_ticks, self.before.system_ticks);
+            life.cpu_ns_per_request = per_request(life.user_ns + life.system_ns, requests);
+            life.doubts.push(
+                "no control group may be made here: CPU time is known to 10 ms, start and stop of \
+                 the server and the generator included"
+                    .to_string(),
+            );
+        }
+        self.life
+    }
+}
+
+fn per_request(ns: u64, requests: u64) -> Option<f64> {
+    (requests > 0).then(|| ns as f64 / requests as f64)
+}
+
+/// Processes and threads created on this machine since boot (`processes` of proc_stat(5)).
+fn machine_forks() -> Option<u64> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("processes "))?.trim().parse().ok()
+}
+
+impl Reaped {
+    fn read() -> Reaped {
+        let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        Reaped::parse(&text).unwrap_or_default()
+    }
+
+    fn parse(text: &str) -> Option<Reaped> {
+        let (_, fields) = text.rsplit_once(')')?;
+        let field: Vec<u64> =
+            fields.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
+        // Counted after the name's bracket: state is field 0, minflt 7, cminflt 8, cmajflt 10.
+        Some(Reaped {
+            faults_minor: *field.get(8)?,
+            faults_major: *field.get(10)?,
+            user_ticks: *field.get(13)?,
+            system_ticks: *field.get(14)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn children_are_counted_after_the_name() {
+        let text = "42 (a (b) c) S 1 1 1 0 -1 0 5 6 7 8 4 3 2 1 20 0";
+        let want = Reaped { faults_minor: 6, faults_major: 8, user_ticks: 2, system_ticks: 1 };
+        assert_eq!(Reaped::parse(text), Some(want));
+        assert_eq!(Reaped::parse("42 nothing"), None);
+    }
+
+    #[test]
+    fn sums_are_exact_and_split_as_sampled() {
+        let before = Reading { total_ns: 100, user_ns: 10, system_ns: 20 };
+        let after = Reading { total_ns: 1_100, user_ns: 40, system_ns: 30 };
+        assert_eq!(after.since(&before), (1_000, Some(0.75)));
+        assert_eq!(before.since(&before), (0, None));
+    }
+
+    #[test]
+    fn a_tree_that_forks_and_ends_is_still_paid_for() {
+        let mut watch = CostWatch::new("test");
+        let script =
+            "read go; i=0; while [ $i -lt 20 ]; do (:); i=$((i+1)); done; echo done; read end";
+        let words = [watch.prefix(), ["sh", "-c", script].map(String::from).to_vec()].concat();
+        let mut child = Command::new(&words[0])
+            .args(&words[1..])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        watch.loaded(child.id());
+        let mut stdin = child.stdin.take().expect("it was piped");
+        std::io::Write::write_all(&mut stdin, b"go\n").expect("it reads");
+        let mut said = String::new();
+        let stdout = child.stdout.take().expect("it was piped");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut said)
+            .expect("it answers");
+        watch.unloaded(20);
+        drop(stdin);
+        child.wait().expect("it ends");
+        let life = watch.ended(20);
+        assert!(["cgroup", "ticks"].contains(&life.source.as_str()), "{life:?}");
+        if life.source == "cgroup" {
+            assert!(life.user_ns + life.system_ns > 0, "{life:?}");
+        }
+        assert!(life.machine_forks.is_none_or(|forks| forks >= 20), "{life:?}");
+        if let Some(forks) = life.forks {
+            assert_eq!((forks, life.kills), (20, Some(0)), "{life:?}");
+        }
+        assert!(life.faults_minor.is_some_and(|faults| faults > 0), "{life:?}");
+    }
+}

@@ -1,0 +1,324 @@
+//! The real thing: servers and generators as processes on this machine.
+//!
+//! One slot of the race becomes one or more servers, each started fresh in its own directory and
+//! control group, each met by a generator on the other core. A closed or open point is one of each;
+//! an overload has a second generator that comes and goes; a capacity is searched for with a fresh
+//! server for every probe. The surprising thing is that the capacity search, not its probes, is the
+//! trial: a block holds one capacity for each arm, so it is compared like any other number.
+
+mod census;
+mod overload;
+mod search;
+mod words;
+
+use crate::block::Slot;
+use crate::census::Census;
+use crate::cost::CostWatch;
+use crate::idle::Held;
+use crate::load::Load;
+use crate::machine::{Placement, Watch};
+use crate::plan::{Arm, LoadPoint, Model, Plan, Rate};
+use crate::seen::{Seen, TreeLife};
+use crate::server::Server;
+use crate::trial::{Ending, Generated, Trial, Trials, generate, refusals};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use words::Request;
+
+pub(crate) use words::pin;
+
+/// How long a server may take to become ready unless its arm says otherwise, and to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What a generator may need beyond its warm-up and window.
+const SLACK_MS: u64 = 15_000;
+/// Connections of a pilot at the least: fewer could leave a server idle between requests.
+const PILOT_CONNECTIONS: u32 = 32;
+
+/// Processes on this machine.
+pub struct Floor {
+    plan: Plan,
+    entrants: Vec<Arm>,
+    exe: PathBuf,
+    room: PathBuf,
+    placement: Option<Placement>,
+    stop: Arc<AtomicBool>,
+    capacities: BTreeMap<String, f64>,
+}
+
+/// What a trial brought home; everything but the environment.
+#[derive(Default)]
+struct Run {
+    ending: Option<Ending>,
+    boot_ms: Option<f64>,
+    exit: Option<String>,
+    exit_clean: bool,
+    seen: Seen,
+}
+
+/// A server that is up, with what watches it.
+struct Up {
+    server: Server,
+    cost: CostWatch,
+    held: Option<Held>,
+    /// (server's core, generator's core).
+    cores: Option<(usize, usize)>,
+}
+
+/// How a server ended, and what it had cost.
+struct Down {
+    exit: String,
+    clean: bool,
+    life: TreeLife,
+}
+
+impl Floor {
+    /// Prepares to run `plan`. `exe` is the program that offers `load` and `pin`; `room` an empty
+    /// directory for the trials' files; `stop` ends the running trial when it becomes true.
+    pub fn new(
+        plan: &Plan,
+        exe: &Path,
+        room: &Path,
+        placement: Option<Placement>,
+        stop: Arc<AtomicBool>,
+    ) -> Floor {
+        Floor {
+            plan: plan.clone(),
+            entrants: plan.entrants(),
+            exe: exe.to_path_buf(),
+            room: room.to_path_buf(),
+            placement,
+            stop,
+            capacities: BTreeMap::new(),
+        }
+    }
+
+    fn boot(&self, arm: &Arm, swapped: bool, dir: &Path) -> Result<Up, String> {
+        provide(&self.plan, dir)?;
+        let cores = self.placement.map(|placement| placement.cores(swapped));
+        let cost = CostWatch::new(&arm.name);
+        let mut prefix = cost.prefix();
+        prefix.extend(cores.map(|(server, _)| pin(&self.exe, server)).unwrap_or_default());
+        let deadline = match arm.boot_ms_max {
+            0 => PATIENCE,
+            ms => Duration::from_millis(ms),
+        };
+        let server = Server::boot(&prefix, arm, dir, "server", deadline)?;
+        Ok(Up { server, cost, held: None, cores })
+    }
+
+    /// One generator against one server, to its end. `None` when it was interrupted.
+    fn ask(&self, up: &Up, request: &Request<'_>, dir: &Path) -> Option<Result<Box<Load>, String>> {
+        let command = words::generator(&self.exe, request, &up.server, up.cores);
+        let longest = Duration::from_millis(request.warmup_ms + request.window_ms + SLACK_MS);
+        match generate(&command, dir, longest, &self.stop) {
+            Generated::Interrupted => None,
+            Generated::Report(load) => Some(Ok(load)),
+            Generated::Nothing(reason) => Some(Err(reason)),
+        }
+    }
+
+    /// A closed or an open point.
+    fn plain(&self, arm: &Arm, point: &LoadPoint, slot: &Slot, dir: &Path) -> Run {
+        let offered_rps = match point.model {
+            Model::Open { rate, .. } => match self.rate(&arm.name, rate) {
+                Ok(rate) => Some(rate),
+                Err(reason) => return Run::failed(reason),
+            },
+            _ => None,
+        };
+        let mut up = match self.boot(arm, slot.swapped, dir) {
+            Ok(up) => up,
+            Err(reason) => return Run::unavailable(reason),
+        };
+        let mut run = Run { boot_ms: Some(up.boot_ms()), ..Run::default() };
+        run.seen.offered_rps = offered_rps;
+        up.hold(point.idle);
+        up.cost.loaded(up.server.process.id());
+        let request = Request::of(&self.plan, arm, point, slot.seed, offered_rps);
+        let asked = self.ask(&up, &request, dir);
+        run.end(asked, up);
+        run
+    }
+
+    /// An offered rate in requests per second for one arm.
+    fn rate(&self, arm: &str, rate: Rate) -> Result<f64, String> {
+        match rate {
+            Rate::Absolute(rate) => Ok(rate),
+            Rate::Own(share) => Ok(share * self.capacity(arm)?),
+            Rate::Slowest(share) => {
+                let least = self.capacities.values().copied().min_by(f64::total_cmp);
+                let least = least.ok_or("no pilot says what the slowest arm can do")?;
+                Ok(share * least)
+            }
+        }
+    }
+
+    /// What the pilot found for an arm; the twin is its baseline.
+    fn capacity(&self, arm: &str) -> Result<f64, String> {
+        let name = if arm == self.plan.twin_name() { &self.plan.baseline } else { arm };
+        let found = self.capacities.get(name).copied();
+        found.ok_or_else(|| format!("no pilot says what `{name}` can do"))
+    }
+
+    /// The closed point at which a pilot asks.
+    fn pilot_point(&self) -> LoadPoint {
+        let like = self.plan.points.iter().find(|point| point.needs_pilot());
+        let like = like.or(self.plan.points.first()).cloned().unwrap_or_default();
+        LoadPoint {
+            name: "pilot".to_string(),
+            connections: like.connections.max(PILOT_CONNECTIONS),
+            depth: 1,
+            model: Model::Closed,
+            idle: 0,
+            ..like
+        }
+    }
+
+    fn dir(&self, name: &str) -> PathBuf {
+        self.room.join(name)
+    }
+}
+
+impl Run {
+    fn failed(reason: String) -> Run {
+        Run { ending: Some(Ending::Failed { reason }), ..Run::default() }
+    }
+
+    fn unavailable(reason: String) -> Run {
+        Run { ending: Some(Ending::Unavailable { reason }), ..Run::default() }
+    }
+
+    /// Takes the generator's answer and the server's end.
+    fn end(&mut self, asked: Option<Result<Box<Load>, String>>, mut up: Up) {
+        let requests = match &asked {
+            Some(Ok(load)) => load.requests_total.max(load.requests),
+            _ => 0,
+        };
+        up.cost.unloaded(requests);
+        self.seen.idle = up.held.take().map(Held::close);
+        let down = up.stop(requests);
+        self.exit = Some(down.exit);
+        self.exit_clean = down.clean;
+        self.seen.cost = Some(down.life);
+        self.ending = match asked {
+            None => None,
+            Some(Ok(load)) => Some(Ending::Measured { load }),
+            Some(Err(reason)) => Some(Ending::Failed { reason }),
+        };
+    }
+}
+
+impl Up {
+    fn boot_ms(&self) -> f64 {
+        self.server.boot.as_secs_f64() * 1e3
+    }
+
+    /// Opens silent connections and weighs them.
+    fn hold(&mut self, wanted: u32) {
+        if wanted > 0 {
+            let pid = self.server.process.id();
+            let mut held = Held::open(&self.server.address, pid, wanted);
+            held.weigh(pid);
+            self.held = Some(held);
+        }
+    }
+
+    /// Ends the server in order.
+    fn stop(mut self, requests: u64) -> Down {
+        let died = self.server.process.ended();
+        let ended = died.clone().unwrap_or_else(|| self.server.process.stop(PATIENCE));
+        let exit = match &died {
+            Some(_) => format!("died during the trial ({})", ended.how),
+            None => ended.how,
+        };
+        Down { exit, clean: ended.clean && died.is_none(), life: self.cost.ended(requests) }
+    }
+}
+
+impl Trials for Floor {
+    fn run(&mut self, slot: &Slot, attempt: u32, begun: Instant) -> Option<Trial> {
+        let start = Instant::now();
+        let dir = self.dir(&format!("trial-{}-{attempt}", slot.order));
+        let (arm, point) = (&self.entrants[slot.entrant], &self.plan.points[slot.point]);
+        let watch = Watch::start();
+        let run = match point.model {
+            Model::Closed | Model::Open { .. } => self.plain(arm, point, slot, &dir),
+            Model::Overload { factor } => self.overload(arm, point, factor, slot, &dir),
+            Model::Capacity { .. } => self.search(arm, point, slot, &dir),
+        };
+        let conditions = watch.stop();
+        let _ = fs::remove_dir_all(&dir);
+        let ending = run.ending?;
+        let refused = refusals(&self.plan.gates, &conditions, point, &ending);
+        Some(Trial {
+            order: slot.order,
+            block: slot.block,
+            point: point.name.clone(),
+            arm: arm.name.clone(),
+            attempt,
+            seed: slot.seed,
+            swapped: slot.swapped,
+            begun_ms: start.duration_since(begun).as_secs_f64() * 1e3,
+            took_ms: start.elapsed().as_secs_f64() * 1e3,
+            boot_ms: run.boot_ms,
+            conditions,
+            objections: refused.iter().map(|refusal| refusal.text.clone()).collect(),
+            counted: false,
+            exit: run.exit,
+            exit_clean: run.exit_clean,
+            ending,
+            seen: Seen { refusals: refused, ..run.seen },
+        })
+    }
+
+    fn pilot(&mut self, entrant: usize, round: u32) -> Option<Result<Load, String>> {
+        let point = self.pilot_point();
+        let dir = self.dir(&format!("pilot-{entrant}-{round}"));
+        let slot = Slot {
+            order: 0,
+            block: round,
+            point: 0,
+            entrant,
+            seed: self.plan.seed & 0xffff_ffff,
+            swapped: round % 2 == 1,
+        };
+        let run = self.plain(&self.entrants[entrant], &point, &slot, &dir);
+        let _ = fs::remove_dir_all(&dir);
+        Some(match run.ending? {
+            Ending::Measured { load } => Ok(*load),
+            Ending::Unavailable { reason } | Ending::Failed { reason } => Err(reason),
+        })
+    }
+
+    fn capacities(&mut self, found: &BTreeMap<String, f64>) {
+        self.capacities = found.clone();
+    }
+
+    fn census(&mut self, entrant: usize, point: usize) -> Option<Census> {
+        let dir = self.dir(&format!("census-{entrant}-{point}"));
+        let census = self.count_calls(entrant, point, &dir);
+        let _ = fs::remove_dir_all(&dir);
+        census
+    }
+}
+
+/// Gives a trial its directory and files.
+fn provide(plan: &Plan, dir: &Path) -> Result<(), String> {
+    let failed = |why: std::io::Error| format!("cannot prepare {}: {why}", dir.display());
+    fs::create_dir_all(dir).map_err(failed)?;
+    for file in &plan.files {
+        let path = dir.join(&file.name);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        fs::write(path, &file.text).map_err(failed)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

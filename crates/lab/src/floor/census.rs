@@ -1,0 +1,224 @@
+//! Counting system calls: `strace -c` where there is one, else `perf trace -s`.
+//!
+//! The tool is attached when the server is ready and asked for its table when the load has ended,
+//! so that starting and stopping are not in it. The surprising thing is what attaching misses: a
+//! process that is forked while the tool walks the tree; new ones are followed from then on.
+
+use super::words::Request;
+use super::{Floor, Up};
+use crate::block::Slot;
+use crate::census::{Calls, Census};
+use crate::server::Process;
+use meter::TreeCost;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a tool may take to attach, and to print its table.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Length of the load, milliseconds: counts need no precision.
+const WINDOW_MS: u64 = 500;
+
+/// What counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tool {
+    Strace,
+    Perf,
+}
+
+impl Floor {
+    pub(super) fn count_calls(&self, entrant: usize, point: usize, dir: &Path) -> Option<Census> {
+        let (arm, point) = (&self.entrants[entrant], &self.plan.points[point]);
+        let empty =
+            Census { arm: arm.name.clone(), point: point.name.clone(), ..Census::default() };
+        let missing = |why: String| Census { missing: Some(why), ..empty.clone() };
+        let Some(tool) = Tool::found() else {
+            return Some(missing(
+                "neither strace nor perf is installed; either counts system calls".to_string(),
+            ));
+        };
+        if point.is_open() {
+            let why = "system calls are counted at closed load points".to_string();
+            return Some(missing(why));
+        }
+        let mut up = match self.boot(arm, false, dir) {
+            Ok(up) => up,
+            Err(reason) => return Some(missing(reason)),
+        };
+        up.hold(point.idle);
+        let traced = match tool.attach(&up, dir) {
+            Ok(traced) => traced,
+            Err(reason) => return Some(missing(reason)),
+        };
+        let slot = Slot { order: 0, block: 0, point: 0, entrant, seed: 1, swapped: false };
+        let request = Request {
+            warmup_ms: 0,
+            window_ms: WINDOW_MS,
+            watch: false,
+            ..Request::of(&self.plan, arm, point, slot.seed, None)
+        };
+        let asked = self.ask(&up, &request, dir)?;
+        let text = tool.table(traced);
+        up.stop(0);
+        let requests = match asked {
+            Ok(load) => load.requests_total.max(load.requests),
+            Err(reason) => return Some(missing(reason)),
+        };
+        let mut calls = tool.parse(&text, requests);
+        calls.sort_by_key(|it| std::cmp::Reverse(it.calls));
+        let why = calls.is_empty().then(|| {
+            let last = text.lines().last().unwrap_or("nothing").trim();
+            format!("expected a table of {}, found `{last}`", tool.name())
+        });
+        Some(Census { tool: tool.name().to_string(), requests, calls, missing: why, ..empty })
+    }
+}
+
+impl Tool {
+    fn found() -> Option<Tool> {
+        let there = |name: &str| {
+            let folders = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&folders).any(|folder| folder.join(name).is_file())
+        };
+        match (there("strace"), there("perf")) {
+            (true, _) => Some(Tool::Strace),
+            (false, true) => Some(Tool::Perf),
+            (false, false) => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Tool::Strace => "strace",
+            Tool::Perf => "perf trace",
+        }
+    }
+
+    /// Starts the tool and waits until it has the whole tree.
+    fn attach(self, up: &Up, dir: &Path) -> Result<Process, String> {
+        let root = up.server.process.id();
+        let tree = TreeCost::read(root).map_err(|why| why.to_string())?;
+        let pids: Vec<String> = tree.pids().map(|pid| pid.to_string()).collect();
+        let mut words: Vec<String> = match self {
+            Tool::Strace => ["strace", "-c", "-f", "-o"].map(String::from).to_vec(),
+            Tool::Perf => ["perf", "trace", "-s", "-p"].map(String::from).to_vec(),
+        };
+        match self {
+            Tool::Strace => {
+                words.push(dir.join("census.txt").display().to_string());
+                words.extend(pids.iter().flat_map(|pid| ["-p".to_string(), pid.clone()]));
+            }
+            Tool::Perf => words.push(pids.join(",")),
+        }
+        let mut process = Process::start(&words, dir, "census")?;
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            if let Some(ended) = process.ended() {
+                let words = process.complaint();
+                return Err(format!("{} ended ({}): {words}", self.name(), ended.how));
+            }
+            let attached = match self {
+                // A line for each process, followed by its threads.
+                Tool::Strace => process.errors().matches(" attached").count() >= pids.len(),
+                Tool::Perf => Instant::now() + PATIENCE > end + Duration::from_millis(500),
+            };
+            if attached {
+                return Ok(process);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Err(format!("{} did not attach: {}", self.name(), process.complaint()))
+    }
+
+    /// Asks for the table and returns it.
+    fn table(self, mut process: Process) -> String {
+        process.interrupt();
+        let end = Instant::now() + PATIENCE;
+        while process.ended().is_none() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        match self {
+            Tool::Strace => {
+                let path = process.folder().join("census.txt");
+                std::fs::read_to_string(path).unwrap_or_default()
+            }
+            Tool::Perf => process.errors() + &process.output(),
+        }
+    }
+
+    fn parse(self, text: &str, requests: u64) -> Vec<Calls> {
+        let rows = text.lines().filter_map(|line| match self {
+            Tool::Strace => strace_row(line),
+            Tool::Perf => perf_row(line),
+        });
+        let mut found: Vec<Calls> = Vec::new();
+        for (name, calls, errors) in rows {
+            match found.iter_mut().find(|known| known.name == name) {
+                Some(known) => {
+                    known.calls += calls;
+                    known.errors += errors;
+                }
+                None => found.push(Calls { name, calls, errors, per_request: 0.0 }),
+            }
+        }
+        for row in &mut found {
+            row.per_request = row.calls as f64 / requests.max(1) as f64;
+        }
+        found
+    }
+}
+
+/// `% time, seconds, usecs/call, calls, errors (may be empty), name`.
+fn strace_row(line: &str) -> Option<(String, u64, u64)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let name = *words.last()?;
+    words.first()?.parse::<f64>().ok()?;
+    let (calls, errors) = match words.len() {
+        5 => (words[3], "0"),
+        6 => (words[3], words[4]),
+        _ => return None,
+    };
+    (name != "total").then_some(())?;
+    Some((name.to_string(), calls.parse().ok()?, errors.parse().ok()?))
+}
+
+/// `name, calls, errors, total, min, avg, max, stddev %`; the same names return for each thread.
+fn perf_row(line: &str) -> Option<(String, u64, u64)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_row = words.len() >= 8 && words.last().is_some_and(|word| word.ends_with('%'));
+    is_row.then_some(())?;
+    Some((words[0].to_string(), words[1].parse().ok()?, words[2].parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_of_strace() {
+        let text = "% time     seconds  usecs/call     calls    errors syscall\n\
+            ------ ----------- ----------- --------- --------- ----------------\n \
+             49.31    0.004031           3      1210        12 recvfrom\n \
+             33.15    0.002710           2      1100           sendto\n\
+            ------ ----------- ----------- --------- --------- ----------------\n\
+            100.00    0.008175           2      2310        12 total\n";
+        let found = Tool::Strace.parse(text, 1_100);
+        assert_eq!(found.len(), 2);
+        assert_eq!(
+            (found[0].name.as_str(), found[0].calls, found[0].errors),
+            ("recvfrom", 1210, 12)
+        );
+        assert!((found[0].per_request - 1.1).abs() < 1e-12 && found[1].per_request == 1.0);
+    }
+
+    #[test]
+    fn tables_of_perf_are_summed_over_threads() {
+        let text = " Summary of events:\n server (12), 24 events, 100.0%\n\
+            \n   syscall            calls  errors  total       min       avg       max  stddev\n\
+            \n   recvfrom              10      1    0.020     0.001     0.002     0.003      9.1%\n\
+            server (13), 24 events, 100.0%\n\
+            \n   recvfrom               5      0    0.020     0.001     0.002     0.003      9.1%\n";
+        let found = Tool::Perf.parse(text, 10);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].calls, found[0].errors, found[0].per_request), (15, 1, 1.5));
+    }
+}

@@ -1,0 +1,201 @@
+//! The highest rate at which a promise is kept.
+//!
+//! Doubling from a quarter of the pilot's capacity until a probe fails, then bisection until the
+//! bracket is as narrow as the plan asks (after mutilate's `--search` and Nighthawk's adaptive
+//! load). Every probe has a fresh server and comes from below, because a server that has been
+//! overloaded may not be the same afterwards. The surprising thing is how often a probe fails for
+//! another reason than latency: the rate is not achieved, replies are missing, or the generator
+//! itself cannot keep up, which ends the search without blaming the server.
+
+use super::{Floor, Run};
+use crate::block::Slot;
+use crate::load::{Load, Times};
+use crate::plan::{Arm, LoadPoint, Model};
+use crate::seen::{Probe, Search};
+use crate::trial::Ending;
+use std::path::Path;
+
+use super::words::Request;
+
+/// Share of the offered rate that has to be answered.
+const ACHIEVED_MIN: f64 = 0.99;
+/// Share of the requests that may fail.
+const FAILED_MAX: f64 = 0.001;
+/// Probes of one search at the most.
+const PROBES_MAX: usize = 16;
+/// Where it begins, as a share of the pilot's capacity.
+const BEGIN: f64 = 0.25;
+
+/// The rates still in question.
+struct Bracket {
+    /// Highest rate that kept the promise.
+    kept: Option<f64>,
+    /// Lowest rate that broke it.
+    broke: Option<f64>,
+    next: f64,
+    resolution: f64,
+}
+
+impl Bracket {
+    fn new(begin: f64, resolution: f64) -> Bracket {
+        Bracket { kept: None, broke: None, next: begin, resolution }
+    }
+
+    /// Takes a probe's outcome; returns whether another one is needed.
+    fn take(&mut self, rate: f64, kept: bool) -> bool {
+        if kept {
+            self.kept = Some(rate);
+        } else {
+            self.broke = Some(rate);
+        }
+        self.next = match (self.kept, self.broke) {
+            (Some(low), Some(high)) if high / low <= 1.0 + self.resolution => return false,
+            (Some(low), Some(high)) => (low * high).sqrt(),
+            (Some(low), None) => low * 2.0,
+            (None, _) => rate / 4.0,
+        };
+        true
+    }
+}
+
+impl Floor {
+    /// Searches for the capacity of one arm; the trial's report is that of the best probe.
+    pub(super) fn search(&self, arm: &Arm, point: &LoadPoint, slot: &Slot, dir: &Path) -> Run {
+        let Model::Capacity { quantile, limit_ns, resolution } = point.model else {
+            return Run::failed("only a capacity can be searched for".to_string());
+        };
+        let begin = match self.capacity(&arm.name) {
+            Ok(capacity) => capacity * BEGIN,
+            Err(reason) => return Run::failed(reason),
+        };
+        let mut bracket = Bracket::new(begin, resolution);
+        let mut search = Search { quantile, limit_ns, ..Search::default() };
+        let mut best: Option<(Run, bool)> = None;
+        while search.probes.len() < PROBES_MAX {
+            let rate = bracket.next;
+            let mut run = self.probe(arm, point, slot, dir, rate);
+            let Some(Ending::Measured { load }) = &run.ending else { return run };
+            let probe = judged(load, rate, quantile, limit_ns);
+            let limited = is_limited(load);
+            let kept = probe.kept;
+            search.probes.push(probe);
+            if limited {
+                search.generator_limited = true;
+            }
+            run.seen.offered_rps = Some(rate);
+            if kept || best.as_ref().is_none_or(|(_, good)| !good) {
+                best = Some((run, kept));
+            }
+            // Where the generator gives out, higher rates say nothing about the server.
+            if !bracket.take(rate, kept) {
+                break;
+            }
+        }
+        search.capacity_rps = bracket.kept;
+        let mut run = best.map(|(run, _)| run).unwrap_or_default();
+        run.seen.search = Some(search);
+        run
+    }
+
+    fn probe(&self, arm: &Arm, point: &LoadPoint, slot: &Slot, dir: &Path, rate: f64) -> Run {
+        let mut up = match self.boot(arm, slot.swapped, dir) {
+            Ok(up) => up,
+            Err(reason) => return Run::unavailable(reason),
+        };
+        let mut run = Run { boot_ms: Some(up.boot_ms()), ..Run::default() };
+        up.cost.loaded(up.server.process.id());
+        let request = Request::of(&self.plan, arm, point, slot.seed, Some(rate));
+        let asked = self.ask(&up, &request, dir);
+        run.end(asked, up);
+        run
+    }
+}
+
+/// Whether the promise was kept at a rate, and if not, why.
+fn judged(load: &Load, rate: f64, quantile: f64, limit_ns: u64) -> Probe {
+    let latency_ns = at(&load.response, quantile);
+    let failed = load.faults() + load.lost + load.censored + load.dropped;
+    let asked = (load.requests + failed).max(1);
+    let why = if is_limited(load) {
+        "the generator could not keep up".to_string()
+    } else if load.throughput_rps < rate * ACHIEVED_MIN {
+        format!("only {:.1} % were answered in time", load.throughput_rps / rate * 100.0)
+    } else if failed as f64 > asked as f64 * FAILED_MAX {
+        format!("{failed} of {asked} requests failed")
+    } else {
+        match latency_ns {
+            None => "too few requests for this quantile: use a longer window".to_string(),
+            Some(ns) if ns > limit_ns as f64 => {
+                format!("{:.2} ms", ns / 1e6)
+            }
+            Some(_) => String::new(),
+        }
+    };
+    let (rate_rps, achieved_rps) = (rate, load.throughput_rps);
+    Probe { rate_rps, achieved_rps, latency_ns, kept: why.is_empty(), why }
+}
+
+fn is_limited(load: &Load) -> bool {
+    load.is_late()
+        || load.generator.is_some_and(|generator| generator.busy > crate::verdict::BUSY_MAX)
+}
+
+/// The quantile of `times` that the promise names: the nearest of those that are kept.
+fn at(times: &Times, quantile: f64) -> Option<f64> {
+    match quantile {
+        q if q <= 0.5 => times.p50_ns,
+        q if q <= 0.9 => times.p90_ns,
+        q if q <= 0.99 => times.p99_ns,
+        _ => times.p999_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Searches a server that keeps its promise up to `truth`.
+    fn search(begin: f64, truth: f64, resolution: f64) -> (Option<f64>, usize) {
+        let mut bracket = Bracket::new(begin, resolution);
+        let mut probes = 0;
+        loop {
+            probes += 1;
+            let rate = bracket.next;
+            if !bracket.take(rate, rate <= truth) || probes == PROBES_MAX {
+                return (bracket.kept, probes);
+            }
+        }
+    }
+
+    #[test]
+    fn the_bracket_closes_around_the_truth() {
+        for (begin, truth) in [(250.0, 1_000.0), (250.0, 90.0), (250.0, 250.0), (10.0, 5_000.0)] {
+            let (kept, probes) = search(begin, truth, 0.05);
+            let kept = kept.expect("some rate is kept");
+            assert!(kept <= truth && kept * 1.051 >= truth, "{kept} for {truth}");
+            assert!(probes <= PROBES_MAX, "{probes} probes for {truth}");
+        }
+        assert_eq!(search(250.0, 0.0, 0.05), (None, PROBES_MAX));
+    }
+
+    #[test]
+    fn probes_say_why_they_failed() {
+        fn check(change: impl Fn(&mut Load), want: &str) {
+            let text = "{\"schema\":\"roundhouse.load/1\",\"model\":\"open\",\"requests\":1000,\
+                \"throughput_rps\":1000.0,\"service\":{},\"response\":{\"p50_ns\":100000,\
+                \"p99_ns\":900000}}";
+            let mut load = Load::parse(text).expect("well formed");
+            change(&mut load);
+            let found = judged(&load, 1_000.0, 0.99, 1_000_000);
+            assert_eq!((found.why.as_str(), found.kept), (want, want.is_empty()), "{found:?}");
+        }
+        check(|_| {}, "");
+        check(|load| load.throughput_rps = 900.0, "only 90.0 % were answered in time");
+        check(|load| load.lost = 10, "10 of 1010 requests failed");
+        check(|load| load.response.p99_ns = Some(2e6), "2.00 ms");
+        let few = "too few requests for this quantile: use a longer window";
+        check(|load| load.response.p99_ns = None, few);
+        let late = "the generator could not keep up";
+        check(|load| load.lateness.p99_ns = Some(5e6), late);
+    }
+}

@@ -1,0 +1,86 @@
+//! The generator's command line: the only place that knows its flags.
+
+use crate::plan::{Arm, Arrivals, LoadPoint, Model, Plan};
+use crate::server::Server;
+use std::path::Path;
+
+/// One call of the generator.
+pub(super) struct Request<'a> {
+    pub(super) arm: &'a Arm,
+    pub(super) point: &'a LoadPoint,
+    pub(super) warmup_ms: u64,
+    pub(super) window_ms: u64,
+    pub(super) seed: u64,
+    /// Offered requests per second; `None` for a closed loop.
+    pub(super) rate: Option<f64>,
+    /// Whether it reads the server's process tree.
+    pub(super) watch: bool,
+}
+
+impl<'a> Request<'a> {
+    /// The request of a plan's point.
+    pub(super) fn of(
+        plan: &Plan,
+        arm: &'a Arm,
+        point: &'a LoadPoint,
+        seed: u64,
+        rate: Option<f64>,
+    ) -> Request<'a> {
+        let (warmup_ms, window_ms) = plan.spans(point);
+        Request { arm, point, warmup_ms, window_ms, seed, rate, watch: true }
+    }
+}
+
+/// The words that pin what follows them to one core.
+pub(crate) fn pin(exe: &Path, core: usize) -> Vec<String> {
+    [&exe.display().to_string(), "pin", &core.to_string(), "--"].map(String::from).to_vec()
+}
+
+/// The words of one call.
+pub(super) fn generator(
+    exe: &Path,
+    request: &Request<'_>,
+    server: &Server,
+    cores: Option<(usize, usize)>,
+) -> Vec<String> {
+    let (arm, point) = (request.arm, request.point);
+    let mut words = vec![exe.display().to_string(), "load".to_string()];
+    words.push(arm.target.replace("{address}", &server.address));
+    let mut flag = |name: &str, value: String| words.extend([name.to_string(), value]);
+    match request.rate {
+        None => {
+            flag("--closed", point.connections.to_string());
+            flag("--depth", point.depth.to_string());
+        }
+        Some(rate) => {
+            flag("--open", format!("{rate:.3}"));
+            flag("--arrivals", arrivals(point).to_string());
+            flag("--connections", point.connections.to_string());
+        }
+    }
+    if point.requests_per_connection > 0 {
+        flag("--requests-per-connection", point.requests_per_connection.to_string());
+    }
+    flag("--warmup", format!("{}ms", request.warmup_ms));
+    flag("--for", format!("{}ms", request.window_ms));
+    if !point.mix.is_empty() {
+        flag("--mix", point.mix.clone());
+    }
+    flag("--seed", request.seed.to_string());
+    if let Some((_, generator)) = cores {
+        flag("--cpu", generator.to_string());
+    }
+    if request.watch {
+        flag("--watch", server.process.id().to_string());
+    }
+    words.push("--json".to_string());
+    words.extend(arm.load.iter().chain(&point.load).cloned());
+    words
+}
+
+fn arrivals(point: &LoadPoint) -> &'static str {
+    match point.model {
+        Model::Open { arrivals: Arrivals::Constant, .. } => "constant",
+        _ => "poisson",
+    }
+}

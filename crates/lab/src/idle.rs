@@ -1,0 +1,191 @@
+//! Silent connections: opened by the laboratory, held through the trial, never spoken on.
+//!
+//! They are what most connections of a real server are. Holding them here keeps the generator's
+//! core for the ones that speak, and works against any server. The surprising thing is the port
+//! range: one pair of addresses has some 28,000 ports, so beyond [`PER_ADDRESS`] connections the
+//! next server address of 127.0.0.0/8 is dialled; a server that listens on 127.0.0.1 alone refuses
+//! there, and the count says how far it came.
+
+use crate::seen::Idle;
+use meter::Memory;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Connections to one address of the server.
+const PER_ADDRESS: u32 = 20_000;
+/// How long opening all of them may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long one connection may take: a full accept queue answers after a second at the earliest.
+const CONNECT: Duration = Duration::from_secs(3);
+/// Descriptors for everything else.
+const RESERVE: u64 = 128;
+
+/// Open connections; dropping them closes them.
+pub struct Held {
+    streams: Vec<TcpStream>,
+    seen: Idle,
+    kernel_before_kb: Option<u64>,
+}
+
+impl Held {
+    /// Opens `wanted` connections to the server `pid` at `address`, as many as go.
+    pub fn open(address: &str, pid: u32, wanted: u32) -> Held {
+        let before_kb = tree_kb(pid);
+        let kernel_before_kb = tcp_kb();
+        let mut seen = Idle { wanted, before_kb, ..Idle::default() };
+        let mut streams = Vec::new();
+        match address.parse::<SocketAddr>() {
+            Err(_) => seen.why = format!("expected HOST:PORT with a numeric host, found {address}"),
+            Ok(address) => {
+                if let Err(why) = fill(address, wanted, &mut streams) {
+                    seen.why = why;
+                }
+            }
+        }
+        seen.opened = streams.len() as u32;
+        Held { streams, seen, kernel_before_kb }
+    }
+
+    /// Reads what they cost once the server has settled. To be called before the load begins.
+    pub fn weigh(&mut self, pid: u32) {
+        self.seen.after_kb = settled_kb(pid);
+        let kernel = tcp_kb().zip(self.kernel_before_kb);
+        self.seen.kernel_kb = kernel.map(|(now, then)| now as i64 - then as i64);
+        let gained = self.seen.after_kb.zip(self.seen.before_kb);
+        self.seen.bytes_each = gained
+            .filter(|_| self.seen.opened > 0)
+            .map(|(now, then)| (now as f64 - then as f64) * 1024.0 / f64::from(self.seen.opened))
+            // Less memory than before is noise of the allocator, not a negative price.
+            .map(|bytes| bytes.max(0.0));
+    }
+
+    /// Counts those that are still open, and closes them.
+    pub fn close(mut self) -> Idle {
+        self.seen.kept = self.streams.iter().filter(|stream| is_open(stream)).count() as u32;
+        self.seen
+    }
+}
+
+fn fill(address: SocketAddr, wanted: u32, streams: &mut Vec<TcpStream>) -> Result<(), String> {
+    allow(u64::from(wanted))?;
+    let end = Instant::now() + PATIENCE;
+    for at in 0..wanted {
+        if Instant::now() > end {
+            return Err(format!("opening took longer than {} s", PATIENCE.as_secs()));
+        }
+        let address = nth_address(address, at / PER_ADDRESS);
+        let stream = TcpStream::connect_timeout(&address, CONNECT)
+            .map_err(|why| format!("connection {} to {address}: {why}", at + 1))?;
+        stream.set_nonblocking(true).map_err(|why| why.to_string())?;
+        streams.push(stream);
+    }
+    Ok(())
+}
+
+/// The server's address for the `nth` batch: 127.0.0.1, 127.0.0.2, …
+fn nth_address(address: SocketAddr, nth: u32) -> SocketAddr {
+    match address {
+        SocketAddr::V4(v4) if v4.ip().is_loopback() => {
+            let ip = Ipv4Addr::from(u32::from(*v4.ip()) + nth);
+            SocketAddr::from((ip, v4.port()))
+        }
+        other => other,
+    }
+}
+
+/// Raises the limit of open files as far as it may go.
+fn allow(wanted: u64) -> Result<(), String> {
+    let limit = getrlimit(Resource::Nofile);
+    let needed = wanted + RESERVE;
+    if limit.current.is_none_or(|now| now >= needed) {
+        return Ok(());
+    }
+    let most = limit.maximum.unwrap_or(needed);
+    let current = Some(needed.min(most));
+    setrlimit(Resource::Nofile, Rlimit { current, maximum: limit.maximum })
+        .map_err(|why| format!("cannot raise the limit of open files: {why}"))?;
+    if most < needed {
+        return Err(format!(
+            "{wanted} connections need {needed} open files, {most} are allowed: see ulimit -Hn"
+        ));
+    }
+    Ok(())
+}
+
+/// A peer that has closed leaves an end of input; one that is silent leaves nothing to read.
+fn is_open(stream: &TcpStream) -> bool {
+    let mut byte = [0];
+    matches!(stream.peek(&mut byte), Err(why) if why.kind() == ErrorKind::WouldBlock)
+}
+
+fn tree_kb(pid: u32) -> Option<u64> {
+    let memory = Memory::read(pid).ok()?;
+    Some(memory.pss_kb.unwrap_or(memory.rss_kb))
+}
+
+/// Memory of the tree once two readings agree to a percent, at most after half a second.
+fn settled_kb(pid: u32) -> Option<u64> {
+    let mut last = tree_kb(pid)?;
+    for _ in 0..10 {
+        std::thread::sleep(Duration::from_millis(50));
+        let now = tree_kb(pid)?;
+        if now.abs_diff(last) * 100 <= last {
+            return Some(now);
+        }
+        last = now;
+    }
+    Some(last)
+}
+
+/// Kernel memory of all TCP sockets on the machine (`/proc/net/sockstat`, in pages of 4 kB).
+fn tcp_kb() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/net/sockstat").ok()?;
+    let line = text.lines().find(|line| line.starts_with("TCP:"))?;
+    let mut words = line.split_whitespace().skip_while(|word| *word != "mem");
+    words.nth(1)?.parse::<u64>().ok().map(|pages| pages * 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn connections_are_held_and_counted() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let mut held = Held::open(&address, std::process::id(), 20);
+        let mut peers: Vec<TcpStream> =
+            (0..20).map(|_| listener.accept().expect("they are queued").0).collect();
+        held.weigh(std::process::id());
+        peers.truncate(15);
+        let end = Instant::now() + Duration::from_secs(5);
+        while held.streams.iter().filter(|it| is_open(it)).count() > 15 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let seen = held.close();
+        assert_eq!((seen.opened, seen.kept, seen.why.as_str()), (20, 15, ""), "{seen:?}");
+        assert!(seen.bytes_each.is_some_and(|bytes| bytes >= 0.0), "{seen:?}");
+    }
+
+    #[test]
+    fn nobody_there_is_a_reason() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        drop(listener);
+        let seen = Held::open(&address, std::process::id(), 3).close();
+        assert_eq!((seen.opened, seen.kept), (0, 0));
+        assert!(seen.why.contains("connection 1 to"), "{seen:?}");
+        assert!(!Held::open("nowhere", 1, 1).close().why.is_empty());
+    }
+
+    #[test]
+    fn addresses_go_on_where_ports_end() {
+        let one: SocketAddr = "127.0.0.1:80".parse().expect("an address");
+        assert_eq!(nth_address(one, 2).to_string(), "127.0.0.3:80");
+        let other: SocketAddr = "10.0.0.1:80".parse().expect("an address");
+        assert_eq!(nth_address(other, 2), other);
+    }
+}

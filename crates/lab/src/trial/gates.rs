@@ -1,0 +1,100 @@
+//! Which gates a trial failed.
+
+use super::Ending;
+use crate::machine::Conditions;
+use crate::plan::{Gate, Gates, LoadPoint, Refusal};
+
+/// The gates that a trial at `point` failed. Of the outcome only this is asked: did the generator
+/// report at all? What is unknown fails nothing, and is absent in the record.
+pub fn refusals(
+    gates: &Gates,
+    conditions: &Conditions,
+    point: &LoadPoint,
+    ending: &Ending,
+) -> Vec<Refusal> {
+    let mut found = Vec::new();
+    let mut check = |gate: Gate, value: Option<f64>, limit: f64, text: &dyn Fn(f64) -> String| {
+        if let Some(value) = value.filter(|&value| value > limit) {
+            found.push(Refusal { gate, found: Some(value), limit: Some(limit), text: text(value) });
+        }
+    };
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    check(Gate::Steal, conditions.steal, gates.steal_max, &|share| {
+        format!("the hypervisor took {} of the machine", percent(share))
+    });
+    check(Gate::Foreign, conditions.foreign, gates.foreign_max, &|share| {
+        format!("other processes took {} of the machine", percent(share))
+    });
+    let step = Some(conditions.clock_step_ms.abs());
+    check(Gate::ClockStep, step, gates.clock_step_ms_max, &|_| {
+        format!("the wall clock moved by {:.0} ms", conditions.clock_step_ms)
+    });
+    check(Gate::Hiccup, conditions.hiccup_ms, gates.hiccup_ms_max, &|ms| {
+        format!("a sleeping thread was woken {ms:.0} ms late")
+    });
+    check(Gate::MemoryPressure, conditions.memory_pressure, gates.memory_pressure_max, &|share| {
+        format!("tasks waited for memory in {} of the time", percent(share))
+    });
+    check(Gate::IoPressure, conditions.io_pressure, gates.io_pressure_max, &|share| {
+        format!("tasks waited for a disk in {} of the time", percent(share))
+    });
+    // More load than a server can take is what an overload is for.
+    let again = conditions.retransmits.filter(|_| !point.is_overload()).map(|it| it as f64);
+    check(Gate::Retransmits, again, gates.retransmits_max as f64, &|count| {
+        format!("{count:.0} TCP segments were sent again")
+    });
+    if let Ending::Failed { reason } = ending {
+        let text = format!("the generator failed: {reason}");
+        found.push(Refusal { gate: Gate::Generator, found: None, limit: None, text });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Model;
+
+    #[test]
+    fn gates_are_named_with_their_figures() {
+        let ending = Ending::Unavailable { reason: String::new() };
+        let conditions = Conditions {
+            steal: Some(0.02),
+            foreign: Some(0.25),
+            clock_step_ms: -500.0,
+            hiccup_ms: Some(140.2),
+            cpu_pressure: Some(0.9),
+            memory_pressure: Some(0.05),
+            io_pressure: Some(0.5),
+            retransmits: Some(3),
+            syn_retransmits: Some(99),
+            listen_overflows: Some(99),
+            backlog_drops: None,
+        };
+        let closed = LoadPoint::default();
+        let texts = |point: &LoadPoint| -> Vec<String> {
+            let found = refusals(&Gates::default(), &conditions, point, &ending);
+            found.into_iter().map(|refusal| refusal.text).collect()
+        };
+        let want = [
+            "the hypervisor took 2.0 % of the machine",
+            "other processes took 25.0 % of the machine",
+            "the wall clock moved by -500 ms",
+            "a sleeping thread was woken 140 ms late",
+            "tasks waited for memory in 5.0 % of the time",
+            "tasks waited for a disk in 50.0 % of the time",
+            "3 TCP segments were sent again",
+        ];
+        assert_eq!(texts(&closed), want);
+        let over = LoadPoint { model: Model::Overload { factor: 2.0 }, ..LoadPoint::default() };
+        assert_eq!(texts(&over), want[..6]);
+    }
+
+    #[test]
+    fn what_is_unknown_fails_nothing() {
+        let ending = Ending::Unavailable { reason: String::new() };
+        let point = LoadPoint::default();
+        let found = refusals(&Gates::default(), &Conditions::default(), &point, &ending);
+        assert_eq!(found, []);
+    }
+}
