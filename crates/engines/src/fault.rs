@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
+use sys::uring::Refusal;
+
 use crate::shape::Refused;
 
 /// Why a house could not be run.
@@ -14,7 +16,7 @@ pub enum Fault {
     /// The address cannot be listened on.
     Listen(SocketAddr, io::Error),
     /// A ring cannot be made.
-    Ring(io::Error),
+    Ring(Refusal),
     /// Waiting, or what it needs, failed.
     Wait(io::Error),
     /// A worker cannot be started.
@@ -41,7 +43,7 @@ impl fmt::Display for Fault {
                     _ => Ok(()),
                 }
             }
-            Fault::Ring(error) => write!(f, "cannot make an io_uring: {error}"),
+            Fault::Ring(error) => write!(f, "cannot make a ring of io_uring: {error}"),
             Fault::Wait(error) => write!(f, "cannot wait for connections: {error}"),
             Fault::Spawn(error) => write!(f, "cannot start a worker: {error}"),
             Fault::Handover(error) => {

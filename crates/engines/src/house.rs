@@ -14,6 +14,7 @@ use sys::eventfd::EventFd;
 use crate::handover::{Epoch, Handover};
 use crate::parts::assets::Assets;
 use crate::shape::Shape;
+use crate::wait::uring::tactics::Rings;
 
 /// What is served, and for whom.
 pub struct House<'a, S: Service> {
@@ -105,8 +106,8 @@ impl<T> Keeper<T> for NoKeeper {
 pub struct Ready {
     /// The address that peers connect to.
     pub listening: SocketAddr,
-    /// What is in force of what was wished: the setup flags of the rings.
-    pub flags: Vec<&'static str>,
+    /// What is in force about the rings, where there are any.
+    pub rings: Option<Rings>,
 }
 
 /// How the house was left.

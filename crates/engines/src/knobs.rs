@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use sys::uring::Setup;
 
+use crate::wait::uring::tactics::Tactics;
+
 /// What can be turned on any point; the defaults serve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Knobs {
@@ -11,6 +13,8 @@ pub struct Knobs {
     pub edge: bool,
     /// How the rings of `io_uring` are made.
     pub ring: Setup,
+    /// How they do their work.
+    pub tactics: Tactics,
     /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
     pub backlog: u32,
     /// Connections at one time in the whole server; `None`: what the service says.
@@ -36,6 +40,7 @@ impl Default for Knobs {
         Knobs {
             edge: false,
             ring: Setup::default(),
+            tactics: Tactics::default(),
             backlog: 4096,
             sessions_max: None,
             idle: Duration::from_secs(3600),

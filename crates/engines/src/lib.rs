@@ -29,3 +29,4 @@ pub use knobs::Knobs;
 pub use parts::assets::Assets;
 pub use run::run;
 pub use shape::{Accept, Container, PRESETS, Preset, Refused, Shape, Wait};
+pub use wait::uring::tactics::{AcceptBy, CloseBy, RecvBy, Rings, SendBy, Tactics};

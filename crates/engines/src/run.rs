@@ -9,7 +9,6 @@ use seam::Service;
 use sys::eventfd::EventFd;
 use sys::signal;
 use sys::socket::{self, ListenOptions};
-use sys::uring::Uring;
 
 use crate::container::{processes, threads};
 use crate::fault::Fault;
@@ -17,6 +16,7 @@ use crate::handover::{Epoch, Handover};
 use crate::house::{Common, House, Keeper, Ready, Report};
 use crate::shape::{Accept, Container, Shape, Wait};
 use crate::supervise::SIGNALS;
+use crate::wait::uring::tactics::{self, Rings, Tactics};
 
 /// Serves until the house is stopped.
 ///
@@ -32,7 +32,10 @@ pub fn run<S: Service>(
     ready: &mut dyn FnMut(&Ready),
 ) -> Result<Report, Fault> {
     shape.check().map_err(Fault::Refused)?;
-    let flags = probe(shape)?;
+    let mut shape = shape.clone();
+    shape.knobs.tactics = Tactics::of(&shape);
+    let shape = &shape;
+    let rings = probe(shape)?;
     if house.signals {
         // Workers inherit the blocked signals, so that only the supervisor hears them.
         signal::block(SIGNALS).map_err(Fault::Wait)?;
@@ -49,7 +52,7 @@ pub fn run<S: Service>(
     let epoch = Epoch::of(house.handover);
     let (board, listeners, stop, bell) = (&*board, &*listeners, &stop, &bell);
     let common = Common { house, shape, board, listeners, stop, bell, epoch };
-    let mut announce = || ready(&Ready { listening, flags: flags.clone() });
+    let mut announce = || ready(&Ready { listening, rings: rings.clone() });
     match shape.container {
         Container::Solo | Container::Threads => threads::run(&common, keeper, &mut announce),
         Container::Processes => processes::run(&common, keeper, &mut announce),
@@ -57,13 +60,10 @@ pub fn run<S: Service>(
 }
 
 /// Finds out before any worker starts whether the machine has what the shape needs.
-fn probe(shape: &Shape) -> Result<Vec<&'static str>, Fault> {
+fn probe(shape: &Shape) -> Result<Option<Rings>, Fault> {
     match shape.wait {
-        Wait::Blocking | Wait::Epoll => Ok(Vec::new()),
-        Wait::Uring => {
-            let ring = Uring::new(&shape.knobs.ring).map_err(Fault::Ring)?;
-            Ok(ring.flags().to_vec())
-        }
+        Wait::Blocking | Wait::Epoll => Ok(None),
+        Wait::Uring => tactics::probe(shape).map(Some).map_err(Fault::Ring),
     }
 }
 

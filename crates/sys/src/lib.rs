@@ -20,6 +20,7 @@ pub mod limits;
 pub mod map;
 pub mod poll;
 pub mod process;
+pub mod seccomp;
 pub mod signal;
 pub mod socket;
 pub mod timerfd;

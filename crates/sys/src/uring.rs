@@ -1,94 +1,65 @@
-//! `io_uring(7)`: one ring, its provided buffers and what is in flight on it, behind safe calls.
+//! `io_uring(7)`: one ring, its buffers and what is in flight on it, behind safe calls.
 //!
 //! The ring owns every byte that the kernel may touch. What is sent is moved in
-//! ([`Uring::send`]) and comes back with its last completion; what is received lies in a ring of
-//! provided buffers that are read in place and given back ([`Uring::give_back`]). A caller
-//! therefore cannot free a buffer that the kernel still writes to.
+//! ([`Uring::send`]) and comes back with its last completion; what is received lies in a buffer of
+//! the ring's, is read in place and given back ([`Uring::give_back`]). A caller therefore cannot
+//! free a buffer that the kernel still writes to.
 //!
-//! Callers name an operation by a token of 60 bits; the top four bits tell the kinds apart.
+//! Bytes are received in one of two ways ([`Receive`]): into a ring of provided buffers, of which
+//! the kernel takes one when bytes have come, or into a buffer that the connection has to itself
+//! from the moment it begins to wait. Callers name an operation by a token of 60 bits; the top four
+//! bits tell the kinds apart.
 
 mod buffers;
+mod enter;
+mod flights;
+mod refusal;
+mod setup;
 
 use std::io;
-use std::ops::Range;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::sync::Arc;
 use std::time::Duration;
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use socket2::{SockAddr, SockAddrStorage};
 
-pub use buffers::BufferId;
-use buffers::BufferRing;
-
-/// How a ring is made. Each flag is wished for and fallen back from where the kernel lacks it;
-/// [`Uring::flags`] names those in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setup {
-    /// Submission queue entries; the completion queue has four times as many.
-    pub entries: u32,
-    /// `IORING_SETUP_SINGLE_ISSUER` (6.0): one thread submits.
-    pub single_issuer: bool,
-    /// `IORING_SETUP_DEFER_TASKRUN` (6.1): completions are made when we wait, not in between.
-    pub defer_taskrun: bool,
-    /// `IORING_SETUP_COOP_TASKRUN` (5.19), used where `defer_taskrun` is off or missing.
-    pub coop_taskrun: bool,
-    /// How many buffers are provided for receiving; a power of two, at most 32768.
-    pub buffers: u16,
-    /// Bytes in each of them.
-    pub buffer_len: u32,
-}
-
-impl Default for Setup {
-    fn default() -> Setup {
-        Setup {
-            entries: 256,
-            single_issuer: true,
-            defer_taskrun: true,
-            coop_taskrun: true,
-            buffers: 256,
-            buffer_len: 2048,
-        }
-    }
-}
-
-/// One piece of what is sent.
-#[derive(Debug)]
-pub enum Chunk {
-    /// Bytes that come back with the last completion, to be used again.
-    Owned(Vec<u8>),
-    /// A range of bytes that others send too.
-    Shared(Arc<[u8]>, Range<usize>),
-}
-
-impl Chunk {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Chunk::Owned(bytes) => bytes,
-            Chunk::Shared(bytes, range) => &bytes[range.clone()],
-        }
-    }
-}
-
-/// What one send carries.
-#[derive(Debug)]
-pub enum Load {
-    /// The common case: one piece, sent by `send(2)`.
-    One(Chunk),
-    /// A rope, sent by `sendmsg(2)`; at most 1024 pieces (`IOV_MAX`).
-    Rope(Vec<Chunk>),
-}
-
-impl Load {
-    fn len(&self) -> usize {
-        match self {
-            Load::One(chunk) => chunk.bytes().len(),
-            Load::Rope(chunks) => chunks.iter().map(|chunk| chunk.bytes().len()).sum(),
-        }
-    }
-}
+use buffers::{BufferId, BufferRing};
+use enter::Enter;
+pub use flights::{Chunk, Load, OWN_LARGE, OWN_SMALL};
+use flights::{Message, Receiving, Sending, Slots, Spare};
+pub use refusal::{Call, Refusal};
+pub use setup::{BadFlags, FLAGS, Flag, Flags, Setup, Skill};
 
 /// A completion as it came from the kernel; [`Uring::completion`] says what it means.
 pub type Raw = cqueue::Entry;
+
+/// How connections are accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acceptance {
+    /// One after the other until told otherwise (`IORING_ACCEPT_MULTISHOT`, 5.19). Addresses are
+    /// not told.
+    Multishot,
+    /// One, with its address. Only one of these may be armed at a time.
+    Once,
+}
+
+/// How bytes are received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receive {
+    /// Into provided buffers, until told otherwise (`IORING_RECV_MULTISHOT`, 6.0).
+    Multishot,
+    /// Into one provided buffer.
+    Once,
+    /// Into a buffer that this receive has to itself: [`OWN_SMALL`] bytes while it waits,
+    /// [`OWN_LARGE`] where input is known to be there and the buffer will be back at once.
+    Own,
+}
+
+/// An operation that goes on until it is cancelled or says that it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Armed(u64);
 
 /// What has happened.
 #[derive(Debug)]
@@ -97,8 +68,8 @@ pub enum Completion {
     Accepted {
         /// The token it was armed with.
         token: u64,
-        /// The connection.
-        result: io::Result<OwnedFd>,
+        /// The connection, and the peer's address if that was told.
+        result: io::Result<(OwnedFd, Option<SocketAddr>)>,
         /// The operation goes on.
         more: bool,
     },
@@ -110,6 +81,8 @@ pub enum Completion {
         input: Received,
         /// The operation goes on; false means that it holds the socket no longer.
         more: bool,
+        /// Further input, or its end, is known to wait (`IORING_CQE_F_SOCK_NONEMPTY`, 5.19).
+        waiting: bool,
     },
     /// Some of a send is in the kernel's hands.
     Sent {
@@ -134,11 +107,11 @@ pub enum Completion {
 /// What a receive brought.
 #[derive(Debug)]
 pub enum Received {
-    /// Bytes in a provided buffer, which must be given back.
-    Bytes(BufferId),
+    /// Bytes in a buffer, which must be given back.
+    Bytes(Filled),
     /// The peer will send no more.
     Eof,
-    /// No buffer was free: give some back, then arm again. Nothing is lost.
+    /// No provided buffer was free: give some back, then arm again. Nothing is lost.
     NoBuffers,
     /// The receive was cancelled.
     Cancelled,
@@ -146,30 +119,37 @@ pub enum Received {
     Failed(io::Error),
 }
 
-/// A ring with its buffers. To be made by the thread that uses it, after any `fork(2)`.
+/// A buffer that the kernel has filled. It is read by [`Uring::bytes`] and must be given back; it
+/// cannot be copied, so it cannot be given back twice.
+#[derive(Debug)]
+pub struct Filled(Place);
+
+#[derive(Debug)]
+enum Place {
+    Provided(BufferId),
+    Own(Box<[u8]>, usize),
+}
+
+/// A ring with its buffers. To be made by the thread that uses it, after any `fork(2)`, and not to
+/// leave that thread.
 pub struct Uring {
     ring: IoUring,
-    buffers: BufferRing,
-    flights: Vec<Option<Flight>>,
-    free: Vec<u32>,
-    flags: Vec<&'static str>,
+    enter: Enter,
+    flags: Flags,
+    refused: Flags,
+    buffers: Option<BufferRing>,
+    spare: Spare,
+    sends: Slots<Sending>,
+    receives: Slots<Receiving>,
+    /// Where the kernel writes the address of the next peer, while a one-shot accept is armed.
+    caller: Option<Box<Caller>>,
+    /// A registered descriptor means something else to every thread.
+    _thread: PhantomData<*const ()>,
 }
 
-/// A send that the kernel may be reading from.
-struct Flight {
-    token: u64,
-    fd: i32,
-    load: Load,
-    sent: usize,
-    len: usize,
-    /// The message header and slices of a rope; the kernel reads them at submission.
-    message: Option<Box<Message>>,
-}
-
-struct Message {
-    header: libc::msghdr,
-    /// What the header points to.
-    _slices: Vec<libc::iovec>,
+struct Caller {
+    address: SockAddrStorage,
+    len: libc::socklen_t,
 }
 
 const KIND_SHIFT: u32 = 60;
@@ -178,69 +158,139 @@ const KIND_RECEIVE: u64 = 2;
 const KIND_SEND: u64 = 3;
 const KIND_READY: u64 = 4;
 const KIND_QUIET: u64 = 5;
+const KIND_ACCEPT_ONCE: u64 = 6;
+const KIND_RECEIVE_OWN: u64 = 7;
 /// The largest token: the top four bits belong to the ring.
 pub const TOKEN_MAX: u64 = (1 << KIND_SHIFT) - 1;
 const BUFFER_GROUP: u16 = 0;
+/// `IORING_RECVSEND_POLL_FIRST` of <linux/io_uring.h>.
+const POLL_FIRST: u16 = 1;
 
 impl Uring {
-    /// Makes a ring and registers its buffers.
+    /// Makes a ring, registers its buffers and enters it once.
     ///
     /// # Errors
-    /// The kernel's errno with its usual reason in words: `ENOSYS` (no `io_uring`), `EPERM`
-    /// (refused by `kernel.io_uring_disabled` or a seccomp filter), `ENOMEM` (`ulimit -l`),
-    /// `EINVAL` (a kernel before 6.0 lacks multishot receive).
-    pub fn new(setup: &Setup) -> io::Result<Uring> {
-        let (ring, flags) = build(setup).map_err(explain)?;
-        let buffers = BufferRing::new(&ring, BUFFER_GROUP, setup.buffers, setup.buffer_len)
-            .map_err(explain)?;
-        Ok(Uring { ring, buffers, flights: Vec::new(), free: Vec::new(), flags })
+    /// Who refused it, why, and what to do: see [`Refusal`].
+    pub fn new(setup: &Setup) -> Result<Uring, Refusal> {
+        let (ring, flags) = setup::build(setup)?;
+        let buffers = match setup.buffers {
+            0 => None,
+            count => Some(
+                BufferRing::new(&ring, BUFFER_GROUP, count, setup.buffer_len)
+                    .map_err(|error| Refusal::of(Call::Register, error))?,
+            ),
+        };
+        let (enter, flags) = Enter::new(&ring, flags);
+        let mut uring = Uring {
+            ring,
+            enter,
+            flags,
+            refused: setup.flags.minus(flags),
+            buffers,
+            spare: Spare::new(),
+            sends: Slots::new(),
+            receives: Slots::new(),
+            caller: None,
+            _thread: PhantomData,
+        };
+        // A filter may let the ring be made and not entered.
+        uring.push(opcode::Nop::new().build().user_data(tag(KIND_QUIET, 0)));
+        let entered = uring.enter.call(&mut uring.ring, 1, None);
+        entered.map_err(|error| Refusal::of(Call::Enter, error))?;
+        uring.ring.completion().for_each(drop);
+        Ok(uring)
     }
 
-    /// The setup flags in force.
-    pub fn flags(&self) -> &[&'static str] {
-        &self.flags
+    /// The flags in force.
+    pub fn flags(&self) -> Flags {
+        self.flags
     }
 
-    /// Accepts connections of a listener until told otherwise (`IORING_ACCEPT_MULTISHOT`, 5.19).
-    pub fn accept(&mut self, listener: BorrowedFd<'_>, token: u64) {
+    /// The flags that were wished for and that this kernel lacks.
+    pub fn refused(&self) -> Flags {
+        self.refused
+    }
+
+    /// Whether the kernel can do this.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub fn can(&self, skill: Skill) -> Result<bool, Refusal> {
+        skill.is_there(&self.ring).map_err(|error| Refusal::of(Call::Register, error))
+    }
+
+    /// Accepts connections of a listener.
+    ///
+    /// # Panics
+    /// If a second [`Acceptance::Once`] is armed before the first has ended.
+    pub fn accept(&mut self, listener: BorrowedFd<'_>, token: u64, how: Acceptance) -> Armed {
         let fd = types::Fd(listener.as_raw_fd());
-        let entry = opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build();
-        self.push(entry.user_data(tag(KIND_ACCEPT, token)));
+        let (kind, entry) = match how {
+            Acceptance::Multishot => {
+                (KIND_ACCEPT, opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build())
+            }
+            Acceptance::Once => {
+                assert!(self.caller.is_none(), "one one-shot accept at a time");
+                let address = SockAddrStorage::zeroed();
+                let len = address.size_of();
+                let caller = self.caller.insert(Box::new(Caller { address, len }));
+                let address = (&raw mut caller.address).cast();
+                let entry = opcode::Accept::new(fd, address, &raw mut caller.len);
+                (KIND_ACCEPT_ONCE, entry.flags(libc::SOCK_CLOEXEC).build())
+            }
+        };
+        self.arm(entry, tag(kind, token))
     }
 
-    /// Stops an accept; its last completion says `more: false`.
-    pub fn cancel_accept(&mut self, token: u64) {
-        self.cancel(tag(KIND_ACCEPT, token));
-    }
-
-    /// Receives into provided buffers until told otherwise (`IORING_RECV_MULTISHOT`, 6.0).
+    /// Receives bytes. `waiting` says that input, or its end, is known to be there.
+    ///
+    /// # Panics
+    /// If provided buffers are asked for and the setup had none.
     #[inline]
-    pub fn receive(&mut self, fd: BorrowedFd<'_>, token: u64) {
+    pub fn receive(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        token: u64,
+        how: Receive,
+        waiting: bool,
+    ) -> Armed {
         let fd = types::Fd(fd.as_raw_fd());
-        let entry = opcode::RecvMulti::new(fd, BUFFER_GROUP).build();
-        self.push(entry.user_data(tag(KIND_RECEIVE, token)));
+        assert!(how == Receive::Own || self.buffers.is_some(), "a ring without buffers");
+        let poll_first = if self.flags.has(Flag::PollFirst) && !waiting { POLL_FIRST } else { 0 };
+        match how {
+            Receive::Multishot => {
+                let entry = opcode::RecvMulti::new(fd, BUFFER_GROUP).build();
+                self.arm(entry, tag(KIND_RECEIVE, token))
+            }
+            Receive::Once => {
+                let entry = opcode::Recv::new(fd, std::ptr::null_mut(), 0);
+                let entry = entry.buf_group(BUFFER_GROUP).ioprio(poll_first).build();
+                let entry = entry.flags(squeue::Flags::BUFFER_SELECT);
+                self.arm(entry, tag(KIND_RECEIVE, token))
+            }
+            Receive::Own => {
+                let buffer = self.spare.take(waiting);
+                let index = self.receives.put(Receiving { token, buffer });
+                let buffer = &mut self.receives.at(index).buffer;
+                let entry = opcode::Recv::new(fd, buffer.as_mut_ptr(), buffer.len() as u32);
+                let entry = entry.ioprio(poll_first).build();
+                self.arm(entry, tag(KIND_RECEIVE_OWN, index.into()))
+            }
+        }
     }
 
-    /// Stops a receive; its last completion says `more: false`. It holds the socket until then.
-    pub fn cancel_receive(&mut self, token: u64) {
-        self.cancel(tag(KIND_RECEIVE, token));
+    /// Stops an operation; its last completion says `more: false`, and until then it holds what it
+    /// was given. Nothing happens if it has ended.
+    pub fn cancel(&mut self, armed: Armed) {
+        self.push(opcode::AsyncCancel::new(armed.0).build().user_data(tag(KIND_QUIET, 0)));
     }
 
     /// Sends `load` in order; at most one send a descriptor may be in flight. It comes back in
     /// [`Completion::Sent`], maybe after several that report progress.
     pub fn send(&mut self, fd: BorrowedFd<'_>, token: u64, load: Load) {
         let len = load.len();
-        let flight = Flight { token, fd: fd.as_raw_fd(), load, sent: 0, len, message: None };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.flights[index as usize] = Some(flight);
-                index
-            }
-            None => {
-                self.flights.push(Some(flight));
-                self.flights.len() as u32 - 1
-            }
-        };
+        let fd = fd.as_raw_fd();
+        let index = self.sends.put(Sending { token, fd, load, sent: 0, len, message: None });
         self.launch(index);
     }
 
@@ -257,22 +307,44 @@ impl Uring {
     }
 
     /// Watches a descriptor for readability until told otherwise (`IORING_POLL_ADD_MULTI`, 5.13).
-    pub fn watch(&mut self, fd: BorrowedFd<'_>, token: u64) {
+    pub fn watch(&mut self, fd: BorrowedFd<'_>, token: u64) -> Armed {
+        self.poll(fd, token, true)
+    }
+
+    /// Watches a descriptor until it is readable.
+    pub fn watch_once(&mut self, fd: BorrowedFd<'_>, token: u64) -> Armed {
+        self.poll(fd, token, false)
+    }
+
+    fn poll(&mut self, fd: BorrowedFd<'_>, token: u64, multi: bool) -> Armed {
         let fd = types::Fd(fd.as_raw_fd());
-        let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).multi(true).build();
-        self.push(entry.user_data(tag(KIND_READY, token)));
+        let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).multi(multi).build();
+        self.arm(entry, tag(KIND_READY, token))
     }
 
     /// The bytes that a receive brought.
     #[inline]
-    pub fn bytes(&self, buffer: &BufferId) -> &[u8] {
-        self.buffers.bytes(buffer)
+    pub fn bytes<'a>(&'a self, filled: &'a Filled) -> &'a [u8] {
+        match &filled.0 {
+            Place::Provided(id) => match &self.buffers {
+                Some(buffers) => buffers.bytes(id),
+                None => &[],
+            },
+            Place::Own(buffer, len) => &buffer[..*len],
+        }
     }
 
-    /// Gives a buffer back to the kernel.
+    /// Gives a buffer back, to the kernel or to the next receive.
     #[inline]
-    pub fn give_back(&mut self, buffer: BufferId) {
-        self.buffers.give_back(buffer);
+    pub fn give_back(&mut self, filled: Filled) {
+        match filled.0 {
+            Place::Provided(id) => {
+                if let Some(buffers) = &mut self.buffers {
+                    buffers.give_back(id);
+                }
+            }
+            Place::Own(buffer, _) => self.spare.put(buffer),
+        }
     }
 
     /// Submits what was asked for and waits for one completion, at most `timeout`; appends all
@@ -281,20 +353,11 @@ impl Uring {
     /// # Errors
     /// What `io_uring_enter(2)` reports, but for `EINTR`, `ETIME` and `EBUSY`, which are no errors.
     pub fn wait(&mut self, timeout: Option<Duration>, batch: &mut Vec<Raw>) -> io::Result<()> {
-        let submitted = match timeout {
-            Some(timeout) => {
-                let timespec = types::Timespec::from(timeout);
-                let arguments = types::SubmitArgs::new().timespec(&timespec);
-                self.ring.submitter().submit_with_args(1, &arguments)
-            }
-            None => self.ring.submitter().submit_and_wait(1),
-        };
-        match submitted {
-            Ok(_) => {}
-            Err(error) => match error.raw_os_error() {
+        if let Err(error) = self.enter.call(&mut self.ring, 1, timeout) {
+            match error.raw_os_error() {
                 Some(libc::EINTR | libc::ETIME | libc::EBUSY | libc::EAGAIN) => {}
                 _ => return Err(error),
-            },
+            }
         }
         batch.extend(self.ring.completion());
         Ok(())
@@ -306,9 +369,22 @@ impl Uring {
         let token = raw.user_data() & TOKEN_MAX;
         let more = cqueue::more(raw.flags());
         match raw.user_data() >> KIND_SHIFT {
-            KIND_RECEIVE => Completion::Received { token, input: self.received(raw), more },
+            KIND_RECEIVE => {
+                let input = self.received(raw);
+                let waiting = cqueue::sock_nonempty(raw.flags());
+                Completion::Received { token, input, more, waiting }
+            }
+            KIND_RECEIVE_OWN => self.received_own(token as u32, raw),
             KIND_SEND => self.landed(token as u32, raw.result()),
-            KIND_ACCEPT => Completion::Accepted { token, result: accepted(raw.result()), more },
+            KIND_ACCEPT => {
+                let result = accepted(raw.result()).map(|fd| (fd, None));
+                Completion::Accepted { token, result, more }
+            }
+            KIND_ACCEPT_ONCE => {
+                let caller = self.caller.take().expect("an accept completes once");
+                let result = accepted(raw.result()).map(|fd| (fd, caller.address()));
+                Completion::Accepted { token, result, more }
+            }
             KIND_READY => Completion::Ready { token, more },
             _ => Completion::Quiet,
         }
@@ -317,60 +393,69 @@ impl Uring {
     #[inline]
     fn received(&mut self, raw: &Raw) -> Received {
         let result = raw.result();
-        let buffer = cqueue::buffer_select(raw.flags())
-            .map(|index| self.buffers.taken(index, result.max(0) as u32));
+        let buffer = cqueue::buffer_select(raw.flags()).zip(self.buffers.as_mut());
+        let buffer = buffer.map(|(index, all)| (all.taken(index, result.max(0) as u32), all));
         match (result, buffer) {
-            (1.., Some(buffer)) => Received::Bytes(buffer),
+            (1.., Some((buffer, _))) => Received::Bytes(Filled(Place::Provided(buffer))),
             (_, buffer) => {
-                if let Some(buffer) = buffer {
-                    self.buffers.give_back(buffer);
+                if let Some((buffer, all)) = buffer {
+                    all.give_back(buffer);
                 }
-                match -result {
-                    0 => Received::Eof,
-                    libc::ENOBUFS => Received::NoBuffers,
-                    libc::ECANCELED => Received::Cancelled,
-                    errno => Received::Failed(io::Error::from_raw_os_error(errno)),
-                }
+                nothing(result)
             }
         }
     }
 
+    #[inline]
+    fn received_own(&mut self, index: u32, raw: &Raw) -> Completion {
+        let Receiving { token, buffer } = self.receives.take(index);
+        let input = match usize::try_from(raw.result()) {
+            Ok(len @ 1..) if len <= buffer.len() => {
+                Received::Bytes(Filled(Place::Own(buffer, len)))
+            }
+            _ => {
+                self.spare.put(buffer);
+                nothing(raw.result())
+            }
+        };
+        let waiting = cqueue::sock_nonempty(raw.flags());
+        Completion::Received { token, input, more: false, waiting }
+    }
+
     fn landed(&mut self, index: u32, result: i32) -> Completion {
-        let slot = &mut self.flights[index as usize];
-        let flight = slot.as_mut().expect("a send completes while it is in flight");
-        let token = flight.token;
+        let sending = self.sends.at(index);
+        let token = sending.token;
         if result == -libc::EINTR || result == -libc::EAGAIN {
             self.launch(index);
             return Completion::Quiet;
         }
         if result > 0 {
-            flight.sent += result as usize;
-            if flight.sent < flight.len {
+            sending.sent += result as usize;
+            if sending.sent < sending.len {
                 self.launch(index);
                 return Completion::Sent { token, result: Ok(result as usize), load: None };
             }
         }
-        let flight = slot.take().expect("seen above");
-        self.free.push(index);
+        let load = Some(self.sends.take(index).load);
         let result = match result {
             0.. => Ok(result as usize),
             errno => Err(io::Error::from_raw_os_error(-errno)),
         };
-        Completion::Sent { token, result, load: Some(flight.load) }
+        Completion::Sent { token, result, load }
     }
 
-    /// Submits what is left of a flight.
+    /// Submits what is left of a send.
     fn launch(&mut self, index: u32) {
-        let flight = self.flights[index as usize].as_mut().expect("launched while in flight");
-        let fd = types::Fd(flight.fd);
-        let entry = match &flight.load {
+        let sending = self.sends.at(index);
+        let fd = types::Fd(sending.fd);
+        let entry = match &sending.load {
             Load::One(chunk) => {
-                let rest = &chunk.bytes()[flight.sent..];
+                let rest = &chunk.bytes()[sending.sent..];
                 let len = rest.len().min(u32::MAX as usize) as u32;
                 opcode::Send::new(fd, rest.as_ptr(), len).flags(libc::MSG_NOSIGNAL).build()
             }
             Load::Rope(chunks) => {
-                let message = flight.message.insert(Message::of(chunks, flight.sent));
+                let message = sending.message.insert(Message::of(chunks, sending.sent));
                 let flags = libc::MSG_NOSIGNAL as u32;
                 opcode::SendMsg::new(fd, &raw const message.header).flags(flags).build()
             }
@@ -378,50 +463,40 @@ impl Uring {
         self.push(entry.user_data(tag(KIND_SEND, u64::from(index))));
     }
 
-    fn cancel(&mut self, target: u64) {
-        self.push(opcode::AsyncCancel::new(target).build().user_data(tag(KIND_QUIET, 0)));
+    #[inline]
+    fn arm(&mut self, entry: squeue::Entry, name: u64) -> Armed {
+        self.push(entry.user_data(name));
+        Armed(name)
     }
 
     #[inline]
     fn push(&mut self, entry: squeue::Entry) {
         loop {
-            // SAFETY: what the entry points to is owned by this ring (flights, buffers) and lives
-            // until its completion; descriptors are checked by the kernel.
+            // SAFETY: what the entry points to is owned by this ring (sends, receives, buffers, the
+            // caller) and lives until its completion; descriptors are checked by the kernel.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 return;
             }
             // The queue is full: hand it over. Where the kernel is out of memory for requests it
             // takes a part, and the next round goes on.
-            let _ = self.ring.submit();
+            let _ = self.enter.call(&mut self.ring, 0, None);
         }
     }
 }
 
-impl Message {
-    fn of(chunks: &[Chunk], mut skip: usize) -> Box<Message> {
-        let mut slices = Vec::with_capacity(chunks.len());
-        for chunk in chunks {
-            let bytes = chunk.bytes();
-            let skipped = skip.min(bytes.len());
-            skip -= skipped;
-            let rest = &bytes[skipped..];
-            if !rest.is_empty() {
-                let iov_base = rest.as_ptr().cast_mut().cast();
-                slices.push(libc::iovec { iov_base, iov_len: rest.len() });
-            }
-        }
-        // SAFETY: an all-zero message header is valid: no name, no control data.
-        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-        header.msg_iov = slices.as_mut_ptr();
-        header.msg_iovlen = slices.len();
-        Box::new(Message { header, _slices: slices })
+impl Caller {
+    fn address(self) -> Option<SocketAddr> {
+        // SAFETY: the kernel has written an address of this length, or nothing at all, and zeroes
+        // are an address of no family.
+        unsafe { SockAddr::new(self.address, self.len) }.as_socket()
     }
 }
 
 impl Drop for Uring {
     fn drop(&mut self) {
         // Descriptors may still wait in the queue to be closed.
-        let _ = self.ring.submit();
+        let _ = self.enter.call(&mut self.ring, 0, None);
+        self.enter.release(&self.ring);
         let patience = types::Timespec::new().sec(1);
         let cancelled =
             self.ring.submitter().register_sync_cancel(Some(patience), types::CancelBuilder::any());
@@ -431,9 +506,23 @@ impl Drop for Uring {
         };
         if !quiet {
             // The kernel may still write: better lose the memory than have it written to.
-            self.buffers.leak();
-            std::mem::forget(std::mem::take(&mut self.flights));
+            if let Some(buffers) = &mut self.buffers {
+                buffers.leak();
+            }
+            self.sends.leak();
+            self.receives.leak();
+            std::mem::forget(self.caller.take());
         }
+    }
+}
+
+/// What a receive without bytes says.
+fn nothing(result: i32) -> Received {
+    match -result {
+        0 => Received::Eof,
+        libc::ENOBUFS => Received::NoBuffers,
+        libc::ECANCELED => Received::Cancelled,
+        errno => Received::Failed(io::Error::from_raw_os_error(errno)),
     }
 }
 
@@ -448,56 +537,4 @@ fn accepted(result: i32) -> io::Result<OwnedFd> {
     }
     // SAFETY: the kernel has just made this descriptor for us.
     Ok(unsafe { OwnedFd::from_raw_fd(result) })
-}
-
-/// Tries the wished flags, then fewer, and says which are in force.
-fn build(setup: &Setup) -> io::Result<(IoUring, Vec<&'static str>)> {
-    let defer = setup.defer_taskrun && setup.single_issuer;
-    let wishes = [
-        (setup.single_issuer, defer, setup.coop_taskrun && !defer),
-        (false, false, setup.coop_taskrun),
-        (false, false, false),
-    ];
-    let mut refused = io::Error::from_raw_os_error(libc::EINVAL);
-    for (single, defer, coop) in wishes {
-        let mut builder = IoUring::builder();
-        builder.setup_cqsize(setup.entries * 4).setup_clamp().dontfork();
-        let mut flags = Vec::new();
-        if single {
-            builder.setup_single_issuer();
-            flags.push("SINGLE_ISSUER");
-        }
-        if defer {
-            builder.setup_defer_taskrun();
-            flags.push("DEFER_TASKRUN");
-        }
-        if coop {
-            builder.setup_coop_taskrun();
-            flags.push("COOP_TASKRUN");
-        }
-        match builder.build(setup.entries) {
-            Ok(ring) => return Ok((ring, flags)),
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refused = error,
-            Err(error) => return Err(error),
-        }
-    }
-    Err(refused)
-}
-
-/// Adds to an errno what it usually means here and what to do.
-fn explain(error: io::Error) -> io::Error {
-    let reason = match error.raw_os_error() {
-        Some(libc::ENOSYS) => "this kernel has no io_uring; use Linux 6.1 or newer, or epoll",
-        Some(libc::EPERM) => {
-            "io_uring is refused here: see `sysctl kernel.io_uring_disabled` and the container's \
-             seccomp profile, or use epoll"
-        }
-        Some(libc::ENOMEM) => "no memory for the ring: raise `ulimit -l`, or use fewer workers",
-        Some(libc::EINVAL) => {
-            "this kernel lacks a part of io_uring that is needed (multishot receive, provided \
-             buffer rings): use Linux 6.1 or newer, or epoll"
-        }
-        _ => return error,
-    };
-    io::Error::new(error.kind(), format!("{reason} ({error})"))
 }

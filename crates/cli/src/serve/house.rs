@@ -13,6 +13,7 @@ use engines::{
 use memory::{Placement, Region};
 use seam::Service;
 
+use super::rings::{self, RingArgs};
 use load::parse::span;
 
 /// The flags that every service has.
@@ -36,6 +37,8 @@ pub struct HouseArgs {
     /// Edge-triggered readiness (epoll only)
     #[arg(long)]
     edge: bool,
+    #[command(flatten)]
+    rings: RingArgs,
     /// The address to listen on
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
     host: IpAddr,
@@ -94,6 +97,7 @@ impl HouseArgs {
         shape.workers = self.workers.unwrap_or(shape.workers);
         let knobs = &mut shape.knobs;
         knobs.edge = self.edge;
+        (knobs.ring, knobs.tactics) = self.rings.chosen();
         knobs.backlog = self.backlog;
         knobs.sessions_max = self.max_connections;
         knobs.idle = self.idle;
@@ -159,7 +163,7 @@ fn announce(service: &str, shape: &Shape, ready: &Ready) {
         "accept": shape.accept.to_string(),
         "wait": shape.wait.to_string(),
         "workers": shape.workers,
-        "flags": ready.flags,
+        "rings": ready.rings.as_ref().map(rings::told),
         "pid": std::process::id(),
     });
     println!("{line}");

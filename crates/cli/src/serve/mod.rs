@@ -2,6 +2,7 @@
 
 mod house;
 mod probe;
+mod rings;
 pub(crate) mod stock;
 
 use std::process::ExitCode;

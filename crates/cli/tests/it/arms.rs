@@ -51,6 +51,37 @@ pub const PROCESSES_URING: Arm = Arm {
     ..LOOP
 };
 
+/// Rings whose connections have buffers of their own.
+pub const URING_OWN: Arm =
+    Arm { flags: &["--engine", "uring", "--uring-recv", "own"], is_uring: true, ..LOOP };
+
+/// Rings that do nothing by the ring that can be done in another way, and have none of the flags.
+pub const URING_CALLS: Arm = Arm {
+    flags: &[
+        "--engine",
+        "uring",
+        "--uring-flags=-all",
+        "--uring-recv",
+        "once",
+        "--uring-send",
+        "call",
+        "--uring-accept",
+        "poll",
+        "--uring-close",
+        "call",
+    ],
+    is_uring: true,
+    ..LOOP
+};
+
+/// Children with a ring each, which stand in line for the next connection.
+pub const PROCESSES_URING_ONCE: Arm = Arm {
+    flags: &["--container", "processes", "--wait", "uring", "--uring-accept", "once"],
+    workers: Some(2),
+    is_uring: true,
+    ..LOOP
+};
+
 /// Two loops with a listener each.
 pub const THREADS_EPOLL: Arm = Arm {
     flags: &["--container", "threads", "--accept", "reuseport", "--wait", "epoll"],

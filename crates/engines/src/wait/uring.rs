@@ -5,7 +5,8 @@
 //! multishot receive a session into buffers that the kernel picks from a ring, so a session that
 //! waits owns none; what the sessions of a turn have to say leaves in one send each with the next
 //! enter; descriptors are closed on the ring. `ENOBUFS` is flow control: the buffers of the turn
-//! are back by its end, and the receive is armed again.
+//! are back by its end, and the receive is armed again. Each of these can be done in another way
+//! ([`tactics`]), so that what it is worth can be measured.
 //!
 //! The surprising thing: an armed receive holds its socket. A session is closed only when nothing
 //! of it is armed or in flight.
@@ -13,31 +14,35 @@
 mod arrivals;
 mod outbound;
 mod parting;
+pub mod tactics;
 
 use std::io;
 use std::os::fd::AsFd;
 
 use memory::{Phase, SeatState};
 use seam::{Closed, Service, SessionId};
-use sys::uring::{Completion, Raw, Received, Uring};
+use sys::uring::{Armed, Completion, Raw, Receive, Received, Uring};
 
 use crate::desk::Desk;
 use crate::fault::Fault;
 use crate::helpers::{self, Helpers};
 use crate::parts::floor::Floor;
 use arrivals::Arrivals;
+use tactics::Tactics;
 
 /// What the loop keeps for each session.
 #[derive(Default)]
 struct Ops {
-    /// A receive holds the socket.
-    armed: bool,
+    /// The receive that holds the socket.
+    armed: Option<Armed>,
     /// It has been asked to stop.
     stopping: bool,
     /// A send is in flight.
     flying: bool,
     /// It waits for the end of the turn.
     dirty: bool,
+    /// Input is known to be there already.
+    waiting: bool,
     /// The peer has stopped sending.
     ended: bool,
 }
@@ -52,6 +57,9 @@ struct Loop<'a, S: Service> {
     floor: Floor<'a, S, Ops>,
     ring: Uring,
     helpers: &'a dyn Helpers<S>,
+    tactics: Tactics,
+    /// How bytes are received.
+    receive: Receive,
     /// Sessions that something happened to in this turn.
     dirty: Vec<SessionId>,
     arrivals: Arrivals,
@@ -60,11 +68,12 @@ struct Loop<'a, S: Service> {
 /// Serves until the house drains.
 pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
     // The ring is made by the thread that uses it, and after any fork.
-    let ring = Uring::new(&desk.knobs.ring).map_err(Fault::Ring)?;
+    let tactics = desk.knobs.tactics;
+    let ring = tactics.ring(&desk.knobs.ring).map_err(Fault::Ring)?;
+    let arrivals = Arrivals::new(desk.listener, tactics).map_err(Fault::Wait)?;
     helpers::with(desk, |helpers| {
-        let floor = Floor::new(desk);
-        let dirty = Vec::new();
-        let mut this = Loop { floor, ring, helpers, dirty, arrivals: Arrivals::default() };
+        let (floor, dirty, receive) = (Floor::new(desk), Vec::new(), tactics.receive());
+        let mut this = Loop { floor, ring, helpers, tactics, receive, dirty, arrivals };
         this.run().map_err(Fault::Wait)
     })
 }
@@ -93,8 +102,8 @@ impl<S: Service> Loop<'_, S> {
 
     fn complete(&mut self, completion: Completion) {
         match completion {
-            Completion::Received { token, input, more } => {
-                self.received(SessionId::from_bits(token), input, more);
+            Completion::Received { token, input, more, waiting } => {
+                self.received(SessionId::from_bits(token), input, more, waiting);
             }
             Completion::Sent { token, result, load } => {
                 self.sent(SessionId::from_bits(token), result, load);
@@ -108,6 +117,7 @@ impl<S: Service> Loop<'_, S> {
                     self.ring.watch(self.helpers.bell(), TOKEN_JOBS);
                 }
             }
+            Completion::Ready { token: TOKEN_DOOR, .. } => self.arrivals.knocked(),
             Completion::Ready { .. } => self.floor.desk.seat().set_state(SeatState::Draining),
             Completion::Quiet => {}
         }
@@ -123,17 +133,29 @@ impl<S: Service> Loop<'_, S> {
             self.overdue(id, why);
         }
         let drained = self.leave();
-        self.watch_door();
-        // Settling can push to others, which makes them dirty in turn.
+        loop {
+            // Who is settled may leave room for others, and who comes has to be settled.
+            self.watch_door();
+            if !self.settle_all() {
+                break;
+            }
+        }
+        // An accept that is armed may still bring somebody.
+        drained && self.floor.table.len() == 0 && !self.arrivals.is_armed()
+    }
+
+    /// Settles until nobody is dirty; true if anybody was. Settling can push to others, which makes
+    /// them dirty in turn.
+    fn settle_all(&mut self) -> bool {
+        let mut any = false;
         loop {
             for id in self.floor.effects() {
                 self.touch(id);
             }
-            let Some(id) = self.dirty.pop() else { break };
+            let Some(id) = self.dirty.pop() else { return any };
             self.settle(id);
+            any = true;
         }
-        // An accept that is armed may still bring somebody.
-        drained && self.floor.table.len() == 0 && !self.arrivals.armed
     }
 
     /// Follows the phase of the house; true when it drains.
@@ -172,7 +194,7 @@ impl<S: Service> Loop<'_, S> {
 
     // ---- receive
 
-    fn received(&mut self, id: SessionId, input: Received, more: bool) {
+    fn received(&mut self, id: SessionId, input: Received, more: bool, waiting: bool) {
         let cx = self.floor.cx(id);
         let now = self.floor.now;
         let desk = self.floor.desk;
@@ -183,8 +205,9 @@ impl<S: Service> Loop<'_, S> {
             }
             return;
         };
+        place.x.waiting = waiting;
         if !more {
-            (place.x.armed, place.x.stopping) = (false, false);
+            (place.x.armed, place.x.stopping) = (None, false);
         }
         match input {
             Received::Bytes(buffer) => {
@@ -216,11 +239,11 @@ impl<S: Service> Loop<'_, S> {
     fn settle(&mut self, id: SessionId) {
         let Some(place) = self.floor.table.lookup(id) else { return };
         place.x.dirty = false;
+        self.send(id);
+        let Some(place) = self.floor.table.lookup(id) else { return };
         if let Some(job) = place.conn.take_job() {
             self.helpers.submit(id, job);
         }
-        self.send(id);
-        let Some(place) = self.floor.table.lookup(id) else { return };
         let wants = place.conn.wants();
         if wants.done && !place.x.flying && !self.part(id) {
             return;
@@ -228,12 +251,21 @@ impl<S: Service> Loop<'_, S> {
         let Some(place) = self.floor.table.lookup(id) else { return };
         place.conn.reclaim(&mut self.floor.buffers);
         let reads = wants.read || (place.linger.is_some() && !place.x.ended);
-        if reads && !place.x.armed {
-            place.x.armed = true;
-            self.ring.receive(place.fd.as_fd(), id.bits());
-        } else if !reads && place.x.armed && !place.x.stopping {
-            place.x.stopping = true;
-            self.ring.cancel_receive(id.bits());
+        match place.x.armed {
+            None if reads => {
+                let (fd, waiting) = (place.fd.as_fd(), place.x.waiting);
+                place.x.armed = Some(self.ring.receive(fd, id.bits(), self.receive, waiting));
+            }
+            // One buffer more does no harm: a receive of one is stopped only to part.
+            Some(armed)
+                if !reads
+                    && !place.x.stopping
+                    && (wants.done || self.receive == Receive::Multishot) =>
+            {
+                place.x.stopping = true;
+                self.ring.cancel(armed);
+            }
+            _ => {}
         }
         self.floor.schedule(id);
     }

@@ -1,5 +1,6 @@
 //! Rings that are too small for their load: few tiny buffers, a short queue of completions, none of
-//! the setup flags. The replies are the model's all the same.
+//! the flags; and every other way in which a ring can do its work. The replies are the model's all
+//! the same.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,11 +8,11 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use engines::{Assets, Fault, Report, Shape};
+use engines::{AcceptBy, Assets, CloseBy, Fault, RecvBy, Report, SendBy, Shape, Tactics};
 use memory::{Placement, Region};
 use seam::laws::probe::{Menu, Probe, World, asset, expected, plain, requests};
 use seam::laws::{Watched, listing};
-use sys::uring::Setup;
+use sys::uring::{Flag, Flags, Setup};
 
 use crate::house::{serve, talk};
 
@@ -51,8 +52,12 @@ fn converse(address: SocketAddr, seeds: u64) {
 
 /// The report of a house with such rings; `None` where the machine has none.
 fn check(ring: Setup, probe: Probe) -> Option<Report> {
+    check_tactics(ring, Tactics::default(), probe)
+}
+
+fn check_tactics(ring: Setup, tactics: Tactics, probe: Probe) -> Option<Report> {
     let mut shape = Shape::preset("uring", 2).expect("a preset");
-    shape.knobs.ring = ring;
+    (shape.knobs.ring, shape.knobs.tactics) = (ring, tactics);
     let service = Watched::new(probe, listing);
     let mut state = Region::<World>::place(Placement::Private).expect("some memory");
     state.found(&[]).expect("nothing to found");
@@ -65,9 +70,10 @@ fn check(ring: Setup, probe: Probe) -> Option<Report> {
         }
         Err(fault) => panic!("{ring:?}: {fault}"),
     };
-    assert_eq!(service.violations(), [], "{ring:?}");
-    assert_eq!(service.open_now(), 0, "{ring:?}");
-    assert_eq!((report.accepted, report.replaced, report.forced), (24, 0, false), "{ring:?}");
+    let how = (ring, tactics);
+    assert_eq!(service.violations(), [], "{how:?}");
+    assert_eq!(service.open_now(), 0, "{how:?}");
+    assert_eq!((report.accepted, report.replaced, report.forced), (24, 0, false), "{how:?}");
     Some(report)
 }
 
@@ -90,12 +96,39 @@ fn a_queue_of_two_entries() {
 
 #[test]
 fn none_of_the_flags() {
-    let bare = Setup {
-        single_issuer: false,
-        defer_taskrun: false,
-        coop_taskrun: false,
-        ..Setup::default()
-    };
+    let bare = Setup { flags: Flags::NONE, ..Setup::default() };
     check(bare, Probe::default());
-    check(Setup { coop_taskrun: true, ..bare }, Probe::narrow());
+    check(Setup { flags: Flags::NONE.with(Flag::CoopTaskrun), ..bare }, Probe::narrow());
+}
+
+#[test]
+fn every_way_to_receive_send_accept_and_close() {
+    let small = Setup { buffers: 2, buffer_len: 64, ..Setup::default() };
+    for recv in [RecvBy::Once, RecvBy::Own] {
+        let tactics = Tactics { recv, ..Tactics::default() };
+        check_tactics(small, tactics, Probe::narrow());
+        let flags = Flags::ALL.without(Flag::PollFirst);
+        check_tactics(Setup { flags, ..small }, tactics, Probe::default());
+    }
+    for accept in [AcceptBy::Once, AcceptBy::Poll] {
+        let tactics = Tactics {
+            recv: RecvBy::Own,
+            send: SendBy::Call,
+            accept: Some(accept),
+            close: CloseBy::Call,
+        };
+        check_tactics(Setup::default(), tactics, Probe::narrow());
+        let tactics = Tactics { recv: RecvBy::Ring, ..tactics };
+        check_tactics(small, tactics, Probe::default());
+    }
+}
+
+/// A session with its own buffer never finds the ring empty.
+#[test]
+fn own_buffers_do_not_run_out() {
+    let tactics = Tactics { recv: RecvBy::Own, ..Tactics::default() };
+    let none = Setup { buffers: 0, ..Setup::default() };
+    if let Some(report) = check_tactics(none, tactics, Probe::default()) {
+        assert_eq!(report.starved, 0);
+    }
 }

@@ -9,10 +9,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use io_uring::IoUring;
 use io_uring::types::BufRingEntry;
 
-/// A buffer that the kernel has filled. It is read by [`super::Uring::bytes`] and must be given
-/// back; it cannot be copied, so it cannot be given back twice.
+/// A buffer that the kernel has filled.
 #[derive(Debug)]
-pub struct BufferId {
+pub(super) struct BufferId {
     index: u16,
     len: u32,
 }

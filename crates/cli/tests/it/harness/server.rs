@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use sys::process::{self, Pid};
+use sys::seccomp::{self, Rule};
 use sys::signal::Signal;
 
 use super::family::{self, Family};
@@ -28,13 +29,15 @@ pub struct Plan<'a> {
     /// The program and arguments in front of the binary, which must `exec` what follows.
     before: Vec<String>,
     binary: PathBuf,
+    /// Calls that a filter refuses.
+    rules: Vec<Rule>,
 }
 
 impl<'a> Plan<'a> {
     /// The service on the arm.
     pub fn new(arm: &'a Arm, service: &'static str) -> Plan<'a> {
-        let (args, before) = (Vec::new(), Vec::new());
-        Plan { arm, service, workers: arm.workers, args, before, binary: BINARY.into() }
+        let (args, before, rules) = (Vec::new(), Vec::new(), Vec::new());
+        Plan { arm, service, workers: arm.workers, args, before, binary: BINARY.into(), rules }
     }
 
     /// Further arguments.
@@ -59,6 +62,11 @@ impl<'a> Plan<'a> {
         self
     }
 
+    /// Runs under a filter that refuses these calls.
+    pub fn confined(self, rules: &[Rule]) -> Plan<'a> {
+        Plan { rules: rules.to_vec(), ..self }
+    }
+
     /// Runs another file than the binary that was built.
     pub fn binary(self, binary: &Path) -> Plan<'a> {
         Plan { binary: binary.to_owned(), ..self }
@@ -79,6 +87,9 @@ impl<'a> Plan<'a> {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        if !self.rules.is_empty() {
+            seccomp::confine(&mut command, &self.rules);
+        }
         command
     }
 
@@ -88,13 +99,22 @@ impl<'a> Plan<'a> {
     /// If it ends instead, with what it said.
     #[track_caller]
     pub fn start(self) -> Server {
+        self.announce().0
+    }
+
+    /// Starts it, and returns its announcement too.
+    ///
+    /// # Panics
+    /// As [`Plan::start`].
+    #[track_caller]
+    pub fn announce(self) -> (Server, serde_json::Value) {
         let mut server = self.launch();
         let ready = server.announced();
         let text = |key: &str| ready[key].as_str().unwrap_or_default().to_owned();
         server.address = text("listening").parse().expect("`listening` is an address");
         server.workers = ready["workers"].as_u64().expect("`workers` is a number") as usize;
         server.descriptors = server.family().descriptors();
-        server
+        (server, ready)
     }
 
     /// Starts it where it is expected to end by itself: waits for that.

@@ -1,7 +1,8 @@
-//! Who comes: one multishot accept, armed while the door is open.
+//! Who comes: an accept or a poll that is armed while the door is open.
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -9,19 +10,44 @@ use memory::Phase;
 use seam::{Peer, Service};
 use sys::poll::{PollFd, poll};
 use sys::socket;
+use sys::uring::{Acceptance, Armed};
 
+use super::tactics::Tactics;
 use super::{Loop, Ops, TOKEN_DOOR};
 use crate::parts::door::Failure;
 
 /// What a loop keeps about those who come.
-#[derive(Default)]
 pub(super) struct Arrivals {
+    /// How the ring accepts; `None`: it polls, and we accept.
+    how: Option<Acceptance>,
     /// Those that the kernel took for us and that have no session yet.
-    pub parked: VecDeque<OwnedFd>,
-    /// An accept is armed.
-    pub armed: bool,
+    pub parked: VecDeque<(OwnedFd, Option<SocketAddr>)>,
+    /// The accept or poll that waits.
+    armed: Option<Armed>,
     /// It has been asked to stop.
     stopping: bool,
+    /// A poll has ended: somebody may be there.
+    knocked: bool,
+}
+
+impl Arrivals {
+    pub(super) fn new(listener: BorrowedFd<'_>, tactics: Tactics) -> io::Result<Arrivals> {
+        let how = tactics.acceptance();
+        // The ring does not wait on a descriptor that says it must not, and a call of ours must not
+        // wait. All workers of a house want the same of what is one open file.
+        socket::set_nonblocking(listener, how.is_none())?;
+        let parked = VecDeque::new();
+        Ok(Arrivals { how, parked, armed: None, stopping: false, knocked: false })
+    }
+
+    pub(super) fn is_armed(&self) -> bool {
+        self.armed.is_some()
+    }
+
+    /// The poll has ended.
+    pub(super) fn knocked(&mut self) {
+        (self.armed, self.stopping, self.knocked) = (None, false, true);
+    }
 }
 
 impl<S: Service> Loop<'_, S> {
@@ -31,27 +57,71 @@ impl<S: Service> Loop<'_, S> {
     /// leave they are served whatever the limit, for the successor cannot see them.
     pub(super) fn watch_door(&mut self) {
         let is_leaving = self.floor.desk.phase() == Phase::Leaving;
-        let mut open = self.floor.door.is_open(self.floor.table.len(), self.floor.now);
+        let mut open = self.is_open();
         while (open || is_leaving)
-            && let Some(fd) = self.arrivals.parked.pop_front()
+            && let Some((fd, peer)) = self.arrivals.parked.pop_front()
         {
-            self.admit(fd);
-            open = self.floor.door.is_open(self.floor.table.len(), self.floor.now);
+            self.admit(fd, peer);
+            open = self.is_open();
         }
-        if open && !self.arrivals.armed {
-            self.arrivals.armed = true;
-            self.ring.accept(self.floor.desk.listener, TOKEN_DOOR);
-        } else if !open && self.arrivals.armed && !self.arrivals.stopping {
+        if open && std::mem::take(&mut self.arrivals.knocked) {
+            open = self.accept();
+        }
+        if open && self.arrivals.armed.is_none() {
+            self.arm();
+        } else if !open
+            && let Some(armed) = self.arrivals.armed
+            && !self.arrivals.stopping
+        {
             self.arrivals.stopping = true;
-            self.ring.cancel_accept(TOKEN_DOOR);
+            self.ring.cancel(armed);
         }
     }
 
-    pub(super) fn accepted(&mut self, result: io::Result<OwnedFd>, more: bool) {
+    fn is_open(&mut self) -> bool {
+        self.floor.door.is_open(self.floor.table.len(), self.floor.now)
+    }
+
+    fn arm(&mut self) {
+        let listener = self.floor.desk.listener;
+        self.arrivals.armed = Some(match self.arrivals.how {
+            Some(how) => self.ring.accept(listener, TOKEN_DOOR, how),
+            // It looks first, so that nobody is forgotten whom this turn had no time for.
+            None => self.ring.watch_once(listener, TOKEN_DOOR),
+        });
+    }
+
+    /// Accepts those who wait, a bounded number of them; false if the door must be shut.
+    fn accept(&mut self) -> bool {
+        let desk = self.floor.desk;
+        for _ in 0..desk.knobs.turn_accepts {
+            if !self.is_open() {
+                return false;
+            }
+            match socket::accept(desk.listener, false) {
+                Ok((fd, peer)) => self.admit(fd, Some(peer)),
+                Err(error) => match self.floor.door.failed(&error, self.floor.now) {
+                    Failure::Empty => return true,
+                    Failure::Peer => desk.seat().refused.add(1),
+                    Failure::Exhausted => {
+                        desk.seat().refused.add(1);
+                        return false;
+                    }
+                },
+            }
+        }
+        true
+    }
+
+    pub(super) fn accepted(
+        &mut self,
+        result: io::Result<(OwnedFd, Option<SocketAddr>)>,
+        more: bool,
+    ) {
         let desk = self.floor.desk;
         let mut is_exhausted = false;
         match result {
-            Ok(fd) => self.arrivals.parked.push_back(fd),
+            Ok(arrival) => self.arrivals.parked.push_back(arrival),
             Err(error) if error.raw_os_error() == Some(CANCELLED) => {}
             Err(error) => {
                 desk.seat().refused.add(1);
@@ -61,19 +131,18 @@ impl<S: Service> Loop<'_, S> {
         if more {
             return;
         }
-        (self.arrivals.armed, self.arrivals.stopping) = (false, false);
+        (self.arrivals.armed, self.arrivals.stopping) = (None, false);
         let is_leaving = desk.phase() == Phase::Leaving;
         if is_leaving && !is_exhausted && is_readable(desk.listener) {
             // The kernel wakes one accept for each connection; if it woke ours, and that was
             // cancelled before it ran, nobody else knows. One more round takes what waits.
-            self.arrivals.armed = true;
-            self.ring.accept(desk.listener, TOKEN_DOOR);
+            self.arm();
         }
     }
 
-    fn admit(&mut self, fd: OwnedFd) {
+    fn admit(&mut self, fd: OwnedFd, peer: Option<SocketAddr>) {
         // A multishot accept does not tell the address; a peer that is gone has none.
-        let peer = socket::peer_addr(&fd).map_or(Peer::Local, Peer::Net);
+        let peer = peer.or_else(|| socket::peer_addr(&fd).ok()).map_or(Peer::Local, Peer::Net);
         let id = self.floor.open(fd, peer, Ops::default());
         self.touch(id);
     }

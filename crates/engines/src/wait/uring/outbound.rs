@@ -1,12 +1,16 @@
-//! What leaves on the ring: one send a session at a time, of everything that waits.
+//! What leaves on the ring: one send a session at a time, of everything that waits. Where a call is
+//! tried first, the ring has what it did not take.
 
 use std::io;
 use std::os::fd::AsFd;
 
 use seam::{Buffers, Closed, Part, Service, SessionId};
+use sys::socket;
 use sys::uring::{Chunk, Load};
 
 use super::Loop;
+use super::tactics::SendBy;
+use crate::parts::floor::At;
 
 /// Pieces of output that one send takes.
 const PIECES: usize = 64;
@@ -40,12 +44,37 @@ impl<S: Service> Loop<'_, S> {
         self.touch(id);
     }
 
-    /// One send of everything that waits, if none is in flight.
+    /// Sends everything that waits, if nothing is in flight.
     pub(super) fn send(&mut self, id: SessionId) {
         let Some(place) = self.floor.table.lookup(id) else { return };
         if place.x.flying || place.conn.out().waiting() == 0 {
             return;
         }
+        if self.tactics.send == SendBy::Call {
+            self.send_now(id);
+        }
+        self.launch(id);
+    }
+
+    /// One `send(2)` of what lies in one piece.
+    fn send_now(&mut self, id: SessionId) {
+        let desk = self.floor.desk;
+        let Some(At { place, cx, .. }) = self.floor.at(id) else { return };
+        let Some(bytes) = place.conn.out().single() else { return };
+        match socket::send_nowait(&place.fd, bytes) {
+            Ok(len) => {
+                place.active = cx.now;
+                desk.seat().bytes_out.add(len as u64);
+                place.conn.sent(desk.service, &cx, len);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => place.conn.abort(Closed::Reset),
+        }
+    }
+
+    /// One send on the ring of everything that waits.
+    fn launch(&mut self, id: SessionId) {
+        let Some(place) = self.floor.table.lookup(id) else { return };
         let mut chunks = Vec::new();
         let mut first = None;
         while chunks.len() < PIECES {

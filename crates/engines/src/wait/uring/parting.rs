@@ -8,6 +8,7 @@ use seam::{Closed, Service, SessionId};
 use sys::socket;
 
 use super::Loop;
+use super::tactics::CloseBy;
 use crate::parts::floor::Overdue;
 
 impl<S: Service> Loop<'_, S> {
@@ -28,12 +29,15 @@ impl<S: Service> Loop<'_, S> {
                 return true;
             }
         }
-        if place.x.armed {
+        if place.x.armed.is_some() {
             // It holds the socket; its last completion brings us back here.
             return true;
         }
         if let Some(fd) = self.floor.close(id) {
-            self.ring.close(fd);
+            match self.tactics.close {
+                CloseBy::Ring => self.ring.close(fd),
+                CloseBy::Call => drop(fd),
+            }
         }
         false
     }
@@ -42,7 +46,7 @@ impl<S: Service> Loop<'_, S> {
     pub(super) fn cut(&mut self, id: SessionId) {
         if let Some(place) = self.floor.table.lookup(id) {
             place.linger = None;
-            if place.x.flying || place.x.armed {
+            if place.x.flying || place.x.armed.is_some() {
                 place.x.stopping = true;
                 self.ring.cancel_all(place.fd.as_fd());
             }

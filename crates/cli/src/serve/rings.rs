@@ -1,0 +1,89 @@
+//! The switches of `io_uring`, and what is told about rings when the server is ready.
+
+use engines::{AcceptBy, CloseBy, RecvBy, Rings, SendBy, Tactics};
+use serde_json::{Value, json};
+use sys::uring::{BadFlags, Flags, Setup};
+
+/// The switches of the engines that wait by `io_uring`; each is a row of `cargo xtask bench uring`.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Switches of io_uring")]
+pub struct RingArgs {
+    /// Setup flags on (+) and off (-), such as -defer-taskrun,-no-sqarray; -all is none. What the
+    /// kernel lacks is left out, and told when the server is ready
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true, default_value = "+all",
+        value_parser = flags)]
+    uring_flags: Flags,
+    /// How bytes come: ring (multishot receives into shared buffers), once (one receive at a time
+    /// into them), own (into the connection's own buffer)
+    #[arg(long, value_name = "HOW", default_value_t)]
+    uring_recv: RecvBy,
+    /// How bytes leave: ring (all sends of a turn at once), call (a send(2) each)
+    #[arg(long, value_name = "HOW", default_value_t)]
+    uring_send: SendBy,
+    /// How connections come: multi (one multishot accept), once (one accept at a time), poll (a
+    /// poll, and accept(2)) [default: multi, or poll where workers share a listener]
+    #[arg(long, value_name = "HOW")]
+    uring_accept: Option<AcceptBy>,
+    /// How connections are closed: ring (with the next turn), call (close(2))
+    #[arg(long, value_name = "HOW", default_value_t)]
+    uring_close: CloseBy,
+    /// Entries of the submission queue
+    #[arg(long, value_name = "N", default_value_t = Setup::default().entries,
+        value_parser = clap::value_parser!(u32).range(1..=32768))]
+    uring_entries: u32,
+    /// Shared receive buffers of each ring, a power of two
+    #[arg(long, value_name = "N", default_value_t = Setup::default().buffers,
+        value_parser = power_of_two)]
+    uring_buffers: u16,
+    /// Bytes in each of them
+    #[arg(long, value_name = "BYTES", default_value_t = Setup::default().buffer_len,
+        value_parser = clap::value_parser!(u32).range(16..=1 << 20))]
+    uring_buffer_len: u32,
+}
+
+impl RingArgs {
+    /// How rings are to be made and to do their work.
+    pub fn chosen(&self) -> (Setup, Tactics) {
+        let setup = Setup {
+            entries: self.uring_entries,
+            flags: self.uring_flags,
+            buffers: self.uring_buffers,
+            buffer_len: self.uring_buffer_len,
+        };
+        let tactics = Tactics {
+            recv: self.uring_recv,
+            send: self.uring_send,
+            accept: self.uring_accept,
+            close: self.uring_close,
+        };
+        (setup, tactics)
+    }
+}
+
+fn flags(list: &str) -> Result<Flags, BadFlags> {
+    Flags::default().switched(list)
+}
+
+fn power_of_two(text: &str) -> Result<u16, String> {
+    match text.parse::<u16>() {
+        Ok(count) if count.is_power_of_two() => Ok(count),
+        _ => Err(format!("expected a power of two up to 32768, found `{text}`")),
+    }
+}
+
+/// What is in force about the rings of a house, as its line of JSON tells it; what the kernel lacks
+/// is also said to people.
+pub fn told(rings: &Rings) -> Value {
+    let Rings { tactics: Tactics { recv, send, accept, close }, flags, refused } = rings;
+    if !refused.is_empty() {
+        eprintln!("this kernel's io_uring lacks {}: serving without", refused.join(", "));
+    }
+    json!({
+        "flags": flags,
+        "refused": refused,
+        "recv": recv.to_string(),
+        "send": send.to_string(),
+        "accept": accept.map(|how| how.to_string()),
+        "close": close.to_string(),
+    })
+}

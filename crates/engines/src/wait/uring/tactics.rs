@@ -1,0 +1,168 @@
+//! The ways in which a ring can do the four things that a loop does. Each has a default, chosen by
+//! `cargo xtask bench uring`; the others stay, so that the choice can be measured again on another
+//! machine.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sys::uring::{Acceptance, Receive, Refusal, Setup, Skill, Uring};
+
+use crate::shape::{Accept, Refused, Shape};
+
+/// How bytes come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RecvBy {
+    /// One multishot receive into buffers that the kernel takes from a ring: a session that waits
+    /// owns none.
+    #[default]
+    Ring,
+    /// One receive at a time into a buffer of that ring.
+    Once,
+    /// One receive at a time into the session's own buffer. One that waits holds a small one; a
+    /// large one is lent where the kernel has said that more is there.
+    Own,
+}
+
+/// How bytes leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SendBy {
+    /// All sends of a turn leave with one enter.
+    #[default]
+    Ring,
+    /// Each session's by a `send(2)` at the end of the turn; what it does not take goes on the
+    /// ring.
+    Call,
+}
+
+/// How connections come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcceptBy {
+    /// One multishot accept, armed while the door is open. Only for a ring with a listener of its
+    /// own: of several on one listener the kernel completes the one that was armed first, always.
+    Multi,
+    /// One accept at a time, which is armed again at the end of the turn and so stands at the end
+    /// of the line. A worker that is frozen has taken one connection, or its wake-up.
+    Once,
+    /// A poll that wakes every worker, and `accept4(2)` by whoever comes first. A worker that is
+    /// frozen takes none.
+    Poll,
+}
+
+/// How descriptors are closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CloseBy {
+    /// With the next enter.
+    #[default]
+    Ring,
+    /// By `close(2)`.
+    Call,
+}
+
+/// How a ring does its work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tactics {
+    /// How bytes come.
+    pub recv: RecvBy,
+    /// How bytes leave.
+    pub send: SendBy,
+    /// How connections come; `None`: as fits the listener.
+    pub accept: Option<AcceptBy>,
+    /// How descriptors are closed.
+    pub close: CloseBy,
+}
+
+impl Tactics {
+    /// The tactics of a shape, with what was left open decided.
+    pub fn of(shape: &Shape) -> Tactics {
+        let is_shared = shape.accept == Accept::Shared && shape.workers > 1;
+        let fitting = if is_shared { AcceptBy::Poll } else { AcceptBy::Multi };
+        let Tactics { accept, .. } = shape.knobs.tactics;
+        Tactics { accept: Some(accept.unwrap_or(fitting)), ..shape.knobs.tactics }
+    }
+
+    /// A ring that can be used in these ways.
+    ///
+    /// # Errors
+    /// The kernel refuses a ring, or lacks a way; that is named, with another.
+    pub(super) fn ring(self, setup: &Setup) -> Result<Uring, Refusal> {
+        let buffers = if self.recv == RecvBy::Own { 0 } else { setup.buffers };
+        let ring = Uring::new(&Setup { buffers, ..*setup })?;
+        if self.recv == RecvBy::Ring && !ring.can(Skill::MultishotReceive)? {
+            return Err(Refusal::lacks("multishot receive (6.0); --uring-recv own does without"));
+        }
+        if self.acceptance() == Some(Acceptance::Multishot) && !ring.can(Skill::MultishotAccept)? {
+            return Err(Refusal::lacks(
+                "multishot accept (5.19); --uring-accept once does without",
+            ));
+        }
+        Ok(ring)
+    }
+
+    pub(super) fn receive(self) -> Receive {
+        match self.recv {
+            RecvBy::Ring => Receive::Multishot,
+            RecvBy::Once => Receive::Once,
+            RecvBy::Own => Receive::Own,
+        }
+    }
+
+    /// How the ring accepts; `None`: it only polls.
+    pub(super) fn acceptance(self) -> Option<Acceptance> {
+        match self.accept {
+            None | Some(AcceptBy::Multi) => Some(Acceptance::Multishot),
+            Some(AcceptBy::Once) => Some(Acceptance::Once),
+            Some(AcceptBy::Poll) => None,
+        }
+    }
+}
+
+/// What is in force about the rings of a house.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rings {
+    /// How they do their work; nothing is left open.
+    pub tactics: Tactics,
+    /// The flags in force.
+    pub flags: Vec<&'static str>,
+    /// The flags that were wished for and that this kernel lacks.
+    pub refused: Vec<&'static str>,
+}
+
+/// Finds out what the rings of a shape will be, by making one.
+///
+/// # Errors
+/// As [`Tactics::ring`].
+pub fn probe(shape: &Shape) -> Result<Rings, Refusal> {
+    let tactics = Tactics::of(shape);
+    let ring = tactics.ring(&shape.knobs.ring)?;
+    Ok(Rings { tactics, flags: ring.flags().words(), refused: ring.refused().words() })
+}
+
+/// Writes the words that the command line takes for a tactic, and reads them.
+macro_rules! words {
+    ($type:ty, $($variant:ident = $word:literal),+ $(,)?) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(<$type>::$variant => $word),+ })
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = Refused;
+
+            fn from_str(word: &str) -> Result<$type, Refused> {
+                match word {
+                    $($word => Ok(<$type>::$variant),)+
+                    _ => Err(Refused(format!(
+                        "expected one of {}, found `{word}`",
+                        [$($word),+].join(", ")
+                    ))),
+                }
+            }
+        }
+    };
+}
+
+words!(RecvBy, Ring = "ring", Once = "once", Own = "own");
+words!(SendBy, Ring = "ring", Call = "call");
+words!(AcceptBy, Multi = "multi", Once = "once", Poll = "poll");
+words!(CloseBy, Ring = "ring", Call = "call");

@@ -1,0 +1,138 @@
+//! `io_uring_enter(2)` by hand, because the crate's own forgets a registered descriptor between
+//! two calls.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use io_uring::{EnterFlags, IoUring};
+
+use super::setup::{Flag, Flags};
+use crate::call::check_long;
+
+/// How a ring is entered.
+pub(super) struct Enter {
+    /// The ring's descriptor, or its index among this thread's registered ones.
+    fd: i32,
+    /// What each enter says.
+    flags: EnterFlags,
+    registered: bool,
+}
+
+/// `struct io_uring_getevents_arg` (5.11).
+#[repr(C)]
+struct Arguments {
+    sigmask: u64,
+    sigmask_len: u32,
+    min_wait_us: u32,
+    timespec: u64,
+}
+
+/// `struct __kernel_timespec`.
+#[repr(C)]
+struct Timespec {
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+/// `struct io_uring_rsrc_update`.
+#[repr(C)]
+struct Update {
+    offset: u32,
+    reserved: u32,
+    data: u64,
+}
+
+// The numbers of <linux/io_uring.h>.
+const REGISTER_RING_FDS: libc::c_ulong = 20;
+const UNREGISTER_RING_FDS: libc::c_ulong = 21;
+
+impl Enter {
+    /// Registers the ring's descriptor with this thread, if that is wished for, and says which of
+    /// `flags` are in force.
+    pub(super) fn new(ring: &IoUring, flags: Flags) -> (Enter, Flags) {
+        let mut enter =
+            Enter { fd: ring.as_raw_fd(), flags: EnterFlags::empty(), registered: false };
+        if flags.has(Flag::NoIowait) {
+            enter.flags |= EnterFlags::NO_IOWAIT;
+        }
+        if !flags.has(Flag::RegisteredFd) {
+            return (enter, flags);
+        }
+        let data = enter.fd.cast_unsigned().into();
+        let mut update = Update { offset: u32::MAX, reserved: 0, data };
+        if register(enter.fd, REGISTER_RING_FDS, &mut update).is_err() {
+            return (enter, flags.without(Flag::RegisteredFd));
+        }
+        enter.fd = update.offset.cast_signed();
+        enter.flags |= EnterFlags::REGISTERED_RING;
+        enter.registered = true;
+        (enter, flags)
+    }
+
+    /// Submits what is queued and waits for `want` completions, at most `timeout`.
+    pub(super) fn call(
+        &self,
+        ring: &mut IoUring,
+        want: u32,
+        timeout: Option<Duration>,
+    ) -> io::Result<()> {
+        let queued = ring.submission().len() as libc::c_uint;
+        let mut flags = self.flags;
+        if want > 0 {
+            flags |= EnterFlags::GETEVENTS;
+        }
+        let timespec = timeout.map(|timeout| Timespec {
+            seconds: timeout.as_secs().cast_signed(),
+            nanoseconds: timeout.subsec_nanos().into(),
+        });
+        let arguments = timespec.as_ref().map(|timespec| Arguments {
+            sigmask: 0,
+            sigmask_len: 0,
+            min_wait_us: 0,
+            timespec: std::ptr::from_ref(timespec) as u64,
+        });
+        let (pointer, len) = match &arguments {
+            Some(arguments) => {
+                flags |= EnterFlags::EXT_ARG;
+                (std::ptr::from_ref(arguments), size_of::<Arguments>())
+            }
+            None => (std::ptr::null(), 0),
+        };
+        // SAFETY: the descriptor is the ring's own, open or registered with this thread as long as
+        // this value lives; the arguments and what they point to outlive the call.
+        check_long(unsafe {
+            libc::syscall(
+                libc::SYS_io_uring_enter,
+                self.fd,
+                queued,
+                want,
+                flags.bits(),
+                pointer,
+                len,
+            )
+        })
+        .map(|_| ())
+    }
+
+    /// Forgets the registration, which would keep the ring alive until the thread ends.
+    pub(super) fn release(&mut self, ring: &IoUring) {
+        if std::mem::take(&mut self.registered) {
+            let offset = self.fd.cast_unsigned();
+            let mut update = Update { offset, reserved: 0, data: 0 };
+            let _ = register(ring.as_raw_fd(), UNREGISTER_RING_FDS, &mut update);
+        }
+        self.fd = ring.as_raw_fd();
+        self.flags.remove(EnterFlags::REGISTERED_RING);
+    }
+}
+
+/// `io_uring_register(2)` of one ring descriptor.
+fn register(fd: i32, what: libc::c_ulong, update: &mut Update) -> io::Result<()> {
+    // SAFETY: the kernel reads and writes one update, which outlives the call.
+    let done = check_long(unsafe {
+        libc::syscall(libc::SYS_io_uring_register, fd, what, std::ptr::from_mut(update), 1)
+    })?;
+    // It answers how many it has dealt with.
+    if done == 1 { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EINVAL)) }
+}

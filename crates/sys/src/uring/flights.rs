@@ -1,0 +1,173 @@
+//! What the kernel may be reading from or writing to: loads of sends, buffers of receives. It lives
+//! here from the submission to the last completion.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+/// One piece of what is sent.
+#[derive(Debug)]
+pub enum Chunk {
+    /// Bytes that come back with the last completion, to be used again.
+    Owned(Vec<u8>),
+    /// A range of bytes that others send too.
+    Shared(Arc<[u8]>, Range<usize>),
+}
+
+impl Chunk {
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Chunk::Owned(bytes) => bytes,
+            Chunk::Shared(bytes, range) => &bytes[range.clone()],
+        }
+    }
+}
+
+/// What one send carries.
+#[derive(Debug)]
+pub enum Load {
+    /// The common case: one piece, sent by `send(2)`.
+    One(Chunk),
+    /// A rope, sent by `sendmsg(2)`; at most 1024 pieces (`IOV_MAX`).
+    Rope(Vec<Chunk>),
+}
+
+impl Load {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Load::One(chunk) => chunk.bytes().len(),
+            Load::Rope(chunks) => chunks.iter().map(|chunk| chunk.bytes().len()).sum(),
+        }
+    }
+}
+
+/// A send that the kernel may be reading from.
+pub(super) struct Sending {
+    pub token: u64,
+    pub fd: i32,
+    pub load: Load,
+    pub sent: usize,
+    pub len: usize,
+    /// The message header and slices of a rope; the kernel reads them at submission.
+    pub message: Option<Box<Message>>,
+}
+
+/// The header of a rope.
+pub(super) struct Message {
+    pub header: libc::msghdr,
+    /// What the header points to.
+    _slices: Vec<libc::iovec>,
+}
+
+impl Message {
+    /// A header for what is left of `chunks` after their first `skip` bytes.
+    pub(super) fn of(chunks: &[Chunk], mut skip: usize) -> Box<Message> {
+        let mut slices = Vec::with_capacity(chunks.len());
+        for chunk in chunks {
+            let bytes = chunk.bytes();
+            let skipped = skip.min(bytes.len());
+            skip -= skipped;
+            let rest = &bytes[skipped..];
+            if !rest.is_empty() {
+                let iov_base = rest.as_ptr().cast_mut().cast();
+                slices.push(libc::iovec { iov_base, iov_len: rest.len() });
+            }
+        }
+        // SAFETY: an all-zero message header is valid: no name, no control data.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = slices.as_mut_ptr();
+        header.msg_iovlen = slices.len();
+        Box::new(Message { header, _slices: slices })
+    }
+}
+
+/// A receive into a buffer that no other connection has.
+pub(super) struct Receiving {
+    pub token: u64,
+    pub buffer: Box<[u8]>,
+}
+
+/// Things in flight by number; a number is used again once its thing has landed.
+pub(super) struct Slots<T> {
+    slots: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Slots<T> {
+    pub(super) fn new() -> Slots<T> {
+        Slots { slots: Vec::new(), free: Vec::new() }
+    }
+
+    pub(super) fn put(&mut self, thing: T) -> u32 {
+        match self.free.pop() {
+            Some(index) => {
+                self.slots[index as usize] = Some(thing);
+                index
+            }
+            None => {
+                self.slots.push(Some(thing));
+                self.slots.len() as u32 - 1
+            }
+        }
+    }
+
+    /// # Panics
+    /// If nothing of that number is in flight.
+    #[inline]
+    pub(super) fn at(&mut self, index: u32) -> &mut T {
+        self.slots[index as usize].as_mut().expect("a completion is of what is in flight")
+    }
+
+    /// # Panics
+    /// As [`Slots::at`].
+    #[inline]
+    pub(super) fn take(&mut self, index: u32) -> T {
+        let thing = self.slots[index as usize].take();
+        self.free.push(index);
+        thing.expect("a completion is of what is in flight")
+    }
+
+    /// Everything stays where it is until the process ends.
+    pub(super) fn leak(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.slots));
+        self.free.clear();
+    }
+}
+
+/// Buffers that connections had to themselves and will have again, the last used first.
+pub(super) struct Spare {
+    small: Vec<Box<[u8]>>,
+    large: Vec<Box<[u8]>>,
+}
+
+/// What a connection that waits holds. A request of the market is 10 to 20 bytes, so that 16 of
+/// them in one segment find room; ten thousand idle connections hold 10 MB.
+pub const OWN_SMALL: usize = 1024;
+/// What a connection is lent whose input is known to be there.
+pub const OWN_LARGE: usize = 16 * 1024;
+/// How many of each are kept; a turn seldom needs more.
+const SPARE: usize = 256;
+
+impl Spare {
+    pub(super) fn new() -> Spare {
+        Spare { small: Vec::new(), large: Vec::new() }
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self, large: bool) -> Box<[u8]> {
+        let (spare, len) =
+            if large { (&mut self.large, OWN_LARGE) } else { (&mut self.small, OWN_SMALL) };
+        spare.pop().unwrap_or_else(|| vec![0; len].into_boxed_slice())
+    }
+
+    #[inline]
+    pub(super) fn put(&mut self, buffer: Box<[u8]>) {
+        let (spare, most) = if buffer.len() == OWN_LARGE {
+            (&mut self.large, SPARE / 16)
+        } else {
+            (&mut self.small, SPARE)
+        };
+        if spare.len() < most {
+            spare.push(buffer);
+        }
+    }
+}

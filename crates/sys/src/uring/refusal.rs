@@ -1,0 +1,242 @@
+//! Why there is no ring, and what to do about it.
+//!
+//! The kernel answers with one number for several reasons: `EPERM` is a sysctl, a seccomp filter or
+//! a security module; `ENOMEM` is a limit or the machine. What decides between them is read from
+//! `/proc` after the fact.
+
+use std::fmt;
+use std::fs;
+use std::io;
+
+/// Why a ring could not be made.
+#[derive(Debug)]
+pub enum Refusal {
+    /// `kernel.io_uring_disabled` has this value: 1 for who has no privilege, 2 for everybody.
+    Sysctl(u8),
+    /// A seccomp filter of this process refuses the call of this name.
+    Seccomp(Call),
+    /// A security module (SELinux and others) forbids it, or something else that we cannot see.
+    Forbidden,
+    /// The ring's memory counts against `RLIMIT_MEMLOCK` here, which is this many bytes.
+    Memlock(u64),
+    /// No memory is left, of the machine or of the control group.
+    Memory,
+    /// No descriptor is left (`EMFILE`, `ENFILE`).
+    Descriptors,
+    /// The kernel, of this release, lacks something.
+    Kernel {
+        /// What it lacks.
+        lacks: &'static str,
+        /// What `uname -r` says.
+        release: String,
+    },
+    /// Anything else.
+    Other(Call, io::Error),
+}
+
+/// The calls that a ring needs, `io_uring_setup(2)` and its two companions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// `io_uring_setup(2)`.
+    Setup,
+    /// `io_uring_register(2)`.
+    Register,
+    /// `io_uring_enter(2)`.
+    Enter,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Call::Setup => "io_uring_setup",
+            Call::Register => "io_uring_register",
+            Call::Enter => "io_uring_enter",
+        })
+    }
+}
+
+/// What tells reasons apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Facts {
+    /// `kernel.io_uring_disabled`; kernels before 6.6 and those without io_uring have none.
+    disabled: Option<u8>,
+    /// This process has a seccomp filter.
+    filtered: bool,
+    /// It has `CAP_SYS_ADMIN`.
+    admin: bool,
+    /// It has `CAP_IPC_LOCK`, so that no limit of locked memory binds it.
+    unbounded: bool,
+    /// `RLIMIT_MEMLOCK`, bytes; `None`: unlimited.
+    memlock: Option<u64>,
+    /// `uname -r`.
+    release: String,
+}
+
+const CAP_IPC_LOCK: u32 = 14;
+const CAP_SYS_ADMIN: u32 = 21;
+
+impl Facts {
+    fn read() -> Facts {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let status = text("/proc/self/status");
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.map_or("", str::trim)
+        };
+        let capabilities = u64::from_str_radix(field("CapEff:"), 16).unwrap_or(0);
+        Facts {
+            disabled: text("/proc/sys/kernel/io_uring_disabled").trim().parse().ok(),
+            filtered: field("Seccomp:") == "2",
+            admin: capabilities >> CAP_SYS_ADMIN & 1 == 1,
+            unbounded: capabilities >> CAP_IPC_LOCK & 1 == 1,
+            memlock: locked_memory(&text("/proc/self/limits")),
+            release: text("/proc/sys/kernel/osrelease").trim().to_owned(),
+        }
+    }
+}
+
+/// The soft limit of locked memory in a proc_pid_limits(5); `None`: unlimited.
+fn locked_memory(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+impl Refusal {
+    /// What an error of `call` means on this machine, in this process.
+    pub(super) fn of(call: Call, error: io::Error) -> Refusal {
+        Refusal::find(call, error, Facts::read())
+    }
+
+    /// The kernel lacks something without which the caller cannot go on.
+    #[must_use]
+    pub fn lacks(lacks: &'static str) -> Refusal {
+        Refusal::Kernel { lacks, release: Facts::read().release }
+    }
+
+    fn find(call: Call, error: io::Error, facts: Facts) -> Refusal {
+        let old = |lacks| Refusal::Kernel { lacks, release: facts.release.clone() };
+        match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => match facts.disabled {
+                Some(value @ 2..) => Refusal::Sysctl(value),
+                Some(1) if !facts.admin => Refusal::Sysctl(1),
+                _ if facts.filtered => Refusal::Seccomp(call),
+                _ => Refusal::Forbidden,
+            },
+            // A kernel that has the sysctl has io_uring, so that it was not the kernel who spoke.
+            Some(libc::ENOSYS) if facts.filtered && facts.disabled.is_some() => {
+                Refusal::Seccomp(call)
+            }
+            Some(libc::ENOSYS) => old("io_uring"),
+            Some(libc::ENOMEM) => match facts.memlock {
+                Some(limit) if !facts.unbounded => Refusal::Memlock(limit),
+                _ => Refusal::Memory,
+            },
+            Some(libc::EMFILE | libc::ENFILE) => Refusal::Descriptors,
+            Some(libc::EINVAL) if call == Call::Register => old("provided buffer rings (5.19)"),
+            _ => Refusal::Other(call, error),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Sysctl(1) => f.write_str(
+                "kernel.io_uring_disabled is 1, which leaves io_uring to the group \
+                 kernel.io_uring_group and to CAP_SYS_ADMIN: join that group, or say `sysctl -w \
+                 kernel.io_uring_disabled=0`",
+            ),
+            Refusal::Sysctl(value) => write!(
+                f,
+                "kernel.io_uring_disabled is {value}, which forbids io_uring to everybody: say \
+                 `sysctl -w kernel.io_uring_disabled=0`"
+            ),
+            Refusal::Seccomp(call) => write!(
+                f,
+                "a seccomp filter of this process refuses {call}, as container runtimes do unless \
+                 told otherwise: allow io_uring_setup, io_uring_enter and io_uring_register in the \
+                 profile (docker: `--security-opt seccomp=PROFILE.json`)"
+            ),
+            Refusal::Forbidden => f.write_str(
+                "neither a sysctl nor a seccomp filter forbids io_uring, so a security module \
+                 does: look for the denial in the kernel's log, and allow it there",
+            ),
+            Refusal::Memlock(limit) => write!(
+                f,
+                "a ring's memory counts against the limit of locked memory, which is {} KiB for \
+                 all rings of this user: raise it (`ulimit -l`, LimitMEMLOCK=), or use fewer \
+                 workers or smaller rings",
+                limit / 1024
+            ),
+            Refusal::Memory => f.write_str(
+                "no memory is left for a ring: give the machine or the control group more, or use \
+                 fewer workers",
+            ),
+            Refusal::Descriptors => {
+                f.write_str("no descriptor is left for a ring: raise `ulimit -n`")
+            }
+            Refusal::Kernel { lacks, release } => {
+                write!(f, "this kernel, {release}, lacks {lacks}: run Linux 6.1 or newer")
+            }
+            Refusal::Other(call, error) => write!(f, "{call}: {error}"),
+        }?;
+        match self {
+            Refusal::Memory | Refusal::Descriptors | Refusal::Other(..) => Ok(()),
+            _ => f.write_str(", or serve with epoll"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Facts {
+        Facts { disabled: Some(0), release: "6.18.1".to_owned(), ..Facts::default() }
+    }
+
+    #[track_caller]
+    fn check(call: Call, errno: i32, facts: Facts, words: &[&str]) {
+        let said = Refusal::find(call, io::Error::from_raw_os_error(errno), facts).to_string();
+        for word in words {
+            assert!(said.contains(word), "expected {word:?} in {said:?}");
+        }
+    }
+
+    #[test]
+    fn each_reason_comes_with_its_remedy() {
+        let sysctl = |value| Facts { disabled: Some(value), ..facts() };
+        let words = ["kernel.io_uring_disabled is 2", "kernel.io_uring_disabled=0", "epoll"];
+        check(Call::Setup, libc::EPERM, sysctl(2), &words);
+        let words = ["kernel.io_uring_disabled is 1", "kernel.io_uring_group"];
+        check(Call::Setup, libc::EPERM, sysctl(1), &words);
+        let filtered = Facts { filtered: true, ..facts() };
+        let words = ["seccomp", "refuses io_uring_setup", "profile"];
+        check(Call::Setup, libc::EPERM, filtered.clone(), &words);
+        check(Call::Setup, libc::ENOSYS, filtered.clone(), &words);
+        check(Call::Enter, libc::EACCES, filtered.clone(), &["refuses io_uring_enter"]);
+        let privileged = Facts { admin: true, disabled: Some(1), ..filtered };
+        check(Call::Setup, libc::EPERM, privileged, &["seccomp"]);
+        check(Call::Setup, libc::EPERM, facts(), &["security module"]);
+        let locked = Facts { memlock: Some(65536), ..facts() };
+        check(Call::Setup, libc::ENOMEM, locked.clone(), &["64 KiB", "ulimit -l", "workers"]);
+        check(Call::Setup, libc::ENOMEM, Facts { unbounded: true, ..locked }, &["control group"]);
+        check(Call::Setup, libc::EMFILE, facts(), &["ulimit -n"]);
+        let old = Facts { disabled: None, release: "5.4.0".to_owned(), ..facts() };
+        check(Call::Setup, libc::ENOSYS, old.clone(), &["5.4.0", "lacks io_uring", "6.1"]);
+        check(Call::Register, libc::EINVAL, old, &["buffer rings", "epoll"]);
+        check(Call::Enter, libc::EFAULT, facts(), &["io_uring_enter", "os error 14"]);
+    }
+
+    #[test]
+    fn the_facts_of_this_process_can_be_read() {
+        let found = Facts::read();
+        assert!(!found.release.is_empty(), "{found:?}");
+        let limits = "Max open files  1024  4096  files\nMax locked memory  65536  65536  bytes\n";
+        assert_eq!(locked_memory(limits), Some(65536));
+        assert_eq!(locked_memory("Max locked memory  unlimited  unlimited  bytes\n"), None);
+        assert!(matches!(Refusal::lacks("x"), Refusal::Kernel { lacks: "x", .. }));
+    }
+}

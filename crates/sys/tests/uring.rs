@@ -1,0 +1,186 @@
+//! Rings over real sockets: every way to receive and to accept, and every flag switched off.
+
+use std::io::Write;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use sys::uring::{
+    Acceptance, Completion, FLAGS, Flag, Flags, Load, OWN_LARGE, OWN_SMALL, Receive, Received,
+    Refusal, Setup, Uring,
+};
+
+/// How long a completion may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+const TOKEN: u64 = 7;
+
+/// A ring, if this machine has any. Must be made in the test's own thread.
+fn ring(setup: &Setup) -> Option<Uring> {
+    match Uring::new(setup) {
+        Ok(ring) => Some(ring),
+        Err(refusal) => {
+            println!("skipped: {refusal}");
+            None
+        }
+    }
+}
+
+/// The next completion that says something.
+#[track_caller]
+fn next(ring: &mut Uring, batch: &mut Vec<sys::uring::Raw>) -> Completion {
+    let begin = Instant::now();
+    loop {
+        while !batch.is_empty() {
+            let raw = batch.remove(0);
+            match ring.completion(&raw) {
+                Completion::Quiet => {}
+                said => return said,
+            }
+        }
+        assert!(begin.elapsed() < PATIENCE, "expected a completion");
+        ring.wait(Some(Duration::from_secs(1)), batch).unwrap();
+    }
+}
+
+fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (near, listener.accept().unwrap().0)
+}
+
+/// Receives until the end and returns what came, with the longest piece.
+#[track_caller]
+fn receive_all(ring: &mut Uring, fd: &TcpStream, how: Receive) -> (Vec<u8>, usize) {
+    let (mut batch, mut heard, mut longest) = (Vec::new(), Vec::new(), 0);
+    let (mut armed, mut known) = (false, false);
+    loop {
+        if !armed {
+            ring.receive(fd.as_fd(), TOKEN, how, known);
+        }
+        let Completion::Received { token: TOKEN, input, more, waiting } = next(ring, &mut batch)
+        else {
+            panic!("nothing else was asked for");
+        };
+        (armed, known) = (more, waiting);
+        match input {
+            Received::Bytes(filled) => {
+                longest = longest.max(ring.bytes(&filled).len());
+                heard.extend_from_slice(ring.bytes(&filled));
+                ring.give_back(filled);
+            }
+            Received::NoBuffers => {}
+            Received::Eof => return (heard, longest),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn bytes_come_by_every_way_and_in_order() {
+    let text: Vec<u8> = (0..100_000u32).map(|at| (at % 251) as u8).collect();
+    for how in [Receive::Multishot, Receive::Once, Receive::Own] {
+        let setup = Setup { buffers: 4, buffer_len: 512, ..Setup::default() };
+        let Some(mut ring) = ring(&setup) else { return };
+        let (mut near, far) = pair();
+        let (heard, longest) = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                near.write_all(&text).unwrap();
+                near.shutdown(Shutdown::Write).unwrap();
+            });
+            receive_all(&mut ring, &far, how)
+        });
+        assert!(heard == text, "{how:?}: {} bytes", heard.len());
+        assert!(how == Receive::Own || longest <= 512, "{how:?}: {longest}");
+    }
+}
+
+/// Who waits holds little; who has much to read is lent more.
+#[test]
+fn own_buffers_grow_where_input_is_there_already() {
+    let Some(mut ring) = ring(&Setup { buffers: 0, ..Setup::default() }) else { return };
+    let (mut near, far) = pair();
+    near.write_all(&[1; 4 * OWN_SMALL]).unwrap();
+    near.shutdown(Shutdown::Write).unwrap();
+    // All of it has arrived before the first receive.
+    let (heard, longest) = receive_all(&mut ring, &far, Receive::Own);
+    assert_eq!(heard.len(), 4 * OWN_SMALL);
+    assert!((OWN_SMALL + 1..=OWN_LARGE).contains(&longest), "{longest}");
+}
+
+#[test]
+fn a_receive_that_waits_can_be_cancelled() {
+    for how in [Receive::Multishot, Receive::Once, Receive::Own] {
+        let Some(mut ring) = ring(&Setup::default()) else { return };
+        let (_near, far) = pair();
+        let armed = ring.receive(far.as_fd(), TOKEN, how, false);
+        ring.cancel(armed);
+        let said = next(&mut ring, &mut Vec::new());
+        let Completion::Received { input: Received::Cancelled, more: false, .. } = said else {
+            panic!("{how:?}: {said:?}");
+        };
+    }
+}
+
+#[test]
+fn one_accept_tells_the_address_and_many_do_not() {
+    for how in [Acceptance::Once, Acceptance::Multishot] {
+        let Some(mut ring) = ring(&Setup::default()) else { return };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut batch = Vec::new();
+        for round in 0..3 {
+            if how == Acceptance::Once || round == 0 {
+                ring.accept(listener.as_fd(), TOKEN, how);
+            }
+            let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let said = next(&mut ring, &mut batch);
+            let Completion::Accepted { result: Ok((_fd, peer)), more, .. } = said else {
+                panic!("{how:?}: {said:?}");
+            };
+            assert_eq!(more, how == Acceptance::Multishot);
+            let told = (how == Acceptance::Once).then(|| near.local_addr().unwrap());
+            assert_eq!(peer, told);
+        }
+    }
+}
+
+/// Whatever is switched off, a ring moves bytes; it names what is in force and what is refused.
+#[test]
+fn a_ring_works_without_each_flag() {
+    let mut wishes: Vec<Flags> = FLAGS.iter().map(|(flag, _)| Flags::ALL.without(*flag)).collect();
+    wishes.extend([
+        Flags::NONE,
+        Flags::ALL,
+        Flags::ALL.without(Flag::SingleIssuer).without(Flag::DeferTaskrun),
+        Flags::NONE.with(Flag::DeferTaskrun),
+    ]);
+    for flags in wishes {
+        let Some(mut ring) = ring(&Setup { flags, ..Setup::default() }) else { return };
+        assert_eq!(flags.minus(ring.flags()), ring.refused(), "{flags}");
+        assert_eq!(ring.flags().minus(flags), Flags::NONE, "{flags}");
+        if flags == Flags::NONE.with(Flag::DeferTaskrun) {
+            assert_eq!(ring.refused().words(), ["defer-taskrun"], "it needs single-issuer");
+        }
+        let (near, far) = pair();
+        let load = Load::One(sys::uring::Chunk::Owned(b"hello".to_vec()));
+        ring.send(near.as_fd(), TOKEN, load);
+        let said = next(&mut ring, &mut Vec::new());
+        assert!(matches!(said, Completion::Sent { result: Ok(5), .. }), "{flags}: {said:?}");
+        near.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(receive_all(&mut ring, &far, Receive::Multishot).0, b"hello", "{flags}");
+    }
+}
+
+/// A queue longer than the kernel's longest is shortened, or refused where that is switched off.
+#[test]
+fn clamp_shortens_a_queue() {
+    let long = Setup { entries: 1 << 20, ..Setup::default() };
+    if ring(&Setup::default()).is_none() {
+        return;
+    }
+    match Uring::new(&long) {
+        Ok(_) | Err(Refusal::Memlock(_) | Refusal::Memory) => {}
+        Err(other) => panic!("{other}"),
+    }
+    let flags = Flags::ALL.without(Flag::Clamp);
+    assert!(Uring::new(&Setup { flags, ..long }).is_err());
+}
