@@ -6,8 +6,10 @@ use memory::{Board, Phase, Seat, SeatState};
 use seam::{Cx, Effects, Instant, Service, SessionId, WorkerId};
 use sys::eventfd::EventFd;
 
+use crate::accept::Entrance;
 use crate::knobs::Knobs;
 use crate::parts::assets::Assets;
+use crate::say::say;
 
 /// One worker's place in the house. Made by the container, used by a loop of `wait/`.
 pub struct Desk<'a, S: Service> {
@@ -20,6 +22,8 @@ pub struct Desk<'a, S: Service> {
     pub is_first: bool,
     pub board: &'a Board,
     pub listener: BorrowedFd<'a>,
+    /// Where this worker's connections come from.
+    pub entrance: &'a dyn Entrance,
     /// Readable from the moment the house leaves [`Phase::Ready`].
     pub stop: &'a EventFd,
     /// Rung when the supervisor should look at the board.
@@ -54,6 +58,12 @@ impl<S: Service> Desk<'_, S> {
         self.bell.ring();
     }
 
+    /// Whether nobody will come any more, as far as this worker can know who has just found nobody.
+    pub fn is_over(&self) -> bool {
+        let phase = self.phase();
+        phase > Phase::Ready && (phase >= Phase::Forced || self.entrance.is_over())
+    }
+
     /// A turn of the loop begins.
     pub fn turn(&self, now: Instant) {
         self.seat().turns.add(1);
@@ -62,8 +72,9 @@ impl<S: Service> Desk<'_, S> {
 
     /// A connection has come.
     pub fn opened(&self, now: Instant) {
-        self.seat().accepted.add(1);
+        // In this order, who reads `accepted` first never takes it for over already.
         self.seat().open.add(1);
+        self.seat().accepted.add(1);
         self.board.began(now.ns());
     }
 
@@ -75,6 +86,7 @@ impl<S: Service> Desk<'_, S> {
             self.board.ended(now.ns());
         }
         self.seat().open.sub(1);
+        self.entrance.left();
         if is_last {
             self.bell.ring();
         }
@@ -83,7 +95,7 @@ impl<S: Service> Desk<'_, S> {
     /// Prints what the sessions noted since the last call.
     pub fn print_notes(&self) {
         for note in self.effects.take_notes() {
-            eprintln!("{note}");
+            say!("{note}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
@@ -11,9 +11,10 @@ use memory::Board;
 use seam::Service;
 use sys::eventfd::EventFd;
 
+use crate::accept::Hall;
 use crate::handover::{Epoch, Handover};
 use crate::parts::assets::Assets;
-use crate::shape::Shape;
+use crate::shape::{Shape, WORKERS_MAX};
 use crate::wait::uring::tactics::Rings;
 
 /// What is served, and for whom.
@@ -130,8 +131,18 @@ pub(crate) struct Common<'a, S: Service> {
     pub house: &'a House<'a, S>,
     pub shape: &'a Shape,
     pub board: &'a Board,
-    pub listeners: &'a [OwnedFd],
+    pub hall: &'a Hall,
     pub stop: &'a EventFd,
     pub bell: &'a EventFd,
     pub epoch: Epoch,
+}
+
+impl<S: Service> Common<'_, S> {
+    /// Connections at one time in the whole server.
+    pub fn sessions_max(&self) -> usize {
+        let wanted = self.shape.knobs.sessions_max;
+        let all = wanted.unwrap_or(self.house.service.limits().sessions_max);
+        // A worker of its own takes a seat.
+        if self.shape.container.is_per_connection() { all.min(WORKERS_MAX) } else { all }
+    }
 }

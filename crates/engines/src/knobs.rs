@@ -29,6 +29,8 @@ pub struct Knobs {
     pub drain: Duration,
     /// Bytes of one session that are moved before the others are looked at.
     pub turn_bytes: usize,
+    /// Connections that may wait between an acceptor and its workers, in each buffer; `None`: 16.
+    pub handoff: Option<usize>,
     /// Connections accepted before the others are looked at.
     pub turn_accepts: usize,
     /// Threads that work on offloaded jobs, for each worker of an event engine.
@@ -48,6 +50,7 @@ impl Default for Knobs {
             linger: Duration::from_secs(2),
             drain: Duration::from_secs(10),
             turn_bytes: 64 * 1024,
+            handoff: None,
             turn_accepts: 64,
             job_threads: 4,
         }

@@ -1,14 +1,17 @@
 //! How we serve: every architecture is a point in a space, *container* x *accept* x *wait*.
 //!
-//! - [`Container`]: where the workers live (one alone, threads, processes).
-//! - [`Accept`]: who takes a connection (all from one queue, or one queue each).
-//! - [`Wait`]: how a worker waits for bytes and moves them (blocking calls, `epoll`, `io_uring`).
+//! - [`Container`]: where the workers live (one alone, threads, processes, one for each
+//!   connection).
+//! - [`Accept`]: who takes a connection, and how it comes to the worker that serves it.
+//! - [`Wait`]: how a worker waits for bytes and moves them.
 //!
-//! A named engine is a row of [`PRESETS`]. The files of `wait/` hold the three loops; `container/`
-//! starts workers and learns of their end; `supervise` is one loop on one thread that keeps the
-//! house; `parts/` is what two loops need, written once. No engine knows a protocol: all of them
-//! drive [`seam::Conn`].
+//! A named engine is a row of [`PRESETS`]. The files of `wait/` hold the loops, those of `accept/`
+//! the ways in; `container/` starts workers and learns of their end; `supervise` is one loop on one
+//! thread that keeps the house; `parts/` is what two loops need, written once. No engine knows a
+//! protocol: all of them drive [`seam::Conn`].
 
+mod accept;
+mod axes;
 mod container;
 mod desk;
 mod fault;
@@ -17,16 +20,20 @@ mod helpers;
 mod house;
 mod knobs;
 mod parts;
+mod presets;
 mod run;
+mod say;
 mod shape;
 mod supervise;
 mod wait;
 
+pub use axes::{Accept, Container, Wait};
 pub use fault::Fault;
 pub use handover::Handover;
 pub use house::{Control, House, Keeper, NoKeeper, Ready, Report};
 pub use knobs::Knobs;
 pub use parts::assets::Assets;
+pub use presets::{Crowd, PRESETS, Preset};
 pub use run::run;
-pub use shape::{Accept, Container, PRESETS, Preset, Refused, Shape, Wait};
+pub use shape::{Refused, Shape, WORKERS_MAX, conflict};
 pub use wait::uring::tactics::{AcceptBy, CloseBy, RecvBy, Rings, SendBy, Tactics};

@@ -1,48 +1,19 @@
-//! The space of architectures: what a point is made of, which points have names, and why a point
-//! is refused.
+//! The space of architectures: what a point is made of, and why a point is refused. The points that
+//! have names are in [`PRESETS`](crate::PRESETS).
 
 use std::fmt;
 
 use memory::Placement;
 use seam::SHARDS_MAX;
 
+use crate::axes::{Accept, Container, Wait};
 use crate::knobs::Knobs;
+use crate::presets::{Crowd, PRESETS};
 
 /// Seats that one binary may use: half of them, for while it hands over to the next both have some.
 pub(crate) const SEATS: usize = SHARDS_MAX / 2;
-/// Workers at one time; one seat is the supervisor's.
-const WORKERS_MAX: usize = SEATS - 1;
-
-/// Where the workers live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Container {
-    /// One worker in one process.
-    Solo,
-    /// Several threads in one process.
-    Threads,
-    /// Several processes, forked before the first connection; the state lies in shared memory.
-    Processes,
-}
-
-/// Who takes a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accept {
-    /// All workers accept from one listening socket.
-    Shared,
-    /// Each worker has its own listening socket on the same port (`SO_REUSEPORT`, socket(7)).
-    Reuseport,
-}
-
-/// How a worker waits for bytes and moves them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// Blocking calls, one connection at a time.
-    Blocking,
-    /// Readiness by `epoll(7)`.
-    Epoll,
-    /// Completion by `io_uring(7)`.
-    Uring,
-}
+/// Workers at one time; one seat is the supervisor's, and one may be the acceptor's.
+pub const WORKERS_MAX: usize = SEATS - 2;
 
 /// A point of the space with its knobs.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,64 +24,11 @@ pub struct Shape {
     pub accept: Accept,
     /// How a worker waits.
     pub wait: Wait,
-    /// How many workers there are.
+    /// How many workers there are at one time; 0 where each connection has one of its own.
     pub workers: usize,
     /// What can be turned on any point.
     pub knobs: Knobs,
 }
-
-/// A point with a name.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Preset {
-    /// What `--engine` takes.
-    pub name: &'static str,
-    /// Where the workers live.
-    pub container: Container,
-    /// Who takes a connection.
-    pub accept: Accept,
-    /// How a worker waits.
-    pub wait: Wait,
-    /// Workers if nobody says how many; 0 means one for each core that we may use.
-    pub workers: usize,
-    /// Where the architecture is known from.
-    pub from: &'static str,
-}
-
-/// The named points; the table is the truth.
-pub const PRESETS: &[Preset] = &[
-    Preset {
-        name: "iterative",
-        container: Container::Solo,
-        accept: Accept::Shared,
-        wait: Wait::Blocking,
-        workers: 1,
-        from: "one process, one client at a time (Stevens, UNP chapter 30)",
-    },
-    Preset {
-        name: "prefork",
-        container: Container::Processes,
-        accept: Accept::Shared,
-        wait: Wait::Blocking,
-        workers: 16,
-        from: "children forked beforehand, each accepting (UNP chapter 30, Apache prefork)",
-    },
-    Preset {
-        name: "epoll",
-        container: Container::Solo,
-        accept: Accept::Shared,
-        wait: Wait::Epoll,
-        workers: 1,
-        from: "one event loop over ready descriptors (epoll(7))",
-    },
-    Preset {
-        name: "uring",
-        container: Container::Threads,
-        accept: Accept::Reuseport,
-        wait: Wait::Uring,
-        workers: 0,
-        from: "one completion ring for each core (io_uring(7))",
-    },
-];
 
 /// Why a point cannot be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,18 +59,33 @@ impl Shape {
             container: preset.container,
             accept: preset.accept,
             wait: preset.wait,
-            workers: if preset.workers == 0 { cores.max(1) } else { preset.workers },
+            workers: match preset.crowd {
+                Crowd::Fixed(count) => count,
+                Crowd::Cores => cores.max(1),
+                Crowd::Connections => 0,
+            },
             knobs: Knobs::default(),
         })
     }
 
     /// The name of this point, if it has one.
     pub fn name(&self) -> Option<&'static str> {
-        let same = |preset: &&Preset| {
-            (preset.container, preset.accept, preset.wait)
-                == (self.container, self.accept, self.wait)
-        };
-        PRESETS.iter().find(same).map(|preset| preset.name)
+        let point = (self.container, self.accept, self.wait);
+        PRESETS.iter().find(|preset| preset.point() == point).map(|preset| preset.name)
+    }
+
+    /// How many workers there are if nobody says: one for each core, or what the container implies.
+    pub fn usual_workers(container: Container, cores: usize) -> usize {
+        match container {
+            Container::Solo => 1,
+            Container::Threads | Container::Processes => cores.max(1),
+            Container::ThreadPerConnection | Container::ProcessPerConnection => 0,
+        }
+    }
+
+    /// Workers and acceptors that are there from the beginning to the end.
+    pub fn posts(&self) -> usize {
+        self.workers + usize::from(self.accept.has_acceptor())
     }
 
     /// Checks that the point can be.
@@ -160,7 +93,45 @@ impl Shape {
     /// # Errors
     /// The reason, and what to say instead.
     pub fn check(&self) -> Result<(), Refused> {
+        if let Some(reason) = conflict(self.container, self.accept, self.wait) {
+            return Err(Refused(format!("{self} cannot be: {reason}")));
+        }
+        self.check_workers()?;
+        if self.knobs.edge && self.wait != Wait::Epoll {
+            return Err(Refused(format!(
+                "edge-triggered readiness belongs to epoll, found wait {}: leave --edge out",
+                self.wait
+            )));
+        }
+        match self.knobs.handoff {
+            Some(0) => Err(Refused("expected a buffer of 1 or more, found --handoff 0".into())),
+            Some(_) if self.accept != Accept::Handoff => Err(Refused(format!(
+                "the buffer belongs to accept handoff, found accept {}: leave --handoff out",
+                self.accept
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_workers(&self) -> Result<(), Refused> {
         let refuse = |reason: String| Err(Refused(reason));
+        let most = self.knobs.sessions_max;
+        if self.container.is_per_connection() {
+            if self.workers > 0 {
+                return refuse(format!(
+                    "each connection has a worker of its own, found --workers {}: say \
+                     --max-connections {0}",
+                    self.workers
+                ));
+            }
+            return match most {
+                Some(most) if most > WORKERS_MAX => refuse(format!(
+                    "expected at most {WORKERS_MAX} connections, for each has a worker with a seat \
+                     on the scoreboard, found --max-connections {most}"
+                )),
+                _ => Ok(()),
+            };
+        }
         if self.workers == 0 || self.workers > WORKERS_MAX {
             return refuse(format!("expected 1 to {WORKERS_MAX} workers, found {}", self.workers));
         }
@@ -171,63 +142,62 @@ impl Shape {
                 self.workers
             ));
         }
-        if let Some(most) = self.knobs.sessions_max
-            && most < self.workers
-        {
-            return refuse(format!(
+        match most {
+            Some(most) if most < self.workers => refuse(format!(
                 "each of {} workers may have a connection, found --max-connections {most}: say \
                  --workers {}, or allow more",
                 self.workers,
                 most.max(1)
-            ));
+            )),
+            _ => Ok(()),
         }
-        if self.knobs.edge && self.wait != Wait::Epoll {
-            return refuse(format!(
-                "edge-triggered readiness belongs to epoll, found wait {}: leave --edge out",
-                self.wait
-            ));
-        }
-        Ok(())
     }
 
     /// Where the state of a service must lie: in shared memory if workers are processes. A server
     /// that shall hand its state over to the next binary needs it there in any case.
     pub fn placement(&self) -> Placement {
-        match self.container {
-            Container::Solo | Container::Threads => Placement::Private,
-            Container::Processes => Placement::Shared,
-        }
+        if self.container.is_processes() { Placement::Shared } else { Placement::Private }
     }
 }
 
-/// Writes the words that the command line takes for an enum, and reads them.
-macro_rules! words {
-    ($type:ty, $($variant:ident = $word:literal),+ $(,)?) => {
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self { $(<$type>::$variant => $word),+ })
-            }
+/// Why a point cannot be, whatever its knobs, and what to say instead.
+pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'static str> {
+    if container.is_per_connection() {
+        if wait != Wait::Blocking {
+            return Some(
+                "a worker with one connection has nothing to choose from: say --wait blocking",
+            );
         }
-
-        impl std::str::FromStr for $type {
-            type Err = Refused;
-
-            fn from_str(word: &str) -> Result<$type, Refused> {
-                match word {
-                    $($word => Ok(<$type>::$variant),)+
-                    _ => Err(Refused(format!(
-                        "expected one of {}, found `{word}`",
-                        [$($word),+].join(", ")
-                    ))),
-                }
-            }
+        if accept != Accept::Shared {
+            return Some(
+                "who accepts starts the worker, so there is no other to compete with: say \
+                 --accept shared",
+            );
         }
-    };
+        return None;
+    }
+    match (accept, container, wait) {
+        (Accept::Lock | Accept::Exclusive | Accept::Handoff | Accept::Pass, Container::Solo, _) => {
+            Some("one worker has nobody to share with: say --accept shared")
+        }
+        (Accept::Lock, _, Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring) => Some(
+            "a loop must not sleep before a lock while its connections wait: say --wait blocking",
+        ),
+        (Accept::Exclusive, _, Wait::Blocking | Wait::Select | Wait::Poll | Wait::Uring) => {
+            Some("exclusive wake-ups are a flag of epoll_ctl(2): say --wait epoll")
+        }
+        (Accept::Handoff, Container::Processes, _) => {
+            Some("a descriptor in a buffer means nothing to another process: say --accept pass")
+        }
+        (Accept::Handoff | Accept::Pass, _, Wait::Uring) => {
+            Some("a ring accepts by itself: say --accept reuseport or --accept shared")
+        }
+        (Accept::Pass, Container::Threads, _) => {
+            Some("threads have their descriptors in common: say --accept handoff")
+        }
+        _ => None,
+    }
 }
-
-words!(Container, Solo = "solo", Threads = "threads", Processes = "processes");
-words!(Accept, Shared = "shared", Reuseport = "reuseport");
-words!(Wait, Blocking = "blocking", Epoll = "epoll", Uring = "uring");
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -239,13 +209,9 @@ impl fmt::Display for Shape {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_preset_has_a_name_that_leads_back_to_it_and_can_be() {
-        for preset in PRESETS {
-            let shape = Shape::preset(preset.name, 2).expect("a preset's own name");
-            assert_eq!(shape.name(), Some(preset.name));
-            assert_eq!(shape.check(), Ok(()), "{}", preset.name);
-        }
+    fn shape(container: Container, accept: Accept, wait: Wait) -> Shape {
+        let workers = Shape::usual_workers(container, 2);
+        Shape { container, accept, wait, workers, knobs: Knobs::default() }
     }
 
     #[test]
@@ -262,7 +228,45 @@ mod tests {
         let mut edge = Shape::preset("uring", 1).expect("a preset");
         edge.knobs.edge = true;
         assert!(edge.check().is_err());
+        let mut each = Shape::preset("thread", 1).expect("a preset");
+        each.knobs.sessions_max = Some(WORKERS_MAX + 1);
+        assert!(each.check().expect_err("a seat each").to_string().contains("seat"));
+        each = Shape { workers: 4, ..Shape::preset("fork", 1).expect("a preset") };
+        assert!(each.check().expect_err("own workers").to_string().contains("--max-connections 4"));
         assert!("blocked".parse::<Wait>().is_err());
         assert_eq!("uring".parse::<Wait>(), Ok(Wait::Uring));
+    }
+
+    #[test]
+    fn each_point_can_be_or_says_what_to_say_instead() {
+        for &container in Container::ALL {
+            for &accept in Accept::ALL {
+                for &wait in Wait::ALL {
+                    let shape = shape(container, accept, wait);
+                    match shape.check() {
+                        Ok(()) => assert_eq!(conflict(container, accept, wait), None),
+                        Err(Refused(reason)) => {
+                            assert!(reason.contains("say --"), "{reason}");
+                            assert!(reason.starts_with(&shape.to_string()), "{reason}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_value_of_an_axis_is_somewhere() {
+        let can = |container, accept, wait| conflict(container, accept, wait).is_none();
+        let all = |test: &dyn Fn(Container, Accept, Wait) -> bool| {
+            Container::ALL.iter().any(|&c| {
+                Accept::ALL
+                    .iter()
+                    .any(|&a| Wait::ALL.iter().any(|&w| can(c, a, w) && test(c, a, w)))
+            })
+        };
+        assert!(Container::ALL.iter().all(|&one| all(&|c, _, _| c == one)));
+        assert!(Accept::ALL.iter().all(|&one| all(&|_, a, _| a == one)));
+        assert!(Wait::ALL.iter().all(|&one| all(&|_, _, w| w == one)));
     }
 }

@@ -1,10 +1,12 @@
 //! The supervisor: one loop on one thread, which may fork while it serves.
 //!
 //! It hears signals, replaces workers that end, keeps the state, and leads the house through its
-//! life: Starting, Ready, (Leaving,) Draining, Forced, Done. It never touches a connection.
+//! life: Starting, Ready, (Leaving,) Draining, Forced, Done. It never touches a connection, but
+//! where each has a worker of its own it accepts it and starts that worker.
 
 mod keep;
 mod posts;
+mod receive;
 mod succeed;
 
 use std::io;
@@ -17,17 +19,20 @@ use sys::poll::{PollFd, poll};
 use sys::signal::{Signal, SignalFd};
 
 use self::posts::Post;
+use self::receive::Reception;
+use crate::accept::Arrival;
 use crate::fault::Fault;
 use crate::handover::Successor;
 use crate::house::{Common, Keeper, Report};
+use crate::say::say;
 
 /// The signals that a house obeys.
 pub(crate) const SIGNALS: &[Signal] = &[Signal::TERM, Signal::INT, Signal::HUP, Signal::USR2];
 
 /// What a container can do for the supervisor.
 pub(crate) trait Crew {
-    /// Starts a worker.
-    fn start(&mut self, id: WorkerId) -> io::Result<()>;
+    /// Starts a worker; with a visitor, for as long as that one stays.
+    fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> io::Result<()>;
     /// Descriptors that become readable when a worker ends, beside the bell.
     fn watched(&self) -> Vec<BorrowedFd<'_>>;
     /// The workers that have ended since the last call.
@@ -53,6 +58,7 @@ struct Supervisor<'a, S: Service, C: Crew> {
     crew: &'a mut C,
     keeper: &'a mut dyn Keeper<S::State>,
     posts: Vec<Post>,
+    reception: Option<Reception<'a, S>>,
     save_at: Option<Instant>,
     save_next: Option<Instant>,
     /// When the present phase ends by force.
@@ -82,6 +88,7 @@ pub(crate) fn supervise<S: Service, C: Crew>(
         crew,
         keeper,
         posts: Vec::new(),
+        reception: Reception::new(common),
         save_at: None,
         save_next,
         deadline: None,
@@ -107,6 +114,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             self.bury()?;
             let now = clock();
             self.respawn(now);
+            self.receive(now);
             self.look_at_board(now, ready);
             self.keep(now);
             self.press(now);
@@ -123,7 +131,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// Sleeps until something happens or something is due; true if the successor said something.
     fn wait(&mut self, signals: Option<&SignalFd>) -> Result<bool, Fault> {
         let respawns = self.posts.iter().filter_map(|post| post.respawn_at);
-        let others = [self.save_at, self.save_next, self.deadline];
+        let guests = self.reception.as_ref().and_then(Reception::wakes_at);
+        let others = [self.save_at, self.save_next, self.deadline, guests];
         let soonest = others.into_iter().flatten().chain(respawns).min();
         let timeout = soonest.map(|moment| moment.since(clock()));
         let mut fds: Vec<BorrowedFd<'_>> = self.successor.iter().map(Successor::watched).collect();
@@ -131,6 +140,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         fds.push(self.common.bell.as_fd());
         fds.push(self.common.house.control.bell.as_fd());
         fds.extend(signals.map(AsFd::as_fd));
+        fds.extend(self.listens());
         let mut list: Vec<PollFd<'_>> =
             fds.into_iter().map(|fd| PollFd::new(fd, true, false)).collect();
         poll(&mut list, timeout).map_err(Fault::Wait)?;
@@ -145,7 +155,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         while let Some(Ok(Some(signal))) = signals.map(SignalFd::read) {
             match signal {
                 Signal::HUP => {
-                    eprintln!("reload: this server was started without a file of settings");
+                    say!("reload: this server was started without a file of settings");
                 }
                 Signal::USR2 => self.hand_over(),
                 _ => self.stop(),
@@ -165,10 +175,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     }
 
     fn force(&mut self, why: &str) {
-        eprintln!(
-            "stopping by force, {why}: {} connections are cut",
-            self.common.board.open_total()
-        );
+        say!("stopping by force, {why}: {} connections are cut", self.common.board.open_total());
         self.report.forced = true;
         self.enter(Phase::Forced, GRACE);
     }
@@ -193,7 +200,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             Phase::Draining => self.force("the time to drain is over"),
             _ if self.crew.kill() => {}
             _ => {
-                eprintln!("a worker does not leave: ending the process");
+                say!("a worker does not leave: ending the process");
                 self.save();
                 sys::process::exit_now(1);
             }
@@ -218,7 +225,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         if let Some(busy) = board.take_busy()
             && self.common.house.timer
         {
-            eprintln!("elapsed time: {:.3} s", busy.as_secs_f64());
+            say!("elapsed time: {:.3} s", busy.as_secs_f64());
         }
         if self.save_at.is_none() && self.keeper.is_changed(self.common.house.state) {
             self.save_at = Some(now + SAVE_DELAY);
@@ -230,7 +237,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         if let Some(handover) = self.common.house.handover
             && let Err(error) = handover.say_ready()
         {
-            eprintln!("the server before is gone already: {error}");
+            say!("the server before is gone already: {error}");
         }
     }
 

@@ -13,6 +13,7 @@
 
 #[cfg(not(loom))]
 mod board;
+mod buffer;
 mod gate;
 mod lock;
 mod padded;
@@ -23,6 +24,7 @@ mod sync;
 
 #[cfg(not(loom))]
 pub use board::{Board, Phase, Seat, SeatState, Tally, Totals};
+pub use buffer::Buffer;
 pub use gate::{Closed, Gate, Writing};
 pub use lock::{Lock, Locked};
 pub use padded::Padded;

@@ -14,54 +14,15 @@ use std::time::Duration;
 
 use crate::call::{check, check_count, or_null, timespec, uninterrupted};
 
-/// What to be told about a descriptor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Interest {
-    /// A receive or an accept would not block.
-    pub read: bool,
-    /// A send would not block.
-    pub write: bool,
-    /// Tell each change once (`EPOLLET`) instead of telling the state at each wait.
-    pub edge: bool,
-    /// Wake one of the epolls that watch this descriptor, not all (`EPOLLEXCLUSIVE`). It can be
-    /// given to [`Epoll::add`] only, without `rdhup`, and cannot be modified afterwards (`EINVAL`).
-    pub exclusive: bool,
-    /// Tell that the peer ended its output (`EPOLLRDHUP`), even while `read` is off.
-    pub rdhup: bool,
-}
+pub use crate::ready::{Interest, Ready};
 
-impl Interest {
-    /// Errors and hang-ups only.
-    pub const NONE: Self =
-        Self { read: false, write: false, edge: false, exclusive: false, rdhup: false };
-    /// Reading, told at each wait.
-    pub const READ: Self = Self { read: true, ..Self::NONE };
-    /// Writing, told at each wait.
-    pub const WRITE: Self = Self { write: true, ..Self::NONE };
-
-    fn bits(self) -> u32 {
-        let bit = |wanted, bit: libc::c_int| if wanted { bit.cast_unsigned() } else { 0 };
-        bit(self.read, libc::EPOLLIN)
-            | bit(self.write, libc::EPOLLOUT)
-            | bit(self.edge, libc::EPOLLET)
-            | bit(self.exclusive, libc::EPOLLEXCLUSIVE)
-            | bit(self.rdhup, libc::EPOLLRDHUP)
-    }
-}
-
-/// What happened to one descriptor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ready {
-    /// The key given when the descriptor was added.
-    pub key: u64,
-    /// A receive would not block: there are bytes, the end of input, or an error to collect.
-    pub readable: bool,
-    /// A send would not block: there is room, or an error to collect.
-    pub writable: bool,
-    /// The peer sends no more (`EPOLLRDHUP`, where asked for), or both ways are shut (`EPOLLHUP`).
-    pub hangup: bool,
-    /// The descriptor carries an error (`EPOLLERR`).
-    pub error: bool,
+fn bits(interest: Interest) -> u32 {
+    let bit = |wanted, bit: libc::c_int| if wanted { bit.cast_unsigned() } else { 0 };
+    bit(interest.read, libc::EPOLLIN)
+        | bit(interest.write, libc::EPOLLOUT)
+        | bit(interest.edge, libc::EPOLLET)
+        | bit(interest.exclusive, libc::EPOLLEXCLUSIVE)
+        | bit(interest.rdhup, libc::EPOLLRDHUP)
 }
 
 /// Room for what one wait reports; made once, used for every wait.
@@ -195,7 +156,7 @@ impl Epoll {
         interest: Interest,
         key: u64,
     ) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: interest.bits(), u64: key };
+        let mut event = libc::epoll_event { events: bits(interest), u64: key };
         // SAFETY: both descriptors are open while borrowed, and the event outlives the call.
         check(unsafe {
             libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd.as_raw_fd(), &mut event)

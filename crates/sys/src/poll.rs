@@ -1,4 +1,5 @@
-//! Waiting for a few descriptors without a list in the kernel (ppoll(2)).
+//! Waiting for descriptors without a list in the kernel (ppoll(2)): a few at a time by [`poll`],
+//! or the whole set of a server by [`PollSet`], which the kernel reads anew at each wait.
 
 use std::io;
 use std::marker::PhantomData;
@@ -7,6 +8,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use crate::call::{check, or_null, timespec};
+use crate::ready::{Interest, Ready};
 
 /// One descriptor to wait for, and after [`poll`] what happened to it.
 #[repr(transparent)]
@@ -62,26 +64,138 @@ impl<'fd> PollFd<'fd> {
 /// # Errors
 /// `EINVAL` for a list longer than the limit of open files, `ENOMEM`.
 pub fn poll(list: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
+    // A PollFd is a pollfd by its representation.
+    wait(list.as_mut_ptr().cast(), list.len(), timeout)
+}
+
+/// Waits for `len` entries from `list` on, which must be writable.
+fn wait(list: *mut libc::pollfd, len: usize, timeout: Option<Duration>) -> io::Result<usize> {
     // A time too far to be written down is for ever.
     let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     loop {
         let left = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
-        // SAFETY: a PollFd is a pollfd by its representation, the list is writable for its length,
-        // its descriptors are open while borrowed, the time is null or outlives the call, and the
-        // signal mask is null (leave it as it is).
-        let result = check(unsafe {
-            libc::ppoll(
-                list.as_mut_ptr().cast(),
-                list.len() as libc::nfds_t,
-                or_null(&left),
-                ptr::null(),
-            )
-        });
+        // SAFETY: both callers pass the start and the length of a list that they borrow mutably,
+        // the time is null or outlives the call, and the signal mask is null (leave it as it is). A
+        // number that is not open is answered by POLLNVAL.
+        let result =
+            check(unsafe { libc::ppoll(list, len as libc::nfds_t, or_null(&left), ptr::null()) });
         match result {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             other => return other.map(|count| count.cast_unsigned() as usize),
         }
     }
+}
+
+/// A set of descriptors to wait for, each with a key. A wait costs what is open, not what is ready:
+/// the kernel looks at every entry.
+#[derive(Default)]
+pub struct PollSet {
+    entries: Vec<libc::pollfd>,
+    keys: Vec<u64>,
+    /// The entry of each descriptor number, or [`NOWHERE`].
+    places: Vec<u32>,
+}
+
+const NOWHERE: u32 = u32::MAX;
+
+impl PollSet {
+    /// An empty set.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Watches `fd`; its events will carry `key`. Remove it before it is closed: what is closed and
+    /// not removed is told as failed at each wait.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if it is watched already, `InvalidInput` for edges.
+    pub fn add(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
+        let number = number(fd);
+        let events = events(interest)?;
+        if self.places.len() <= number {
+            self.places.resize(number + 1, NOWHERE);
+        }
+        if self.places[number] != NOWHERE {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.places[number] = self.entries.len() as u32;
+        self.entries.push(libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 });
+        self.keys.push(key);
+        Ok(())
+    }
+
+    /// Replaces interest and key of a watched `fd`.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not watched, `InvalidInput` for edges.
+    pub fn modify(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
+        let place = self.place(fd)?;
+        self.entries[place].events = events(interest)?;
+        self.keys[place] = key;
+        Ok(())
+    }
+
+    /// Stops watching `fd`.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not watched.
+    pub fn remove(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let place = self.place(fd)?;
+        self.places[number(fd)] = NOWHERE;
+        self.entries.swap_remove(place);
+        self.keys.swap_remove(place);
+        if let Some(moved) = self.entries.get(place) {
+            self.places[moved.fd.cast_unsigned() as usize] = place as u32;
+        }
+        Ok(())
+    }
+
+    /// Waits until something happens or `timeout` is over (`None`: for ever; zero: a look) and
+    /// appends what happened to `ready`; nothing means that the time is over.
+    ///
+    /// # Errors
+    /// As [`poll`].
+    pub fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
+        let mut left = wait(self.entries.as_mut_ptr(), self.entries.len(), timeout)?;
+        for (entry, &key) in self.entries.iter().zip(&self.keys) {
+            if left == 0 {
+                break;
+            }
+            if entry.revents == 0 {
+                continue;
+            }
+            left -= 1;
+            let any = |bits: libc::c_short| entry.revents & bits != 0;
+            let over = libc::POLLHUP | libc::POLLERR | libc::POLLNVAL;
+            ready.push(Ready {
+                key,
+                readable: any(libc::POLLIN | over),
+                writable: any(libc::POLLOUT | over),
+                hangup: any(libc::POLLHUP),
+                error: any(libc::POLLERR | libc::POLLNVAL),
+            });
+        }
+        Ok(())
+    }
+
+    fn place(&self, fd: BorrowedFd<'_>) -> io::Result<usize> {
+        match self.places.get(number(fd)) {
+            Some(&place) if place != NOWHERE => Ok(place as usize),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+/// The number of an open descriptor, which is never negative.
+fn number(fd: BorrowedFd<'_>) -> usize {
+    fd.as_raw_fd().cast_unsigned() as usize
+}
+
+fn events(interest: Interest) -> io::Result<libc::c_short> {
+    let (read, write) = interest.plain()?;
+    let bit = |wanted, bit| if wanted { bit } else { 0 };
+    Ok(bit(read, libc::POLLIN) | bit(write, libc::POLLOUT))
 }
 
 #[cfg(test)]

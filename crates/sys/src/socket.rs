@@ -6,7 +6,7 @@
 
 use std::io::{self, IoSlice};
 use std::mem;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -83,6 +83,29 @@ pub fn accept(listener: impl AsFd, nonblocking: bool) -> io::Result<(OwnedFd, So
 /// What is known at once: `ENETUNREACH`, `EADDRNOTAVAIL` when local ports ran out, `EMFILE`.
 pub fn connect_nonblocking(address: SocketAddr) -> io::Result<OwnedFd> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    start_connecting(socket, address)
+}
+
+/// The same from an address of this machine, whose local ports are counted by themselves: the way
+/// out for a client that has used up those of one address.
+///
+/// # Errors
+/// As [`connect_nonblocking`]; `EADDRNOTAVAIL` also where this machine has no such address.
+pub fn connect_nonblocking_from(address: SocketAddr, source: IpAddr) -> io::Result<OwnedFd> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let one: libc::c_int = 1;
+    let size = size_of_val(&one) as libc::socklen_t;
+    // SAFETY: `one` is an int, as this option wants, and outlives the call. The option leaves the
+    // port to connect(2), which may share it between destinations (ip(7)).
+    check(unsafe {
+        let (level, option) = (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT);
+        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const one).cast(), size)
+    })?;
+    socket.bind(&SocketAddr::new(source, 0).into())?;
+    start_connecting(socket, address)
+}
+
+fn start_connecting(socket: Socket, address: SocketAddr) -> io::Result<OwnedFd> {
     socket.set_nonblocking(true)?;
     match socket.connect(&address.into()) {
         // An interrupted connect goes on by itself, like one in progress (connect(2)).

@@ -22,18 +22,23 @@ pub struct HouseArgs {
     /// The engine: a named architecture, or `auto`
     #[arg(long, default_value = "auto", value_name = "NAME")]
     engine: String,
-    /// Where the workers live: solo, threads, processes (overrides the engine's)
+    /// Where the workers live: solo, threads, processes, thread-per-connection,
+    /// process-per-connection (overrides the engine's)
     #[arg(long)]
     container: Option<Container>,
-    /// Who takes a connection: shared, reuseport (overrides the engine's)
+    /// Who takes a connection: shared, lock, exclusive, reuseport, handoff, pass (overrides the
+    /// engine's)
     #[arg(long)]
     accept: Option<Accept>,
-    /// How a worker waits: blocking, epoll, uring (overrides the engine's)
+    /// How a worker waits: blocking, select, poll, epoll, uring (overrides the engine's)
     #[arg(long)]
     wait: Option<Wait>,
     /// How many workers
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
+    /// Connections that may wait between an acceptor and its workers (accept handoff)
+    #[arg(long, value_name = "N")]
+    handoff: Option<usize>,
     /// Edge-triggered readiness (epoll only)
     #[arg(long)]
     edge: bool,
@@ -89,7 +94,7 @@ impl HouseArgs {
         let mut shape = Shape::preset(engine, cores)?;
         if let Some(container) = self.container {
             // A preset's count belongs to its own container.
-            shape.workers = if container == Container::Solo { 1 } else { cores.max(1) };
+            shape.workers = Shape::usual_workers(container, cores);
             shape.container = container;
         }
         shape.accept = self.accept.unwrap_or(shape.accept);
@@ -97,6 +102,7 @@ impl HouseArgs {
         shape.workers = self.workers.unwrap_or(shape.workers);
         let knobs = &mut shape.knobs;
         knobs.edge = self.edge;
+        knobs.handoff = self.handoff;
         (knobs.ring, knobs.tactics) = self.rings.chosen();
         knobs.backlog = self.backlog;
         knobs.sessions_max = self.max_connections;
@@ -163,6 +169,7 @@ fn announce(service: &str, shape: &Shape, ready: &Ready) {
         "accept": shape.accept.to_string(),
         "wait": shape.wait.to_string(),
         "workers": shape.workers,
+        "acceptors": shape.posts() - shape.workers,
         "rings": ready.rings.as_ref().map(rings::told),
         "pid": std::process::id(),
     });

@@ -110,6 +110,61 @@ pub const THREADS_BLOCKING: Arm = Arm {
     ..LOOP
 };
 
+/// A process for each client.
+pub const FORK: Arm = Arm { flags: &["--engine", "fork"], is_blocking: true, ..LOOP };
+
+/// A thread for each client.
+pub const THREAD: Arm = Arm { flags: &["--engine", "thread"], is_blocking: true, ..LOOP };
+
+/// An acceptor, a bounded buffer, and eight threads with one client each.
+pub const POOL: Arm =
+    Arm { flags: &["--engine", "pool"], workers: Some(8), crowd: 8, is_blocking: true, ..LOOP };
+
+/// One loop over bit sets.
+pub const SELECT: Arm = Arm { flags: &["--engine", "select"], ..LOOP };
+
+/// One loop over an array.
+pub const POLL: Arm = Arm { flags: &["--engine", "poll"], ..LOOP };
+
+/// Children of which one at a time accepts.
+pub const PREFORK_LOCK: Arm = Arm {
+    flags: &["--engine", "prefork", "--accept", "lock"],
+    workers: Some(8),
+    crowd: 8,
+    is_blocking: true,
+    ..LOOP
+};
+
+/// Children that are passed one client at a time.
+pub const PREFORK_PASS: Arm = Arm {
+    flags: &["--engine", "prefork", "--accept", "pass"],
+    workers: Some(8),
+    crowd: 8,
+    is_blocking: true,
+    ..LOOP
+};
+
+/// Children with a loop each, of which the kernel wakes one.
+pub const PROCESSES_EXCLUSIVE: Arm = Arm {
+    flags: &["--container", "processes", "--accept", "exclusive", "--wait", "epoll"],
+    workers: Some(2),
+    ..LOOP
+};
+
+/// Children with a loop each, which are passed their clients.
+pub const PROCESSES_PASS: Arm = Arm {
+    flags: &["--container", "processes", "--accept", "pass", "--wait", "epoll"],
+    workers: Some(2),
+    ..LOOP
+};
+
+/// Loops that are handed their clients.
+pub const THREADS_HANDOFF: Arm = Arm {
+    flags: &["--container", "threads", "--accept", "handoff", "--wait", "poll"],
+    workers: Some(2),
+    ..LOOP
+};
+
 /// Whether the kernel lets us make a ring.
 fn has_uring() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();

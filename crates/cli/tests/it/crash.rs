@@ -11,7 +11,9 @@ use sys::signal::Signal;
 use wire::dice::Dice;
 
 use crate::arms::Arm;
-use crate::harness::{Client, Folder, PATIENCE, Raise, Server, eventually, is_alive, ms, soak};
+use crate::harness::{
+    Client, Folder, PATIENCE, Raise, Server, eventually, is_alive, is_stopped, ms, soak,
+};
 use crate::market::{Account, Request, book, parse};
 
 /// So many that `show` shares its rendering, and few enough that orders meet each other.
@@ -122,7 +124,7 @@ fn check_kills(arm: &Arm, lock: &str, seed: u64) {
     let shown = show(&server);
     account.check(&initial, &parse(&shown).expect("a whole book"));
     eventually("all workers are back", Duration::from_secs(5), || {
-        server.children().len() == server.workers
+        server.children().len() == server.posts
     });
     let ended = server.stop();
     assert!(ended.stderr.contains("was killed by"), "{}", ended.stderr);
@@ -146,7 +148,7 @@ pub fn a_killed_worker_is_replaced(arm: &Arm) {
     // A worker that has lived for a second did not die of its birth, and is replaced at once.
     std::thread::sleep(ms(1100));
     let before = server.children();
-    assert_eq!(before.len(), server.workers);
+    assert_eq!(before.len(), server.posts);
     let victim = before[0];
     process::kill(victim, Signal::KILL).expect("our grandchild runs");
     let taken = eventually("as many workers as before", PATIENCE, || {
@@ -222,6 +224,8 @@ pub fn a_frozen_worker_delays_nobody_else(arm: &Arm) {
     let server = arm.stock(&data).start();
     let frozen = server.children()[0];
     process::kill(frozen, Signal::STOP).expect("our grandchild runs");
+    // Until then it may still take a connection along.
+    eventually("the worker stands still", PATIENCE, || is_stopped(frozen));
     let begin = Instant::now();
     for _ in 0..20 {
         assert_eq!(server.ask("buy 1 1"), "[buy] success");

@@ -130,4 +130,14 @@ mount! {
     threads_epoll = THREADS_EPOLL: every, crowd, loops, private;
     processes_epoll = PROCESSES_EPOLL: every, crowd, loops, processes, sharing;
     threads_blocking = THREADS_BLOCKING: every, crowd, blocking, private;
+    fork = FORK: every, crowd, blocking;
+    thread = THREAD: every, crowd, blocking, private;
+    pool = POOL: every, crowd, blocking, private;
+    select = SELECT: every, crowd, loops, private;
+    poll = POLL: every, crowd, loops, private;
+    prefork_lock = PREFORK_LOCK: every, crowd, blocking, processes;
+    prefork_pass = PREFORK_PASS: every, crowd, blocking, processes;
+    processes_exclusive = PROCESSES_EXCLUSIVE: loops, processes, sharing;
+    processes_pass = PROCESSES_PASS: every, crowd, loops, processes;
+    threads_handoff = THREADS_HANDOFF: every, crowd, loops, private;
 }

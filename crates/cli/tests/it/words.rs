@@ -41,8 +41,10 @@ pub fn timer(arm: &Arm) {
     let data = folder.file("stock.txt", "1 10 100\n");
     let server = arm.stock(&data).with(&["--timer"]).start();
     let seconds = |said: &str| -> Vec<f64> {
-        let lines = said.lines().filter_map(|line| line.strip_prefix("elapsed time: "));
-        lines.map(|line| line.trim_end_matches(" s").parse().expect("seconds")).collect()
+        // A line that is not whole yet is read the next time.
+        let lines = said.split_inclusive('\n').filter_map(|line| line.strip_suffix(" s\n"));
+        let times = lines.filter_map(|line| line.strip_prefix("elapsed time: "));
+        times.map(|time| time.parse().expect("seconds")).collect()
     };
     for round in 1..=2 {
         let mut clients: Vec<_> = (0..arm.crowd(3)).map(|_| server.client()).collect();

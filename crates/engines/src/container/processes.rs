@@ -1,20 +1,27 @@
-//! Workers that are processes, forked from a supervisor with a single thread.
+//! Workers that are processes, forked from a supervisor with a single thread: beforehand, or one
+//! for each connection.
 //!
 //! What they share lies in mappings made before the fork; the listeners and the two event
 //! descriptors are inherited. A child is followed by its pidfd, so its end is an event like any
 //! other, and it dies with the supervisor: no orphan keeps the port.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use seam::{Service, Share, WorkerId};
+use sys::epoll::{Epoll, Events};
 use sys::process::{self, Exit, Fork, Pid};
+use sys::ready::Interest;
 use sys::signal::Signal;
 
 use super::serve;
+use crate::accept::Arrival;
 use crate::fault::Fault;
 use crate::house::{Common, Keeper, Report};
+use crate::say::say;
 use crate::supervise::{Crew, Ended, supervise};
 
 /// The exit code of a worker that panicked, as of any Rust program.
@@ -26,13 +33,19 @@ pub(crate) fn run<S: Service>(
     keeper: &mut dyn Keeper<S::State>,
     ready: &mut dyn FnMut(),
 ) -> Result<Report, Fault> {
-    let mut crew = Processes { common, children: Vec::new() };
+    let ends = Epoll::new().map_err(Fault::Wait)?;
+    let events = Events::with_capacity(ENDS);
+    let mut crew = Processes { common, children: HashMap::new(), ends, events };
     supervise(common, &mut crew, keeper, ready)
 }
 
 struct Processes<'a, S: Service> {
     common: &'a Common<'a, S>,
-    children: Vec<Child>,
+    /// The living, by the bits of their names.
+    children: HashMap<u32, Child>,
+    /// Their pidfds: a look costs what has ended, not what lives.
+    ends: Epoll,
+    events: Events,
 }
 
 struct Child {
@@ -41,15 +54,24 @@ struct Child {
     pidfd: OwnedFd,
 }
 
+/// Ends that one look finds.
+const ENDS: usize = 64;
+
 impl<S: Service> Crew for Processes<'_, S> {
-    fn start(&mut self, id: WorkerId) -> io::Result<()> {
+    fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> io::Result<()> {
         let supervisor = process::this();
         let pid = match process::fork()? {
-            Fork::Child => self.live(id, supervisor),
+            Fork::Child => self.live(id, supervisor, visitor),
             Fork::Parent(pid) => pid,
         };
-        match process::pidfd_open(pid) {
-            Ok(pidfd) => self.children.push(Child { id, pid, pidfd }),
+        let watched = process::pidfd_open(pid).and_then(|pidfd| {
+            self.ends.add(&pidfd, Interest::READ, id.bits().into())?;
+            Ok(pidfd)
+        });
+        match watched {
+            Ok(pidfd) => {
+                self.children.insert(id.bits(), Child { id, pid, pidfd });
+            }
             Err(error) => {
                 // Nobody would see its end, and its successor would share its seat.
                 let _ = process::kill(pid, Signal::KILL);
@@ -63,27 +85,33 @@ impl<S: Service> Crew for Processes<'_, S> {
     }
 
     fn watched(&self) -> Vec<BorrowedFd<'_>> {
-        self.children.iter().map(|child| child.pidfd.as_fd()).collect()
+        vec![self.ends.as_fd()]
     }
 
     fn reap(&mut self) -> Vec<Ended> {
         let mut ended = Vec::new();
-        self.children.retain(|child| {
+        if self.ends.wait(&mut self.events, Some(Duration::ZERO)).is_err() {
+            return ended;
+        }
+        for event in self.events.iter() {
+            let Some(child) = self.children.get(&(event.key as u32)) else { continue };
             let fault = match process::reap(child.pid) {
-                Ok(None) => return true,
+                Ok(None) => continue,
                 Ok(Some(Exit::Code(0))) => None,
                 Ok(Some(Exit::Code(code))) => Some(format!("exited with code {code}")),
                 Ok(Some(Exit::Signal(number))) => Some(format!("was killed by signal {number}")),
                 Err(error) => Some(format!("was lost: {error}")),
             };
             ended.push(Ended { id: child.id, fault });
-            false
-        });
+            // Another child may hold a copy of the pidfd, from which alone the list would not go.
+            let _ = self.ends.remove(&child.pidfd);
+            self.children.remove(&(event.key as u32));
+        }
         ended
     }
 
     fn kill(&mut self) -> bool {
-        for child in &self.children {
+        for child in self.children.values() {
             // One that is gone already needs no signal.
             let _ = process::kill(child.pid, Signal::KILL);
         }
@@ -93,7 +121,7 @@ impl<S: Service> Crew for Processes<'_, S> {
 
 impl<S: Service> Processes<'_, S> {
     /// The child's whole life.
-    fn live(&mut self, id: WorkerId, supervisor: Pid) -> ! {
+    fn live(&mut self, id: WorkerId, supervisor: Pid, visitor: Option<Arrival>) -> ! {
         // The siblings' descriptors belong to the supervisor.
         self.children.clear();
         self.common.board.sit(id, process::this());
@@ -103,11 +131,11 @@ impl<S: Service> Processes<'_, S> {
             process::exit_now(1);
         }
         // A panic must not unwind on into the supervisor's frames, of which we have a copy.
-        let serve = || bound.and_then(|()| serve(self.common, id));
+        let serve = || bound.and_then(|()| serve(self.common, id, visitor));
         match catch_unwind(AssertUnwindSafe(serve)) {
             Ok(Ok(())) => process::exit_now(0),
             Ok(Err(fault)) => {
-                eprintln!("worker {}: {fault}", id.slot());
+                say!("worker {}: {fault}", id.slot());
                 process::exit_now(1)
             }
             Err(_) => process::exit_now(PANICKED),

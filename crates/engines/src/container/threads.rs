@@ -1,4 +1,4 @@
-//! Workers that are threads of this process, one or many.
+//! Workers that are threads of this process: one, many, or one for each connection.
 
 use std::any::Any;
 use std::os::fd::BorrowedFd;
@@ -6,10 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Scope};
 
-use seam::{Service, WorkerId};
+use seam::{Service, Share, WorkerId};
 use sys::process;
 
 use super::serve;
+use crate::accept::Arrival;
 use crate::fault::Fault;
 use crate::house::{Common, Keeper, Report};
 use crate::supervise::{Crew, Ended, supervise};
@@ -34,11 +35,11 @@ struct Threads<'scope, 'env, S: Service> {
 }
 
 impl<S: Service> Crew for Threads<'_, '_, S> {
-    fn start(&mut self, id: WorkerId) -> std::io::Result<()> {
+    fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> std::io::Result<()> {
         let (common, ended) = (self.common, self.ended);
         common.board.sit(id, process::this());
         let work = move || {
-            let fault = match catch_unwind(AssertUnwindSafe(|| serve(common, id))) {
+            let fault = match catch_unwind(AssertUnwindSafe(|| serve(common, id, visitor))) {
                 Ok(Ok(())) => None,
                 Ok(Err(fault)) => Some(fault.to_string()),
                 Err(panic) => Some(format!("panicked: {}", message(&*panic))),
@@ -47,7 +48,11 @@ impl<S: Service> Crew for Threads<'_, '_, S> {
             common.bell.ring();
         };
         let name = format!("worker {}", id.slot());
-        thread::Builder::new().name(name).spawn_scoped(self.scope, work).map(drop)
+        let started = thread::Builder::new().name(name).spawn_scoped(self.scope, work);
+        if started.is_err() {
+            common.board.heal(id);
+        }
+        started.map(drop)
     }
 
     fn watched(&self) -> Vec<BorrowedFd<'_>> {

@@ -49,7 +49,17 @@ impl Door {
         if self.shut_until.is_some_and(|until| until <= now) {
             self.shut_until = None;
         }
+        self.was_open()
+    }
+
+    /// Whether it was open when last asked.
+    pub fn was_open(&self) -> bool {
         !self.full && !self.draining && self.shut_until.is_none()
+    }
+
+    /// The machine is at its limit: the door is shut for a moment.
+    pub fn shut(&mut self, now: Instant) {
+        self.shut_until = Some(now + BACK_OFF);
     }
 
     /// When it opens again by itself.
@@ -69,7 +79,7 @@ impl Door {
             Some(
                 libc_errno::MFILE | libc_errno::NFILE | libc_errno::NOMEM | libc_errno::NOBUFS,
             ) => {
-                self.shut_until = Some(now + BACK_OFF);
+                self.shut(now);
                 Failure::Exhausted
             }
             // accept(2): errors pending on the new connection are told here; treat them as if

@@ -111,6 +111,12 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
         let (active, scheduled) = (self.now, Instant::NEVER);
         self.table.insert(Place { conn, fd, active, scheduled, untaken: 0, linger: None, x });
         self.desk.opened(self.now);
+        if self.drained {
+            // It was on its way when the others were told.
+            let cx = self.cx(id);
+            let place = self.table.lookup(id).expect("inserted just now");
+            place.conn.drain(self.desk.service, &cx);
+        }
         self.schedule(id);
         id
     }
@@ -238,12 +244,19 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
         found
     }
 
+    /// Takes no more connections, once those are in that were accepted for us already.
+    pub fn shut_door(&mut self) {
+        if self.desk.is_over() {
+            self.door.drain();
+        }
+    }
+
     /// Tells every session that the house drains, once, and says which sessions there are.
     pub fn drain(&mut self) -> Vec<SessionId> {
+        self.shut_door();
         if std::mem::replace(&mut self.drained, true) {
             return Vec::new();
         }
-        self.door.drain();
         let ids = self.table.ids();
         for &id in &ids {
             let cx = self.cx(id);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use memory::{Phase, SeatState};
 use seam::{Closed, Conn, Peer, Service, SessionId};
-use sys::epoll::Interest;
+use sys::ready::{Interest, Ready};
 use sys::socket;
 
 use super::door::Failure;
@@ -21,26 +21,33 @@ use crate::helpers::{self, Helpers};
 
 /// What tells readiness.
 pub trait Poller: Sized {
-    /// Whether readiness is told once, when it comes about, and not as long as it lasts.
-    fn is_edge(&self) -> bool;
+    /// Whether it can tell that something has come about, and not only that it is so.
+    const TELLS_EDGES: bool;
+
+    /// Whether sessions are told each change once.
+    fn is_edge(&self) -> bool {
+        false
+    }
+
+    /// Whether it can watch this descriptor at all.
+    fn can_watch(&self, _fd: BorrowedFd<'_>) -> bool {
+        true
+    }
+
     /// Starts watching a descriptor; `key` comes back with its events.
     fn add(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()>;
+
     /// Changes what is watched for.
     fn modify(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()>;
-    /// Waits for events, at most `timeout`, and appends them to `ready`.
-    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Event>) -> io::Result<()>;
-}
 
-/// A descriptor is ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
-    pub key: u64,
-    pub readable: bool,
-    pub writable: bool,
-    /// The peer sends no more, as far as this is told.
-    pub ended: bool,
-    /// The connection has failed; told even to those who neither read nor write.
-    pub broken: bool,
+    /// Stops watching a descriptor that stays open.
+    fn remove(&mut self, fd: BorrowedFd<'_>) -> io::Result<()>;
+
+    /// A descriptor is about to be closed.
+    fn forget(&mut self, fd: BorrowedFd<'_>);
+
+    /// Waits for events, at most `timeout`, and appends them to `ready`.
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()>;
 }
 
 /// What a readiness loop keeps for each session.
@@ -59,12 +66,14 @@ pub struct Watch {
 }
 
 // Sessions have keys below 2^60; these are above.
-const KEY_LISTENER: u64 = 1 << 60;
+const KEY_DOOR: u64 = 1 << 60;
 const KEY_STOP: u64 = 2 << 60;
 const KEY_JOBS: u64 = 3 << 60;
 
 /// Pieces of output that one `sendmsg(2)` takes.
 const SLICES: usize = 16;
+/// How long a loop that is not told edges sleeps at most while the house drains.
+const LOOK: Duration = Duration::from_millis(50);
 /// What is received at once, in bytes: one scratch buffer serves all sessions of a worker.
 const SCRATCH: usize = 64 * 1024;
 
@@ -76,6 +85,10 @@ struct Loop<'a, S: Service, P: Poller> {
     /// Sessions that had more to do than a turn allows.
     again: Vec<SessionId>,
     listening: bool,
+    /// Connections since the door was last watched anew.
+    since_renewed: u32,
+    /// The house drains, and the poller cannot tell what else happens to it.
+    looking: bool,
 }
 
 /// Serves until the house drains.
@@ -88,6 +101,8 @@ pub fn serve<S: Service, P: Poller>(desk: &Desk<'_, S>, poller: P) -> Result<(),
             scratch: vec![0; SCRATCH],
             again: Vec::new(),
             listening: true,
+            since_renewed: 0,
+            looking: false,
         };
         this.run().map_err(Fault::Wait)
     })
@@ -96,18 +111,16 @@ pub fn serve<S: Service, P: Poller>(desk: &Desk<'_, S>, poller: P) -> Result<(),
 impl<S: Service, P: Poller> Loop<'_, S, P> {
     fn run(&mut self) -> io::Result<()> {
         let desk = self.floor.desk;
-        self.poller.add(desk.listener, Interest::READ, KEY_LISTENER)?;
+        self.poller.add(desk.entrance.fd(), desk.entrance.interest(), KEY_DOOR)?;
         // It stays readable once rung; each further ring is told by its edge.
-        let edge = Interest { edge: true, ..Interest::READ };
-        self.poller.add(desk.stop.as_fd(), edge, KEY_STOP)?;
+        let stop = Interest { edge: P::TELLS_EDGES, ..Interest::READ };
+        self.poller.add(desk.stop.as_fd(), stop, KEY_STOP)?;
         self.poller.add(self.helpers.bell(), Interest::READ, KEY_JOBS)?;
         desk.ready();
         let mut ready = Vec::new();
         loop {
-            let timeout =
-                if self.again.is_empty() { self.floor.timeout() } else { Some(Duration::ZERO) };
             ready.clear();
-            self.poller.wait(timeout, &mut ready)?;
+            self.poller.wait(self.timeout(), &mut ready)?;
             self.floor.now = desk.now();
             desk.turn(self.floor.now);
             if self.turn(&ready)? {
@@ -116,8 +129,16 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         }
     }
 
+    fn timeout(&self) -> Option<Duration> {
+        if !self.again.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let timeout = self.floor.timeout();
+        if self.looking { Some(timeout.map_or(LOOK, |time| time.min(LOOK))) } else { timeout }
+    }
+
     /// One round; true when the house has drained.
-    fn turn(&mut self, ready: &[Event]) -> io::Result<bool> {
+    fn turn(&mut self, ready: &[Ready]) -> io::Result<bool> {
         let mut knocked = false;
         for id in std::mem::take(&mut self.again) {
             if let Some(place) = self.floor.table.lookup(id) {
@@ -127,8 +148,8 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         }
         for event in ready {
             match event.key {
-                KEY_LISTENER => knocked = true,
-                KEY_STOP => self.floor.desk.seat().set_state(SeatState::Draining),
+                KEY_DOOR => knocked = true,
+                KEY_STOP => self.hear_stop()?,
                 KEY_JOBS => {
                     for id in self.floor.outcomes(self.helpers) {
                         self.settle(id);
@@ -155,11 +176,23 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         Ok(self.leave())
     }
 
+    /// The house has left its Ready phase.
+    fn hear_stop(&mut self) -> io::Result<()> {
+        let desk = self.floor.desk;
+        desk.seat().set_state(SeatState::Draining);
+        if !P::TELLS_EDGES && !self.looking {
+            self.looking = true;
+            self.poller.remove(desk.stop.as_fd())?;
+        }
+        Ok(())
+    }
+
     /// Follows the phase of the house; true when nobody is left.
     fn leave(&mut self) -> bool {
-        match self.floor.desk.phase() {
+        let desk = self.floor.desk;
+        match desk.phase() {
             Phase::Starting | Phase::Ready => return false,
-            Phase::Leaving => self.floor.door.drain(),
+            Phase::Leaving => self.floor.shut_door(),
             Phase::Draining => {
                 for id in self.floor.drain() {
                     self.settle(id);
@@ -167,11 +200,11 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
             }
             Phase::Forced | Phase::Done => {
                 for id in self.floor.force() {
-                    self.floor.close(id);
+                    self.close(id);
                 }
             }
         }
-        self.floor.table.len() == 0
+        self.floor.table.len() == 0 && desk.is_over()
     }
 
     // ---- accept
@@ -183,10 +216,14 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         if open && (knocked || !self.listening) {
             open = self.accept();
         }
-        if open != self.listening {
-            let interest = if open { Interest::READ } else { Interest::NONE };
-            self.poller.modify(desk.listener, interest, KEY_LISTENER)?;
-            self.listening = open;
+        let renew = desk.entrance.renew_after().is_some_and(|most| self.since_renewed >= most);
+        if self.listening && (!open || renew) {
+            self.poller.remove(desk.entrance.fd())?;
+            self.listening = false;
+        }
+        if open && !self.listening {
+            self.poller.add(desk.entrance.fd(), desk.entrance.interest(), KEY_DOOR)?;
+            (self.listening, self.since_renewed) = (true, 0);
         }
         Ok(())
     }
@@ -198,7 +235,8 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
             if !self.floor.door.is_open(self.floor.table.len(), self.floor.now) {
                 return false;
             }
-            match socket::accept(desk.listener, true) {
+            match desk.entrance.take(false) {
+                Ok((fd, _)) if !self.poller.can_watch(fd.as_fd()) => desk.seat().refused.add(1),
                 Ok((fd, peer)) => self.admit(fd, peer),
                 Err(error) => match self.floor.door.failed(&error, self.floor.now) {
                     Failure::Empty => return true,
@@ -231,21 +269,24 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         let place = self.floor.table.lookup(id).expect("opened just now");
         if self.poller.add(place.fd.as_fd(), interest, id.bits()).is_err() {
             place.conn.abort(Closed::Reset);
-            self.floor.close(id);
+            self.close(id);
             return;
         }
+        self.since_renewed += 1;
         // A greeting goes out at once.
         self.settle(id);
     }
 
     // ---- move bytes
 
-    fn on_ready(&mut self, id: SessionId, event: Event) {
+    fn on_ready(&mut self, id: SessionId, event: Ready) {
         let Some(place) = self.floor.table.lookup(id) else { return };
         place.x.readable |= event.readable;
-        place.x.ending |= event.ended;
+        place.x.ending |= event.hangup;
         place.x.blocked &= !event.writable;
-        if event.broken && !place.x.interest.read {
+        // Where the peer's end is not asked for, a hang-up is the whole connection's.
+        let broken = event.error || (event.hangup && !place.x.interest.rdhup);
+        if broken && !place.x.interest.read {
             // Nobody will find out by receiving, and the event would come back for ever.
             place.conn.abort(Closed::Reset);
         }
@@ -263,7 +304,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
                 Ok(0) => {
                     (place.x.readable, place.x.ended) = (false, true);
                     if place.linger.is_some() {
-                        self.floor.close(id);
+                        self.close(id);
                         return;
                     }
                     place.conn.eof(desk.service, &cx);
@@ -307,7 +348,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
             x.interest = interest;
             if self.poller.modify(fd.as_fd(), interest, id.bits()).is_err() {
                 conn.abort(Closed::Reset);
-                self.floor.close(id);
+                self.close(id);
                 return;
             }
         }
@@ -316,6 +357,13 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
 
     // ---- close
 
+    /// Ends a session.
+    fn close(&mut self, id: SessionId) {
+        if let Some(fd) = self.floor.close(id) {
+            self.poller.forget(fd.as_fd());
+        }
+    }
+
     /// Everything is flushed: closes, or lets the peer finish first so that the last reply is not
     /// lost to a reset. True if the session lingers.
     fn part(&mut self, id: SessionId) -> bool {
@@ -323,7 +371,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         let gone = place.x.ended || !matches!(place.conn.why(), Closed::Service | Closed::Overlong);
         let forced = self.floor.desk.phase() == Phase::Forced;
         if gone || forced || socket::shutdown_write(&place.fd).is_err() {
-            self.floor.close(id);
+            self.close(id);
             return false;
         }
         self.floor.start_linger(id);
@@ -339,10 +387,10 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
             }
             Overdue::Stalled => {
                 place.conn.abort(Closed::Stalled);
-                self.floor.close(id);
+                self.close(id);
             }
             Overdue::Lingering => {
-                self.floor.close(id);
+                self.close(id);
             }
         }
     }

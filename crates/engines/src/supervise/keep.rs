@@ -5,6 +5,7 @@ use std::time::Duration;
 use seam::{Instant, Service};
 
 use super::{Crew, Supervisor};
+use crate::say::say;
 
 /// How long to wait before a failed save is tried again.
 const SAVE_RETRY: Duration = Duration::from_secs(1);
@@ -37,7 +38,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             && self.keeper.is_changed(self.common.house.state)
             && let Err(reason) = self.keeper.save(self.common.house.state)
         {
-            eprintln!("{reason}");
+            say!("{reason}");
             self.report.unsaved = Some(reason);
         }
     }

@@ -5,6 +5,7 @@ use seam::Service;
 
 use super::{Crew, Supervisor};
 use crate::handover::{Handover, Outcome, Successor};
+use crate::say::say;
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// Starts a successor, unless there is a reason not to, which is said.
@@ -20,15 +21,15 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             Some(state) => Ok(state),
         };
         let started = refused.map_err(str::to_owned).and_then(|state| {
-            let started = Successor::start(common.epoch, state, common.listeners);
+            let started = Successor::start(common.epoch, state, &common.hall.listeners);
             started.map_err(|error| format!("the program cannot be started again: {error}"))
         });
         match started {
             Ok(successor) => {
-                eprintln!("handing over to process {}", successor.pid());
+                say!("handing over to process {}", successor.pid());
                 self.successor = Some(successor);
             }
-            Err(reason) => eprintln!("cannot hand over: {reason}"),
+            Err(reason) => say!("cannot hand over: {reason}"),
         }
     }
 
@@ -42,7 +43,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                     self.enter(Phase::Leaving, self.common.shape.knobs.drain);
                 }
             }
-            Outcome::Failed => eprintln!("the successor did not become ready; serving on"),
+            Outcome::Failed => say!("the successor did not become ready; serving on"),
         }
         self.successor = None;
     }

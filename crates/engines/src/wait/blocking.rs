@@ -8,16 +8,15 @@ use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use memory::Phase;
+use memory::{Phase, SeatState};
 use seam::{Buffers, Closed, Conn, Instant, Peer, Service, SessionId};
 use sys::socket;
 
+use crate::accept::{Arrival, GRAIN};
 use crate::desk::Desk;
 use crate::fault::Fault;
 use crate::parts::door::{Door, Failure};
 
-/// How long a call waits before it looks around.
-const GRAIN: Duration = Duration::from_millis(250);
 /// What is received at once, in bytes.
 const SCRATCH: usize = 64 * 1024;
 /// Pieces of output that one `sendmsg(2)` takes.
@@ -25,19 +24,14 @@ const SLICES: usize = 16;
 
 /// Serves until the house drains.
 pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
-    socket::set_receive_timeout(desk.listener, Some(GRAIN)).map_err(Fault::Wait)?;
-    socket::set_send_timeout(desk.listener, Some(GRAIN)).map_err(Fault::Wait)?;
     let mut door = Door::new(1);
-    let mut room = Room { scratch: vec![0; SCRATCH], buffers: Buffers::new(4), served: 0 };
-    let mut next_tick = desk.is_first.then_some(Instant::ZERO);
+    let mut room = Room::new(desk);
     desk.ready();
-    while desk.phase() <= Phase::Ready {
+    while desk.phase() <= Phase::Ready || !desk.is_over() {
         let now = desk.now();
         desk.turn(now);
-        if next_tick.is_some_and(|moment| moment <= now) {
-            next_tick = desk.service.tick(&desk.cx(now, SessionId::NONE));
-        }
-        match socket::accept(desk.listener, false) {
+        room.tick(desk, now);
+        match desk.entrance.take(true) {
             Ok((fd, peer)) => Visit::new(desk, &mut room, fd, Peer::Net(peer)).run(),
             Err(error) => match door.failed(&error, now) {
                 Failure::Empty => {}
@@ -52,11 +46,38 @@ pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Serves one connection that somebody else has accepted.
+pub fn serve_one<S: Service>(desk: &Desk<'_, S>, (fd, peer): Arrival) {
+    desk.seat().set_state(SeatState::Ready);
+    desk.turn(desk.now());
+    let mut room = Room { served: desk.id.generation(), ..Room::new(desk) };
+    Visit::new(desk, &mut room, fd, Peer::Net(peer)).run();
+}
+
 /// What a worker uses again for each visitor.
 struct Room {
     scratch: Vec<u8>,
     buffers: Buffers,
     served: u32,
+    /// When the world wants to tick, if this worker lets it.
+    next_tick: Option<Instant>,
+}
+
+impl Room {
+    fn new<S: Service>(desk: &Desk<'_, S>) -> Room {
+        let next_tick = desk.is_first.then_some(Instant::ZERO);
+        Room { scratch: vec![0; SCRATCH], buffers: Buffers::new(4), served: 0, next_tick }
+    }
+
+    /// Lets the world tick if its moment has come.
+    fn tick<S: Service>(&mut self, desk: &Desk<'_, S>, now: Instant) {
+        if self.next_tick.is_some_and(|moment| moment <= now) {
+            // From here on the world is a successor's to move, if there is one.
+            let here = desk.phase() != Phase::Leaving;
+            self.next_tick =
+                here.then(|| desk.service.tick(&desk.cx(now, SessionId::NONE))).flatten();
+        }
+    }
 }
 
 /// One connection from accept to close.
@@ -116,13 +137,15 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
     /// Waits for input, or for the session's own deadline, at most [`GRAIN`].
     fn wait(&mut self, read: bool, wake: Option<Instant>) {
         self.conn.lend(&mut self.room.buffers);
-        let patience = wake.map_or(GRAIN, |wake| wake.since(self.now).min(GRAIN));
+        let soonest = [wake, self.room.next_tick].into_iter().flatten().min();
+        let patience = soonest.map_or(GRAIN, |moment| moment.since(self.now).min(GRAIN));
         if read {
             self.receive(patience);
         } else {
             std::thread::sleep(patience);
             self.now = self.desk.now();
         }
+        self.room.tick(self.desk, self.now);
         self.conn.deadline(self.desk.service, &self.cx());
         if self.now.since(self.active) >= self.desk.knobs.idle {
             self.conn.shut(Closed::Idle);

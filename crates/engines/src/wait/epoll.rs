@@ -10,11 +10,12 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use seam::Service;
-use sys::epoll::{Epoll, Events, Interest};
+use sys::epoll::{Epoll, Events};
+use sys::ready::{Interest, Ready};
 
 use crate::desk::Desk;
 use crate::fault::Fault;
-use crate::parts::readiness::{self, Event, Poller};
+use crate::parts::readiness::{self, Poller};
 
 /// Events taken in one call.
 const EVENTS: usize = 256;
@@ -33,6 +34,8 @@ struct Waiter {
 }
 
 impl Poller for Waiter {
+    const TELLS_EDGES: bool = true;
+
     fn is_edge(&self) -> bool {
         self.edge
     }
@@ -45,18 +48,17 @@ impl Poller for Waiter {
         self.epoll.modify(fd, interest, key)
     }
 
-    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Event>) -> io::Result<()> {
+    fn remove(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.epoll.remove(fd)
+    }
+
+    fn forget(&mut self, _fd: BorrowedFd<'_>) {
+        // The kernel forgets a descriptor with its last copy, and a session's has none.
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
         self.epoll.wait(&mut self.events, timeout)?;
-        let edge = self.edge;
-        ready.extend(self.events.iter().map(|event| Event {
-            key: event.key,
-            readable: event.readable,
-            writable: event.writable,
-            ended: event.hangup,
-            // A level-triggered loop does not ask for the peer's end, so a hang-up is the whole
-            // connection's.
-            broken: event.error || (event.hangup && !edge),
-        }));
+        ready.extend(self.events.iter());
         Ok(())
     }
 }

@@ -3,4 +3,6 @@
 
 pub mod blocking;
 pub mod epoll;
+pub mod poll;
+pub mod select;
 pub mod uring;

@@ -53,6 +53,11 @@ pub fn is_alive(pid: Pid) -> bool {
     stat(pid).is_some_and(|fields| fields.state != 'Z')
 }
 
+/// Whether the process is stopped. A signal that was sent has not arrived yet.
+pub fn is_stopped(pid: Pid) -> bool {
+    stat(pid).is_some_and(|fields| fields.state == 'T')
+}
+
 /// The numbers of the open descriptors.
 pub fn numbers(pid: Pid) -> Vec<u64> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };

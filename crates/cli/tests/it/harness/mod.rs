@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 pub use client::Client;
-pub use family::{Family, is_alive, numbers};
+pub use family::{Family, is_alive, is_stopped, numbers};
 pub use folder::Folder;
 pub use server::{BINARY, Ended, Plan, Server};
 

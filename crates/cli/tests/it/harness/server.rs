@@ -112,7 +112,9 @@ impl<'a> Plan<'a> {
         let ready = server.announced();
         let text = |key: &str| ready[key].as_str().unwrap_or_default().to_owned();
         server.address = text("listening").parse().expect("`listening` is an address");
-        server.workers = ready["workers"].as_u64().expect("`workers` is a number") as usize;
+        let count = |key: &str| ready[key].as_u64().expect("a number") as usize;
+        server.workers = count("workers");
+        server.posts = server.workers + count("acceptors");
         server.descriptors = server.family().descriptors();
         (server, ready)
     }
@@ -145,6 +147,7 @@ impl<'a> Plan<'a> {
             pid,
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             workers: 0,
+            posts: 0,
             descriptors: 0,
             lines: Mutex::new(lines),
             words,
@@ -171,6 +174,8 @@ pub struct Server {
     pub address: SocketAddr,
     /// How many workers it says it has.
     pub workers: usize,
+    /// How many there are with those that only accept.
+    pub posts: usize,
     /// How many descriptors its processes had open before the first connection.
     descriptors: usize,
     lines: Mutex<Receiver<String>>,

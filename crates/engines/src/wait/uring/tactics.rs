@@ -7,7 +7,8 @@ use std::str::FromStr;
 
 use sys::uring::{Acceptance, Receive, Refusal, Setup, Skill, Uring};
 
-use crate::shape::{Accept, Refused, Shape};
+use crate::axes::Accept;
+use crate::shape::{Refused, Shape};
 
 /// How bytes come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,103 @@
+//! One acceptor puts connections into a bounded buffer, workers take them out: the thread pool with
+//! sbuf (CS:APP section 12.5.4; UNP section 30.12).
+//!
+//! Workers that block share one buffer, and whoever is free takes the next. Loops have a buffer
+//! each, for a connection stays with the loop that took it: the acceptor gives it to the one with
+//! the fewest. A full buffer stops the acceptor, and who comes waits in the kernel's queue.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use memory::{Buffer, Seat, SeatState};
+use sys::eventfd::EventFd;
+
+use super::{Arrival, Entrance, GRAIN};
+use crate::axes::Wait;
+use crate::shape::Shape;
+
+/// Slots of a buffer if nobody says: the SBUFSIZE of CS:APP's echo server.
+const SLOTS: usize = 16;
+
+/// The buffers of all workers.
+pub struct Lanes {
+    lanes: Vec<Lane>,
+    /// Each worker has its own, and watches the bell.
+    own: bool,
+}
+
+struct Lane {
+    buffer: Buffer<Arrival>,
+    /// Readable when somebody may wait.
+    bell: EventFd,
+}
+
+impl Lanes {
+    pub fn new(shape: &Shape) -> io::Result<Lanes> {
+        let own = shape.wait != Wait::Blocking;
+        let count = if own { shape.workers } else { 1 };
+        let lane = |_| {
+            Ok(Lane {
+                buffer: Buffer::new(shape.knobs.handoff.unwrap_or(SLOTS)),
+                bell: EventFd::new()?,
+            })
+        };
+        Ok(Lanes { lanes: (0..count).map(lane).collect::<io::Result<_>>()?, own })
+    }
+
+    pub fn entrance<'h>(&'h self, index: usize, acceptor: &'h Seat) -> Inbox<'h> {
+        Inbox { lane: &self.lanes[if self.own { index } else { 0 }], own: self.own, acceptor }
+    }
+
+    /// The worker that gets the next connection, once its buffer has room; `None` if there is none
+    /// for [`GRAIN`]. `open` is how many connections a worker has. Only the acceptor puts, so the
+    /// room stays.
+    pub fn choose(&self, open: impl Fn(usize) -> u64) -> Option<usize> {
+        let load = |lane: &usize| open(*lane) + self.lanes[*lane].buffer.len() as u64;
+        let least = if self.own { (0..self.lanes.len()).min_by_key(load)? } else { 0 };
+        self.lanes[least].buffer.wait_room(GRAIN).then_some(least)
+    }
+
+    /// Gives a connection to the worker that was chosen.
+    pub fn deliver(&self, chosen: usize, fd: OwnedFd, peer: SocketAddr) -> io::Result<()> {
+        let lane = &self.lanes[chosen];
+        if lane.buffer.try_put((fd, peer)).is_err() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if self.own {
+            lane.bell.ring();
+        }
+        Ok(())
+    }
+}
+
+pub struct Inbox<'h> {
+    lane: &'h Lane,
+    own: bool,
+    acceptor: &'h Seat,
+}
+
+impl Entrance for Inbox<'_> {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.lane.bell.as_fd()
+    }
+
+    fn take(&self, wait: bool) -> io::Result<Arrival> {
+        let buffer = &self.lane.buffer;
+        let taken = match buffer.try_take() {
+            None if wait => buffer.take(GRAIN),
+            None if self.own => {
+                self.lane.bell.clear();
+                // Somebody may have been put in before the bell was cleared.
+                buffer.try_take()
+            }
+            taken => taken,
+        };
+        taken.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+
+    fn is_over(&self) -> bool {
+        // In this order: who is gone puts nobody in.
+        self.acceptor.state() == SeatState::Gone && self.lane.buffer.is_empty()
+    }
+}

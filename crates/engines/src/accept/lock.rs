@@ -1,0 +1,72 @@
+//! One worker at a time waits in accept(2), whoever holds the lock; the others sleep before it
+//! (UNP section 30.7; Apache's `AcceptMutex`).
+//!
+//! The lock names its owner, so the supervisor frees it when its owner is killed. What it cannot
+//! mend is an owner that is stopped: nobody accepts until it goes on.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use memory::{Board, Lock, Padded, Phase, Region};
+use seam::{BadSeed, Share, WorkerId};
+use sys::socket;
+
+use super::{Arrival, Entrance};
+use crate::shape::Shape;
+
+/// The lock where all workers see it.
+pub struct Shared(Region<Turnstile>);
+
+/// The lock on a line of its own.
+#[repr(C)]
+struct Turnstile(Padded<Lock>);
+
+// SAFETY: one word of atomics, for which zero is a value; no pointer, no destructor.
+unsafe impl Share for Turnstile {
+    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+        Ok(())
+    }
+}
+
+impl Shared {
+    pub fn new(shape: &Shape) -> io::Result<Shared> {
+        let mut region: Region<Turnstile> = Region::place(shape.placement())?;
+        region.found(&[]).map_err(|_| io::Error::other("a lock needs no seed"))?;
+        Ok(Shared(region))
+    }
+
+    pub fn entrance<'h>(
+        &'h self,
+        listener: BorrowedFd<'h>,
+        me: WorkerId,
+        board: &'h Board,
+    ) -> Listener<'h> {
+        Listener { listener, lock: &self.0.0, me, board }
+    }
+
+    pub fn heal(&self, dead: WorkerId) {
+        self.0.0.force_release(dead);
+    }
+}
+
+pub struct Listener<'h> {
+    listener: BorrowedFd<'h>,
+    lock: &'h Lock,
+    me: WorkerId,
+    board: &'h Board,
+}
+
+impl Entrance for Listener<'_> {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.listener
+    }
+
+    fn take(&self, wait: bool) -> io::Result<Arrival> {
+        let _turn = self.lock.lock(self.me);
+        if self.board.phase() > Phase::Ready {
+            // The house began to drain while we slept before the lock.
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        socket::accept(self.listener, !wait)
+    }
+}

@@ -1,0 +1,194 @@
+//! Who takes a connection, and how it comes to the worker that serves it.
+//!
+//! One file for each way, the same functions in the same order in each. What a way needs is made
+//! once, before the first worker, and belongs to the [`Hall`]; a worker sees its [`Entrance`] only.
+//! The listening sockets stay open in the supervisor, so that a worker's death loses no connection
+//! that waits.
+
+pub mod acceptor;
+mod exclusive;
+mod handoff;
+mod lock;
+mod pass;
+mod shared;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use memory::Board;
+use seam::WorkerId;
+use sys::ready::Interest;
+use sys::socket::{self, ListenOptions};
+
+use crate::axes::{Accept, Wait};
+use crate::fault::Fault;
+use crate::handover::{Epoch, Handover};
+use crate::shape::Shape;
+
+/// How long a call that waits for a connection lasts before it looks around.
+pub const GRAIN: Duration = Duration::from_millis(250);
+
+/// A connection that nobody serves yet, and its peer.
+pub type Arrival = (OwnedFd, SocketAddr);
+
+/// Where a worker's connections come from.
+pub trait Entrance {
+    /// Readable when somebody may have come.
+    fn fd(&self) -> BorrowedFd<'_>;
+
+    /// How a readiness loop watches [`Entrance::fd`].
+    fn interest(&self) -> Interest {
+        Interest::READ
+    }
+
+    /// After how many connections it shall be watched anew.
+    fn renew_after(&self) -> Option<u32> {
+        None
+    }
+
+    /// The next connection; if `wait`, after up to [`GRAIN`].
+    ///
+    /// # Errors
+    /// `WouldBlock` if nobody came in time; the others as accept(2).
+    fn take(&self, wait: bool) -> io::Result<Arrival>;
+
+    /// Whether nobody who was accepted already is still on the way, now that the house drains.
+    fn is_over(&self) -> bool {
+        true
+    }
+
+    /// A connection that came by this entrance has ended.
+    fn left(&self) {}
+}
+
+/// What all entrances are made of.
+pub struct Hall {
+    pub listeners: Vec<OwnedFd>,
+    pub listening: SocketAddr,
+    means: Means,
+}
+
+/// What a way of accepting needs beside the listeners.
+enum Means {
+    Nothing,
+    Exclusive,
+    Lock(lock::Shared),
+    Handoff(handoff::Lanes),
+    Pass(pass::Channels),
+}
+
+impl Hall {
+    /// Listens on `address`, or on what a predecessor has passed.
+    pub fn open(
+        address: SocketAddr,
+        shape: &Shape,
+        handover: Option<&Handover>,
+    ) -> Result<Hall, Fault> {
+        let (listeners, listening) = match handover {
+            Some(handover) => inherit(handover, shape).map_err(Fault::Handover)?,
+            None => listen(address, shape)?,
+        };
+        let means = match shape.accept {
+            Accept::Shared | Accept::Reuseport => Means::Nothing,
+            Accept::Exclusive => Means::Exclusive,
+            Accept::Lock => Means::Lock(lock::Shared::new(shape).map_err(Fault::Wait)?),
+            Accept::Handoff => Means::Handoff(handoff::Lanes::new(shape).map_err(Fault::Wait)?),
+            Accept::Pass => Means::Pass(pass::Channels::new(shape).map_err(Fault::Wait)?),
+        };
+        Ok(Hall { listeners, listening, means })
+    }
+
+    /// The entrance of the worker in post `index`.
+    pub fn entrance<'h>(
+        &'h self,
+        index: usize,
+        id: WorkerId,
+        board: &'h Board,
+        epoch: Epoch,
+        workers: usize,
+    ) -> Box<dyn Entrance + 'h> {
+        let listener = self.listeners[index % self.listeners.len()].as_fd();
+        // The acceptor sits behind the last worker.
+        let acceptor = board.seat(epoch.seat() + workers);
+        match &self.means {
+            // The acceptor itself comes by the front door.
+            _ if index >= workers => Box::new(shared::Listener(listener)),
+            Means::Nothing => Box::new(shared::Listener(listener)),
+            Means::Exclusive => Box::new(exclusive::Listener(listener)),
+            Means::Lock(shared) => Box::new(shared.entrance(listener, id, board)),
+            Means::Handoff(lanes) => Box::new(lanes.entrance(index, acceptor)),
+            Means::Pass(channels) => Box::new(channels.entrance(index, acceptor)),
+        }
+    }
+
+    /// Lets go of what `dead` held.
+    pub fn heal(&self, dead: WorkerId) {
+        if let Means::Lock(shared) = &self.means {
+            shared.heal(dead);
+        }
+    }
+}
+
+/// The listeners of the predecessor.
+fn inherit(handover: &Handover, shape: &Shape) -> io::Result<(Vec<OwnedFd>, SocketAddr)> {
+    let listeners = handover.listeners()?;
+    let each = listeners_of(shape);
+    if listeners.len() != each {
+        // A queue that nobody accepts from would strand its connections.
+        return Err(io::Error::other(format!(
+            "expected {each} listeners for this shape, found {}: keep --workers and --accept",
+            listeners.len()
+        )));
+    }
+    let address = socket::local_addr(&listeners[0])?;
+    Ok((listeners, address))
+}
+
+/// How many listening sockets a shape has.
+fn listeners_of(shape: &Shape) -> usize {
+    if shape.accept == Accept::Reuseport { shape.workers } else { 1 }
+}
+
+/// Whether who accepts sleeps in accept(2) itself.
+fn blocks(shape: &Shape) -> bool {
+    match shape.accept {
+        Accept::Handoff | Accept::Pass => true,
+        // Where each connection has a worker, the supervisor accepts, which sleeps elsewhere.
+        _ if shape.container.is_per_connection() => false,
+        _ => matches!(shape.wait, Wait::Blocking | Wait::Uring),
+    }
+}
+
+/// One listening socket, or one for each worker on the same port.
+fn listen(address: SocketAddr, shape: &Shape) -> Result<(Vec<OwnedFd>, SocketAddr), Fault> {
+    let each = listeners_of(shape);
+    let options = ListenOptions {
+        backlog: shape.knobs.backlog,
+        reuse_port: each > 1,
+        nodelay: true,
+        nonblocking: !blocks(shape),
+    };
+    let mut address = address;
+    let mut listeners = Vec::with_capacity(each);
+    if options.reuse_port && address.port() != 0 {
+        // A second server of the same user would get the port too, and every other connection.
+        let alone = ListenOptions { reuse_port: false, ..options };
+        socket::listen(address, &alone).map_err(|error| Fault::Listen(address, error))?;
+    }
+    for _ in 0..each {
+        let fault = |error| Fault::Listen(address, error);
+        let listener = socket::listen(address, &options).map_err(fault)?;
+        if shape.wait == Wait::Blocking {
+            // Accepted sockets inherit both, so no call lasts longer than a look around may wait.
+            socket::set_receive_timeout(&listener, Some(GRAIN)).map_err(fault)?;
+            socket::set_send_timeout(&listener, Some(GRAIN)).map_err(fault)?;
+        } else if blocks(shape) {
+            socket::set_receive_timeout(&listener, Some(GRAIN)).map_err(fault)?;
+        }
+        address = socket::local_addr(&listener).map_err(fault)?;
+        listeners.push(listener);
+    }
+    Ok((listeners, address))
+}

@@ -1,0 +1,120 @@
+//! One acceptor passes connections to processes, each over a channel of its own, by descriptor
+//! passing (`SCM_RIGHTS`, unix(7); UNP section 30.9).
+//!
+//! The acceptor passes only to a worker that has room, and knows it from the scoreboard: what it
+//! has passed, less what that worker has finished. A worker tells the end of a connection by a byte
+//! the other way, which only wakes the acceptor; none is missed if one is lost. What lies in the
+//! channel of a worker that died is taken by the next.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use memory::{Seat, SeatState};
+use sys::pass;
+use sys::poll::{PollFd, poll};
+use sys::socket;
+
+use super::{Arrival, Entrance, GRAIN};
+use crate::axes::Wait;
+use crate::shape::Shape;
+
+/// Room for the address of a peer as text; the longest has 58 bytes (IPv6 with scope and port).
+const WORDS: usize = 64;
+
+/// The channels of all workers.
+pub struct Channels {
+    /// The acceptor's end and the worker's.
+    pairs: Vec<(OwnedFd, OwnedFd)>,
+}
+
+impl Channels {
+    pub fn new(shape: &Shape) -> io::Result<Channels> {
+        let pairs = (0..shape.workers).map(|_| pass::pair()).collect::<io::Result<Vec<_>>>()?;
+        if shape.wait == Wait::Blocking {
+            for (_, worker) in &pairs {
+                socket::set_receive_timeout(worker, Some(GRAIN))?;
+            }
+        }
+        Ok(Channels { pairs })
+    }
+
+    pub fn entrance<'h>(&'h self, index: usize, acceptor: &'h Seat) -> Channel<'h> {
+        Channel { fd: self.pairs[index].1.as_fd(), acceptor }
+    }
+
+    /// The worker that gets the next connection: the one with the fewest, if it has room; `None` if
+    /// there is none for [`GRAIN`]. `load` is how many connections a worker has, counting those on
+    /// their way, and `each` how many it may have.
+    pub fn choose(&self, load: impl Fn(usize) -> u64, each: u64) -> io::Result<Option<usize>> {
+        self.hear();
+        let least = || (0..self.pairs.len()).min_by_key(|&index| load(index));
+        let has_room = |index: &usize| load(*index) < each;
+        if let Some(index) = least().filter(has_room) {
+            return Ok(Some(index));
+        }
+        let ends = self.pairs.iter().map(|(ours, _)| PollFd::new(ours.as_fd(), true, false));
+        poll(&mut ends.collect::<Vec<_>>(), Some(GRAIN))?;
+        self.hear();
+        Ok(least().filter(has_room))
+    }
+
+    /// How many workers there are.
+    pub fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Passes a connection to the worker that was chosen.
+    ///
+    /// # Errors
+    /// `WouldBlock` if its channel is full.
+    pub fn deliver(&self, chosen: usize, fd: &OwnedFd, peer: SocketAddr) -> io::Result<()> {
+        pass::send(&self.pairs[chosen].0, fd.as_fd(), peer.to_string().as_bytes())
+    }
+
+    /// Takes the bytes that tell of ends.
+    fn hear(&self) {
+        let mut bytes = [0; 64];
+        for (ours, _) in &self.pairs {
+            while socket::recv_nowait(ours, &mut bytes).is_ok_and(|len| len > 0) {}
+        }
+    }
+}
+
+pub struct Channel<'h> {
+    fd: BorrowedFd<'h>,
+    acceptor: &'h Seat,
+}
+
+impl Channel<'_> {
+    fn is_filled(&self) -> bool {
+        let mut list = [PollFd::new(self.fd, true, false)];
+        poll(&mut list, Some(Duration::ZERO)).is_ok_and(|count| count > 0)
+    }
+}
+
+impl Entrance for Channel<'_> {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.fd
+    }
+
+    fn take(&self, wait: bool) -> io::Result<Arrival> {
+        let mut words = [0; WORDS];
+        let passed = pass::receive(self.fd, wait, &mut words)?;
+        let (fd, len) = passed.ok_or(io::ErrorKind::WouldBlock)?;
+        let text = std::str::from_utf8(&words[..len]).ok();
+        let peer = text.and_then(|text| text.parse().ok());
+        Ok((fd, peer.ok_or(io::ErrorKind::InvalidData)?))
+    }
+
+    fn is_over(&self) -> bool {
+        // In this order: who is gone passes nobody.
+        self.acceptor.state() == SeatState::Gone && !self.is_filled()
+    }
+
+    fn left(&self) {
+        // A full channel has woken the acceptor often enough.
+        let _ = socket::send_nowait(self.fd, &[0]);
+    }
+}

@@ -1,0 +1,127 @@
+//! The three axes of the space of architectures, and the words of the command line for them.
+
+use std::fmt;
+
+use crate::shape::Refused;
+
+/// Where the workers live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Container {
+    /// One worker in one process.
+    Solo,
+    /// A thread for each connection, started when it comes.
+    ThreadPerConnection,
+    /// A process for each connection, forked when it comes; the state lies in shared memory.
+    ProcessPerConnection,
+    /// Several threads in one process.
+    Threads,
+    /// Several processes, forked before the first connection; the state lies in shared memory.
+    Processes,
+}
+
+impl Container {
+    /// Whether workers are processes.
+    pub fn is_processes(self) -> bool {
+        matches!(self, Container::Processes | Container::ProcessPerConnection)
+    }
+
+    /// Whether a worker begins and ends with its connection.
+    pub fn is_per_connection(self) -> bool {
+        matches!(self, Container::ThreadPerConnection | Container::ProcessPerConnection)
+    }
+}
+
+/// Who takes a connection, and how it comes to the worker that serves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Accept {
+    /// All workers accept from one listening socket.
+    Shared,
+    /// All workers, one at a time, by a lock.
+    Lock,
+    /// All loops, of which the kernel wakes one (`EPOLLEXCLUSIVE`, epoll_ctl(2)).
+    Exclusive,
+    /// Each worker has its own listening socket on the same port (`SO_REUSEPORT`, socket(7)).
+    Reuseport,
+    /// An acceptor puts connections into a bounded buffer, from which workers take them.
+    Handoff,
+    /// An acceptor passes connections to processes (`SCM_RIGHTS`, unix(7)).
+    Pass,
+}
+
+impl Accept {
+    /// Whether one worker more only accepts.
+    pub fn has_acceptor(self) -> bool {
+        matches!(self, Accept::Handoff | Accept::Pass)
+    }
+}
+
+/// How a worker waits for bytes and moves them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wait {
+    /// Blocking calls, one connection at a time.
+    Blocking,
+    /// Readiness by `select(2)`.
+    Select,
+    /// Readiness by `poll(2)`.
+    Poll,
+    /// Readiness by `epoll(7)`.
+    Epoll,
+    /// Completion by `io_uring(7)`.
+    Uring,
+}
+
+/// Writes the words that the command line takes for an enum, reads them, and lists them.
+macro_rules! words {
+    ($type:ty, $($variant:ident = $word:literal),+ $(,)?) => {
+        impl $type {
+            /// All of them, in the order of the documentation.
+            pub const ALL: &[$type] = &[$(<$type>::$variant),+];
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(match self { $(<$type>::$variant => $word),+ })
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = Refused;
+
+            fn from_str(word: &str) -> Result<$type, Refused> {
+                match word {
+                    $($word => Ok(<$type>::$variant),)+
+                    _ => Err(Refused(format!(
+                        "expected one of {}, found `{word}`",
+                        [$($word),+].join(", ")
+                    ))),
+                }
+            }
+        }
+    };
+}
+
+words!(
+    Container,
+    Solo = "solo",
+    ThreadPerConnection = "thread-per-connection",
+    ProcessPerConnection = "process-per-connection",
+    Threads = "threads",
+    Processes = "processes",
+);
+words!(
+    Accept,
+    Shared = "shared",
+    Lock = "lock",
+    Exclusive = "exclusive",
+    Reuseport = "reuseport",
+    Handoff = "handoff",
+    Pass = "pass",
+);
+words!(
+    Wait,
+    Blocking = "blocking",
+    Select = "select",
+    Poll = "poll",
+    Epoll = "epoll",
+    Uring = "uring",
+);

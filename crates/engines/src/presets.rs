@@ -1,0 +1,126 @@
+//! The points of the space that have names: the architectures of the textbooks, and today's.
+
+use crate::axes::{Accept, Container, Wait};
+
+/// How many workers a point has if nobody says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crowd {
+    /// As many on every machine.
+    Fixed(usize),
+    /// One for each core that we may use.
+    Cores,
+    /// One for each connection.
+    Connections,
+}
+
+/// A point with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// What `--engine` takes.
+    pub name: &'static str,
+    /// Where the workers live.
+    pub container: Container,
+    /// Who takes a connection.
+    pub accept: Accept,
+    /// How a worker waits.
+    pub wait: Wait,
+    /// Workers if nobody says how many.
+    pub crowd: Crowd,
+    /// Where the architecture is known from.
+    pub from: &'static str,
+}
+
+impl Preset {
+    /// The point.
+    pub fn point(&self) -> (Container, Accept, Wait) {
+        (self.container, self.accept, self.wait)
+    }
+}
+
+const fn preset(
+    name: &'static str,
+    (container, accept, wait): (Container, Accept, Wait),
+    crowd: Crowd,
+    from: &'static str,
+) -> Preset {
+    Preset { name, container, accept, wait, crowd, from }
+}
+
+/// The named points; the table is the truth.
+pub const PRESETS: &[Preset] = &[
+    preset(
+        "iterative",
+        (Container::Solo, Accept::Shared, Wait::Blocking),
+        Crowd::Fixed(1),
+        "one process, one client at a time (Stevens, UNP section 1.5)",
+    ),
+    preset(
+        "fork",
+        (Container::ProcessPerConnection, Accept::Shared, Wait::Blocking),
+        Crowd::Connections,
+        "a process for each client (UNP sections 4.8 and 30.5)",
+    ),
+    preset(
+        "thread",
+        (Container::ThreadPerConnection, Accept::Shared, Wait::Blocking),
+        Crowd::Connections,
+        "a thread for each client (UNP section 30.10, CS:APP section 12.3)",
+    ),
+    preset(
+        "pool",
+        (Container::Threads, Accept::Handoff, Wait::Blocking),
+        Crowd::Fixed(16),
+        "an acceptor, a bounded buffer, workers (CS:APP section 12.5.5)",
+    ),
+    preset(
+        "prefork",
+        (Container::Processes, Accept::Shared, Wait::Blocking),
+        Crowd::Fixed(16),
+        "children forked beforehand, each accepting (UNP section 30.6, Apache prefork)",
+    ),
+    preset(
+        "select",
+        (Container::Solo, Accept::Shared, Wait::Select),
+        Crowd::Fixed(1),
+        "one event loop over three bit sets (select(2), CS:APP section 12.2)",
+    ),
+    preset(
+        "poll",
+        (Container::Solo, Accept::Shared, Wait::Poll),
+        Crowd::Fixed(1),
+        "one event loop over an array (poll(2), UNP section 6.11)",
+    ),
+    preset(
+        "epoll",
+        (Container::Solo, Accept::Shared, Wait::Epoll),
+        Crowd::Fixed(1),
+        "one event loop over what the kernel finds ready (epoll(7))",
+    ),
+    preset(
+        "reactor",
+        (Container::Threads, Accept::Reuseport, Wait::Epoll),
+        Crowd::Cores,
+        "an event loop and a listener for each core (Schmidt's Reactor, SO_REUSEPORT)",
+    ),
+    preset(
+        "uring",
+        (Container::Threads, Accept::Reuseport, Wait::Uring),
+        Crowd::Cores,
+        "a completion ring and a listener for each core (io_uring(7))",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Shape;
+
+    #[test]
+    fn every_name_leads_back_to_its_point_and_the_point_can_be() {
+        for preset in PRESETS {
+            let shape = Shape::preset(preset.name, 2).expect("a preset's own name");
+            assert_eq!(shape.name(), Some(preset.name));
+            assert_eq!(shape.check(), Ok(()), "{}", preset.name);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! What a server says about itself (stderr): whole lines, each in one write, for several processes
+//! may speak at a time.
+
+/// Prints a line as `eprintln!` does, in one write.
+macro_rules! say {
+    ($($words:tt)*) => {{
+        let mut line = format!($($words)*);
+        line.push('\n');
+        // Who has closed our stderr does not want to hear.
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
+    }};
+}
+
+pub(crate) use say;

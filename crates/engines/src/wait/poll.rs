@@ -1,0 +1,48 @@
+//! Readiness by `poll(2)`: one loop, all sessions of the worker, one array.
+//!
+//! A turn costs what is open: the whole array goes into the kernel and is looked through at both
+//! ends. Unlike select's sets it has no end but memory.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use seam::Service;
+use sys::poll::PollSet;
+use sys::ready::{Interest, Ready};
+
+use crate::desk::Desk;
+use crate::fault::Fault;
+use crate::parts::readiness::{self, Poller};
+
+/// Serves until the house drains.
+pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
+    readiness::serve(desk, Waiter(PollSet::new()))
+}
+
+struct Waiter(PollSet);
+
+impl Poller for Waiter {
+    const TELLS_EDGES: bool = false;
+
+    fn add(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
+        self.0.add(fd, interest, key)
+    }
+
+    fn modify(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
+        self.0.modify(fd, interest, key)
+    }
+
+    fn remove(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.0.remove(fd)
+    }
+
+    fn forget(&mut self, fd: BorrowedFd<'_>) {
+        // A closed number in the array would be told as failed at each wait.
+        let _ = self.0.remove(fd);
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
+        self.0.wait(timeout, ready)
+    }
+}

@@ -1,0 +1,53 @@
+//! Readiness by `select(2)`: one loop, all sessions of the worker, three bit sets.
+//!
+//! A turn costs what is open: the kernel looks at every descriptor up to the highest, and so do we
+//! at the answer. A descriptor from 1024 on does not fit; such a connection is closed at once, and
+//! the others are served on.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use seam::Service;
+use sys::ready::{Interest, Ready};
+use sys::select::SelectSet;
+
+use crate::desk::Desk;
+use crate::fault::Fault;
+use crate::parts::readiness::{self, Poller};
+
+/// Serves until the house drains.
+pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
+    readiness::serve(desk, Waiter(SelectSet::new()))
+}
+
+struct Waiter(SelectSet);
+
+impl Poller for Waiter {
+    const TELLS_EDGES: bool = false;
+
+    fn can_watch(&self, fd: BorrowedFd<'_>) -> bool {
+        SelectSet::fits(fd)
+    }
+
+    fn add(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
+        self.0.add(fd, interest, key)
+    }
+
+    fn modify(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
+        self.0.modify(fd, interest, key)
+    }
+
+    fn remove(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.0.remove(fd)
+    }
+
+    fn forget(&mut self, fd: BorrowedFd<'_>) {
+        // A closed number in the set would fail every wait. It is not there if it did not fit.
+        let _ = self.0.remove(fd);
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
+        self.0.wait(timeout, ready)
+    }
+}

@@ -1,0 +1,163 @@
+//! The bounded buffer between who brings and who takes (CS:APP section 12.5.4, sbuf): a ring with a
+//! front, a rear and two counts, for threads of one process.
+//!
+//! The classic has two semaphores, for slots and for items; here the counts lie under the one lock
+//! and two conditions tell of them, because a wait must be able to end by time.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Values on their way from some threads to others, at most a fixed number, first in, first out.
+#[derive(Debug)]
+pub struct Buffer<T> {
+    items: Mutex<VecDeque<T>>,
+    capacity: usize,
+    /// An item has come.
+    came: Condvar,
+    /// A slot has become free.
+    freed: Condvar,
+}
+
+impl<T> Buffer<T> {
+    /// An empty buffer of `capacity` slots, at least one.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        let capacity = capacity.max(1);
+        let items = Mutex::new(VecDeque::with_capacity(capacity));
+        Self { items, capacity, came: Condvar::new(), freed: Condvar::new() }
+    }
+
+    /// How many values are in it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether nothing is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Puts `value` at the rear.
+    ///
+    /// # Errors
+    /// The value, if all slots are taken.
+    pub fn try_put(&self, value: T) -> Result<(), T> {
+        let mut items = self.lock();
+        if items.len() == self.capacity {
+            return Err(value);
+        }
+        items.push_back(value);
+        drop(items);
+        self.came.notify_one();
+        Ok(())
+    }
+
+    /// Waits up to `timeout` for a free slot; says whether there is one. With one thread that puts,
+    /// it stays free until that thread fills it.
+    #[must_use]
+    pub fn wait_room(&self, timeout: Duration) -> bool {
+        let items = self.lock();
+        let full = |items: &mut VecDeque<T>| items.len() == self.capacity;
+        let waited = self.freed.wait_timeout_while(items, timeout, full);
+        waited.unwrap_or_else(PoisonError::into_inner).0.len() < self.capacity
+    }
+
+    /// Takes the value at the front, if there is one.
+    #[must_use]
+    pub fn try_take(&self) -> Option<T> {
+        let value = self.lock().pop_front();
+        if value.is_some() {
+            self.freed.notify_one();
+        }
+        value
+    }
+
+    /// Takes the value at the front, after waiting up to `timeout` for one.
+    #[must_use]
+    pub fn take(&self, timeout: Duration) -> Option<T> {
+        let until = Instant::now() + timeout;
+        let mut items = self.lock();
+        loop {
+            if let Some(value) = items.pop_front() {
+                drop(items);
+                self.freed.notify_one();
+                return Some(value);
+            }
+            let left = until.checked_duration_since(Instant::now())?;
+            let waited = self.came.wait_timeout(items, left);
+            items = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// A panic elsewhere leaves the ring whole.
+    fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    const LATE: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn a_full_buffer_gives_the_value_back_and_an_empty_one_nothing() {
+        let buffer = Buffer::new(2);
+        assert_eq!(
+            (buffer.try_put(1), buffer.try_put(2), buffer.try_put(3)),
+            (Ok(()), Ok(()), Err(3))
+        );
+        assert!(!buffer.wait_room(Duration::from_millis(1)));
+        assert_eq!((buffer.try_take(), buffer.len()), (Some(1), 1));
+        assert!(buffer.wait_room(Duration::ZERO));
+        assert_eq!((buffer.take(LATE), buffer.try_take()), (Some(2), None));
+        assert_eq!(buffer.take(Duration::from_millis(1)), None);
+        assert!(buffer.is_empty());
+    }
+
+    #[test]
+    fn every_value_comes_out_once_and_in_the_order_of_its_thread() {
+        let (buffer, each) = (Buffer::new(3), 2000);
+        let taken = thread::scope(|threads| {
+            for lane in 0..2 {
+                let buffer = &buffer;
+                threads.spawn(move || {
+                    for number in 0..each {
+                        let mut value = (lane, number);
+                        while let Err(back) = buffer.try_put(value) {
+                            value = back;
+                            let _ = buffer.wait_room(LATE);
+                        }
+                    }
+                });
+            }
+            let takers: Vec<_> = (0..3)
+                .map(|_| {
+                    threads.spawn(|| {
+                        let mut taken = Vec::new();
+                        while let Some(value) = buffer.take(Duration::from_millis(500)) {
+                            taken.push(value);
+                        }
+                        taken
+                    })
+                })
+                .collect();
+            takers.into_iter().map(|taker| taker.join().unwrap()).collect::<Vec<_>>()
+        });
+        for list in &taken {
+            for lane in 0..2 {
+                let numbers = list.iter().filter(|value| value.0 == lane).map(|value| value.1);
+                assert!(numbers.is_sorted(), "one taker sees a lane in its order");
+            }
+        }
+        let mut all: Vec<_> = taken.into_iter().flatten().collect();
+        all.sort_unstable();
+        let expected: Vec<_> = (0..2).flat_map(|lane| (0..each).map(move |n| (lane, n))).collect();
+        assert_eq!(all, expected);
+    }
+}
