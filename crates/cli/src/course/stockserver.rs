@@ -17,7 +17,7 @@ use crate::serve::stock;
     version,
     max_term_width = 100,
     about = "Serve the market as the course's server did: ./stock.txt, replies of 8192 bytes",
-    mut_arg("engine", |arg| arg.default_value("epoll")),
+    mut_arg("engine", |arg| arg.default_value("select")),
     mut_arg("host", |arg| arg.default_value("0.0.0.0")),
     mut_arg("data", |arg| {
         arg.default_value("stock.txt").help("The file of stocks, `ID LEFT PRICE` a line")

@@ -111,6 +111,27 @@ fn numbers_mix_and_pause_are_options() {
     house.close();
 }
 
+/// Pages of more than 4096 bytes through a pipe, which takes no more at once (PIPE_BUF, pipe(7)).
+#[test]
+fn replies_of_two_clients_never_mix() {
+    let shown: String = (1..=150).map(|id| format!("{id} {} 1234567890\n", 1_u64 << 55)).collect();
+    assert!((4096..8192).contains(&shown.len()));
+    let house = House::open(&shown, &["--quiet"]);
+    let mut command = std::process::Command::new("sh");
+    let line = format!(
+        "{} multiclient 127.0.0.1 {} 20 --no-pause --mix show | cat",
+        crate::house::BINARY,
+        house.port
+    );
+    let ran = run(command.args(["-c", &line]), "");
+    let (names, rows): (Vec<&str>, Vec<&str>) =
+        ran.out.lines().partition(|line| line.starts_with("child "));
+    assert_eq!(names.len(), 20);
+    let pages = rows.concat() == shown.lines().collect::<String>().repeat(200);
+    assert!(pages, "two hundred whole books, found {}", ran.out);
+    house.close();
+}
+
 #[test]
 fn a_pause_shows_each_reply_at_once() {
     let house = House::open(&file(&book()), &["--quiet"]);

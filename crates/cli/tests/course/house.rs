@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use engines::{Container, PRESETS, Preset, Wait};
+use engines::{Crowd, PRESETS, Preset, Wait};
 use sys::process::{self, Pid};
 use sys::signal::Signal;
 
@@ -30,9 +30,14 @@ pub fn each_engine(test: impl Fn(&Preset)) {
     }
 }
 
-/// Whether several clients are served at one time.
+/// Whether a few clients are served at one time on any machine.
 pub fn serves_many(preset: &Preset) -> bool {
-    preset.container != Container::Solo || preset.wait != Wait::Blocking
+    let workers = match preset.crowd {
+        Crowd::Connections => usize::MAX,
+        Crowd::Fixed(workers) => workers,
+        Crowd::Cores => 1,
+    };
+    preset.wait != Wait::Blocking || workers > 3
 }
 
 fn has_uring() -> bool {

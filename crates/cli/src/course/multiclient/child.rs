@@ -28,7 +28,7 @@ pub fn run(plan: &Plan, index: u32, tally: &Tally, lock: BorrowedFd<'_>, begin: 
         Ok(()) => 0,
         Err(error) => {
             if tally.failed.fetch_add(1, Ordering::Relaxed) < FAILURES_SHOWN {
-                eprintln!("multiclient: child {}: {error:#}", std::process::id());
+                say(&format!("{error:#}"));
             }
             1
         }
@@ -49,10 +49,10 @@ fn trade(
     let mut link = Link::new(link::connect(plan.at)?, plan.framing);
     tally.came_in(begin.elapsed());
     let seed = plan.seed.map_or(pid, |seed| seed.wrapping_add(index));
-    let mut slow = |waiting| {
+    let mut slow = |waiting: String| {
         // One of a thousand who wait says it for all.
         if tally.slow.fetch_add(1, Ordering::Relaxed) == 0 {
-            eprintln!("multiclient: child {pid}: {waiting}");
+            say(&waiting);
         }
     };
     for order in Orders::new(seed, plan.menu).take(plan.orders) {
@@ -66,6 +66,14 @@ fn trade(
         }
     }
     page.turn()
+}
+
+/// Says something that is no reply, in one write: standard error has no buffer, and what several
+/// processes print in pieces there is unreadable.
+fn say(words: &str) {
+    let line = format!("multiclient: child {}: {words}\n", std::process::id());
+    // Nobody is left to tell that nothing can be told.
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// What a client has to say and has not printed yet. Replies of two clients never mix: a page is
