@@ -3,6 +3,7 @@
 //! Data goes to stdout, messages to stderr. Exit codes: 0 done (a drained stop too), 1 failure or
 //! forced stop, 2 usage.
 
+mod architectures;
 mod client;
 mod course;
 mod duet;
@@ -28,6 +29,8 @@ enum Command {
     /// Serve a service on an engine
     #[command(subcommand)]
     Serve(serve::Command),
+    /// List the architectures, and why some cannot be
+    Engines(architectures::Args),
     /// Load a server: ask, time and check every reply
     Load(Box<load::Args>),
     /// Race engines, or any servers, and say which is best and how sure that is
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
     }
     let outcome = match command {
         Command::Serve(command) => serve::run(command),
+        Command::Engines(args) => architectures::run(&args),
         Command::Load(args) => load::run(*args),
         Command::Race(args) => race::run(args),
         Command::Duet(args) => duet::run(args),

@@ -29,6 +29,8 @@ pub struct Desk<'a, S: Service> {
     /// Rung when the supervisor should look at the board.
     pub bell: &'a EventFd,
     pub effects: Effects,
+    /// It ends with its connection, which tells the supervisor enough.
+    pub is_visit: bool,
     /// Connections that this worker holds at one time.
     pub sessions_max: usize,
 }
@@ -87,7 +89,7 @@ impl<S: Service> Desk<'_, S> {
         }
         self.seat().open.sub(1);
         self.entrance.left();
-        if is_last {
+        if is_last && !self.is_visit {
             self.bell.ring();
         }
     }

@@ -26,6 +26,10 @@ pub struct Preset {
     pub wait: Wait,
     /// Workers if nobody says how many.
     pub crowd: Crowd,
+    /// What it needs, or what it cannot do.
+    pub needs: &'static str,
+    /// The file to read, below `crates/engines/src`.
+    pub code: &'static str,
     /// Where the architecture is known from.
     pub from: &'static str,
 }
@@ -41,9 +45,9 @@ const fn preset(
     name: &'static str,
     (container, accept, wait): (Container, Accept, Wait),
     crowd: Crowd,
-    from: &'static str,
+    [needs, code, from]: [&'static str; 3],
 ) -> Preset {
-    Preset { name, container, accept, wait, crowd, from }
+    Preset { name, container, accept, wait, crowd, needs, code, from }
 }
 
 /// The named points; the table is the truth.
@@ -52,61 +56,97 @@ pub const PRESETS: &[Preset] = &[
         "iterative",
         (Container::Solo, Accept::Shared, Wait::Blocking),
         Crowd::Fixed(1),
-        "one process, one client at a time (Stevens, UNP section 1.5)",
+        [
+            "nothing; the others wait while one is served",
+            "wait/blocking.rs",
+            "one process, one client at a time (Stevens, UNP section 1.5)",
+        ],
     ),
     preset(
         "fork",
         (Container::ProcessPerConnection, Accept::Shared, Wait::Blocking),
         Crowd::Connections,
-        "a process for each client (UNP sections 4.8 and 30.5)",
+        [
+            "state in shared memory; at most 2046 connections",
+            "supervise/receive.rs",
+            "a process for each client (UNP sections 4.8 and 30.5)",
+        ],
     ),
     preset(
         "thread",
         (Container::ThreadPerConnection, Accept::Shared, Wait::Blocking),
         Crowd::Connections,
-        "a thread for each client (UNP section 30.10, CS:APP section 12.3)",
+        [
+            "a stack for each client; at most 2046 connections",
+            "supervise/receive.rs",
+            "a thread for each client (UNP section 30.10, CS:APP section 12.3)",
+        ],
     ),
     preset(
         "pool",
         (Container::Threads, Accept::Handoff, Wait::Blocking),
         Crowd::Fixed(16),
-        "an acceptor, a bounded buffer, workers (CS:APP section 12.5.5)",
+        [
+            "workers for all who are served at one time",
+            "accept/handoff.rs",
+            "an acceptor, a bounded buffer, workers (CS:APP section 12.5.5)",
+        ],
     ),
     preset(
         "prefork",
         (Container::Processes, Accept::Shared, Wait::Blocking),
         Crowd::Fixed(16),
-        "children forked beforehand, each accepting (UNP section 30.6, Apache prefork)",
+        [
+            "state in shared memory; workers as for pool",
+            "container/processes.rs",
+            "children forked beforehand, each accepting (UNP section 30.6, Apache prefork)",
+        ],
     ),
     preset(
         "select",
         (Container::Solo, Accept::Shared, Wait::Select),
         Crowd::Fixed(1),
-        "one event loop over three bit sets (select(2), CS:APP section 12.2)",
+        [
+            "descriptors below 1024",
+            "wait/select.rs",
+            "one event loop over three bit sets (select(2), CS:APP section 12.2)",
+        ],
     ),
     preset(
         "poll",
         (Container::Solo, Accept::Shared, Wait::Poll),
         Crowd::Fixed(1),
-        "one event loop over an array (poll(2), UNP section 6.11)",
+        [
+            "nothing; each wait costs what is open",
+            "wait/poll.rs",
+            "one event loop over an array (poll(2), UNP section 6.11)",
+        ],
     ),
     preset(
         "epoll",
         (Container::Solo, Accept::Shared, Wait::Epoll),
         Crowd::Fixed(1),
-        "one event loop over what the kernel finds ready (epoll(7))",
+        ["nothing", "wait/epoll.rs", "one event loop over what the kernel finds ready (epoll(7))"],
     ),
     preset(
         "reactor",
         (Container::Threads, Accept::Reuseport, Wait::Epoll),
         Crowd::Cores,
-        "an event loop and a listener for each core (Schmidt's Reactor, SO_REUSEPORT)",
+        [
+            "nothing; with one core it equals epoll",
+            "wait/epoll.rs",
+            "an event loop and a listener for each core (Schmidt's Reactor, SO_REUSEPORT)",
+        ],
     ),
     preset(
         "uring",
         (Container::Threads, Accept::Reuseport, Wait::Uring),
         Crowd::Cores,
-        "a completion ring and a listener for each core (io_uring(7))",
+        [
+            "io_uring: Linux 6.1, and the right to use it",
+            "wait/uring.rs",
+            "a completion ring and a listener for each core (io_uring(7))",
+        ],
     ),
 ];
 

@@ -138,6 +138,9 @@ impl HouseArgs {
             state_fd: tenant.state.fd(),
             handover: tenant.handover,
         };
+        if shape.name() == Some("reactor") && shape.workers == 1 {
+            eprintln!("reactor with one worker equals epoll: one loop, one listener");
+        }
         let mut announce = |ready: &Ready| announce(tenant.name, shape, ready);
         match engines::run(&house, shape, keeper, &mut announce) {
             Ok(report) => Ok(leave(&report)),

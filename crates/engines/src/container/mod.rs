@@ -33,6 +33,7 @@ pub(crate) fn serve<S: Service>(
         knobs: &shape.knobs,
         id,
         is_first: index == 0 && visitor.is_none(),
+        is_visit: visitor.is_some(),
         board,
         listener: hall.listeners[index % hall.listeners.len()].as_fd(),
         entrance: &*entrance,

@@ -1,0 +1,163 @@
+//! `roundhouse engines`: the named architectures, every other point of the space, and why a point
+//! is refused.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
+use engines::{Accept, Container, Crowd, PRESETS, Preset, Wait, conflict};
+use serde_json::json;
+use sys::uring::{Setup, Uring};
+
+/// The flags of `roundhouse engines`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Every point of the space, and why those that cannot be are refused
+    #[arg(long, conflicts_with = "json")]
+    all: bool,
+    /// The named points as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the table.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    if args.json {
+        println!("{:#}", json!(PRESETS.iter().map(described).collect::<Vec<_>>()));
+    } else if args.all {
+        print!("{}", space());
+    } else {
+        print!("{}", named());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Why this machine cannot run the preset, if it cannot.
+fn missing(preset: &Preset) -> Option<String> {
+    if preset.wait != Wait::Uring {
+        return None;
+    }
+    // The end of a ring interrupts the thread that made it, so that is one of its own.
+    let made = std::thread::spawn(|| Uring::new(&Setup::default()).map(drop));
+    made.join().ok()?.err().map(|error| error.to_string())
+}
+
+fn described(preset: &Preset) -> serde_json::Value {
+    json!({
+        "name": preset.name,
+        "container": preset.container.to_string(),
+        "accept": preset.accept.to_string(),
+        "wait": preset.wait.to_string(),
+        "workers": workers(preset),
+        "needs": preset.needs,
+        "missing": missing(preset),
+        "code": preset.code,
+        "from": preset.from,
+    })
+}
+
+fn workers(preset: &Preset) -> String {
+    match preset.crowd {
+        Crowd::Fixed(count) => count.to_string(),
+        Crowd::Cores => "one a core".into(),
+        Crowd::Connections => "one a connection".into(),
+    }
+}
+
+fn table<const N: usize>(heads: [&str; N]) -> Table {
+    let mut table = plain();
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(heads);
+    table
+}
+
+/// A table with a line under its head and none between its rows.
+fn plain() -> Table {
+    let mut table = Table::new();
+    let line = LineStyle::none().fill('─').junction('─');
+    table.load_style(TableStyle::new().header_separator(line));
+    table
+}
+
+/// The named points.
+fn named() -> String {
+    let mut rows = table(["engine", "container", "accept", "wait", "workers", "needs"]);
+    let mut notes = String::new();
+    for preset in PRESETS {
+        let point = [preset.container.to_string(), preset.accept.to_string()];
+        let mut cells = vec![preset.name.to_owned()];
+        cells.extend(point);
+        cells.extend([preset.wait.to_string(), workers(preset), preset.needs.into()]);
+        rows.add_row(cells);
+        if let Some(reason) = missing(preset) {
+            // Writing into a String cannot fail.
+            let _ = writeln!(notes, "Not on this machine: {} ({reason})", preset.name);
+        }
+    }
+    format!(
+        "{rows}\n{notes}\
+         A service runs unchanged on each: roundhouse serve stock --engine NAME\n\
+         An axis can be turned alone: --engine prefork --accept lock\n\
+         Every point, and why some cannot be: roundhouse engines --all\n\
+         The pictures: docs/engines.md\n"
+    )
+}
+
+/// Every point: a table for each container, and the reasons beneath, numbered.
+fn space() -> String {
+    let mut text = String::new();
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for &container in Container::ALL {
+        let mut rows = plain();
+        let heads = Wait::ALL.iter().map(Wait::to_string);
+        rows.set_header(std::iter::once(container.to_string()).chain(heads));
+        for &accept in Accept::ALL {
+            let mut cells = vec![accept.to_string()];
+            for &wait in Wait::ALL {
+                cells.push(match conflict(container, accept, wait) {
+                    None => name(container, accept, wait).unwrap_or("yes").to_owned(),
+                    Some(reason) => {
+                        let next = reasons.len() + 1;
+                        format!("- [{}]", *reasons.entry(reason).or_insert(next))
+                    }
+                });
+            }
+            rows.add_row(cells);
+        }
+        let _ = writeln!(text, "{rows}\n");
+    }
+    let mut list: Vec<(usize, &str)> = reasons.into_iter().map(|(why, at)| (at, why)).collect();
+    list.sort_unstable();
+    for (at, why) in list {
+        let _ = writeln!(text, "[{at}] {why}");
+    }
+    text.push_str("A point with a name is `--engine NAME`; any other: --container --accept --wait\n");
+    text
+}
+
+fn name(container: Container, accept: Accept, wait: Wait) -> Option<&'static str> {
+    let point = (container, accept, wait);
+    PRESETS.iter().find(|preset| preset.point() == point).map(|preset| preset.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_engine_has_a_row_and_every_point_a_cell() {
+        let named = named();
+        for preset in PRESETS {
+            assert!(named.contains(preset.name), "{named}");
+            let code = concat!(env!("CARGO_MANIFEST_DIR"), "/../engines/src/");
+            assert!(std::path::Path::new(code).join(preset.code).is_file(), "{}", preset.code);
+        }
+        let space = space();
+        let refused = space.matches("- [").count();
+        let all = Container::ALL.len() * Accept::ALL.len() * Wait::ALL.len();
+        let open = space.matches(" yes ").count();
+        assert_eq!(refused + open + PRESETS.len(), all, "{space}");
+    }
+}
