@@ -4,9 +4,9 @@
 //! cannot be summed up there. A control group cannot forget: the server is started in one of its
 //! own, and both ends of the load are read from it (cgroups(7), version 1 and 2). Where groups may
 //! not be made, the clock ticks of waited-for children stand in, and say so. Forks, threads and
-//! kills come from the kernel's process connector where it may be heard. The surprising thing is how
-//! a server gets into its group: a shell line that moves itself and then becomes the server, because
-//! moving it afterwards would miss what it forked meanwhile.
+//! kills come from the kernel's process connector where it may be heard. The surprising thing is
+//! how a server gets into its group: a shell line that moves itself and then becomes the server,
+//! because moving it afterwards would miss what it forked meanwhile.
 
 mod events;
 mod group;

@@ -16,6 +16,7 @@ pub mod census;
 pub mod cost;
 pub mod doubts;
 pub mod duet;
+pub mod file;
 pub mod floor;
 pub mod idle;
 pub mod live;

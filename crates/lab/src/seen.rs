@@ -39,7 +39,8 @@ pub struct TreeLife {
     /// Where CPU times come from: `cgroup` (exact, nanoseconds or microseconds) or `ticks` (the
     /// kernel's children's times, 10 ms, readiness and stopping included).
     pub source: String,
-    /// CPU time in user mode, nanoseconds. The sum of both is exact; the split is sampled at the tick.
+    /// CPU time in user mode, nanoseconds. The sum of both is exact; the split is sampled at the
+    /// tick.
     pub user_ns: u64,
     /// CPU time in the kernel, nanoseconds.
     pub system_ns: u64,

@@ -83,7 +83,8 @@ impl Process {
         String::from_utf8_lossy(&fs::read(&self.err).unwrap_or_default()).into_owned()
     }
 
-    /// Sends its stop signal (TERM unless the arm says otherwise), waits until `deadline` has passed, then kills the whole group.
+    /// Sends its stop signal (TERM unless the arm says otherwise), waits until `deadline` has
+    /// passed, then kills the whole group.
     pub fn stop(mut self, deadline: Duration) -> Ended {
         self.signal(match self.stop {
             Stop::Term => Signal::TERM,

@@ -4,8 +4,9 @@
 //! need an interval wholly beyond the A/A floor, which is how far the baseline's own twin strayed
 //! from it; equivalent needs an interval wholly inside the margin that the plan declared before the
 //! race. In a race of ten blocks or more a difference has to survive Holm's correction over all
-//! pre-registered comparisons too. The surprising thing is a fifth word: where the generator was the
-//! bottleneck, a speed says nothing about the server, and only a bound in one direction survives.
+//! pre-registered comparisons too. The surprising thing is a fifth word: where the generator was
+//! the bottleneck, a speed says nothing about the server, and only a bound in one direction
+//! survives.
 
 mod judge;
 mod lamps;

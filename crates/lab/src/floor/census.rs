@@ -214,9 +214,9 @@ mod tests {
     fn tables_of_perf_are_summed_over_threads() {
         let text = " Summary of events:\n server (12), 24 events, 100.0%\n\
             \n   syscall            calls  errors  total       min       avg       max  stddev\n\
-            \n   recvfrom              10      1    0.020     0.001     0.002     0.003      9.1%\n\
+            \n   recvfrom              10      1    0.020     0.001     0.002     0.003     9.1%\n\
             server (13), 24 events, 100.0%\n\
-            \n   recvfrom               5      0    0.020     0.001     0.002     0.003      9.1%\n";
+            \n   recvfrom               5      0    0.020     0.001     0.002     0.003     9.1%\n";
         let found = Tool::Perf.parse(text, 10);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].calls, found[0].errors, found[0].per_request), (15, 1, 1.5));

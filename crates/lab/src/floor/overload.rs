@@ -2,8 +2,9 @@
 //!
 //! One generator asks at half of the capacity all the time; a second one comes in the middle and
 //! brings the sum to the factor asked for, then goes. The first one's latency over time shows when
-//! the wait is gone. The surprising thing about two generators is that the first is not disturbed by
-//! stopping the second: a single one that changed its rate would still be working off its own queue.
+//! the wait is gone. The surprising thing about two generators is that the first is not disturbed
+//! by stopping the second: a single one that changed its rate would still be working off its own
+//! queue.
 
 use super::words::Request;
 use super::{Floor, Run};

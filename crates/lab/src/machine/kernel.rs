@@ -1,8 +1,8 @@
 //! The kernel's counters of pressure and of TCP trouble, of the whole machine.
 //!
 //! `/proc/net/snmp` and `/proc/net/netstat` are pairs of lines, names above numbers (proc_net(5));
-//! `/proc/pressure/*` is pressure stall information (the kernel's Documentation/accounting/psi.rst).
-//! A counter that this kernel lacks is absent, not zero.
+//! `/proc/pressure/*` is pressure stall information (the kernel's
+//! Documentation/accounting/psi.rst). A counter that this kernel lacks is absent, not zero.
 
 use super::Conditions;
 use std::fs;

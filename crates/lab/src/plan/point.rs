@@ -1,7 +1,7 @@
 //! Load points: ways of asking.
 //!
-//! A point is closed (clients wait for replies) or open (requests arrive whether the server keeps up
-//! or not). Points that belong to one curve carry the same `series` and differ in `x`. The
+//! A point is closed (clients wait for replies) or open (requests arrive whether the server keeps
+//! up or not). Points that belong to one curve carry the same `series` and differ in `x`. The
 //! surprising thing is that most rates cannot be written down beforehand: "half of what the slowest
 //! arm can do" is known only after a pilot, which is run and recorded before the first block, so
 //! that no outcome has a say in it.

@@ -1,12 +1,12 @@
 //! The universal scalability law, fitted to a closed sweep.
 //!
 //! `X(c) = lambda c / (1 + sigma (c - 1) + kappa c (c - 1))` (Gunther, *Guerrilla Capacity
-//! Planning*, chapters 4 to 6). `lambda` is what one client gets, `sigma` the share of the work that
-//! all have to queue for, `kappa` the price of agreeing with one another, which makes the curve turn
-//! down. The fit is least squares of the logarithms, so that a rate of 1,000 counts as much as one of
-//! 100,000; `lambda` drops out and two parameters remain. The surprising thing: two of three
-//! sweeps of a healthy server fit best with `kappa` at exactly zero, its boundary, so a solver that
-//! does not hold the boundary returns negative costs and a peak in the complex plane.
+//! Planning*, chapters 4 to 6). `lambda` is what one client gets, `sigma` the share of the work
+//! that all have to queue for, `kappa` the price of agreeing with one another, which makes the
+//! curve turn down. The fit is least squares of the logarithms, so that a rate of 1,000 counts as
+//! much as one of 100,000; `lambda` drops out and two parameters remain. The surprising thing: two
+//! of three sweeps of a healthy server fit best with `kappa` at exactly zero, its boundary, so a
+//! solver that does not hold the boundary returns negative costs and a peak in the complex plane.
 
 use super::Interval;
 use rand::{RngExt, SeedableRng};

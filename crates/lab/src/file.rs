@@ -1,0 +1,273 @@
+//! Plan files: a race written down in TOML before it is run.
+//!
+//! ```toml
+//! question = "Is the new build quicker?"
+//! arms.old = "./server-old --port {port}"
+//! arms.new = "./server-new --port {port}"
+//! ```
+//!
+//! Everything else has a default. What an arm's `engine` or `preset` means is not known here: the
+//! laboratory knows only commands, so the program that reads the file resolves them
+//! ([`PlanFile::plan`] takes a function). Unknown keys are errors, because a misspelt gate would
+//! silently be no gate.
+
+mod point;
+mod span;
+
+pub use point::{Many, PointSpec};
+pub use span::Span;
+
+use crate::metric::Metric;
+use crate::plan::{Arm, Gates, Plan, Provision, Ready, Stop};
+use anyhow::{Context, Result, anyhow, bail};
+use serde::Deserialize;
+use std::path::Path;
+
+/// A plan file as it stands.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PlanFile {
+    /// The question in one sentence; made up from the arms if absent.
+    pub question: Option<String>,
+    /// What is served: decides targets, mixes and files where the arms say nothing.
+    pub service: Option<String>,
+    /// Name of the arm that the others are divided by; the first one if absent.
+    pub baseline: Option<String>,
+    /// Whether the baseline runs a second time; yes if absent.
+    pub twin: Option<bool>,
+    /// Blocks; 10 if absent.
+    pub blocks: Option<u32>,
+    /// Where orders and requests come from; 1 if absent.
+    pub seed: Option<u64>,
+    /// Load before each window.
+    pub warmup: Option<Span>,
+    /// Length of each window.
+    pub window: Option<Span>,
+    /// Arms closer together than this are equivalent (0.03 = 3 %).
+    pub margin: Option<f64>,
+    /// Resamples of the bootstrap interval.
+    pub resamples: Option<u32>,
+    /// The pre-registered metrics by their keys; requests/s and CPU if absent.
+    pub metrics: Option<Vec<String>>,
+    /// The environment's limits.
+    pub gates: Gates,
+    /// The service's own data, such as the book of stocks; a path from the file's folder.
+    pub data: Option<String>,
+    /// What every arm is told beside its own words, where `engine` says who it is.
+    pub args: Vec<String>,
+    /// Files that every trial finds in `{dir}`.
+    pub file: Vec<FileSpec>,
+    /// Arms in full.
+    pub arm: Vec<ArmSpec>,
+    /// Arms as `name = "command"`, behind those in full.
+    pub arms: toml::Table,
+    /// The ways of asking; the service's own if absent.
+    pub point: Vec<PointSpec>,
+}
+
+/// A file for the trials.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FileSpec {
+    /// Its name inside `{dir}`.
+    pub name: String,
+    /// Its contents,
+    pub text: Option<String>,
+    /// or the file that it is copied from, from the plan's folder.
+    pub from: Option<String>,
+}
+
+/// One arm. Exactly one of `engine`, `preset` and `command` says who it is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ArmSpec {
+    /// Short and unique; the engine's or preset's name if absent.
+    pub name: String,
+    /// One of our engines.
+    pub engine: Option<String>,
+    /// A foreign server that is known by name.
+    pub preset: Option<String>,
+    /// Any server: a command line, taken apart at blanks and quotes.
+    pub command: Option<String>,
+    /// Further arguments for the server.
+    pub args: Vec<String>,
+    /// A preset's directives, such as `worker_processes = 2` or `MaxSpareThreads = 75`.
+    pub directives: toml::Table,
+    /// What the generator speaks to; `{address}` becomes `HOST:PORT`.
+    pub target: Option<String>,
+    /// Further arguments for the generator.
+    pub load: Vec<String>,
+    /// Text in the server's output that says it is ready.
+    pub ready: Option<String>,
+    /// How long it may take to become ready.
+    pub boot: Option<Span>,
+    /// The signal that ends it in order: `term`, `int` or `quit`.
+    pub stop: Option<Stop>,
+    /// Files that its trials find in `{dir}`.
+    pub file: Vec<FileSpec>,
+    /// One sentence for the reader.
+    pub note: Option<String>,
+}
+
+impl PlanFile {
+    /// Reads a plan from its text.
+    ///
+    /// # Errors
+    /// What the TOML reader has to say, with line and column.
+    pub fn parse(text: &str) -> Result<PlanFile> {
+        let mut file: PlanFile = toml::from_str(text)?;
+        for (name, value) in std::mem::take(&mut file.arms) {
+            let mut arm = match value {
+                toml::Value::String(command) => {
+                    ArmSpec { command: Some(command), ..ArmSpec::default() }
+                }
+                other => other.try_into().with_context(|| format!("arms.{name}"))?,
+            };
+            arm.name = name;
+            file.arm.push(arm);
+        }
+        Ok(file)
+    }
+
+    /// Reads the plan file at `path`.
+    ///
+    /// # Errors
+    /// If it cannot be read or is no plan.
+    pub fn read(path: &Path) -> Result<PlanFile> {
+        let text = std::fs::read_to_string(path);
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        PlanFile::parse(&text).with_context(|| format!("{} is no plan", path.display()))
+    }
+
+    /// The plan that the file stands for. `folder` is the file's own, for paths in it; `resolve`
+    /// turns an arm's engine, preset or command into an arm; `points` are the service's own.
+    ///
+    /// # Errors
+    /// What cannot be resolved, in one sentence.
+    pub fn plan(
+        &self,
+        folder: &Path,
+        points: Vec<PointSpec>,
+        mut resolve: impl FnMut(&ArmSpec) -> Result<Arm>,
+    ) -> Result<Plan> {
+        let mut arms = Vec::new();
+        for spec in &self.arm {
+            let arm = spec.checked().and_then(|()| resolve(spec));
+            let arm = arm.with_context(|| format!("arm `{}`", spec.title()))?;
+            arms.push(spec.finished(arm, folder)?);
+        }
+        let points = if self.point.is_empty() { points } else { self.point.clone() };
+        let mut all = Vec::new();
+        for point in &points {
+            all.extend(point.points()?);
+        }
+        let blocks = self.blocks.unwrap_or(10);
+        let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
+        let question = || format!("Which is best: {}?", either(&names));
+        let base = Plan::default();
+        Ok(Plan {
+            question: self.question.clone().unwrap_or_else(question),
+            label: Plan::label_for(blocks).to_string(),
+            baseline: match (&self.baseline, names.first()) {
+                (Some(name), _) => name.clone(),
+                (None, first) => first.copied().unwrap_or_default().to_string(),
+            },
+            twin: self.twin.unwrap_or(true),
+            points: all,
+            blocks,
+            seed: self.seed.unwrap_or(base.seed),
+            warmup_ms: self.warmup.map_or(base.warmup_ms, Span::ms),
+            window_ms: self.window.map_or(base.window_ms, Span::ms),
+            margin: self.margin.unwrap_or(base.margin),
+            resamples: self.resamples.unwrap_or(base.resamples),
+            gates: self.gates.clone(),
+            files: provisions(&self.file, folder)?,
+            metrics: self.metrics()?,
+            arms,
+        })
+    }
+
+    fn metrics(&self) -> Result<Vec<Metric>> {
+        let Some(keys) = &self.metrics else { return Ok(vec![Metric::Throughput, Metric::Cpu]) };
+        let metric = |key: &String| {
+            let known: Vec<&str> = Metric::EVERY.iter().map(|metric| metric.key()).collect();
+            Metric::by_key(key).ok_or_else(|| {
+                anyhow!("expected metrics out of {}, found `{key}`", known.join(", "))
+            })
+        };
+        keys.iter().map(metric).collect()
+    }
+}
+
+impl ArmSpec {
+    /// What it is called.
+    pub fn title(&self) -> &str {
+        match (&self.engine, &self.preset) {
+            _ if !self.name.is_empty() => &self.name,
+            (Some(name), _) | (None, Some(name)) => name,
+            (None, None) => "?",
+        }
+    }
+
+    fn checked(&self) -> Result<()> {
+        let who = [&self.engine, &self.preset, &self.command];
+        match who.iter().filter(|it| it.is_some()).count() {
+            1 => Ok(()),
+            n => bail!("expected one of `engine`, `preset` and `command`, found {n}"),
+        }
+    }
+
+    /// The resolved arm with what the file says about it.
+    fn finished(&self, mut arm: Arm, folder: &Path) -> Result<Arm> {
+        arm.name = self.title().to_string();
+        arm.command.extend(self.args.iter().cloned());
+        arm.load.extend(self.load.iter().cloned());
+        arm.files.extend(provisions(&self.file, folder)?);
+        if let Some(target) = &self.target {
+            arm.target.clone_from(target);
+        }
+        if let Some(note) = &self.note {
+            arm.note.clone_from(note);
+        }
+        if let Some(text) = &self.ready {
+            arm.ready = Ready::Says(text.clone());
+        }
+        if let Some(boot) = self.boot {
+            arm.boot_ms_max = boot.ms();
+        }
+        if let Some(stop) = self.stop {
+            arm.stop = stop;
+        }
+        Ok(arm)
+    }
+}
+
+fn provisions(files: &[FileSpec], folder: &Path) -> Result<Vec<Provision>> {
+    files
+        .iter()
+        .map(|file| {
+            let text = match (&file.text, &file.from) {
+                (Some(text), None) => text.clone(),
+                (None, Some(from)) => {
+                    let path = folder.join(from);
+                    std::fs::read_to_string(&path)
+                        .with_context(|| format!("cannot read {}", path.display()))?
+                }
+                _ => bail!("file `{}`: expected one of `text` and `from`", file.name),
+            };
+            Ok(Provision { name: file.name.clone(), text })
+        })
+        .collect()
+}
+
+/// `a`, `a or b`, `a, b or c`.
+pub fn either(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_string(),
+        [some @ .., last] => format!("{} or {last}", some.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

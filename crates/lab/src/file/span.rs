@@ -1,0 +1,68 @@
+//! Times as people write them: `150ms`, `2s`, `5m`.
+
+use serde::{Deserialize, Deserializer};
+use std::str::FromStr;
+
+/// A length of time, kept in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span(u64);
+
+impl Span {
+    /// In milliseconds, rounded down.
+    pub fn ms(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
+    /// In nanoseconds.
+    pub fn ns(self) -> u64 {
+        self.0
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Span, String> {
+        let wrong = || format!("expected a time such as 150ms, 2s or 5m, found `{text}`");
+        let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let (number, unit) = text.split_at(at);
+        let number: f64 = number.parse().map_err(|_| wrong())?;
+        let unit_ns = match unit.trim() {
+            "ns" => 1.0,
+            "us" | "µs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            "m" | "min" => 60e9,
+            "h" => 3600e9,
+            _ => return Err(wrong()),
+        };
+        Ok(Span((number * unit_ns) as u64))
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans() {
+        fn check(text: &str, want: Option<u64>) {
+            assert_eq!(text.parse::<Span>().ok().map(Span::ns), want, "{text}");
+        }
+        check("150ms", Some(150_000_000));
+        check("1.5s", Some(1_500_000_000));
+        check("5m", Some(300_000_000_000));
+        check("20us", Some(20_000));
+        check("5", None);
+        check("s", None);
+        check("-1s", None);
+        check("", None);
+    }
+}

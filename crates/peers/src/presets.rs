@@ -1,0 +1,133 @@
+//! Servers that are known by name.
+
+mod apache;
+mod haproxy;
+mod nginx;
+mod redis;
+mod small;
+
+use anyhow::{Result, bail};
+use lab::plan::{Arm, Provision};
+use std::path::Path;
+
+/// Every name that [`preset`] knows.
+pub const NAMES: [&str; 11] = [
+    "nginx",
+    "apache-prefork",
+    "apache-worker",
+    "apache-event",
+    "haproxy",
+    "redis",
+    "tokio",
+    "tokio-threads",
+    "hyper",
+    "go",
+    "node",
+];
+
+/// What the race is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// The stock market: `show`, `buy`, `sell`.
+    Stock,
+    /// Files over HTTP.
+    Web,
+}
+
+/// What a preset needs to know about the race.
+pub struct Site<'a> {
+    /// Our own program, which runs the peers on other runtimes.
+    pub exe: &'a Path,
+    /// What is served.
+    pub service: Service,
+    /// Where built examples are kept.
+    pub cache: &'a Path,
+}
+
+/// The arm of a known server; `directives` override or add to its configuration.
+///
+/// # Errors
+/// A name that is unknown, a service that the server does not offer, a directive that is none, or a
+/// tool that is missing: in one sentence.
+pub fn preset(name: &str, directives: &toml::Table, site: &Site<'_>) -> Result<Arm> {
+    let arm = match name {
+        "nginx" => nginx::arm(directives),
+        "apache-prefork" | "apache-worker" | "apache-event" => {
+            apache::arm(name.trim_start_matches("apache-"), directives)
+        }
+        "haproxy" => haproxy::arm(site, directives),
+        "redis" => redis::arm(directives),
+        "tokio" | "tokio-threads" => Ok(small::tokio(site, name == "tokio-threads")),
+        "hyper" => Ok(small::hyper(site)),
+        "go" => small::go(site),
+        "node" => small::node(site),
+        _ => bail!("expected a server out of {}, found `{name}`", NAMES.join(", ")),
+    }?;
+    let serves = match name {
+        "nginx" | "apache-prefork" | "apache-worker" | "apache-event" | "hyper" => Service::Web,
+        "tokio" | "tokio-threads" | "go" | "node" => Service::Stock,
+        // They speak a protocol of their own, or whatever stands behind them does.
+        _ => site.service,
+    };
+    if serves != site.service {
+        bail!("{name} does not serve {}", site.service.name());
+    }
+    Ok(Arm { name: name.to_string(), ..arm })
+}
+
+impl Service {
+    /// Its name in plans.
+    pub fn name(self) -> &'static str {
+        match self {
+            Service::Stock => "stock",
+            Service::Web => "web",
+        }
+    }
+}
+
+/// The words of a command.
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
+fn file(name: &str, text: String) -> Provision {
+    Provision { name: name.to_string(), text }
+}
+
+/// A directive's value as configuration files write it; `true` and `false` become on and off.
+fn value(of: &toml::Value) -> Result<String> {
+    Ok(match of {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Integer(number) => number.to_string(),
+        toml::Value::Float(number) => number.to_string(),
+        toml::Value::Boolean(true) => "on".to_string(),
+        toml::Value::Boolean(false) => "off".to_string(),
+        toml::Value::Array(parts) => {
+            let parts: Result<Vec<String>> = parts.iter().map(value).collect();
+            parts?.join(" ")
+        }
+        other => bail!("expected a text, a number, true, false or a list, found `{other}`"),
+    })
+}
+
+/// Defaults with a plan's directives on top, in the order of the defaults, new ones behind. A name
+/// is compared as the servers do, without regard to case.
+fn merged(defaults: &[(&str, &str)], directives: &toml::Table) -> Result<Vec<(String, String)>> {
+    let mut all: Vec<(String, String)> =
+        defaults.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    for (name, given) in directives {
+        let sound = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        let given = value(given)?;
+        if !sound || given.contains(['\n', '\r']) {
+            bail!("expected a directive on one line, found `{name}`");
+        }
+        match all.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            Some((_, value)) => *value = given,
+            None => all.push((name.clone(), given)),
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! haproxy in front of one of our engines: what a proxy adds.
+//!
+//! The server behind it is started by a shell of the arm's own, which becomes haproxy: the lab sees
+//! one process tree, so its cost is that of both. `back` names the engine behind.
+
+use super::{Service, Site, file, merged, words};
+use anyhow::{Result, bail};
+use lab::plan::Arm;
+use std::fmt::Write;
+
+/// The `global` and `defaults` sections.
+const DEFAULTS: [(&str, &str); 7] = [
+    ("nbthread", "1"),
+    ("maxconn", "10000"),
+    ("mode", "tcp"),
+    ("timeout-connect", "5s"),
+    ("timeout-client", "60s"),
+    ("timeout-server", "60s"),
+    ("back", "epoll"),
+];
+
+/// Starts the engine, waits for its first line, which names its port, and starts haproxy with it.
+const SCRIPT: &str = r#"'EXE' SERVE >{dir}/back.out &
+while ! grep -q listening {dir}/back.out; do kill -0 $! || exit 1; sleep 0.01; done
+BACK=$(sed -n 's/.*"listening":"[^"]*:\([0-9]*\)".*/\1/p' {dir}/back.out)
+export BACK
+haproxy -db -f {dir}/haproxy.cfg &
+trap 'kill $(jobs -p); wait; exit 0' TERM
+wait
+"#;
+
+pub(super) fn arm(site: &Site<'_>, directives: &toml::Table) -> Result<Arm> {
+    let all = merged(&DEFAULTS, directives)?;
+    let Some((_, back)) = all.iter().find(|(name, _)| name == "back") else {
+        bail!("expected `back`, the engine behind the proxy");
+    };
+    if !back.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+        bail!("expected the name of an engine as `back`, found `{back}`");
+    }
+    let mut text = String::from("global\n");
+    for (name, value) in all.iter().filter(|(name, _)| name == "nbthread" || name == "maxconn") {
+        let _ = writeln!(text, "    {name} {value}");
+    }
+    text.push_str("    hard-stop-after 3s\ndefaults\n    maxconn 10000\n");
+    let rest = |name: &str| !["nbthread", "maxconn", "back"].contains(&name);
+    for (name, value) in all.iter().filter(|(name, _)| rest(name)) {
+        let _ = writeln!(text, "    {} {value}", name.replace("timeout-", "timeout "));
+    }
+    text.push_str("listen front\n    bind 127.0.0.1:{port} backlog 4096\n");
+    text.push_str("    server back \"127.0.0.1:${BACK}\"\n");
+    let (serve, target) = match site.service {
+        Service::Stock => ("serve stock --port 0 --data {dir}/stock.txt", "stock://{address}"),
+        Service::Web => ("serve web --port 0 --root {dir}/www", "http://{address}/"),
+    };
+    let script = SCRIPT.replace("EXE", &site.exe.display().to_string());
+    let script = script.replace("SERVE", &format!("{serve} --engine {back}"));
+    Ok(Arm {
+        command: words(&["sh", "{dir}/front.sh"]),
+        target: target.to_string(),
+        note: format!("haproxy in front of our {back} engine; the cost is that of both"),
+        files: vec![file("haproxy.cfg", text), file("front.sh", script)],
+        ..Arm::default()
+    })
+}

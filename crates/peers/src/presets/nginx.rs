@@ -1,0 +1,62 @@
+//! nginx serving the trial's `www` folder.
+//!
+//! Directives of the main, events and http blocks are told apart by name, because a plan writes
+//! them in one flat list. QUIT lets it finish what it serves.
+
+use super::{file, merged, words};
+use anyhow::Result;
+use lab::plan::{Arm, Stop};
+
+/// Those of the main block.
+const MAIN: [&str; 6] = [
+    "worker_processes",
+    "worker_cpu_affinity",
+    "worker_rlimit_nofile",
+    "worker_priority",
+    "timer_resolution",
+    "thread_pool",
+];
+/// Those of the events block.
+const EVENTS: [&str; 5] =
+    ["worker_connections", "use", "multi_accept", "accept_mutex", "accept_mutex_delay"];
+/// What is not nginx's own default, and why the arm's note says so.
+const DEFAULTS: [(&str, &str); 8] = [
+    ("worker_processes", "1"),
+    ("worker_rlimit_nofile", "20000"),
+    ("worker_connections", "10000"),
+    ("access_log", "off"),
+    ("keepalive_requests", "1000000000"),
+    ("sendfile", "on"),
+    ("tcp_nopush", "on"),
+    ("open_file_cache", "max=100"),
+];
+
+pub(super) fn arm(directives: &toml::Table) -> Result<Arm> {
+    let all = merged(&DEFAULTS, directives)?;
+    let block = |keep: &dyn Fn(&str) -> bool, indent: &str| -> String {
+        all.iter()
+            .filter(|(name, _)| keep(name))
+            .map(|(name, value)| format!("{indent}{name} {value};\n"))
+            .collect()
+    };
+    let (main, events) = (|name: &str| MAIN.contains(&name), |name: &str| EVENTS.contains(&name));
+    let listen = "        listen 127.0.0.1:{port} backlog=4096;\n        root {dir}/www;\n";
+    let text = format!(
+        "daemon off;\nmaster_process on;\npid {{dir}}/nginx.pid;\nerror_log stderr error;\n{}\
+         events {{\n{}}}\nhttp {{\n    types {{ text/html html; }}\n{}\
+         \x20   client_body_temp_path {{dir}}/tmp;\n    proxy_temp_path {{dir}}/tmp;\n\
+         \x20   fastcgi_temp_path {{dir}}/tmp;\n    uwsgi_temp_path {{dir}}/tmp;\n\
+         \x20   scgi_temp_path {{dir}}/tmp;\n    server {{\n{listen}    }}\n}}\n",
+        block(&main, ""),
+        block(&events, "    "),
+        block(&|name| !main(name) && !events(name), "    "),
+    );
+    Ok(Arm {
+        command: words(&["nginx", "-p", "{dir}", "-e", "stderr", "-c", "{dir}/nginx.conf"]),
+        target: "http://{address}/".to_string(),
+        note: "nginx, no access log, connections are never closed by count".to_string(),
+        files: vec![file("nginx.conf", text)],
+        stop: Stop::Quit,
+        ..Arm::default()
+    })
+}

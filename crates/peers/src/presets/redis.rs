@@ -1,0 +1,41 @@
+//! redis-server, asked to increment one counter: the market's `buy` in another house.
+
+use super::{merged, words};
+use anyhow::Result;
+use lab::plan::Arm;
+
+/// Nothing is written to disk.
+const DEFAULTS: [(&str, &str); 5] = [
+    ("save", ""),
+    ("appendonly", "no"),
+    ("protected-mode", "no"),
+    ("tcp-backlog", "4096"),
+    ("loglevel", "warning"),
+];
+
+pub(super) fn arm(directives: &toml::Table) -> Result<Arm> {
+    let mut command =
+        words(&["redis-server", "--bind", "127.0.0.1", "--port", "{port}", "--dir", "{dir}"]);
+    for (name, value) in merged(&DEFAULTS, directives)? {
+        command.push(format!("--{name}"));
+        // redis takes the words of a value as arguments of their own; none is an empty one.
+        match value.is_empty() {
+            true => command.push(String::new()),
+            false => command.extend(value.split(' ').map(String::from)),
+        }
+    }
+    Ok(Arm {
+        command,
+        target: "line://{address}".to_string(),
+        load: words(&[
+            "--request",
+            "INCR stock\\r\\n",
+            "--terminator",
+            "\\r\\n",
+            "--expect-prefix",
+            ":",
+        ]),
+        note: "redis increments one counter and writes nothing to disk".to_string(),
+        ..Arm::default()
+    })
+}

@@ -1,0 +1,159 @@
+//! The stock market on tokio: a task for each connection, a mutex around the book.
+
+use anyhow::{Context, Result};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A line longer than this is not one of the market's.
+const LINE_MAX: usize = 4096;
+
+struct Stock {
+    id: i64,
+    left: i64,
+    price: i64,
+}
+
+/// The book.
+#[derive(Default)]
+pub(super) struct Market {
+    stocks: Mutex<Vec<Stock>>,
+    places: HashMap<i64, usize>,
+}
+
+impl Market {
+    /// Reads a book: one line for each stock, its id, how many are left, and the price.
+    pub(super) fn open(path: &Path) -> Result<Market> {
+        let text = std::fs::read_to_string(path);
+        Ok(Market::parse(&text.with_context(|| format!("cannot read {}", path.display()))?))
+    }
+
+    fn parse(text: &str) -> Market {
+        let row = |line: &str| {
+            let mut numbers = line.split_whitespace().map(str::parse::<i64>);
+            let mut next = || numbers.next()?.ok();
+            Some(Stock { id: next()?, left: next()?, price: next()? })
+        };
+        let stocks: Vec<Stock> = text.lines().filter_map(row).collect();
+        let places = stocks.iter().enumerate().map(|(at, stock)| (stock.id, at)).collect();
+        Market { stocks: Mutex::new(stocks), places }
+    }
+
+    /// Appends the reply to one request; `false` after the last one.
+    fn answer(&self, request: &str, out: &mut String) -> bool {
+        let mut words = request.split_whitespace();
+        match words.next() {
+            None => out.push('\n'),
+            Some("show") => {
+                for stock in self.stocks.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+                    // Writing into a String cannot fail.
+                    let _ = writeln!(out, "{} {} {}", stock.id, stock.left, stock.price);
+                }
+                out.push('\n');
+            }
+            Some(side @ ("buy" | "sell")) => {
+                let mut number = || words.next()?.parse::<i64>().ok().filter(|&it| it > 0);
+                let (id, amount) = (number(), number());
+                let place = id.and_then(|id| self.places.get(&id));
+                let reply = match (place, amount) {
+                    (Some(&at), Some(amount)) => self.trade(side, at, amount),
+                    _ => "error: expected the id of a stock and an amount\n",
+                };
+                out.push_str(reply);
+            }
+            Some("exit") => return false,
+            Some(_) => out.push_str("error: expected show, buy, sell or exit\n"),
+        }
+        true
+    }
+
+    fn trade(&self, side: &str, at: usize, amount: i64) -> &'static str {
+        let mut stocks = self.stocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = &mut stocks[at].left;
+        match (side, left.checked_add(amount)) {
+            ("sell", Some(more)) => {
+                *left = more;
+                "[sell] success\n"
+            }
+            ("sell", None) => "error: expected fewer to be left\n",
+            _ if *left < amount => "Not enough left stocks\n",
+            _ => {
+                *left -= amount;
+                "[buy] success\n"
+            }
+        }
+    }
+}
+
+/// Accepts for ever.
+pub(super) async fn serve(port: u16, market: Market) -> Result<()> {
+    let listener = TcpListener::bind(("127.0.0.1", port)).await;
+    let listener = listener.with_context(|| format!("cannot listen on port {port}"))?;
+    let market = Arc::new(market);
+    loop {
+        let Ok((peer, _)) = listener.accept().await else { continue };
+        let market = Arc::clone(&market);
+        tokio::spawn(async move {
+            // A peer that goes away is the peer's business.
+            let _ = client(peer, &market).await;
+        });
+    }
+}
+
+/// One client. Replies to requests that came together leave together.
+async fn client(mut peer: TcpStream, market: &Market) -> std::io::Result<()> {
+    peer.set_nodelay(true)?;
+    let mut input = Vec::with_capacity(LINE_MAX);
+    let mut out = String::new();
+    loop {
+        if peer.read_buf(&mut input).await? == 0 {
+            return Ok(());
+        }
+        let mut begin = 0;
+        let mut more = true;
+        while let Some(length) = input[begin..].iter().position(|&byte| byte == b'\n') {
+            let line = &input[begin..begin + length];
+            more = market.answer(&String::from_utf8_lossy(line), &mut out);
+            begin += length + 1;
+            if !more {
+                break;
+            }
+        }
+        input.drain(..begin);
+        peer.write_all(out.as_bytes()).await?;
+        out.clear();
+        if !more || input.len() > LINE_MAX {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_market_answers_as_ours_does() {
+        let market = Market::parse("1 10 100\n2 5 50\n");
+        let mut out = String::new();
+        for (request, want) in [
+            ("show", "1 10 100\n2 5 50\n\n"),
+            ("buy 1 4", "[buy] success\n"),
+            ("buy 1 7", "Not enough left stocks\n"),
+            ("sell 2 1", "[sell] success\n"),
+            ("sell 3 1", "error: expected the id of a stock and an amount\n"),
+            ("buy 1 -1", "error: expected the id of a stock and an amount\n"),
+            ("sell 2 9223372036854775807", "error: expected fewer to be left\n"),
+            ("", "\n"),
+            ("show", "1 6 100\n2 6 50\n\n"),
+        ] {
+            out.clear();
+            assert!(market.answer(request, &mut out), "{request}");
+            assert_eq!(out, want, "{request}");
+        }
+        assert!(!market.answer("exit", &mut out));
+    }
+}

@@ -1,0 +1,50 @@
+//! One page on hyper and tokio: a task for each connection, HTTP/1.1 with pipelining.
+
+use anyhow::{Context, Result};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode, header};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use tokio::net::TcpListener;
+
+/// Accepts for ever.
+pub(super) async fn serve(port: u16, body: Vec<u8>) -> Result<()> {
+    let listener = TcpListener::bind(("127.0.0.1", port)).await;
+    let listener = listener.with_context(|| format!("cannot listen on port {port}"))?;
+    let body = Bytes::from(body);
+    loop {
+        let Ok((peer, _)) = listener.accept().await else { continue };
+        // Without it a reply may wait for the peer's delayed acknowledgement.
+        let _ = peer.set_nodelay(true);
+        let body = body.clone();
+        tokio::spawn(async move {
+            let answer = service_fn(move |request| {
+                let reply = reply(&request, &body);
+                async move { Ok::<_, Infallible>(reply) }
+            });
+            let mut http = http1::Builder::new();
+            http.timer(TokioTimer::new()).pipeline_flush(true);
+            // A peer that goes away is the peer's business.
+            let _ = http.serve_connection(TokioIo::new(peer), answer).await;
+        });
+    }
+}
+
+fn reply(request: &Request<Incoming>, body: &Bytes) -> Response<Full<Bytes>> {
+    let known = request.uri().path() == "/" || request.uri().path() == "/index.html";
+    let asks = request.method() == Method::GET || request.method() == Method::HEAD;
+    let status = match (known, asks) {
+        (true, true) => StatusCode::OK,
+        (false, true) => StatusCode::NOT_FOUND,
+        _ => StatusCode::METHOD_NOT_ALLOWED,
+    };
+    let body = if status == StatusCode::OK { body.clone() } else { Bytes::new() };
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    let html = header::HeaderValue::from_static("text/html");
+    response.headers_mut().insert(header::CONTENT_TYPE, html);
+    response
+}
