@@ -1,4 +1,13 @@
-//! The report: one HTML file that opens offline, reads without script, and prints.
+//! Pages for people: the report of a race, the page of a race that runs, an exhibit of the museum.
+//!
+//! ```text
+//!   report     a run and its conclusions -> one HTML file, offline
+//!   live       a race while it runs -> a page, and the document that it draws
+//!   exhibit    a published figure, the flawed run, the corrected one -> one HTML file
+//!   charts     plotly.js figures with their tables      strip     an interval as a little SVG
+//!   sample     a made-up race, for tests and for looking at pages
+//!   glossary   every term, explained                    words     numbers as people read them
+//! ```
 //!
 //! The tables are the report; the charts are an addition that a script draws from the same numbers.
 //! That script is plotly.js, carried by the `plotly` crate at four and a half megabytes; here it
@@ -6,10 +15,17 @@
 //! keeps the file under two. The surprising thing is that the small interval strips in the verdict
 //! table are plain SVG made here: the first screen must not wait for anything.
 
-mod charts;
+pub mod charts;
+pub mod exhibit;
+pub mod glossary;
+pub mod live;
 mod report;
+pub mod sample;
 mod script;
+mod shell;
 mod strip;
 pub mod words;
 
-pub use report::{PageError, report};
+pub use exhibit::exhibit;
+pub use report::{headline, report};
+pub use shell::PageError;

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::{self, Write};
+use std::sync::OnceLock;
 
 /// plotly.js out of the script tags that the crate offers. It comes with a second script, MathJax,
 /// which no chart here needs; the two are apart by their tags.
@@ -15,16 +16,24 @@ fn source(tags: &str) -> Option<&str> {
 }
 
 /// plotly.js as base64 of gzip, or `None` if the crate's tags no longer look as expected: the
-/// page then says that it has no charts.
+/// page then says that it has no charts. Packed once in a process.
 ///
 /// # Errors
 /// None in practice: it writes into memory.
-pub fn packed() -> io::Result<Option<String>> {
+pub fn packed() -> io::Result<Option<&'static str>> {
+    static PACKED: OnceLock<Option<String>> = OnceLock::new();
+    if let Some(packed) = PACKED.get() {
+        return Ok(packed.as_deref());
+    }
     let tags = plotly::Plot::offline_js_sources();
-    let Some(source) = source(&tags) else { return Ok(None) };
+    let packed = source(&tags).map(pack).transpose()?;
+    Ok(PACKED.get_or_init(|| packed).as_deref())
+}
+
+fn pack(source: &str) -> io::Result<String> {
     let mut packer = GzEncoder::new(Vec::new(), Compression::best());
     packer.write_all(source.as_bytes())?;
-    Ok(Some(STANDARD.encode(packer.finish()?)))
+    Ok(STANDARD.encode(packer.finish()?))
 }
 
 #[cfg(test)]

@@ -6,9 +6,12 @@
 use lab::stats::Comparison;
 use std::fmt::Write;
 
-/// Width and height in user units.
-const WIDTH: f64 = 168.0;
-const HEIGHT: f64 = 18.0;
+/// Room at both ends for half a dot, in percent of the width.
+const EDGE: f64 = 2.5;
+
+/// How many of the ends the axis holds; the rest are arrow heads, so that one arm far away does not
+/// press all others into a point.
+const HELD: f64 = 0.75;
 
 /// A common axis for all strips of a page: log-ratios from `-reach` to `reach`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,16 +20,20 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// The smallest axis, of at least ±10 %, that holds all ends; what is beyond a factor of 2
-    /// is cut off, so that differences of a few percent stay visible beside large ones.
+    /// An axis of at least ±10 % and at most a factor of 2 that holds three quarters of the
+    /// ratios, and a little more.
     pub fn holding(ends: impl Iterator<Item = f64>) -> Axis {
-        let widest = ends.map(|ratio| ratio.ln().abs()).fold(0.1_f64, f64::max);
-        Axis { reach: (widest * 1.08).min(2.0_f64.ln()) }
+        let mut logs: Vec<f64> = ends.map(|ratio| ratio.ln().abs()).collect();
+        logs.sort_by(f64::total_cmp);
+        let at = (logs.len() as f64 * HELD).ceil() as usize;
+        let widest = logs.get(at.saturating_sub(1)).copied().unwrap_or(0.0);
+        Axis { reach: (widest.max(0.1) * 1.25).min(2.0_f64.ln()) }
     }
 
+    /// Where a log-ratio lies, in percent of the width.
     fn at(&self, log: f64) -> f64 {
-        let inner = WIDTH - 8.0;
-        4.0 + (log.clamp(-self.reach, self.reach) / self.reach + 1.0) / 2.0 * inner
+        let share = (log.clamp(-self.reach, self.reach) / self.reach + 1.0) / 2.0;
+        EDGE + share * (100.0 - 2.0 * EDGE)
     }
 
     /// The ratios at the ends of the axis.
@@ -35,27 +42,24 @@ impl Axis {
     }
 }
 
-/// Draws one strip. `class` colours it; `floor` is the A/A band's half width as a log-ratio.
+/// Draws one strip. `class` colours it; `floor` is the A/A band's half width as a log-ratio. It is
+/// as wide as its place: horizontal coordinates are shares, so nothing is stretched.
 pub fn draw(axis: Axis, class: &str, floor: f64, found: &Comparison) -> String {
-    let (middle, y) = (axis.at(0.0), HEIGHT / 2.0);
-    let mut svg = format!(
-        "<svg class=\"strip {class}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-         preserveAspectRatio=\"xMinYMid\" aria-hidden=\"true\">"
-    );
+    let middle = axis.at(0.0);
+    let mut svg = format!("<svg class=\"strip {class}\" aria-hidden=\"true\">");
     let (left, right) = (axis.at(-floor), axis.at(floor));
     // Writing into a String cannot fail.
     let _ = write!(
         svg,
-        "<rect class=\"band\" x=\"{left:.1}\" y=\"1\" width=\"{:.1}\" height=\"{}\"/>\
-         <line class=\"one\" x1=\"{middle:.1}\" y1=\"0\" x2=\"{middle:.1}\" y2=\"{HEIGHT}\"/>",
-        right - left,
-        HEIGHT - 2.0
+        "<rect class=\"band\" x=\"{left:.1}%\" y=\"5%\" width=\"{:.1}%\" height=\"90%\"/>\
+         <line class=\"one\" x1=\"{middle}%\" y1=\"0\" x2=\"{middle}%\" y2=\"100%\"/>",
+        right - left
     );
     if let Some(it) = &found.interval {
         let (low, high) = (axis.at(it.low.ln()), axis.at(it.high.ln()));
         let _ = write!(
             svg,
-            "<line class=\"range\" x1=\"{low:.1}\" y1=\"{y}\" x2=\"{high:.1}\" y2=\"{y}\"/>"
+            "<line class=\"range\" x1=\"{low:.1}%\" y1=\"50%\" x2=\"{high:.1}%\" y2=\"50%\"/>"
         );
     }
     let (log, dot) = (found.ratio.ln(), axis.at(found.ratio.ln()));
@@ -63,11 +67,12 @@ pub fn draw(axis: Axis, class: &str, floor: f64, found: &Comparison) -> String {
         // An arrow head: the dot itself lies beyond the end of the axis.
         true => write!(
             svg,
-            "<path class=\"dot\" d=\"M{dot:.1} {y} l{0:.1} -5 v10 z\"/></svg>",
+            "<svg x=\"{dot:.1}%\" y=\"50%\" overflow=\"visible\"><path class=\"dot\" \
+             d=\"M0 0 l{0:.0} -5 v10 z\"/></svg></svg>",
             -8.0 * log.signum()
         ),
         false => {
-            write!(svg, "<circle class=\"dot\" cx=\"{dot:.1}\" cy=\"{y}\" r=\"4\"/></svg>")
+            write!(svg, "<circle class=\"dot\" cx=\"{dot:.1}%\" cy=\"50%\" r=\"3.8\"/></svg>")
         }
     };
     svg
@@ -80,11 +85,18 @@ mod tests {
 
     #[test]
     fn the_axis_is_symmetric_and_bounded() {
-        let axis = Axis::holding([0.6, 1.2].into_iter());
-        assert!((axis.at(0.0) - WIDTH / 2.0).abs() < 1e-9);
-        assert!(axis.at(0.6_f64.ln()) > 4.0 && axis.at(0.6_f64.ln()) < 12.0);
-        assert_eq!(Axis::holding([100.0].into_iter()).at(9.0), WIDTH - 4.0);
+        let axis = Axis::holding([0.8, 0.9, 1.1, 1.2].into_iter());
+        assert!((axis.at(0.0) - 50.0).abs() < 1e-9);
+        assert!(axis.at(0.8_f64.ln()) >= EDGE && axis.at(0.8_f64.ln()) < 15.0);
+        assert_eq!(Axis::holding([100.0].into_iter()).at(9.0), 100.0 - EDGE);
         assert!(Axis::holding(std::iter::empty()).ends().1 > 1.1);
+    }
+
+    #[test]
+    fn one_arm_far_away_does_not_press_the_others_together() {
+        let near = Axis::holding([1.1, 0.9, 1.05, 0.95, 1.1, 1.02, 0.98, 1.1].into_iter());
+        let far = Axis::holding([1.1, 0.9, 1.05, 0.95, 1.1, 1.02, 0.2, 0.21].into_iter());
+        assert!((near.reach - far.reach).abs() < 0.02, "{near:?} {far:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Numbers as people read them; shared by the page and the terminal.
 
+use lab::plan::Plan;
 use lab::stats::Interval;
 use lab::verdict::{FORECAST_MAX, Judged, Verdict};
 
@@ -46,6 +47,19 @@ pub fn rate(value: f64) -> String {
     }
 }
 
+/// A share as a percentage: `3 %`, `0.5 %`.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let whole = percent >= 9.95 || (percent - percent.round()).abs() < 0.005;
+    if whole { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+}
+
+/// A number of things: `1 request`, `64 requests`.
+pub fn counted(number: u64, thing: &str) -> String {
+    let digits = grouped(number as f64);
+    if number == 1 { format!("{digits} {thing}") } else { format!("{digits} {thing}s") }
+}
+
 /// A ratio: `1.27x`, with a proper sign.
 pub fn ratio(value: f64) -> String {
     if value < 10.0 { format!("{value:.2}×") } else { format!("{value:.1}×") }
@@ -88,6 +102,11 @@ pub fn forecast(blocks: u32) -> String {
     }
 }
 
+/// Whether a load point stands for itself and not for a place on a curve.
+pub(crate) fn is_alone(plan: &Plan, point: &str) -> bool {
+    plan.points.iter().any(|it| it.name == point && it.series.is_empty())
+}
+
 /// A value by `words`, or a dash.
 pub fn or_none(value: Option<f64>, words: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| NONE.to_string(), words)
@@ -116,6 +135,11 @@ mod tests {
         check(rate(0.0012), "0.001");
         check(rate(12.34), "12.3");
         check(rate(0.0001), "< 0.001");
+        check(percent(0.03), "3 %");
+        check(percent(0.005), "0.5 %");
+        check(percent(0.1234), "12 %");
+        check(counted(1, "request"), "1 request");
+        check(counted(1_024, "request"), "1,024 requests");
         check(ratio(1.274), "1.27×");
         check(ratio(12.74), "12.7×");
         check(interval(&Interval { low: 1.2, high: 1.344, cover: 0.969 }), "[1.20, 1.34]");

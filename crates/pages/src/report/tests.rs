@@ -1,184 +1,152 @@
 //! Facts about the page: what it says, what it escapes, how large it is.
 
 use super::*;
-use lab::machine::{Conditions, Host, Placement};
-use lab::plan::{Arm, LoadPoint, Plan};
-use lab::record::Manifest;
-
-const ARMS: [(&str, f64, f64); 4] =
-    [("iterative", 0.8, 1.1), ("epoll", 1.0, 1.0), ("prefork", 0.86, 1.2), ("uring", 1.12, 0.93)];
-
-fn plan() -> Plan {
-    let arm = |name: &str| Arm {
-        name: name.to_string(),
-        command: vec!["roundhouse".to_string(), "serve".to_string(), "<stock>".to_string()],
-        target: "stock://{address}".to_string(),
-        note: format!("how {name} waits"),
-        ..Arm::default()
-    };
-    let point = |depth: u32| LoadPoint {
-        name: format!("depth {depth}"),
-        connections: 8,
-        depth,
-        requests_per_connection: 64,
-        ..LoadPoint::default()
-    };
-    Plan {
-        question: "Which engine serves the <stock> market best?".to_string(),
-        label: "smoke".to_string(),
-        arms: ARMS.iter().map(|it| arm(it.0)).collect(),
-        baseline: "epoll".to_string(),
-        twin: true,
-        points: vec![point(1), point(16)],
-        blocks: 6,
-        seed: 7,
-        warmup_ms: 150,
-        window_ms: 600,
-        margin: 0.03,
-        resamples: 200,
-        ..Plan::default()
-    }
-}
-
-/// A made-up race with a repeated trial, an absent arm and a busy generator.
-fn run() -> Run {
-    let plan = plan();
-    let manifest = Manifest {
-        schema: lab::record::SCHEMA.to_string(),
-        date: "2026-11-21T20:29:05Z".to_string(),
-        version: "0.1.0".to_string(),
-        commit: None,
-        program: "0123456789abcdef".to_string(),
-        command: "roundhouse race".to_string(),
-        host: Host::default(),
-        placement: Some(Placement { first: 0, second: 1, siblings: false }),
-        plan_hash: plan.hash(),
-        plan: plan.clone(),
-        ..Manifest::default()
-    };
-    let entrants = plan.entrants();
-    let trials = lab::block::schedule(&plan)
-        .iter()
-        .map(|slot| {
-            let arm = &entrants[slot.entrant];
-            let &(_, speed, cost) = ARMS
-                .iter()
-                .find(|it| arm.name.starts_with(it.0))
-                .expect("every arm is in the table");
-            let depth = f64::from(plan.points[slot.point].depth);
-            let wobble = 1.0 + 0.004 * f64::from((slot.order * 7) % 11);
-            let rps = 50_000.0 * depth.powf(0.7) * speed * wobble;
-            let mut trial = trial(&arm.name, slot.order, slot.block, rps, cost * 5_000.0 / depth);
-            trial.point = plan.points[slot.point].name.clone();
-            trial
-        })
-        .collect();
-    Run { manifest, trials, ..Run::default() }
-}
-
-fn trial(arm: &str, order: u32, block: u32, rps: f64, cpu: f64) -> Trial {
-    let text = format!(
-        "{{\"schema\":\"roundhouse.load/1\",\"requests\":20000,\"throughput_rps\":{rps},\
-         \"service\":{{\"count\":20000,\"p50_ns\":{},\"p99_ns\":{}}},\
-         \"check\":{{\"kind\":\"conservation\",\"ok\":true,\"detail\":\"\"}},\
-         \"generator\":{{\"cpu_ns\":1,\"busy\":{}}},\"server\":{{\"cpu_ns\":1,\
-         \"cpu_ns_per_request\":{cpu},\"switches_per_request\":0.02,\"pss_kb\":3000}}}}",
-        8e9 / rps,
-        2e10 / rps,
-        if arm == "uring" { 0.85 } else { 0.6 }
-    );
-    Trial {
-        order,
-        block,
-        point: String::new(),
-        arm: arm.to_string(),
-        attempt: 1,
-        seed: 1,
-        swapped: block % 2 == 1,
-        begun_ms: 900.0 * f64::from(order),
-        took_ms: 880.0,
-        boot_ms: Some(3.0),
-        conditions: Conditions {
-            steal: Some(0.001),
-            foreign: Some(0.01 * f64::from(order % 5)),
-            ..Conditions::default()
-        },
-        objections: Vec::new(),
-        counted: true,
-        exit: Some("exit 0".to_string()),
-        exit_clean: true,
-        ending: Ending::Measured {
-            load: Box::new(lab::load::Load::parse(&text).expect("well formed")),
-        },
-        seen: lab::seen::Seen::default(),
-    }
-}
+use crate::sample;
+use lab::trial::Ending;
 
 fn page(run: &Run) -> String {
     let summary = lab::verdict::analyse(run);
     report(run, &summary, &lab::doubts::doubts(run, &summary)).expect("the template fits")
 }
 
-#[test]
-fn the_page_says_what_was_found_and_how_sure_it_is() {
-    let html = page(&run());
-    for want in [
-        "Against epoll:",
-        "<span class=\"pill worse\">slower</span>",
-        "Verdict against epoll",
-        "class=\"strip",
-        "the baseline: 1.00× by definition",
-        "epoll (twin)",
-        "Smoke size: 6 blocks",
-        "model check passed 6",
-        "generator-limited",
-        "All 60 trials",
-        "data-for=\"forest-speed\"",
-        "data-for=\"cost-1\"",
-        "data-for=\"timeline\"",
-    ] {
+fn has(html: &str, wanted: &[&str]) {
+    for want in wanted {
         assert!(html.contains(want), "expected `{want}` in the page");
     }
+}
+
+#[test]
+fn the_page_says_what_was_found_and_how_sure_it_is() {
+    let html = page(&sample::small());
+    has(
+        &html,
+        &[
+            "Against epoll:",
+            "requests per second than epoll at depth",
+            "with 95 % confidence between",
+            "popovertarget=\"t-verdict\">slower</button>",
+            "Verdict against epoll",
+            "class=\"strip",
+            "the baseline: 1.00× by definition",
+            "epoll (twin)",
+            "Smoke size: 6 blocks",
+            "model check passed 6",
+            "right in all 60 trials",
+            "data-for=\"forest-throughput\"",
+            "data-for=\"cost-1\"",
+            "data-for=\"tail-0\"",
+            "data-for=\"timeline\"",
+        ],
+    );
     assert!(html.len() < 4_000_000, "{} bytes", html.len());
 }
 
 #[test]
+fn sections_are_there_only_if_the_record_has_their_data() {
+    let (small, whole) = (page(&sample::small()), page(&sample::whole()));
+    for (section, only_in_whole) in [
+        ("id=\"verdict\"", false),
+        ("id=\"tails\"", false),
+        ("id=\"more\"", true),
+        ("data-for=\"sweep-0\"", true),
+        ("data-for=\"latency-1\"", true),
+        ("data-for=\"capacity-", true),
+        ("data-for=\"overload-", true),
+        ("data-for=\"calls-0\"", true),
+        ("per idle connection", true),
+        ("data-for=\"heat-0\"", false),
+    ] {
+        assert!(whole.contains(section), "expected `{section}` in the whole page");
+        assert_eq!(small.contains(section), !only_in_whole, "`{section}` in the small page");
+    }
+    assert!(whole.len() < 4_000_000, "{} bytes", whole.len());
+}
+
+#[test]
+fn every_term_that_is_offered_has_its_explanation() {
+    let html = page(&sample::whole());
+    for part in html.split("popovertarget=\"t-").skip(1) {
+        let id = part.split('"').next().unwrap_or_default();
+        assert!(crate::glossary::find(id).is_some(), "no explanation of `{id}`");
+        assert!(html.contains(&format!("id=\"t-{id}\"")), "no popover for `{id}`");
+    }
+}
+
+#[test]
 fn the_page_needs_no_network_and_escapes_what_it_was_given() {
-    let html = page(&run());
-    for never in ["src=\"http", "href=\"http", "<link", "@import", "<stock>"] {
-        assert!(!html.contains(never), "found `{never}` in the page");
+    let html = page(&sample::small());
+    let head = html.split("<script type=\"application/octet-stream\"").next().unwrap_or_default();
+    for never in ["src=\"http", "href=\"http", "<link rel=\"stylesheet", "@import", "<stock>"] {
+        assert!(!head.contains(never), "found `{never}` in the page");
     }
     assert!(html.contains("&lt;stock&gt; market"));
 }
 
 #[test]
 fn wrong_answers_and_absent_arms_are_loud() {
-    let mut run = run();
+    let mut run = sample::small();
     for trial in run.trials.iter_mut().filter(|trial| trial.arm == "uring") {
         trial.ending = Ending::Unavailable { reason: "io_uring is <disabled>".to_string() };
     }
-    if let Ending::Measured { load } = &mut run.trials[0].ending {
+    let first = run.trials.iter_mut().find(|trial| trial.arm == "epoll");
+    if let Some(Ending::Measured { load }) = first.map(|trial| &mut trial.ending) {
         let check = load.check.as_mut().expect("the sample has one");
         (check.ok, check.detail) = (false, "stock 3: expected 10, found 9".to_string());
     }
-    let html = page(&run);
-    assert!(html.contains("not measured: io_uring is &lt;disabled&gt;"));
-    assert!(html.contains("The speeds below must not be used"));
-    assert!(html.contains("stock 3: expected 10, found 9"));
+    has(
+        &page(&run),
+        &[
+            "not measured: io_uring is &lt;disabled&gt;",
+            "Wrong answers were seen, so no speed on this page counts.",
+            "The speeds below must not be used",
+            "stock 3: expected 10, found 9",
+        ],
+    );
 }
 
 #[test]
 fn an_empty_run_still_makes_a_page() {
-    let run = Run { trials: Vec::new(), ..run() };
-    assert!(page(&run).contains("not measured at every load point"));
+    let run = Run { trials: Vec::new(), ..sample::small() };
+    assert!(page(&run).contains("Nothing could be measured."));
 }
 
-/// Writes the made-up page to the path in `ROUNDHOUSE_PAGE`, to be looked at.
 #[test]
-fn the_sample_page_can_be_looked_at() {
-    let html = page(&run());
-    assert!(html.ends_with("</html>"), "the page is whole");
-    if let Ok(path) = std::env::var("ROUNDHOUSE_PAGE") {
-        std::fs::write(&path, html).expect("ROUNDHOUSE_PAGE names a writable path");
+fn headlines_fit_their_findings() {
+    fn check(change: impl Fn(&str) -> f64, want: &str) {
+        let mut run = sample::small();
+        run.manifest.plan.points.truncate(1);
+        run.trials.retain(|trial| trial.point == "depth 1");
+        for trial in &mut run.trials {
+            if let Ending::Measured { load } = &mut trial.ending {
+                load.throughput_rps =
+                    10_000.0 * change(&trial.arm) * (1.0 + f64::from(trial.block) * 1e-3);
+            }
+        }
+        let summary = lab::verdict::analyse(&run);
+        let found = headline(&run.manifest.plan, &summary);
+        assert!(found.contains(want), "expected `{want}` in `{found}`");
+    }
+    check(|_| 1.0, "No difference worth the name: every arm is within 3 % of epoll.");
+    check(
+        |arm| if arm == "uring" { 1.2 } else { 1.0 },
+        "uring answers 20 % more requests per second than epoll, with 95 % confidence between",
+    );
+    check(
+        |arm| if arm == "prefork" { 0.5 } else { 1.0 },
+        "No arm beats epoll; prefork answers 50 % fewer requests per second than epoll",
+    );
+    check(|arm| if arm == "uring" { 3.0 } else { 1.0 }, "uring answers 3.0 times as many requests");
+}
+
+/// Writes the made-up pages to the directory in `ROUNDHOUSE_PAGES`, to be looked at.
+#[test]
+fn the_sample_pages_can_be_looked_at() {
+    for (name, run) in [("small", sample::small()), ("whole", sample::whole())] {
+        let html = page(&run);
+        assert!(html.trim_end().ends_with("</html>"), "the page is whole");
+        if let Ok(dir) = std::env::var("ROUNDHOUSE_PAGES") {
+            let path = std::path::Path::new(&dir).join(format!("{name}.html"));
+            std::fs::write(&path, html).expect("ROUNDHOUSE_PAGES names a writable directory");
+        }
     }
 }

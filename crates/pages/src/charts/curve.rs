@@ -1,0 +1,253 @@
+//! Curves along a series of load points: throughput against concurrency with the scalability law,
+//! latency against rate.
+
+use super::{Chart, Table, chart, legend, look, micros, short, time_axis};
+use crate::words;
+use lab::plan::Plan;
+use lab::record::Run;
+use lab::verdict::{Curve, Place, Summary, Sweep};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Steps of a fitted curve between its ends.
+const STEPS: usize = 60;
+
+/// One series: its charts and what the scalability law says in words.
+#[derive(Clone, Debug, Serialize)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// Throughput, latency.
+    pub charts: Vec<Chart>,
+    /// Arm, λ, σ and κ with their ranges, and the law in words; empty for open series.
+    pub laws: Vec<Law>,
+}
+
+/// The scalability law of one arm.
+#[derive(Clone, Debug, Serialize)]
+pub struct Law {
+    /// Name of the arm.
+    pub arm: String,
+    /// λ, requests per second of one client.
+    pub lambda: String,
+    /// σ with its interval.
+    pub sigma: String,
+    /// κ with its interval.
+    pub kappa: String,
+    /// Where more clients begin to get less.
+    pub peak: String,
+    /// How well it fits.
+    pub error: String,
+    /// What that means.
+    pub words: String,
+}
+
+/// All series of a run that have at least two places.
+pub fn sweeps(run: &Run, summary: &Summary) -> Vec<Series> {
+    let plan = &run.manifest.plan;
+    let drawn = summary.sweeps.iter().enumerate();
+    drawn
+        .filter(|(_, sweep)| sweep.curves.iter().any(|curve| curve.places.len() > 1))
+        .map(|(at, sweep)| {
+            let charts = match sweep.open {
+                true => vec![latency(plan, sweep, at), answered(plan, sweep, at)],
+                false => vec![throughput(plan, sweep, at), latency(plan, sweep, at)],
+            };
+            let charts = charts.into_iter().flatten().collect();
+            Series { name: sweep.series.clone(), charts, laws: laws(sweep) }
+        })
+        .collect()
+}
+
+fn throughput(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
+    let mut data = Vec::new();
+    let mut table = Table::new(&["Arm", "Connections", "requests/s", "Interval"]);
+    for curve in &sweep.curves {
+        let known: Vec<&Place> =
+            curve.places.iter().filter(|it| it.throughput_rps.is_some()).collect();
+        let rps = |it: &Place| short(it.throughput_rps.unwrap_or(0.0));
+        let look = look(plan, &curve.arm);
+        data.extend(law_line(curve, &look.colour));
+        let above: Vec<f64> =
+            known.iter().map(|it| short(it.high_rps.map_or(0.0, |high| high - rps(it)))).collect();
+        let below: Vec<f64> =
+            known.iter().map(|it| short(it.low_rps.map_or(0.0, |low| rps(it) - low))).collect();
+        let lines = if curve.usl.is_some() { "markers" } else { "lines+markers" };
+        data.push(json!({
+            "type": "scatter", "mode": lines, "name": curve.arm, "legendgroup": curve.arm,
+            "x": known.iter().map(|it| it.x).collect::<Vec<_>>(),
+            "y": known.iter().map(|it| rps(it)).collect::<Vec<_>>(),
+            "error_y": {"type": "data", "symmetric": false, "array": above, "arrayminus": below,
+                        "color": look.colour, "thickness": 1.5, "width": 3},
+            "line": {"color": look.colour, "width": 2},
+            "marker": {"color": look.colour, "symbol": look.symbol, "size": 8},
+            "hovertemplate": "%{fullData.name}, %{x} connections: %{y:,.0f}/s<extra></extra>",
+        }));
+        for it in known {
+            let range = it
+                .low_rps
+                .zip(it.high_rps)
+                .map(|(low, high)| format!("[{}, {}]", words::grouped(low), words::grouped(high)));
+            table.row(vec![
+                curve.arm.clone(),
+                words::grouped(it.x),
+                words::grouped(it.throughput_rps.unwrap_or(0.0)),
+                range.unwrap_or_else(|| words::NONE.to_string()),
+            ]);
+        }
+    }
+    let figure = json!({"data": data, "layout": {
+        "margin": {"l": 8, "r": 16, "t": 4, "b": 48}, "hovermode": "closest", "legend": legend(),
+        "xaxis": doubling("connections", sweep),
+        "yaxis": {"title": {"text": "requests/s"}, "rangemode": "tozero", "gridcolor": "$grid",
+                  "zeroline": false, "automargin": true},
+    }});
+    let caption = "Marks: medians over the blocks with their intervals. Lines: the scalability law \
+        fitted to them, where it fits.";
+    let title = "Throughput against concurrency".to_string();
+    let drawn = !table.rows.is_empty();
+    drawn.then(|| chart(&format!("sweep-{at}"), title, caption, 360, &figure, table))
+}
+
+/// The law as a line from the first place to the last.
+fn law_line(curve: &Curve, colour: &str) -> Option<Value> {
+    let fit = curve.usl.as_ref()?;
+    let (first, last) = (curve.places.first()?.x.max(1.0), curve.places.last()?.x.max(1.0));
+    let xs = (0..=STEPS).map(|step| first * (last / first).powf(step as f64 / STEPS as f64));
+    let (x, y): (Vec<f64>, Vec<f64>) = xs.map(|x| (short(x), short(fit.usl.at(x)))).unzip();
+    Some(json!({"type": "scatter", "mode": "lines", "x": x, "y": y, "showlegend": false,
+                "legendgroup": curve.arm, "hoverinfo": "skip", "opacity": 0.75,
+                "line": {"color": colour, "width": 2}}))
+}
+
+fn latency(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
+    let mut data = Vec::new();
+    let first = if sweep.open { "Offered" } else { "Connections" };
+    let mut table = Table::new(&["Arm", first, "p50", "p99"]);
+    for curve in &sweep.curves {
+        let look = look(plan, &curve.arm);
+        let x: Vec<f64> = curve.places.iter().map(|it| across(sweep, it)).collect();
+        for (name, dash) in [("p50", "dot"), ("p99", "solid")] {
+            let of = |it: &Place| if name == "p50" { it.p50_ns } else { it.p99_ns };
+            if curve.places.iter().all(|it| of(it).is_none()) {
+                continue;
+            }
+            data.push(json!({
+                "type": "scatter", "mode": "lines+markers", "name": format!("{} {name}", curve.arm),
+                "x": x, "y": curve.places.iter().map(|it| micros(of(it))).collect::<Vec<_>>(),
+                "line": {"color": look.colour, "width": 2, "dash": dash},
+                "marker": {"color": look.colour, "symbol": look.symbol, "size": 7},
+                "hovertemplate": "%{fullData.name} at %{x:,.0f}: %{y:,.1f} µs<extra></extra>",
+            }));
+        }
+        for it in &curve.places {
+            table.row(vec![
+                curve.arm.clone(),
+                words::grouped(across(sweep, it)),
+                words::or_none(it.p50_ns, words::time),
+                words::or_none(it.p99_ns, words::time),
+            ]);
+        }
+    }
+    if data.is_empty() {
+        return None;
+    }
+    let (axis, title, what) = match sweep.open {
+        true => (rates(), "Latency against rate", "response time"),
+        false => (doubling("connections", sweep), "Latency against concurrency", "service time"),
+    };
+    let figure = json!({"data": data, "layout": {
+        "margin": {"l": 8, "r": 16, "t": 4, "b": 48}, "hovermode": "closest", "legend": legend(),
+        "xaxis": axis, "yaxis": time_axis(what),
+    }});
+    let caption = "Solid: p99. Dotted: p50. Medians over the blocks. Where a curve bends upwards, \
+        the server has begun to let requests wait.";
+    Some(chart(&format!("latency-{at}"), title.to_string(), caption, 360, &figure, table))
+}
+
+/// What was answered of what was asked.
+fn answered(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
+    let mut data = Vec::new();
+    let mut table = Table::new(&["Arm", "Offered", "Answered", "Share"]);
+    for curve in &sweep.curves {
+        let look = look(plan, &curve.arm);
+        let known: Vec<(f64, f64)> = curve
+            .places
+            .iter()
+            .filter_map(|it| Some((it.offered_rps.filter(|&rps| rps > 0.0)?, it.throughput_rps?)))
+            .collect();
+        let shares = known.iter().map(|(offered, done)| short(done / offered * 100.0));
+        data.push(json!({
+            "type": "scatter", "mode": "lines+markers", "name": curve.arm,
+            "x": known.iter().map(|it| short(it.0)).collect::<Vec<_>>(),
+            "y": shares.collect::<Vec<_>>(), "line": {"color": look.colour, "width": 2},
+            "marker": {"color": look.colour, "symbol": look.symbol, "size": 7},
+            "hovertemplate": "%{fullData.name}: %{y:.1f} % of %{x:,.0f}/s<extra></extra>",
+        }));
+        for (offered, done) in known {
+            table.row(vec![
+                curve.arm.clone(),
+                words::grouped(offered),
+                words::grouped(done),
+                format!("{:.1} %", done / offered * 100.0),
+            ]);
+        }
+    }
+    let figure = json!({"data": data, "layout": {
+        "margin": {"l": 8, "r": 16, "t": 4, "b": 48}, "hovermode": "closest", "legend": legend(),
+        "xaxis": rates(),
+        "yaxis": {"title": {"text": "answered, % of offered"}, "gridcolor": "$grid",
+                  "zeroline": false, "automargin": true},
+    }});
+    let caption = "Below 100 % the server does not keep up, and latencies at that rate only say \
+        how long the run was.";
+    let drawn = !table.rows.is_empty();
+    let title = "Answered against offered".to_string();
+    drawn.then(|| chart(&format!("answered-{at}"), title, caption, 280, &figure, table))
+}
+
+/// Where a place stands on the horizontal axis: its offered rate, or its connections.
+fn across(sweep: &Sweep, place: &Place) -> f64 {
+    if sweep.open { short(place.offered_rps.unwrap_or(place.x)) } else { place.x }
+}
+
+fn rates() -> Value {
+    json!({"title": {"text": "offered requests/s"}, "rangemode": "tozero", "gridcolor": "$grid",
+           "zeroline": false})
+}
+
+/// A logarithmic axis with a tick at each place.
+fn doubling(title: &str, sweep: &Sweep) -> Value {
+    let mut ticks: Vec<f64> =
+        sweep.curves.iter().flat_map(|curve| curve.places.iter().map(|it| it.x)).collect();
+    ticks.sort_by(f64::total_cmp);
+    ticks.dedup();
+    let texts: Vec<String> = ticks.iter().map(|it| words::grouped(*it)).collect();
+    json!({"type": "log", "title": {"text": title}, "tickvals": ticks, "ticktext": texts,
+           "gridcolor": "$grid", "zeroline": false})
+}
+
+fn laws(sweep: &Sweep) -> Vec<Law> {
+    let fitted = sweep.curves.iter().filter_map(|curve| Some((curve, curve.usl.as_ref()?)));
+    fitted
+        .map(|(curve, fit)| {
+            let range = |value: f64, it: &Option<lab::stats::Interval>| {
+                let ends = it.map(|it| format!(" [{:.3}, {:.3}]", it.low, it.high));
+                format!("{value:.3}{}", ends.unwrap_or_default())
+            };
+            let small = |value: f64, it: &Option<lab::stats::Interval>| {
+                let ends = it.map(|it| format!(" [{:.1e}, {:.1e}]", it.low, it.high));
+                format!("{value:.1e}{}", ends.unwrap_or_default())
+            };
+            Law {
+                arm: curve.arm.clone(),
+                lambda: words::grouped(fit.usl.lambda),
+                sigma: range(fit.usl.sigma, &fit.sigma_range),
+                kappa: small(fit.usl.kappa, &fit.kappa_range),
+                peak: words::or_none(fit.usl.peak(), words::grouped),
+                error: format!("{:.1} %", fit.error * 100.0),
+                words: curve.words.clone(),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,271 @@
+//! The page of a race that runs: a fixed page, and the document that it draws.
+//!
+//! The page knows nothing but how to draw; all words and numbers come with the [`Document`], which
+//! is published whole again and again. So whoever opens the page late, or comes back after the
+//! connection was lost, sees the same as who was there from the beginning, the way in which the
+//! intervals closed in included.
+
+use crate::shell::{Charts, PageError, render};
+use crate::words;
+use lab::live::{Estimate, Snapshot};
+use lab::verdict::{Metric, Verdict};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// How many trials the noise is told of.
+const NOISE_MAX: usize = 400;
+
+/// What one comparison looked like after so many blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// Blocks.
+    pub blocks: u32,
+    /// Median ratio.
+    pub ratio: f64,
+    /// Lower end of its interval.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+}
+
+/// One comparison as the page draws it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    point: String,
+    arm: String,
+    twin: bool,
+    metric: &'static str,
+    class: &'static str,
+    word: String,
+    ratio: String,
+    interval: String,
+    steps: Vec<Step>,
+}
+
+/// The machine during one trial, shares in percent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Noise {
+    others: Option<f64>,
+    stolen: Option<f64>,
+    refused: bool,
+}
+
+/// What the page draws.
+#[derive(Clone, Debug, Serialize)]
+pub struct Document {
+    schema: &'static str,
+    question: String,
+    label: String,
+    plan: String,
+    baseline: String,
+    sentence: String,
+    phase: &'static str,
+    running: String,
+    done: u32,
+    total: u32,
+    block: u32,
+    blocks: u32,
+    repeated: u32,
+    elapsed_ms: u64,
+    left_ms: Option<u64>,
+    margin: f64,
+    rows: Vec<Row>,
+    noise: Vec<Noise>,
+    news: Vec<String>,
+    /// Where the report was written, once it was.
+    report: Option<String>,
+}
+
+/// The schema of the document.
+pub const SCHEMA: &str = "roundhouse.live/1";
+
+/// Remembers how the intervals closed in.
+#[derive(Debug, Default)]
+pub struct Watch {
+    steps: BTreeMap<(String, String, Metric), Vec<Step>>,
+}
+
+impl Watch {
+    /// A watch that has seen nothing.
+    pub fn new() -> Watch {
+        Watch::default()
+    }
+
+    /// The document for the race as it is now. `report` names the finished report.
+    pub fn document(&mut self, shot: &Snapshot, report: Option<&str>) -> Document {
+        let shown = |it: &&Estimate| {
+            // What a load point asks about comes first among its metrics: speed in a closed loop.
+            matches!(it.metric, Metric::Throughput | Metric::Cpu | Metric::Capacity)
+                || (it.metric == Metric::P99
+                    && shot
+                        .estimates
+                        .iter()
+                        .all(|other| other.point != it.point || other.metric != Metric::Throughput))
+        };
+        let rows = shot.estimates.iter().filter(shown).map(|it| self.row(it)).collect();
+        let noise = &shot.noise[shot.noise.len().saturating_sub(NOISE_MAX)..];
+        let phase = match (shot.ended, shot.done >= shot.total, shot.done) {
+            (true, true, _) => "over",
+            (true, false, _) => "stopped",
+            (false, _, 0) => "starting",
+            (false, _, _) => "running",
+        };
+        Document {
+            schema: SCHEMA,
+            question: shot.question.clone(),
+            label: shot.label.clone(),
+            plan: shot.plan_hash.clone(),
+            baseline: shot.baseline.clone(),
+            sentence: shot.sentence.clone(),
+            phase,
+            running: shot.running.clone(),
+            done: shot.done,
+            total: shot.total,
+            block: shot.block,
+            blocks: shot.blocks,
+            repeated: shot.repeated,
+            elapsed_ms: shot.elapsed_ms,
+            left_ms: shot.left_ms,
+            margin: shot.margin,
+            rows,
+            noise: noise
+                .iter()
+                .map(|it| Noise {
+                    others: it.conditions.foreign.map(|share| round(share * 100.0)),
+                    stolen: it.conditions.steal.map(|share| round(share * 100.0)),
+                    refused: it.refused,
+                })
+                .collect(),
+            news: shot.news.clone(),
+            report: report.map(String::from),
+        }
+    }
+
+    fn row(&mut self, it: &Estimate) -> Row {
+        let key = (it.point.clone(), it.arm.clone(), it.metric);
+        let steps = self.steps.entry(key).or_default();
+        let (low, high) = it
+            .interval
+            .map_or((None, None), |range| (Some(round(range.low)), Some(round(range.high))));
+        let step = Step { blocks: it.blocks, ratio: round(it.ratio), low, high };
+        // A repeated block changes the last step, a new one appends to them.
+        steps.retain(|known| known.blocks < it.blocks);
+        steps.push(step);
+        Row {
+            point: it.point.clone(),
+            arm: it.arm.clone(),
+            twin: it.twin,
+            metric: it.metric.name(),
+            class: class(it.verdict, it.twin),
+            word: if it.twin { "noise".to_string() } else { it.word.clone() },
+            ratio: words::ratio(it.ratio),
+            interval: it.interval.as_ref().map(words::interval).unwrap_or_default(),
+            steps: steps.clone(),
+        }
+    }
+}
+
+fn round(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
+fn class(verdict: Verdict, twin: bool) -> &'static str {
+    match verdict {
+        _ if twin => "open",
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::Equivalent => "same",
+        Verdict::Unresolved => "open",
+        Verdict::GeneratorLimited => "limited",
+    }
+}
+
+/// The page itself, to be served beside the document.
+///
+/// # Errors
+/// Only if this crate is wrong; see [`PageError`].
+pub fn page() -> Result<String, PageError> {
+    #[derive(Serialize)]
+    struct View {
+        live: &'static str,
+        schema: &'static str,
+    }
+    let view = View { live: include_str!("assets/live.js"), schema: SCHEMA };
+    render("live.html", Charts::None, &view)
+}
+
+/// What the page may do in a browser: nothing but its own script, and asking its own server.
+pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
+    script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; \
+    form-action 'none'; frame-ancestors 'none'";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::stats::Interval;
+
+    fn shot(blocks: u32, ratio: f64) -> Snapshot {
+        let interval =
+            (blocks >= 6).then_some(Interval { low: ratio - 0.1, high: ratio + 0.1, cover: 0.97 });
+        let estimate = |metric| Estimate {
+            point: "depth 1".to_string(),
+            arm: "uring".to_string(),
+            twin: false,
+            metric,
+            ratio,
+            interval,
+            blocks,
+            verdict: Verdict::Unresolved,
+            word: "unresolved".to_string(),
+        };
+        Snapshot {
+            total: 10,
+            done: blocks,
+            estimates: vec![estimate(Metric::Throughput), estimate(Metric::P99)],
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn the_way_in_which_intervals_close_in_is_remembered() {
+        let mut watch = Watch::new();
+        for (blocks, ratio) in [(5, 1.2), (6, 1.15), (6, 1.1), (7, 1.12)] {
+            watch.document(&shot(blocks, ratio), None);
+        }
+        let document = watch.document(&shot(7, 1.12), Some("out/report.html"));
+        assert_eq!(document.rows.len(), 1, "p99 stays away where requests/s is the question");
+        let steps: Vec<(u32, f64, bool)> = document.rows[0]
+            .steps
+            .iter()
+            .map(|it| (it.blocks, it.ratio, it.low.is_some()))
+            .collect();
+        assert_eq!(steps, [(5, 1.2, false), (6, 1.1, true), (7, 1.12, true)]);
+        let json = serde_json::to_string(&document).expect("strings and numbers");
+        assert!(
+            json.contains("\"schema\":\"roundhouse.live/1\"") && !json.contains('\n'),
+            "{json}"
+        );
+    }
+
+    #[test]
+    fn phases_have_names() {
+        let phase = |done, ended| {
+            let shot = Snapshot { total: 10, done, ended, ..Snapshot::default() };
+            Watch::new().document(&shot, None).phase
+        };
+        assert_eq!(phase(0, false), "starting");
+        assert_eq!(phase(3, false), "running");
+        assert_eq!(phase(3, true), "stopped");
+        assert_eq!(phase(10, true), "over");
+    }
+
+    #[test]
+    fn the_page_asks_nobody_but_its_own_server() {
+        let html = page().expect("the template fits");
+        assert!(html.contains("new EventSource(\"events\")"), "it listens");
+        for never in ["http:", "https:", "<link rel=\"stylesheet", "@import"] {
+            let found = html.replace("http://www.w3.org/2000/svg", "").contains(never);
+            assert!(!found, "found `{never}`");
+        }
+    }
+}

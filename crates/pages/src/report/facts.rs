@@ -1,0 +1,339 @@
+//! What stands beside the verdicts: validity at a glance, numbers, manifest, every trial.
+
+use super::verdicts::what;
+use crate::charts::Table;
+use crate::words;
+use lab::record::Run;
+use lab::trial::{Ending, Trial};
+use lab::verdict::{ArmSummary, Metric, PointSummary, Summary, Verdict};
+use serde::Serialize;
+
+/// One reason for trust or distrust in a few words.
+#[derive(Serialize)]
+pub(super) struct Fact {
+    /// `green`, `amber`, `red`.
+    light: &'static str,
+    term: &'static str,
+    name: &'static str,
+    value: String,
+}
+
+/// Medians of all arms at one load point.
+#[derive(Serialize)]
+pub(super) struct Numbers {
+    point: String,
+    what: String,
+    /// Heading and the term that explains it, if there is one.
+    head: Vec<(&'static str, Option<&'static str>)>,
+    rows: Vec<NumberRow>,
+}
+
+#[derive(Serialize)]
+struct NumberRow {
+    arm: String,
+    absent: Option<String>,
+    values: Vec<String>,
+}
+
+/// One arm with its command.
+#[derive(Serialize)]
+pub(super) struct ArmRow {
+    name: String,
+    note: String,
+    command: String,
+    program: String,
+}
+
+/// One attempt.
+#[derive(Serialize)]
+pub(super) struct TrialRow {
+    class: &'static str,
+    values: Vec<String>,
+    remark: String,
+}
+
+/// The validity of the whole race at a glance.
+pub(super) fn lamps(run: &Run, summary: &Summary) -> Vec<Fact> {
+    let plan = &run.manifest.plan;
+    let mut facts = vec![checked(run)];
+    let judged = summary.points.iter().flat_map(|point| {
+        let arms = point.arms.iter().filter(|arm| !arm.twin && !arm.baseline);
+        arms.flat_map(|arm| [arm.judged(point.lead), arm.judged(Metric::Cpu)]).flatten()
+    });
+    let all = judged.clone().count();
+    let open = judged
+        .filter(|it| matches!(it.verdict, Verdict::Unresolved | Verdict::GeneratorLimited))
+        .count();
+    facts.push(Fact {
+        light: if open * 2 > all { "amber" } else { "green" },
+        term: "unresolved",
+        name: "settled",
+        value: format!("{} of {all} comparisons", all - open),
+    });
+    facts.extend(noise(summary));
+    facts.push(Fact {
+        light: if summary.objected > 0 { "amber" } else { "green" },
+        term: "gate",
+        name: "disturbed",
+        value: match (summary.repeated, summary.objected) {
+            (0, 0) => "no trial".to_string(),
+            (repeated, 0) => format!("{repeated} trials, all repeated"),
+            (repeated, kept) => format!("{} trials, {kept} of them kept", repeated + kept),
+        },
+    });
+    facts.push(Fact {
+        light: if plan.label == "smoke" { "amber" } else { "green" },
+        term: "smoke",
+        name: "size",
+        value: format!("{}, {} blocks", plan.label, plan.blocks),
+    });
+    facts
+}
+
+fn checked(run: &Run) -> Fact {
+    let results: Vec<_> = run.trials.iter().filter_map(|trial| trial.result()).collect();
+    let looked: Vec<_> = results.iter().filter_map(|load| load.checked()).collect();
+    let right = looked.iter().filter(|check| check.ok).count();
+    let light = match (looked.len(), right) {
+        (0, _) => "amber",
+        (all, right) if right == all => "green",
+        _ => "red",
+    };
+    let value = match looked.len() {
+        0 => "not looked at".to_string(),
+        all if right == all && all == results.len() => format!("right in all {all} trials"),
+        all => format!("right in {right} of {all} trials"),
+    };
+    Fact { light, term: "check", name: "answers", value }
+}
+
+/// The largest A/A floor among the metrics that lead.
+fn noise(summary: &Summary) -> Option<Fact> {
+    let floors = summary
+        .points
+        .iter()
+        .flat_map(|point| point.floors.iter().filter(|it| it.metric == point.lead));
+    let widest = floors.clone().map(|floor| floor.log).max_by(f64::total_cmp)?;
+    let strayed = floors.clone().any(|floor| floor.strayed);
+    let share = widest.exp() - 1.0;
+    Some(Fact {
+        light: if strayed || share > 0.1 { "amber" } else { "green" },
+        term: "floor",
+        name: "noise",
+        value: format!("up to ±{}", words::percent(share)),
+    })
+}
+
+/// A column of the numbers: heading, term, value.
+type Column = (&'static str, Option<&'static str>, fn(&ArmSummary) -> Option<String>);
+
+const COLUMNS: &[Column] = &[
+    ("offered/s", Some("open"), |it| it.offered_rps.map(words::grouped)),
+    ("requests/s", None, |it| it.throughput_rps.map(words::grouped)),
+    ("capacity/s", Some("capacity"), |it| it.capacity_rps.map(words::grouped)),
+    ("kept", Some("overload"), |it| it.kept_share.map(words::percent)),
+    ("recovery", Some("overload"), |it| it.recovered_ms.map(|ms| words::time(ms * 1e6))),
+    ("p50", Some("percentile"), |it| it.p50_ns.map(words::time)),
+    ("p99", Some("percentile"), |it| it.p99_ns.map(words::time)),
+    ("p99.9", Some("percentile"), |it| it.p999_ns.map(words::time)),
+    ("CPU / request", Some("cpu"), |it| it.cpu_ns.map(words::time)),
+    ("switches / request", Some("switches"), |it| it.switches.map(words::rate)),
+    ("memory", Some("memory"), |it| it.memory_kb.map(words::size)),
+    ("per idle connection", Some("memory"), |it| {
+        it.connection_bytes.map(|bytes| words::size(bytes / 1e3))
+    }),
+    ("generator busy", Some("busy"), |it| it.busy.map(words::percent)),
+];
+
+/// The numbers of load points that stand for themselves, and those of places on curves. Where all
+/// belong to curves, all stand in front.
+pub(super) fn all_numbers(run: &Run, summary: &Summary) -> (Vec<Numbers>, Vec<Numbers>) {
+    let plan = &run.manifest.plan;
+    let (own, more): (Vec<&PointSummary>, Vec<&PointSummary>) =
+        summary.points.iter().partition(|point| words::is_alone(plan, &point.point));
+    let tables = |points: Vec<&PointSummary>| -> Vec<Numbers> {
+        points.into_iter().map(|point| numbers(run, point)).collect()
+    };
+    if own.is_empty() { (tables(more), Vec::new()) } else { (tables(own), tables(more)) }
+}
+
+/// Medians at one load point; a column that no arm has is left out.
+fn numbers(run: &Run, point: &PointSummary) -> Numbers {
+    let load = run.manifest.plan.points.iter().find(|it| it.name == point.point);
+    let has = |column: &&Column| point.arms.iter().any(|arm| (column.2)(arm).is_some());
+    let columns: Vec<&Column> = COLUMNS.iter().filter(has).collect();
+    let row = |arm: &ArmSummary| NumberRow {
+        arm: arm.arm.clone(),
+        absent: arm.absent.clone(),
+        values: columns
+            .iter()
+            .map(|column| (column.2)(arm).unwrap_or_else(|| words::NONE.to_string()))
+            .chain([arm.trials.to_string()])
+            .collect(),
+    };
+    Numbers {
+        point: point.point.clone(),
+        what: load.map(what).unwrap_or_default(),
+        head: columns.iter().map(|it| (it.0, it.1)).chain([("trials", Some("block"))]).collect(),
+        rows: point.arms.iter().map(row).collect(),
+    }
+}
+
+/// What each arm's process tree did beside computing, where that was seen.
+pub(super) fn trees(summary: &Summary) -> Vec<(String, Table)> {
+    let mut found = Vec::new();
+    for point in &summary.points {
+        let mut table = Table::new(&[
+            "Arm",
+            "peak memory",
+            "page faults",
+            "forks",
+            "threads made",
+            "kills",
+            "accept queue full",
+            "SYNs again",
+        ]);
+        for arm in point.arms.iter().filter(|arm| !arm.twin) {
+            let Some(cost) = &arm.cost else { continue };
+            let count = |value: Option<f64>| words::or_none(value, words::grouped);
+            table.row(vec![
+                arm.arm.clone(),
+                words::or_none(cost.memory_peak_kb, words::size),
+                count(cost.faults_minor),
+                count(cost.forks),
+                count(cost.threads_created),
+                count(cost.kills),
+                count(cost.listen_overflows),
+                count(cost.syn_retransmits),
+            ]);
+        }
+        if table.rows.iter().any(|row| row[1..].iter().any(|cell| cell != words::NONE)) {
+            found.push((point.point.clone(), table));
+        }
+    }
+    found
+}
+
+/// Why system calls of an arm could not be counted.
+pub(super) fn uncounted(run: &Run) -> Vec<String> {
+    let missing = run.census.iter().filter_map(|it| Some((it, it.missing.as_ref()?)));
+    missing.map(|(it, why)| format!("{}, {}: {why}", it.arm, it.point)).collect()
+}
+
+/// The arms with the commands and programs behind them.
+pub(super) fn arms(run: &Run) -> Vec<ArmRow> {
+    let programs = &run.manifest.programs;
+    run.manifest
+        .plan
+        .arms
+        .iter()
+        .map(|arm| {
+            let program = programs.iter().find(|program| program.arm == arm.name);
+            let program = program.map(|it| match it.version.as_str() {
+                "" => it.hash.clone(),
+                version => format!("{version}, {}", it.hash),
+            });
+            ArmRow {
+                name: arm.name.clone(),
+                note: arm.note.clone(),
+                command: arm.command.join(" "),
+                program: program.unwrap_or_default(),
+            }
+        })
+        .collect()
+}
+
+/// What is needed to judge or repeat the run.
+pub(super) fn manifest(run: &Run) -> Vec<(String, String)> {
+    let it = &run.manifest;
+    let plan = &it.plan;
+    let machine = &it.host.machine;
+    let mut rows: Vec<(&str, String)> = vec![
+        ("Date", it.date.clone()),
+        ("Command", it.command.clone()),
+        ("Version", it.version.clone()),
+        ("Commit", it.commit.clone().unwrap_or_else(|| "unknown".to_string())),
+        ("Program (FNV-1a)", it.program.clone()),
+        ("Plan (FNV-1a)", it.plan_hash.clone()),
+        ("Seed", plan.seed.to_string()),
+        ("Margin", words::percent(plan.margin)),
+        ("Processor", format!("{}, {} cores", machine.cpu, machine.cores)),
+        ("Memory", words::size(machine.memory_kb as f64)),
+        ("Kernel", machine.kernel.clone()),
+        ("Virtual machine", if it.host.virtual_machine { "yes" } else { "no sign" }.to_string()),
+        ("Placement", placement(run)),
+        ("Gates", gates(run)),
+    ];
+    for sitting in &run.resumed {
+        rows.push(("Resumed", sitting.date.clone()));
+    }
+    for pilot in &run.pilots {
+        let speed = words::or_none(pilot.capacity_rps, words::grouped);
+        let limit = if pilot.generator_limited { ", generator-limited" } else { "" };
+        rows.push(("Pilot", format!("{}: {speed} requests/s{limit}", pilot.arm)));
+    }
+    rows.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+}
+
+fn placement(run: &Run) -> String {
+    match run.manifest.placement {
+        Some(at) => format!(
+            "server on core {}, generator on core {}; changed over in every second block",
+            at.first, at.second
+        ),
+        None => "nothing pinned".to_string(),
+    }
+}
+
+fn gates(run: &Run) -> String {
+    let gates = &run.manifest.plan.gates;
+    format!(
+        "stolen time up to {}, other processes up to {}, clock steps up to {:.0} ms, wake-ups up \
+         to {:.0} ms late, {} segments sent again; {} attempts",
+        words::percent(gates.steal_max),
+        words::percent(gates.foreign_max),
+        gates.clock_step_ms_max,
+        gates.hiccup_ms_max,
+        gates.retransmits_max,
+        gates.attempts
+    )
+}
+
+/// One attempt as a row.
+pub(super) fn trial_row(trial: &Trial) -> TrialRow {
+    let percent = |share: Option<f64>| words::or_none(share, |it| format!("{:.1}", it * 100.0));
+    let mut values = vec![
+        (trial.order + 1).to_string(),
+        (trial.block + 1).to_string(),
+        trial.point.clone(),
+        trial.arm.clone(),
+    ];
+    let mut remarks = trial.objections.clone();
+    match &trial.ending {
+        Ending::Measured { load } => {
+            let latency = load.latency();
+            values.extend([
+                words::grouped(load.throughput_rps),
+                words::or_none(Metric::Cpu.of(load), words::time),
+                words::or_none(latency.p50_ns, words::time),
+                words::or_none(latency.p99_ns, words::time),
+            ]);
+            if let Some(check) = load.check.as_ref().filter(|check| !check.ok) {
+                remarks.push(format!("model check failed: {}", check.detail));
+            }
+        }
+        Ending::Unavailable { reason } | Ending::Failed { reason } => {
+            values.extend(std::iter::repeat_n(words::NONE.to_string(), 4));
+            remarks.push(reason.clone());
+        }
+    }
+    values.extend([percent(trial.conditions.foreign), percent(trial.conditions.steal)]);
+    if !trial.counted {
+        remarks.insert(0, "repeated".to_string());
+    }
+    if let Some(exit) = trial.exit.as_ref().filter(|_| !trial.exit_clean) {
+        remarks.push(format!("server: {exit}"));
+    }
+    let class = if trial.counted { "" } else { "rejected" };
+    TrialRow { class, values, remark: remarks.join("; ") }
+}

@@ -1,0 +1,89 @@
+//! What every page has in common: the templates, the style sheet, the chart script.
+//!
+//! Everything that is computed is computed in Rust; a template only places words and escapes them
+//! all. What is marked safe there is made in this crate: style sheet, scripts, packed plotly.js,
+//! SVG strips and chart figures.
+
+use crate::glossary::{TERMS, Term};
+use crate::script;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{Environment, Value, context};
+use serde::Serialize;
+
+/// Why there is no page.
+#[derive(Debug)]
+pub enum PageError {
+    /// A template and its data do not fit: a mistake in this crate.
+    Template(minijinja::Error),
+    /// The chart script could not be packed.
+    Script(std::io::Error),
+}
+
+impl std::fmt::Display for PageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PageError::Template(why) => write!(f, "a page's template failed: {why}"),
+            PageError::Script(why) => write!(f, "the chart script cannot be packed: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for PageError {}
+
+impl From<minijinja::Error> for PageError {
+    fn from(why: minijinja::Error) -> PageError {
+        PageError::Template(why)
+    }
+}
+
+/// The files that templates are made of, by the names that they include each other by.
+const TEMPLATES: &[(&str, &str)] = &[
+    ("frame.html", include_str!("assets/frame.html")),
+    ("macros.html", include_str!("assets/macros.html")),
+    ("report.html", include_str!("assets/report.html")),
+    ("exhibit.html", include_str!("assets/exhibit.html")),
+    ("live.html", include_str!("assets/live.html")),
+];
+
+/// The page's own mark, so that no browser asks a server for one.
+const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' \
+    viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='6.5' fill='none' stroke='%23607080' \
+    stroke-width='2'/%3E%3Cpath d='M8 2v12' stroke='%23c8641b' stroke-width='2'/%3E%3C/svg%3E";
+
+/// Whether a page carries the chart script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Charts {
+    /// It does, two megabytes of it.
+    Packed,
+    /// It draws nothing, or by itself.
+    None,
+}
+
+/// Fills the template `name` with `view`.
+pub(crate) fn render(
+    name: &str,
+    charts: Charts,
+    view: &impl Serialize,
+) -> Result<String, PageError> {
+    let mut environment = Environment::new();
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
+    environment.set_syntax(syntax);
+    for (name, text) in TEMPLATES {
+        environment.add_template(name, text)?;
+    }
+    let plotly = match charts {
+        Charts::Packed => script::packed().map_err(PageError::Script)?,
+        Charts::None => None,
+    };
+    let terms: &[Term] = TERMS;
+    let shell = context! {
+        style => include_str!("assets/frame.css"),
+        code => include_str!("assets/charts.js"),
+        icon => ICON,
+        terms => Value::from(Serde(terms)),
+        plotly,
+    };
+    let all = context! { ..Value::from(Serde(view)), ..shell };
+    Ok(environment.get_template(name)?.render(all)?)
+}
