@@ -1,7 +1,7 @@
 //! `roundhouse duet`: CPU per request of two servers, to a few percent.
 
 use crate::race::{FILE, Named, Room, book, watch};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{ContentArrangement, Table};
 use lab::duet::{Fresh, Outcome, Pairing, Part, Plan, Stage};
@@ -35,6 +35,10 @@ pub struct Args {
     /// Connections to each server
     #[arg(long, default_value_t = 64, value_name = "N")]
     connections: u32,
+    /// Connections beside these, to one arm, that ask once and then stay silent; the table then
+    /// shows the server's memory for each
+    #[arg(long, value_name = "NAME=N", value_parser = silent)]
+    idle: Vec<(String, u32)>,
     /// Requests in flight on each connection
     #[arg(long, default_value_t = 1, value_name = "N")]
     depth: u32,
@@ -111,9 +115,19 @@ fn heard(a: &str, b: &str, number: u32, result: &Result<Fresh, String>) {
     }
 }
 
+/// Reads `NAME=N`.
+fn silent(text: &str) -> Result<(String, u32), String> {
+    let parts = text.rsplit_once('=').and_then(|(name, n)| Some((name, n.parse::<u32>().ok()?)));
+    let (name, count) = parts.ok_or(format!("expected NAME=N, found `{text}`"))?;
+    Ok((name.to_string(), count))
+}
+
 fn plan(args: &Args) -> Result<Plan> {
     let names: Vec<&str> = args.arm.iter().map(|arm| arm.name.as_str()).collect();
-    let parts = args
+    if let Some((stranger, _)) = args.idle.iter().find(|it| !names.contains(&it.0.as_str())) {
+        bail!("expected --idle with one of {}, found `{stranger}`", names.join(", "));
+    }
+    let parts: Vec<Part> = args
         .arm
         .iter()
         .map(|arm| Part {
@@ -122,10 +136,14 @@ fn plan(args: &Args) -> Result<Plan> {
             scheme: chosen(&args.scheme, &names, &arm.name).unwrap_or("stock").to_string(),
             request: chosen(&args.request, &names, &arm.name).map(String::from),
             expect: chosen(&args.expect, &names, &arm.name).map(String::from),
+            idle: args.idle.iter().rev().find(|it| it.0 == arm.name).map_or(0, |it| it.1),
         })
         .collect();
+    // What a silent connection asks must be answered by its protocol; of lines we know none.
+    let market = parts.iter().all(|part| part.idle == 0 || part.scheme == "stock");
     Ok(Plan {
         parts,
+        greeting: if market { "show\n".to_string() } else { String::new() },
         twin: args.twin,
         connections: args.connections,
         depth: args.depth,
@@ -160,9 +178,19 @@ fn table(outcome: &Outcome) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY);
     table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["A / B", "CPU per request A / B", "interval", "A", "B", "fresh pairs"]);
+    let mut head = vec!["A / B", "CPU per request A / B", "interval", "A", "B", "fresh pairs"];
+    let is_idle = outcome.plan.parts.iter().any(|part| part.idle > 0);
+    if is_idle {
+        head.push("memory for a silent connection");
+    }
+    table.set_header(head);
     for it in &outcome.pairings {
-        table.add_row(row(it));
+        let mut cells = row(it);
+        if is_idle {
+            let bytes = it.b_idle_bytes.or(it.a_idle_bytes).map(|it| it.middle);
+            cells.push(words::or_none(bytes, |bytes| format!("{bytes:.0} B")));
+        }
+        table.add_row(cells);
     }
     table
 }
@@ -186,6 +214,12 @@ fn row(it: &Pairing) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn silent_connections_belong_to_an_arm() {
+        assert_eq!(silent("a=b=9"), Ok(("a=b".to_string(), 9)));
+        assert!(silent("9").is_err() && silent("a=x").unwrap_err().contains("NAME=N"));
+    }
 
     #[test]
     fn values_belong_to_all_arms_or_to_one() {

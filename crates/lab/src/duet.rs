@@ -6,27 +6,25 @@
 //! several times and each gives one ratio. (A single 0.6 s trial per process is useless for this:
 //! its A/A twin ranged from 0.75 to 1.73.) The first arm is compared with each of the others.
 
+mod silent;
+mod stage;
+
+pub use stage::Stage;
+
 use crate::load::{Check, Fault};
-use crate::machine::{Conditions, Placement, Watch};
-use crate::plan::{Provision, fnv1a};
-use crate::server::Server;
-use crate::stats::{Interval, compare};
-use crate::trial::{Waited, pin, wait_for};
+use crate::machine::Conditions;
+use crate::plan::Provision;
+use crate::stats::{Interval, compare, median, median_interval};
+use rand::SeedableRng;
 use rand::seq::SliceRandom;
-use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// The schema of a generator's report about one pair.
 pub const PAIR_SCHEMA: &str = "roundhouse.duet/1";
 /// The schema of [`Outcome`].
 pub const SCHEMA: &str = "roundhouse.duets/1";
-
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One server of a duet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +39,9 @@ pub struct Part {
     pub request: Option<String>,
     /// What a right reply to it begins with.
     pub expect: Option<String>,
+    /// Connections beside the busy ones that speak once and then stay silent.
+    #[serde(default)]
+    pub idle: u32,
 }
 
 /// What to play.
@@ -70,6 +71,9 @@ pub struct Plan {
     pub seed: u64,
     /// Files that each server finds in its directory.
     pub files: Vec<Provision>,
+    /// What a silent connection says before it falls silent; each must be answered.
+    #[serde(default)]
+    pub greeting: String,
 }
 
 /// Why a plan cannot be played.
@@ -171,15 +175,15 @@ impl Side {
     }
 }
 
-/// The generator's report about one pair, as far as it is read.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-struct Report {
-    schema: String,
-    a: Side,
-    b: Side,
-    ratio: f64,
-    #[serde(default)]
-    doubts: Vec<String>,
+/// What silent connections did to a server's memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Silence {
+    /// How many there were.
+    pub connections: u32,
+    /// Growth of the pages of the server's processes for each (bytes), by Pss.
+    pub bytes_each: f64,
+    /// Growth of the kernel's memory for TCP on the whole machine, both ends (kB).
+    pub kernel_kb: Option<i64>,
 }
 
 /// One fresh pair of processes.
@@ -195,10 +199,25 @@ pub struct Fresh {
     pub a: Side,
     /// The second server.
     pub b: Side,
+    /// What the silent connections cost the first server, if it had any.
+    #[serde(default)]
+    pub a_idle: Option<Silence>,
+    /// The same of the second.
+    #[serde(default)]
+    pub b_idle: Option<Silence>,
     /// What else the machine did.
     pub conditions: Conditions,
     /// The generator's own doubts.
     pub doubts: Vec<String>,
+}
+
+/// A median over fresh pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Middle {
+    /// The median.
+    pub middle: f64,
+    /// Its exact interval; absent below six pairs.
+    pub interval: Option<Interval>,
 }
 
 /// One comparison over all its fresh pairs.
@@ -216,6 +235,12 @@ pub struct Pairing {
     pub a_cpu_ns: Option<f64>,
     /// Median CPU per request of the second, nanoseconds.
     pub b_cpu_ns: Option<f64>,
+    /// Memory of the first for each of its silent connections (bytes), if it had any.
+    #[serde(default)]
+    pub a_idle_bytes: Option<Middle>,
+    /// The same of the second.
+    #[serde(default)]
+    pub b_idle_bytes: Option<Middle>,
     /// The fresh pairs.
     pub fresh: Vec<Fresh>,
     /// Pairs that brought no ratio, each with its reason.
@@ -297,6 +322,8 @@ impl Pairing {
             interval: None,
             a_cpu_ns: None,
             b_cpu_ns: None,
+            a_idle_bytes: None,
+            b_idle_bytes: None,
             fresh: Vec::new(),
             failures: Vec::new(),
             broken: Vec::new(),
@@ -322,148 +349,20 @@ impl Pairing {
         let found = compare(&ratios, 0, 0);
         self.ratio = found.as_ref().map(|it| it.ratio);
         self.interval = found.and_then(|it| it.interval);
-        let middle = |side: fn(&Fresh) -> &Side| {
-            let values: Vec<f64> =
-                self.fresh.iter().map(|fresh| side(fresh).cpu_ns_per_request).collect();
-            crate::stats::median(&values)
+        let middle = |value: &dyn Fn(&Fresh) -> Option<f64>| {
+            let values: Vec<f64> = self.fresh.iter().filter_map(value).collect();
+            let interval = median_interval(&values);
+            median(&values).map(|middle| Middle { middle, interval })
         };
-        self.a_cpu_ns = middle(|fresh| &fresh.a);
-        self.b_cpu_ns = middle(|fresh| &fresh.b);
-    }
-}
-
-/// The real thing: processes on this machine.
-pub struct Stage<'a> {
-    plan: &'a Plan,
-    exe: PathBuf,
-    room: PathBuf,
-    placement: Option<Placement>,
-    stop: &'a AtomicBool,
-}
-
-impl<'a> Stage<'a> {
-    /// Prepares to play `plan`; arguments as in [`crate::trial::Floor::new`].
-    pub fn new(
-        plan: &'a Plan,
-        exe: &Path,
-        room: &Path,
-        placement: Option<Placement>,
-        stop: &'a AtomicBool,
-    ) -> Stage<'a> {
-        Stage { plan, exe: exe.to_path_buf(), room: room.to_path_buf(), placement, stop }
-    }
-
-    fn server(&self, part: &Part, side: &str, core: Option<usize>) -> Result<Server, String> {
-        let dir = self.room.join(side);
-        let failed = |why: std::io::Error| format!("cannot prepare {}: {why}", dir.display());
-        fs::create_dir_all(&dir).map_err(failed)?;
-        for file in &self.plan.files {
-            fs::write(dir.join(&file.name), &file.text).map_err(failed)?;
-        }
-        let prefix = core.map(|core| pin(&self.exe, core)).unwrap_or_default();
-        Server::start(&prefix, &part.command, &dir, "server", PATIENCE)
-            .map_err(|reason| format!("{}: {reason}", part.name))
-    }
-
-    fn generator(&self, parts: [&Part; 2], servers: [&Server; 2], seed: u64) -> Vec<String> {
-        let plan = self.plan;
-        let target = |at: usize| format!("{}://{}", parts[at].scheme, servers[at].address);
-        let mut words = vec![self.exe.display().to_string(), "load".to_string(), target(0)];
-        let mut flag = |name: &str, value: String| words.extend([name.to_string(), value]);
-        flag("--duet", target(1));
-        flag("--watch", servers[0].process.id().to_string());
-        flag("--watch-b", servers[1].process.id().to_string());
-        for (suffix, part) in [("", parts[0]), ("-b", parts[1])] {
-            for (name, value) in [("request", &part.request), ("expect-prefix", &part.expect)] {
-                if let Some(value) = value {
-                    flag(&format!("--{name}{suffix}"), value.clone());
-                }
-            }
-        }
-        flag("--closed", plan.connections.to_string());
-        flag("--depth", plan.depth.to_string());
-        if plan.requests_per_connection > 0 {
-            flag("--requests-per-connection", plan.requests_per_connection.to_string());
-        }
-        if !plan.mix.is_empty() {
-            flag("--mix", plan.mix.clone());
-        }
-        flag("--windows", plan.windows.to_string());
-        flag("--window", format!("{}ms", plan.window_ms));
-        flag("--warmup", format!("{}ms", plan.warmup_ms));
-        flag("--seed", seed.to_string());
-        words
-    }
-
-    /// Both servers, the generator, its report. The outer option is about interruption.
-    fn fresh(&self, pair: (usize, usize), number: u32) -> Option<Result<(Report, bool), String>> {
-        let parts = [&self.plan.parts[pair.0], &self.plan.parts[pair.1]];
-        let swapped = number % 2 == 1;
-        let cores = self.placement.map(|placement| placement.cores(swapped));
-        let seed = fnv1a(&[self.plan.seed.to_le_bytes(), u64::from(number).to_le_bytes()].concat());
-        let seed = seed & 0xffff_ffff;
-        let core = cores.map(|cores| cores.0);
-        // Which one is started first is drawn too: the later one finds warmer caches.
-        let (first, second) = match Pcg64::seed_from_u64(seed).random::<bool>() {
-            true => (0, 1),
-            false => (1, 0),
+        let cpu = |side: fn(&Fresh) -> &Side| {
+            middle(&|fresh| Some(side(fresh).cpu_ns_per_request)).map(|it| it.middle)
         };
-        let sides = ["a", "b"];
-        let start = |at: usize| self.server(parts[at], sides[at], core);
-        let (one, two) = match start(first).and_then(|one| Ok((one, start(second)?))) {
-            Ok(both) => both,
-            Err(reason) => return Some(Err(reason)),
+        let idle = |side: fn(&Fresh) -> &Option<Silence>| {
+            middle(&|fresh| side(fresh).as_ref().map(|it| it.bytes_each))
         };
-        let (a, b) = if first == 0 { (one, two) } else { (two, one) };
-        let mut command = self.generator(parts, [&a, &b], seed);
-        if let Some((_, generator)) = cores {
-            command.extend(["--cpu".to_string(), generator.to_string()]);
-        }
-        command.push("--json".to_string());
-        let millis = 2 * (self.plan.warmup_ms + u64::from(self.plan.windows) * self.plan.window_ms);
-        let longest = Duration::from_millis(4 * millis + 20_000);
-        let waited = wait_for(&command, &self.room, "load", longest, self.stop);
-        a.process.stop(PATIENCE);
-        b.process.stop(PATIENCE);
-        match waited {
-            Waited::Interrupted => None,
-            Waited::Nothing(reason) => Some(Err(reason)),
-            Waited::Output { text, complaint } => Some(
-                Report::parse(&text)
-                    .map(|report| (report, swapped))
-                    .map_err(|reason| if complaint.is_empty() { reason } else { complaint }),
-            ),
-        }
-    }
-}
-
-impl Report {
-    fn parse(text: &str) -> Result<Report, String> {
-        let line = text.lines().rev().find(|line| line.starts_with('{'));
-        let line = line.ok_or("expected a line of JSON from the generator, found none")?;
-        let report: Report = serde_json::from_str(line)
-            .map_err(|why| format!("the generator's report cannot be read: {why}"))?;
-        match report.schema == PAIR_SCHEMA {
-            true => Ok(report),
-            false => Err(format!("expected schema `{PAIR_SCHEMA}`, found `{}`", report.schema)),
-        }
-    }
-}
-
-impl Players for Stage<'_> {
-    fn play(&mut self, pairing: (usize, usize), number: u32) -> Option<Result<Fresh, String>> {
-        let watch = Watch::start();
-        let result = self.fresh(pairing, number)?;
-        let conditions = watch.stop();
-        Some(result.map(|(report, swapped)| Fresh {
-            number,
-            swapped,
-            ratio: report.ratio,
-            a: report.a,
-            b: report.b,
-            conditions,
-            doubts: report.doubts,
-        }))
+        (self.a_cpu_ns, self.b_cpu_ns) = (cpu(|fresh| &fresh.a), cpu(|fresh| &fresh.b));
+        self.a_idle_bytes = idle(|fresh| &fresh.a_idle);
+        self.b_idle_bytes = idle(|fresh| &fresh.b_idle);
     }
 }
 

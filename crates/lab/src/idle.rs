@@ -9,7 +9,7 @@
 use crate::seen::Idle;
 use meter::Memory;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,37 @@ impl Held {
         }
         seen.opened = streams.len() as u32;
         Held { streams, seen, kernel_before_kb }
+    }
+
+    /// What has been seen so far.
+    pub fn seen(&self) -> &Idle {
+        &self.seen
+    }
+
+    /// Says `words` once on each and waits for a reply, so that what a session keeps after it has
+    /// served, it keeps. What follows the beginning of a reply stays in the kernel.
+    ///
+    /// # Errors
+    /// The first connection that was not answered, in words.
+    pub fn speak(&mut self, words: &[u8]) -> Result<(), String> {
+        let failed = |at: usize, why: std::io::Error| {
+            format!("silent connection {} was not answered: {why}", at + 1)
+        };
+        for (at, stream) in self.streams.iter_mut().enumerate() {
+            stream.write_all(words).map_err(|why| failed(at, why))?;
+        }
+        for (at, stream) in self.streams.iter_mut().enumerate() {
+            let reply = stream
+                .set_nonblocking(false)
+                .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
+                .and_then(|()| stream.read(&mut [0; 4096]));
+            match reply {
+                Ok(0) => return Err(failed(at, ErrorKind::UnexpectedEof.into())),
+                Ok(_) => stream.set_nonblocking(true).map_err(|why| failed(at, why))?,
+                Err(why) => return Err(failed(at, why)),
+            }
+        }
+        Ok(())
     }
 
     /// Reads what they cost once the server has settled. To be called before the load begins.
@@ -168,6 +199,24 @@ mod tests {
         let seen = held.close();
         assert_eq!((seen.opened, seen.kept, seen.why.as_str()), (20, 15, ""), "{seen:?}");
         assert!(seen.bytes_each.is_some_and(|bytes| bytes >= 0.0), "{seen:?}");
+    }
+
+    #[test]
+    fn each_is_answered_before_it_falls_silent() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let server = std::thread::spawn(move || {
+            let mut peers: Vec<TcpStream> =
+                (0..5).map(|_| listener.accept().expect("they come").0).collect();
+            for peer in &mut peers[..4] {
+                peer.read_exact(&mut [0; 3]).expect("it asks");
+                peer.write_all(b"well").expect("it listens");
+            }
+        });
+        let mut held = Held::open(&address, std::process::id(), 5);
+        let why = held.speak(b"ho\n").expect_err("the fifth is not answered");
+        assert!(why.contains("silent connection 5"), "{why}");
+        server.join().expect("it ends");
     }
 
     #[test]

@@ -66,7 +66,10 @@ struct Voice {
     drive: Drive,
     watch: u32,
     requests: u64,
+    /// The windows, added up.
     cost: Cost,
+    /// All windows and what lies between.
+    span: Option<Watch>,
 }
 
 impl<'a> Duet<'a> {
@@ -95,6 +98,7 @@ impl<'a> Duet<'a> {
         for (voice, part) in self.voices.iter_mut().zip(&self.plan.parts) {
             voice.load(self.plan.warmup, part)?;
             voice.drive.take_tally();
+            voice.span = Some(Watch::start(part.watch).map_err(Failure::Watch)?);
         }
         let started_unix_ms = run::unix_ms();
         let mut windows = Vec::new();
@@ -108,8 +112,8 @@ impl<'a> Duet<'a> {
         }
         let mut doubts = Vec::new();
         let [a, b] = self.voices;
-        let a = a.end(&self.plan.parts[0], &mut doubts);
-        let b = b.end(&self.plan.parts[1], &mut doubts);
+        let a = a.end(&self.plan.parts[0], &mut doubts)?;
+        let b = b.end(&self.plan.parts[1], &mut doubts)?;
         let ratio = a.cpu_ns_per_request / b.cpu_ns_per_request;
         Ok(DuetReport {
             schema: DUET_SCHEMA.to_owned(),
@@ -129,11 +133,28 @@ impl<'a> Duet<'a> {
     }
 }
 
+/// The doubts, of those that differ in numbers only the first with their count.
+fn alike_once(doubts: &[String]) -> Vec<String> {
+    let key = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
+    let mut kept: Vec<(String, usize)> = Vec::new();
+    for doubt in doubts {
+        match kept.iter_mut().find(|(first, _)| key(first) == key(doubt)) {
+            Some((_, more)) => *more += 1,
+            None => kept.push((doubt.clone(), 0)),
+        }
+    }
+    let words = |(first, more): (String, usize)| match more {
+        0 => first,
+        _ => format!("{first} ({more} more like this)"),
+    };
+    kept.into_iter().map(words).collect()
+}
+
 impl Voice {
     fn new(part: &Part, plan: &DuetPlan) -> Result<Self, Failure> {
         let script = run::script(&part.target, &part.talk, plan.settings.connections)?;
         let drive = run::drive(&part.target, plan.settings, plan.depth, script)?;
-        Ok(Self { drive, watch: part.watch, requests: 0, cost: Cost::default() })
+        Ok(Self { drive, watch: part.watch, requests: 0, cost: Cost::default(), span: None })
     }
 
     /// Loads the server for `span`, then waits for every reply and until it sleeps.
@@ -169,11 +190,21 @@ impl Voice {
     }
 
     /// Closes, audits and sums up.
-    fn end(mut self, part: &Part, doubts: &mut Vec<String>) -> DuetArm {
+    ///
+    /// Of threads and processes that have ended only clock ticks are left, 10 ms each, a quarter
+    /// of a window. Where there are any, one difference over all windows is taken instead of their
+    /// sum: between its windows a server sleeps.
+    fn end(mut self, part: &Part, doubts: &mut Vec<String>) -> Result<DuetArm, Failure> {
+        if let Some(span) = &self.span {
+            let whole = span.cost().map_err(Failure::Watch)?;
+            if !(whole.doubts.is_empty() && self.cost.doubts.is_empty()) {
+                self.cost = whole;
+            }
+        }
         self.drive.close();
-        doubts.extend(self.cost.doubts.iter().cloned());
+        doubts.extend(alike_once(&self.cost.doubts));
         let each = |sum: u64| sum as f64 / self.requests.max(1) as f64;
-        DuetArm {
+        Ok(DuetArm {
             target: part.target.to_string(),
             pid: self.watch,
             requests: self.requests,
@@ -182,6 +213,19 @@ impl Voice {
             switches_per_request: each(self.cost.switches()),
             errors: self.drive.faults.clone(),
             check: run::audit(&part.target, self.drive.script()),
-        }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubts_that_differ_in_numbers_are_said_once() {
+        let doubts = ["process 12 ended", "no clock", "process 7 ended", "process 900 ended"];
+        let found = alike_once(&doubts.map(String::from));
+        assert_eq!(found, ["process 12 ended (2 more like this)", "no clock"]);
+        assert!(alike_once(&[]).is_empty());
     }
 }

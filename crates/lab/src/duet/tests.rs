@@ -1,7 +1,9 @@
 //! Facts about duets, played by made-up players and by shell scripts.
 
 use super::*;
+use crate::plan::Provision;
 use crate::server::tests::Room;
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 fn part(name: &str, script: &str) -> Part {
@@ -11,6 +13,7 @@ fn part(name: &str, script: &str) -> Part {
         scheme: "line".to_string(),
         request: Some(format!("hello {name}")),
         expect: Some("he".to_string()),
+        idle: 0,
     }
 }
 
@@ -28,6 +31,7 @@ fn plan(script: &str) -> Plan {
         warmup_ms: 1,
         seed: 3,
         files: vec![Provision { name: "stock.txt".to_string(), text: "1 2 3".to_string() }],
+        greeting: String::new(),
     }
 }
 
@@ -49,12 +53,16 @@ impl Players for Made {
             return Some(Err("epoll: no message".to_string()));
         }
         let b = 1_000.0 * (1.0 + pairing.1 as f64 + f64::from(number) / 1_000.0);
+        let bytes_each = 100.0 + f64::from(number);
+        let silence = Silence { connections: 9, bytes_each, kernel_kb: None };
         Some(Ok(Fresh {
             number,
             swapped: false,
             ratio: 1_000.0 / b,
             a: side(1_000.0),
             b: side(b),
+            a_idle: None,
+            b_idle: (pairing.1 == 2).then_some(silence),
             conditions: Conditions::default(),
             doubts: Vec::new(),
         }))
@@ -77,6 +85,9 @@ fn the_first_arm_meets_each_other_and_itself() {
     let interval = outcome.pairings[1].interval.expect("eight ratios");
     assert!(interval.low < 0.334 && interval.high > 0.332 && interval.cover > 0.95);
     assert_eq!(outcome.pairings[2].a_cpu_ns, Some(1_000.0));
+    let bytes = outcome.pairings[1].b_idle_bytes.expect("uring had silent connections");
+    assert_eq!((bytes.middle, bytes.interval.map(|it| it.low)), (103.5, Some(100.0)));
+    assert_eq!((epoll.b_idle_bytes, outcome.pairings[1].a_idle_bytes), (None, None));
     assert!(outcome.is_right());
 }
 
@@ -92,6 +103,8 @@ fn wrong_replies_are_named() {
         ratio: 1.0,
         a: side(1.0),
         b: bad,
+        a_idle: None,
+        b_idle: None,
         conditions: Conditions::default(),
         doubts: Vec::new(),
     }));

@@ -1,0 +1,199 @@
+//! The real thing: processes on this machine.
+
+use super::silent::Silent;
+use super::{Fresh, PAIR_SCHEMA, Part, Plan, Players, Side, Silence};
+use crate::machine::{Placement, Watch};
+use crate::plan::fnv1a;
+use crate::server::Server;
+use crate::trial::{Waited, pin, wait_for};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use serde::Deserialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Plays with processes.
+pub struct Stage<'a> {
+    plan: &'a Plan,
+    exe: PathBuf,
+    room: PathBuf,
+    placement: Option<Placement>,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Stage<'a> {
+    /// Prepares to play `plan`; arguments as in [`crate::trial::Floor::new`].
+    pub fn new(
+        plan: &'a Plan,
+        exe: &Path,
+        room: &Path,
+        placement: Option<Placement>,
+        stop: &'a AtomicBool,
+    ) -> Stage<'a> {
+        Stage { plan, exe: exe.to_path_buf(), room: room.to_path_buf(), placement, stop }
+    }
+
+    fn server(&self, part: &Part, side: &str, core: Option<usize>) -> Result<Server, String> {
+        let dir = self.room.join(side);
+        let failed = |why: std::io::Error| format!("cannot prepare {}: {why}", dir.display());
+        fs::create_dir_all(&dir).map_err(failed)?;
+        for file in &self.plan.files {
+            fs::write(dir.join(&file.name), &file.text).map_err(failed)?;
+        }
+        let prefix = core.map(|core| pin(&self.exe, core)).unwrap_or_default();
+        Server::start(&prefix, &part.command, &dir, "server", PATIENCE)
+            .map_err(|reason| format!("{}: {reason}", part.name))
+    }
+
+    fn generator(&self, parts: [&Part; 2], servers: &[Server; 2], seed: u64) -> Vec<String> {
+        let plan = self.plan;
+        let target = |at: usize| format!("{}://{}", parts[at].scheme, servers[at].address);
+        let mut words = vec![self.exe.display().to_string(), "load".to_string(), target(0)];
+        let mut flag = |name: &str, value: String| words.extend([name.to_string(), value]);
+        flag("--duet", target(1));
+        flag("--watch", servers[0].process.id().to_string());
+        flag("--watch-b", servers[1].process.id().to_string());
+        for (suffix, part) in [("", parts[0]), ("-b", parts[1])] {
+            for (name, value) in [("request", &part.request), ("expect-prefix", &part.expect)] {
+                if let Some(value) = value {
+                    flag(&format!("--{name}{suffix}"), value.clone());
+                }
+            }
+        }
+        flag("--closed", plan.connections.to_string());
+        flag("--depth", plan.depth.to_string());
+        if plan.requests_per_connection > 0 {
+            flag("--requests-per-connection", plan.requests_per_connection.to_string());
+        }
+        if !plan.mix.is_empty() {
+            flag("--mix", plan.mix.clone());
+        }
+        flag("--windows", plan.windows.to_string());
+        flag("--window", format!("{}ms", plan.window_ms));
+        flag("--warmup", format!("{}ms", plan.warmup_ms));
+        flag("--seed", seed.to_string());
+        words
+    }
+
+    /// Both servers, the silent connections, the generator, its report. The outer option is about
+    /// interruption.
+    fn fresh(&self, pair: (usize, usize), number: u32) -> Option<Result<Played, String>> {
+        let parts = [&self.plan.parts[pair.0], &self.plan.parts[pair.1]];
+        let swapped = number % 2 == 1;
+        let cores = self.placement.map(|placement| placement.cores(swapped));
+        let seed = fnv1a(&[self.plan.seed.to_le_bytes(), u64::from(number).to_le_bytes()].concat());
+        let seed = seed & 0xffff_ffff;
+        let both = self.start(parts, seed, cores.map(|cores| cores.0)).and_then(|servers| {
+            let [a, b] = &servers;
+            let hush = |part: &Part, server: &Server| {
+                (part.idle > 0).then(|| self.hush(part, server)).transpose()
+            };
+            let silent = [hush(parts[0], a)?, hush(parts[1], b)?];
+            Ok((servers, silent))
+        });
+        let (servers, silent) = match both {
+            Ok(both) => both,
+            Err(reason) => return Some(Err(reason)),
+        };
+        let mut command = self.generator(parts, &servers, seed);
+        if let Some((_, generator)) = cores {
+            command.extend(["--cpu".to_string(), generator.to_string()]);
+        }
+        command.push("--json".to_string());
+        let millis = 2 * (self.plan.warmup_ms + u64::from(self.plan.windows) * self.plan.window_ms);
+        let longest = Duration::from_millis(4 * millis + 20_000);
+        let waited = wait_for(&command, &self.room, "load", longest, self.stop);
+        let [a_idle, b_idle] = silent.map(|it| it.map(Silent::end).transpose());
+        for server in servers {
+            server.process.stop(PATIENCE);
+        }
+        match waited {
+            Waited::Interrupted => None,
+            Waited::Nothing(reason) => Some(Err(reason)),
+            Waited::Output { text, complaint } => {
+                let report = Report::parse(&text)
+                    .map_err(|reason| if complaint.is_empty() { reason } else { complaint });
+                let played = report.and_then(|report| {
+                    Ok(Played { report, swapped, a_idle: a_idle?, b_idle: b_idle? })
+                });
+                Some(played)
+            }
+        }
+    }
+
+    /// Which one is started first is drawn too: the later one finds warmer caches.
+    fn start(
+        &self,
+        parts: [&Part; 2],
+        seed: u64,
+        core: Option<usize>,
+    ) -> Result<[Server; 2], String> {
+        let start = |at: usize| self.server(parts[at], ["a", "b"][at], core);
+        if Pcg64::seed_from_u64(seed).random::<bool>() {
+            Ok([start(0)?, start(1)?])
+        } else {
+            let b = start(1)?;
+            Ok([start(0)?, b])
+        }
+    }
+
+    fn hush(&self, part: &Part, server: &Server) -> Result<Silent, String> {
+        Silent::hush(server, part.idle, &self.plan.greeting, self.plan.connections)
+            .map_err(|reason| format!("{}: {reason}", part.name))
+    }
+}
+
+/// The generator's report about one pair, as far as it is read.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Report {
+    schema: String,
+    a: Side,
+    b: Side,
+    ratio: f64,
+    #[serde(default)]
+    doubts: Vec<String>,
+}
+
+/// What one fresh pair brought.
+struct Played {
+    report: Report,
+    swapped: bool,
+    a_idle: Option<Silence>,
+    b_idle: Option<Silence>,
+}
+
+impl Report {
+    fn parse(text: &str) -> Result<Report, String> {
+        let line = text.lines().rev().find(|line| line.starts_with('{'));
+        let line = line.ok_or("expected a line of JSON from the generator, found none")?;
+        let report: Report = serde_json::from_str(line)
+            .map_err(|why| format!("the generator's report cannot be read: {why}"))?;
+        match report.schema == PAIR_SCHEMA {
+            true => Ok(report),
+            false => Err(format!("expected schema `{PAIR_SCHEMA}`, found `{}`", report.schema)),
+        }
+    }
+}
+
+impl Players for Stage<'_> {
+    fn play(&mut self, pairing: (usize, usize), number: u32) -> Option<Result<Fresh, String>> {
+        let watch = Watch::start();
+        let result = self.fresh(pairing, number)?;
+        let conditions = watch.stop();
+        Some(result.map(|Played { report, swapped, a_idle, b_idle }| Fresh {
+            number,
+            swapped,
+            ratio: report.ratio,
+            a: report.a,
+            b: report.b,
+            a_idle,
+            b_idle,
+            conditions,
+            doubts: report.doubts,
+        }))
+    }
+}
