@@ -14,6 +14,7 @@ mod duet;
 mod engines;
 mod idle;
 mod record;
+mod uring;
 
 use crate::steps;
 use anyhow::{Context, bail};
@@ -53,6 +54,13 @@ const BENCHES: &[Bench] = &[
         title: "Connections that come and go",
         note: churn::NOTE,
         duets: churn::duets,
+        full: Length { fresh_pairs: 8, windows: 20 },
+    },
+    Bench {
+        name: "uring",
+        title: "The switches of io_uring",
+        note: uring::NOTE,
+        duets: uring::duets,
         full: Length { fresh_pairs: 8, windows: 20 },
     },
 ];
