@@ -13,6 +13,7 @@
 
 pub mod block;
 pub mod census;
+pub mod condition;
 pub mod cost;
 pub mod doubts;
 pub mod duet;
@@ -31,3 +32,4 @@ pub mod server;
 pub mod stats;
 pub mod trial;
 pub mod verdict;
+pub mod versus;

@@ -8,9 +8,11 @@
 //! six blocks there is no 95 % interval at all.
 
 mod flip;
+mod shift;
 mod usl;
 
 pub use flip::{EXACT_MAX, blocks_for_family, holm, sign_flip_p};
+pub use shift::{Shift, shift};
 pub use usl::{Usl, UslFit, fit, fit_blocks};
 
 use rand::{RngExt, SeedableRng};

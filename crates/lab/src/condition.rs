@@ -1,0 +1,259 @@
+//! Conditions on a result, for continuous integration: `uring p99 > 1.10x epoll`.
+//!
+//! `ARM METRIC > FACTORx ARM [at POINT]` compares two arms block by block, `ARM METRIC > VALUE [at
+//! POINT]` one arm with a number that has a unit. A condition is met only when the whole interval
+//! meets it. The surprising thing is the third answer: where the interval holds the limit, nothing
+//! can be said, and a build that fails at random is worse than one that admits it does not know.
+
+use crate::metric::Metric;
+use crate::record::Run;
+use crate::stats::{Interval, compare, median, median_interval};
+use crate::trial::Trial;
+use crate::verdict::paired;
+use std::str::FromStr;
+
+/// A condition that should not be met.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// As it was written.
+    pub text: String,
+    arm: String,
+    metric: Metric,
+    above: bool,
+    limit: Limit,
+    point: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Limit {
+    /// So many times what another arm has.
+    Times(f64, String),
+    /// A value in the metric's unit.
+    Value(f64),
+}
+
+/// What a run says to a condition at one load point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is met: the whole interval lies beyond the limit.
+    Met,
+    /// It is not met: the whole interval lies on this side.
+    NotMet,
+    /// The interval holds the limit, or there is none.
+    Unsure,
+    /// The arm, the metric or the point has no result.
+    NoResult,
+}
+
+/// One load point's answer, with its figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// Name of the load point.
+    pub point: String,
+    /// The answer.
+    pub answer: Answer,
+    /// Estimate and interval in words.
+    pub text: String,
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Condition, String> {
+        let wrong = |what: &str| {
+            format!(
+                "{what}: expected such as `uring p99 > 1.10x epoll at depth 16`, found `{text}`"
+            )
+        };
+        let at = text.find(['<', '>']).ok_or_else(|| wrong("no comparison"))?;
+        let above = text[at..].starts_with('>');
+        let (left, right) = (text[..at].trim(), text[at + 1..].trim_start_matches('=').trim());
+        let (arm, metric) = left.rsplit_once(' ').ok_or_else(|| wrong("no metric"))?;
+        let metric = Metric::by_key(metric).ok_or_else(|| {
+            let known: Vec<&str> = Metric::EVERY.iter().map(|metric| metric.key()).collect();
+            format!("expected a metric out of {}, found `{metric}`", known.join(", "))
+        })?;
+        let (right, point) = match right.split_once(" at ") {
+            Some((right, point)) => (right.trim(), Some(point.trim().to_string())),
+            None => (right, None),
+        };
+        let limit = match right.split_once(' ') {
+            Some((factor, other)) if factor.ends_with(['x', '×']) => {
+                let factor = factor.trim_end_matches(['x', '×']).parse::<f64>();
+                let factor = factor.ok().filter(|it| *it > 0.0);
+                Limit::Times(factor.ok_or_else(|| wrong("no factor"))?, other.trim().to_string())
+            }
+            _ => Limit::Value(value(right, metric).ok_or_else(|| wrong("no limit"))?),
+        };
+        let arm = arm.trim().to_string();
+        Ok(Condition { text: text.to_string(), arm, metric, above, limit, point })
+    }
+}
+
+/// A number with a unit, in the metric's own: nanoseconds, kilobytes, requests per second.
+fn value(text: &str, metric: Metric) -> Option<f64> {
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..at].parse().ok()?;
+    let unit = text[at..].trim();
+    let times = match metric {
+        Metric::Cpu | Metric::P50 | Metric::P99 | Metric::P999 => match unit {
+            "ns" => 1.0,
+            "us" | "µs" => 1e3,
+            "ms" => 1e6,
+            "s" => 1e9,
+            _ => return None,
+        },
+        Metric::Recovery => match unit {
+            "ms" => 1.0,
+            "s" => 1e3,
+            _ => return None,
+        },
+        Metric::Memory => match unit {
+            "kB" | "KB" => 1.0,
+            "MB" => 1e3,
+            "GB" => 1e6,
+            _ => return None,
+        },
+        Metric::ConnectionMemory => match unit {
+            "B" => 1.0,
+            "kB" | "KB" => 1e3,
+            _ => return None,
+        },
+        Metric::Throughput | Metric::Capacity | Metric::Switches => match unit {
+            "" => 1.0,
+            "k" => 1e3,
+            "M" => 1e6,
+            _ => return None,
+        },
+    };
+    Some(number * times)
+}
+
+impl Condition {
+    /// What a run says, at every load point that the condition is about.
+    ///
+    /// # Errors
+    /// If an arm or the point is none of the plan's: with those that there are.
+    pub fn ask(&self, run: &Run) -> Result<Vec<Finding>, String> {
+        let plan = &run.manifest.plan;
+        let arms: Vec<String> = plan.entrants().into_iter().map(|arm| arm.name).collect();
+        let other = match &self.limit {
+            Limit::Times(_, other) => Some(other),
+            Limit::Value(_) => None,
+        };
+        if let Some(arm) =
+            [Some(&self.arm), other].into_iter().flatten().find(|it| !arms.contains(it))
+        {
+            return Err(format!("expected an arm out of {}, found `{arm}`", arms.join(", ")));
+        }
+        let all: Vec<&str> = plan.points.iter().map(|point| point.name.as_str()).collect();
+        let points: Vec<&str> = match &self.point {
+            None => all,
+            Some(point) if all.contains(&point.as_str()) => vec![point],
+            Some(point) => {
+                let known = all.join(", ");
+                return Err(format!("expected a load point out of {known}, found `{point}`"));
+            }
+        };
+        Ok(points.into_iter().map(|point| self.at(run, point)).collect())
+    }
+
+    fn at(&self, run: &Run, point: &str) -> Finding {
+        let here: Vec<&Trial> = run.trials.iter().filter(|trial| trial.point == point).collect();
+        let found = match &self.limit {
+            Limit::Times(factor, other) => {
+                let pairs = paired(&here, &self.arm, other, self.metric);
+                compare(&pairs, 0, 0).map(|it| (it.ratio, it.interval, *factor))
+            }
+            Limit::Value(limit) => {
+                let mine = here.iter().filter(|trial| trial.arm == self.arm);
+                let values: Vec<f64> =
+                    mine.filter_map(|trial| self.metric.in_trial(trial)).collect();
+                median(&values).map(|middle| (middle, median_interval(&values), *limit))
+            }
+        };
+        let point = point.to_string();
+        let Some((middle, interval, limit)) = found else {
+            return Finding { point, answer: Answer::NoResult, text: "no result".to_string() };
+        };
+        let (answer, range) = match interval {
+            None => (Answer::Unsure, "no interval below six blocks".to_string()),
+            Some(interval) => (
+                self.judged(interval, limit),
+                self.shown(interval.low) + " to " + &self.shown(interval.high),
+            ),
+        };
+        Finding { point, answer, text: format!("{} ({range})", self.shown(middle)) }
+    }
+
+    fn judged(&self, interval: Interval, limit: f64) -> Answer {
+        let (met, not) = match self.above {
+            true => (interval.low > limit, interval.high <= limit),
+            false => (interval.high < limit, interval.low >= limit),
+        };
+        match (met, not) {
+            (true, _) => Answer::Met,
+            (false, true) => Answer::NotMet,
+            (false, false) => Answer::Unsure,
+        }
+    }
+
+    fn shown(&self, value: f64) -> String {
+        match self.limit {
+            Limit::Times(..) => format!("{value:.3}x"),
+            Limit::Value(_) => format!("{value:.4}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::race::tests::{manifest, trial};
+
+    fn run() -> Run {
+        let mut run = Run { manifest: manifest(), ..Run::default() };
+        run.manifest.plan.points.truncate(1);
+        for block in 0..6 {
+            let wobble = f64::from(block) / 100.0;
+            run.trials.push(trial("epoll", block, 1_000.0));
+            run.trials.push(trial("uring", block, 1_200.0 * (1.0 + wobble)));
+        }
+        run
+    }
+
+    #[test]
+    fn conditions_are_met_only_by_whole_intervals() {
+        fn check(text: &str, want: Answer) {
+            let condition: Condition = text.parse().expect("a condition");
+            let found = condition.ask(&run()).expect("its arms are there");
+            assert_eq!(found[0].answer, want, "{text}: {found:?}");
+        }
+        check("uring rps > 1.10x epoll", Answer::Met);
+        check("uring rps > 1.22x epoll", Answer::Unsure);
+        check("uring rps > 1.30x epoll", Answer::NotMet);
+        check("uring throughput < 0.9x epoll at depth 1", Answer::NotMet);
+        check("epoll rps < 2k", Answer::Met);
+        check("epoll p50 >= 2us", Answer::NotMet);
+        check("prefork p50 > 1ms", Answer::NoResult);
+        check("uring cpu < 0.9x epoll", Answer::Met);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        fn check(text: &str, want: &str) {
+            let found = match text.parse::<Condition>() {
+                Err(why) => why,
+                Ok(condition) => condition.ask(&run()).expect_err("it makes no sense"),
+            };
+            assert!(found.contains(want), "{text}: {found}");
+        }
+        check("uring p99", "no comparison");
+        check("p99 > 1.1x epoll", "no metric");
+        check("uring speed > 1.1x epoll", "expected a metric out of throughput");
+        check("uring p99 > 5", "no limit");
+        check("uring p99 > -1x epoll", "no factor");
+        check("select rps > 1.1x epoll", "expected an arm out of epoll, uring");
+        check("uring rps > 1.1x epoll at depth 9", "expected a load point out of depth 1");
+    }
+}
