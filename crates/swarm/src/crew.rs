@@ -17,6 +17,8 @@ pub struct Aim {
     pub host: Option<String>,
     /// The master's options.
     pub options: Options,
+    /// How long users may finish what they have begun.
+    pub stop_timeout: Duration,
     /// Whether a test begins: what was there before is forgotten.
     pub fresh: bool,
     /// Which worker of the swarm we are, from 0: workers with one seed must not ask the same.
@@ -115,6 +117,8 @@ pub struct Fault {
 pub struct Health {
     /// How arrivals are made, in a word.
     pub model: String,
+    /// `ok`, or why the numbers say more about the generator than about the server.
+    pub verdict: String,
     /// Users now.
     pub users: u64,
     /// Requests a second that ought to have been sent; 0 in a closed loop.
@@ -127,6 +131,8 @@ pub struct Health {
     pub service: Times,
     /// From intended to sent: for each (ns) how often.
     pub lateness: Times,
+    /// From intended to noticed, the generator's own delay: for each (ns) how often.
+    pub tardiness: Times,
     /// Arrivals that found no room.
     pub dropped: u64,
     /// Requests that were given up unanswered.

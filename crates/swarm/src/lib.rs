@@ -14,8 +14,7 @@
 //!
 //! - [`message`]: what is said, as bytes. [`worker`]: who says what when, without a socket or a
 //!   clock. [`run`] gives it both.
-//! - [`crew`]: the seam towards the generator. [`stats`] and [`key`] turn what it tells into
-//!   Locust's numbers.
+//! - [`crew`]: the seam towards the generator. [`stats`] and [`key`] turn what it tells into Locust's numbers.
 //!
 //! The surprising thing: Locust counts in milliseconds only by habit. Its maps of response times
 //! take any number as a key, so ours have the digits below, and an unpatched master shows a median

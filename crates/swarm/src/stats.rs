@@ -1,8 +1,8 @@
 //! What happened since the last report, in the shape of Locust's `stats` message.
 //!
 //! A report holds differences: a master adds up whatever comes, from whichever worker. So nothing
-//! is lost when a report cannot be sent; it is part of the next one. Three of Locust's habits
-//! shape the numbers. A request that failed counts as a request and as a failure. Requests a
+//! is lost when a report cannot be sent: it is part of the next one, and one that was sent in vain
+//! is put back by its [`Slip`]. Three of Locust's habits shape the numbers. A request that failed counts as a request and as a failure. Requests a
 //! second are told by the Unix second of the *worker's* clock. And a failure without a reply has no
 //! response time: it is counted apart (`num_none_requests`) instead of pulling the mean to zero.
 
@@ -18,6 +18,13 @@ const ERRORS_MAX: usize = 500;
 /// Everything that is to be told, and the sums of the test.
 #[derive(Clone, Debug)]
 pub struct Ledger {
+    slip: Slip,
+    sum: Sum,
+}
+
+/// What one report tells.
+#[derive(Clone, Debug)]
+pub struct Slip {
     /// By name and method.
     entries: BTreeMap<(String, String), Entry>,
     total: Entry,
@@ -25,7 +32,6 @@ pub struct Ledger {
     health: BTreeMap<String, Pulse>,
     /// Since when requests are counted (Unix seconds).
     since: f64,
-    sum: Sum,
 }
 
 /// What a test of this worker came to.
@@ -79,19 +85,13 @@ struct Pulse {
     response: BTreeMap<u64, u64>,
     service: BTreeMap<u64, u64>,
     lateness: BTreeMap<u64, u64>,
+    tardiness: BTreeMap<u64, u64>,
 }
 
 impl Ledger {
     /// Nothing yet, at the Unix time `unix` (s).
     pub fn new(unix: f64) -> Self {
-        Self {
-            entries: BTreeMap::new(),
-            total: Entry::default(),
-            errors: BTreeMap::new(),
-            health: BTreeMap::new(),
-            since: unix,
-            sum: Sum::default(),
-        }
+        Self { slip: Slip::new(unix), sum: Sum::default() }
     }
 
     /// What the test came to so far.
@@ -106,66 +106,95 @@ impl Ledger {
 
     /// Adds what a class has done up to the Unix time `unix` (s).
     pub fn add(&mut self, batch: &Batch, unix: f64) {
+        // Of a second that is over the middle is surely in it.
+        let middle = unix - batch.health.span.as_secs_f64() / 2.0;
         for row in &batch.rows {
             let key = (row.name.clone(), row.method.clone());
-            self.entries.entry(key).or_default().add(row, unix);
-            self.total.add(row, unix);
+            self.slip.entries.entry(key).or_default().add(row, middle, unix);
+            self.slip.total.add(row, middle, unix);
             self.sum.requests += row.done;
             self.sum.failures += row.failed;
         }
-        for fault in &batch.faults {
-            self.fault(fault, unix);
+        for Fault { method, name, error, count } in &batch.faults {
+            let key = (method.clone(), name.clone(), error.clone());
+            self.slip.err(key, Seen { count: *count, first: unix, last: unix });
         }
         self.sum.dropped += batch.health.dropped;
-        let pulse = self.health.entry(batch.class.clone()).or_default();
-        pulse.add(batch);
+        self.slip.health.entry(batch.class.clone()).or_default().add(batch);
     }
 
-    fn fault(&mut self, fault: &Fault, unix: f64) {
-        let key = |error: &str| (fault.method.clone(), fault.name.clone(), error.to_owned());
-        let mut at = key(&fault.error);
-        if self.errors.len() >= ERRORS_MAX && !self.errors.contains_key(&at) {
-            at = key("many other errors");
+    /// Everything since the last report; it is forgotten here, all but the sums.
+    pub fn take(&mut self, unix: f64) -> Slip {
+        std::mem::replace(&mut self.slip, Slip::new(unix))
+    }
+
+    /// Puts back what nobody has heard.
+    pub fn restore(&mut self, earlier: Slip) {
+        let later = std::mem::replace(&mut self.slip, earlier);
+        self.slip.merge(later);
+    }
+}
+
+impl Slip {
+    fn new(unix: f64) -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            total: Entry::default(),
+            errors: BTreeMap::new(),
+            health: BTreeMap::new(),
+            since: unix,
         }
-        let seen = self.errors.entry(at).or_insert(Seen { count: 0, first: unix, last: unix });
-        seen.count += fault.count;
-        seen.last = unix;
     }
 
-    /// The report of everything since the last one, with `users` there now; what it tells is
-    /// forgotten, all but the sums.
-    pub fn report(&mut self, users: &Users, unix: f64) -> Value {
-        let since = std::mem::replace(&mut self.since, unix);
-        let entries = std::mem::take(&mut self.entries);
-        let stats = entries
-            .iter()
-            .filter(|(_, entry)| entry.done > 0)
-            .map(|((name, method), entry)| entry.value(name, method, since));
-        let total = std::mem::take(&mut self.total).value("Aggregated", "", since);
-        let errors = std::mem::take(&mut self.errors);
-        let errors = errors.iter().map(|((method, name, error), seen)| {
+    fn err(&mut self, key: (String, String, String), seen: Seen) {
+        let mut key = key;
+        if self.errors.len() >= ERRORS_MAX && !self.errors.contains_key(&key) {
+            key.2 = "many other errors".to_owned();
+        }
+        let known = self.errors.entry(key).or_insert(Seen { count: 0, ..seen });
+        known.count += seen.count;
+        known.last = known.last.max(seen.last);
+    }
+
+    /// Adds what came after it.
+    fn merge(&mut self, later: Slip) {
+        for (key, entry) in later.entries {
+            self.entries.entry(key).or_default().merge(entry);
+        }
+        self.total.merge(later.total);
+        for (key, seen) in later.errors {
+            self.err(key, seen);
+        }
+        for (class, pulse) in later.health {
+            self.health.entry(class).or_default().merge(pulse);
+        }
+    }
+
+    /// The report, with `users` there now.
+    pub fn value(&self, users: &Users) -> Value {
+        let entries = self.entries.iter().filter(|(_, entry)| entry.done > 0);
+        let stats = entries.map(|((name, method), entry)| entry.value(name, method, self.since));
+        let errors = self.errors.iter().map(|((method, name, error), seen)| {
             // Equal words must meet in the master whichever worker says them.
             let key = Value::from(format!("{method}.{name}.{error}"));
             (key, seen.value(method, name, error))
         });
-        let health = std::mem::take(&mut self.health);
-        let health =
-            health.iter().map(|(class, pulse)| (Value::from(class.as_str()), pulse.value()));
-        let Value::Map(mut report) = map([
+        let pulses = self.health.iter();
+        let health = pulses.map(|(class, pulse)| (Value::from(class.as_str()), pulse.value()));
+        let fields = [
             ("stats", stats.collect()),
-            ("stats_total", total),
+            ("stats_total", self.total.value("Aggregated", "", self.since)),
             ("errors", Value::Map(errors.collect())),
             ("roundhouse", Value::Map(health.collect())),
-        ]) else {
-            unreachable!("map makes maps")
-        };
-        report.extend(head_count(users));
-        Value::Map(report)
+        ];
+        let fields = fields.into_iter().map(|(key, value)| (Value::from(key), value));
+        Value::Map(fields.chain(head_count(users)).collect())
     }
 }
 
 impl Entry {
-    fn add(&mut self, row: &Row, unix: f64) {
+    /// Adds what ended around `middle` and before `unix` (Unix seconds).
+    fn add(&mut self, row: &Row, middle: f64, unix: f64) {
         if row.done == 0 {
             return;
         }
@@ -181,12 +210,26 @@ impl Entry {
         self.untimed += row.done.saturating_sub(timed);
         self.failed += row.failed;
         self.bytes += row.bytes;
-        let second = unix as u64;
+        let second = middle as u64;
         *self.done_by_second.entry(second).or_default() += row.done;
         if row.failed > 0 {
             *self.failed_by_second.entry(second).or_default() += row.failed;
         }
         self.last = Some(unix);
+    }
+
+    fn merge(&mut self, later: Entry) {
+        self.done += later.done;
+        self.untimed += later.untimed;
+        self.failed += later.failed;
+        self.total_ms += later.total_ms;
+        self.least_ns = [self.least_ns, later.least_ns].into_iter().flatten().min();
+        self.most_ns = self.most_ns.max(later.most_ns);
+        self.bytes += later.bytes;
+        sum_up(&mut self.times, &later.times);
+        sum_up(&mut self.done_by_second, &later.done_by_second);
+        sum_up(&mut self.failed_by_second, &later.failed_by_second);
+        self.last = later.last.or(self.last);
     }
 
     /// The map that `StatsEntry.unserialize` reads.
@@ -232,18 +275,40 @@ impl Pulse {
         }
         gather(&mut self.service, &health.service);
         gather(&mut self.lateness, &health.lateness);
+        gather(&mut self.tardiness, &health.tardiness);
         self.span_s += span_s;
         self.busy_s += health.busy.as_secs_f64();
         self.offered_sum += health.offered * span_s;
         self.dropped += health.dropped;
         self.unanswered += health.unanswered;
-        self.latest = Health { service: Times::new(), lateness: Times::new(), ..health.clone() };
+        let none = Times::new;
+        self.latest =
+            Health { service: none(), lateness: none(), tardiness: none(), ..health.clone() };
+    }
+
+    fn merge(&mut self, later: Pulse) {
+        self.done += later.done;
+        self.span_s += later.span_s;
+        self.busy_s += later.busy_s;
+        self.offered_sum += later.offered_sum;
+        self.dropped += later.dropped;
+        self.unanswered += later.unanswered;
+        for (mine, theirs) in [
+            (&mut self.response, &later.response),
+            (&mut self.service, &later.service),
+            (&mut self.lateness, &later.lateness),
+            (&mut self.tardiness, &later.tardiness),
+        ] {
+            sum_up(mine, theirs);
+        }
+        self.latest = later.latest;
     }
 
     /// What the tabs of our locustfile are made of.
     fn value(&self) -> Value {
         map([
             ("model", Value::from(self.latest.model.as_str())),
+            ("verdict", Value::from(self.latest.verdict.as_str())),
             ("users", Value::from(self.latest.users)),
             ("outstanding", Value::from(self.latest.outstanding)),
             ("span_s", Value::from(self.span_s)),
@@ -255,7 +320,14 @@ impl Pulse {
             ("response", keys(&self.response)),
             ("service", keys(&self.service)),
             ("lateness", keys(&self.lateness)),
+            ("tardiness", keys(&self.tardiness)),
         ])
+    }
+}
+
+fn sum_up(into: &mut BTreeMap<u64, u64>, later: &BTreeMap<u64, u64>) {
+    for (&key, &count) in later {
+        *into.entry(key).or_default() += count;
     }
 }
 
@@ -318,7 +390,7 @@ mod tests {
         ledger.add(&batch(row(3, 1, &[(43_217, 1), (43_211, 1)])), AT + 1.0);
         ledger.add(&batch(row(1, 0, &[(2_500_000, 1)])), AT + 2.0);
         let users = Users::from([("StockUser".to_owned(), 5)]);
-        let report = ledger.report(&users, AT + 3.0);
+        let report = ledger.take(AT + 3.0).value(&users);
         for at in [&["stats", "0"][..], &["stats_total"][..]] {
             let check =
                 |name: &str, expected: &str| check(&report, &[at, &[name]].concat(), expected);
@@ -351,8 +423,8 @@ mod tests {
         ledger.add(&batch(row(3, 1, &[(5, 2)])), AT);
         ledger.users(7);
         ledger.users(2);
-        let _ = ledger.report(&Users::new(), AT + 3.0);
-        let second = ledger.report(&Users::new(), AT + 6.0);
+        let _ = ledger.take(AT + 3.0);
+        let second = ledger.take(AT + 6.0).value(&Users::new());
         check(&second, &["stats"], "[]");
         check(&second, &["stats_total", "num_requests"], "0");
         check(&second, &["stats_total", "min_response_time"], "nil");
@@ -364,6 +436,22 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_has_heard_is_told_as_if_it_were_new() {
+        let (mut lost, mut whole) = (Ledger::new(AT), Ledger::new(AT));
+        let first = batch(row(3, 1, &[(43_217, 1), (50_000, 1)]));
+        let second = batch(row(2, 2, &[(43_217, 1)]));
+        lost.add(&first, AT + 1.0);
+        let slip = lost.take(AT + 3.0);
+        lost.add(&second, AT + 4.0);
+        lost.restore(slip);
+        whole.add(&first, AT + 1.0);
+        whole.add(&second, AT + 4.0);
+        let users = Users::new();
+        assert_eq!(lost.take(AT + 6.0).value(&users), whole.take(AT + 6.0).value(&users));
+        assert_eq!(lost.sum(), whole.sum());
+    }
+
+    #[test]
     fn errors_have_a_bound() {
         let mut ledger = Ledger::new(AT);
         for at in 0..2_000 {
@@ -371,7 +459,7 @@ mod tests {
             batch.faults[0].error = format!("error {at}");
             ledger.add(&batch, AT);
         }
-        let report = ledger.report(&Users::new(), AT);
+        let report = ledger.take(AT).value(&Users::new());
         let errors = field(&report, &["errors"]).as_map().expect("a map");
         assert_eq!(errors.len(), ERRORS_MAX + 1);
         check(&report, &["errors", "STOCK.buy.many other errors", "occurrences"], "1500");

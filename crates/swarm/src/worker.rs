@@ -3,7 +3,7 @@
 //! Two things change by themselves, so there are two states. The [`Tie`] to the master: away,
 //! dialling, knocking (introduced, not yet known), known. And the [`Test`]: ready, spawning,
 //! running, stopping, resting. Times and orders are Locust's (`locust/runners.py`, 2.40 to 2.47)
-//! except in three places, which are the reason to read on:
+//! except in four places, which are the reason to read on:
 //!
 //! - A worker of Locust ends itself when its master has been silent for a minute. This one makes
 //!   the connection anew, sooner, and tries until its patience ends; what it counted meanwhile is
@@ -12,6 +12,9 @@
 //! - ZeroMQ's router takes no second connection of a name while it believes in the first. After a
 //!   silent loss it may believe for minutes, and says nothing to the newcomer. So who is not
 //!   answered under the old name comes back under a new one.
+//! - Reports are not answered, but heartbeats are, and in order. A heartbeat goes out behind each
+//!   report, and what was reported is kept until its answer comes: over a connection that dies
+//!   nothing is lost, and nothing told twice but what was on its way back at that moment.
 //! - After `client_stopped` the master has forgotten us, and answers anything but `client_ready`
 //!   with `quit`. Orders that cross that gap wait until it is closed.
 
@@ -22,7 +25,7 @@ mod time;
 
 use crate::crew::{Aim, Level, News, Trouble};
 use crate::message::{self, Heard, Said, Spawn, Users};
-use crate::stats::{Ledger, Sum};
+use crate::stats::{Ledger, Slip, Sum};
 use log::Log;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -49,7 +52,7 @@ const TRIES: u32 = 3;
 /// the last report, so then they are given nothing.
 const LINGER: Duration = Duration::from_millis(250);
 /// How much longer a crew may take to let go than it was told to.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(5);
 /// The same when the master quits.
 const GRACE_AT_QUIT: Duration = Duration::from_millis(350);
 
@@ -198,6 +201,10 @@ pub struct Worker {
     users: Users,
     stop_timeout: Duration,
     ledger: Ledger,
+    /// Heartbeats over this connection that will be answered, and answers that came.
+    beats: (u64, u64),
+    /// Reports that no answer has confirmed, with the heartbeat that went out behind each.
+    slips: VecDeque<(u64, Slip)>,
     log: Log,
     said: BTreeSet<String>,
     troubles: VecDeque<Trouble>,
@@ -232,6 +239,8 @@ impl Worker {
             users: Users::new(),
             stop_timeout: Duration::ZERO,
             ledger: Ledger::new(now.unix),
+            beats: (0, 0),
+            slips: VecDeque::new(),
             log: Log::default(),
             said: BTreeSet::new(),
             troubles: VecDeque::new(),
@@ -287,7 +296,8 @@ impl Worker {
                 self.acts.push_back(Act::Hangup);
                 self.away(PAUSE.0, now);
             }
-            Ok(Heard::Heartbeat | Heard::SpawningComplete | Heard::Other(_)) => {}
+            Ok(Heard::Heartbeat) => self.confirmed(),
+            Ok(Heard::SpawningComplete | Heard::Other(_)) => {}
             Err(malformed) => self.note(Level::Warning, &malformed.to_string(), now),
         }
     }
@@ -330,6 +340,7 @@ impl Worker {
     }
 
     fn away(&mut self, pause: Duration, now: Now) {
+        self.take_back();
         self.alone.get_or_insert(now.run);
         self.adoption = None;
         self.tie = Tie::Away { again: now.run + pause, pause: (pause * 2).min(PAUSE.1) };
@@ -375,6 +386,7 @@ impl Worker {
         if fresh {
             self.tests += 1;
             self.ledger = Ledger::new(now.unix);
+            self.slips.clear();
             self.said.clear();
         }
         self.spawned = spawn.timestamp;
@@ -382,8 +394,10 @@ impl Worker {
         self.adoption = None;
         self.aims += 1;
         self.test = Test::Spawning;
-        let Spawn { users, host, options, .. } = *spawn;
-        self.acts.push_back(Act::Aim(Aim { users, host, options, fresh, index: self.index }));
+        let Spawn { users, host, options, stop_timeout, .. } = *spawn;
+        let index = self.index;
+        let aim = Aim { users, host, options, stop_timeout, fresh, index };
+        self.acts.push_back(Act::Aim(aim));
     }
 
     fn settled(&mut self, users: Users) {
@@ -479,9 +493,41 @@ impl Worker {
 
     /// Reports what has happened, if anybody listens.
     fn tell(&mut self, now: Now) {
-        if self.tie == Tie::Known {
-            let report = self.ledger.report(&self.users, now.unix);
-            self.say(&Said::Stats(report));
+        if self.tie == Tie::Known && !matches!(self.test, Test::Resting { .. }) {
+            let slip = self.ledger.take(now.unix);
+            self.say(&Said::Stats(slip.value(&self.users)));
+            self.beat(now);
+            self.slips.push_back((self.beats.0, slip));
+        }
+    }
+
+    /// The next heartbeat is due a second later. One while resting would not be answered.
+    fn beat(&mut self, now: Now) {
+        let state = match self.test {
+            Test::Ready => "ready",
+            Test::Resting { .. } => return,
+            Test::Spawning => "spawning",
+            Test::Running | Test::Stopping { .. } => "running",
+        };
+        self.beat = now.run + BEAT;
+        self.beats.0 += 1;
+        let Gauge { cpu, memory } = self.gauge;
+        self.say(&Said::Heartbeat { state, cpu, memory });
+    }
+
+    /// A heartbeat was answered: every report before it was heard.
+    fn confirmed(&mut self) {
+        self.beats.1 += 1;
+        while self.slips.front().is_some_and(|(beat, _)| *beat <= self.beats.1) {
+            self.slips.pop_front();
+        }
+    }
+
+    /// What was reported over a connection that is gone, and perhaps not heard, is to be told.
+    fn take_back(&mut self) {
+        self.beats = (0, 0);
+        while let Some((_, slip)) = self.slips.pop_back() {
+            self.ledger.restore(slip);
         }
     }
 

@@ -115,19 +115,13 @@ impl Worker {
             self.acts.push_back(Act::Hangup);
             return self.away(PAUSE.0, now);
         }
-        if now.run >= self.beat {
-            self.beat = now.run + BEAT;
-            let Gauge { cpu, memory } = self.gauge;
-            let state = match self.test {
-                Test::Ready | Test::Resting { .. } => "ready",
-                Test::Spawning => "spawning",
-                Test::Running | Test::Stopping { .. } => "running",
-            };
-            self.say(&Said::Heartbeat { state, cpu, memory });
-        }
         if now.run >= self.report {
             self.report = now.run + REPORT;
             self.tell(now);
+        }
+        if now.run >= self.beat {
+            self.beat = now.run + BEAT;
+            self.beat(now);
         }
         if now.run >= self.logs {
             self.logs = now.run + LOGS;
