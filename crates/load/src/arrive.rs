@@ -1,79 +1,197 @@
-//! When the next request is due: the arrival process.
+//! When somebody arrives: the arrival process.
 //!
-//! The driver asks each time a connection may have become free. A closed loop answers from the
-//! state of that connection alone; a process that follows a schedule answers from its list and
-//! names the next moment in [`Arrive::due`]. Latency runs from [`Batch::due`], whenever the bytes
-//! leave.
+//! A process is a stream of moments that depends on its seed and on nothing that happens in the
+//! run: it is fixed before the first request, though never kept as a list. What the one who
+//! arrives then does (one request, a session of several, a user's endless loop) is
+//! [`Work`](crate::work::Work)'s business, so the three models are three pairs:
+//!
+//! | model | arrives | does |
+//! |---|---|---|
+//! | closed | [`Crowd`], all at once or along a ramp | asks for ever, one batch after the other |
+//! | open | [`Poisson`], [`Constant`], [`Replay`] | one request on any free connection |
+//! | sessions | the same | k requests on a connection of his own |
+//!
+//! The surprising thing: a moment is never moved. Who is overdue comes at once, with the moment at
+//! which he was due; that is the queue a slow server has, and the reason latency runs from there.
 
+mod replay;
+
+pub use replay::Replay;
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use seam::Instant;
+use std::time::Duration;
 
-/// What the driver says about a connection that could carry a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
-    /// Requests on this connection that are still unanswered.
-    pub outstanding: u32,
-    /// Since when there are none; meaningless while there are some.
-    pub idle_since: Instant,
-}
+/// An arrival process: moments that never go back.
+pub trait Arrive: Send {
+    /// Begins at `start`; called once, before anything else.
+    fn start(&mut self, start: Instant);
 
-/// Requests that go out together in one write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Batch {
-    /// How many, at least one.
-    pub requests: u32,
-    /// When they should have been sent.
-    pub due: Instant,
-}
-
-/// An arrival process.
-pub trait Arrive {
-    /// What goes out now on a connection in the state `slot`, if anything.
-    fn take(&mut self, slot: Slot, now: Instant) -> Option<Batch>;
-
-    /// When something falls due that no reply brings about; `None` if only replies do.
+    /// When the next one arrives; `None` if nobody comes any more.
     fn due(&self) -> Option<Instant>;
+
+    /// Goes on to the one behind it.
+    fn advance(&mut self);
 }
 
-/// The closed loop: a user with `depth` requests in one hand, who waits for all the replies and
-/// then asks again at once.
-///
-/// It never asks while the server is slow, so what it measures is the *service time*; the wait of
-/// those who would have come meanwhile is not in it.
+/// A number of users, all at the beginning or evenly along a ramp.
 #[derive(Clone, Copy, Debug)]
-pub struct Closed {
-    depth: u32,
+pub struct Crowd {
+    left: u64,
+    gap: Duration,
+    next: Instant,
 }
 
-impl Closed {
-    /// A closed loop of `depth` requests a batch; a depth of zero is taken as one.
-    pub fn new(depth: u32) -> Self {
-        Self { depth: depth.max(1) }
+/// Arrivals at even distances.
+#[derive(Clone, Copy, Debug)]
+pub struct Constant {
+    start: Instant,
+    gap_ns: f64,
+    phase: f64,
+    count: u64,
+}
+
+/// Arrivals that know nothing of each other: gaps are drawn from an exponential distribution.
+#[derive(Clone, Debug)]
+pub struct Poisson {
+    gap_ns: f64,
+    /// Nanoseconds since the start; a sum of floats of this size stays exact to the nanosecond
+    /// for a hundred days.
+    at_ns: f64,
+    start: Instant,
+    random: Pcg64Mcg,
+}
+
+impl Crowd {
+    /// `users` at once.
+    pub fn at_once(users: u64) -> Self {
+        Self { left: users, gap: Duration::ZERO, next: Instant::ZERO }
+    }
+
+    /// `users`, of whom `rate` come each second.
+    pub fn ramp(users: u64, rate: f64) -> Self {
+        Self { left: users, gap: Duration::from_secs_f64(1.0 / rate), next: Instant::ZERO }
     }
 }
 
-impl Arrive for Closed {
-    fn take(&mut self, slot: Slot, _now: Instant) -> Option<Batch> {
-        (slot.outstanding == 0).then_some(Batch { requests: self.depth, due: slot.idle_since })
+impl Arrive for Crowd {
+    fn start(&mut self, start: Instant) {
+        self.next = start;
     }
 
     fn due(&self) -> Option<Instant> {
-        None
+        (self.left > 0).then_some(self.next)
     }
+
+    fn advance(&mut self) {
+        self.left = self.left.saturating_sub(1);
+        self.next = self.next + self.gap;
+    }
+}
+
+impl Constant {
+    /// `rate` arrivals a second. The first comes after a share `phase` (0 to 1) of a gap, so that
+    /// several threads can take turns.
+    pub fn new(rate: f64, phase: f64) -> Self {
+        Self { start: Instant::ZERO, gap_ns: 1e9 / rate, phase, count: 0 }
+    }
+}
+
+impl Arrive for Constant {
+    fn start(&mut self, start: Instant) {
+        self.start = start;
+    }
+
+    fn due(&self) -> Option<Instant> {
+        // Multiplied, not summed: rounding must not drift over a long run.
+        let ns = (self.count as f64 + self.phase) * self.gap_ns;
+        Some(self.start + Duration::from_nanos(ns as u64))
+    }
+
+    fn advance(&mut self) {
+        self.count += 1;
+    }
+}
+
+impl Poisson {
+    /// `rate` arrivals a second in the mean, drawn from `seed`.
+    pub fn new(rate: f64, seed: u64) -> Self {
+        let random = Pcg64Mcg::seed_from_u64(seed ^ 0x6172_7269_7665);
+        let mut poisson = Self { gap_ns: 1e9 / rate, at_ns: 0.0, start: Instant::ZERO, random };
+        poisson.advance();
+        poisson
+    }
+}
+
+impl Arrive for Poisson {
+    fn start(&mut self, start: Instant) {
+        self.start = start;
+    }
+
+    fn due(&self) -> Option<Instant> {
+        Some(self.start + Duration::from_nanos(self.at_ns as u64))
+    }
+
+    fn advance(&mut self) {
+        self.at_ns += exponential(&mut self.random) * self.gap_ns;
+    }
+}
+
+/// A draw from the exponential distribution of mean 1, by inversion of 53 even bits.
+pub(crate) fn exponential(random: &mut impl Rng) -> f64 {
+    -(1.0 - unit(random)).ln()
+}
+
+/// An even draw from `0.0..1.0`.
+pub(crate) fn unit(random: &mut impl Rng) -> f64 {
+    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn dues(arrive: &mut dyn Arrive, count: usize) -> Vec<u64> {
+        arrive.start(Instant::from_ns(1000));
+        let next = |_| {
+            let due = arrive.due()?.ns();
+            arrive.advance();
+            Some(due)
+        };
+        (0..count).map_while(next).collect()
+    }
+
     #[test]
-    fn a_closed_loop_waits_for_the_whole_batch() {
-        let mut closed = Closed::new(16);
-        let (idle_since, now) = (Instant::from_ns(5), Instant::from_ns(9));
-        let batch = closed.take(Slot { outstanding: 0, idle_since }, now);
-        assert_eq!(batch, Some(Batch { requests: 16, due: idle_since }));
-        assert_eq!(closed.take(Slot { outstanding: 1, idle_since }, now), None);
-        assert_eq!(closed.due(), None);
-        let batch = Closed::new(0).take(Slot { outstanding: 0, idle_since }, now);
-        assert_eq!(batch.map(|batch| batch.requests), Some(1));
+    fn a_crowd_comes_at_once_or_along_a_ramp() {
+        assert_eq!(dues(&mut Crowd::at_once(3), 5), [1000; 3]);
+        let ramp = [1000, 500_001_000, 1_000_001_000];
+        assert_eq!(dues(&mut Crowd::ramp(3, 2.0), 5), ramp);
+    }
+
+    #[test]
+    fn constant_arrivals_do_not_drift() {
+        let mut thirds = Constant::new(3.0, 0.0);
+        let found = dues(&mut thirds, 3_000_001);
+        assert_eq!(found[3_000_000] - found[0], 1_000_000_000_000_000);
+        assert_eq!(dues(&mut Constant::new(1e6, 0.5), 2), [1500, 2500]);
+    }
+
+    #[test]
+    fn poisson_gaps_have_the_mean_and_the_spread_of_an_exponential() {
+        let found = dues(&mut Poisson::new(1000.0, 7), 100_001);
+        let gaps: Vec<f64> = found.windows(2).map(|two| (two[1] - two[0]) as f64 / 1e6).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let square = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        // Five standard errors of the mean of 100,000 exponentials are 0.016.
+        assert!((mean - 1.0).abs() < 0.016, "mean {mean}");
+        assert!((square.sqrt() - 1.0).abs() < 0.03, "deviation {}", square.sqrt());
+    }
+
+    #[test]
+    fn a_seed_is_a_schedule() {
+        let of = |seed| dues(&mut Poisson::new(5.0, seed), 50);
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1), of(2));
     }
 }

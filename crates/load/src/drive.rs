@@ -1,48 +1,71 @@
 //! The loop: sockets on one side, the three axes on the other, one thread.
 //!
 //! ```text
-//!   wait -> receive -> script.hear -> record -> arrive.take -> script.ask -> send
+//!   wait -> receive -> script.hear -> record -> next batch -> script.ask -> send
+//!   arrive.due ----------------------------------^
 //! ```
 //!
 //! A reply that frees a connection leads to the next batch in the same turn: for each batch one
-//! send, mostly one receive, two looks at the clock and no allocation. Script and arrival process
-//! are called through `dyn` once a batch, which costs nanoseconds where the kernel takes
+//! send, mostly one receive, one look at the clock and no allocation. Script, arrival process and
+//! stop rule are called through `dyn` once a batch, which costs nanoseconds where the kernel takes
 //! microseconds.
 //!
 //! The surprising thing: there is no state "connecting". The first batch is sent at once; until
 //! the server's kernel answers, the send would block and waits for room like any other. So a
 //! connection that sits in an accept queue is not an error and not special: it is slow, and its
 //! requests' times say so.
+//!
+//! | file | what |
+//! |---|---|
+//! | `drive.rs` | a phase: who arrives, who is woken, what is ready |
+//! | [`drive/next.rs`](self) | what a connection does next, by [`Work`] |
+//! | `drive/io.rs` | connect, send, receive, record, and what goes wrong there |
+//! | `drive/link.rs` | one connection's memory |
+//! | `drive/idle.rs` | connections that never ask |
+//! | `drive/pulse.rs` | the generator's own delays |
 
+mod idle;
+mod io;
 mod link;
+mod next;
+mod pulse;
 
-use crate::arrive::{Arrive, Slot};
+pub use pulse::Pulse;
+
+use crate::arrive::Arrive;
 use crate::faults::{FaultKind, Faults};
-use crate::script::Script;
+use crate::script::{Notes, Script};
 use crate::stop::{Progress, Stop};
+use crate::tally::{Tally, nanos};
+use crate::work::{Pauses, Work};
+use idle::Idle;
 use link::{Link, State};
 use meter::Histogram;
 use seam::Instant;
-use std::io;
-use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 use std::time::Duration;
 use sys::epoll::{Epoll, Events, Interest, Ready};
-use sys::{clock, limits, socket};
+use sys::{clock, limits};
 
-/// The longest reply that is held (bytes).
-const REPLY_MAX: usize = 256 << 20;
 /// A receive takes at most this much (bytes); more comes with the next.
 const RECEIVE: usize = 256 << 10;
-/// How often connections are looked through for one to remake or give up.
-const SWEEP: Duration = Duration::from_millis(10);
+/// The longest wait: what is slept beyond it is the machine's doing, and noticed.
+const PULSE: Duration = Duration::from_millis(10);
+/// Overdue arrivals that are dealt with before replies get their turn again.
+const ARRIVALS: usize = 64;
 /// Descriptors that this process needs besides its connections, generously.
 const SPARE_FILES: u64 = 64;
+/// Keys of the epoll: connections from 0, idle connections from here, the bell at the very end.
+const IDLE_KEY: u64 = 1 << 32;
+const BELL_KEY: u64 = u64::MAX;
 
 /// How connections are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How many, at least one.
+    /// How many, at least one: users of a closed loop, the pool of an open one, sessions at a time.
     pub connections: usize,
     /// Close and remake each after so many requests.
     pub requests_per_connection: Option<u64>,
@@ -50,6 +73,18 @@ pub struct Settings {
     pub timeout: Duration,
     /// How long to wait for the last replies.
     pub drain: Duration,
+    /// Connections beside these that are made and never ask.
+    pub idle: usize,
+    /// Arrivals that may be outstanding or waiting at a time; one that comes when so many are is
+    /// dropped, and counts as failed.
+    pub outstanding_max: usize,
+    /// Wait for an arrival actively in the last moments before it: waking from sleep takes some
+    /// 50 us, which would all be lateness.
+    pub spin: Duration,
+    /// Whether kinds of requests are counted apart, at some cost for each reply.
+    pub detailed: bool,
+    /// How often [`Drive::observe`]'s function is called.
+    pub interval: Duration,
 }
 
 impl Default for Settings {
@@ -59,39 +94,81 @@ impl Default for Settings {
             requests_per_connection: None,
             timeout: Duration::from_secs(30),
             drain: Duration::from_secs(5),
+            idle: 0,
+            outstanding_max: 10_000,
+            spin: Duration::from_micros(60),
+            detailed: false,
+            interval: Duration::from_secs(1),
         }
     }
 }
 
-/// What was counted since the last [`Drive::take_tally`].
-#[derive(Clone, Debug, Default)]
-pub struct Tally {
-    /// Replies.
-    pub done: u64,
-    /// From sent to done (ns).
-    pub service: Histogram,
-    /// From due to done (ns).
-    pub response: Histogram,
-    /// From due to sent (ns).
-    pub lateness: Histogram,
+/// A stretch of time, as [`Drive::observe`]'s function sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stretch<'a> {
+    /// When it began.
+    pub start: Instant,
+    /// When it ended.
+    pub end: Instant,
+    /// What was counted in it.
+    pub tally: &'a Tally,
+    /// Requests unanswered at its end, those included that wait for a connection.
+    pub outstanding: u64,
+    /// Connections at its end, idle ones left out.
+    pub connections: usize,
+    /// What went wrong since the beginning.
+    pub faults: &'a Faults,
+    /// The generator's own delays since the beginning of the phase.
+    pub pulse: &'a Pulse,
 }
+
+/// Who is told of every stretch of time.
+pub type Observer = Box<dyn FnMut(Stretch<'_>) + Send>;
 
 /// A generator with its connections.
 pub struct Drive {
     address: SocketAddr,
+    sources: Vec<IpAddr>,
+    /// Connections made so far; it chooses the next source.
+    dialled: usize,
     settings: Settings,
     arrive: Box<dyn Arrive>,
+    /// Whether arrivals follow a schedule, so that it is worth counting how late they are noticed.
+    scheduled: bool,
+    work: Work,
+    pauses: Pauses,
     script: Box<dyn Script>,
     links: Vec<Link>,
+    /// Shared work: connections with room. Own work: places without a user.
+    free: VecDeque<u32>,
+    /// Arrivals that found no connection, by the moment at which they were due.
+    waiting: VecDeque<Instant>,
+    alarms: BinaryHeap<Reverse<(Instant, u32)>>,
+    idle: Idle,
     epoll: Epoll,
+    bell: bool,
     buffer: Vec<u8>,
+    notes: Notes,
     tally: Tally,
+    /// Earlier stretches of the same tally.
+    earlier: Option<Tally>,
+    observer: Option<Observer>,
+    stretch_start: Instant,
+    /// Requests that were due before this moment are not measured.
+    epoch: Instant,
+    started: bool,
+    /// The generator's own delays in this phase.
+    pub pulse: Pulse,
     /// Everything that went wrong since the beginning.
     pub faults: Faults,
     /// Requests whose connection ended first, since the beginning.
     pub lost: u64,
+    /// Requests that were asked once more, because the server had ended the connection.
+    pub repeated: u64,
     /// Requests that are unanswered now.
     outstanding: u64,
+    /// Connections that are up.
+    up: usize,
     /// Requests asked in this phase, with those outstanding at its start.
     asked: u64,
     /// Requests answered in this phase.
@@ -100,35 +177,83 @@ pub struct Drive {
     parting: bool,
 }
 
+/// What a generator is made of.
+pub struct Parts {
+    /// The server.
+    pub address: SocketAddr,
+    /// Addresses of this machine to connect from, in turns; empty: the kernel chooses.
+    pub sources: Vec<IpAddr>,
+    /// Connections and their keeping.
+    pub settings: Settings,
+    /// When somebody arrives.
+    pub arrive: Box<dyn Arrive>,
+    /// What he does.
+    pub work: Work,
+    /// What he says.
+    pub script: Box<dyn Script>,
+    /// What pauses are drawn from.
+    pub seed: u64,
+    /// Whether arrivals follow a schedule in time; false for users that are there from the start.
+    pub scheduled: bool,
+}
+
 impl Drive {
-    /// A generator for the server at `address`; nothing is connected before the first phase.
+    /// A generator; nothing is connected before the first phase.
     ///
     /// # Errors
-    /// If no epoll can be made.
-    pub fn new(
-        address: SocketAddr,
-        settings: Settings,
-        arrive: Box<dyn Arrive>,
-        script: Box<dyn Script>,
-    ) -> io::Result<Self> {
-        limits::raise_open_files(settings.connections as u64 + SPARE_FILES)?;
-        let links: Vec<Link> = (0..settings.connections).map(|_| Link::default()).collect();
-        Ok(Self {
+    /// If no epoll can be made, or this process may not open enough descriptors: the error says
+    /// how many it may, and what to do.
+    pub fn new(parts: Parts) -> std::io::Result<Self> {
+        let Parts { address, sources, settings, arrive, work, script, seed, scheduled } = parts;
+        enough_files(settings.connections + settings.idle)?;
+        let mut drive = Self {
             address,
+            sources,
+            dialled: 0,
             settings,
             arrive,
+            scheduled,
+            work,
+            pauses: Pauses::new(work, seed),
             script,
-            links,
+            links: Vec::new(),
+            free: VecDeque::new(),
+            waiting: VecDeque::new(),
+            alarms: BinaryHeap::new(),
+            idle: Idle::default(),
             epoll: Epoll::new()?,
+            bell: false,
             buffer: vec![0; RECEIVE],
+            notes: Notes::default(),
             tally: Tally::default(),
+            earlier: None,
+            observer: None,
+            stretch_start: Instant::ZERO,
+            epoch: Instant::ZERO,
+            started: false,
+            pulse: Pulse::default(),
             faults: Faults::default(),
             lost: 0,
+            repeated: 0,
             outstanding: 0,
+            up: 0,
             asked: 0,
             done: 0,
             parting: false,
-        })
+        };
+        drive.grow(settings.connections);
+        Ok(drive)
+    }
+
+    /// Makes places for so many connections, if there are fewer.
+    pub fn grow(&mut self, connections: usize) {
+        let made = self.links.len();
+        self.script.reserve(connections);
+        self.links.extend((made..connections).map(|_| Link::default()));
+        if self.work.is_own() {
+            self.free.extend((made..connections).map(|at| at as u32));
+        }
+        self.settings.connections = self.links.len();
     }
 
     /// The script, for its audit.
@@ -136,9 +261,9 @@ impl Drive {
         &*self.script
     }
 
-    /// How many requests are unanswered.
+    /// How many requests are unanswered, or wait for a connection.
     pub fn outstanding(&self) -> u64 {
-        self.outstanding
+        self.outstanding + self.waiting.len() as u64
     }
 
     /// How connections are kept.
@@ -146,38 +271,117 @@ impl Drive {
         self.settings
     }
 
+    /// How many connections are up; one that the server's kernel has not answered yet counts.
+    pub fn connections(&self) -> usize {
+        self.up
+    }
+
+    /// Idle connections: how many are up, and how many the server has closed.
+    pub fn idle(&self) -> (usize, u64) {
+        (self.idle.up(), self.idle.closed)
+    }
+
+    /// Users or sessions that are here.
+    pub fn users(&self) -> usize {
+        self.links.iter().filter(|link| link.rounds > 0).count()
+    }
+
+    /// From now on `observer` is told of every stretch of [`Settings::interval`].
+    pub fn observe(&mut self, observer: Observer) {
+        self.observer = Some(observer);
+    }
+
+    /// Wakes from waiting whenever `bell` rings; it stays readable until its owner clears it.
+    ///
+    /// # Errors
+    /// Those of the epoll.
+    pub fn listen_to(&mut self, bell: &sys::eventfd::EventFd) -> std::io::Result<()> {
+        self.bell = true;
+        self.epoll.add(bell.as_fd(), Interest::READ, BELL_KEY)
+    }
+
+    /// Replaces the arrival process by one that begins now. Who is here stays.
+    pub fn set_arrivals(&mut self, mut arrive: Box<dyn Arrive>) {
+        arrive.start(now());
+        self.arrive = arrive;
+        self.started = true;
+    }
+
+    /// Lets users go until at most `users` are here, those on the last places first. They leave
+    /// when their requests are answered.
+    pub fn send_home(&mut self, users: usize) {
+        let mut surplus = self.users().saturating_sub(users);
+        let now = now();
+        for at in (0..self.links.len()).rev() {
+            if surplus == 0 {
+                break;
+            }
+            if self.links[at].rounds > 0 {
+                surplus -= 1;
+                self.links[at].rounds = 0;
+                if self.links[at].outstanding == 0 {
+                    self.leave(at, now);
+                }
+            }
+        }
+    }
+
+    /// From here on requests are measured; those due before are only counted.
+    pub fn measure(&mut self) {
+        self.epoch = now();
+        self.pulse = Pulse::default();
+    }
+
     /// Takes what was counted since the last time.
     pub fn take_tally(&mut self) -> Tally {
-        std::mem::take(&mut self.tally)
+        self.tally.settle();
+        let mut tally = std::mem::take(&mut self.tally);
+        if let Some(earlier) = self.earlier.take() {
+            tally.merge(&earlier);
+        }
+        tally
+    }
+
+    /// What is unanswered and measured, as the least that its times can be (ns), if it ended now.
+    pub fn censored(&self) -> Histogram {
+        let now = now();
+        let mut least = Histogram::new();
+        let mut note = |due: Instant, count: u32| {
+            if due >= self.epoch {
+                least.record(nanos(due, now), u64::from(count));
+            }
+        };
+        self.waiting.iter().for_each(|&due| note(due, 1));
+        self.links.iter().flat_map(Link::runs).for_each(|run| note(run.due, run.left));
+        least
     }
 
     /// Runs until `stop` says so.
     ///
     /// # Errors
     /// If the epoll fails; faults of connections are counted instead.
-    pub fn phase(&mut self, stop: &dyn Stop) -> io::Result<()> {
+    pub fn phase(&mut self, stop: &dyn Stop) -> std::io::Result<()> {
         let mut events = Events::with_capacity(256);
-        let mut now = now();
-        (self.asked, self.done) = (self.outstanding, 0);
-        for at in 0..self.links.len() {
-            self.go_on(at, stop, now);
-        }
-        let mut sweep = now + SWEEP;
+        let mut now = self.begin(stop);
+        let mut sweep = now + self.sweep_gap();
         loop {
-            let (asked, done, outstanding) = (self.asked, self.done, self.outstanding);
-            if stop.over(Progress { now, asked, done, outstanding }) {
+            let arrived = self.admit(stop, now);
+            self.ring(stop, now);
+            self.note_stretch(now, stop);
+            if arrived < ARRIVALS && stop.over(self.progress(now)) {
                 return Ok(());
             }
-            let wakes = [stop.wake(), self.arrive.due()];
-            let wake = wakes.into_iter().flatten().fold(sweep, Instant::min);
-            self.epoll.wait(&mut events, Some(wake.since(now)))?;
+            let (sleep, spins) = self.sleep(stop, sweep, now);
+            self.epoll.wait(&mut events, Some(sleep))?;
+            let woken = self::now();
+            self.pulse.woke(now, sleep, woken, spins && arrived == 0 && events.is_empty());
             for ready in events.iter() {
                 self.turn(ready, stop);
             }
-            now = self::now();
+            now = if events.is_empty() { woken } else { self::now() };
             if now >= sweep {
-                self.sweep(stop, now);
-                sweep = now + SWEEP;
+                self.sweep(now);
+                sweep = now + self.sweep_gap();
             }
         }
     }
@@ -190,14 +394,132 @@ impl Drive {
 
     /// Closes every connection and says how many requests were unanswered on them.
     pub fn close(&mut self) -> u64 {
+        let unanswered = self.outstanding();
         for at in 0..self.links.len() {
             self.drop_link(at, Instant::ZERO);
         }
-        std::mem::take(&mut self.outstanding)
+        self.idle.close();
+        self.waiting.clear();
+        self.outstanding = 0;
+        unanswered
     }
 
-    /// One connection is ready for something.
+    /// The start of a phase: connections are made or woken.
+    fn begin(&mut self, stop: &dyn Stop) -> Instant {
+        let now = now();
+        (self.asked, self.done) = (self.outstanding(), 0);
+        if !self.started {
+            self.started = true;
+            self.arrive.start(now);
+            self.stretch_start = now;
+            let (idle, at) = (self.settings.idle, &mut self.dialled);
+            let dial = |epoll: &Epoll, key| io::dial(self.address, &self.sources, at, epoll, key);
+            self.idle.open(idle, &self.epoll, dial, &mut self.faults);
+        }
+        for at in 0..self.links.len() {
+            // Nobody was kept waiting between two phases but those who were asked already.
+            let link = &mut self.links[at];
+            if link.rounds == u64::MAX && link.outstanding == 0 {
+                link.due = link.due.max(now);
+            }
+            self.go_on(at, stop, now);
+        }
+        self.pulse.begin(now);
+        now
+    }
+
+    /// Deals with those who have arrived by now; says how many.
+    fn admit(&mut self, stop: &dyn Stop, mut now: Instant) -> usize {
+        for count in 0..ARRIVALS {
+            let due = self.arrive.due().filter(|&due| due <= now && stop.admits(due));
+            let Some(due) = due else { return count };
+            if !self.work.is_own() && stop.room(self.asked) == 0 {
+                return count;
+            }
+            self.arrive.advance();
+            self.tally.arrived += 1;
+            if self.scheduled && due >= self.epoch {
+                self.tally.tardiness.record(nanos(due, now), 1);
+            }
+            self.arrival(due, stop, now);
+            now = self::now();
+        }
+        ARRIVALS
+    }
+
+    /// Looks at the connections whose moment has come.
+    fn ring(&mut self, stop: &dyn Stop, now: Instant) {
+        while let Some(&Reverse((moment, at))) = self.alarms.peek() {
+            if moment > now {
+                return;
+            }
+            self.alarms.pop();
+            let at = at as usize;
+            if self.links[at].alarm == Some(moment) {
+                self.links[at].alarm = None;
+                self.go_on(at, stop, now);
+            }
+        }
+    }
+
+    /// How long to sleep, and whether that is spinning because an arrival is near.
+    fn sleep(&self, stop: &dyn Stop, sweep: Instant, now: Instant) -> (Duration, bool) {
+        let mut wake = sweep.min(now + PULSE);
+        if let Some(moment) = stop.wake() {
+            wake = wake.min(moment);
+        }
+        if let Some(&Reverse((moment, _))) = self.alarms.peek() {
+            wake = wake.min(moment);
+        }
+        let open = self.work.is_own() || stop.room(self.asked) > 0;
+        let Some(due) = self.arrive.due().filter(|&due| open && stop.admits(due)) else {
+            return (wake.since(now), false);
+        };
+        let spin = if self.scheduled { self.settings.spin } else { Duration::ZERO };
+        let before = Instant::from_ns(due.ns().saturating_sub(spin.as_nanos() as u64));
+        match before <= now {
+            true => (Duration::ZERO, due > now),
+            false => (wake.min(before).since(now), false),
+        }
+    }
+
+    fn progress(&self, now: Instant) -> Progress {
+        let (asked, done, outstanding) = (self.asked, self.done, self.outstanding());
+        Progress { now, asked, done, outstanding }
+    }
+
+    /// Ends a stretch of time when it is over, and tells whoever wants to know.
+    fn note_stretch(&mut self, now: Instant, stop: &dyn Stop) {
+        let observed = self.observer.is_some() || stop.looks();
+        if !observed || now < self.stretch_start + self.settings.interval {
+            return;
+        }
+        self.tally.settle();
+        stop.look(&self.tally, now.since(self.stretch_start));
+        if let Some(observer) = &mut self.observer {
+            observer(Stretch {
+                start: self.stretch_start,
+                end: now,
+                tally: &self.tally,
+                outstanding: self.outstanding + self.waiting.len() as u64,
+                connections: self.up,
+                faults: &self.faults,
+                pulse: &self.pulse,
+            });
+        }
+        self.stretch_start = now;
+        self.earlier.get_or_insert_default().merge(&self.tally);
+        self.tally.clear();
+    }
+
+    /// Something is ready.
     fn turn(&mut self, ready: Ready, stop: &dyn Stop) {
+        if ready.key >= IDLE_KEY {
+            if ready.key != BELL_KEY {
+                self.idle.ready((ready.key - IDLE_KEY) as usize, &mut self.buffer);
+            }
+            return;
+        }
         let at = ready.key as usize;
         if ready.writable && self.links[at].waits_for_room() {
             self.send(at, now());
@@ -207,221 +529,39 @@ impl Drive {
         }
     }
 
-    /// Takes what has come and answers with the next batch if all of the last is done.
-    fn receive(&mut self, at: usize, stop: &dyn Stop) {
-        loop {
-            let State::Up(fd) = &self.links[at].state else { return };
-            let received = socket::recv(fd, &mut self.buffer);
-            let now = now();
-            match received {
-                Ok(0) => return self.ended(at, stop, now),
-                Ok(count) => {
-                    let done = self.hear(at, count);
-                    self.credit(at, done, now);
-                    if self.links[at].held.len() > REPLY_MAX {
-                        let held = self.links[at].held.len();
-                        return self.fail(at, now, FaultKind::Overlong, || {
-                            format!("no end in {held} bytes")
-                        });
-                    }
-                    self.go_on(at, stop, now);
-                    if count < RECEIVE {
-                        return;
-                    }
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                Err(e) => return self.fail_io(at, now, &e, "receiving"),
-            }
-        }
+    /// How often connections are looked through for one that stands still.
+    fn sweep_gap(&self) -> Duration {
+        (self.settings.timeout / 8).clamp(PULSE, Duration::from_secs(1))
     }
 
-    /// Shows the script what is there; gives back how many requests that answered.
-    fn hear(&mut self, at: usize, count: usize) -> u32 {
-        let held = &mut self.links[at].held;
-        let fresh = &self.buffer[..count];
-        if held.is_empty() {
-            let heard = self.script.hear(at, fresh, &mut self.faults);
-            held.extend_from_slice(&fresh[heard.used..]);
-            heard.done
-        } else {
-            held.extend_from_slice(fresh);
-            let heard = self.script.hear(at, held, &mut self.faults);
-            held.drain(..heard.used);
-            heard.done
-        }
-    }
-
-    /// Records the times of the `done` oldest requests of a connection.
-    fn credit(&mut self, at: usize, done: u32, now: Instant) {
-        let link = &mut self.links[at];
-        let tally = &mut self.tally;
-        let credited = link.credit(done, now, |run, count| {
-            tally.service.record(span_ns(run.sent, now), count);
-            tally.response.record(span_ns(run.due, now), count);
-            tally.lateness.record(span_ns(run.due, run.sent), count);
-        });
-        tally.done += credited;
-        self.done += credited;
-        self.outstanding -= credited;
-    }
-
-    /// What a connection does next: stay, ask, close, or be made.
-    fn go_on(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
-        let room = stop.room(self.asked);
-        let link = &self.links[at];
-        match link.state {
-            State::Down { again } => {
-                if room > 0 && !self.parting && now >= again {
-                    self.connect(at, stop, now);
-                }
-            }
-            State::Up(_) if link.outstanding > 0 => self.ask(at, room, now),
-            State::Up(_) => {
-                let used_up = self.left_on(at) == 0;
-                if used_up || self.parting {
-                    self.drop_link(at, now);
-                    if used_up && room > 0 && !self.parting {
-                        self.connect(at, stop, now);
-                    }
-                } else {
-                    self.ask(at, room, now);
-                }
-            }
-        }
-    }
-
-    /// How many more requests this connection may carry.
-    fn left_on(&self, at: usize) -> u64 {
-        let most = self.settings.requests_per_connection.unwrap_or(u64::MAX);
-        most.saturating_sub(self.links[at].asked)
-    }
-
-    /// Sends what the arrival process has for this connection, if anything.
-    fn ask(&mut self, at: usize, room: u64, now: Instant) {
-        let most = room.min(self.left_on(at));
-        let link = &mut self.links[at];
-        let slot = Slot { outstanding: link.outstanding, idle_since: link.idle_since };
-        if most == 0 {
-            return;
-        }
-        let Some(batch) = self.arrive.take(slot, now) else { return };
-        let count = u64::from(batch.requests).min(most) as u32;
-        self.script.ask(at, count, &mut link.unsent);
-        let sent = self::now();
-        link.asked(count, batch.due, sent);
-        self.outstanding += u64::from(count);
-        self.asked += u64::from(count);
-        self.send(at, sent);
-    }
-
-    /// Sends what waits; asks to be told when the rest has room.
-    fn send(&mut self, at: usize, now: Instant) {
-        let link = &mut self.links[at];
-        let State::Up(fd) = &link.state else { return };
-        let waiting = &link.unsent[link.sent..];
-        match socket::send(fd, waiting) {
-            Ok(count) if count == waiting.len() => {
-                link.unsent.clear();
-                link.sent = 0;
-            }
-            Ok(count) => link.sent += count,
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-            Err(e) => return self.fail_io(at, now, &e, "sending"),
-        }
-        let blocked = !link.unsent.is_empty();
-        if blocked != link.watching_room {
-            link.watching_room = blocked;
-            let interest = Interest { write: blocked, ..Interest::READ };
-            if let Err(e) = self.epoll.modify(fd, interest, at as u64) {
-                self.fail_io(at, now, &e, "watching a connection");
-            }
-        }
-    }
-
-    fn connect(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
-        match self.dial(at) {
-            Ok(fd) => {
-                self.links[at].open(fd, self::now());
-                self.script.open(at);
-                self.ask(at, stop.room(self.asked), now);
-            }
-            Err(e) => {
-                self.faults.count_io(&e, "connecting");
-                self.links[at].back_off(now);
-            }
-        }
-    }
-
-    fn dial(&self, at: usize) -> io::Result<OwnedFd> {
-        let fd = socket::connect_nonblocking(self.address)?;
-        socket::set_nodelay(&fd, true)?;
-        self.epoll.add(&fd, Interest::READ, at as u64)?;
-        Ok(fd)
-    }
-
-    /// The server closed its side.
-    fn ended(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
-        let (owed, asked) = (self.links[at].outstanding, self.links[at].asked);
-        if owed > 0 {
-            return self.fail(at, now, FaultKind::ClosedEarly, || {
-                format!("connection {at} was closed with {owed} of {asked} replies owed")
-            });
-        }
-        self.drop_link(at, now);
-        self.go_on(at, stop, now);
-    }
-
-    fn fail_io(&mut self, at: usize, now: Instant, error: &io::Error, doing: &str) {
-        self.faults.count_io(error, doing);
-        self.lose(at, now);
-    }
-
-    fn fail(&mut self, at: usize, now: Instant, kind: FaultKind, words: impl FnOnce() -> String) {
-        self.faults.count(kind, words);
-        self.lose(at, now);
-    }
-
-    /// Gives a connection up with all that is unanswered on it; it is made again a little later.
-    fn lose(&mut self, at: usize, now: Instant) {
-        let unanswered = u64::from(self.links[at].outstanding);
-        self.lost += unanswered;
-        self.outstanding -= unanswered;
-        self.drop_link(at, now);
-        self.links[at].back_off(now);
-    }
-
-    /// Closes a connection; it may be made again at once.
-    fn drop_link(&mut self, at: usize, now: Instant) {
-        let link = &mut self.links[at];
-        if matches!(link.state, State::Up(_)) {
-            self.script.close(at);
-            link.close(now);
-        }
-    }
-
-    /// Remakes connections whose pause is over and gives up those that stood still too long.
-    fn sweep(&mut self, stop: &dyn Stop, now: Instant) {
+    /// Gives up connections that stood still too long.
+    fn sweep(&mut self, now: Instant) {
         for at in 0..self.links.len() {
             let link = &self.links[at];
             let still = now.since(link.moved);
-            match link.state {
-                State::Down { .. } => self.go_on(at, stop, now),
-                State::Up(_) if link.outstanding > 0 && still > self.settings.timeout => {
-                    let owed = link.outstanding;
-                    self.fail(at, now, FaultKind::Timeout, || {
-                        format!("connection {at}: {owed} replies owed, nothing came for {still:?}")
-                    });
-                }
-                _ => {}
+            if link.outstanding > 0 && link.is_up() && still > self.settings.timeout {
+                let owed = link.outstanding;
+                self.fail(at, now, FaultKind::Timeout, || {
+                    format!("connection {at}: {owed} replies owed, nothing came for {still:?}")
+                });
             }
         }
     }
+}
+
+/// Raises the limit of descriptors for so many connections.
+fn enough_files(connections: usize) -> std::io::Result<()> {
+    let wanted = connections as u64 + SPARE_FILES;
+    let limit = limits::raise_open_files(wanted)?;
+    if limit >= wanted {
+        return Ok(());
+    }
+    Err(std::io::Error::other(format!(
+        "expected room for {connections} connections, found a limit of {limit} open files; raise \
+         it (`ulimit -Hn {wanted}` as root, or LimitNOFILE of the unit) or use fewer connections"
+    )))
 }
 
 fn now() -> Instant {
     Instant::from_ns(clock::now_ns())
-}
-
-fn span_ns(from: Instant, to: Instant) -> u64 {
-    to.ns().saturating_sub(from.ns())
 }

@@ -62,13 +62,37 @@ impl Faults {
     }
 
     /// Counts an error of a socket by what it means.
-    pub fn count_io(&mut self, error: &io::Error, doing: &str) {
-        self.count(FaultKind::of(error), || format!("{doing}: {error}"));
+    pub fn count_io(&mut self, error: &io::Error, words: impl FnOnce() -> String) {
+        self.count(FaultKind::of(error), words);
     }
 
     /// How many of `kind`.
     pub fn of(&self, kind: FaultKind) -> u64 {
         self.list.iter().find(|fault| fault.kind == kind).map_or(0, |fault| fault.count)
+    }
+
+    /// Adds what another list counted; examples that are there already stay.
+    pub fn merge(&mut self, other: &Faults) {
+        for theirs in &other.list {
+            match self.list.iter_mut().find(|fault| fault.kind == theirs.kind) {
+                Some(mine) => mine.count += theirs.count,
+                None => self.list.push(theirs.clone()),
+            }
+        }
+    }
+
+    /// What was counted since an `earlier` state of the same list.
+    pub fn since(&self, earlier: &Faults) -> Faults {
+        let newer = |fault: &Fault| {
+            let count = fault.count - earlier.of(fault.kind);
+            (count > 0).then(|| Fault { count, ..fault.clone() })
+        };
+        Faults { list: self.list.iter().filter_map(newer).collect() }
+    }
+
+    /// How many of all kinds.
+    pub fn total(&self) -> u64 {
+        self.list.iter().map(|fault| fault.count).sum()
     }
 
     /// Whether nothing went wrong.
@@ -78,7 +102,8 @@ impl Faults {
 }
 
 impl FaultKind {
-    fn of(error: &io::Error) -> Self {
+    /// What an error of a socket means.
+    pub(crate) fn of(error: &io::Error) -> Self {
         // The two numbers have no stable kind: EMFILE 24 and ENFILE 23 (errno(3), Linux).
         match (error.kind(), error.raw_os_error()) {
             (_, Some(23 | 24)) => Self::NoDescriptors,
@@ -103,12 +128,15 @@ impl FaultKind {
             Self::ClosedEarly => "look at the server's log and its limits for requests",
             Self::Timeout => "use fewer connections, or raise --timeout",
             Self::NoPorts => {
-                "wait a minute, raise --requests-per-connection, or widen \
-                              net.ipv4.ip_local_port_range"
+                "keep connections longer (--requests-per-connection), connect from several \
+                 addresses (--source 127.0.0.2,127.0.0.3), widen net.ipv4.ip_local_port_range, or \
+                 wait a minute"
             }
             Self::NoDescriptors => "raise the limit (ulimit -n) or use fewer connections",
             Self::Socket => "the error's own words say what the kernel objected to",
-            Self::WrongReply | Self::UnaskedBytes => "the server is wrong, or --framing is",
+            Self::WrongReply | Self::UnaskedBytes => {
+                "the server is wrong, or what was expected of it is"
+            }
             Self::Overlong => "the reply's end was never found: check --framing or --terminator",
         }
     }
@@ -141,7 +169,7 @@ mod tests {
         assert!(faults.is_empty());
         faults.count(FaultKind::WrongReply, || "first".to_owned());
         faults.count(FaultKind::WrongReply, || unreachable!("words are made once"));
-        faults.count_io(&io::ErrorKind::ConnectionReset.into(), "reading");
+        faults.count_io(&io::ErrorKind::ConnectionReset.into(), || "reading: reset".to_owned());
         assert_eq!((faults.of(FaultKind::WrongReply), faults.of(FaultKind::Timeout)), (2, 0));
         assert_eq!(faults.list[0].example, "first");
         assert!(faults.list[1].example.starts_with("reading: "));

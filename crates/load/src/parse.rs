@@ -1,33 +1,16 @@
 //! The values of flags: text to what it means, or a sentence that says what was expected.
 
+mod target;
+
+pub use target::{SCHEMES, Scheme, Target};
+
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
 /// A value that makes no sense, in words that say what was expected and what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage(pub String);
-
-/// Which protocol is spoken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
-    /// The stock market.
-    Stock,
-    /// A constant request and a reply with a known end.
-    Line,
-}
-
-/// A server to load: `stock://HOST[:PORT]` or `line://HOST:PORT`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// As it was written.
-    pub text: String,
-    /// Which protocol is spoken.
-    pub scheme: Scheme,
-    /// Where the server listens; of several addresses of a name the first.
-    pub address: SocketAddr,
-}
 
 /// How often each command of the market is asked, as weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,56 +21,6 @@ pub struct Mix {
     pub buy: u32,
     /// Weight of `sell`.
     pub sell: u32,
-}
-
-/// Where a market listens if nothing else is said.
-const STOCK_PORT: u16 = 6000;
-
-impl FromStr for Target {
-    type Err = Usage;
-
-    fn from_str(text: &str) -> Result<Self, Usage> {
-        let (scheme, place) = text.split_once("://").ok_or_else(|| {
-            Usage(format!(
-                "expected a target such as stock://127.0.0.1:6000 or line://127.0.0.1:6379, found \
-                 `{text}`"
-            ))
-        })?;
-        let scheme = match scheme {
-            "stock" => Scheme::Stock,
-            "line" => Scheme::Line,
-            other => {
-                return Err(Usage(format!("expected the scheme stock or line, found `{other}`")));
-            }
-        };
-        let place = place.strip_suffix('/').unwrap_or(place);
-        let address = match scheme {
-            Scheme::Stock => resolve(place).or_else(|e| match place.contains(':') {
-                true => Err(e),
-                false => resolve(&format!("{place}:{STOCK_PORT}")),
-            }),
-            Scheme::Line => resolve(place),
-        };
-        Ok(Self { text: text.to_owned(), scheme, address: address? })
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-fn resolve(place: &str) -> Result<SocketAddr, Usage> {
-    let found = place.to_socket_addrs().map_err(|e| {
-        Usage(format!(
-            "expected HOST:PORT, found `{place}`: {e}; is the port there, and the name right?"
-        ))
-    })?;
-    // Loopback names often stand for ::1 too, where few servers listen.
-    let mut all: Vec<SocketAddr> = found.collect();
-    all.sort_by_key(SocketAddr::is_ipv6);
-    all.first().copied().ok_or_else(|| Usage(format!("`{place}` has no address")))
 }
 
 impl Mix {
@@ -149,6 +82,42 @@ pub fn span(text: &str) -> Result<Duration, Usage> {
     if (0.0..=day).contains(&seconds) { Ok(Duration::from_secs_f64(seconds)) } else { Err(bad()) }
 }
 
+/// A number a second, such as `5000`, `5k`, `100/s`, `1.5M/s`.
+///
+/// # Errors
+/// If it is none, or not above zero.
+pub fn rate(text: &str) -> Result<f64, Usage> {
+    let bad = || Usage(format!("expected a rate such as 5000, 5k or 100/s, found `{text}`"));
+    let number = text.strip_suffix("/s").unwrap_or(text).trim();
+    let (number, factor) = match number.strip_suffix(['k', 'K']) {
+        Some(thousands) => (thousands, 1e3),
+        None => number.strip_suffix('M').map_or((number, 1.0), |millions| (millions, 1e6)),
+    };
+    let rate = factor * number.parse::<f64>().map_err(|_| bad())?;
+    if (1e-6..=1e9).contains(&rate) { Ok(rate) } else { Err(bad()) }
+}
+
+/// Names with their weights, such as `/=90,/big=10`; a name alone weighs 1.
+///
+/// # Errors
+/// If a weight is none or too large, or all are zero.
+pub fn weights(text: &str) -> Result<Vec<(String, u32)>, Usage> {
+    let bad = || {
+        Usage(format!(
+            "expected names with whole weights up to 1000000, at least one above zero, such as \
+             /=90,/big=10, found `{text}`"
+        ))
+    };
+    let part = |part: &str| {
+        let (name, weight) = part.trim().rsplit_once('=').unwrap_or((part.trim(), "1"));
+        let weight = weight.parse().ok().filter(|&n: &u32| n <= 1_000_000).ok_or_else(bad)?;
+        if name.is_empty() { Err(bad()) } else { Ok((name.to_owned(), weight)) }
+    };
+    let mut parts = text.split(',').map(part).collect::<Result<Vec<_>, _>>()?;
+    parts.retain(|(_, weight)| *weight > 0);
+    if parts.is_empty() { Err(bad()) } else { Ok(parts) }
+}
+
 /// Bytes written as text with `\r`, `\n`, `\t`, `\0`, `\\` and `\xHH`.
 ///
 /// # Errors
@@ -196,20 +165,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets() {
-        let target = |text: &str| text.parse::<Target>().map(|t| (t.scheme, t.address.to_string()));
-        let stock = |address: &str| Ok((Scheme::Stock, address.to_owned()));
-        assert_eq!(target("stock://127.0.0.1:6000"), stock("127.0.0.1:6000"));
-        assert_eq!(target("stock://127.0.0.1"), stock("127.0.0.1:6000"));
-        assert_eq!(target("stock://[::1]:7/"), stock("[::1]:7"));
-        assert_eq!(target("line://127.0.0.1:1"), Ok((Scheme::Line, "127.0.0.1:1".to_owned())));
-        for bad in ["127.0.0.1:6000", "http://127.0.0.1:80", "line://127.0.0.1", "stock://a:b:c"] {
-            let Err(Usage(why)) = target(bad) else { panic!("{bad} was taken") };
-            assert!(why.contains("expected") && why.contains("found"), "{why}");
-        }
-    }
-
-    #[test]
     fn mixes() {
         let mix = |show, buy, sell| Ok(Mix { show, buy, sell });
         assert_eq!("show=5,buy=50,sell=45".parse(), mix(5, 50, 45));
@@ -236,6 +191,28 @@ mod tests {
         assert_eq!(bytes(r"\x41\\\0\té"), Ok("A\\\0\té".as_bytes().to_vec()));
         for bad in [r"\", r"\q", r"\x", r"\x4", r"\xgg", r"\x+4", r"\xé1"] {
             assert!(bytes(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn rates() {
+        for (text, per_second) in
+            [("5000", 5e3), ("5k", 5e3), ("100/s", 100.0), ("1.5M/s", 1.5e6), ("0.1", 0.1)]
+        {
+            assert_eq!(rate(text), Ok(per_second), "{text}");
+        }
+        for bad in ["", "0", "-5", "fast", "5k/m", "nan", "inf", "k"] {
+            assert!(rate(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn weighted_names() {
+        let found = weights("/=90, /a=b=10,/c,/d=0").expect("four names");
+        let expected = [("/", 90), ("/a=b", 10), ("/c", 1)];
+        assert_eq!(found, expected.map(|(name, weight)| (name.to_owned(), weight)));
+        for bad in ["", "=1", "/a=0", "/a=x", "/a=-1", "/a=1000001", "/a,,"] {
+            assert!(weights(bad).is_err(), "{bad}");
         }
     }
 }

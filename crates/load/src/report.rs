@@ -12,7 +12,11 @@
 
 mod text;
 
+use crate::censor::Percentile;
 use crate::faults::Faults;
+use crate::health::Health;
+use crate::slo::Outcome;
+use crate::tally;
 use meter::Quantiles;
 use serde::{Deserialize, Serialize};
 
@@ -28,40 +32,77 @@ pub struct Report {
     pub schema: String,
     /// The server, as it was written: `stock://127.0.0.1:6000`.
     pub target: String,
-    /// `closed`: the latencies are service times.
+    /// `closed`: the latencies are service times. `open`, `sessions`: there is a schedule, and they
+    /// are response times.
     pub model: String,
-    /// Connections at a time.
+    /// Connections at a time, at most.
     pub connections: usize,
-    /// Requests a connection sends in one write before it waits for all the replies.
+    /// Requests a connection sends in one write before it waits for all the replies; in the open
+    /// model those that it may have outstanding.
     pub depth: u32,
+    /// Generators, each a thread.
+    pub threads: usize,
     /// What the requests were drawn from.
     pub seed: u64,
     /// Requests after which a connection was replaced, or `null` if it was kept.
     pub requests_per_connection: Option<u64>,
+    /// Arrivals a second that were planned: requests, or sessions; `null` where none were.
+    pub offered_rps: Option<f64>,
     /// Length of the measured window.
     pub window_ns: u64,
-    /// Replies in the window.
+    /// Right replies in the window.
     pub requests: u64,
-    /// Replies in warm-up, window and drain.
+    /// Replies in warm-up, window and drain, wrong ones too: what the server's own counter says.
     pub requests_total: u64,
+    /// Wrong replies of the whole run.
+    pub wrong: u64,
     /// `requests` a second of the window.
     pub throughput_rps: f64,
+    /// Bytes received in the window.
+    pub bytes_in: u64,
+    /// Bytes sent in the window.
+    pub bytes_out: u64,
+    /// Those who arrived in the window: users, requests, or sessions.
+    pub arrived: u64,
+    /// Arrivals of the window that found too many outstanding and were given up.
+    pub dropped: u64,
+    /// Measured requests that have no time: dropped, wrong, or lost with their connection. With
+    /// `response.count` and the measured part of `censored` they are all that was due.
+    pub failed: u64,
     /// From sent to done.
     pub service: Quantiles,
-    /// From due to done; the same as `service` but for `lateness`.
+    /// From due to done.
     pub response: Quantiles,
-    /// From due to sent: what the generator itself adds.
+    /// From due to sent.
     pub lateness: Quantiles,
+    /// Percentiles of the response time (closed: of the service time) over all requests that were
+    /// due, those too that failed or were not answered.
+    pub percentiles: Vec<Percentile>,
+    /// By kind of request, where kinds are told apart; else empty.
+    pub kinds: Vec<KindReport>,
     /// Faults by kind, of the whole run: `kind`, `count`, `example`.
     pub errors: Faults,
     /// Requests whose connection ended before the reply came.
     pub lost: u64,
+    /// Requests that were asked once more on a new connection, because the server had announced
+    /// the end of the one before.
+    pub repeated: u64,
+    /// Idle connections that were up at the end.
+    pub idle: usize,
+    /// Idle connections that the server closed.
+    pub idle_closed: u64,
     /// Requests that were still unanswered when the drain's patience ended.
     pub censored: u64,
     /// Whether the replies were right as a whole.
     pub check: Check,
+    /// What became of the objective, if there was one.
+    pub slo: Vec<Outcome>,
     /// What the generator used in the window.
     pub generator: Generator,
+    /// Whether the figures are the server's.
+    pub health: Health,
+    /// Half the width of the 95 % interval of the number that was to be known, as a share of it.
+    pub precision: Option<f64>,
     /// What the server used in the window, if it was watched.
     pub server: Option<Server>,
     /// When the window began, in milliseconds since 1970.
@@ -70,11 +111,26 @@ pub struct Report {
     pub doubts: Vec<String>,
 }
 
+/// One kind of request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KindReport {
+    /// Its name: a command, or a path.
+    pub name: String,
+    /// Right replies.
+    pub requests: u64,
+    /// Wrong replies.
+    pub wrong: u64,
+    /// From sent to done.
+    pub service: Quantiles,
+    /// From due to done.
+    pub response: Quantiles,
+}
+
 /// The verdict on the replies as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// `conservation`: the market's books balance. `prefix`: each reply begins as expected.
-    /// `none`: nobody looked.
+    /// `conservation`: the market's books balance. `http`: status and length. `echo`: every byte.
+    /// `prefix`: each reply begins as expected. `none`: nobody looked.
     pub kind: String,
     /// Whether nothing was found wrong.
     pub ok: bool,
@@ -85,9 +141,10 @@ pub struct Check {
 /// What the generator used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Generator {
-    /// CPU time of its thread in the window.
+    /// CPU time of its threads in the window.
     pub cpu_ns: u64,
-    /// The same as a share of the window, 0 to 1. Near 1 the generator was the limit.
+    /// The share of the window in which the busiest thread was at work, 0 to 1; waiting actively
+    /// for an arrival is no work. Near 1 the generator was the limit.
     pub busy: f64,
 }
 
@@ -184,8 +241,25 @@ pub struct DuetWindow {
 impl Report {
     /// Whether everything that was asked was answered, and rightly.
     pub fn is_right(&self) -> bool {
-        self.check.ok && self.errors.is_empty() && self.requests_total > 0
+        self.check.ok && self.errors.is_empty() && self.dropped == 0 && self.requests_total > 0
     }
+
+    /// Whether every goal of the objective was met.
+    pub fn meets_slo(&self) -> bool {
+        self.slo.iter().all(|outcome| outcome.met)
+    }
+}
+
+/// The report on each kind of request.
+pub(crate) fn kinds(names: &[String], kinds: &[tally::Kind]) -> Vec<KindReport> {
+    let report = |(name, kind): (&String, &tally::Kind)| KindReport {
+        name: name.clone(),
+        requests: kind.done,
+        wrong: kind.wrong,
+        service: kind.service.quantiles(),
+        response: kind.response.quantiles(),
+    };
+    names.iter().zip(kinds).map(report).collect()
 }
 
 impl DuetReport {

@@ -1,41 +1,51 @@
-//! One measurement of one server: probe, warm up, measure, drain, audit.
+//! One measurement of one server: probe, warm up, measure, drain, audit, judge.
+//!
+//! The thread that is asked to run only coordinates; each generator is a thread of its own
+//! ([`shift`]), so that reading `/proc` and telling an observer costs no arrival its moment.
 
-use crate::arrive::Closed;
-use crate::drive::{Drive, Settings, Tally};
+mod failure;
+mod shift;
+mod sums;
+mod talk;
+
+pub use failure::Failure;
+pub use talk::Talk;
+pub(crate) use talk::{audit, drive, script};
+
+use crate::calibrate::Floor;
+use crate::drive::{Drive, Settings, Stretch};
+use crate::model::Model;
 use crate::parse::{Target, Usage};
-use crate::probe;
-use crate::report::{Check, Report, SCHEMA};
-use crate::script::{Line, LineOptions, Script, Stock, StockOptions};
-use crate::stop::{ByCount, ByTime, Drained, Stop};
-use crate::watch::{self, Watch};
-use meter::ProcError;
+use crate::report::Report;
+use crate::slo::Slo;
+use crate::stop::{ByCount, ByPrecision, ByTime, Precision, Stop};
+use crate::work::Think;
+use meter::CpuTimes;
 use seam::Instant;
-use std::fmt;
-use std::io;
+use shift::Shift;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sys::clock;
+use talk::Prepared;
 
 /// How long the questions before and after the run may take.
 const PROBE: Duration = Duration::from_secs(10);
 /// How long a window by count may take at most.
 const COUNT_PATIENCE: Duration = Duration::from_secs(24 * 3600);
-
-/// What to say to the server.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Talk {
-    /// The market's commands.
-    Stock(StockOptions),
-    /// A constant request.
-    Line(LineOptions),
-}
+/// Stretches of time in a window by precision.
+const LOOKS: Duration = Duration::from_millis(100);
 
 /// How long the window is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Window {
     /// So long.
     For(Duration),
-    /// Until so many replies have come.
+    /// Until so many requests are answered.
     Count(u64),
+    /// Until a number is known so well, but at most so long.
+    Precise(Precision, Duration),
 }
 
 /// A run, as the flags describe it.
@@ -45,10 +55,14 @@ pub struct Plan {
     pub target: Target,
     /// What to say to it.
     pub talk: Talk,
-    /// Connections and their keeping.
+    /// Who asks, and when.
+    pub model: Model,
+    /// Connections and their keeping, of all threads together.
     pub settings: Settings,
-    /// Requests in one write.
-    pub depth: u32,
+    /// Addresses of this machine to connect from; empty: the kernel chooses.
+    pub sources: Vec<IpAddr>,
+    /// Generators, each a thread with its share of connections and arrivals.
+    pub threads: usize,
     /// What was given as the seed; the talk holds it too if it draws.
     pub seed: u64,
     /// Load before the window, not counted in it.
@@ -59,38 +73,44 @@ pub struct Plan {
     pub cpu: Option<usize>,
     /// Root of the server's process tree, if it is to be watched.
     pub watch: Option<u32>,
+    /// What the response times should be, if that is to be judged.
+    pub slo: Option<Slo>,
+    /// What the generator can do on this machine, if it was calibrated.
+    pub floor: Option<Floor>,
 }
 
-/// Why there is no report.
-#[derive(Debug)]
-pub enum Failure {
-    /// The flags make no sense for this server.
-    Usage(Usage),
-    /// A question before or after the run was not answered.
-    Probe {
-        /// Which server.
-        target: String,
-        /// What was being done.
-        doing: &'static str,
-        /// Why not.
-        error: io::Error,
-    },
-    /// The generator's own machinery failed.
-    Machinery {
-        /// What was being done.
-        doing: &'static str,
-        /// Why not.
-        error: io::Error,
-    },
-    /// The server's process tree cannot be read.
-    Watch(ProcError),
-    /// The server did not answer everything between two windows of a duet.
-    Undrained {
-        /// Which server.
-        target: String,
-        /// Requests without a reply.
-        outstanding: u64,
-    },
+impl Plan {
+    /// A closed loop of 64 connections for a second, with nothing else asked for.
+    pub fn new(target: Target, talk: Talk) -> Self {
+        Self {
+            target,
+            talk,
+            model: Model::Closed { depth: 1, think: Think::None, ramp: None },
+            settings: Settings::default(),
+            sources: Vec::new(),
+            threads: 1,
+            seed: 1,
+            warmup: Duration::from_millis(300),
+            window: Window::For(Duration::from_secs(1)),
+            cpu: None,
+            watch: None,
+            slo: None,
+            floor: None,
+        }
+    }
+}
+
+/// Who is told of every stretch of time of every thread (numbered from 0), in that thread. It
+/// should be quick: what it takes, arrivals wait.
+pub type Onlooker = Arc<dyn Fn(usize, Stretch<'_>) + Send + Sync>;
+
+/// Who watches a run, and may end it.
+#[derive(Clone, Default)]
+pub struct Company {
+    /// Is told of every [`Settings::interval`].
+    pub onlooker: Option<Onlooker>,
+    /// Set it, and the phase that runs is over: what is known so far is reported.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 /// Loads one server as planned.
@@ -98,78 +118,70 @@ pub enum Failure {
 /// # Errors
 /// See [`Failure`]. Faults of connections and wrong replies are no errors: they are in the report.
 pub fn run(plan: &Plan) -> Result<Report, Failure> {
+    run_with(plan, &Company::default())
+}
+
+/// The same in company.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(plan: &Plan, company: &Company) -> Result<Report, Failure> {
     pin(plan.cpu)?;
-    let script = script(&plan.target, &plan.talk, plan.settings.connections)?;
-    let mut drive = drive(&plan.target, plan.settings, plan.depth, script)?;
-    let mut doubts = Vec::new();
-
-    if !plan.warmup.is_zero() {
-        phase(&mut drive, &ByTime { end: now() + plan.warmup })?;
-    }
-    let warm = drive.take_tally();
-
-    let started_unix_ms = unix_ms();
-    let watch = plan.watch.map(Watch::start).transpose().map_err(Failure::Watch)?;
-    let (start, own_ns) = (now(), watch::own_cpu_ns());
-    phase(&mut drive, &*plan.window.rule(start))?;
-    let window_ns = now().since(start).as_nanos() as u64;
-    let generator = watch::generator(own_ns, window_ns);
-    let tally = drive.take_tally();
-    let server = watch.and_then(|watch| match watch.report(tally.done, &mut doubts) {
-        Ok(server) => Some(server),
-        Err(e) => {
-            doubts.push(e.to_string());
-            None
+    let prepared = Prepared::ask(&plan.target, &plan.talk)?;
+    let mut shifts = Vec::new();
+    for part in 0..plan.threads {
+        let mut shift = Shift::new(plan, &prepared, part)?;
+        shift.stop.clone_from(&company.stop);
+        if let Some(onlooker) = company.onlooker.clone() {
+            shift.drive.observe(Box::new(move |stretch| onlooker(part, stretch)));
         }
-    });
-
-    drive.part(true);
-    phase(&mut drive, &Drained { end: now() + plan.settings.drain })?;
-    let late = drive.take_tally();
-    let censored = drive.close();
-    let check = audit(&plan.target, drive.script());
-    if generator.busy > 0.9 {
-        let percent = generator.busy * 100.0;
-        doubts.push(format!("the generator was {percent:.0} % busy and may have been the limit"));
+        shifts.push(shift);
     }
-    let requests_total = warm.done + tally.done + late.done;
-    let times = times(&tally, &late);
-    Ok(Report {
-        schema: SCHEMA.to_owned(),
-        target: plan.target.to_string(),
-        model: "closed".to_owned(),
-        connections: plan.settings.connections,
-        depth: plan.depth,
-        seed: plan.seed,
-        requests_per_connection: plan.settings.requests_per_connection,
-        window_ns,
-        requests: tally.done,
-        requests_total,
-        throughput_rps: tally.done as f64 * 1e9 / window_ns.max(1) as f64,
-        service: times.service.quantiles(),
-        response: times.response.quantiles(),
-        lateness: times.lateness.quantiles(),
-        errors: drive.faults.clone(),
-        lost: drive.lost,
-        censored,
-        check,
-        generator,
-        server,
-        started_unix_ms,
-        doubts,
+    let started_unix_ms = unix_ms() + plan.warmup.as_millis() as u64;
+    let before = CpuTimes::read().ok();
+    let mut results = work(plan, shifts)?;
+    let stopped = company.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+    let steal = before.zip(CpuTimes::read().ok()).map(|(then, now)| now.since(then).steal_share());
+    let mut report = sums::report(plan, &mut results, started_unix_ms);
+    if stopped {
+        report.doubts.push("it was stopped before its time".to_owned());
+    }
+    if let Some(share) = steal.filter(|&share| share > 0.01) {
+        let percent = share * 100.0;
+        report.doubts.push(format!("the host took {percent:.1} % of the processors' time away"));
+    }
+    Ok(report)
+}
+
+/// Lets every shift work; the first watches the server.
+fn work(plan: &Plan, shifts: Vec<Shift>) -> Result<Vec<Shift>, Failure> {
+    let start = now() + Duration::from_millis(if plan.threads > 1 { 20 } else { 0 });
+    let (over, watches) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let run = |mut shift: Shift| {
+            let over = over.clone();
+            scope.spawn(move || shift.work(start, &over).map(|()| shift))
+        };
+        let threads: Vec<_> = shifts.into_iter().map(run).collect();
+        drop(over);
+        // Reading a process tree takes a while, which the generator does not have.
+        let mut readings = Vec::new();
+        while let Ok(watch) = watches.recv() {
+            readings.push(shift::Reading::of(&watch));
+        }
+        let mut shifts = Vec::new();
+        for thread in threads {
+            let shift = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            shifts.push(shift?);
+        }
+        if let Some(reading) = readings.pop() {
+            shifts[0].reading = Some(reading);
+        }
+        Ok(shifts)
     })
 }
 
-/// The times of the window and of the drain behind it together.
-fn times(window: &Tally, late: &Tally) -> Tally {
-    let mut both = window.clone();
-    both.service.merge(&late.service);
-    both.response.merge(&late.response);
-    both.lateness.merge(&late.lateness);
-    both
-}
-
-/// Ties this thread to a processor.
+/// Ties this thread, and those it will make, to a processor.
 pub(crate) fn pin(cpu: Option<usize>) -> Result<(), Failure> {
     let Some(cpu) = cpu else { return Ok(()) };
     sys::cpu::set_affinity(&[cpu]).map_err(|error| {
@@ -181,66 +193,9 @@ pub(crate) fn pin(cpu: Option<usize>) -> Result<(), Failure> {
     })
 }
 
-/// Makes the script for a server; a market is asked for its rows first.
-pub(crate) fn script(
-    target: &Target,
-    talk: &Talk,
-    connections: usize,
-) -> Result<Box<dyn Script>, Failure> {
-    let doing = "asking before the run";
-    let ask = |request: &[u8], whole: &dyn Fn(&[u8]) -> bool| {
-        let target_text = || target.to_string();
-        probe::ask(target.address, request, whole, PROBE).map_err(|error| Failure::Probe {
-            target: target_text(),
-            doing,
-            error,
-        })
-    };
-    match talk {
-        Talk::Line(options) => {
-            ask(b"", &|_| true)?;
-            Ok(Box::new(Line::new(options.clone(), connections)))
-        }
-        Talk::Stock(options) => {
-            let text = |reply: &[u8]| Stock::show_text(options.framing, reply).map(<[u8]>::to_vec);
-            let reply = ask(crate::script::SHOW, &|reply| text(reply).is_some())?;
-            let rows = text(&reply).unwrap_or_default();
-            let stock = Stock::new(options.clone(), &rows, connections).map_err(Failure::Usage)?;
-            Ok(Box::new(stock))
-        }
-    }
-}
-
-/// Makes the generator of a closed loop.
-pub(crate) fn drive(
-    target: &Target,
-    settings: Settings,
-    depth: u32,
-    script: Box<dyn Script>,
-) -> Result<Drive, Failure> {
-    Drive::new(target.address, settings, Box::new(Closed::new(depth)), script)
-        .map_err(|error| Failure::Machinery { doing: "making an epoll", error })
-}
-
 /// Runs one phase.
 pub(crate) fn phase(drive: &mut Drive, stop: &dyn Stop) -> Result<(), Failure> {
     drive.phase(stop).map_err(|error| Failure::Machinery { doing: "waiting on the epoll", error })
-}
-
-/// Asks the script's last question on a fresh connection and takes its verdict.
-pub(crate) fn audit(target: &Target, script: &dyn Script) -> Check {
-    if script.audit().is_empty() {
-        return script.verdict(b"");
-    }
-    let whole = |reply: &[u8]| script.audit_is_whole(reply);
-    match probe::ask(target.address, script.audit(), whole, PROBE) {
-        Ok(reply) => script.verdict(&reply),
-        Err(e) => Check {
-            kind: "conservation".to_owned(),
-            ok: false,
-            detail: format!("no answer to the question after the run: {e}"),
-        },
-    }
 }
 
 pub(crate) fn now() -> Instant {
@@ -253,43 +208,20 @@ pub(crate) fn unix_ms() -> u64 {
 }
 
 impl Window {
-    fn rule(self, start: Instant) -> Box<dyn Stop> {
+    /// The rule for a thread that has the `part`-th of `parts` shares.
+    fn rule(self, start: Instant, part: usize, parts: usize) -> Box<dyn Stop> {
         match self {
             Self::For(span) => Box::new(ByTime { end: start + span }),
-            Self::Count(count) => Box::new(ByCount { count, end: start + COUNT_PATIENCE }),
+            Self::Count(count) => Box::new(ByCount {
+                count: share(count as usize, part, parts) as u64,
+                end: start + COUNT_PATIENCE,
+            }),
+            Self::Precise(precision, most) => Box::new(ByPrecision::new(precision, start + most)),
         }
     }
 }
 
-impl From<Usage> for Failure {
-    fn from(usage: Usage) -> Self {
-        Self::Usage(usage)
-    }
+/// The `part`-th of `parts` nearly equal shares of `whole`.
+fn share(whole: usize, part: usize, parts: usize) -> usize {
+    whole / parts + usize::from(part < whole % parts)
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Usage(usage) => usage.fmt(f),
-            Self::Probe { target, doing, error } => {
-                write!(f, "{target}: {doing}: expected a server that answers, found: {error}; ")?;
-                match error.kind() {
-                    io::ErrorKind::ConnectionRefused => {
-                        f.write_str("start one, such as `roundhouse serve stock`, or name its port")
-                    }
-                    _ => f.write_str("is it another protocol, another --framing, or stuck?"),
-                }
-            }
-            Self::Machinery { doing, error } => write!(f, "{doing}: {error}"),
-            Self::Watch(error) => write!(f, "--watch: {error}"),
-            Self::Undrained { target, outstanding } => write!(
-                f,
-                "{target}: expected every reply before the other server's turn, found \
-                 {outstanding} missing; a server that serves few clients at a \
-                 time needs --requests-per-connection or fewer connections"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}

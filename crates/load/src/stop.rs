@@ -1,9 +1,17 @@
 //! When it is enough: the stop rule.
 //!
-//! A rule sees [`Progress`] once a turn of the loop and says three things: how many more requests
-//! may be asked, whether the phase is over, and when to look again at the latest.
+//! A rule sees [`Progress`] once a turn of the loop and says: how many more requests may be asked,
+//! who still counts as having arrived, whether the phase is over, and when to look again at the
+//! latest.
 
+mod precision;
+
+pub use precision::{ByPrecision, Metric, Precision};
+
+use crate::tally::Tally;
 use seam::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// How far a phase has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +22,7 @@ pub struct Progress {
     pub asked: u64,
     /// Requests answered in this phase.
     pub done: u64,
-    /// Requests outstanding.
+    /// Requests outstanding, those included that wait for a connection.
     pub outstanding: u64,
 }
 
@@ -23,11 +31,30 @@ pub trait Stop {
     /// How many more requests may be asked, when `asked` have been.
     fn room(&self, asked: u64) -> u64;
 
+    /// Whether one who is due at `due` still arrives in this phase.
+    fn admits(&self, _due: Instant) -> bool {
+        true
+    }
+
     /// Whether the phase is over.
     fn over(&self, progress: Progress) -> bool;
 
     /// When to ask again even if nothing happens; `None`: only events matter.
     fn wake(&self) -> Option<Instant>;
+
+    /// Whether the rule wants to [`look`](Stop::look).
+    fn looks(&self) -> bool {
+        false
+    }
+
+    /// How well the number is known that this rule waits for, as a share of it, and what is
+    /// wanted; `None` if it waits for none.
+    fn reached(&self) -> Option<(Option<f64>, f64)> {
+        None
+    }
+
+    /// What was counted in the last stretch of time.
+    fn look(&self, _tally: &Tally, _span: Duration) {}
 }
 
 /// Over at a moment.
@@ -53,9 +80,52 @@ pub struct Drained {
     pub end: Instant,
 }
 
+/// Another rule, unless somebody ends it before.
+pub struct Unless<'a> {
+    /// Whether it is to end. The loop looks at it a hundred times a second or more.
+    pub stop: &'a AtomicBool,
+    /// The rule.
+    pub rule: &'a dyn Stop,
+}
+
+impl Stop for Unless<'_> {
+    fn room(&self, asked: u64) -> u64 {
+        self.rule.room(asked)
+    }
+
+    fn admits(&self, due: Instant) -> bool {
+        self.rule.admits(due) && !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn over(&self, progress: Progress) -> bool {
+        self.rule.over(progress) || self.stop.load(Ordering::Relaxed)
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.rule.wake()
+    }
+
+    fn reached(&self) -> Option<(Option<f64>, f64)> {
+        self.rule.reached()
+    }
+
+    fn looks(&self) -> bool {
+        self.rule.looks()
+    }
+
+    fn look(&self, tally: &Tally, span: Duration) {
+        self.rule.look(tally, span);
+    }
+}
+
 impl Stop for ByTime {
     fn room(&self, _asked: u64) -> u64 {
         u64::MAX
+    }
+
+    // Who was due before the end has arrived, even if the loop learns of it after the end.
+    fn admits(&self, due: Instant) -> bool {
+        due < self.end
     }
 
     fn over(&self, progress: Progress) -> bool {
@@ -85,6 +155,10 @@ impl Stop for ByCount {
 impl Stop for Drained {
     fn room(&self, _asked: u64) -> u64 {
         0
+    }
+
+    fn admits(&self, _due: Instant) -> bool {
+        false
     }
 
     fn over(&self, progress: Progress) -> bool {
@@ -122,6 +196,8 @@ mod tests {
         check(&drained, 0, 3, 2, 0, false);
         check(&drained, 0, 3, 3, 0, true);
         check(&drained, 100, 3, 2, 0, true);
+        assert!(by_time.admits(Instant::from_ns(99)) && !by_time.admits(END));
+        assert!(by_count.admits(END) && !drained.admits(Instant::ZERO));
         for rule in [&by_time as &dyn Stop, &by_count, &drained] {
             assert_eq!(rule.wake(), Some(END));
         }

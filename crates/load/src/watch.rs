@@ -1,7 +1,14 @@
 //! The server's process tree over a stretch of time, and the generator's own thread.
 
-use crate::report::{Generator, Server};
+use crate::report::Server;
 use meter::{Cost, Memory, ProcError, TreeCost};
+
+/// What a process tree used over a stretch of time.
+pub(crate) struct Reading {
+    pid: u32,
+    cost: Cost,
+    memory: Memory,
+}
 
 /// A process tree that is being watched.
 pub(crate) struct Watch {
@@ -20,19 +27,22 @@ impl Watch {
         Ok(TreeCost::read(self.pid)?.since(&self.before))
     }
 
-    /// The same for a report; doubts go to `doubts`.
-    pub(crate) fn report(
-        &self,
-        requests: u64,
-        doubts: &mut Vec<String>,
-    ) -> Result<Server, ProcError> {
+    /// The same with the memory at this moment.
+    pub(crate) fn read(&self) -> Result<Reading, ProcError> {
         let cost = self.cost()?;
         // Second, because it makes the server's memory map busy for a moment.
-        let memory = Memory::read(self.pid)?;
+        Ok(Reading { pid: self.pid, cost, memory: Memory::read(self.pid)? })
+    }
+}
+
+impl Reading {
+    /// The figures for so many requests; doubts go to `doubts`.
+    pub(crate) fn report(self, requests: u64, doubts: &mut Vec<String>) -> Server {
+        let Self { pid, cost, memory } = self;
         doubts.extend(cost.doubts.iter().cloned());
         let each = |sum: u64| (requests > 0).then(|| sum as f64 / requests as f64);
-        Ok(Server {
-            pid: self.pid,
+        Server {
+            pid,
             cpu_ns: cost.cpu_ns,
             cpu_ns_per_request: each(cost.cpu_ns),
             switches_per_request: each(cost.switches()),
@@ -41,7 +51,7 @@ impl Watch {
             peak_kb: memory.peak_kb,
             threads: cost.threads,
             processes: cost.processes,
-        })
+        }
     }
 }
 
@@ -50,8 +60,13 @@ pub(crate) fn own_cpu_ns() -> u64 {
     meter::proc::own_thread_cpu_ns().unwrap_or(0)
 }
 
-/// What this thread used since `before_ns`, over a window of `window_ns`.
-pub(crate) fn generator(before_ns: u64, window_ns: u64) -> Generator {
-    let cpu_ns = own_cpu_ns().saturating_sub(before_ns);
-    Generator { cpu_ns, busy: cpu_ns as f64 / window_ns.max(1) as f64 }
+/// Lets the kernel wake this thread at the moment it names and not, as it likes, up to 50 us later
+/// to save a wake (PR_SET_TIMERSLACK; proc_pid_timerslack_ns(5)). Where that is not allowed
+/// nothing is lost but those microseconds, and they are counted as tardiness.
+pub(crate) fn wake_on_time() {
+    let Ok(task) = std::fs::read_link("/proc/thread-self") else { return };
+    if let Some(thread) = task.file_name() {
+        let file = std::path::Path::new("/proc").join(thread).join("timerslack_ns");
+        let _ = std::fs::write(file, "1");
+    }
 }

@@ -9,29 +9,32 @@ use load::duet::Part;
 use load::report::DuetArm;
 use load::run::{Talk, Window};
 use load::script::{LineOptions, StockOptions};
-use load::{Duet, DuetPlan, Failure, FaultKind, Mix, Plan, Report};
+use load::work::Think;
+use load::{Duet, DuetPlan, Failure, FaultKind, Mix, Model, Plan, Report};
 use std::time::Duration;
 use wire::framing::Framing;
 
 const MS: Duration = Duration::from_millis(1);
 
+fn closed(depth: u32) -> Model {
+    Model::Closed { depth, think: Think::None, ramp: None }
+}
+
 fn plan(market: &Market, framing: Framing) -> Plan {
-    Plan {
-        target: format!("stock://{}", market.address).parse().expect("a target"),
-        talk: Talk::Stock(StockOptions {
-            mix: Mix::default(),
-            ids: Vec::new(),
-            amount_max: 10,
-            framing,
-            seed: 1,
-        }),
-        settings: Settings { connections: 4, ..Settings::default() },
-        depth: 4,
+    let target = format!("stock://{}", market.address).parse().expect("a target");
+    let talk = Talk::Stock(StockOptions {
+        mix: Mix::default(),
+        ids: Vec::new(),
+        amount_max: 10,
+        framing,
         seed: 1,
+    });
+    Plan {
+        model: closed(4),
+        settings: Settings { connections: 4, ..Settings::default() },
         warmup: 20 * MS,
         window: Window::For(100 * MS),
-        cpu: None,
-        watch: None,
+        ..Plan::new(target, talk)
     }
 }
 
@@ -39,8 +42,9 @@ fn line_plan(market: &Market, request: &str, prefix: &str) -> Plan {
     Plan {
         target: format!("line://{}", market.address).parse().expect("a target"),
         talk: Talk::Line(LineOptions {
-            request: request.as_bytes().to_vec(),
+            requests: vec![request.as_bytes().to_vec()],
             terminator: b"\n".to_vec(),
+            terminators: 1,
             prefix: prefix.as_bytes().to_vec(),
         }),
         ..plan(market, Framing::Line)
@@ -98,7 +102,8 @@ fn a_count_is_asked_exactly() {
 #[test]
 fn an_accept_queue_is_slow_and_not_wrong() {
     let market = Market::open(Habit { slow_accept: 30 * MS, ..Habit::default() });
-    let report = check_right(&market, &plan(&market, Framing::Line));
+    let plan = Plan { warmup: Duration::ZERO, ..plan(&market, Framing::Line) };
+    let report = check_right(&market, &plan);
     // The fourth connection is accepted after four pauses, and its first batch waited for it.
     assert!(
         report.service.max_ns >= 20_000_000 || report.response.max_ns >= 20_000_000,
@@ -117,7 +122,8 @@ fn a_server_of_one_client_serves_all_in_turn() {
 #[test]
 fn connections_left_waiting_are_censored_or_served_in_the_drain() {
     let market = Market::open(Habit { iterative: true, ..Habit::default() });
-    let report = run(&plan(&market, Framing::Line));
+    let plan = Plan { warmup: Duration::ZERO, ..plan(&market, Framing::Line) };
+    let report = run(&plan);
     // Three of four wait until the first one parts; then each has its one batch.
     assert!(report.is_right() && report.censored == 0, "{report}");
     assert!(report.service.max_ns >= 90_000_000, "{report}");
@@ -244,7 +250,9 @@ fn a_duet_takes_turns_and_counts_everything() {
     for (arm, name) in [(&report.a, "a"), (&report.b, "b")] {
         let windows = || report.windows.iter().filter(|window| window.arm == name);
         assert_eq!(windows().map(|window| window.requests).sum::<u64>(), arm.requests);
-        assert_eq!(windows().map(|window| window.cpu_ns).sum::<u64>(), arm.cpu_ns);
+        // Where threads have ended, here those of other tests, one difference replaces the sum.
+        let sum: u64 = windows().map(|window| window.cpu_ns).sum();
+        assert!(sum == arm.cpu_ns || !report.doubts.is_empty(), "{sum} {report}");
     }
     // Both arms watch this process, in which other tests run: no range of the ratio is a fact here.
     let each = |arm: &DuetArm| arm.cpu_ns as f64 / arm.requests as f64;

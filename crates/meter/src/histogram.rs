@@ -76,7 +76,17 @@ impl Histogram {
         self.counts.value_at_quantile(q)
     }
 
-    /// The same, but only if at least [`BEYOND_MIN`] values lie beyond it.
+    /// How many values are at most `ns`, to three digits.
+    pub fn count_within(&self, ns: u64) -> u64 {
+        if ns == 0 { 0 } else { self.counts.count_between(0, ns.min(NS_MAX)) }
+    }
+
+    /// Every value that was recorded (ns, to three digits) with its count, from the smallest on.
+    pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.counts.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
+    }
+
+    /// As [`Histogram::quantile`], but only if at least [`BEYOND_MIN`] values lie beyond it.
     pub fn supported(&self, q: f64) -> Option<u64> {
         // Rounding a hair upwards keeps 10,000 values enough for the 99th percentile.
         let beyond = self.count() as f64 * (1.0 - q) + 1e-6;
@@ -157,6 +167,20 @@ mod tests {
         }
         one.merge(&two);
         assert_eq!(one.quantiles(), both.quantiles());
+    }
+
+    #[test]
+    fn values_within_a_time() {
+        let mut few = Histogram::new();
+        few.record(1000, 3);
+        few.record(2_000_000, 4);
+        let within =
+            [0, 1, 999, 1000, 1_999_000, 2_000_000, u64::MAX].map(|ns| few.count_within(ns));
+        assert_eq!(within, [0, 0, 0, 3, 3, 7, 7]);
+        let counts: Vec<(u64, u64)> = few.counts().collect();
+        let [(short, 3), (long, 4)] = counts[..] else { panic!("two values: {counts:?}") };
+        check(short, 1000);
+        check(long, 2_000_000);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(super) enum State {
 pub(super) struct Run {
     pub(super) due: Instant,
     pub(super) sent: Instant,
-    left: u32,
+    pub(super) left: u32,
 }
 
 /// One connection.
@@ -39,8 +39,14 @@ pub(super) struct Link {
     pub(super) outstanding: u32,
     /// Requests asked on this connection so far.
     pub(super) asked: u64,
-    /// Since when nothing is outstanding.
-    pub(super) idle_since: Instant,
+    /// When the next batch of its user is due: since then nothing is outstanding.
+    pub(super) due: Instant,
+    /// Batches that its user has still to ask, [`u64::MAX`] if there is no end; 0: no user.
+    pub(super) rounds: u64,
+    /// Whether it stands in the list of those with room.
+    pub(super) listed: bool,
+    /// When it is to be looked at again, if that is noted.
+    pub(super) alarm: Option<Instant>,
     /// When something last moved on it.
     pub(super) moved: Instant,
     /// Bytes received that the script could not use yet.
@@ -60,7 +66,10 @@ impl Default for Link {
             runs: VecDeque::new(),
             outstanding: 0,
             asked: 0,
-            idle_since: Instant::ZERO,
+            due: Instant::ZERO,
+            rounds: 0,
+            listed: false,
+            alarm: None,
             moved: Instant::ZERO,
             held: Vec::new(),
             unsent: Vec::new(),
@@ -75,7 +84,7 @@ impl Link {
     /// Takes a fresh connection.
     pub(super) fn open(&mut self, fd: OwnedFd, now: Instant) {
         self.state = State::Up(fd);
-        (self.asked, self.idle_since, self.moved) = (0, now, now);
+        (self.asked, self.moved) = (0, now);
     }
 
     /// Lets the connection go; closing the descriptor takes it off the epoll.
@@ -103,36 +112,42 @@ impl Link {
         self.moved = sent;
     }
 
-    /// Notes that the `done` oldest requests are answered and tells `record` of each run how many
-    /// of it. Gives back how many those were in all.
-    pub(super) fn credit(
-        &mut self,
-        done: u32,
-        now: Instant,
-        mut record: impl FnMut(Run, u64),
-    ) -> u64 {
-        self.moved = now;
-        let mut left = done;
-        while left > 0 {
-            let Some(run) = self.runs.front_mut() else { break };
-            let count = run.left.min(left);
-            record(*run, u64::from(count));
-            run.left -= count;
-            left -= count;
-            if run.left == 0 {
-                self.runs.pop_front();
-            }
+    /// The oldest run, of which `most` requests at the most are answered now; how many of it.
+    /// `None` if nothing is outstanding.
+    pub(super) fn answered(&mut self, most: u32) -> Option<(Run, u32)> {
+        let run = self.runs.front_mut()?;
+        let (found, count) = (*run, run.left.min(most));
+        run.left -= count;
+        if run.left == 0 {
+            self.runs.pop_front();
         }
-        let credited = done - left;
-        debug_assert_eq!(left, 0, "a script answers only what was asked");
-        self.outstanding -= credited;
-        if credited > 0 {
-            self.pause = PAUSE_MIN;
-        }
-        if self.outstanding == 0 {
-            self.idle_since = now;
-        }
-        u64::from(credited)
+        self.outstanding -= count;
+        self.pause = PAUSE_MIN;
+        Some((found, count))
+    }
+
+    /// Takes what is outstanding, so that it can be asked on another connection.
+    pub(super) fn take_runs(&mut self) -> VecDeque<Run> {
+        self.outstanding = 0;
+        std::mem::take(&mut self.runs)
+    }
+
+    /// Unanswered requests, oldest first.
+    pub(super) fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter()
+    }
+
+    /// Gives back what [`Link::take_runs`] took; it was asked again.
+    pub(super) fn restore_runs(&mut self, runs: VecDeque<Run>) {
+        let count: u32 = runs.iter().map(|run| run.left).sum();
+        self.outstanding = count;
+        self.asked += u64::from(count);
+        self.runs = runs;
+    }
+
+    /// Whether there is a connection, or will be.
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.state, State::Up(_))
     }
 
     /// Whether requests wait for room in the socket.
@@ -150,18 +165,26 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_credited_to_the_oldest_run_first() {
+    fn replies_belong_to_the_oldest_run_first() {
         let mut link = Link::default();
         link.asked(3, at(1), at(2));
         link.asked(2, at(5), at(6));
-        let mut seen = Vec::new();
-        let credited = link.credit(4, at(9), |run, count| seen.push((run.sent.ns(), count)));
-        assert_eq!((credited, link.outstanding), (4, 1));
-        assert_eq!(seen, [(2, 3), (6, 1)]);
-        assert_eq!(link.idle_since, Instant::ZERO);
-        link.credit(1, at(11), |run, count| seen.push((run.due.ns(), count)));
-        assert_eq!(seen[2..], [(5, 1)]);
-        assert_eq!((link.outstanding, link.idle_since), (0, at(11)));
+        let mut next = |most| link.answered(most).map(|(run, count)| (run.sent.ns(), count));
+        let found: Vec<_> = [2, 4, 1, 9, 9].into_iter().map(&mut next).collect();
+        assert_eq!(found, [Some((2, 2)), Some((2, 1)), Some((6, 1)), Some((6, 1)), None]);
+        assert_eq!(link.outstanding, 0);
+    }
+
+    #[test]
+    fn what_is_outstanding_moves_to_another_connection() {
+        let mut link = Link::default();
+        link.asked(3, at(1), at(2));
+        link.answered(1);
+        let runs = link.take_runs();
+        assert_eq!((link.outstanding, runs.len()), (0, 1));
+        link.close(at(4));
+        link.restore_runs(runs);
+        assert_eq!((link.outstanding, link.runs().count()), (2, 1));
     }
 
     #[test]
@@ -175,7 +198,7 @@ mod tests {
         let found: Vec<u64> = (0..9).map(|_| pause(&mut link)).collect();
         assert_eq!(found, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
         link.asked(1, at(0), at(0));
-        link.credit(1, at(1), |_, _| {});
+        link.answered(1);
         assert_eq!(pause(&mut link), 10);
     }
 }

@@ -1,16 +1,53 @@
 //! The same as a few lines for a person.
 
-use super::{DuetArm, DuetReport, Report};
+use super::{DuetArm, DuetReport, KindReport as Kind, Report, Server};
+use crate::censor::Percentile;
 use crate::faults::Faults;
 use meter::Quantiles;
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.head(f)?;
+        self.times(f)?;
+        for kind in &self.kinds {
+            let Kind { name, requests, .. } = kind;
+            writeln!(f, "    {name:<10}  {requests} · {}", quantiles(&kind.response))?;
+        }
+        let verdict = self.health.verdict;
         writeln!(
             f,
-            "{} · closed loop · {} connections x depth {} · seed {}",
-            self.target, self.connections, self.depth, self.seed
+            "  generator     {verdict}: {:.0} % busy, {} CPU a request",
+            self.generator.busy * 100.0,
+            time(self.generator.cpu_ns as f64 / self.requests.max(1) as f64)
+        )?;
+        if let Some(server) = &self.server {
+            server.write(f)?;
+        }
+        writeln!(f, "  check         {}: {}", self::verdict(self.check.ok), self.check.detail)?;
+        faults(f, &self.errors)?;
+        self.unanswered(f)?;
+        for it in &self.slo {
+            let (percent, met) = (it.found * 100.0, if it.met { "met" } else { "MISSED" });
+            writeln!(f, "  objective     {} {met}: {percent:.4} % were", it.goal)?;
+        }
+        doubts(f, &self.doubts)
+    }
+}
+
+impl Report {
+    fn head(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let rate = self.offered_rps.map(|rate| format!(" of {rate}/s")).unwrap_or_default();
+        let threads =
+            if self.threads > 1 { format!(" · {} threads", self.threads) } else { String::new() };
+        writeln!(
+            f,
+            "{} · {}{rate} · {} connections x depth {}{threads} · seed {}",
+            self.target,
+            if self.model == "closed" { "closed loop" } else { &self.model },
+            self.connections,
+            self.depth,
+            self.seed
         )?;
         writeln!(
             f,
@@ -19,39 +56,62 @@ impl Display for Report {
             time(self.window_ns as f64),
             self.throughput_rps,
             self.requests_total
-        )?;
-        writeln!(f, "  service time  {}", quantiles(&self.service))?;
+        )
+    }
+
+    fn times(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.model == "closed" {
+            let name = if self.depth > 1 { "batch time" } else { "service time" };
+            let text = censored(&self.percentiles, &self.service);
+            return writeln!(f, "  {name:<12}  {text}");
+        }
+        writeln!(f, "  response      {}", censored(&self.percentiles, &self.response))?;
+        writeln!(f, "  service       {}", quantiles(&self.service))?;
+        writeln!(f, "  lateness      {}", quantiles(&self.lateness))?;
+        writeln!(f, "    our own     {}", quantiles(&self.health.tardiness))
+    }
+
+    fn unanswered(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.repeated > 0 {
+            writeln!(f, "  asked again   {} whose connection the server ended", self.repeated)?;
+        }
+        if self.idle as u64 + self.idle_closed > 0 {
+            let (up, closed) = (self.idle, self.idle_closed);
+            writeln!(
+                f,
+                "  idle          {up} connections at the end, {closed} closed by the server"
+            )?;
+        }
+        if self.lost + self.censored + self.dropped > 0 {
+            let Self { lost, censored, dropped, .. } = self;
+            writeln!(
+                f,
+                "  unanswered    {lost} lost with their connection, {censored} censored, {dropped} \
+                 dropped for want of room"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Server {
+    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let each = |value: Option<f64>| value.map_or("-".to_owned(), time);
         writeln!(
             f,
-            "  generator     {:.0} % busy, {} CPU a request",
-            self.generator.busy * 100.0,
-            time(self.generator.cpu_ns as f64 / self.requests.max(1) as f64)
+            "  server {:<6} {} CPU a request, {} switches a request, {} processes, {} threads",
+            self.pid,
+            each(self.cpu_ns_per_request),
+            self.switches_per_request.map_or("-".to_owned(), |n| format!("{n:.3}")),
+            self.processes,
+            self.threads
         )?;
-        if let Some(server) = &self.server {
-            let each = |value: Option<f64>| value.map_or("-".to_owned(), time);
-            writeln!(
-                f,
-                "  server {:<6} {} CPU a request, {} switches a request, {} processes, {} threads",
-                server.pid,
-                each(server.cpu_ns_per_request),
-                server.switches_per_request.map_or("-".to_owned(), |n| format!("{n:.3}")),
-                server.processes,
-                server.threads
-            )?;
-            let pss = server.pss_kb.map_or("-".to_owned(), |kb| format!("{kb} kB"));
-            writeln!(
-                f,
-                "  memory        {pss} (PSS), {} kB resident, {} kB at the peak",
-                server.rss_kb, server.peak_kb
-            )?;
-        }
-        writeln!(f, "  check         {}: {}", verdict(self.check.ok), self.check.detail)?;
-        faults(f, &self.errors)?;
-        if self.lost + self.censored > 0 {
-            let (lost, censored) = (self.lost, self.censored);
-            writeln!(f, "  unanswered    {lost} lost with their connection, {censored} censored")?;
-        }
-        doubts(f, &self.doubts)
+        let pss = self.pss_kb.map_or("-".to_owned(), |kb| format!("{kb} kB"));
+        writeln!(
+            f,
+            "  memory        {pss} (PSS), {} kB resident, {} kB at the peak",
+            self.rss_kb, self.peak_kb
+        )
     }
 }
 
@@ -109,6 +169,18 @@ fn doubts(f: &mut Formatter<'_>, doubts: &[String]) -> fmt::Result {
     doubts.iter().try_for_each(|doubt| writeln!(f, "  doubt         {doubt}"))
 }
 
+/// Percentiles of which some are only known from below, then what the known ones add.
+fn censored(percentiles: &[Percentile], known: &Quantiles) -> String {
+    let one = |it: &Percentile| {
+        let more = if it.beyond { "> " } else { "" };
+        format!("p{} {more}{}", it.percent, time(it.ns as f64))
+    };
+    let mut parts: Vec<String> = percentiles.iter().map(one).collect();
+    parts.push(format!("max {}", time(known.max_ns as f64)));
+    parts.push(format!("mean {}", time(known.mean_ns)));
+    parts.join(" · ")
+}
+
 /// A percentile that fewer than a hundred values lie beyond is left out.
 fn quantiles(found: &Quantiles) -> String {
     let p50 = (found.count >= 200).then_some(found.p50_ns);
@@ -147,5 +219,13 @@ mod tests {
         assert_eq!(quantiles(&few), "max 9 ns · mean 0 ns");
         let many = Quantiles { count: 10_000, p99_ns: Some(8), ..few };
         assert_eq!(quantiles(&many), "p50 5 ns · p90 6 ns · p99 8 ns · max 9 ns · mean 0 ns");
+    }
+
+    #[test]
+    fn a_percentile_that_is_only_known_from_below_says_so() {
+        let percentile = |percent, beyond| Percentile { percent, ns: 5000, beyond };
+        let text =
+            censored(&[percentile(50.0, false), percentile(99.9, true)], &Quantiles::default());
+        assert_eq!(text, "p50 5000 ns · p99.9 > 5000 ns · max 0 ns · mean 0 ns");
     }
 }

@@ -59,6 +59,10 @@ pub(super) struct Ledger {
     tails: Vec<Snippet<TAIL>>,
     /// Buys refused because too little was left.
     pub(super) refused: u64,
+    /// Nobody else trades, and all of ours on one connection: every reply is known beforehand.
+    pub(super) alone: bool,
+    /// Others trade whose orders are not in this ledger.
+    pub(super) shared: bool,
 }
 
 impl Ledger {
@@ -85,7 +89,8 @@ impl Ledger {
             return Err("expected at least one stock in the market, found none".to_owned());
         }
         let tail = |amount: u32| Snippet::new(format!("{amount}\n").as_bytes());
-        Ok(Self { stocks, tails: (0..=amount_max).map(tail).collect(), refused: 0 })
+        let tails = (0..=amount_max).map(tail).collect();
+        Ok(Self { stocks, tails, refused: 0, alone: false, shared: false })
     }
 
     /// How many stocks there are.
@@ -121,6 +126,35 @@ impl Ledger {
         stock.unknown[usize::from(order.side)] += u64::from(order.amount);
     }
 
+    /// Whether the server may answer an order so: success, or a refusal for want of pieces.
+    ///
+    /// Where replies are known beforehand (the oracle) there is one right answer. Elsewhere a
+    /// refusal is certainly wrong if there were enough pieces even had every buy ever asked been
+    /// carried out and no sell.
+    pub(super) fn may_answer(&self, order: Order, success: bool) -> Result<(), String> {
+        let stock = &self.stocks[order.stock as usize];
+        let wanted = u64::from(order.amount);
+        if let Some(left) = self.oracle(stock).filter(|_| order.side == BUY) {
+            return match (left >= wanted, success) {
+                (true, false) => Err(format!("{left} were left, and it was refused")),
+                (false, true) => Err(format!("only {left} were left, and it was carried out")),
+                _ => Ok(()),
+            };
+        }
+        let least = stock.initial.saturating_sub(stock.asked[usize::from(BUY)]);
+        if success || self.shared || least == 0 {
+            return Ok(());
+        }
+        Err(format!("at least {} were left, and it was refused", least + wanted))
+    }
+
+    /// What must be left of a stock after all orders that were answered, if that is known.
+    fn oracle(&self, stock: &Stock) -> Option<u64> {
+        let [bought, sold] = stock.done;
+        let known = self.alone && !self.shared && stock.unknown == [0; 2];
+        known.then(|| (stock.initial + sold).checked_sub(bought)).flatten()
+    }
+
     /// The request of an order as text, for messages.
     pub(super) fn text(&self, order: Order) -> String {
         let head = &self.stocks[order.stock as usize].heads[usize::from(order.side)];
@@ -128,12 +162,19 @@ impl Ledger {
     }
 
     /// Whether the rows of a `show` in the middle of the run can be right: every stock in its
-    /// place with its price, and never more left than was there and was ever offered.
+    /// place with its price, and never more left than was there and was ever offered. Where
+    /// replies are known beforehand, exactly so many.
     pub(super) fn check_rows(&self, mut rows: &[u8]) -> Result<(), String> {
         for stock in &self.stocks {
             let (left, used) = stock.read(rows).ok_or_else(|| stock.expected(rows))?;
+            if let Some(exact) = self.oracle(stock).filter(|&exact| exact != left) {
+                return Err(format!(
+                    "stock {}expected exactly {exact} left, found {left}",
+                    stock.name()
+                ));
+            }
             let most = stock.initial + stock.asked[usize::from(SELL)];
-            if left > most {
+            if left > most && !self.shared {
                 return Err(format!(
                     "stock {}expected at most {most} left, found {left}",
                     stock.name()
@@ -145,6 +186,24 @@ impl Ledger {
             [] => Ok(()),
             more => Err(format!("expected the end of the rows, found {}", super::shown(more))),
         }
+    }
+
+    /// The sums of all stocks, for another thread's verdict: of each `done` and `unknown`, and at
+    /// the end the refusals.
+    pub(super) fn account(&self) -> Vec<u64> {
+        let sums = self.stocks.iter().flat_map(|stock| [stock.done, stock.unknown]).flatten();
+        sums.chain([self.refused]).collect()
+    }
+
+    /// Adds what another thread's ledger of the same market counted.
+    pub(super) fn add(&mut self, account: &[u64]) {
+        for (stock, sums) in self.stocks.iter_mut().zip(account.chunks_exact(4)) {
+            for side in 0..2 {
+                stock.done[side] += sums[side];
+                stock.unknown[side] += sums[2 + side];
+            }
+        }
+        self.refused += account.last().copied().unwrap_or(0);
     }
 
     /// Balances the books against the rows of a `show` after the run. `Ok` says how; `Err` names

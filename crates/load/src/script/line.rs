@@ -1,20 +1,24 @@
-//! Any protocol in which one constant request leads to a reply with a known end.
+//! Any protocol in which a request leads to a reply with a known end.
 //!
-//! `INCR x\r\n` to a redis server, `buy 1 1\n` to a market, `ping\n` to an echo. A reply is right
+//! `INCR x\r\n` to a redis server, `buy 1 1\n` to a market, `ping\n` to an echo; or the requests of
+//! a file, one after the other, each connection beginning at another place of it. A reply is right
 //! if it begins with the expected prefix.
 
-use super::{Heard, Script, shown};
-use crate::faults::{FaultKind, Faults};
+use super::{Account, Ear, Heard, Script, shown, unasked};
+use crate::faults::FaultKind;
 use crate::report::Check;
 use memchr::memmem::Finder;
 
-/// The request and what its reply looks like.
+/// The requests and what their replies look like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineOptions {
-    /// The request's bytes, its end included.
-    pub request: Vec<u8>,
+    /// The requests' bytes, their ends included; at least one.
+    pub requests: Vec<Vec<u8>>,
     /// What ends a reply; not empty.
     pub terminator: Vec<u8>,
+    /// How many terminators a reply has, at least one: a redis server ends a bulk reply, `$3` and
+    /// `foo`, with its second.
+    pub terminators: u32,
     /// What a reply begins with; empty if anything goes.
     pub prefix: Vec<u8>,
 }
@@ -33,72 +37,111 @@ pub struct Line {
 #[derive(Clone, Copy, Debug, Default)]
 struct Session {
     owed: u32,
-    /// Bytes at the front that are known to hold no end of the reply.
+    /// Bytes at the front that are known to hold no end of the reply but those `seen`.
     scanned: usize,
+    /// Terminators of the reply at the front that were found.
+    seen: u32,
+    /// The place of the next request in the list.
+    next: usize,
 }
 
 impl Line {
     /// A script for `connections` connections.
     pub fn new(options: LineOptions, connections: usize) -> Self {
         let end = Finder::new(&options.terminator).into_owned();
-        Self { options, end, sessions: vec![Session::default(); connections], wrong: 0, done: 0 }
+        let mut line = Self { options, end, sessions: Vec::new(), wrong: 0, done: 0 };
+        line.reserve(connections);
+        line
+    }
+
+    /// The length of the whole reply at the front of `rest`, once it is there.
+    fn whole(&mut self, at: usize, rest: &[u8]) -> Option<usize> {
+        let session = &mut self.sessions[at];
+        let length = self.options.terminator.len();
+        while let Some(found) = self.end.find(&rest[session.scanned..]) {
+            session.scanned += found + length;
+            session.seen += 1;
+            if session.seen == self.options.terminators.max(1) {
+                session.seen = 0;
+                return Some(std::mem::take(&mut session.scanned));
+            }
+        }
+        // The terminator may have begun in the last few bytes.
+        session.scanned = session.scanned.max((rest.len() + 1).saturating_sub(length));
+        None
     }
 }
 
 impl Script for Line {
+    fn reserve(&mut self, connections: usize) {
+        let made = self.sessions.len();
+        let session = |at| Session { next: at % self.options.requests.len(), ..Session::default() };
+        self.sessions.extend((made..connections).map(session));
+    }
+
     fn open(&mut self, at: usize) {
-        self.sessions[at] = Session::default();
+        self.close(at);
     }
 
     fn ask(&mut self, at: usize, count: u32, out: &mut Vec<u8>) {
-        (0..count).for_each(|_| out.extend_from_slice(&self.options.request));
-        self.sessions[at].owed += count;
+        let session = &mut self.sessions[at];
+        let requests = &self.options.requests;
+        for _ in 0..count {
+            out.extend_from_slice(&requests[session.next]);
+            session.next = if session.next + 1 == requests.len() { 0 } else { session.next + 1 };
+        }
+        session.owed += count;
     }
 
-    fn hear(&mut self, at: usize, bytes: &[u8], faults: &mut Faults) -> Heard {
-        let session = &mut self.sessions[at];
+    fn hear(&mut self, at: usize, bytes: &[u8], ear: &mut Ear<'_>) -> Heard {
         let mut heard = Heard::default();
-        while heard.done < session.owed {
+        while heard.done < self.sessions[at].owed {
             let rest = &bytes[heard.used..];
-            let Some(found) = self.end.find(&rest[session.scanned..]) else {
-                // The terminator may have begun in the last few bytes.
-                session.scanned = (rest.len() + 1).saturating_sub(self.options.terminator.len());
-                break;
-            };
-            let reply = &rest[..session.scanned + found + self.options.terminator.len()];
-            session.scanned = 0;
-            if !reply.starts_with(&self.options.prefix) {
-                self.wrong += 1;
-                faults.count(FaultKind::WrongReply, || {
-                    let (prefix, reply) = (shown(&self.options.prefix), shown(reply));
+            let Some(length) = self.whole(at, rest) else { break };
+            let wrong = !rest.starts_with(&self.options.prefix);
+            if wrong {
+                ear.fault(FaultKind::WrongReply, || {
+                    let (prefix, reply) = (shown(&self.options.prefix), shown(&rest[..length]));
                     format!("expected a reply that begins with {prefix}, found {reply}")
                 });
             }
-            heard.used += reply.len();
+            ear.note(0, length, wrong);
+            heard.wrong += u32::from(wrong);
+            heard.used += length;
             heard.done += 1;
         }
-        session.owed -= heard.done;
+        self.sessions[at].owed -= heard.done;
         self.done += u64::from(heard.done);
-        if session.owed == 0 && heard.used < bytes.len() {
-            let extra = &bytes[heard.used..];
-            faults.count(FaultKind::UnaskedBytes, || format!("found {}", shown(extra)));
-            heard.used = bytes.len();
+        self.wrong += u64::from(heard.wrong);
+        if self.sessions[at].owed == 0 && heard.used < bytes.len() {
+            heard.used += unasked(&bytes[heard.used..], ear);
         }
         heard
     }
 
     fn close(&mut self, at: usize) {
-        self.sessions[at] = Session::default();
+        let next = self.sessions[at].next;
+        self.sessions[at] = Session { next, ..Session::default() };
     }
 
-    fn verdict(&self, _reply: &[u8]) -> Check {
+    fn kinds(&self) -> Vec<String> {
+        vec!["line".to_owned()]
+    }
+
+    fn account(&self) -> Account {
+        Account(vec![self.wrong, self.done])
+    }
+
+    fn verdict(&self, _reply: &[u8], others: &[Account]) -> Check {
+        let sum = |place: usize| others.iter().map(|Account(sums)| sums[place]).sum::<u64>();
+        let (wrong, done) = (self.wrong + sum(0), self.done + sum(1));
         let prefix = shown(&self.options.prefix);
         Check {
             kind: if self.options.prefix.is_empty() { "none" } else { "prefix" }.to_owned(),
-            ok: self.wrong == 0,
+            ok: wrong == 0,
             detail: match self.options.prefix.is_empty() {
-                true => format!("{} replies counted, none looked into", self.done),
-                false => format!("{} of {} do not begin with {prefix}", self.wrong, self.done),
+                true => format!("{done} replies counted, none looked into"),
+                false => format!("{wrong} of {done} do not begin with {prefix}"),
             },
         }
     }
@@ -107,11 +150,13 @@ impl Script for Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::faults::Faults;
 
     fn line(prefix: &str) -> Line {
         let options = LineOptions {
-            request: b"INCR x\r\n".to_vec(),
+            requests: vec![b"INCR x\r\n".to_vec()],
             terminator: b"\r\n".to_vec(),
+            terminators: 1,
             prefix: prefix.as_bytes().to_vec(),
         };
         let mut line = Line::new(options, 1);
@@ -125,13 +170,14 @@ mod tests {
             let (mut line, mut faults, mut out) = (line(prefix), Faults::default(), Vec::new());
             line.ask(0, asked, &mut out);
             assert_eq!(out, b"INCR x\r\n".repeat(asked as usize));
-            let first = line.hear(0, &wire[..cut], &mut faults);
-            let second = line.hear(0, &wire[first.used..], &mut faults);
+            let mut ear = Ear::new(&mut faults, None);
+            let first = line.hear(0, &wire[..cut], &mut ear);
+            let second = line.hear(0, &wire[first.used..], &mut ear);
             assert_eq!(first.done + second.done, done, "cut at {cut}");
             assert_eq!(faults.of(FaultKind::WrongReply), wrong, "cut at {cut}");
             let found = faults.of(FaultKind::UnaskedBytes);
             assert_eq!(found.min(1), unasked, "cut at {cut}: {faults:?}");
-            assert_eq!(line.verdict(b"").ok, wrong == 0);
+            assert_eq!(line.verdict(b"", &[]).ok, wrong == 0);
         }
     }
 
@@ -151,7 +197,27 @@ mod tests {
         line.ask(0, 2, &mut out);
         line.close(0);
         line.open(0);
-        assert_eq!(line.hear(0, b":1\r\n", &mut faults), Heard { used: 4, done: 0 });
+        let heard = line.hear(0, b":1\r\n", &mut Ear::new(&mut faults, None));
+        assert_eq!(heard, Heard { used: 4, ..Heard::default() });
         assert_eq!(faults.of(FaultKind::UnaskedBytes), 1);
+    }
+
+    #[test]
+    fn replies_of_several_lines_and_requests_of_a_file() {
+        let mut options = line("$").options;
+        options.requests = vec![b"GET a\r\n".to_vec(), b"GET b\r\n".to_vec()];
+        options.terminators = 2;
+        let wire = b"$3\r\nfoo\r\n$0\r\n\r\n$1\r\nx\r\n";
+        for cut in 0..=wire.len() {
+            let mut line = Line::new(options.clone(), 2);
+            let (mut faults, mut out) = (Faults::default(), Vec::new());
+            line.ask(1, 3, &mut out);
+            assert_eq!(out, b"GET b\r\nGET a\r\nGET b\r\n");
+            let mut ear = Ear::new(&mut faults, None);
+            let first = line.hear(1, &wire[..cut], &mut ear);
+            let second = line.hear(1, &wire[first.used..], &mut ear);
+            assert_eq!((first.done + second.done, second.used), (3, wire.len() - first.used));
+            assert!(faults.is_empty(), "cut at {cut}: {faults:?}");
+        }
     }
 }

@@ -1,12 +1,15 @@
 //! The stock market's protocol: `show`, `buy ID N`, `sell ID N` in a seeded mix.
 //!
 //! Every reply is checked against the [`Ledger`], in place: an order's reply by comparing a
-//! prefix, a `show` row by row. Each connection draws its requests from a random stream of its
-//! own, so that what connection 7 asks depends on the seed and not on who was served first.
+//! prefix, a `show` row by row. With a single connection the order of execution is known, so the
+//! seed alone says what every reply must be, to the byte.
+//!
+//! Each connection draws its requests from a random stream of its own, so that what connection 7
+//! asks depends on the seed and not on who was served first.
 
 use super::ledger::{BUY, Ledger, Order, SELL};
-use super::{Heard, Script, shown};
-use crate::faults::{FaultKind, Faults};
+use super::{Account, Ear, Heard, Script, shown, unasked};
+use crate::faults::FaultKind;
 use crate::parse::{Mix, Usage};
 use crate::report::Check;
 use rand::{Rng, SeedableRng};
@@ -16,6 +19,8 @@ use wire::framing::{Decoder, Framing, Shape};
 
 /// The request that lists the market, and the audit's question.
 pub const SHOW: &[u8] = b"show\n";
+/// The kinds of requests: `show`, then orders by their side.
+const KINDS: [&str; 3] = ["show", "buy", "sell"];
 const NOT_ENOUGH: &[u8] = b"Not enough left stocks\n";
 
 /// What to trade, and how.
@@ -75,14 +80,10 @@ impl Stock {
             [] => (0..).take(ledger.len()).collect(),
             _ => options.ids.iter().map(place).collect::<Result<_, _>>()?,
         };
-        let session = |at: usize| Session {
-            asked: VecDeque::new(),
-            decoder: Decoder::new(options.framing),
-            midway: false,
-            random: stream(options.seed, at as u64),
-        };
-        let sessions = (0..connections).map(session).collect();
-        Ok(Self { options, ledger, traded, sessions, wrong: 0 })
+        let mut stock = Self { options, ledger, traded, sessions: Vec::new(), wrong: 0 };
+        stock.ledger.alone = connections == 1;
+        stock.reserve(connections);
+        Ok(stock)
     }
 
     /// The whole text of the reply to [`SHOW`] at the front of `bytes`, once it is there.
@@ -90,32 +91,47 @@ impl Stock {
         Decoder::new(framing).next(bytes, Shape::Block).map(|reply| reply.text)
     }
 
-    /// Judges the text of one reply; false if it is wrong.
-    fn judge(&mut self, asked: Asked, text: &[u8], faults: &mut Faults) {
-        let mistake = match asked {
-            Asked::Show => match self.ledger.check_rows(text) {
-                Ok(()) => return,
-                Err(why) => format!("asked `show`: {why}"),
-            },
-            Asked::Order(order) if text == success(order).text => {
-                return self.ledger.acknowledge(order);
+    /// Judges the text of one reply and writes down what it means.
+    fn judge(&mut self, asked: Asked, text: &[u8]) -> Result<(), String> {
+        let order = match asked {
+            Asked::Show => {
+                return self.ledger.check_rows(text).map_err(|why| format!("asked `show`: {why}"));
             }
-            Asked::Order(order) if order.side == BUY && text == NOT_ENOUGH => {
-                self.ledger.refused += 1;
-                return;
-            }
-            Asked::Order(order) => {
-                self.ledger.lose(order);
-                let (request, expected) = (self.ledger.text(order), shown(success(order).text));
-                format!("asked `{request}`, expected {expected}, found {}", shown(text))
-            }
+            Asked::Order(order) => order,
         };
-        self.wrong += 1;
-        faults.count(FaultKind::WrongReply, || mistake);
+        let ledger = &mut self.ledger;
+        let carried_out = text == success(order).text;
+        if !carried_out && (order.side != BUY || text != NOT_ENOUGH) {
+            ledger.lose(order);
+            let (request, expected) = (ledger.text(order), shown(success(order).text));
+            return Err(format!("asked `{request}`, expected {expected}, found {}", shown(text)));
+        }
+        let possible = ledger.may_answer(order, carried_out);
+        match carried_out {
+            true => ledger.acknowledge(order),
+            false => ledger.refused += 1,
+        }
+        possible.map_err(|why| format!("asked `{}`: {why}", ledger.text(order)))
     }
 }
 
 impl Script for Stock {
+    fn reserve(&mut self, connections: usize) {
+        let session = |at: usize| Session {
+            asked: VecDeque::new(),
+            decoder: Decoder::new(self.options.framing),
+            midway: false,
+            random: stream(self.options.seed, at as u64),
+        };
+        let made = self.sessions.len();
+        self.sessions.extend((made..connections).map(session));
+        self.ledger.alone &= connections <= 1;
+    }
+
+    fn share(&mut self) {
+        self.ledger.shared = true;
+    }
+
     fn open(&mut self, at: usize) {
         let session = &mut self.sessions[at];
         debug_assert!(session.asked.is_empty(), "closing settles what is owed");
@@ -135,11 +151,14 @@ impl Script for Stock {
         }
     }
 
-    fn hear(&mut self, at: usize, bytes: &[u8], faults: &mut Faults) -> Heard {
+    fn hear(&mut self, at: usize, bytes: &[u8], ear: &mut Ear<'_>) -> Heard {
         let mut heard = Heard::default();
+        let by_eye = self.options.framing == Framing::Line && !self.ledger.alone;
         loop {
             let session = &mut self.sessions[at];
-            quick(session, self.options.framing, &mut self.ledger, bytes, &mut heard);
+            if by_eye && !session.midway && !ear.is_detailed() {
+                quick(session, &mut self.ledger, bytes, &mut heard);
+            }
             let Some(&asked) = session.asked.front() else { break };
             let rest = &bytes[heard.used..];
             let Some(reply) = session.decoder.next(rest, asked.shape()) else {
@@ -150,12 +169,20 @@ impl Script for Stock {
             session.asked.pop_front();
             heard.used += reply.used;
             heard.done += 1;
-            self.judge(asked, reply.text, faults);
+            let (used, text) = (reply.used, reply.text);
+            let wrong = match self.judge(asked, text) {
+                Ok(()) => false,
+                Err(why) => {
+                    ear.fault(FaultKind::WrongReply, || why.clone());
+                    true
+                }
+            };
+            self.wrong += u64::from(wrong);
+            heard.wrong += u32::from(wrong);
+            ear.note(asked.kind(), used, wrong);
         }
         if self.sessions[at].asked.is_empty() && heard.used < bytes.len() {
-            let extra = &bytes[heard.used..];
-            faults.count(FaultKind::UnaskedBytes, || format!("found {}", shown(extra)));
-            heard.used = bytes.len();
+            heard.used += unasked(&bytes[heard.used..], ear);
         }
         heard
     }
@@ -168,6 +195,10 @@ impl Script for Stock {
         }
     }
 
+    fn kinds(&self) -> Vec<String> {
+        KINDS.map(String::from).to_vec()
+    }
+
     fn audit(&self) -> &[u8] {
         SHOW
     }
@@ -176,13 +207,25 @@ impl Script for Stock {
         Self::show_text(self.options.framing, reply).is_some()
     }
 
-    fn verdict(&self, reply: &[u8]) -> Check {
+    fn account(&self) -> Account {
+        let mut sums = self.ledger.account();
+        sums.insert(0, self.wrong);
+        Account(sums)
+    }
+
+    fn verdict(&self, reply: &[u8], others: &[Account]) -> Check {
         let text = Self::show_text(self.options.framing, reply).unwrap_or_default();
-        let settled = self.ledger.settle(text);
+        let (mut ledger, mut wrong) = (self.ledger.clone(), self.wrong);
+        for Account(sums) in others {
+            let (theirs, sums) = sums.split_first().expect("made by `account`");
+            wrong += theirs;
+            ledger.add(sums);
+        }
+        let settled = ledger.settle(text);
         Check {
             kind: "conservation".to_owned(),
-            ok: settled.is_ok() && self.wrong == 0,
-            detail: match (settled, self.wrong) {
+            ok: settled.is_ok() && wrong == 0,
+            detail: match (settled, wrong) {
                 (Ok(detail) | Err(detail), 0) => detail,
                 (Ok(detail) | Err(detail), wrong) => format!("{wrong} wrong replies; {detail}"),
             },
@@ -191,6 +234,14 @@ impl Script for Stock {
 }
 
 impl Asked {
+    /// Its place in [`KINDS`].
+    fn kind(self) -> u16 {
+        match self {
+            Asked::Show => 0,
+            Asked::Order(order) => 1 + u16::from(order.side),
+        }
+    }
+
     fn shape(self) -> Shape {
         match self {
             Asked::Show => Shape::Block,
@@ -215,16 +266,7 @@ fn draw(options: &StockOptions, traded: &[u32], random: &mut Pcg64Mcg) -> Asked 
 
 /// The common case, decided by one comparison each: all replies at the front that say success to
 /// an order. Leaves alone what the decoder has already looked at a part of.
-fn quick(
-    session: &mut Session,
-    framing: Framing,
-    ledger: &mut Ledger,
-    bytes: &[u8],
-    heard: &mut Heard,
-) {
-    if framing != Framing::Line || session.midway {
-        return;
-    }
+fn quick(session: &mut Session, ledger: &mut Ledger, bytes: &[u8], heard: &mut Heard) {
     while let Some(&Asked::Order(order)) = session.asked.front() {
         let rest = &bytes[heard.used..];
         let expected = success(order);

@@ -1,6 +1,8 @@
 //! The market's script against replies made by hand, fed in every way they may be split.
 
 use super::*;
+use crate::faults::Faults;
+use crate::script::Notes;
 
 const ROWS: &[u8] = b"1 1000 1000\n5 1000 3700\n";
 const FRAMINGS: [Framing; 3] = [Framing::Line, Framing::Fixed(256), Framing::Eof];
@@ -40,14 +42,14 @@ fn talk(
     let (mut faults, mut done, mut held) = (Faults::default(), 0, Vec::new());
     for piece in wire.chunks(step) {
         held.extend_from_slice(piece);
-        let heard = stock.hear(0, &held, &mut faults);
+        let heard = stock.hear(0, &held, &mut Ear::new(&mut faults, None));
         held.drain(..heard.used);
         done += heard.done;
     }
     stock.close(0);
     let after = framed(framing, rows(&left).as_bytes(), Shape::Block);
     assert!(stock.audit_is_whole(&after));
-    (stock.verdict(&after), faults, done)
+    (stock.verdict(&after, &[]), faults, done)
 }
 
 fn rows(left: &[u64; 2]) -> String {
@@ -152,7 +154,7 @@ fn a_lost_connection_leaves_bounds() {
     stock.open(0);
     let mut left = [1000, 1000];
     let verdict = |left: &[u64; 2]| {
-        stock.verdict(&framed(Framing::Line, rows(left).as_bytes(), Shape::Block))
+        stock.verdict(&framed(Framing::Line, rows(left).as_bytes(), Shape::Block), &[])
     };
     assert!(verdict(&left).ok);
     amounts.iter().for_each(|&(place, amount)| left[place] -= amount);
@@ -196,4 +198,86 @@ fn ids_are_the_markets_own() {
     assert!(out.split_inclusive(|&byte| byte == b'\n').all(|line| line.starts_with(b"buy 5 ")));
     options.ids = vec!["6".to_owned()];
     assert!(Stock::new(options, ROWS, 1).is_err());
+}
+
+/// One connection asks `buy` until a reply is wrong; `answer` gets what is left of each stock.
+fn oracle(answer: impl Fn(u64, u64) -> bool) -> (u64, Check) {
+    let mut stock = Stock::new(options(Framing::Line, (0, 1, 0)), ROWS, 1).expect("two rows");
+    stock.open(0);
+    let (mut faults, mut left) = (Faults::default(), [1000, 1000]);
+    for _ in 0..1000 {
+        let mut out = Vec::new();
+        stock.ask(0, 1, &mut out);
+        let request = String::from_utf8(out).expect("ASCII");
+        let words: Vec<&str> = request.trim().split(' ').collect();
+        let (place, amount) = (usize::from(words[1] == "5"), words[2].parse().expect("digits"));
+        let success = answer(left[place], amount);
+        let said = if success { "[buy] success\n" } else { "Not enough left stocks\n" };
+        left[place] = if success { left[place].saturating_sub(amount) } else { left[place] };
+        stock.hear(0, said.as_bytes(), &mut Ear::new(&mut faults, None));
+    }
+    let check = stock.verdict(&framed(Framing::Line, rows(&left).as_bytes(), Shape::Block), &[]);
+    (faults.of(FaultKind::WrongReply), check)
+}
+
+#[test]
+fn with_one_connection_the_seed_says_every_reply() {
+    let (wrong, check) = oracle(|left, amount| left >= amount);
+    assert!(wrong == 0 && check.ok, "{wrong} {check:?}");
+    // Refusing the last pieces is possible in a crowd; alone it is a lie, and so is overselling.
+    assert!(oracle(|left, amount| left > amount).0 > 0);
+    assert!(oracle(|_, _| true).0 > 0);
+}
+
+#[test]
+fn a_refusal_must_be_possible_even_in_a_crowd() {
+    let mut stock = stock(Framing::Line, (0, 1, 0));
+    let (mut faults, mut out) = (Faults::default(), Vec::new());
+    stock.ask(0, 1, &mut out);
+    let heard = stock.hear(0, b"Not enough left stocks\n", &mut Ear::new(&mut faults, None));
+    assert_eq!((heard.done, heard.wrong), (1, 1), "{faults:?}");
+    assert!(faults.list[0].example.contains("it was refused"), "{faults:?}");
+}
+
+#[test]
+fn several_threads_have_one_verdict() {
+    let script = |at: usize| {
+        let mut script = stock(Framing::Line, (0, 1, 0));
+        script.share();
+        let (mut faults, mut out) = (Faults::default(), Vec::new());
+        script.ask(at, 1, &mut out);
+        script.hear(at, b"[buy] success\n", &mut Ear::new(&mut faults, None));
+        (script, String::from_utf8(out).expect("ASCII"))
+    };
+    let ((one, first), (two, second)) = (script(0), script(1));
+    let mut left = [1000, 1000];
+    for request in [first, second] {
+        honest(request.trim(), &mut left);
+    }
+    let rows = framed(Framing::Line, rows(&left).as_bytes(), Shape::Block);
+    assert!(!one.verdict(&rows, &[]).ok);
+    assert!(one.verdict(&rows, &[two.account()]).ok);
+}
+
+#[test]
+fn kinds_are_told_apart_where_wanted() {
+    let mut stock = stock(Framing::Line, (1, 1, 1));
+    let (mut faults, mut notes, mut out) = (Faults::default(), Notes::default(), Vec::new());
+    stock.ask(0, 30, &mut out);
+    let mut left = [1000, 1000];
+    let requests = String::from_utf8(out).expect("ASCII");
+    let wire: Vec<u8> = requests
+        .lines()
+        .flat_map(|request| {
+            let shape = if request == "show" { Shape::Block } else { Shape::Line };
+            framed(Framing::Line, honest(request, &mut left).as_bytes(), shape)
+        })
+        .collect();
+    stock.hear(0, &wire, &mut Ear::new(&mut faults, Some(&mut notes)));
+    let kinds = stock.kinds();
+    let found: Vec<&str> = notes.list.iter().map(|note| &*kinds[usize::from(note.kind)]).collect();
+    let asked: Vec<&str> = requests.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(found, asked);
+    let bytes: usize = notes.list.iter().map(|note| note.bytes as usize).sum();
+    assert_eq!(bytes, wire.len());
 }

@@ -1,0 +1,60 @@
+//! Where calibrations are kept: `$XDG_CACHE_HOME/roundhouse/calibration.json`.
+
+use ::load::Plan;
+use ::load::calibrate::{Calibration, Floor, calibrate};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Another build is another generator.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The file, by the XDG Base Directory Specification; `None` where nobody has a home.
+fn file() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))?;
+    Some(cache.join("roundhouse").join("calibration.json"))
+}
+
+/// What is known of the generator on this machine, for this plan.
+pub fn floor(plan: &Plan) -> Option<Floor> {
+    let text = fs::read_to_string(file()?).ok()?;
+    let calibration: Calibration = serde_json::from_str(&text).ok()?;
+    calibration.floor(VERSION, plan.target.scheme, plan.model.depth())
+}
+
+/// Calibrates, prints what was found, and keeps it.
+pub fn run(window: Duration, json: bool) -> Result<()> {
+    let calibration = calibrate(VERSION, window, |entry| {
+        if json {
+            return;
+        }
+        println!(
+            "{:<6} depth {:<3} {:>9.0}/s reached · {:.2} us CPU a request, so {:.0}/s a core · an \
+             arrival noticed within {:.0} us (p99){}",
+            entry.scheme,
+            entry.depth,
+            entry.measured_rps,
+            entry.cpu_ns / 1e3,
+            entry.ceiling_rps,
+            entry.tardiness_p99_ns as f64 / 1e3,
+            if entry.counts_agree { "" } else { " · THE COUNTS DISAGREE" }
+        );
+    })?;
+    let file = file().context("neither XDG_CACHE_HOME nor HOME is set; where to keep it?")?;
+    let dir = file.parent().context("a cache file has a folder")?;
+    fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
+    let text = serde_json::to_string_pretty(&calibration)?;
+    fs::write(&file, &text).with_context(|| format!("write {}", file.display()))?;
+    if json {
+        println!("{}", serde_json::to_string(&calibration)?);
+    } else {
+        println!("kept in {}", file.display());
+    }
+    anyhow::ensure!(
+        calibration.entries.iter().all(|entry| entry.counts_agree),
+        "expected the null server and the generator to count the same requests, found otherwise"
+    );
+    Ok(())
+}

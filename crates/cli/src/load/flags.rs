@@ -1,0 +1,268 @@
+//! The flags of `load`, in groups.
+
+use ::load::Target;
+use ::load::parse::{self, Scheme, rate, span};
+use ::load::slo::Slo;
+use ::load::stop::Precision;
+use ::load::work::Think;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use wire::framing::Framing;
+
+/// The arguments of `load`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Exit codes: 0 everything was answered, and rightly; 1 it was not; 2 the flags make no sense; 98 \
+the measurement is invalid, because the generator was kept from running; 99 the objective was \
+missed.\nThe flags -c -t -d -n -q -z -R -H -m mean what wrk, wrk2 and oha mean by them.")]
+pub struct Args {
+    /// The server: stock://HOST[:PORT], http://HOST[:PORT]/PATH, echo://HOST[:PORT], or
+    /// line://HOST:PORT for any protocol of lines. With `--arrivals replay` also the file of moments
+    #[arg(value_name = "TARGET", num_args = 1..=2)]
+    #[arg(required_unless_present_any = ["calibrate", "serve_null"])]
+    pub places: Vec<String>,
+    #[command(flatten)]
+    pub model: ModelArgs,
+    #[command(flatten)]
+    pub span: SpanArgs,
+    #[command(flatten)]
+    pub links: LinkArgs,
+    /// Threads of the generator, each with its share of connections and arrivals
+    #[arg(long, short = 't', default_value_t = 1, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: u16,
+    /// What requests, moments and pauses are drawn from
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Run on this processor only
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<usize>,
+    /// Root of the server's process tree: report its CPU time, context switches and memory
+    #[arg(long, value_name = "PID")]
+    pub watch: Option<u32>,
+    /// Tell kinds of requests apart in the report
+    #[arg(long)]
+    pub kinds: bool,
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub goal: GoalArgs,
+    /// How often each request is made, as weights: show=5,buy=50,sell=45 for stock://, or
+    /// /=90,/big=10 for http://
+    #[arg(long, value_name = "MIX")]
+    pub mix: Option<String>,
+    #[command(flatten)]
+    pub stock: StockArgs,
+    #[command(flatten)]
+    pub http: HttpArgs,
+    #[command(flatten)]
+    pub line: LineArgs,
+    #[command(flatten)]
+    pub duet: DuetArgs,
+}
+
+/// Who asks, and when.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Models")]
+pub struct ModelArgs {
+    /// Closed loop: this many users, each of whom waits for his replies before he asks again. With
+    /// --open or --sessions: this many connections at a time [default: 64; sessions: 1000]
+    #[arg(long, short = 'c', visible_alias = "connections", value_name = "N")]
+    pub closed: Option<usize>,
+    /// Open: so many requests a second arrive, whatever the server does
+    #[arg(long, short = 'q', short_alias = 'R', value_name = "RATE", value_parser = rate)]
+    #[arg(conflicts_with = "sessions", allow_hyphen_values = true)]
+    pub open: Option<f64>,
+    /// Partly open: so many sessions a second arrive, each with a connection of its own
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub sessions: Option<f64>,
+    /// Batches of requests in a session
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub session_requests: u64,
+    /// How requests or sessions arrive: poisson (independent), constant (even), or replay with a
+    /// FILE that has the seconds of an arrival on each line
+    #[arg(long, default_value = "poisson", value_name = "poisson|constant|replay FILE")]
+    pub arrivals: ArrivalsArg,
+    /// Requests that a user sends in one write, or that a connection may have outstanding
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub depth: u32,
+    /// A user's pause after his replies: 100ms, exp:100ms (mean), 50ms..150ms
+    #[arg(long, default_value = "0s", value_name = "DIST")]
+    pub think: Think,
+    /// Users come at this rate instead of all at once, before the measurement
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub ramp: Option<f64>,
+}
+
+/// How arrivals are spaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ArrivalsArg {
+    /// Independent of each other
+    Poisson,
+    /// At even distances
+    Constant,
+    /// As a file says
+    Replay,
+}
+
+/// How long.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Length")]
+pub struct SpanArgs {
+    /// How long to measure; with --precision at the most [default: 1s; with --precision 60s]
+    #[arg(long = "for", short = 'd', short_alias = 'z', value_parser = span, value_name = "TIME")]
+    pub span: Option<Duration>,
+    /// Measure exactly this many requests instead
+    #[arg(long, short = 'n', value_name = "N", conflicts_with = "span")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Measure until a number is known so well: 2% (the median of the response), 5%:p99, 1%:rate
+    #[arg(long, value_name = "SHARE[:METRIC]", conflicts_with = "count")]
+    pub precision: Option<Precision>,
+    /// Load before the measurement [default: 300ms after the ramp; with --count none]
+    #[arg(long, value_parser = span, value_name = "TIME")]
+    pub warmup: Option<Duration>,
+    /// How long to wait for the last replies
+    #[arg(long, default_value = "5s", value_parser = span, value_name = "TIME")]
+    pub drain: Duration,
+}
+
+/// How connections are kept.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Connections")]
+pub struct LinkArgs {
+    /// Close each connection after so many requests and make it anew
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub requests_per_connection: Option<u64>,
+    /// Keep so many further connections that never ask
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub idle: usize,
+    /// Connect from these addresses of this machine in turns, with commas between them
+    #[arg(long, value_delimiter = ',', value_name = "IP")]
+    pub source: Vec<IpAddr>,
+    /// Give a connection up when its replies stand still for this long
+    #[arg(long, default_value = "30s", value_parser = span, value_name = "TIME")]
+    pub timeout: Duration,
+    /// Arrivals that may be outstanding or waiting; who finds so many has failed
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    pub max_outstanding: usize,
+    /// Wait actively for an arrival that is nearer than this; 0s: always sleep
+    #[arg(long, default_value = "60us", value_parser = span, value_name = "TIME")]
+    pub spin: Duration,
+}
+
+/// Objectives, and the generator itself.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Objectives and calibration")]
+pub struct GoalArgs {
+    /// What response times should be, such as 99%<5ms or 50%<1ms,99.9%<20ms; exit code 99 if not
+    #[arg(long, value_name = "SLO")]
+    pub slo: Option<Slo>,
+    /// Look for the highest open rate at which --slo holds
+    #[arg(long, requires = "slo", conflicts_with_all = ["count", "precision", "sessions", "duet"])]
+    pub find_capacity: bool,
+    /// Measure what the generator itself can do here, and keep it for later verdicts
+    #[arg(long, conflicts_with = "duet")]
+    pub calibrate: bool,
+    /// Be the server of a calibration until a signal, then print how many requests came
+    #[arg(long, hide = true, value_name = "SCHEME")]
+    pub serve_null: Option<Scheme>,
+    /// Where it listens
+    #[arg(long, hide = true, default_value_t = 0, value_name = "N", requires = "serve_null")]
+    pub port: u16,
+}
+
+/// What is traded; for `stock://`.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Targets stock://")]
+pub struct StockArgs {
+    /// The stocks to trade, with commas between their ids [default: all that the server shows]
+    #[arg(long, value_delimiter = ',', value_name = "IDS")]
+    pub ids: Vec<String>,
+    /// Orders are for 1 to this many pieces
+    #[arg(long, default_value_t = 10, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub amount_max: u32,
+    /// How replies end: line, fixed:8192 or eof
+    #[arg(long, default_value = "line", value_name = "FRAMING")]
+    pub framing: Framing,
+}
+
+/// What is asked; for `http://`.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Targets http://")]
+pub struct HttpArgs {
+    /// The method
+    #[arg(long, short = 'm', default_value = "GET", value_name = "METHOD")]
+    pub method: String,
+    /// A header field, such as 'Accept: text/html'; may be repeated
+    #[arg(long, short = 'H', value_name = "FIELD")]
+    pub header: Vec<String>,
+    /// The body of each request; knows \r \n \t \0 \xHH
+    #[arg(long, value_name = "TEXT", conflicts_with = "body_file")]
+    pub body: Option<String>,
+    /// The same from a file
+    #[arg(long, value_name = "FILE")]
+    pub body_file: Option<PathBuf>,
+    /// The status of a right reply [default: 200 to 399]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(100..=599))]
+    pub expect_status: Option<u16>,
+    /// The length of a right reply's body [default: what its head announces]
+    #[arg(long, value_name = "BYTES")]
+    pub expect_length: Option<u64>,
+}
+
+/// What is said; for `line://`.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Targets line://")]
+pub struct LineArgs {
+    /// The constant request; knows \r \n \t \0 \xHH, and gets a newline if it ends without one
+    #[arg(long, value_name = "TEXT")]
+    pub request: Option<String>,
+    /// A file of requests, one a line, that connections go through in turns; knows the same
+    #[arg(long, value_name = "FILE", conflicts_with = "request")]
+    pub request_file: Option<PathBuf>,
+    /// What a reply ends with
+    #[arg(long, default_value = "\\n", value_name = "TEXT")]
+    pub terminator: String,
+    /// How many of these a reply has: 2 for a redis server's GET
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub terminators: u32,
+    /// What a right reply begins with [default: anything]
+    #[arg(long, value_name = "TEXT")]
+    pub expect_prefix: Option<String>,
+}
+
+/// Two servers in turns.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Duets")]
+pub struct DuetArgs {
+    /// A second server: alternate short windows between both and compare their CPU per request
+    #[arg(long, value_name = "TARGET", requires_all = ["watch", "watch_b"])]
+    pub duet: Option<Target>,
+    /// Root of the second server's process tree
+    #[arg(long, value_name = "PID", requires = "duet")]
+    pub watch_b: Option<u32>,
+    /// Windows on each server
+    #[arg(long, default_value_t = 20, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub windows: u32,
+    /// Length of a window
+    #[arg(long, default_value = "40ms", value_parser = parse::span, value_name = "TIME")]
+    pub window: Duration,
+    /// The second server's constant request [default: the first's]
+    #[arg(long, value_name = "TEXT", requires = "duet")]
+    pub request_b: Option<String>,
+    /// What the second server's replies end with [default: as the first's]
+    #[arg(long, value_name = "TEXT", requires = "duet")]
+    pub terminator_b: Option<String>,
+    /// What the second server's right replies begin with [default: as the first's, or anything if
+    /// it has a request of its own]
+    #[arg(long, value_name = "TEXT", requires = "duet")]
+    pub expect_prefix_b: Option<String>,
+}

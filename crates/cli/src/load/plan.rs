@@ -1,0 +1,294 @@
+//! From flags to plans, or to a sentence that says which flag makes no sense.
+
+use super::flags::{Args, ArrivalsArg, DuetArgs, HttpArgs, LineArgs};
+use ::load::drive::Settings;
+use ::load::duet::Part;
+use ::load::model::{Arrivals, Model};
+use ::load::parse::{self, Scheme};
+use ::load::run::{Talk, Window};
+use ::load::script::{HttpOptions, LineOptions, StockOptions, Wanted};
+use ::load::{DuetPlan, Mix, Plan, Target, Usage};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Users or pooled connections where nothing else is said, and sessions at a time.
+const CONNECTIONS: usize = 64;
+const SESSIONS: usize = 1000;
+/// Load before a measurement by time.
+const WARMUP: Duration = Duration::from_millis(300);
+/// How long to measure; with a precision at the most.
+const SPAN: Duration = Duration::from_secs(1);
+const SPAN_PRECISE: Duration = Duration::from_secs(60);
+
+impl Args {
+    /// The plan of one run; its floor is not known yet.
+    pub fn plan(&self) -> Result<Plan, Usage> {
+        let (target, trace) = self.places()?;
+        let model = self.model(trace)?;
+        let settings = self.settings()?;
+        let ramp = model.ramp(settings.connections);
+        let warmup = if self.span.count.is_some() { Duration::ZERO } else { WARMUP };
+        Ok(Plan {
+            model,
+            sources: self.links.source.clone(),
+            threads: usize::from(self.threads),
+            seed: self.seed,
+            warmup: self.span.warmup.unwrap_or(warmup + ramp),
+            window: self.window()?,
+            cpu: self.cpu,
+            watch: self.watch,
+            slo: self.goal.slo.clone(),
+            settings,
+            ..Plan::new(target.clone(), self.talk(&target, &self.line.spoken()?)?)
+        })
+    }
+
+    /// The plan of a duet with `other`.
+    pub fn duet_plan(&self, other: &Target) -> Result<DuetPlan, Usage> {
+        let (target, trace) = self.places()?;
+        let model = self.model(trace)?;
+        if model.is_scheduled() || self.threads != 1 {
+            return Err(Usage(
+                "expected a closed loop of one thread for a duet, found another model; leave out \
+                 --open, --sessions and -t"
+                    .to_owned(),
+            ));
+        }
+        let spoken = self.line.spoken()?;
+        let answer = self.duet.spoken(&spoken)?;
+        let part = |target: &Target, spoken: &Spoken, watch: Option<u32>| {
+            let bare = || Usage("expected --watch and --watch-b for a duet".to_owned());
+            Ok::<_, Usage>(Part {
+                talk: self.talk(target, spoken)?,
+                target: target.clone(),
+                watch: watch.ok_or_else(bare)?,
+            })
+        };
+        Ok(DuetPlan {
+            parts: [part(&target, &spoken, self.watch)?, part(other, &answer, self.duet.watch_b)?],
+            settings: self.settings()?,
+            depth: self.model.depth,
+            seed: self.seed,
+            warmup: self.span.warmup.unwrap_or(WARMUP),
+            windows: self.duet.windows,
+            window: self.duet.window,
+            cpu: self.cpu,
+        })
+    }
+
+    /// The server, and the file of moments.
+    fn places(&self) -> Result<(Target, Option<PathBuf>), Usage> {
+        let is_target = |place: &&String| place.contains("://");
+        let (targets, files): (Vec<_>, Vec<_>) = self.places.iter().partition(is_target);
+        let (target, file) = match (&targets[..], &files[..]) {
+            ([target], []) => (target, None),
+            ([target], [file]) if self.model.arrivals == ArrivalsArg::Replay => {
+                (target, Some(PathBuf::from(file)))
+            }
+            ([], [first, ..]) => (first, None),
+            _ => {
+                let found = self.places.join("` and `");
+                return Err(Usage(format!("expected one target, found `{found}`")));
+            }
+        };
+        Ok((target.parse()?, file))
+    }
+
+    fn model(&self, trace: Option<PathBuf>) -> Result<Model, Usage> {
+        let flags = &self.model;
+        let scheduled = flags.open.is_some() || flags.sessions.is_some();
+        let replay = flags.arrivals == ArrivalsArg::Replay;
+        if flags.ramp.is_some() && (scheduled || replay) {
+            return Err(Usage(
+                "expected --ramp with a closed loop, found another model".to_owned(),
+            ));
+        }
+        let arrivals = match (flags.arrivals, trace) {
+            (ArrivalsArg::Replay, Some(file)) => Arrivals::Replay(file),
+            (ArrivalsArg::Replay, None) => {
+                return Err(Usage(
+                    "expected a file behind `--arrivals replay`, found none; it holds the seconds \
+                     of an arrival on each line"
+                        .to_owned(),
+                ));
+            }
+            (ArrivalsArg::Constant, _) => Arrivals::Constant,
+            (ArrivalsArg::Poisson, _) => Arrivals::Poisson,
+        };
+        let (depth, think) = (flags.depth, flags.think);
+        Ok(match (flags.open, flags.sessions) {
+            (_, Some(rate)) => {
+                let rounds = flags.session_requests;
+                Model::Sessions { rate, arrivals, rounds, depth, think }
+            }
+            (Some(rate), _) => Model::Open { rate, arrivals, depth },
+            // A trace has its rate in itself.
+            (None, None) if replay => Model::Open { rate: 1.0, arrivals, depth },
+            (None, None) => Model::Closed { depth, think, ramp: flags.ramp },
+        })
+    }
+
+    fn window(&self) -> Result<Window, Usage> {
+        match (self.span.count, self.span.precision) {
+            (Some(count), _) => Ok(Window::Count(count)),
+            (None, Some(_)) if self.threads != 1 => {
+                Err(Usage("expected -t 1 with --precision, found more threads".to_owned()))
+            }
+            (None, Some(precision)) => {
+                Ok(Window::Precise(precision, self.span.span.unwrap_or(SPAN_PRECISE)))
+            }
+            (None, None) => Ok(Window::For(self.span.span.unwrap_or(SPAN))),
+        }
+    }
+
+    fn settings(&self) -> Result<Settings, Usage> {
+        let usual = if self.model.sessions.is_some() { SESSIONS } else { CONNECTIONS };
+        let connections = self.model.closed.unwrap_or(usual);
+        if connections == 0 {
+            return Err(Usage("expected at least one connection, found --closed 0".to_owned()));
+        }
+        Ok(Settings {
+            connections,
+            requests_per_connection: self.links.requests_per_connection,
+            timeout: self.links.timeout,
+            drain: self.span.drain,
+            idle: self.links.idle,
+            outstanding_max: self.links.max_outstanding.max(1),
+            spin: self.links.spin,
+            detailed: self.kinds,
+            ..Settings::default()
+        })
+    }
+
+    fn talk(&self, target: &Target, spoken: &Spoken) -> Result<Talk, Usage> {
+        let mix = self.mix.as_deref();
+        if let (Some(mix), Scheme::Echo | Scheme::Line) = (mix, target.scheme) {
+            return Err(Usage(format!(
+                "expected --mix with stock:// or http://, found {target} and `{mix}`"
+            )));
+        }
+        Ok(match target.scheme {
+            Scheme::Stock => Talk::Stock(StockOptions {
+                mix: mix.map(str::parse::<Mix>).transpose()?.unwrap_or_default(),
+                ids: self.stock.ids.clone(),
+                amount_max: self.stock.amount_max,
+                framing: self.stock.framing,
+                seed: self.seed,
+            }),
+            Scheme::Http => Talk::Http(self.http.options(target, mix, self.seed)?),
+            Scheme::Echo => Talk::Echo,
+            Scheme::Line => Talk::Line(spoken.options(target)?),
+        })
+    }
+}
+
+impl HttpArgs {
+    fn options(&self, target: &Target, mix: Option<&str>, seed: u64) -> Result<HttpOptions, Usage> {
+        let field = |field: &String| {
+            let (name, value) = field.split_once(':').ok_or_else(|| {
+                Usage(format!("expected a header such as `Accept: text/html`, found `{field}`"))
+            })?;
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        };
+        let body = match (&self.body, &self.body_file) {
+            (Some(text), _) => parse::bytes(text)?,
+            (None, Some(file)) => read(file)?,
+            (None, None) => Vec::new(),
+        };
+        Ok(HttpOptions {
+            method: self.method.clone(),
+            authority: target.authority.clone(),
+            paths: match mix {
+                Some(mix) => parse::weights(mix)?,
+                None => vec![(target.path.clone(), 1)],
+            },
+            headers: self.header.iter().map(field).collect::<Result<_, Usage>>()?,
+            body,
+            wanted: Wanted { status: self.expect_status, length: self.expect_length },
+            seed,
+        })
+    }
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Usage> {
+    std::fs::read(file).map_err(|e| Usage(format!("{}: cannot read: {e}", file.display())))
+}
+
+/// What is said on a line, with the escapes resolved.
+#[derive(Clone)]
+struct Spoken {
+    requests: Vec<Vec<u8>>,
+    terminator: Vec<u8>,
+    terminators: u32,
+    prefix: Vec<u8>,
+}
+
+/// A request with its escapes resolved, and with a newline.
+fn request(text: &str) -> Result<Vec<u8>, Usage> {
+    let mut request = parse::bytes(text)?;
+    if !request.ends_with(b"\n") {
+        request.push(b'\n');
+    }
+    Ok(request)
+}
+
+impl LineArgs {
+    fn spoken(&self) -> Result<Spoken, Usage> {
+        let requests = match &self.request_file {
+            Some(file) => {
+                let text = String::from_utf8(read(file)?).map_err(|_| {
+                    Usage(format!("{}: expected lines of UTF-8; write \\xHH", file.display()))
+                })?;
+                text.lines().map(request).collect::<Result<_, _>>()?
+            }
+            None => self.request.iter().map(|text| request(text)).collect::<Result<_, _>>()?,
+        };
+        Ok(Spoken {
+            requests,
+            terminator: parse::bytes(&self.terminator)?,
+            terminators: self.terminators,
+            prefix: parse::bytes(self.expect_prefix.as_deref().unwrap_or_default())?,
+        })
+    }
+}
+
+impl DuetArgs {
+    /// What the second server is told, where nothing is said the same as the `first`.
+    fn spoken(&self, first: &Spoken) -> Result<Spoken, Usage> {
+        let mut spoken = first.clone();
+        if let Some(text) = &self.request_b {
+            spoken.requests = vec![request(text)?];
+            spoken.prefix.clear();
+        }
+        if let Some(terminator) = &self.terminator_b {
+            spoken.terminator = parse::bytes(terminator)?;
+        }
+        if let Some(prefix) = &self.expect_prefix_b {
+            spoken.prefix = parse::bytes(prefix)?;
+        }
+        Ok(spoken)
+    }
+}
+
+impl Spoken {
+    fn options(&self, target: &Target) -> Result<LineOptions, Usage> {
+        if self.requests.is_empty() {
+            return Err(Usage(format!(
+                "{target}: expected --request TEXT, such as --request 'INCR x\\r\\n', or \
+                 --request-file FILE with a line or more"
+            )));
+        }
+        if self.terminator.is_empty() {
+            return Err(Usage("expected a --terminator of a byte or more, found none".to_owned()));
+        }
+        Ok(LineOptions {
+            requests: self.requests.clone(),
+            terminator: self.terminator.clone(),
+            terminators: self.terminators,
+            prefix: self.prefix.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Command lines and what they come to.
+
+use super::*;
+use ::load::work::Think;
+use clap::Parser;
+
+#[derive(Parser)]
+struct Whole {
+    #[command(flatten)]
+    args: Args,
+}
+
+fn args(line: &str) -> Args {
+    let words = std::iter::once("load").chain(line.split(' '));
+    Whole::try_parse_from(words).unwrap_or_else(|e| panic!("{line}: {e}")).args
+}
+
+fn plan(line: &str) -> Plan {
+    args(line).plan().unwrap_or_else(|e| panic!("{line}: {e}"))
+}
+
+fn check_refused(line: &str, part: &str) {
+    let words = std::iter::once("load").chain(line.split(' '));
+    let why = match Whole::try_parse_from(words) {
+        Err(error) => error.to_string(),
+        Ok(whole) => match whole.args.plan() {
+            Err(usage) => usage.to_string(),
+            Ok(plan) => panic!("{line}: taken as {plan:?}"),
+        },
+    };
+    assert!(why.contains(part), "{line}: expected {part:?} in {why:?}");
+}
+
+#[test]
+fn short_flags_are_those_of_other_generators() {
+    let short = plan("stock://127.0.0.1:1 -c8 -d250ms -t1");
+    let long = plan("stock://127.0.0.1:1 --closed 8 --for 250ms");
+    assert_eq!(short, long);
+    assert_eq!(short, plan("-z 250ms --connections 8 stock://127.0.0.1:1"));
+    assert_eq!(short.settings.connections, 8);
+    assert_eq!(short.window, Window::For(Duration::from_millis(250)));
+    let counted = plan("stock://127.0.0.1:1 -n 77");
+    assert_eq!((counted.window, counted.warmup), (Window::Count(77), Duration::ZERO));
+    let wrk = plan("-t2 -c100 -d30s http://127.0.0.1:8080/index.html");
+    assert_eq!((wrk.threads, wrk.settings.connections), (2, 100));
+    assert_eq!(wrk.window, Window::For(Duration::from_secs(30)));
+    let oha = plan("-n 200 -c 50 -q 1000 -m HEAD -H Accept:text/html http://127.0.0.1:1");
+    let (rate, arrivals, depth) = (1000.0, Arrivals::Poisson, 1);
+    assert_eq!(oha.model, Model::Open { rate, arrivals, depth });
+    let Talk::Http(http) = oha.talk else { panic!("HTTP is spoken") };
+    assert_eq!((http.method.as_str(), http.headers.len()), ("HEAD", 1));
+}
+
+#[test]
+fn models() {
+    let model = |line: &str| plan(&format!("echo://127.0.0.1:1 {line}")).model;
+    let (depth, think) = (2, Think::Fixed(Duration::from_millis(5)));
+    let closed = model("--closed 5 --depth 2 --think 5ms --ramp 100/s");
+    assert_eq!(closed, Model::Closed { depth, think, ramp: Some(100.0) });
+    let arrivals = Arrivals::Constant;
+    let open = model("--open 5k --arrivals constant --depth 2");
+    assert_eq!(open, Model::Open { rate: 5000.0, arrivals: arrivals.clone(), depth });
+    let sessions =
+        model("--sessions 7 --session-requests 3 --depth 2 --think 5ms --arrivals constant");
+    assert_eq!(sessions, Model::Sessions { rate: 7.0, arrivals, rounds: 3, depth, think });
+    let arrivals = Arrivals::Replay("a.txt".into());
+    let replay = model("--arrivals replay a.txt");
+    assert_eq!(replay, Model::Open { rate: 1.0, arrivals: arrivals.clone(), depth: 1 });
+    let replay = plan("--arrivals replay a.txt --open 9 echo://127.0.0.1:1").model;
+    assert_eq!(replay, Model::Open { rate: 9.0, arrivals, depth: 1 });
+}
+
+#[test]
+fn a_ramp_is_over_before_the_measurement() {
+    let plan = plan("echo://127.0.0.1:1 -c 50 --ramp 100/s");
+    assert_eq!(plan.warmup, Duration::from_millis(800));
+}
+
+#[test]
+fn connections() {
+    let plan = plan(
+        "echo://127.0.0.1:1 --idle 9 --source 127.0.0.2,127.0.0.3 --max-outstanding 7 \
+         --requests-per-connection 4 --spin 0s",
+    );
+    assert_eq!(plan.sources.len(), 2);
+    let Settings { idle, outstanding_max, requests_per_connection, spin, .. } = plan.settings;
+    let found = (idle, outstanding_max, requests_per_connection, spin);
+    assert_eq!(found, (9, 7, Some(4), Duration::ZERO));
+    assert_eq!(self::plan("echo://127.0.0.1:1 --sessions 5").settings.connections, 1000);
+}
+
+#[test]
+fn lines_are_said_with_their_escapes() {
+    let plan = plan(r"line://127.0.0.1:1 --request INCR\x20x\r\n --terminator \r\n");
+    let Talk::Line(line) = plan.talk else { panic!("a line is spoken") };
+    assert_eq!(line.requests, [b"INCR x\r\n"]);
+    assert_eq!((line.terminator.as_slice(), line.prefix.as_slice()), (&b"\r\n"[..], &b""[..]));
+}
+
+#[test]
+fn requests_of_a_file() {
+    let name = format!("roundhouse-requests-{}", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    std::fs::write(&file, "SET a 1\\r\\n\nGET a\n").expect("a temporary file");
+    let line = format!("line://127.0.0.1:1 --terminators 2 --request-file {}", file.display());
+    let Talk::Line(said) = plan(&line).talk else { panic!("a line is spoken") };
+    assert_eq!(said.requests, [&b"SET a 1\r\n"[..], b"GET a\n"]);
+    assert_eq!(said.terminators, 2);
+    std::fs::write(&file, "").expect("a temporary file");
+    check_refused(&line, "with a line or more");
+    std::fs::remove_file(&file).expect("it is there");
+    check_refused(&line, "cannot read");
+}
+
+#[test]
+fn paths_have_weights() {
+    let Talk::Http(http) = plan("http://127.0.0.1:1/x --mix /=90,/big=10").talk else {
+        panic!("HTTP is spoken")
+    };
+    assert_eq!(http.paths, [("/".to_owned(), 90), ("/big".to_owned(), 10)]);
+    let Talk::Http(http) = plan("http://127.0.0.1:1/x?y --expect-status 201").talk else {
+        panic!("HTTP is spoken")
+    };
+    assert_eq!(http.paths, [("/x?y".to_owned(), 1)]);
+    assert_eq!(http.wanted, Wanted { status: Some(201), length: None });
+}
+
+#[test]
+fn the_second_server_says_the_same_unless_told() {
+    let both = "line://127.0.0.1:1 --duet line://127.0.0.1:2 --watch 1 --watch-b 2 --request a \
+                --expect-prefix b";
+    let talks = |line: &str| {
+        let args = args(line);
+        let other = args.duet.duet.clone().expect("a second server");
+        args.duet_plan(&other).expect("it makes sense").parts.map(|part| part.talk)
+    };
+    let [a, b] = talks(both);
+    assert_eq!(a, b);
+    let [_, Talk::Line(b)] = talks(&format!("{both} --request-b c")) else {
+        panic!("a line is spoken")
+    };
+    assert_eq!((&b.requests[..], b.prefix.as_slice()), (&[b"c\n".to_vec()][..], &b""[..]));
+    let args = args(&format!("{both} --open 5"));
+    let other = args.duet.duet.clone().expect("a second server");
+    assert!(args.duet_plan(&other).is_err());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_reason() {
+    check_refused("stock://127.0.0.1:1 -t 0", "1..=1024");
+    check_refused("stock://127.0.0.1:1 -c 0", "at least one connection");
+    check_refused("stock://127.0.0.1:1 --depth 0", "1..=100000");
+    check_refused("stock://127.0.0.1:1 --mix buy=0", "expected a mix");
+    check_refused("echo://127.0.0.1:1 --mix buy=1", "expected --mix with stock:// or http://");
+    check_refused("http://127.0.0.1:1 --mix x=y", "expected names with whole weights");
+    check_refused("http://127.0.0.1:1 -H nonsense", "expected a header");
+    check_refused("stock://127.0.0.1:1 --for 5x", "expected a time");
+    check_refused("ftp://127.0.0.1:1", "expected one of stock://");
+    check_refused("udp+rtp://127.0.0.1:1", "not yet");
+    check_refused("127.0.0.1:1", "expected a target such as");
+    check_refused("stock://127.0.0.1:1 stock://127.0.0.1:2", "expected one target");
+    check_refused("stock://127.0.0.1:1 a.txt", "expected one target");
+    check_refused("echo://127.0.0.1:1 --arrivals replay", "expected a file behind");
+    check_refused("line://127.0.0.1:1", "expected --request");
+    check_refused("line://127.0.0.1:1 --request a\\q", "found `\\q`");
+    check_refused("stock://127.0.0.1:1 --duet stock://127.0.0.1:2", "--watch");
+    check_refused("stock://127.0.0.1:1 --for 1s --count 5", "cannot be used with");
+    check_refused("echo://127.0.0.1:1 --open 5 --sessions 5", "cannot be used with");
+    check_refused("echo://127.0.0.1:1 --open 5 --ramp 5", "expected --ramp with a closed loop");
+    check_refused("echo://127.0.0.1:1 --open fast", "expected a rate");
+    check_refused("echo://127.0.0.1:1 --think soon", "expected a pause");
+    check_refused("echo://127.0.0.1:1 --slo 5ms", "expected an objective");
+    check_refused("echo://127.0.0.1:1 --find-capacity", "--slo");
+    check_refused("echo://127.0.0.1:1 --precision 2 --for 1s", "expected a precision");
+    check_refused("echo://127.0.0.1:1 --precision 2% -t 2", "expected -t 1");
+}

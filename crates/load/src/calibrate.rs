@@ -1,0 +1,250 @@
+//! What the generator can do on this machine: its ceiling, its cost, its floor.
+//!
+//! It loads the [`null`](crate::null) server on another processor, closed for the cost of a
+//! request and open for how late arrivals are noticed. The ceiling is what one processor could do
+//! at that cost; the floor is the tardiness that no server is to blame for. Both belong to a
+//! machine and a build, and are worthless elsewhere.
+
+use crate::model::{Arrivals, Model};
+use crate::null::Null;
+use crate::parse::{Mix, Scheme};
+use crate::run::{self, Failure, Plan, Talk, Window};
+use crate::script::{HttpOptions, StockOptions, Wanted};
+use crate::work::Think;
+use meter::Machine;
+use serde::{Deserialize, Serialize};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use sys::eventfd::EventFd;
+use wire::framing::Framing;
+
+/// The name and version of [`Calibration`].
+pub const SCHEMA: &str = "roundhouse.calibration/1";
+/// Depths that are calibrated; another has the floor of the nearest one below it.
+const DEPTHS: [u32; 2] = [1, 16];
+/// Connections of all calibrations.
+const CONNECTIONS: usize = 64;
+/// The share of the ceiling at which tardiness is looked at, and a rate at which every arrival is
+/// slept for.
+const HALF: f64 = 0.5;
+const SLOW: f64 = 1000.0;
+
+/// What is known of the generator on a machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The machine.
+    pub machine: Machine,
+    /// The version of this program.
+    pub version: String,
+    /// When, in milliseconds since 1970.
+    pub unix_ms: u64,
+    /// One entry for each protocol and depth.
+    pub entries: Vec<Entry>,
+}
+
+/// One protocol at one depth.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// `stock`, `http`, `echo`.
+    pub scheme: String,
+    /// Requests in one write.
+    pub depth: u32,
+    /// Replies a second in a closed loop against the null server.
+    pub measured_rps: f64,
+    /// CPU time of the generator for each request (ns).
+    pub cpu_ns: f64,
+    /// Requests a second that one processor could do at that cost.
+    pub ceiling_rps: f64,
+    /// The 99th percentile of tardiness (ns): the larger of those at a slow rate and at half of
+    /// the ceiling.
+    pub tardiness_p99_ns: u64,
+    /// Whether the null server's own count of requests was the client's.
+    pub counts_agree: bool,
+}
+
+/// What a verdict needs of an [`Entry`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Floor {
+    /// Requests a second that one thread could do.
+    pub ceiling_rps: f64,
+    /// The 99th percentile of tardiness (ns).
+    pub tardiness_p99_ns: u64,
+    /// CPU time of the generator for each request (ns).
+    pub cpu_ns: f64,
+}
+
+impl Calibration {
+    /// What stands for a protocol and a depth, if it was found on this machine by this version.
+    pub fn floor(&self, version: &str, scheme: Scheme, depth: u32) -> Option<Floor> {
+        let machine = Machine::identify().ok()?;
+        self.floor_on(&machine, version, scheme, depth)
+    }
+
+    fn floor_on(
+        &self,
+        machine: &Machine,
+        version: &str,
+        scheme: Scheme,
+        depth: u32,
+    ) -> Option<Floor> {
+        if (&self.machine, self.version.as_str()) != (machine, version) {
+            return None;
+        }
+        let fits = |entry: &&Entry| entry.scheme == scheme.name() && entry.depth <= depth;
+        let entry = self.entries.iter().filter(fits).max_by_key(|entry| entry.depth)?;
+        Some(Floor {
+            ceiling_rps: entry.ceiling_rps,
+            tardiness_p99_ns: entry.tardiness_p99_ns,
+            cpu_ns: entry.cpu_ns,
+        })
+    }
+}
+
+/// Calibrates every protocol at every depth; each of the three measurements of one takes `window`.
+/// `told` hears of every entry when it is done.
+///
+/// # Errors
+/// See [`Failure`]; `/proc` that cannot be read is one too.
+pub fn calibrate(
+    version: &str,
+    window: Duration,
+    mut told: impl FnMut(&Entry),
+) -> Result<Calibration, Failure> {
+    let machine = Machine::identify()
+        .map_err(|error| Failure::Machinery { doing: "identifying the machine", error })?;
+    let mut entries = Vec::new();
+    for scheme in [Scheme::Stock, Scheme::Http, Scheme::Echo] {
+        for depth in DEPTHS {
+            let entry = entry(scheme, depth, window)?;
+            told(&entry);
+            entries.push(entry);
+        }
+    }
+    let (schema, version) = (SCHEMA.to_owned(), version.to_owned());
+    Ok(Calibration { schema, machine, version, unix_ms: run::unix_ms(), entries })
+}
+
+/// The null server on a thread, and the generator on this one; each on a processor of its own
+/// where there are two.
+fn entry(scheme: Scheme, depth: u32, window: Duration) -> Result<Entry, Failure> {
+    let machinery = |doing| move |error| Failure::Machinery { doing, error };
+    let null = Null::listen(scheme, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        .map_err(machinery("opening the null server"))?;
+    let (address, count) = (null.address(), null.requests());
+    let bell = Arc::new(EventFd::new().map_err(machinery("making a bell"))?);
+    let stop = Arc::clone(&bell);
+    let cpus = sys::cpu::affinity().map_err(machinery("asking for processors"))?;
+    let (last, first) = (cpus[cpus.len() - 1], cpus[0]);
+    let alone = cpus.len() > 1;
+    let server = std::thread::spawn(move || {
+        if alone {
+            // Where it cannot be pinned it serves wherever it is.
+            let _ = sys::cpu::set_affinity(&[last]);
+        }
+        null.run(stop.as_ref())
+    });
+    let target = format!("{}://{address}", scheme.name()).parse()?;
+    let mut plan = Plan::new(target, talk(scheme, address));
+    plan.settings.connections = CONNECTIONS;
+    plan.window = Window::For(window);
+    plan.cpu = alone.then_some(first);
+    let measured = measure(scheme, depth, &mut plan, &count);
+    bell.ring();
+    let served = server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    if alone {
+        sys::cpu::set_affinity(&cpus).map_err(machinery("leaving the processor"))?;
+    }
+    served.map_err(machinery("running the null server"))?;
+    measured
+}
+
+fn measure(
+    scheme: Scheme,
+    depth: u32,
+    plan: &mut Plan,
+    count: &std::sync::atomic::AtomicU64,
+) -> Result<Entry, Failure> {
+    let before = count.load(Ordering::Relaxed);
+    plan.model = Model::Closed { depth, think: Think::None, ramp: None };
+    let closed = run::run(plan)?;
+    let cpu_ns = closed.generator.cpu_ns as f64 / closed.requests.max(1) as f64;
+    let ceiling_rps = 1e9 / cpu_ns.max(1.0);
+    let mut asked = closed.requests_total;
+    let mut tardiness_p99_ns = 0;
+    for rate in [SLOW, HALF * ceiling_rps.min(closed.throughput_rps)] {
+        plan.model = Model::Open { rate, arrivals: Arrivals::Poisson, depth };
+        let open = run::run(plan)?;
+        asked += open.requests_total;
+        let found = &open.health.tardiness;
+        tardiness_p99_ns = tardiness_p99_ns.max(found.p99_ns.unwrap_or(found.p90_ns));
+    }
+    // A market is asked for its rows before and after each of the three runs.
+    let probes = if scheme == Scheme::Stock { 6 } else { 0 };
+    let counts_agree = count.load(Ordering::Relaxed) - before == asked + probes;
+    let measured_rps = closed.throughput_rps;
+    let scheme = scheme.name().to_owned();
+    Ok(Entry { scheme, depth, measured_rps, cpu_ns, ceiling_rps, tardiness_p99_ns, counts_agree })
+}
+
+/// What is said to the null server.
+fn talk(scheme: Scheme, address: SocketAddr) -> Talk {
+    match scheme {
+        Scheme::Echo => Talk::Echo,
+        Scheme::Http => Talk::Http(HttpOptions {
+            method: "GET".to_owned(),
+            authority: address.to_string(),
+            paths: vec![("/".to_owned(), 1)],
+            headers: Vec::new(),
+            body: Vec::new(),
+            wanted: Wanted { status: Some(200), length: None },
+            seed: 1,
+        }),
+        Scheme::Stock | Scheme::Line => Talk::Stock(StockOptions {
+            mix: Mix { show: 0, buy: 50, sell: 50 },
+            ids: Vec::new(),
+            amount_max: 10,
+            framing: Framing::Line,
+            seed: 1,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_floor_belongs_to_a_machine_a_version_a_protocol_and_a_depth() {
+        let entry = |scheme: &str, depth| Entry {
+            scheme: scheme.to_owned(),
+            depth,
+            measured_rps: 1.0,
+            cpu_ns: 1.0,
+            ceiling_rps: f64::from(depth),
+            tardiness_p99_ns: 1,
+            counts_agree: true,
+        };
+        let calibration = Calibration {
+            schema: SCHEMA.to_owned(),
+            machine: Machine { cores: 3, ..Machine::default() },
+            version: "1".to_owned(),
+            unix_ms: 0,
+            entries: vec![entry("http", 16), entry("http", 1), entry("echo", 1)],
+        };
+        let here = calibration.machine.clone();
+        let find = |machine: &Machine, version, scheme, depth| {
+            calibration.floor_on(machine, version, scheme, depth).map(|it| it.ceiling_rps)
+        };
+        assert_eq!(find(&here, "1", Scheme::Http, 4), Some(1.0));
+        assert_eq!(find(&here, "1", Scheme::Http, 99), Some(16.0));
+        assert_eq!(find(&here, "1", Scheme::Stock, 1), None);
+        assert_eq!(find(&here, "2", Scheme::Http, 1), None);
+        assert_eq!(find(&Machine::default(), "1", Scheme::Http, 1), None);
+        let json = serde_json::to_string(&calibration).expect("plain data");
+        assert_eq!(serde_json::from_str::<Calibration>(&json).expect("its own"), calibration);
+    }
+}

@@ -1,0 +1,81 @@
+//! Percentiles of times of which some are known only from below.
+//!
+//! A request that is unanswered when the run ends took at least so long; one that was dropped,
+//! lost or answered wrongly has no time at all and stands behind every number. To leave them out
+//! is to report the latency of those who were lucky. Here they keep their place in the order, and
+//! a percentile whose place is theirs is "more than", never a number.
+
+use meter::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// One percentile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Percentile {
+    /// Which, in percent: 50, 90, 99, 99.9.
+    pub percent: f64,
+    /// The time (ns).
+    pub ns: u64,
+    /// The time is more than `ns`, and how much more is unknown.
+    pub beyond: bool,
+}
+
+/// The percentiles that are usually asked for.
+pub const USUAL: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
+
+/// The percentiles of `known` times, of others that are at least `least`, and of `failed` that are
+/// longer than any number. Those are left out that fewer than a hundred requests lie beyond, but
+/// for the median.
+pub fn percentiles(known: &Histogram, least: &Histogram, failed: u64) -> Vec<Percentile> {
+    let mut lower = known.clone();
+    lower.merge(least);
+    let all = lower.count() + failed;
+    let supported = |percent: f64| {
+        let beyond = all as f64 * (1.0 - percent / 100.0) + 1e-6;
+        all > 0 && (percent <= 50.0 || beyond >= meter::histogram::BEYOND_MIN)
+    };
+    let percentile = |percent: f64| {
+        let rank = ((all as f64 * percent / 100.0 - 1e-6).ceil() as u64).clamp(1, all);
+        let at = |times: &Histogram| {
+            (rank <= times.count()).then(|| times.quantile(rank as f64 / times.count() as f64))
+        };
+        // Were every censored time infinite, the number would be `upper`; were each as short as
+        // it can be, `lower`. Where both are the same, that is the percentile.
+        let (least, most) = (at(&lower).unwrap_or(lower.max()), at(known));
+        Percentile { percent, ns: least, beyond: most != Some(least) }
+    };
+    USUAL.into_iter().filter(|&percent| supported(percent)).map(percentile).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(list: &[(u64, u64)]) -> Histogram {
+        let mut times = Histogram::new();
+        list.iter().for_each(|&(ns, count)| times.record(ns, count));
+        times
+    }
+
+    fn check(known: &[(u64, u64)], least: &[(u64, u64)], failed: u64, expected: &[(u64, bool)]) {
+        let found = percentiles(&times(known), &times(least), failed);
+        let found: Vec<_> = found.iter().map(|it| (it.ns, it.beyond)).collect();
+        assert_eq!(found, expected, "{known:?} {least:?} {failed}");
+    }
+
+    #[test]
+    fn without_censored_times_they_are_the_histograms_own() {
+        check(&[(100, 9000), (1000, 1000)], &[], 0, &[(100, false), (100, false), (1000, false)]);
+        check(&[(100, 10)], &[], 0, &[(100, false)]);
+        check(&[], &[], 0, &[]);
+    }
+
+    #[test]
+    fn a_percentile_in_censored_mass_is_more_than() {
+        // 2 % were unanswered for at least 500: the 99th percentile is theirs.
+        check(&[(100, 9800)], &[(500, 200)], 0, &[(100, false), (100, false), (500, true)]);
+        // They have waited for 50 only, so even the median may be more than it seems.
+        check(&[(10, 100), (100, 100)], &[(50, 100)], 0, &[(50, true)]);
+        check(&[(100, 9800)], &[], 200, &[(100, false), (100, false), (100, true)]);
+        check(&[], &[], 1000, &[(0, true), (0, true)]);
+    }
+}

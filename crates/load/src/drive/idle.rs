@@ -1,0 +1,58 @@
+//! Connections that never ask: what a server holds besides its work.
+
+use super::IDLE_KEY;
+use crate::faults::Faults;
+use std::io;
+use std::os::fd::OwnedFd;
+use sys::epoll::Epoll;
+use sys::socket;
+
+/// The idle connections.
+#[derive(Debug, Default)]
+pub(super) struct Idle {
+    list: Vec<Option<OwnedFd>>,
+    /// Those that the server has closed; they are not made again.
+    pub(super) closed: u64,
+}
+
+impl Idle {
+    /// Makes `count` of them; each gets its key in the epoll.
+    pub(super) fn open(
+        &mut self,
+        count: usize,
+        epoll: &Epoll,
+        mut dial: impl FnMut(&Epoll, u64) -> io::Result<OwnedFd>,
+        faults: &mut Faults,
+    ) {
+        for at in 0..count {
+            let made = dial(epoll, IDLE_KEY + at as u64);
+            if let Err(error) = &made {
+                faults.count_io(error, || format!("making an idle connection: {error}"));
+            }
+            self.list.push(made.ok());
+        }
+    }
+
+    /// How many are up.
+    pub(super) fn up(&self) -> usize {
+        self.list.iter().flatten().count()
+    }
+
+    /// Something came on one, or it ended. What a server says unasked is not our business here.
+    pub(super) fn ready(&mut self, at: usize, buffer: &mut [u8]) {
+        let Some(fd) = &self.list[at] else { return };
+        match socket::recv(fd, buffer) {
+            Ok(1..) => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Ok(0) | Err(_) => {
+                self.list[at] = None;
+                self.closed += 1;
+            }
+        }
+    }
+
+    /// Closes all.
+    pub(super) fn close(&mut self) {
+        self.list.clear();
+    }
+}

@@ -1,0 +1,322 @@
+//! Connections: made, sent on, received on, recorded, given up.
+
+use super::link::State;
+use super::{Drive, RECEIVE, now};
+use crate::faults::FaultKind;
+use crate::script::{Ear, Heard};
+use crate::stop::Stop;
+use crate::tally::Span;
+use crate::work::Work;
+use seam::Instant;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use sys::epoll::{Epoll, Interest};
+use sys::{limits, socket};
+
+/// The longest reply that is held (bytes).
+const REPLY_MAX: usize = 256 << 20;
+
+/// Starts a connection and has it watched.
+pub(super) fn dial(
+    address: SocketAddr,
+    sources: &[IpAddr],
+    dialled: &mut usize,
+    epoll: &Epoll,
+    key: u64,
+) -> io::Result<OwnedFd> {
+    *dialled += 1;
+    let fd = match sources {
+        [] => socket::connect_nonblocking(address)?,
+        _ => socket::connect_nonblocking_from(address, sources[*dialled % sources.len()])?,
+    };
+    socket::set_nodelay(&fd, true)?;
+    epoll.add(&fd, Interest::READ, key)?;
+    Ok(fd)
+}
+
+impl Drive {
+    /// Makes the connection; false if that failed at once.
+    pub(super) fn connect(&mut self, at: usize, moment: Instant) -> bool {
+        let (dialled, epoll) = (&mut self.dialled, &self.epoll);
+        match dial(self.address, &self.sources, dialled, epoll, at as u64) {
+            Ok(fd) => {
+                self.links[at].open(fd, now());
+                self.up += 1;
+                self.script.open(at);
+                true
+            }
+            Err(e) => {
+                self.count_io(&e, "connecting");
+                self.links[at].back_off(moment);
+                self.after_loss(at, moment);
+                false
+            }
+        }
+    }
+
+    /// Takes what has come and goes on with the connection.
+    pub(super) fn receive(&mut self, at: usize, stop: &dyn Stop) {
+        loop {
+            let State::Up(fd) = &self.links[at].state else { return };
+            let received = socket::recv(fd, &mut self.buffer);
+            let now = now();
+            self.pulse.worked(now);
+            match received {
+                Ok(0) => return self.ended(at, stop, now),
+                Ok(count) => {
+                    let heard = self.hear(at, count);
+                    self.credit(at, heard, now);
+                    if self.links[at].held.len() > REPLY_MAX {
+                        let held = self.links[at].held.len();
+                        return self.fail(at, now, FaultKind::Overlong, || {
+                            format!("no end in {held} bytes")
+                        });
+                    }
+                    if heard.over {
+                        return self.move_on(at, stop, now);
+                    }
+                    self.go_on(at, stop, now);
+                    if count < RECEIVE {
+                        return;
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(e) => return self.fail_io(at, now, &e, "receiving"),
+            }
+        }
+    }
+
+    /// Shows the script what is there.
+    fn hear(&mut self, at: usize, count: usize) -> Heard {
+        self.tally.bytes_in += count as u64;
+        let notes = self.settings.detailed.then_some(&mut self.notes);
+        let mut ear = Ear::new(&mut self.faults, notes);
+        let held = &mut self.links[at].held;
+        let fresh = &self.buffer[..count];
+        if held.is_empty() {
+            let heard = self.script.hear(at, fresh, &mut ear);
+            if heard.used < count {
+                held.extend_from_slice(&fresh[heard.used..]);
+            }
+            heard
+        } else {
+            held.extend_from_slice(fresh);
+            let heard = self.script.hear(at, held, &mut ear);
+            held.drain(..heard.used);
+            heard
+        }
+    }
+
+    /// Records the times of the oldest requests of a connection that were answered.
+    fn credit(&mut self, at: usize, heard: Heard, now: Instant) {
+        let link = &mut self.links[at];
+        link.moved = now;
+        let detailed = self.settings.detailed;
+        if heard.done == 0 {
+            if detailed {
+                self.name_faults();
+            }
+            return;
+        }
+        let (mut left, mut wrong, mut noted) = (heard.done, heard.wrong, 0);
+        while left > 0 {
+            let most = if detailed { 1 } else { left };
+            let Some((run, count)) = link.answered(most) else { break };
+            left -= count;
+            // All came at the same moment; which of them were wrong does not change the times.
+            let bad = wrong.min(count);
+            wrong -= bad;
+            let span = Span { due: run.due, sent: run.sent, done: now };
+            let measured = run.due >= self.epoch;
+            let good = u64::from(count - bad);
+            self.tally.done += good;
+            self.tally.wrong += u64::from(bad);
+            if measured {
+                self.tally.failed += u64::from(bad);
+                if good > 0 {
+                    self.tally.record(span, good);
+                }
+            }
+            if let Some(&note) = self.notes.list.get(noted) {
+                self.tally.detail(note, span, measured);
+                noted += 1;
+            }
+        }
+        debug_assert_eq!(left, 0, "a script answers only what was asked");
+        self.done += u64::from(heard.done - left);
+        self.outstanding -= u64::from(heard.done - left);
+        if detailed {
+            self.name_faults();
+        }
+        if self.links[at].outstanding == 0 {
+            self.batch_done(at, now);
+        }
+    }
+
+    /// Writes down what was wrong with replies at the kinds of those replies.
+    fn name_faults(&mut self) {
+        for (place, kind, words) in self.notes.faults.drain(..) {
+            let note = self.notes.list.get(place).or(self.notes.list.last());
+            let at = note.map_or(0, |note| usize::from(note.kind));
+            if let Some(of) = self.tally.kinds.get_mut(at) {
+                of.faults.count(kind, || words);
+            }
+        }
+        self.notes.list.clear();
+    }
+
+    /// Sends what waits; asks to be told when the rest has room.
+    pub(super) fn send(&mut self, at: usize, now: Instant) {
+        let link = &mut self.links[at];
+        let State::Up(fd) = &link.state else { return };
+        let waiting = &link.unsent[link.sent..];
+        match socket::send(fd, waiting) {
+            Ok(count) => {
+                self.tally.bytes_out += count as u64;
+                if count == waiting.len() {
+                    link.unsent.clear();
+                    link.sent = 0;
+                } else {
+                    link.sent += count;
+                }
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(e) => return self.fail_io(at, now, &e, "sending"),
+        }
+        let blocked = !link.unsent.is_empty();
+        if blocked != link.watching_room {
+            link.watching_room = blocked;
+            let interest = Interest { write: blocked, ..Interest::READ };
+            if let Err(e) = self.epoll.modify(fd, interest, at as u64) {
+                self.fail_io(at, now, &e, "sending");
+            }
+        }
+    }
+
+    /// The server closed its side.
+    fn ended(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
+        let notes = self.settings.detailed.then_some(&mut self.notes);
+        let mut ear = Ear::new(&mut self.faults, notes);
+        let held = std::mem::take(&mut self.links[at].held);
+        let heard = self.script.ended(at, &held, &mut ear);
+        self.credit(at, heard, now);
+        if heard.over {
+            return self.move_on(at, stop, now);
+        }
+        let (owed, asked) = (self.links[at].outstanding, self.links[at].asked);
+        if owed == 0 && asked == 0 {
+            // It was closed before anything was asked: at once it would only be closed again.
+            self.drop_link(at, now);
+            self.links[at].back_off(now);
+            return self.go_on(at, stop, now);
+        }
+        if owed > 0 {
+            return self.fail(at, now, FaultKind::ClosedEarly, || {
+                format!("connection {at} was closed with {owed} of {asked} replies owed")
+            });
+        }
+        self.drop_link(at, now);
+        self.go_on(at, stop, now);
+    }
+
+    /// The server said that it ends the connection: what it has not answered is asked again on
+    /// another one, where asking again changes nothing.
+    fn move_on(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
+        let owed = self.links[at].outstanding;
+        if owed > 0 && !self.script.may_repeat() {
+            return self.fail(at, now, FaultKind::ClosedEarly, || {
+                format!("the server ended connection {at} with {owed} replies owed")
+            });
+        }
+        let runs = self.links[at].take_runs();
+        self.drop_link(at, now);
+        if owed == 0 {
+            return self.go_on(at, stop, now);
+        }
+        if self.connect(at, now) {
+            let link = &mut self.links[at];
+            self.script.ask(at, owed, &mut link.unsent);
+            link.restore_runs(runs);
+            self.repeated += u64::from(owed);
+            self.send(at, now);
+        } else {
+            self.links[at].restore_runs(runs);
+            self.count_lost(at);
+        }
+    }
+
+    fn fail_io(&mut self, at: usize, now: Instant, e: &io::Error, doing: &str) {
+        self.count_io(e, doing);
+        self.lose(at, now);
+    }
+
+    pub(super) fn fail(
+        &mut self,
+        at: usize,
+        now: Instant,
+        kind: FaultKind,
+        words: impl FnOnce() -> String,
+    ) {
+        self.faults.count(kind, words);
+        self.lose(at, now);
+    }
+
+    /// Counts an error of a socket; a limit that was met is named.
+    fn count_io(&mut self, error: &io::Error, doing: &str) {
+        self.faults.count_io(error, || match FaultKind::of(error) {
+            FaultKind::NoDescriptors => {
+                let limit = limits::open_files().map_or(0, |limit| limit.soft);
+                format!("{doing}: {error}; this process may open {limit}")
+            }
+            _ => format!("{doing}: {error}"),
+        });
+    }
+
+    /// Gives a connection up with all that is unanswered on it; it is made again a little later.
+    fn lose(&mut self, at: usize, now: Instant) {
+        self.count_lost(at);
+        self.drop_link(at, now);
+        self.links[at].back_off(now);
+        self.after_loss(at, now);
+    }
+
+    /// What is unanswered on a connection will never be answered.
+    fn count_lost(&mut self, at: usize) {
+        let link = &mut self.links[at];
+        let unanswered = u64::from(link.outstanding);
+        let measured = link.runs().filter(|run| run.due >= self.epoch);
+        self.tally.failed += measured.map(|run| u64::from(run.left)).sum::<u64>();
+        link.take_runs();
+        self.lost += unanswered;
+        self.outstanding -= unanswered;
+    }
+
+    /// What becomes of a lost connection: it is made again after a pause, unless it was a session,
+    /// which is over.
+    fn after_loss(&mut self, at: usize, now: Instant) {
+        let link = &mut self.links[at];
+        let (rounds, due, unheard) = (link.rounds, link.due, link.asked == 0);
+        link.due = now;
+        match (self.work, &link.state) {
+            (Work::Own { rounds: all, .. }, _) if rounds > 0 && rounds < u64::MAX => {
+                // Not even its first request got out.
+                let failed = rounds == all && unheard && due >= self.epoch;
+                self.tally.failed += u64::from(failed);
+                self.leave(at, now);
+            }
+            (_, &State::Down { again }) => self.set_alarm(at, again),
+            (_, State::Up(_)) => {}
+        }
+    }
+
+    /// Closes a connection; it may be made again at once.
+    pub(super) fn drop_link(&mut self, at: usize, now: Instant) {
+        let link = &mut self.links[at];
+        if link.is_up() {
+            self.script.close(at);
+            self.up -= 1;
+            link.close(now);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! What a connection does next, by the kind of [`Work`].
+//!
+//! Own work: a user sits on his place, asks a batch, waits for all of it, thinks, asks again, and
+//! leaves after his last. Shared work: requests take any connection with room, in turns, and wait
+//! in a queue when none has.
+
+use super::{Drive, State};
+use crate::stop::Stop;
+use crate::work::Work;
+use seam::Instant;
+use std::cmp::Reverse;
+
+impl Drive {
+    /// Somebody who was due at `due` is here.
+    pub(super) fn arrival(&mut self, due: Instant, stop: &dyn Stop, now: Instant) {
+        let held = self.outstanding as usize + self.waiting.len();
+        match self.work {
+            Work::Own { rounds, .. } => match self.vacancy() {
+                Some(at) => self.take_place(at, rounds, due, stop, now),
+                None if held < self.settings.outstanding_max => self.waiting.push_back(due),
+                None => self.drop_arrival(due),
+            },
+            Work::Shared { .. } => {
+                self.asked += 1;
+                match self.roomy() {
+                    Some(at) => {
+                        self.append(at, 1, due, now);
+                        self.list(at);
+                        self.send(at, now);
+                    }
+                    None if held < self.settings.outstanding_max => self.waiting.push_back(due),
+                    None => self.drop_arrival(due),
+                }
+            }
+        }
+    }
+
+    /// There is no room for an arrival: it has failed.
+    fn drop_arrival(&mut self, due: Instant) {
+        self.tally.dropped += 1;
+        self.tally.failed += u64::from(due >= self.epoch);
+    }
+
+    /// A place without a user.
+    fn vacancy(&mut self) -> Option<usize> {
+        self.free.pop_front().map(|at| at as usize)
+    }
+
+    fn take_place(&mut self, at: usize, rounds: u64, due: Instant, stop: &dyn Stop, now: Instant) {
+        let link = &mut self.links[at];
+        (link.rounds, link.due, link.asked) = (rounds, due, 0);
+        self.go_on(at, stop, now);
+    }
+
+    /// The next connection with room; it leaves the list.
+    fn roomy(&mut self) -> Option<usize> {
+        while let Some(at) = self.free.pop_front() {
+            let at = at as usize;
+            self.links[at].listed = false;
+            if self.room_on(at) > 0 {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// How many requests of shared work a connection can take now.
+    fn room_on(&self, at: usize) -> u32 {
+        let link = &self.links[at];
+        if !link.is_up() {
+            return 0;
+        }
+        let free = self.work.depth().saturating_sub(link.outstanding);
+        u64::from(free).min(self.left_on(at)) as u32
+    }
+
+    /// Puts a connection with room at the end of the list.
+    fn list(&mut self, at: usize) {
+        if !self.links[at].listed && self.room_on(at) > 0 {
+            self.links[at].listed = true;
+            self.free.push_back(at as u32);
+        }
+    }
+
+    /// What a connection does next: stay, ask, close, or be made.
+    pub(super) fn go_on(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
+        match self.work {
+            Work::Own { .. } => self.go_on_own(at, stop, now),
+            Work::Shared { .. } => self.go_on_shared(at, now),
+        }
+    }
+
+    fn go_on_own(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
+        let link = &self.links[at];
+        if link.outstanding > 0 || (link.rounds == 0 && !link.is_up()) {
+            return;
+        }
+        let (due, rounds, may_ask) = (link.due, link.rounds, stop.room(self.asked) > 0);
+        match link.state {
+            State::Up(_) if rounds == 0 || self.parting => self.drop_link(at, now),
+            State::Up(_) if self.left_on(at) == 0 => {
+                self.drop_link(at, now);
+                self.go_on_own(at, stop, now);
+            }
+            _ if !may_ask || self.parting => {}
+            _ if due > now => self.set_alarm(at, due),
+            State::Down { again } if again > now => self.set_alarm(at, again),
+            State::Down { .. } => {
+                if self.connect(at, now) {
+                    self.ask(at, stop, now);
+                }
+            }
+            State::Up(_) => self.ask(at, stop, now),
+        }
+    }
+
+    fn go_on_shared(&mut self, at: usize, now: Instant) {
+        let wanted = !self.parting || !self.waiting.is_empty();
+        let link = &self.links[at];
+        match link.state {
+            State::Down { again } if again > now => self.set_alarm(at, again),
+            State::Down { .. } if wanted => {
+                if self.connect(at, now) {
+                    self.fill(at, now);
+                }
+            }
+            State::Down { .. } => {}
+            State::Up(_) if link.outstanding == 0 && (!wanted || self.left_on(at) == 0) => {
+                self.drop_link(at, now);
+                if wanted {
+                    self.go_on_shared(at, now);
+                }
+            }
+            State::Up(_) => self.fill(at, now),
+        }
+    }
+
+    /// Asks a user's next batch.
+    fn ask(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
+        let room = stop.room(self.asked).min(self.left_on(at));
+        let count = u64::from(self.work.depth()).min(room) as u32;
+        if count > 0 {
+            let due = self.links[at].due;
+            self.append(at, count, due, now);
+            self.asked += u64::from(count);
+            self.send(at, now);
+        }
+    }
+
+    /// Gives a connection what waits for room, in one write, and lists it if it has still room.
+    fn fill(&mut self, at: usize, now: Instant) {
+        let room = self.room_on(at);
+        let mut filled = false;
+        for _ in 0..room {
+            let Some(due) = self.waiting.pop_front() else { break };
+            self.append(at, 1, due, now);
+            filled = true;
+        }
+        self.list(at);
+        if filled {
+            self.send(at, now);
+        }
+    }
+
+    /// Renders requests; the caller sends them.
+    fn append(&mut self, at: usize, count: u32, due: Instant, now: Instant) {
+        let link = &mut self.links[at];
+        self.script.ask(at, count, &mut link.unsent);
+        link.asked(count, due, now);
+        self.outstanding += u64::from(count);
+    }
+
+    /// A user's batch is answered: he thinks, or leaves.
+    pub(super) fn batch_done(&mut self, at: usize, now: Instant) {
+        if !self.work.is_own() {
+            return;
+        }
+        let link = &mut self.links[at];
+        link.due = now + self.pauses.draw();
+        match link.rounds {
+            u64::MAX => {}
+            0 | 1 => self.leave(at, now),
+            _ => link.rounds -= 1,
+        }
+    }
+
+    /// A user leaves; his place is free for the next.
+    pub(super) fn leave(&mut self, at: usize, now: Instant) {
+        self.links[at].rounds = 0;
+        self.drop_link(at, now);
+        match (self.waiting.pop_front(), self.work) {
+            (Some(due), Work::Own { rounds, .. }) => {
+                // It connects at its alarm, which is past: a turn must not recurse.
+                let link = &mut self.links[at];
+                (link.rounds, link.due, link.asked) = (rounds, due, 0);
+                self.set_alarm(at, now);
+            }
+            _ => self.free.push_back(at as u32),
+        }
+    }
+
+    /// How many more requests this connection may carry.
+    pub(super) fn left_on(&self, at: usize) -> u64 {
+        let most = self.settings.requests_per_connection.unwrap_or(u64::MAX);
+        most.saturating_sub(self.links[at].asked)
+    }
+
+    /// Looks at the connection again at `moment`.
+    pub(super) fn set_alarm(&mut self, at: usize, moment: Instant) {
+        let link = &mut self.links[at];
+        if link.alarm.is_none_or(|set| moment < set) {
+            link.alarm = Some(moment);
+            self.alarms.push(Reverse((moment, at as u32)));
+        }
+    }
+}

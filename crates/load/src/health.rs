@@ -1,0 +1,264 @@
+//! Whether the generator can prove its innocence: the verdict on the run itself.
+//!
+//! A slow generator and a slow server look alike in every table of latencies. What tells them
+//! apart is known only in here: how late arrivals were noticed, for how long the thread was kept
+//! from running, how busy it was, how near to what it can do at all (its ceiling, from
+//! [`calibrate`](crate::calibrate)). Past the gates a run says something about the generator and
+//! the machine, and nothing about the server.
+
+use crate::calibrate::Floor;
+use meter::Quantiles;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What may be concluded from a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The figures are the server's.
+    Ok,
+    /// The server may be faster than the figures say.
+    GeneratorLimited,
+    /// The figures are the machine's or the generator's.
+    Invalid,
+}
+
+/// The verdict, its reasons, and what it was made from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Health {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why it is not `ok`, in sentences.
+    pub reasons: Vec<String>,
+    /// The share of the window in which the busiest thread was at work; time in which it only
+    /// waited actively for an arrival is left out.
+    pub busy: f64,
+    /// Time in which threads were kept from running (ns).
+    pub stalled_ns: u64,
+    /// The longest such time (ns).
+    pub stall_ns_max: u64,
+    /// From due to noticed, of arrivals with a schedule: the generator's own part of lateness.
+    pub tardiness: Quantiles,
+    /// What the generator can do on this machine, if it was calibrated for this protocol.
+    pub ceiling_rps: Option<f64>,
+}
+
+/// What a verdict is made from.
+#[derive(Clone, Debug)]
+pub struct Evidence<'a> {
+    /// Whether arrivals follow a schedule.
+    pub scheduled: bool,
+    /// Length of the window (ns).
+    pub window_ns: u64,
+    /// Threads.
+    pub threads: usize,
+    /// The share of the window in which the busiest thread was at work.
+    pub busy: f64,
+    /// Time in which threads were kept from running (ns), and the longest.
+    pub stalled_ns: (u64, u64),
+    /// Right replies a second.
+    pub achieved_rps: f64,
+    /// From due to noticed.
+    pub tardiness: Quantiles,
+    /// From due to done.
+    pub response: &'a Quantiles,
+    /// What was calibrated, if anything was.
+    pub floor: Option<Floor>,
+}
+
+/// Shares of the window.
+const STALLED_MAX: f64 = 0.05;
+/// Above it a thread that follows a schedule is not in time for long.
+const BUSY_MAX_SCHEDULED: f64 = 0.8;
+/// Above it a closed loop measures its own generator.
+const BUSY_MAX_CLOSED: f64 = 0.9;
+/// The share of its ceiling up to which a generator is not the limit.
+const CEILING_MAX: f64 = 0.8;
+/// The generator's part of a response time, as shares of its median and 99th percentile.
+const TARDY_OF_P50: f64 = 0.05;
+const TARDY_OF_P99: f64 = 0.1;
+/// Tardiness below this is nothing, whatever the response is (ns).
+const TARDY_MIN: u64 = 20_000;
+/// What stands for the floor where nothing was calibrated (ns): waking a thread takes as long.
+const TARDY_UNCALIBRATED: u64 = 100_000;
+/// When half of the 99th percentile is the generator's own doing, and that is a millisecond or
+/// more, the run is about the generator.
+const TARDY_INVALID: (f64, u64) = (0.5, 1_000_000);
+
+impl Health {
+    /// Judges a run.
+    pub fn judge(evidence: &Evidence<'_>) -> Self {
+        let mut health = Self {
+            verdict: Verdict::Ok,
+            reasons: Vec::new(),
+            busy: evidence.busy,
+            stalled_ns: evidence.stalled_ns.0,
+            stall_ns_max: evidence.stalled_ns.1,
+            tardiness: evidence.tardiness.clone(),
+            ceiling_rps: evidence.floor.map(|floor| floor.ceiling_rps),
+        };
+        health.judge_stalls(evidence);
+        if evidence.scheduled {
+            health.judge_tardiness(evidence);
+        }
+        health.judge_speed(evidence);
+        health
+    }
+
+    fn note(&mut self, verdict: Verdict, reason: String) {
+        self.verdict = self.verdict.max(verdict);
+        self.reasons.push(reason);
+    }
+
+    fn judge_stalls(&mut self, evidence: &Evidence<'_>) {
+        let window_ns = evidence.window_ns * evidence.threads as u64;
+        let share = evidence.stalled_ns.0 as f64 / window_ns.max(1) as f64;
+        if share > STALLED_MAX {
+            let ms = |ns: u64| ns as f64 / 1e6;
+            let (sum, max) = (ms(evidence.stalled_ns.0), ms(evidence.stalled_ns.1));
+            self.note(
+                Verdict::Invalid,
+                format!(
+                    "the generator was kept from running for {sum:.0} ms, {max:.0} ms at a time: \
+                     give it a processor of its own (--cpu), or quieten the machine"
+                ),
+            );
+        }
+    }
+
+    fn judge_tardiness(&mut self, evidence: &Evidence<'_>) {
+        let (tardy, response) = (&evidence.tardiness, evidence.response);
+        // Of few arrivals the 99th percentile is luck; a generator that stood still is found by its
+        // stalls even so.
+        let p99 = tardy.p99_ns.unwrap_or(tardy.p90_ns);
+        let response_p99 = response.p99_ns.unwrap_or(response.max_ns);
+        let us = |ns: u64| ns as f64 / 1e3;
+        if p99 >= TARDY_INVALID.1 && p99 as f64 > TARDY_INVALID.0 * response_p99 as f64 {
+            return self.note(
+                Verdict::Invalid,
+                format!(
+                    "the generator noticed 1 of 100 arrivals more than {:.0} us late, which is \
+                     most of the response's p99 ({:.0} us)",
+                    us(p99),
+                    us(response_p99)
+                ),
+            );
+        }
+        let floor = evidence.floor.map_or(TARDY_UNCALIBRATED, |floor| 2 * floor.tardiness_p99_ns);
+        let allowed = (TARDY_OF_P50 * response.p50_ns as f64).max(floor.max(TARDY_MIN) as f64);
+        if p99 as f64 > allowed {
+            self.note(
+                Verdict::GeneratorLimited,
+                format!(
+                    "the generator noticed 1 of 100 arrivals more than {:.0} us late, and {:.0} \
+                     us would be little beside the response",
+                    us(p99),
+                    allowed / 1e3
+                ),
+            );
+        }
+        if let (Some(p999), Some(_)) = (tardy.p999_ns, response.p99_ns)
+            && p999 as f64 > (TARDY_OF_P99 * response_p99 as f64).max(allowed)
+        {
+            self.note(
+                Verdict::GeneratorLimited,
+                format!("its p99.9 of {:.0} us is not small beside the response's p99", us(p999)),
+            );
+        }
+    }
+
+    fn judge_speed(&mut self, evidence: &Evidence<'_>) {
+        let most = if evidence.scheduled { BUSY_MAX_SCHEDULED } else { BUSY_MAX_CLOSED };
+        if evidence.busy > most {
+            let percent = evidence.busy * 100.0;
+            self.note(
+                Verdict::GeneratorLimited,
+                format!("the generator was {percent:.0} % busy and may have been the limit"),
+            );
+        }
+        if let Some(floor) = evidence.floor {
+            let ceiling = floor.ceiling_rps * evidence.threads as f64;
+            let share = evidence.achieved_rps / ceiling;
+            if share > CEILING_MAX {
+                self.note(
+                    Verdict::GeneratorLimited,
+                    format!(
+                        "this is {:.0} % of what the generator reaches against a server that does \
+                         nothing ({ceiling:.0}/s)",
+                        share * 100.0
+                    ),
+                );
+            }
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ok => "ok",
+            Self::GeneratorLimited => "generator-limited",
+            Self::Invalid => "INVALID",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quantiles(p50: u64, p99: u64, p999: u64) -> Quantiles {
+        Quantiles {
+            count: 1_000_000,
+            p50_ns: p50,
+            p90_ns: p50,
+            p99_ns: Some(p99),
+            p999_ns: Some(p999),
+            max_ns: p999,
+            mean_ns: p50 as f64,
+        }
+    }
+
+    fn check(change: impl Fn(&mut Evidence<'_>), verdict: Verdict, part: &str) {
+        let response = quantiles(500_000, 3_000_000, 9_000_000);
+        let mut evidence = Evidence {
+            scheduled: true,
+            window_ns: 1_000_000_000,
+            threads: 1,
+            busy: 0.3,
+            stalled_ns: (0, 0),
+            achieved_rps: 1000.0,
+            tardiness: quantiles(2_000, 15_000, 100_000),
+            response: &response,
+            floor: Some(Floor { ceiling_rps: 100_000.0, tardiness_p99_ns: 10_000, cpu_ns: 5000.0 }),
+        };
+        change(&mut evidence);
+        let health = Health::judge(&evidence);
+        assert_eq!(health.verdict, verdict, "{health:?}");
+        assert!(health.reasons.concat().contains(part), "{part:?} in {health:?}");
+        assert_eq!(health.reasons.is_empty(), verdict == Verdict::Ok);
+    }
+
+    #[test]
+    fn gates() {
+        let limited = Verdict::GeneratorLimited;
+        check(|_| {}, Verdict::Ok, "");
+        check(|it| it.busy = 0.85, limited, "85 % busy");
+        check(|it| (it.busy, it.scheduled) = (0.85, false), Verdict::Ok, "");
+        check(|it| it.achieved_rps = 81_000.0, limited, "81 % of what");
+        check(|it| (it.achieved_rps, it.threads) = (81_000.0, 2), Verdict::Ok, "");
+        check(|it| it.tardiness = quantiles(2_000, 30_000, 90_000), limited, "30 us late");
+        check(|it| it.tardiness = quantiles(2_000, 15_000, 400_000), limited, "p99.9 of 400 us");
+        check(|it| it.tardiness = quantiles(1, 1_600_000, 1), Verdict::Invalid, "1600 us late");
+        check(|it| it.stalled_ns = (60_000_000, 60_000_000), Verdict::Invalid, "60 ms at a time");
+        check(|it| it.stalled_ns = (40_000_000, 40_000_000), Verdict::Ok, "");
+    }
+
+    #[test]
+    fn a_generator_that_was_never_calibrated_gets_the_benefit_of_a_wake() {
+        let slow = |it: &mut Evidence<'_>| {
+            (it.tardiness, it.floor) = (quantiles(2_000, 90_000, 90_000), None);
+        };
+        check(slow, Verdict::Ok, "");
+    }
+}

@@ -1,0 +1,265 @@
+//! A server that does next to nothing: what the generator is calibrated against.
+//!
+//! One thread, one epoll, replies that were rendered before: as fast as a server can be that
+//! speaks the protocol through sockets. It counts every request, so that its count and the
+//! client's can be held against each other.
+//!
+//! The surprising thing: its market is a real one. A market of constant replies would fail the
+//! generator's audit, and what is calibrated must be what is used, audit included.
+
+use crate::parse::Scheme;
+use crate::script::echo;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use sys::epoll::{Epoll, Events, Interest};
+use sys::socket::{self, ListenOptions};
+
+/// The reply of the web server.
+const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: null\r\nContent-Type: text/plain\r\n\
+                      Content-Length: 13\r\n\r\nHello, World!";
+/// How many stocks the market has.
+const STOCKS: usize = 10;
+/// Pieces of each at the beginning: nobody can buy them all.
+const PIECES: i64 = 1 << 40;
+/// A receive takes at most so much (bytes).
+const RECEIVE: usize = 64 << 10;
+/// Keys of the epoll: connections from 0.
+const LISTENER: u64 = u64::MAX;
+const STOP: u64 = u64::MAX - 1;
+
+/// The server.
+pub struct Null {
+    scheme: Scheme,
+    listener: OwnedFd,
+    address: SocketAddr,
+    epoll: Epoll,
+    clients: Vec<Option<Client>>,
+    vacant: VecDeque<usize>,
+    book: [i64; STOCKS],
+    buffer: Vec<u8>,
+    requests: Arc<AtomicU64>,
+}
+
+struct Client {
+    fd: OwnedFd,
+    /// The unused end of what came.
+    held: Vec<u8>,
+    out: Vec<u8>,
+    /// Whether the epoll tells when there is room to send.
+    blocked: bool,
+}
+
+impl Null {
+    /// Listens; `address` may have the port 0.
+    ///
+    /// # Errors
+    /// Those of listen(2) and epoll_create1(2).
+    pub fn listen(scheme: Scheme, address: SocketAddr) -> io::Result<Self> {
+        let listener = socket::listen(address, &ListenOptions::default())?;
+        socket::set_nonblocking(&listener, true)?;
+        let epoll = Epoll::new()?;
+        epoll.add(&listener, Interest::READ, LISTENER)?;
+        Ok(Self {
+            scheme,
+            address: socket::local_addr(&listener)?,
+            listener,
+            epoll,
+            clients: Vec::new(),
+            vacant: VecDeque::new(),
+            book: [PIECES; STOCKS],
+            buffer: vec![0; RECEIVE],
+            requests: Arc::default(),
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Requests answered so far, also while it runs.
+    pub fn requests(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.requests)
+    }
+
+    /// Serves until `stop` is readable.
+    ///
+    /// # Errors
+    /// Those of the epoll. A client that fails is closed.
+    pub fn run(mut self, stop: impl AsFd) -> io::Result<()> {
+        self.epoll.add(stop, Interest::READ, STOP)?;
+        let mut events = Events::with_capacity(256);
+        loop {
+            self.epoll.wait(&mut events, None)?;
+            for ready in events.iter() {
+                match ready.key {
+                    STOP => return Ok(()),
+                    LISTENER => self.accept()?,
+                    key => self.turn(key as usize),
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        loop {
+            let fd = match socket::accept(&self.listener, true) {
+                Ok((fd, _)) => fd,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                // The client has gone again, or there is no descriptor: others wait.
+                Err(_) => return Ok(()),
+            };
+            socket::set_nodelay(&fd, true)?;
+            let at = self.vacant.pop_front().unwrap_or(self.clients.len());
+            if at == self.clients.len() {
+                self.clients.push(None);
+            }
+            self.epoll.add(&fd, Interest::READ, at as u64)?;
+            let mut client = Client { fd, held: Vec::new(), out: Vec::new(), blocked: false };
+            if self.scheme == Scheme::Echo {
+                client.out.extend_from_slice(&echo::packet(echo::LOGIN));
+            }
+            self.clients[at] = Some(client);
+            self.flush(at);
+        }
+    }
+
+    /// Receives, answers, sends.
+    fn turn(&mut self, at: usize) {
+        let Some(client) = &mut self.clients[at] else { return };
+        if client.blocked {
+            return self.flush(at);
+        }
+        match socket::recv(&client.fd, &mut self.buffer) {
+            Ok(0) => self.close(at),
+            Ok(count) => {
+                let fresh = &self.buffer[..count];
+                let (book, out) = (&mut self.book, &mut client.out);
+                let (used, requests) = if client.held.is_empty() {
+                    let (used, requests) = answer(self.scheme, fresh, book, out);
+                    client.held.extend_from_slice(&fresh[used..]);
+                    (0, requests)
+                } else {
+                    client.held.extend_from_slice(fresh);
+                    answer(self.scheme, &client.held, book, out)
+                };
+                client.held.drain(..used);
+                self.requests.fetch_add(requests, Ordering::Relaxed);
+                self.flush(at);
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => self.close(at),
+        }
+    }
+
+    fn flush(&mut self, at: usize) {
+        let Some(client) = &mut self.clients[at] else { return };
+        if client.out.is_empty() {
+            return;
+        }
+        match socket::send(&client.fd, &client.out) {
+            Ok(sent) if sent == client.out.len() => client.out.clear(),
+            Ok(sent) => drop(client.out.drain(..sent)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return self.close(at),
+        }
+        let blocked = !client.out.is_empty();
+        if blocked != client.blocked {
+            client.blocked = blocked;
+            // While replies wait nothing is read: the peer's own window is its limit.
+            let interest = if blocked { Interest::WRITE } else { Interest::READ };
+            if self.epoll.modify(&client.fd, interest, at as u64).is_err() {
+                self.close(at);
+            }
+        }
+    }
+
+    fn close(&mut self, at: usize) {
+        self.clients[at] = None;
+        self.vacant.push_back(at);
+    }
+}
+
+/// Answers the whole requests at the front: bytes used and how many requests that were.
+fn answer(scheme: Scheme, bytes: &[u8], book: &mut [i64], out: &mut Vec<u8>) -> (usize, u64) {
+    match scheme {
+        Scheme::Http => {
+            let ends = memchr::memmem::find_iter(bytes, b"\r\n\r\n");
+            let (mut used, mut requests) = (0, 0);
+            for end in ends {
+                (used, requests) = (end + 4, requests + 1);
+                out.extend_from_slice(PAGE);
+            }
+            (used, requests)
+        }
+        Scheme::Echo => {
+            let used = bytes.len() - bytes.len() % echo::PACKET;
+            out.extend_from_slice(&bytes[..used]);
+            (used, (used / echo::PACKET) as u64)
+        }
+        Scheme::Line | Scheme::Stock => {
+            let (mut used, mut requests) = (0, 0);
+            for end in memchr::memchr_iter(b'\n', bytes) {
+                match scheme {
+                    Scheme::Stock => trade(&bytes[used..end], book, out),
+                    _ => out.extend_from_slice(b"ok\n"),
+                }
+                (used, requests) = (end + 1, requests + 1);
+            }
+            (used, requests)
+        }
+    }
+}
+
+/// Carries out a line of the market; one that is none is answered like a `show`.
+fn trade(line: &[u8], book: &mut [i64], out: &mut Vec<u8>) {
+    let order = str::from_utf8(line).ok().and_then(|line| {
+        let mut words = line.trim_end().split(' ');
+        let sign = match words.next()? {
+            "buy" => -1,
+            "sell" => 1,
+            _ => return None,
+        };
+        let id: usize = words.next()?.parse().ok()?;
+        let amount: i64 = words.next()?.parse().ok()?;
+        Some((sign, book.get_mut(id.checked_sub(1)?)?, amount))
+    });
+    match order {
+        Some((sign, left, amount)) => {
+            *left += sign * amount;
+            let said: &[u8] = if sign < 0 { b"[buy] success\n" } else { b"[sell] success\n" };
+            out.extend_from_slice(said);
+        }
+        None => {
+            for (at, left) in book.iter().enumerate() {
+                out.extend_from_slice(format!("{} {left} 1000\n", at + 1).as_bytes());
+            }
+            out.push(b'\n');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(scheme: Scheme, request: &[u8], reply: &[u8], used: usize, requests: u64) {
+        let (mut book, mut out) = ([PIECES; STOCKS], Vec::new());
+        let found = answer(scheme, request, &mut book, &mut out);
+        assert_eq!(found, (used, requests), "{}", request.escape_ascii());
+        assert_eq!(out, reply, "{}", out.escape_ascii());
+    }
+
+    #[test]
+    fn whole_requests_are_answered() {
+        check(Scheme::Http, b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET", PAGE, 27, 1);
+        check(Scheme::Echo, &[7; 25], &[7; 20], 20, 2);
+        check(Scheme::Line, b"a\nb\nc", b"ok\nok\n", 4, 2);
+        let said = b"[buy] success\n[sell] success\n";
+        check(Scheme::Stock, b"buy 1 5\nsell 10 7\nb", said, 18, 2);
+    }
+}

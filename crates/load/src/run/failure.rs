@@ -1,0 +1,71 @@
+//! Why there is no report.
+
+use crate::parse::Usage;
+use meter::ProcError;
+use std::fmt;
+use std::io;
+
+/// Why there is no report.
+#[derive(Debug)]
+pub enum Failure {
+    /// The flags make no sense for this server.
+    Usage(Usage),
+    /// A question before or after the run was not answered.
+    Probe {
+        /// Which server.
+        target: String,
+        /// What was being done.
+        doing: &'static str,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The generator's own machinery failed.
+    Machinery {
+        /// What was being done.
+        doing: &'static str,
+        /// Why not.
+        error: io::Error,
+    },
+    /// The server's process tree cannot be read.
+    Watch(ProcError),
+    /// The server did not answer everything between two windows of a duet.
+    Undrained {
+        /// Which server.
+        target: String,
+        /// Requests without a reply.
+        outstanding: u64,
+    },
+}
+
+impl From<Usage> for Failure {
+    fn from(usage: Usage) -> Self {
+        Self::Usage(usage)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(usage) => usage.fmt(f),
+            Self::Probe { target, doing, error } => {
+                write!(f, "{target}: {doing}: expected a server that answers, found: {error}; ")?;
+                match error.kind() {
+                    io::ErrorKind::ConnectionRefused => {
+                        f.write_str("start one, such as `roundhouse serve stock`, or name its port")
+                    }
+                    _ => f.write_str("is it another protocol, another --framing, or stuck?"),
+                }
+            }
+            Self::Machinery { doing, error } => write!(f, "{doing}: {error}"),
+            Self::Watch(error) => write!(f, "--watch: {error}"),
+            Self::Undrained { target, outstanding } => write!(
+                f,
+                "{target}: expected every reply before the other server's turn, found \
+                 {outstanding} missing; a server that serves few clients at a \
+                 time needs --requests-per-connection or fewer connections"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,351 @@
+//! HTTP/1.1 from the client's side (RFC 9112): keep-alive, pipelining, sized and chunked bodies.
+//!
+//! Of every reply the status and the length are checked: the length that the head announces
+//! against the bytes that come, and either against what the user wants. Bodies are counted, not
+//! kept, so a reply may be of any size.
+//!
+//! The surprising thing is how little is parsed. A server answers the same request with the same
+//! head until the second of its `Date` changes, so a head that equals the last one, byte for byte,
+//! means what the last one meant. One comparison replaces the parser for all but a few replies of
+//! a second, and is stricter than any parser.
+
+mod body;
+mod options;
+
+pub use options::{HttpOptions, Wanted};
+
+use super::{Account, Ear, Heard, Script, shown, unasked};
+use crate::arrive::unit;
+use crate::faults::FaultKind;
+use crate::parse::Usage;
+use crate::report::Check;
+use body::Body;
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use std::collections::VecDeque;
+
+/// The longest head that is read (bytes).
+const HEAD_MAX: usize = 64 << 10;
+/// The most header fields that a head may have.
+const FIELDS_MAX: usize = 128;
+
+/// The script.
+pub struct Http {
+    options: HttpOptions,
+    /// A request for each path, rendered.
+    requests: Vec<Vec<u8>>,
+    /// The shares of the paths, summed up; the last is 1.
+    shares: Vec<f64>,
+    /// The last right head for each path.
+    memos: Vec<Option<Memo>>,
+    sessions: Vec<Session>,
+    repeatable: bool,
+    done: u64,
+    wrong: u64,
+}
+
+/// A head and what it means.
+#[derive(Debug)]
+struct Memo {
+    head: Vec<u8>,
+    /// Length of the body behind it.
+    length: u64,
+}
+
+/// What a connection owes.
+struct Session {
+    owed: u32,
+    /// The paths of the requests owed, if there are several paths.
+    paths: VecDeque<u16>,
+    reply: Reply,
+    random: Pcg64Mcg,
+}
+
+/// Where in a reply the next byte stands.
+#[derive(Debug, Default)]
+struct Reply {
+    /// `None`: in the head.
+    body: Option<Body>,
+    status: u16,
+    /// Bytes of the head.
+    head: usize,
+    /// The server will close the connection behind it.
+    closes: bool,
+}
+
+/// What a head says.
+struct Head {
+    length: usize,
+    status: u16,
+    body: Body,
+    closes: bool,
+}
+
+impl Http {
+    /// A script for `connections` connections.
+    ///
+    /// # Errors
+    /// If the method, a path or a header cannot stand in a request.
+    pub fn new(options: HttpOptions, connections: usize) -> Result<Self, Usage> {
+        let requests = options.render()?;
+        let total: f64 = options.paths.iter().map(|(_, weight)| f64::from(*weight)).sum();
+        let mut sum = 0.0;
+        let share = |(_, weight): &(String, u32)| {
+            sum += f64::from(*weight) / total;
+            sum
+        };
+        let shares = options.paths.iter().map(share).collect();
+        let memos = requests.iter().map(|_| None).collect();
+        let repeatable = options.is_idempotent();
+        let sessions = Vec::new();
+        let (done, wrong) = (0, 0);
+        let mut http = Self { options, requests, shares, memos, sessions, repeatable, done, wrong };
+        http.reserve(connections);
+        Ok(http)
+    }
+
+    /// The path whose request is answered next on a connection.
+    fn path(&self, at: usize) -> u16 {
+        self.sessions[at].paths.front().copied().unwrap_or(0)
+    }
+
+    /// Takes the head at the front of `rest`: how many bytes of it were used, `None` if there are
+    /// too few yet.
+    fn head(&mut self, at: usize, rest: &[u8]) -> Result<Option<usize>, String> {
+        let path = usize::from(self.path(at));
+        if let Some(memo) = &self.memos[path]
+            && rest.starts_with(&memo.head)
+        {
+            let session = &mut self.sessions[at];
+            session.reply.body = Some(Body::Sized { left: memo.length, seen: 0 });
+            session.reply.head = memo.head.len();
+            return Ok(Some(memo.head.len()));
+        }
+        let Some(head) = parse(rest, self.options.method == "HEAD")? else {
+            return if rest.len() < HEAD_MAX { Ok(None) } else { Err(overlong(rest)) };
+        };
+        if (100..200).contains(&head.status) && head.status != 101 {
+            return Ok(Some(head.length));
+        }
+        if let Body::Sized { left, .. } = head.body
+            && !head.closes
+            && self.options.wanted.check(head.status, left).is_ok()
+        {
+            let bytes = rest[..head.length].to_vec();
+            self.memos[path] = Some(Memo { head: bytes, length: left });
+        }
+        self.sessions[at].reply = Reply {
+            body: Some(head.body),
+            status: head.status,
+            head: head.length,
+            closes: head.closes,
+        };
+        Ok(Some(head.length))
+    }
+
+    /// Takes what is there of the reply at the front: how many bytes, and its body's length if it
+    /// is whole.
+    fn reply(&mut self, at: usize, rest: &[u8]) -> Result<(usize, Option<u64>), String> {
+        let mut used = 0;
+        while self.sessions[at].reply.body.is_none() {
+            match self.head(at, &rest[used..])? {
+                Some(length) => used += length,
+                None => return Ok((used, None)),
+            }
+        }
+        let reply = &mut self.sessions[at].reply;
+        let body = reply.body.as_mut().expect("the loop above ends with a body");
+        let taken = body.take(&rest[used..])?;
+        Ok((used + taken, body.is_whole().then(|| body.seen())))
+    }
+
+    /// The reply at the front is whole: judges it and goes on to the next.
+    fn finish(&mut self, at: usize, length: u64, ear: &mut Ear<'_>, heard: &mut Heard) {
+        let path = self.path(at);
+        let session = &mut self.sessions[at];
+        let reply = std::mem::take(&mut session.reply);
+        session.paths.pop_front();
+        session.owed -= 1;
+        heard.done += 1;
+        heard.over = reply.closes;
+        // A status of zero: the head was the one of a reply that was found right.
+        let judged = match reply.status {
+            0 => self.options.wanted.check_length(length),
+            status => self.options.wanted.check(status, length),
+        };
+        let wrong = judged.is_err();
+        if let Err(why) = judged {
+            let name = &self.options.paths[usize::from(path)].0;
+            ear.fault(FaultKind::WrongReply, || format!("{} {name}: {why}", self.options.method));
+        }
+        heard.wrong += u32::from(wrong);
+        let whole = usize::try_from(length).unwrap_or(usize::MAX).saturating_add(reply.head);
+        ear.note(path, whole, wrong);
+    }
+
+    /// Bytes that are no HTTP: the reply is wrong, and where the next one begins nobody knows.
+    fn garbage(&mut self, at: usize, why: &str, ear: &mut Ear<'_>, heard: &mut Heard) {
+        let path = self.path(at);
+        let session = &mut self.sessions[at];
+        session.owed -= 1;
+        session.paths.pop_front();
+        heard.done += 1;
+        heard.wrong += 1;
+        heard.over = true;
+        ear.fault(FaultKind::WrongReply, || why.to_owned());
+        ear.note(path, 0, true);
+    }
+}
+
+impl Script for Http {
+    fn reserve(&mut self, connections: usize) {
+        let seed = self.options.seed;
+        let session = |at: usize| Session {
+            owed: 0,
+            paths: VecDeque::new(),
+            reply: Reply::default(),
+            random: Pcg64Mcg::seed_from_u64(seed ^ (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+        };
+        let made = self.sessions.len();
+        self.sessions.extend((made..connections).map(session));
+    }
+
+    fn open(&mut self, at: usize) {
+        self.close(at);
+    }
+
+    fn ask(&mut self, at: usize, count: u32, out: &mut Vec<u8>) {
+        let session = &mut self.sessions[at];
+        session.owed += count;
+        if let [only] = &self.requests[..] {
+            (0..count).for_each(|_| out.extend_from_slice(only));
+            return;
+        }
+        for _ in 0..count {
+            let draw = unit(&mut session.random);
+            let path = self.shares.partition_point(|&share| share <= draw);
+            let path = path.min(self.requests.len() - 1);
+            out.extend_from_slice(&self.requests[path]);
+            session.paths.push_back(path as u16);
+        }
+    }
+
+    fn hear(&mut self, at: usize, bytes: &[u8], ear: &mut Ear<'_>) -> Heard {
+        let mut heard = Heard::default();
+        while self.sessions[at].owed > 0 && !heard.over {
+            match self.reply(at, &bytes[heard.used..]) {
+                Ok((used, whole)) => {
+                    heard.used += used;
+                    match whole {
+                        Some(length) => self.finish(at, length, ear, &mut heard),
+                        None => break,
+                    }
+                }
+                Err(why) => {
+                    heard.used = bytes.len();
+                    self.garbage(at, &why, ear, &mut heard);
+                }
+            }
+        }
+        self.done += u64::from(heard.done);
+        self.wrong += u64::from(heard.wrong);
+        if self.sessions[at].owed == 0 && !heard.over && heard.used < bytes.len() {
+            heard.used += unasked(&bytes[heard.used..], ear);
+        }
+        heard
+    }
+
+    fn ended(&mut self, at: usize, _rest: &[u8], ear: &mut Ear<'_>) -> Heard {
+        let mut heard = Heard::default();
+        if let Some(Body::ToEnd { seen }) = self.sessions[at].reply.body {
+            self.finish(at, seen, ear, &mut heard);
+            self.done += 1;
+            self.wrong += u64::from(heard.wrong);
+            heard.over = true;
+        }
+        heard
+    }
+
+    fn close(&mut self, at: usize) {
+        let session = &mut self.sessions[at];
+        session.owed = 0;
+        session.paths.clear();
+        session.reply = Reply::default();
+    }
+
+    fn may_repeat(&self) -> bool {
+        self.repeatable
+    }
+
+    fn kinds(&self) -> Vec<String> {
+        self.options.paths.iter().map(|(path, _)| path.clone()).collect()
+    }
+
+    fn account(&self) -> Account {
+        Account(vec![self.done, self.wrong])
+    }
+
+    fn verdict(&self, _reply: &[u8], others: &[Account]) -> Check {
+        let sum = |at: usize| others.iter().map(|Account(sums)| sums[at]).sum::<u64>();
+        let (done, wrong) = (self.done + sum(0), self.wrong + sum(1));
+        let right = done - wrong;
+        Check {
+            kind: "http".to_owned(),
+            ok: wrong == 0,
+            detail: format!("{right} of {done} replies have {}", self.options.wanted),
+        }
+    }
+}
+
+/// Reads the head at the front; `None` if it is not whole.
+fn parse(bytes: &[u8], no_body: bool) -> Result<Option<Head>, String> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut response = httparse::Response::new(&mut fields);
+    let length = match response.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(why) => {
+            return Err(format!("expected a reply of HTTP/1, found {} ({why})", shown(bytes)));
+        }
+    };
+    let status = response.code.unwrap_or(0);
+    let mut closes = response.version == Some(0);
+    let (mut sized, mut chunked, mut coded) = (None, false, false);
+    for field in response.headers.iter() {
+        let has = |word: &str| tokens(field.value).any(|it| it.eq_ignore_ascii_case(word));
+        if field.name.eq_ignore_ascii_case("content-length") {
+            let value = str::from_utf8(field.value).ok().and_then(|text| text.trim().parse().ok());
+            if value.is_none() || sized.is_some_and(|known| Some(known) != value) {
+                return Err(format!("expected one content-length, found {}", shown(field.value)));
+            }
+            sized = value;
+        } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
+            coded = true;
+            chunked =
+                tokens(field.value).last().is_some_and(|it| it.eq_ignore_ascii_case("chunked"));
+        } else if field.name.eq_ignore_ascii_case("connection") {
+            closes = has("close") || (closes && !has("keep-alive"));
+        }
+    }
+    // The order of RFC 9112 section 6.3.
+    let body = match (status, sized) {
+        _ if no_body || status < 200 || status == 204 || status == 304 => Body::empty(),
+        _ if chunked => Body::chunked(),
+        (_, Some(left)) if !coded => Body::Sized { left, seen: 0 },
+        _ => Body::ToEnd { seen: 0 },
+    };
+    let closes = closes || matches!(body, Body::ToEnd { .. });
+    Ok(Some(Head { length, status, body, closes }))
+}
+
+/// The members of a list such as `gzip, chunked`.
+fn tokens(value: &[u8]) -> impl Iterator<Item = &str> {
+    str::from_utf8(value).unwrap_or_default().split(',').map(str::trim)
+}
+
+fn overlong(head: &[u8]) -> String {
+    format!("expected a head of at most {HEAD_MAX} bytes, found no end of {}", shown(head))
+}
+
+#[cfg(test)]
+mod tests;

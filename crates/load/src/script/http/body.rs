@@ -1,0 +1,135 @@
+//! The body of a reply: how much of it is still to come (RFC 9112 section 6).
+
+/// How a body ends, and how far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// The head says its length.
+    Sized { left: u64, seen: u64 },
+    /// It comes in chunks with their sizes in front.
+    Chunked { at: Chunk, seen: u64 },
+    /// It ends with the connection.
+    ToEnd { seen: u64 },
+}
+
+/// Where in a chunked body the next byte stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Chunk {
+    /// Before the line with a size.
+    Size,
+    /// In the data.
+    Data { left: u64 },
+    /// Before the newline behind the data.
+    End,
+    /// In the lines behind the last chunk.
+    Trailer,
+    /// Behind everything.
+    Done,
+}
+
+/// The longest line between chunks (bytes).
+const LINE_MAX: usize = 4096;
+
+impl Body {
+    /// Nothing.
+    pub(super) fn empty() -> Self {
+        Self::Sized { left: 0, seen: 0 }
+    }
+
+    /// Chunks, of which none has come.
+    pub(super) fn chunked() -> Self {
+        Self::Chunked { at: Chunk::Size, seen: 0 }
+    }
+
+    /// Bytes of content so far.
+    pub(super) fn seen(&self) -> u64 {
+        match *self {
+            Self::Sized { seen, .. } | Self::Chunked { seen, .. } | Self::ToEnd { seen } => seen,
+        }
+    }
+
+    /// Whether nothing more belongs to it. One that ends with the connection never is.
+    pub(super) fn is_whole(&self) -> bool {
+        match self {
+            Self::Sized { left, .. } => *left == 0,
+            Self::Chunked { at, .. } => *at == Chunk::Done,
+            Self::ToEnd { .. } => false,
+        }
+    }
+
+    /// Takes what belongs to it from the front of `bytes` and says how much that was.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<usize, String> {
+        match self {
+            Self::Sized { left, seen } => Ok(count(left, seen, bytes)),
+            Self::ToEnd { seen } => {
+                *seen += bytes.len() as u64;
+                Ok(bytes.len())
+            }
+            Self::Chunked { at, seen } => chunks(at, seen, bytes),
+        }
+    }
+}
+
+/// Counts up to `left` of the bytes.
+fn count(left: &mut u64, seen: &mut u64, bytes: &[u8]) -> usize {
+    let taken = (*left).min(bytes.len() as u64);
+    *left -= taken;
+    *seen += taken;
+    taken as usize
+}
+
+fn chunks(at: &mut Chunk, seen: &mut u64, bytes: &[u8]) -> Result<usize, String> {
+    let mut used = 0;
+    loop {
+        let rest = &bytes[used..];
+        let line = match at {
+            Chunk::Done => return Ok(used),
+            Chunk::Data { left } => {
+                used += count(left, seen, rest);
+                if *left > 0 {
+                    return Ok(used);
+                }
+                *at = Chunk::End;
+                continue;
+            }
+            Chunk::Size | Chunk::End | Chunk::Trailer => line(rest)?,
+        };
+        let Some(line) = line else { return Ok(used) };
+        used += line.len() + 2;
+        *at = match at {
+            Chunk::Size => match size(line)? {
+                0 => Chunk::Trailer,
+                left => Chunk::Data { left },
+            },
+            Chunk::End if line.is_empty() => Chunk::Size,
+            Chunk::End => {
+                let found = super::shown(line);
+                return Err(format!("expected the end of a chunk, found {found}"));
+            }
+            _ if line.is_empty() => Chunk::Done,
+            _ => Chunk::Trailer,
+        };
+    }
+}
+
+/// The line at the front without its CR LF, once it is whole.
+fn line(rest: &[u8]) -> Result<Option<&[u8]>, String> {
+    match memchr::memchr(b'\n', rest) {
+        Some(end) => {
+            let line = &rest[..end];
+            let line = line.strip_suffix(b"\r");
+            line.map(Some).ok_or_else(|| {
+                format!("expected CR LF behind a line of chunks, found {}", super::shown(rest))
+            })
+        }
+        None if rest.len() <= LINE_MAX => Ok(None),
+        None => Err(format!("expected a line of chunks, found {}", super::shown(rest))),
+    }
+}
+
+/// The size in hexadecimal digits, extensions behind a semicolon left out.
+fn size(line: &[u8]) -> Result<u64, String> {
+    let digits = line.split(|&byte| byte == b';').next().unwrap_or_default();
+    let text = str::from_utf8(digits).unwrap_or_default().trim_matches([' ', '\t']);
+    let size = u64::from_str_radix(text, 16).ok().filter(|_| !text.starts_with('+'));
+    size.ok_or_else(|| format!("expected the size of a chunk, found {}", super::shown(line)))
+}

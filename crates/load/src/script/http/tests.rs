@@ -1,0 +1,205 @@
+//! The web script against replies made by hand, cut at every byte.
+
+use super::*;
+use crate::faults::Faults;
+use crate::script::Notes;
+
+fn options(method: &str, wanted: Wanted) -> HttpOptions {
+    HttpOptions {
+        method: method.to_owned(),
+        authority: "a:1".to_owned(),
+        paths: vec![("/".to_owned(), 1)],
+        headers: Vec::new(),
+        body: Vec::new(),
+        wanted,
+        seed: 1,
+    }
+}
+
+/// What came of some bytes: replies, wrong ones, whether the connection is over, unasked bytes.
+#[derive(Debug, Default, PartialEq)]
+struct Found {
+    done: u32,
+    wrong: u32,
+    over: bool,
+    unasked: bool,
+}
+
+fn feed(http: &mut Http, asked: u32, pieces: &[&[u8]], end: bool) -> (Found, Faults) {
+    let (mut faults, mut found, mut held) = (Faults::default(), Found::default(), Vec::new());
+    let mut out = Vec::new();
+    http.open(0);
+    http.ask(0, asked, &mut out);
+    for piece in pieces {
+        held.extend_from_slice(piece);
+        let heard = http.hear(0, &held, &mut Ear::new(&mut faults, None));
+        held.drain(..heard.used);
+        found.done += heard.done;
+        found.wrong += heard.wrong;
+        if heard.over {
+            found.over = true;
+            break;
+        }
+    }
+    if end && !found.over {
+        let heard = http.ended(0, &held, &mut Ear::new(&mut faults, None));
+        found.done += heard.done;
+        found.wrong += heard.wrong;
+        found.over = heard.over;
+    }
+    found.unasked = faults.of(FaultKind::UnaskedBytes) > 0;
+    (found, faults)
+}
+
+/// Feeds `wire` cut in two at each byte, twice on one script so that the second time the head is
+/// known, and at last byte by byte.
+fn check_with(options: &HttpOptions, asked: u32, wire: &[u8], expected: &Found) {
+    let mut http = Http::new(options.clone(), 1).expect("it makes sense");
+    let bytes: Vec<&[u8]> = wire.chunks(1).collect();
+    let shown = shown(wire);
+    for cut in 0..=wire.len() {
+        let (found, faults) = feed(&mut http, asked, &[&wire[..cut], &wire[cut..]], true);
+        assert_eq!(&found, expected, "{shown} cut at {cut}: {faults:?}");
+    }
+    let (found, faults) = feed(&mut http, asked, &bytes, true);
+    assert_eq!(&found, expected, "{shown} byte by byte: {faults:?}");
+}
+
+fn check(asked: u32, wire: &str, done: u32, wrong: u32, over: bool) {
+    let expected = Found { done, wrong, over, unasked: false };
+    check_with(&options("GET", Wanted::default()), asked, wire.as_bytes(), &expected);
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+
+#[test]
+fn sized_bodies() {
+    check(1, OK, 1, 0, false);
+    check(3, &OK.repeat(3), 3, 0, false);
+    check(3, &OK.repeat(2), 2, 0, false);
+    check(1, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nX: y\r\n\r\n", 1, 0, false);
+    check(1, "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", 1, 0, false);
+    check(2, &format!("HTTP/1.1 304 Not Modified\r\n\r\n{OK}"), 2, 0, false);
+    check(1, &format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\n\r\n{OK}"), 1, 0, false);
+    check(1, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", 0, 0, false);
+}
+
+#[test]
+fn chunked_bodies() {
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let body = "5\r\nhello\r\nA;x=y\r\n0123456789\r\n0\r\nTrail: er\r\n\r\n";
+    check(2, &format!("{head}{body}{head}0\r\n\r\n"), 2, 0, false);
+    check(1, &format!("{head}5\r\nhello\r\n"), 0, 0, false);
+    check(1, &format!("{head}5\r\nhelloX\r\n0\r\n\r\n"), 1, 1, true);
+    check(1, &format!("{head}five\r\nhello\r\n0\r\n\r\n"), 1, 1, true);
+    check(1, &format!("{head}+5\r\nhello\r\n0\r\n\r\n"), 1, 1, true);
+    let wanted = Wanted { status: None, length: Some(15) };
+    let expected = Found { done: 1, ..Found::default() };
+    check_with(&options("GET", wanted), 1, format!("{head}{body}").as_bytes(), &expected);
+}
+
+#[test]
+fn bodies_that_end_with_the_connection() {
+    check(1, "HTTP/1.0 200 OK\r\n\r\nsome text", 1, 0, true);
+    check(1, "HTTP/1.1 200 OK\r\n\r\n", 1, 0, true);
+    check(3, &OK.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"), 1, 0, true);
+    check(2, &OK.replace("1.1", "1.0"), 1, 0, true);
+    check(
+        2,
+        &OK.replace("1.1", "1.0").replace("\r\nC", "\r\nConnection: Keep-Alive\r\nC"),
+        1,
+        0,
+        false,
+    );
+}
+
+#[test]
+fn wrong_replies() {
+    check(2, &format!("HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno{OK}"), 2, 1, false);
+    check(1, "hello\r\n\r\n", 1, 1, true);
+    check(1, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello", 1, 1, true);
+    check(1, "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello", 1, 1, true);
+    let expected = Found { done: 1, wrong: 1, ..Found::default() };
+    let wanted = Wanted { status: Some(201), length: None };
+    check_with(&options("GET", wanted), 1, OK.as_bytes(), &expected);
+    let wanted = Wanted { status: None, length: Some(6) };
+    check_with(&options("GET", wanted), 1, OK.as_bytes(), &expected);
+    let expected = Found { done: 1, unasked: true, ..Found::default() };
+    check_with(&options("GET", Wanted::default()), 1, OK.repeat(2).as_bytes(), &expected);
+}
+
+#[test]
+fn a_head_alone_has_no_body() {
+    let wire =
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+    let expected = Found { done: 2, ..Found::default() };
+    check_with(&options("HEAD", Wanted::default()), 2, wire, &expected);
+}
+
+#[test]
+fn a_known_head_is_still_held_against_what_is_wanted() {
+    let mut http = Http::new(options("GET", Wanted { status: Some(200), length: Some(5) }), 1)
+        .expect("it makes sense");
+    assert_eq!(feed(&mut http, 1, &[OK.as_bytes()], false).0.wrong, 0);
+    let other = OK.replace("200 OK", "500 No").replace("hello", "sorry");
+    assert_eq!(feed(&mut http, 1, &[other.as_bytes()], false).0.wrong, 1);
+    let longer = OK.replace(": 5", ": 6").replace("hello", "hello!");
+    assert_eq!(feed(&mut http, 1, &[longer.as_bytes()], false).0.wrong, 1);
+    assert_eq!(
+        feed(&mut http, 1, &[OK.as_bytes()], false).0,
+        Found { done: 1, ..Found::default() }
+    );
+}
+
+#[test]
+fn an_endless_head_is_no_head() {
+    let mut http = Http::new(options("GET", Wanted::default()), 1).expect("it makes sense");
+    let endless = format!("HTTP/1.1 200 OK\r\nX: {}", "y".repeat(HEAD_MAX));
+    let (found, faults) = feed(&mut http, 1, &[endless.as_bytes()], false);
+    assert_eq!((found.wrong, found.over), (1, true), "{faults:?}");
+}
+
+#[test]
+fn requests_are_rendered_once() {
+    let mut post = options("POST", Wanted::default());
+    post.headers = vec![("Accept".to_owned(), "*/*".to_owned())];
+    post.body = b"a=b".to_vec();
+    let mut http = Http::new(post.clone(), 1).expect("it makes sense");
+    let mut out = Vec::new();
+    http.ask(0, 1, &mut out);
+    let text = "POST / HTTP/1.1\r\nHost: a:1\r\nAccept: */*\r\nContent-Length: 3\r\n\r\na=b";
+    assert_eq!(String::from_utf8(out), Ok(text.to_owned()));
+    assert!(!http.may_repeat());
+    for (name, value) in [("Bad Name", "x"), ("", "x"), ("X", "a\r\nb")] {
+        post.headers = vec![(name.to_owned(), value.to_owned())];
+        assert!(Http::new(post.clone(), 1).is_err(), "{name}");
+    }
+    for path in ["index.html", "", "/a b"] {
+        let bad =
+            HttpOptions { paths: vec![(path.to_owned(), 1)], ..options("GET", Wanted::default()) };
+        assert!(Http::new(bad, 1).is_err(), "{path}");
+    }
+}
+
+#[test]
+fn paths_follow_their_weights_and_are_told_apart() {
+    let mut two = options("GET", Wanted::default());
+    two.paths = vec![("/a".to_owned(), 9), ("/b".to_owned(), 1)];
+    let mut http = Http::new(two, 1).expect("it makes sense");
+    let (mut faults, mut notes, mut out) = (Faults::default(), Notes::default(), Vec::new());
+    http.open(0);
+    http.ask(0, 1000, &mut out);
+    let text = String::from_utf8(out).expect("ASCII");
+    let asked: Vec<u16> = text
+        .lines()
+        .filter(|line| line.starts_with("GET"))
+        .map(|line| u16::from(line.contains("/b")))
+        .collect();
+    // Five standard deviations of a thousand draws of one in ten.
+    let b = asked.iter().filter(|&&kind| kind == 1).count();
+    assert!(b.abs_diff(100) < 50, "{b} of 1000");
+    http.hear(0, OK.repeat(1000).as_bytes(), &mut Ear::new(&mut faults, Some(&mut notes)));
+    let heard: Vec<u16> = notes.list.iter().map(|note| note.kind).collect();
+    assert_eq!(heard, asked);
+    assert!(notes.list.iter().all(|note| note.bytes == OK.len() as u32 && !note.wrong));
+}

@@ -1,0 +1,281 @@
+//! The rate that an objective allows: doubles, bisects, confirms below the edge.
+//!
+//! Every probe is a run of the open model with a fresh schedule; rates are approached from below,
+//! because a server that was overloaded a moment ago is not the same server. A probe passes if the
+//! objective is met, 99 of 100 arrivals were answered inside the window, and at most one of a
+//! thousand failed. A probe in which the generator was the limit decides nothing: the search ends
+//! there, and says that the server can do at least so much.
+
+use crate::health::Verdict;
+use crate::model::{Arrivals, Model};
+use crate::report::Report;
+use crate::run::{self, Failure, Plan};
+use crate::slo::{Outcome, Slo};
+use crate::work::Think;
+use meter::Quantiles;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The name and version of [`Capacity`].
+pub const SCHEMA: &str = "roundhouse.capacity/1";
+/// Below this distance of the edges, as a share, the search is over.
+const RESOLUTION: f64 = 0.03;
+/// Probes at the rate that is claimed.
+const CONFIRMATIONS: usize = 3;
+/// The share by which a claim goes down when it is not confirmed, and how often.
+const STEP: f64 = 0.05;
+const STEPS_MAX: u32 = 6;
+/// Where the search begins, as a share of what a closed loop reaches.
+const BEGIN: f64 = 0.1;
+/// More doublings or halvings than this lead nowhere.
+const DOUBLINGS_MAX: u32 = 20;
+/// The least share of arrivals that must be answered inside the window.
+const ANSWERED_MIN: f64 = 0.99;
+/// The largest share that may fail.
+const FAILED_MAX: f64 = 0.001;
+/// An invalid probe is repeated so often.
+const REPEATS: u32 = 2;
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Capacity {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The server.
+    pub target: String,
+    /// The objective.
+    pub slo: String,
+    /// The highest rate that was confirmed, in requests a second; 0 if none was.
+    pub capacity_rps: f64,
+    /// The lowest rate that failed; `null` if none did.
+    pub failed_rps: Option<f64>,
+    /// Whether the rate passed so often as a claim needs.
+    pub confirmed: bool,
+    /// Why the server may be capable of more, if so.
+    pub limit: Option<String>,
+    /// Every probe, in order.
+    pub probes: Vec<Probe>,
+}
+
+/// One probe.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Probe {
+    /// `closed`, `double`, `bisect`, `confirm`.
+    pub why: String,
+    /// Planned arrivals a second; of the closed loop what it reached.
+    pub rate: f64,
+    /// Replies a second.
+    pub achieved_rps: f64,
+    /// The response times.
+    pub response: Quantiles,
+    /// What became of each goal.
+    pub slo: Vec<Outcome>,
+    /// Measured requests without a right reply.
+    pub failed: u64,
+    /// Whether the generator was innocent.
+    pub verdict: Verdict,
+    /// Whether it passed.
+    pub passed: bool,
+    /// Why not, in words; empty if it passed.
+    pub reason: String,
+}
+
+/// The server's capacity: looks for it with `plan` (its window is one probe, its model's depth and
+/// arrivals are kept) and tells `told` of every probe.
+///
+/// # Errors
+/// See [`Failure`].
+pub fn capacity(plan: &Plan, slo: &Slo, told: impl FnMut(&Probe)) -> Result<Capacity, Failure> {
+    let mut search = Search { plan: plan.clone(), probes: Vec::new(), told, limit: None };
+    search.plan.slo = Some(slo.clone());
+    let begin = match plan.model.rate() {
+        Some(rate) => rate,
+        None => BEGIN * search.closed()?,
+    };
+    let (mut low, mut high) = search.bracket(begin)?;
+    while let Some(top) = high.filter(|&top| low > 0.0 && top - low > RESOLUTION * low) {
+        if search.limit.is_some() {
+            break;
+        }
+        let middle = (low * top).sqrt();
+        match search.probe("bisect", middle)? {
+            true => low = middle,
+            false => high = Some(middle),
+        }
+    }
+    let (capacity_rps, confirmed) = search.confirm(low)?;
+    Ok(Capacity {
+        schema: SCHEMA.to_owned(),
+        target: plan.target.to_string(),
+        slo: slo.to_string(),
+        capacity_rps,
+        failed_rps: high,
+        confirmed,
+        limit: search.limit,
+        probes: search.probes,
+    })
+}
+
+struct Search<F> {
+    plan: Plan,
+    probes: Vec<Probe>,
+    told: F,
+    limit: Option<String>,
+}
+
+impl<F: FnMut(&Probe)> Search<F> {
+    /// What a closed loop reaches.
+    fn closed(&mut self) -> Result<f64, Failure> {
+        let mut plan = self.plan.clone();
+        let depth = plan.model.depth();
+        plan.model = Model::Closed { depth, think: Think::None, ramp: None };
+        let report = run::run(&plan)?;
+        let rate = report.throughput_rps;
+        self.note("closed", rate, &report, Ok(()));
+        Ok(rate.max(10.0))
+    }
+
+    /// A rate that passed (0 if none did) and a higher one that failed, if any did.
+    fn bracket(&mut self, begin: f64) -> Result<(f64, Option<f64>), Failure> {
+        let mut rate = begin;
+        if !self.probe("double", rate)? {
+            for _ in 0..DOUBLINGS_MAX {
+                let high = rate;
+                rate /= 2.0;
+                if self.limit.is_some() || rate < 1.0 {
+                    break;
+                }
+                if self.probe("halve", rate)? {
+                    return Ok((rate, Some(high)));
+                }
+            }
+            return Ok((0.0, Some(begin)));
+        }
+        for _ in 0..DOUBLINGS_MAX {
+            if !self.probe("double", 2.0 * rate)? {
+                let failed = self.limit.is_none();
+                return Ok((rate, failed.then_some(2.0 * rate)));
+            }
+            rate *= 2.0;
+        }
+        Ok((rate, None))
+    }
+
+    /// Goes down from `low` until a rate passes as often as a claim needs.
+    fn confirm(&mut self, low: f64) -> Result<(f64, bool), Failure> {
+        let mut rate = low;
+        for _ in 0..STEPS_MAX {
+            if rate <= 0.0 {
+                break;
+            }
+            let limit = self.limit.take();
+            let mut passed = 0;
+            for _ in 0..CONFIRMATIONS {
+                passed += usize::from(self.probe("confirm", rate)?);
+            }
+            self.limit = limit.or(self.limit.take());
+            if 2 * passed > CONFIRMATIONS {
+                return Ok((rate, true));
+            }
+            rate *= 1.0 - STEP;
+        }
+        Ok((if rate > 0.0 { rate } else { 0.0 }, false))
+    }
+
+    /// Whether the server passes at `rate`. If the generator is the limit nothing passes, and
+    /// [`Search::limit`] says so.
+    fn probe(&mut self, why: &str, rate: f64) -> Result<bool, Failure> {
+        let arrivals = match &self.plan.model {
+            Model::Open { arrivals: Arrivals::Constant, .. } => Arrivals::Constant,
+            _ => Arrivals::Poisson,
+        };
+        let depth = self.plan.model.depth();
+        for repeat in 0..=REPEATS {
+            let mut plan = self.plan.clone();
+            plan.model = Model::Open { rate, arrivals: arrivals.clone(), depth };
+            plan.seed = plan.seed.wrapping_add(self.probes.len() as u64);
+            let report = run::run(&plan)?;
+            let judged = judge(&report);
+            let invalid = report.health.verdict == Verdict::Invalid;
+            if let (Err(_), verdict) = (&judged, report.health.verdict)
+                && verdict != Verdict::Ok
+                && (!invalid || repeat == REPEATS)
+            {
+                let reasons = report.health.reasons.join("; ");
+                self.limit = Some(format!("at {rate:.0}/s the generator was the limit: {reasons}"));
+            }
+            let passed = judged.is_ok();
+            self.note(why, rate, &report, judged);
+            if passed || !invalid {
+                return Ok(passed);
+            }
+        }
+        Ok(false)
+    }
+
+    fn note(&mut self, why: &str, rate: f64, report: &Report, judged: Result<(), String>) {
+        let probe = Probe {
+            why: why.to_owned(),
+            rate,
+            achieved_rps: report.throughput_rps,
+            response: report.response.clone(),
+            slo: report.slo.clone(),
+            failed: report.failed,
+            verdict: report.health.verdict,
+            passed: judged.is_ok(),
+            reason: judged.err().unwrap_or_default(),
+        };
+        (self.told)(&probe);
+        self.probes.push(probe);
+    }
+}
+
+/// Whether a probe passes, or why not.
+fn judge(report: &Report) -> Result<(), String> {
+    let arrived = report.arrived.max(1) as f64;
+    let failed = report.failed as f64 / arrived;
+    if failed > FAILED_MAX {
+        let first = report.errors.list.first().map(|it| it.example.clone()).unwrap_or_default();
+        return Err(format!("{:.2} % failed {first}", failed * 100.0));
+    }
+    if let Some(missed) = report.slo.iter().find(|outcome| !outcome.met) {
+        return Err(format!("{}: only {:.3} %", missed.goal, missed.found * 100.0));
+    }
+    let answered = report.requests as f64 / arrived;
+    if answered < ANSWERED_MIN {
+        return Err(format!("only {:.1} % were answered in time", answered * 100.0));
+    }
+    Ok(())
+}
+
+impl fmt::Display for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { why, rate, achieved_rps, response, passed, reason, verdict, .. } = self;
+        let p99 = response.p99_ns.unwrap_or(response.max_ns) as f64 / 1e6;
+        let said = if *passed { "passed".to_owned() } else { format!("failed: {reason}") };
+        write!(
+            f,
+            "{why:<8} {rate:>9.0}/s  reached {achieved_rps:>9.0}/s  p99 {p99:>8.3} ms  {said}"
+        )?;
+        if *verdict != Verdict::Ok {
+            write!(f, " ({verdict})")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Capacity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { target, slo, capacity_rps, probes, .. } = self;
+        let sure = if self.confirmed { "confirmed" } else { "NOT confirmed" };
+        writeln!(f, "{target} · {slo}: {capacity_rps:.0}/s, {sure} by {} probes", probes.len())?;
+        match self.failed_rps {
+            Some(failed) => writeln!(f, "  above         {failed:.0}/s failed")?,
+            None => writeln!(f, "  above         nothing failed")?,
+        }
+        match &self.limit {
+            Some(limit) => writeln!(f, "  at least      {limit}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What was counted: the numbers and histograms of a stretch of time.
+//!
+//! Four histograms, in nanoseconds:
+//!
+//! - *response*: from the moment a request was due to its whole reply. This is what a user of the
+//!   server would have waited.
+//! - *service*: from sent to its whole reply.
+//! - *lateness*: from due to sent; a request that waits for a busy connection is late by the
+//!   server's doing.
+//! - *tardiness*: from due to the moment at which the generator noticed; that is its own doing
+//!   alone, and what its health is judged by.
+//!
+//! The surprising thing is a fifth one inside: a request that was sent when it was due has
+//! response = service and lateness zero. Most are such in a closed loop, so they are recorded once
+//! and spread over the three when somebody looks.
+
+use crate::faults::Faults;
+use crate::script::Note;
+use meter::Histogram;
+use seam::Instant;
+
+/// Numbers of a stretch of time. All counts begin at zero when it does.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Right replies that came.
+    pub done: u64,
+    /// Wrong replies that came.
+    pub wrong: u64,
+    /// Those who arrived: users of a closed loop, requests of an open one, sessions.
+    pub arrived: u64,
+    /// Arrivals that found no room: more than the limit were outstanding or waiting.
+    pub dropped: u64,
+    /// Measured requests that will never have a right reply: wrong, dropped, or their connection
+    /// ended first. In percentiles they stand behind every number.
+    pub failed: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// From due to done (ns).
+    pub response: Histogram,
+    /// From sent to done (ns).
+    pub service: Histogram,
+    /// From due to sent (ns).
+    pub lateness: Histogram,
+    /// From due to noticed by the generator (ns).
+    pub tardiness: Histogram,
+    /// By kind of request, if kinds are told apart ([`Settings::detailed`]); else empty.
+    ///
+    /// [`Settings::detailed`]: crate::drive::Settings::detailed
+    pub kinds: Vec<Kind>,
+    /// Replies to requests that were sent when they were due.
+    prompt: Histogram,
+}
+
+/// Numbers of one kind of request, such as `buy`, or one path of a web server.
+#[derive(Clone, Debug, Default)]
+pub struct Kind {
+    /// Right replies.
+    pub done: u64,
+    /// Wrong replies.
+    pub wrong: u64,
+    /// Bytes of all its replies.
+    pub bytes: u64,
+    /// From due to done (ns), right replies only.
+    pub response: Histogram,
+    /// From sent to done (ns), right replies only.
+    pub service: Histogram,
+    /// What was wrong.
+    pub faults: Faults,
+}
+
+/// Requests that were due and sent together.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// When they should have been sent.
+    pub due: Instant,
+    /// When they were.
+    pub sent: Instant,
+    /// When the last byte of the reply was there.
+    pub done: Instant,
+}
+
+impl Tally {
+    /// Records `count` right replies with the same times.
+    pub(crate) fn record(&mut self, span: Span, count: u64) {
+        let service = nanos(span.sent, span.done);
+        if span.due == span.sent {
+            return self.prompt.record(service, count);
+        }
+        self.service.record(service, count);
+        self.response.record(nanos(span.due, span.done), count);
+        self.lateness.record(nanos(span.due, span.sent), count);
+    }
+
+    /// Records one reply by its kind.
+    pub(crate) fn detail(&mut self, note: Note, span: Span, measured: bool) {
+        let at = usize::from(note.kind);
+        if self.kinds.len() <= at {
+            self.kinds.resize_with(at + 1, Kind::default);
+        }
+        let kind = &mut self.kinds[at];
+        kind.bytes += u64::from(note.bytes);
+        if note.wrong {
+            kind.wrong += 1;
+            return;
+        }
+        kind.done += 1;
+        if measured {
+            kind.response.record(nanos(span.due, span.done), 1);
+            kind.service.record(nanos(span.sent, span.done), 1);
+        }
+    }
+
+    /// Spreads what was recorded once over the histograms that it belongs to.
+    pub(crate) fn settle(&mut self) {
+        let count = self.prompt.count();
+        if count == 0 {
+            return;
+        }
+        self.service.merge(&self.prompt);
+        self.response.merge(&self.prompt);
+        self.lateness.record(0, count);
+        self.prompt.clear();
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        let empty = |histogram: &mut Histogram| {
+            histogram.clear();
+            std::mem::take(histogram)
+        };
+        *self = Self {
+            response: empty(&mut self.response),
+            service: empty(&mut self.service),
+            lateness: empty(&mut self.lateness),
+            tardiness: empty(&mut self.tardiness),
+            prompt: empty(&mut self.prompt),
+            ..Self::default()
+        };
+    }
+
+    /// Adds another stretch of time.
+    pub fn merge(&mut self, other: &Tally) {
+        self.done += other.done;
+        self.wrong += other.wrong;
+        self.arrived += other.arrived;
+        self.dropped += other.dropped;
+        self.failed += other.failed;
+        self.bytes_in += other.bytes_in;
+        self.bytes_out += other.bytes_out;
+        for (mine, theirs) in [
+            (&mut self.response, &other.response),
+            (&mut self.service, &other.service),
+            (&mut self.lateness, &other.lateness),
+            (&mut self.tardiness, &other.tardiness),
+            (&mut self.prompt, &other.prompt),
+        ] {
+            mine.merge(theirs);
+        }
+        if self.kinds.len() < other.kinds.len() {
+            self.kinds.resize_with(other.kinds.len(), Kind::default);
+        }
+        for (mine, theirs) in self.kinds.iter_mut().zip(&other.kinds) {
+            mine.merge(theirs);
+        }
+    }
+}
+
+impl Kind {
+    fn merge(&mut self, other: &Kind) {
+        self.done += other.done;
+        self.wrong += other.wrong;
+        self.bytes += other.bytes;
+        self.response.merge(&other.response);
+        self.service.merge(&other.service);
+        self.faults.merge(&other.faults);
+    }
+}
+
+/// Nanoseconds from one moment to a later one.
+pub(crate) fn nanos(from: Instant, to: Instant) -> u64 {
+    to.ns().saturating_sub(from.ns())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(due: u64, sent: u64, done: u64) -> Span {
+        let [due, sent, done] = [due, sent, done].map(Instant::from_ns);
+        Span { due, sent, done }
+    }
+
+    #[test]
+    fn what_is_recorded_once_counts_in_all_three() {
+        let mut tally = Tally::default();
+        tally.record(span(1000, 1000, 1500), 3);
+        tally.record(span(1000, 1200, 1900), 2);
+        assert_eq!((tally.service.count(), tally.response.count()), (2, 2));
+        tally.settle();
+        tally.settle();
+        let counts = [&tally.service, &tally.response, &tally.lateness].map(Histogram::count);
+        assert_eq!(counts, [5; 3]);
+        assert_eq!((tally.service.max(), tally.response.max()), (700, 900));
+        assert_eq!((tally.service.quantile(0.5), tally.lateness.quantile(0.5)), (500, 1));
+    }
+
+    #[test]
+    fn merging_is_counting_in_one() {
+        let note = |kind, wrong| Note { kind, bytes: 10, wrong };
+        let (mut one, mut two) =
+            (Tally { done: 1, failed: 2, ..Tally::default() }, Tally::default());
+        one.detail(note(0, false), span(0, 1, 5), true);
+        two.detail(note(2, true), span(0, 1, 5), true);
+        two.detail(note(2, false), span(0, 1, 7), false);
+        two.record(span(9, 9, 10), 1);
+        one.merge(&two);
+        one.settle();
+        assert_eq!((one.done, one.failed, one.response.count()), (1, 2, 1));
+        let found: Vec<_> =
+            one.kinds.iter().map(|kind| (kind.done, kind.wrong, kind.bytes)).collect();
+        assert_eq!(found, [(1, 0, 10), (0, 0, 0), (1, 1, 20)]);
+        assert_eq!((one.kinds[0].response.count(), one.kinds[2].response.count()), (1, 0));
+    }
+}

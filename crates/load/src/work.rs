@@ -1,0 +1,131 @@
+//! What somebody who arrived does: how many batches, how long he thinks between them, and whether
+//! he has a connection of his own.
+
+use crate::arrive::{exponential, unit};
+use crate::parse::{Usage, span};
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What each arrival leads to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Work {
+    /// Batch after batch on a connection of his own: a user (no end of rounds) or a session.
+    Own {
+        /// Batches before he leaves; [`u64::MAX`]: he stays.
+        rounds: u64,
+        /// Requests in a batch: they go out in one write, and the next batch waits for all replies.
+        depth: u32,
+        /// The pause between the last reply and the next batch.
+        think: Think,
+    },
+    /// One request on whichever connection has room.
+    Shared {
+        /// Requests that a connection may have outstanding (pipelining); 1: one at a time.
+        depth: u32,
+    },
+}
+
+/// The distribution of pauses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Think {
+    /// No pause.
+    None,
+    /// Always the same.
+    Fixed(Duration),
+    /// Exponential with this mean.
+    Exponential(Duration),
+    /// Evenly between the two.
+    Even(Duration, Duration),
+}
+
+/// The pauses of one thread's users, drawn from a stream of its own.
+pub(crate) struct Pauses {
+    think: Think,
+    random: Pcg64Mcg,
+}
+
+impl Work {
+    /// Whether users have connections of their own.
+    pub fn is_own(self) -> bool {
+        matches!(self, Self::Own { .. })
+    }
+
+    /// Requests that go out together, or that a connection may have outstanding.
+    pub fn depth(self) -> u32 {
+        match self {
+            Self::Own { depth, .. } | Self::Shared { depth } => depth,
+        }
+    }
+}
+
+impl Pauses {
+    pub(crate) fn new(work: Work, seed: u64) -> Self {
+        let think = match work {
+            Work::Own { think, .. } => think,
+            Work::Shared { .. } => Think::None,
+        };
+        Self { think, random: Pcg64Mcg::seed_from_u64(seed ^ 0x0074_6869_6e6b) }
+    }
+
+    /// The next pause.
+    pub(crate) fn draw(&mut self) -> Duration {
+        match self.think {
+            Think::None => Duration::ZERO,
+            Think::Fixed(pause) => pause,
+            Think::Exponential(mean) => mean.mul_f64(exponential(&mut self.random)),
+            Think::Even(least, most) => least + (most - least).mul_f64(unit(&mut self.random)),
+        }
+    }
+}
+
+impl FromStr for Think {
+    type Err = Usage;
+
+    /// `100ms`, `exp:100ms` or `50ms..150ms`.
+    fn from_str(text: &str) -> Result<Self, Usage> {
+        let bad = |Usage(_)| {
+            Usage(format!(
+                "expected a pause such as 100ms, exp:100ms (mean) or 50ms..150ms, found `{text}`"
+            ))
+        };
+        if let Some(mean) = text.strip_prefix("exp:") {
+            return span(mean).map(Self::Exponential).map_err(bad);
+        }
+        let Some((least, most)) = text.split_once("..") else {
+            let pause = span(text).map_err(bad)?;
+            return Ok(if pause.is_zero() { Self::None } else { Self::Fixed(pause) });
+        };
+        let (least, most) = (span(least).map_err(bad)?, span(most).map_err(bad)?);
+        if least > most { Err(bad(Usage(String::new()))) } else { Ok(Self::Even(least, most)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn pauses_are_read_and_drawn() {
+        for (text, think, mean_ms) in [
+            ("0s", Think::None, 0.0),
+            ("40ms", Think::Fixed(40 * MS), 40.0),
+            ("exp:10ms", Think::Exponential(10 * MS), 10.0),
+            ("10ms..30ms", Think::Even(10 * MS, 30 * MS), 20.0),
+        ] {
+            let found: Think = text.parse().expect(text);
+            assert_eq!(found, think);
+            let work = Work::Own { rounds: 1, depth: 1, think };
+            let mut pauses = Pauses::new(work, 3);
+            let sum: f64 = (0..10_000).map(|_| pauses.draw().as_secs_f64()).sum();
+            // Five standard errors of the widest of them are half a millisecond.
+            assert!((sum / 10.0 - mean_ms).abs() <= 0.5, "{text}: mean {} ms", sum / 10.0);
+        }
+        for bad in ["", "exp:", "20ms..10ms", "fast", "1ms..", "-1s"] {
+            assert!(bad.parse::<Think>().is_err(), "{bad}");
+        }
+    }
+}
