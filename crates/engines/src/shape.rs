@@ -9,6 +9,7 @@ use seam::SHARDS_MAX;
 use crate::axes::{Accept, Container, Wait};
 use crate::knobs::Knobs;
 use crate::presets::{Crowd, PRESETS};
+use crate::wait::uring::tactics::AcceptBy;
 
 /// Seats that one binary may use: half of them, for while it hands over to the next both have some.
 pub(crate) const SEATS: usize = SHARDS_MAX / 2;
@@ -97,6 +98,15 @@ impl Shape {
             return Err(Refused(format!("{self} cannot be: {reason}")));
         }
         self.check_workers()?;
+        if self.wait == Wait::Uring
+            && self.accept.has_acceptor()
+            && let Some(by @ (AcceptBy::Multi | AcceptBy::Once)) = self.knobs.tactics.accept
+        {
+            return Err(Refused(format!(
+                "with accept {} the rings do not accept, found --uring-accept {by}: leave it out",
+                self.accept
+            )));
+        }
         if self.knobs.edge && self.wait != Wait::Epoll {
             return Err(Refused(format!(
                 "edge-triggered readiness belongs to epoll, found wait {}: leave --edge out",
@@ -188,9 +198,6 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
         }
         (Accept::Handoff, Container::Processes, _) => {
             Some("a descriptor in a buffer means nothing to another process: say --accept pass")
-        }
-        (Accept::Handoff | Accept::Pass, _, Wait::Uring) => {
-            Some("a ring accepts by itself: say --accept reuseport or --accept shared")
         }
         (Accept::Pass, Container::Threads, _) => {
             Some("threads have their descriptors in common: say --accept handoff")

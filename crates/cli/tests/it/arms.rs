@@ -158,6 +158,14 @@ pub const PROCESSES_PASS: Arm = Arm {
     ..LOOP
 };
 
+/// Children with a ring each, which are passed their clients.
+pub const PROCESSES_PASS_URING: Arm = Arm {
+    flags: &["--container", "processes", "--accept", "pass", "--wait", "uring"],
+    workers: Some(2),
+    is_uring: true,
+    ..LOOP
+};
+
 /// Loops that are handed their clients.
 pub const THREADS_HANDOFF: Arm = Arm {
     flags: &["--container", "threads", "--accept", "handoff", "--wait", "poll"],

@@ -139,5 +139,6 @@ mount! {
     prefork_pass = PREFORK_PASS: every, crowd, blocking, processes;
     processes_exclusive = PROCESSES_EXCLUSIVE: loops, processes, sharing;
     processes_pass = PROCESSES_PASS: every, crowd, loops, processes;
+    processes_pass_uring = PROCESSES_PASS_URING: every, crowd, loops, processes;
     threads_handoff = THREADS_HANDOFF: every, crowd, loops, private;
 }

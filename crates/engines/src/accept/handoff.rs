@@ -96,6 +96,10 @@ impl Entrance for Inbox<'_> {
         taken.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
+    fn is_given(&self) -> bool {
+        true
+    }
+
     fn is_over(&self) -> bool {
         // In this order: who is gone puts nobody in.
         self.acceptor.state() == SeatState::Gone && self.lane.buffer.is_empty()

@@ -54,6 +54,11 @@ pub trait Entrance {
     /// `WouldBlock` if nobody came in time; the others as accept(2).
     fn take(&self, wait: bool) -> io::Result<Arrival>;
 
+    /// Whether connections are given by an acceptor.
+    fn is_given(&self) -> bool {
+        false
+    }
+
     /// Whether nobody who was accepted already is still on the way, now that the house drains.
     fn is_over(&self) -> bool {
         true

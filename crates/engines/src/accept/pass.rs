@@ -108,6 +108,10 @@ impl Entrance for Channel<'_> {
         Ok((fd, peer.ok_or(io::ErrorKind::InvalidData)?))
     }
 
+    fn is_given(&self) -> bool {
+        true
+    }
+
     fn is_over(&self) -> bool {
         // In this order: who is gone passes nobody.
         self.acceptor.state() == SeatState::Gone && !self.is_filled()

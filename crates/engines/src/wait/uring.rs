@@ -70,7 +70,7 @@ pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
     // The ring is made by the thread that uses it, and after any fork.
     let tactics = desk.knobs.tactics;
     let ring = tactics.ring(&desk.knobs.ring).map_err(Fault::Ring)?;
-    let arrivals = Arrivals::new(desk.listener, tactics).map_err(Fault::Wait)?;
+    let arrivals = Arrivals::new(desk, tactics).map_err(Fault::Wait)?;
     helpers::with(desk, |helpers| {
         let (floor, dirty, receive) = (Floor::new(desk), Vec::new(), tactics.receive());
         let mut this = Loop { floor, ring, helpers, tactics, receive, dirty, arrivals };
@@ -163,15 +163,15 @@ impl<S: Service> Loop<'_, S> {
         match self.floor.desk.phase() {
             Phase::Starting | Phase::Ready => false,
             Phase::Leaving => {
-                self.floor.door.drain();
-                true
+                self.floor.shut_door();
+                self.floor.desk.is_over()
             }
             Phase::Draining => {
                 self.arrivals.parked.clear();
                 for id in self.floor.drain() {
                     self.touch(id);
                 }
-                true
+                self.floor.desk.is_over()
             }
             Phase::Forced | Phase::Done => {
                 self.arrivals.parked.clear();

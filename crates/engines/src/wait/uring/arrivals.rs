@@ -14,6 +14,7 @@ use sys::uring::{Acceptance, Armed};
 
 use super::tactics::Tactics;
 use super::{Loop, Ops, TOKEN_DOOR};
+use crate::desk::Desk;
 use crate::parts::door::Failure;
 
 /// What a loop keeps about those who come.
@@ -31,11 +32,14 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    pub(super) fn new(listener: BorrowedFd<'_>, tactics: Tactics) -> io::Result<Arrivals> {
+    pub(super) fn new<S: Service>(desk: &Desk<'_, S>, tactics: Tactics) -> io::Result<Arrivals> {
         let how = tactics.acceptance();
         // The ring does not wait on a descriptor that says it must not, and a call of ours must not
-        // wait. All workers of a house want the same of what is one open file.
-        socket::set_nonblocking(listener, how.is_none())?;
+        // wait. All workers of a house want the same of what is one open file; an acceptor's
+        // listener is its own affair.
+        if !desk.entrance.is_given() {
+            socket::set_nonblocking(desk.listener, how.is_none())?;
+        }
         let parked = VecDeque::new();
         Ok(Arrivals { how, parked, armed: None, stopping: false, knocked: false })
     }
@@ -83,11 +87,11 @@ impl<S: Service> Loop<'_, S> {
     }
 
     fn arm(&mut self) {
-        let listener = self.floor.desk.listener;
+        let desk = self.floor.desk;
         self.arrivals.armed = Some(match self.arrivals.how {
-            Some(how) => self.ring.accept(listener, TOKEN_DOOR, how),
+            Some(how) => self.ring.accept(desk.listener, TOKEN_DOOR, how),
             // It looks first, so that nobody is forgotten whom this turn had no time for.
-            None => self.ring.watch_once(listener, TOKEN_DOOR),
+            None => self.ring.watch_once(desk.entrance.fd(), TOKEN_DOOR),
         });
     }
 
@@ -98,7 +102,7 @@ impl<S: Service> Loop<'_, S> {
             if !self.is_open() {
                 return false;
             }
-            match socket::accept(desk.listener, false) {
+            match desk.entrance.take(false) {
                 Ok((fd, peer)) => self.admit(fd, Some(peer)),
                 Err(error) => match self.floor.door.failed(&error, self.floor.now) {
                     Failure::Empty => return true,

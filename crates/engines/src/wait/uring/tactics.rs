@@ -75,8 +75,10 @@ pub struct Tactics {
 impl Tactics {
     /// The tactics of a shape, with what was left open decided.
     pub fn of(shape: &Shape) -> Tactics {
+        // What an acceptor gives is taken by calls.
+        let is_given = shape.accept.has_acceptor();
         let is_shared = shape.accept == Accept::Shared && shape.workers > 1;
-        let fitting = if is_shared { AcceptBy::Poll } else { AcceptBy::Multi };
+        let fitting = if is_shared || is_given { AcceptBy::Poll } else { AcceptBy::Multi };
         let Tactics { accept, .. } = shape.knobs.tactics;
         Tactics { accept: Some(accept.unwrap_or(fitting)), ..shape.knobs.tactics }
     }
