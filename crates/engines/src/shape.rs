@@ -135,9 +135,9 @@ impl Shape {
                 ));
             }
             return match most {
-                Some(most) if most > WORKERS_MAX => refuse(format!(
-                    "expected at most {WORKERS_MAX} connections, for each has a worker with a seat \
-                     on the scoreboard, found --max-connections {most}"
+                Some(most) if most == 0 || most > WORKERS_MAX => refuse(format!(
+                    "expected 1 to {WORKERS_MAX} connections, for each has a worker with a seat on \
+                     the scoreboard, found --max-connections {most}"
                 )),
                 _ => Ok(()),
             };

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use engines::{Assets, Container, Handover, Keeper};
+use engines::{Assets, Handover, Keeper};
 use load::parse::span;
 use memory::Region;
 use seam::{SHARDS_MAX, WorkerId};
@@ -49,7 +49,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Ok(shape) => shape,
         Err(refused) => return Ok(usage(&refused.to_string())),
     };
-    if shape.container == Container::Processes
+    if shape.container.is_processes()
         && let Some(reason) = args.lock.refused_between_processes()
     {
         return Ok(usage(reason));

@@ -32,8 +32,8 @@ fn check_refused(flags: &'static [&'static str], words: &[&str]) {
 #[test]
 fn unknown_words() {
     check_refused(&["--engine", "epol"], &["`epol`", "iterative", "prefork", "epoll", "uring"]);
-    check_refused(&["--wait", "select2"], &["select2", "blocking, epoll, uring"]);
-    check_refused(&["--container", "fork"], &["fork", "solo, threads, processes"]);
+    check_refused(&["--wait", "select2"], &["select2", "select, poll, epoll, uring"]);
+    check_refused(&["--container", "fork"], &["fork", "solo, thread-per", "threads, processes"]);
     check_refused(&["--framing", "fixed"], &["fixed"]);
     check_refused(&["--no-such-flag"], &["--no-such-flag"]);
     check_refused(&["--drain", "soon"], &["soon"]);
@@ -45,6 +45,18 @@ fn points_that_cannot_be() {
     check_refused(&["--engine", "epoll", "--workers", "0"], &["1 to", "found 0"]);
     check_refused(&["--engine", "uring", "--edge"], &["epoll", "--edge"]);
     check_refused(&["--engine", "prefork", "--edge"], &["epoll", "--edge"]);
+    check_refused(&["--engine", "select", "--accept", "lock"], &["select", "--accept shared"]);
+    check_refused(&["--engine", "fork", "--wait", "epoll"], &["--wait blocking"]);
+    check_refused(&["--engine", "thread", "--workers", "4"], &["--max-connections 4"]);
+    check_refused(&["--engine", "fork", "--max-connections", "5000"], &["2046", "5000"]);
+    check_refused(&["--engine", "prefork", "--accept", "handoff"], &["--accept pass"]);
+    check_refused(&["--engine", "pool", "--accept", "pass"], &["--accept handoff"]);
+    check_refused(&["--engine", "pool", "--handoff", "0"], &["--handoff 0"]);
+    check_refused(&["--engine", "epoll", "--handoff", "4"], &["accept handoff", "--handoff"]);
+    check_refused(
+        &["--engine", "uring", "--accept", "handoff", "--uring-accept", "multi"],
+        &["--uring-accept multi", "leave it out"],
+    );
 }
 
 #[test]
@@ -58,6 +70,7 @@ fn a_limit_below_the_number_of_workers() {
 fn locks_that_name_no_reader_between_processes() {
     let words = ["per-stock", "worker process", "snapshot or global"];
     check_refused(&["--engine", "prefork", "--lock", "per-stock"], &words);
+    check_refused(&["--engine", "fork", "--lock", "per-stock"], &words);
     let flags = &["--container", "processes", "--wait", "epoll", "--lock", "per-stock"];
     check_refused(flags, &words);
     let folder = Folder::new();
