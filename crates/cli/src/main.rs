@@ -11,6 +11,7 @@ mod load;
 mod pin;
 mod race;
 mod serve;
+mod swarm;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,8 @@ enum Command {
     Engines(architectures::Args),
     /// Load a server: ask, time and check every reply
     Load(Box<load::Args>),
+    /// Make load for a Locust master: one of many generators, one page
+    Swarm(swarm::Args),
     /// Race engines, or any servers, and say which is best and how sure that is
     Race(race::Args),
     /// Compare the CPU per request of two servers, to a few percent
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Serve(command) => serve::run(command),
         Command::Engines(args) => architectures::run(&args),
         Command::Load(args) => load::run(*args),
+        Command::Swarm(args) => swarm::run(args),
         Command::Race(args) => race::run(args),
         Command::Duet(args) => duet::run(args),
         Command::Client(args) => client::run(&args),

@@ -43,7 +43,7 @@ pub enum News {
     /// No users are there, and every batch was told.
     Halted,
     /// What happened to the users of a class since its last batch.
-    Batch(Batch),
+    Batch(Box<Batch>),
     /// Something that keeps users from doing what was asked of them.
     Trouble(Trouble),
     /// A line for the log.

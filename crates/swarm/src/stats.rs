@@ -2,9 +2,10 @@
 //!
 //! A report holds differences: a master adds up whatever comes, from whichever worker. So nothing
 //! is lost when a report cannot be sent: it is part of the next one, and one that was sent in vain
-//! is put back by its [`Slip`]. Three of Locust's habits shape the numbers. A request that failed counts as a request and as a failure. Requests a
-//! second are told by the Unix second of the *worker's* clock. And a failure without a reply has no
-//! response time: it is counted apart (`num_none_requests`) instead of pulling the mean to zero.
+//! is put back by its [`Slip`]. Three of Locust's habits shape the numbers. A request that failed
+//! counts as a request and as a failure. Requests a second are told by the Unix second of the
+//! *worker's* clock. And a failure without a reply has no response time: it is counted apart
+//! (`num_none_requests`) instead of pulling the mean to zero.
 
 use crate::crew::{Batch, Fault, Health, Row, Times};
 use crate::key::rounded_ns;

@@ -71,7 +71,7 @@ impl Rig {
 
     fn done(&mut self, done: u64) {
         let row = Row { done, times: vec![(43_217, done)], ..Row::default() };
-        self.news(News::Batch(Batch { rows: vec![row], ..Batch::default() }));
+        self.news(News::Batch(Box::new(Batch { rows: vec![row], ..Batch::default() })));
     }
 
     fn news(&mut self, news: News) {

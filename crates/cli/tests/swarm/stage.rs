@@ -1,0 +1,374 @@
+//! What the tests of swarms stand on: masters, workers and a market as child processes, each wait
+//! with an end, and a relay that can fall silent.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+pub const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
+pub const LOCUSTFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../swarm/locustfile.py");
+/// How long anything may take that takes seconds on a free machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What every test needs: a market.
+pub struct Scene {
+    pub market: String,
+    _server: Process,
+}
+
+/// A child that does not outlive its handle.
+pub struct Process {
+    pub child: Child,
+    pub lines: Arc<Mutex<Vec<String>>>,
+    words: Arc<Mutex<String>>,
+}
+
+pub struct Master {
+    pub process: Process,
+    locust: PathBuf,
+    pub port: u16,
+    pub web: SocketAddr,
+}
+
+pub struct Worker {
+    pub process: Process,
+    pub name: String,
+}
+
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A test that failed must not make the others fail.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits for something to be there.
+#[track_caller]
+pub fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "expected within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+impl Process {
+    pub fn start(command: &mut Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        let (lines, words): (Arc<Mutex<Vec<String>>>, Arc<Mutex<String>>) = Default::default();
+        let stdout = BufReader::new(child.stdout.take().expect("piped above"));
+        let stderr = BufReader::new(child.stderr.take().expect("piped above"));
+        std::thread::spawn({
+            let lines = Arc::clone(&lines);
+            move || stdout.lines().map_while(Result::ok).for_each(|line| lock(&lines).push(line))
+        });
+        std::thread::spawn({
+            let words = Arc::clone(&words);
+            move || {
+                for line in stderr.lines().map_while(Result::ok) {
+                    let mut words = lock(&words);
+                    words.push_str(&line);
+                    words.push('\n');
+                }
+            }
+        });
+        Self { child, lines, words }
+    }
+
+    pub fn said(&self) -> String {
+        format!("{}\n{}", lock(&self.lines).join("\n"), lock(&self.words))
+    }
+
+    /// The first line of JSON on stdout that `is_it`.
+    pub fn json(&self, is_it: impl Fn(&Value) -> bool) -> Option<Value> {
+        let lines = lock(&self.lines);
+        lines.iter().filter_map(|line| serde_json::from_str(line).ok()).find(|value| is_it(value))
+    }
+
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("our own child")
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).expect("our own child");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- {:?} said\n{}", self.child.id(), self.said());
+        }
+    }
+}
+
+impl Scene {
+    pub fn new() -> Self {
+        let words = ["serve", "stock", "--engine", "epoll", "--port", "0"];
+        let server = Process::start(Command::new(EXE).args(words));
+        let ready =
+            wait("the market is ready", || server.json(|ready| !ready["listening"].is_null()));
+        let market = format!("stock://{}", ready["listening"].as_str().expect("an address"));
+        Self { market, _server: server }
+    }
+}
+
+impl Master {
+    /// A master for users of one class, whose page answers.
+    pub fn start(locust: &Path) -> Self {
+        Self::start_with(locust, &[], 3)
+    }
+
+    pub fn start_with(locust: &Path, ports: &[u16], tries: u32) -> Self {
+        let free = free_ports();
+        let [port, web] = [0, 1].map(|at| ports.get(at).copied().unwrap_or(free[at]));
+        let mut command = Command::new(locust);
+        command.args(["--master", "-f", LOCUSTFILE, "StockUser", "--web-host", "127.0.0.1"]);
+        command.args(["--master-bind-host", "127.0.0.1"]);
+        command.args(["--master-bind-port", &port.to_string(), "--web-port", &web.to_string()]);
+        let mut process = Process::start(&mut command);
+        let web = SocketAddr::from(([127, 0, 0, 1], web));
+        let stands = wait("the master's page answers", || match process.ended() {
+            Some(_) => Some(false),
+            None => http(web, "GET", "/stats/requests", "").map(|_| true),
+        });
+        if !stands {
+            // Somebody has taken the port meanwhile.
+            assert!(tries > 1, "expected a master, found its end: {}", process.said());
+            return Self::start_with(locust, ports, tries - 1);
+        }
+        Self { process, locust: locust.to_owned(), port, web }
+    }
+
+    /// Kills it and starts another on the same ports.
+    pub fn again(mut self) -> Self {
+        self.process.child.kill().expect("our own child");
+        self.process.child.wait().expect("our own child");
+        Self::start_with(&self.locust, &[self.port, self.web.port()], 3)
+    }
+
+    pub fn get(&self, path: &str) -> String {
+        wait(path, || http(self.web, "GET", path, ""))
+    }
+
+    fn stats(&self) -> Value {
+        serde_json::from_str(&self.get("/stats/requests")).expect("the page's numbers are JSON")
+    }
+
+    /// Wants so many users, with the fields `more` of the page.
+    pub fn swarm(&self, users: u64, host: &str, more: &str) {
+        let form = format!("user_count={users}&spawn_rate={users}&host={host}&{more}");
+        let answer = http(self.web, "POST", "/swarm", &form).expect("the master answers");
+        assert!(
+            answer.contains("\"success\": true") || answer.contains("\"success\":true"),
+            "{answer}"
+        );
+    }
+
+    pub fn stop(&self) {
+        // Masters before 2.44 or so want a GET.
+        let stopped = http(self.web, "POST", "/stop", "");
+        stopped.or_else(|| http(self.web, "GET", "/stop", "")).expect("the master answers");
+    }
+
+    #[track_caller]
+    pub fn wait_for(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        wait(what, || Some(self.stats()).filter(&is_it))
+    }
+
+    #[track_caller]
+    pub fn wait_for_workers(&self, count: u64) {
+        self.wait_for("all workers are known", |stats| stats["worker_count"] == count);
+    }
+
+    #[track_caller]
+    pub fn wait_for_users(&self, count: u64) {
+        self.wait_for("all users are there", |stats| stats["user_count"] == count);
+    }
+
+    /// Waits until so many more requests were counted.
+    #[track_caller]
+    pub fn wait_for_requests(&self, more: u64) {
+        let count = |stats: &Value| {
+            let rows = stats["stats"].as_array().expect("rows");
+            rows.last().map_or(0, |row| row["num_requests"].as_u64().expect("a number"))
+        };
+        let before = count(&self.stats());
+        self.wait_for("requests are counted", |stats| count(stats) >= before + more);
+    }
+
+    /// The CSV file of its statistics: rows by name, each field by its heading.
+    pub fn csv(&self, path: &str) -> Vec<(String, Vec<(String, String)>)> {
+        let text = self.get(path);
+        let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned));
+        let head: Vec<String> = lines.next().expect("a heading").collect();
+        let row = |fields: Vec<(String, String)>| {
+            let name = fields.iter().find(|(key, _)| key.eq_ignore_ascii_case("name"));
+            (name.expect("a name").1.clone(), fields)
+        };
+        lines.map(|line| row(head.iter().cloned().zip(line).collect())).collect()
+    }
+}
+
+pub fn field<'a>(row: &'a (String, Vec<(String, String)>), heading: &str) -> &'a str {
+    let found = row.1.iter().find(|(key, _)| key == heading);
+    &found.unwrap_or_else(|| panic!("no {heading} in {row:?}")).1
+}
+
+pub fn number(row: &(String, Vec<(String, String)>), heading: &str) -> f64 {
+    let text = field(row, heading);
+    text.parse().unwrap_or_else(|_| panic!("{heading}: expected a number, found {text}"))
+}
+
+impl Worker {
+    pub fn start(port: u16, name: &str) -> Self {
+        Self::start_with(port, name, &[])
+    }
+
+    pub fn start_with(port: u16, name: &str, more: &[&str]) -> Self {
+        let master = format!("127.0.0.1:{port}");
+        let mut command = Command::new(EXE);
+        command.args(["swarm", "--master", &master, "--name", name]).args(more);
+        Self { process: Process::start(&mut command), name: name.to_owned() }
+    }
+
+    /// What it counted in a test, once that is over.
+    pub fn account(&self, test: u64) -> Value {
+        wait("the worker's account", || self.process.json(|value| value["test"] == test))
+    }
+
+    #[track_caller]
+    pub fn wait_for_end(&mut self) -> Option<i32> {
+        wait("the worker ends", || self.process.ended()).code()
+    }
+}
+
+/// Two ports that were free a moment ago, below those that the kernel gives to whoever connects or
+/// asks for any (ip(7), `ip_local_port_range`), so that nobody takes them by chance.
+pub fn free_ports() -> [u16; 2] {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let first = std::process::id() as usize * 64;
+    [0, 1].map(|_| {
+        let free = |_| {
+            let at = first + NEXT.fetch_add(1, Ordering::Relaxed);
+            let port = 12_000 + (at % 20_000) as u16;
+            TcpListener::bind(("127.0.0.1", port)).is_ok().then_some(port)
+        };
+        (0..1_000).find_map(free).expect("a free port")
+    })
+}
+
+/// A request and the body of its answer; `None` if there is none, or it is no success.
+pub fn http(to: SocketAddr, method: &str, path: &str, form: &str) -> Option<String> {
+    let mut stream = TcpStream::connect_timeout(&to, PATIENCE).ok()?;
+    // `/stop` answers when all workers have stopped.
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let request = format!(
+        "{method} {path} HTTP/1.0\r\nHost: {to}\r\nContent-Length: {}\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\n\r\n{form}",
+        form.len()
+    );
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    head.split(' ').nth(1).filter(|status| *status == "200")?;
+    Some(body.to_owned())
+}
+
+/// The masters to try; says so where there is none.
+pub fn locusts() -> Vec<PathBuf> {
+    let named = std::env::var("ROUNDHOUSE_LOCUST").unwrap_or_else(|_| "locust".to_owned());
+    let paths: Vec<PathBuf> = named.split(':').map(PathBuf::from).collect();
+    let works = |path: &PathBuf| {
+        let output = Command::new(path).arg("--version").stdin(Stdio::null()).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let found: Vec<PathBuf> = paths.into_iter().filter(works).collect();
+    if found.is_empty() {
+        skip("locust");
+    }
+    found
+}
+
+/// Says that something is missing; it has a row in `tests/skips.toml`.
+pub fn skip(what: &str) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/skips.toml");
+    let rows = std::fs::read_to_string(path).expect("the list of skips");
+    let row = format!("what = \"{what}\"");
+    assert!(rows.lines().any(|line| line == row), "expected a row {row} in tests/skips.toml");
+    println!("skipped: {what}");
+}
+
+/// Passes bytes on, until it is told to keep them for itself while every connection stays open.
+pub struct Relay {
+    pub port: u16,
+    cut: Arc<Cut>,
+}
+
+/// Connections with a number up to `upward` pass nothing on to the master, up to `downward` nothing
+/// to the worker.
+#[derive(Default)]
+struct Cut {
+    made: AtomicUsize,
+    upward: AtomicUsize,
+    downward: AtomicUsize,
+}
+
+impl Relay {
+    pub fn new(to: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("bound above").port();
+        let cut = Arc::new(Cut::default());
+        let shared = Arc::clone(&cut);
+        // It ends with the process of the tests.
+        std::thread::spawn(move || {
+            for from in listener.incoming().flatten() {
+                let Ok(onward) = TcpStream::connect(to) else { continue };
+                let number = shared.made.fetch_add(1, Ordering::SeqCst) + 1;
+                for (from, to, up) in [(&from, &onward, true), (&onward, &from, false)] {
+                    let pair = (from.try_clone(), to.try_clone());
+                    let (Ok(from), Ok(to)) = pair else { continue };
+                    let shared = Arc::clone(&shared);
+                    std::thread::spawn(move || {
+                        pass(from, to, || {
+                            let cut = if up { &shared.upward } else { &shared.downward };
+                            number > cut.load(Ordering::SeqCst)
+                        });
+                    });
+                }
+            }
+        });
+        Self { port, cut }
+    }
+
+    /// From now on every present connection is silent: first upward, so that what the master has
+    /// heard is surely answered, then downward.
+    pub fn cut(&self) {
+        let made = self.cut.made.load(Ordering::SeqCst);
+        self.cut.upward.store(made, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_secs(2));
+        self.cut.downward.store(made, Ordering::SeqCst);
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, may_pass: impl Fn() -> bool) {
+    let mut bytes = [0; 4096];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        if may_pass() && to.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+}

@@ -1,0 +1,203 @@
+//! From a crowd's harvest to a batch, and what is to be thought of it.
+
+use crate::crew::{Batch, Fault, Health, Row, Times};
+use load::crowd::{Behaviour, CrowdPlan, Harvest, Named};
+use load::faults::{FaultKind, Faults};
+use load::health::{Evidence, Health as Judgement, Verdict};
+use load::parse::Scheme;
+use meter::Histogram;
+use std::time::Duration;
+
+/// The row of requests whose connection ended first, or never began.
+const UNANSWERED: &str = "(no reply)";
+/// The row of arrivals that found no room.
+const DROPPED: &str = "(no room)";
+
+/// The shortest time that is judged (ns).
+const WINDOW_MIN: u64 = 3_000_000_000;
+
+/// What is kept of the users of one class.
+pub(super) struct Books {
+    pub(super) class: String,
+    pub(super) plan: CrowdPlan,
+    /// How many there shall be.
+    pub(super) users: u64,
+    method: &'static str,
+    watch: Watch,
+    /// Kinds of faults of which an example was told.
+    seen: Vec<FaultKind>,
+}
+
+/// What the verdict on the generator is made from: sums since the users were first there.
+struct Watch {
+    tardiness: Histogram,
+    response: Histogram,
+    stalled_ns: u64,
+    stall_ns_max: u64,
+    window_ns: u64,
+    busy_ns: u64,
+    done: u64,
+    worst: Verdict,
+}
+
+impl Books {
+    pub(super) fn new(class: &str, plan: CrowdPlan) -> Self {
+        let method = match plan.target.scheme {
+            Scheme::Stock => "STOCK",
+            Scheme::Http => "GET",
+            Scheme::Echo => "ECHO",
+            Scheme::Line => "LINE",
+        };
+        let watch = Watch {
+            tardiness: Histogram::new(),
+            response: Histogram::new(),
+            stalled_ns: 0,
+            stall_ns_max: 0,
+            window_ns: 0,
+            busy_ns: 0,
+            done: 0,
+            worst: Verdict::Ok,
+        };
+        Self { class: class.to_owned(), plan, users: 0, method, watch, seen: Vec::new() }
+    }
+
+    /// What was harvested, with `unanswered` requests given up at its end; and sentences for the
+    /// log: the first fault of each kind, and a generator that is worse than it was before.
+    pub(super) fn batch(&mut self, harvest: Harvest, unanswered: u64) -> (Batch, Vec<String>) {
+        let mut doubts = self.examples(&harvest.faults);
+        let (mut rows, mut faults) = (Vec::new(), Vec::new());
+        for Named { name, tally } in &harvest.kinds {
+            if tally.done + tally.wrong > 0 {
+                let times = times(&tally.response);
+                let row = self.row(name, tally.done + tally.wrong, tally.wrong);
+                rows.push(Row { times, bytes: tally.bytes, ..row });
+            }
+            faults.extend(self.faults(name, &tally.faults));
+        }
+        let unexplained = without_kinds(&harvest);
+        // One connection may take many requests with it; an attempt may fail before the first.
+        let ends = unexplained.list.iter().filter(|fault| !is_of_reply(fault.kind));
+        let lost = harvest.lost.max(ends.map(|fault| fault.count).sum());
+        let dropped = harvest.tally.dropped;
+        rows.extend((lost > 0).then(|| self.row(UNANSWERED, lost, lost)));
+        rows.extend((dropped > 0).then(|| self.row(DROPPED, dropped, dropped)));
+        faults.extend(self.faults(UNANSWERED, &unexplained));
+        faults.extend((dropped > 0).then(|| {
+            Fault {
+                method: self.method.to_owned(),
+                name: DROPPED.to_owned(),
+                error: "arrivals dropped, too many requests are out: the server does not keep up"
+                    .to_owned(),
+                count: dropped,
+            }
+        }));
+        let (verdict, worse) = self.judge(&harvest);
+        doubts.extend(worse);
+        let health = self.health(&harvest, unanswered, verdict);
+        (Batch { class: self.class.clone(), rows, faults, health }, doubts)
+    }
+
+    fn row(&self, name: &str, done: u64, failed: u64) -> Row {
+        let (method, name) = (self.method.to_owned(), name.to_owned());
+        Row { method, name, done, failed, times: Times::new(), bytes: 0 }
+    }
+
+    fn faults(&self, name: &str, faults: &Faults) -> Vec<Fault> {
+        let fault = |fault: &load::Fault| Fault {
+            method: self.method.to_owned(),
+            name: name.to_owned(),
+            // Examples differ from worker to worker; these words do not, so that they are added up.
+            error: format!("{}: {}", fault.kind, fault.kind.remedy()),
+            count: fault.count,
+        };
+        faults.list.iter().map(fault).collect()
+    }
+
+    /// The first example of each kind of fault.
+    fn examples(&mut self, faults: &Faults) -> Vec<String> {
+        let mut fresh = Vec::new();
+        for fault in &faults.list {
+            if !self.seen.contains(&fault.kind) {
+                self.seen.push(fault.kind);
+                let (class, kind, example) = (&self.class, fault.kind, &fault.example);
+                fresh.push(format!("{class}: {kind}, for example: {example}"));
+            }
+        }
+        fresh
+    }
+
+    /// The verdict on the generator since the users were first there; and its reasons, the first
+    /// time that it is as bad as this.
+    fn judge(&mut self, harvest: &Harvest) -> (Verdict, Option<String>) {
+        let (watch, tally) = (&mut self.watch, &harvest.tally);
+        watch.tardiness.merge(&tally.tardiness);
+        watch.response.merge(&tally.response);
+        watch.stalled_ns += harvest.pulse.stalled_ns;
+        watch.stall_ns_max = watch.stall_ns_max.max(harvest.pulse.stall_ns_max);
+        watch.window_ns += harvest.span_ns;
+        watch.busy_ns += harvest.cpu_ns.saturating_sub(harvest.pulse.spun_ns);
+        watch.done += tally.done;
+        // In a second every hiccup of the machine is a great share.
+        if watch.window_ns < WINDOW_MIN {
+            return (watch.worst, None);
+        }
+        let window_ns = watch.window_ns;
+        let judged = Judgement::judge(&Evidence {
+            scheduled: matches!(self.plan.behaviour, Behaviour::Open { .. }),
+            window_ns,
+            threads: 1,
+            busy: watch.busy_ns as f64 / window_ns as f64,
+            stalled_ns: (watch.stalled_ns, watch.stall_ns_max),
+            achieved_rps: watch.done as f64 / (window_ns as f64 / 1e9),
+            tardiness: watch.tardiness.quantiles(),
+            response: &watch.response.quantiles(),
+            floor: None,
+        });
+        if judged.verdict <= watch.worst {
+            return (judged.verdict, None);
+        }
+        watch.worst = judged.verdict;
+        let reasons = judged.reasons.join("; ");
+        (judged.verdict, Some(format!("{}: {}: {reasons}", self.class, judged.verdict)))
+    }
+
+    fn health(&self, harvest: &Harvest, unanswered: u64, verdict: Verdict) -> Health {
+        let (model, rate) = match self.plan.behaviour {
+            Behaviour::Closed { .. } => ("closed", 0.0),
+            Behaviour::Open { rate_per_user, .. } => ("open", rate_per_user),
+        };
+        Health {
+            model: model.to_owned(),
+            verdict: verdict.to_string(),
+            users: self.users,
+            offered: self.users as f64 * rate,
+            span: Duration::from_nanos(harvest.span_ns),
+            busy: Duration::from_nanos(harvest.cpu_ns.saturating_sub(harvest.pulse.spun_ns)),
+            service: times(&harvest.tally.service),
+            lateness: times(&harvest.tally.lateness),
+            tardiness: times(&harvest.tally.tardiness),
+            dropped: harvest.tally.dropped,
+            unanswered,
+            outstanding: harvest.outstanding,
+        }
+    }
+}
+
+/// Faults that belong to no kind of request.
+fn without_kinds(harvest: &Harvest) -> Faults {
+    let rest = |fault: &load::Fault| {
+        let kinds = harvest.kinds.iter().map(|kind| kind.tally.faults.of(fault.kind));
+        let count = fault.count.saturating_sub(kinds.sum());
+        (count > 0).then(|| load::Fault { count, ..fault.clone() })
+    };
+    Faults { list: harvest.faults.list.iter().filter_map(rest).collect() }
+}
+
+/// Whether a fault belongs to a reply that came.
+fn is_of_reply(kind: FaultKind) -> bool {
+    matches!(kind, FaultKind::WrongReply | FaultKind::UnaskedBytes | FaultKind::Overlong)
+}
+
+fn times(histogram: &Histogram) -> Times {
+    histogram.counts().collect()
+}
