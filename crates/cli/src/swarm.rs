@@ -52,12 +52,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
             format!("expected --cpu to name a processor that this process may use, found {cpu}")
         })?;
     }
-    let settings =
-        Settings { name: name.clone(), silence: args.silence, patience: args.patience };
+    let settings = Settings { name, silence: args.silence, patience: args.patience };
     let master = args.master.clone();
     eprintln!("roundhouse swarm: looking for the Locust master at {master}");
     let told = |told| match told {
-        Told::Known(index) => {
+        Told::Known(name, index) => {
             println!("{}", json!({ "master": master, "name": name, "worker": index }));
         }
         Told::Account(account) => match serde_json::to_string(&account) {

@@ -6,6 +6,8 @@
 //! second.
 
 mod books;
+#[cfg(test)]
+mod tests;
 
 use crate::crew::{Aim, Crew, Level, News, Trouble};
 use crate::message::Users;
@@ -17,10 +19,14 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How far behind the turn of a second the harvest is, so that it falls into the right one.
 const BEHIND: Duration = Duration::from_millis(2);
+/// How often it is looked whether users who were sent home are gone.
+const DISMISS: Duration = Duration::from_millis(20);
+/// What replies are given to come in when users begin anew, at least.
+const LINGER: Duration = Duration::from_millis(250);
 
 /// The crews of all classes.
 pub struct Fleet {
@@ -37,7 +43,7 @@ impl Fleet {
     /// A fleet without users that tells its news to `ear`.
     pub fn new(ear: Ear) -> Self {
         let (orders, inbox) = mpsc::channel();
-        let foreman = Foreman { ear, squads: BTreeMap::new() };
+        let foreman = Foreman { ear, squads: BTreeMap::new(), index: 0 };
         let foreman = std::thread::spawn(move || foreman.work(&inbox));
         Self { orders, foreman: Some(foreman) }
     }
@@ -67,6 +73,9 @@ impl Drop for Fleet {
 struct Foreman {
     ear: Ear,
     squads: BTreeMap<String, Squad>,
+    /// Which worker of the swarm we were when the test began: another name in the middle of it must
+    /// not make other users of ours.
+    index: u64,
 }
 
 /// The users of one class.
@@ -88,6 +97,9 @@ impl Foreman {
     }
 
     fn aim(&mut self, aim: &Aim) {
+        if aim.fresh {
+            self.index = aim.index;
+        }
         for (class, &users) in &aim.users {
             if let Err(trouble) = self.aim_class(class, users, aim) {
                 self.ear.tell(News::Trouble(trouble));
@@ -102,12 +114,13 @@ impl Foreman {
         if users == 0 && !self.squads.contains_key(class) {
             return Ok(());
         }
-        let plan = plan(class, aim)?;
+        let plan = plan(class, aim, self.index)?;
         // Fields were changed while users are there: they begin anew, as other users.
         if self.squads.get(class).is_some_and(|squad| squad.books.plan != plan)
             && let Some(squad) = self.squads.remove(class)
         {
-            self.dismiss(squad, plan.settings.drain);
+            let _ = squad.crowd.set_users(0);
+            self.dismiss(squad, Instant::now() + aim.stop_timeout.max(LINGER));
         }
         let squad = match self.squads.entry(class.to_owned()) {
             Entry::Occupied(squad) => squad.into_mut(),
@@ -148,36 +161,30 @@ impl Foreman {
             // Who is gone says so below.
             let _ = squad.crowd.set_users(0);
         }
+        let end = Instant::now() + patience;
         for squad in squads.into_values() {
-            self.dismiss(squad, patience);
+            self.dismiss(squad, end);
         }
         self.ear.tell(News::Halted);
     }
 
-    /// Lets the users of a class go and tells what they did. Without patience nobody waits for
-    /// replies, and the server is not audited.
-    fn dismiss(&self, squad: Squad, patience: Duration) {
+    /// Tells what the users of a class do until the last reply has come, or until `end`. A market
+    /// is not audited: who trades beside others cannot know what should be left.
+    fn dismiss(&self, squad: Squad, end: Instant) {
         let Squad { crowd, mut books } = squad;
-        let last = match patience.is_zero() {
-            true => crowd.harvest().map(|harvest| {
-                let unanswered = harvest.outstanding;
-                (harvest, unanswered)
-            }),
-            false => crowd.end().map(|end| {
-                if !end.check.ok {
-                    self.ear.tell(News::Trouble(Trouble {
-                        what: format!("{}: {}", end.check.kind, end.check.detail),
-                        place: format!("the audit after users of {}", books.class),
-                    }));
+        loop {
+            match crowd.harvest() {
+                Ok(harvest) => {
+                    let left = harvest.outstanding;
+                    let over = left == 0 || Instant::now() >= end;
+                    tell(&self.ear, &mut books, harvest, if over { left } else { 0 });
+                    if over {
+                        return;
+                    }
                 }
-                (end.harvest, end.censored)
-            }),
-        };
-        match last {
-            Ok((harvest, unanswered)) => {
-                tell(&self.ear, &mut books, harvest, unanswered);
+                Err(gone) => return self.ear.tell(News::Trouble(trouble(&books.class, gone))),
             }
-            Err(gone) => self.ear.tell(News::Trouble(trouble(&books.class, gone))),
+            std::thread::sleep(DISMISS);
         }
     }
 }

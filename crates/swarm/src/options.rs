@@ -16,7 +16,6 @@ use rmpv::Value;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
-use std::time::Duration;
 
 /// A class of our locustfile: its name, what it speaks, the option with its target, its default.
 const CLASSES: [(&str, Scheme, &str, &str); 4] = [
@@ -32,26 +31,23 @@ const RATE_MAX: f64 = 1e6;
 const DEPTH_MAX: u32 = 100_000;
 /// The most connections of a worker in the open model.
 const CONNECTIONS_MAX: usize = 1_000_000;
-/// What replies are given to come in when users leave, at least.
-const DRAIN_MIN: Duration = Duration::from_millis(250);
 /// Distance of the random streams of two workers.
 const STREAM: u64 = 1 << 52;
 
-/// The plan for users of `class`.
+/// The plan for users of `class` of the worker number `index`.
 ///
 /// # Errors
 /// For the first field that makes no sense.
-pub fn plan(class: &str, aim: &Aim) -> Result<CrowdPlan, Trouble> {
+pub fn plan(class: &str, aim: &Aim, index: u64) -> Result<CrowdPlan, Trouble> {
     let fields = Fields(&aim.options);
     let target = target(class, aim.host.as_deref(), &aim.options)?;
     // Workers of one swarm must not ask the same at the same time.
     let seed = fields.number("seed", 1, 0..=u64::MAX)?;
-    let seed = seed.wrapping_add(aim.index.wrapping_mul(STREAM));
+    let seed = seed.wrapping_add(index.wrapping_mul(STREAM));
     let per_connection = fields.number("requests_per_connection", 0, 0..=u64::MAX)?;
     let settings = Settings {
         connections: fields.number("connections", 64, 1..=CONNECTIONS_MAX)?,
         requests_per_connection: (per_connection > 0).then_some(per_connection),
-        drain: aim.stop_timeout.max(DRAIN_MIN),
         detailed: true,
         ..Settings::default()
     };
@@ -201,6 +197,7 @@ fn trouble(field: &str, why: &dyn Display) -> Trouble {
 mod tests {
     use super::*;
     use crate::message::Users;
+    use std::time::Duration;
 
     fn aim(host: Option<&str>, fields: &[(&str, Value)]) -> Aim {
         let named = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
@@ -215,12 +212,12 @@ mod tests {
     }
 
     fn read(class: &str, fields: &[(&str, Value)]) -> CrowdPlan {
-        plan(class, &aim(None, fields)).unwrap_or_else(|e| panic!("{fields:?}: {e:?}"))
+        plan(class, &aim(None, fields), 1).unwrap_or_else(|e| panic!("{fields:?}: {e:?}"))
     }
 
     fn check_refused(class: &str, field: &str, value: Value, part: &str) {
         let aim = aim(None, &[(field, value)]);
-        let Err(trouble) = plan(class, &aim) else { panic!("{aim:?} was taken") };
+        let Err(trouble) = plan(class, &aim, 1) else { panic!("{aim:?} was taken") };
         assert!(trouble.what.contains(part), "expected {part:?} in {}", trouble.what);
         assert!(trouble.what.contains(field), "expected {field} in {}", trouble.what);
     }

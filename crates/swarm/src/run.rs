@@ -16,8 +16,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 /// What the user may want to see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// The master knows us, as this number.
-    Known(u64),
+    /// The master knows us, under this name and as this number.
+    Known(String, u64),
     /// A test has ended.
     Account(Account),
     /// A line of the log.
@@ -35,7 +35,7 @@ pub enum Failure {
 
 /// Where a crew tells its news.
 #[derive(Clone, Debug)]
-pub struct Ear(UnboundedSender<News>);
+pub struct Ear(pub(crate) UnboundedSender<News>);
 
 impl Ear {
     /// Tells it; after the worker has ended nobody hears it.
@@ -131,7 +131,7 @@ impl<C: Crew> Shift<'_, C> {
             }
             Act::Aim(aim) => self.crew.aim(aim),
             Act::Halt(patience) => self.crew.halt(patience),
-            Act::Known(index) => told(Told::Known(index)),
+            Act::Known(name, index) => told(Told::Known(name, index)),
             Act::Account(account) => told(Told::Account(account)),
             Act::Say(line) => told(Told::Line(line)),
             Act::Exit(exit) => return Some(exit),

@@ -99,8 +99,8 @@ pub enum Act {
     Aim(Aim),
     /// Tell the crew to let go, and how long replies may still come in.
     Halt(Duration),
-    /// The master knows us, as this number.
-    Known(u64),
+    /// The master knows us, under this name and as this number.
+    Known(String, u64),
     /// A test has ended.
     Account(Account),
     /// Write this line where the user looks.
@@ -364,7 +364,7 @@ impl Worker {
             // A master that was started anew may run on another clock.
             self.spawned = 0.0;
             self.adoption = self.has_users().then_some(now.run + ADOPTION);
-            self.acts.push_back(Act::Known(self.index));
+            self.acts.push_back(Act::Known(self.name.clone(), self.index));
             let line = format!("known to the master as worker {}", self.index);
             self.note(Level::Info, &line, now);
         }

@@ -176,10 +176,18 @@ impl Master {
         );
     }
 
+    /// Stops the test and waits until every worker is ready for another. The master answers before
+    /// that when no user was there, and a test that is started then may never be stopped: it takes
+    /// the moment without workers for the end of the new test.
+    #[track_caller]
     pub fn stop(&self) {
-        // Masters before 2.44 or so want a GET.
+        let ready = || lock(&self.process.words).matches("reported as ready").count() as u64;
+        let before = ready();
+        let workers = self.stats()["worker_count"].as_u64().expect("a number");
+        // Older masters want a GET.
         let stopped = http(self.web, "POST", "/stop", "");
         stopped.or_else(|| http(self.web, "GET", "/stop", "")).expect("the master answers");
+        wait("all workers are ready again", || (ready() >= before + workers).then_some(()));
     }
 
     #[track_caller]

@@ -128,7 +128,7 @@ impl Rig {
                     format!("aim {}{fresh}", aim.users["StockUser"])
                 }
                 Act::Halt(patience) => format!("halt {patience:?}"),
-                Act::Known(index) => format!("known {index}"),
+                Act::Known(_, index) => format!("known {index}"),
                 Act::Account(account) => {
                     format!("account {} {}", account.test, account.sum.requests)
                 }
@@ -486,4 +486,72 @@ fn bytes_that_mean_nothing_do_no_harm() {
     rig.check(&[]);
     rig.pass_echoing(1.0, true);
     rig.check(&["heartbeat running"]);
+}
+
+/// A master that adds up what it hears, over a connection that breaks at any message. What it has
+/// heard is answered before the connection breaks.
+struct Adder {
+    rig: Rig,
+    heard: u64,
+    random: u64,
+}
+
+impl Adder {
+    fn draw(&mut self, below: u64) -> u64 {
+        // Knuth's generator (MMIX); its high bits are the random ones.
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005);
+        self.random = self.random.wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % below
+    }
+
+    /// Hears the first `count` things that the worker has done. A report and the heartbeat behind
+    /// it go out together and come in together.
+    fn hear(&mut self, count: usize) {
+        let mut lines = std::mem::take(&mut self.rig.lines);
+        let is_report = |line: &String| line.starts_with("stats");
+        let pair = count.checked_sub(1).and_then(|at| lines.get(at)).is_some_and(is_report);
+        lines.truncate(count.saturating_add(usize::from(pair)));
+        for line in lines {
+            let mut words = line.split(' ');
+            match (words.next(), words.next()) {
+                (Some("stats"), Some(done)) => self.heard += done.parse::<u64>().expect("a count"),
+                (Some("heartbeat"), _) => self.rig.hear("heartbeat", Value::Nil),
+                (Some("dial"), _) => self.rig.connected(),
+                (Some("client_ready"), _) => {
+                    self.rig.hear("ack", map(&[("index", 3.into())]));
+                    let at = UNIX + self.rig.now.run.as_secs_f64();
+                    self.rig.spawn(at, 5);
+                    self.rig.settle(5);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_or_told_twice_however_often_a_connection_breaks() {
+    for seed in 0..200 {
+        let mut adder = Adder { rig: Rig::running(UNIX), heard: 0, random: seed };
+        let mut done = 0;
+        for _ in 0..100 {
+            let some = adder.draw(10);
+            adder.rig.done(some);
+            done += some;
+            let ms = adder.draw(2_000);
+            adder.rig.pass(ms as f64 / 1e3);
+            if adder.draw(4) == 0 {
+                let until = adder.draw(6) as usize;
+                adder.hear(until);
+                adder.rig.lost();
+            } else {
+                adder.hear(usize::MAX);
+            }
+        }
+        for _ in 0..40 {
+            adder.rig.pass(0.5);
+            adder.hear(usize::MAX);
+        }
+        assert_eq!(adder.heard, done, "seed {seed}");
+    }
 }
