@@ -4,9 +4,11 @@
 //! A turn is one `io_uring_enter(2)`. Connections come by one multishot accept; bytes come by one
 //! multishot receive a session into buffers that the kernel picks from a ring, so a session that
 //! waits owns none; what the sessions of a turn have to say leaves in one send each with the next
-//! enter; descriptors are closed on the ring. `ENOBUFS` is flow control: the buffers of the turn
-//! are back by its end, and the receive is armed again. Each of these can be done in another way
+//! enter; descriptors are closed on the ring. Each of these can be done in another way
 //! ([`tactics`]), so that what it is worth can be measured.
+//!
+//! `ENOBUFS` is flow control: a session that found the ring empty receives into buffers of its own
+//! for a while, so that those who stay are as many as the ring has buffers for.
 //!
 //! The surprising thing: an armed receive holds its socket. A session is closed only when nothing
 //! of it is armed or in flight.
@@ -43,9 +45,16 @@ struct Ops {
     dirty: bool,
     /// Input is known to be there already.
     waiting: bool,
+    /// How many receives it still makes into buffers of its own, having found the ring empty.
+    alone: u8,
     /// The peer has stopped sending.
     ended: bool,
 }
+
+/// Receives after which a session that found the ring empty tries it again. With 64 sessions on 8
+/// buffers, trying again at once costs a quarter more CPU a request: 1.24 [1.19 1.31] at depth 16,
+/// 1.29 [1.22 1.33] at depth 1 (2 cores, Linux 6.18).
+const ALONE: u8 = 64;
 
 // Sessions have tokens below 2^60 and shard numbers below 4096; a token without a generation names
 // no session.
@@ -223,7 +232,11 @@ impl<S: Service> Loop<'_, S> {
                 place.conn.lend(&mut self.floor.buffers);
                 place.conn.eof(desk.service, &cx);
             }
-            Received::NoBuffers => desk.seat().enobufs.add(1),
+            Received::NoBuffers => {
+                // What found no buffer is still there.
+                (place.x.alone, place.x.waiting) = (ALONE, true);
+                desk.seat().enobufs.add(1);
+            }
             Received::Cancelled => {}
             Received::Failed(_) => {
                 place.x.ended = true;
@@ -254,7 +267,9 @@ impl<S: Service> Loop<'_, S> {
         match place.x.armed {
             None if reads => {
                 let (fd, waiting) = (place.fd.as_fd(), place.x.waiting);
-                place.x.armed = Some(self.ring.receive(fd, id.bits(), self.receive, waiting));
+                let how = if place.x.alone > 0 { Receive::Own } else { self.receive };
+                place.x.alone = place.x.alone.saturating_sub(1);
+                place.x.armed = Some(self.ring.receive(fd, id.bits(), how, waiting));
             }
             // One buffer more does no harm: a receive of one is stopped only to part.
             Some(armed)

@@ -3,6 +3,10 @@
 //! A kernel that does not know a setup flag answers `EINVAL` and does not say which. Kernels only
 //! ever learn flags, so the newest of those wished for is dropped, and the next newest, until the
 //! kernel agrees: what is left is all that it knows.
+//!
+//! Two modes of io_uring are no switches. `IORING_SETUP_SQPOLL` lets a thread of the kernel's spin
+//! for each ring, which takes a core from a worker and excludes `DEFER_TASKRUN`. Descriptors that
+//! live in the ring only cannot be shut down, measured or passed by calls, which the engine does.
 
 use std::fmt;
 use std::io;

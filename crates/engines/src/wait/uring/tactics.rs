@@ -14,7 +14,7 @@ use crate::shape::{Refused, Shape};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecvBy {
     /// One multishot receive into buffers that the kernel takes from a ring: a session that waits
-    /// owns none.
+    /// owns none. One that found the ring empty goes on as [`RecvBy::Own`] for a while.
     #[default]
     Ring,
     /// One receive at a time into a buffer of that ring.
