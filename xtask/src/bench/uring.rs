@@ -11,10 +11,10 @@ use super::duet::{Duet, Load};
 /// What the reader has to know.
 pub const NOTE: &str = "CPU per request of a ring with something switched, divided by that of the \
     ring beside it: above 1 the switch costs, and what was switched away from is worth having. \
-    Names with `no-` lack a flag, `sqarray` and `iowait` have what a flag leaves out, `bare-flags` \
-    has no flag at all; `recv-`, `send-`, `accept-` and `close-` do one thing in another way; `8-buffers` has fewer buffers than connections, so that \
-    receives run out of them. `uring / uring` is the noise. At 1 a connection the accept and the \
-    close are in it.";
+    Names with `no-` lack a flag, `sqarray` and `iowait` have what a flag leaves out, and \
+    `bare-flags` has no flag at all; `recv-`, `send-`, `accept-` and `close-` do one thing in \
+    another way; `8-buffers` has fewer buffers than connections, so that receives run out of them. \
+    `uring / uring` is the noise. At 1 a connection the accept and the close are in it.";
 
 const BUSY: Load = Load { connections: 64, depth: 1, per_connection: None, idle: 0 };
 const DEEP: Load = Load { depth: 16, ..BUSY };
