@@ -7,6 +7,7 @@ mod architectures;
 mod client;
 mod course;
 mod duet;
+mod live;
 mod load;
 mod pin;
 mod race;
@@ -38,6 +39,8 @@ enum Command {
     Swarm(swarm::Args),
     /// Race engines, or any servers, and say which is best and how sure that is
     Race(race::Args),
+    /// Watch a race in a browser, from its raw file
+    Live(live::Args),
     /// Compare the CPU per request of two servers, to a few percent
     Duet(duet::Args),
     /// Talk to a stock server: line editing, history, completion
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(*args),
         Command::Swarm(args) => swarm::run(args),
         Command::Race(args) => race::run(args),
+        Command::Live(args) => live::run(args),
         Command::Duet(args) => duet::run(args),
         Command::Client(args) => client::run(&args),
         Command::Course(command) => command.run(),

@@ -12,12 +12,14 @@ pub use room::Room;
 pub use stock::{FILE, book};
 pub use words::Named;
 
+use crate::live;
 use anyhow::{Context, Result};
 use lab::doubts::{Weight, doubts};
 use lab::machine::Placement;
 use lab::plan::Plan;
 use lab::record::{Manifest, Recorder};
 use lab::floor::Floor;
+use lab::live::Live;
 use lab::verdict::{Summary, analyse};
 use load::parse::span;
 use progress::Progress;
@@ -89,6 +91,8 @@ pub struct Args {
     /// Where report.html and report.jsonl are written
     #[arg(long, default_value = ".", value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    live: live::Flag,
     /// Print the conclusions as JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -115,8 +119,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     announce(&plan, placement);
     let mut floor = Floor::new(&plan, &exe, &room.0, placement, stop.clone());
     let mut progress = Progress::new();
+    let live = Live::new(&manifest);
+    let shown = args.live.live.map(|address| live::open(address, &live)).transpose()?;
+    let mut observer = live::Both(&mut progress, live);
     let begun = Instant::now();
-    let outcome = lab::race::run(&manifest, &mut floor, &mut recorder, &mut progress, &stop)?;
+    let outcome = lab::race::run(&manifest, &mut floor, &mut recorder, &mut observer, &stop)?;
     drop(progress);
     if outcome.interrupted {
         let done = outcome.run.trials.iter().filter(|trial| trial.counted).count();
@@ -127,6 +134,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let page = args.out.join("report.html");
     std::fs::write(&page, pages::report(&outcome.run, &summary, &doubts)?)
         .with_context(|| format!("cannot write {}", page.display()))?;
+    if let Some(shown) = shown {
+        shown.report(page.clone());
+    }
     if args.json {
         println!("{}", serde_json::to_string(&summary)?);
     } else {

@@ -112,7 +112,7 @@ pub const TERMS: &[Term] = &[
         "gate",
         "Gates, repeated trials",
         "Limits on the machine (stolen time, other processes, clock steps, late wake-ups, \
-         retransmissions). A trial during which one was passed is repeated inside its block. That \
+         retransmissions). A trial that broke one of them is repeated inside its block. That \
          is decided before its outcome is looked at, and all attempts are kept and counted.",
     ),
     term(

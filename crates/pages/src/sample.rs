@@ -101,7 +101,7 @@ fn run(points: Vec<LoadPoint>, blocks: u32, label: &str) -> Run {
         blocks,
         seed: 7,
         resamples: 200,
-        metrics: vec![Metric::Throughput, Metric::Cpu],
+        metrics: vec![Metric::Throughput],
         ..Plan::default()
     };
     let manifest = Manifest {
@@ -230,7 +230,11 @@ fn seen(noise: &mut Noise, arm: &str, point: &LoadPoint) -> Value {
     let (speed, cost, ..) = kind(arm);
     let capacity = 52_000.0 * speed * (1.0 + 0.02 * noise.next());
     let forked = if arm.starts_with("prefork") { 4 } else { 0 };
-    let mut seen = json!({"cost": {
+    let offered = match point.model {
+        Model::Open { .. } => Some(49_000.0 * point.x.unwrap_or(0.5)),
+        _ => None,
+    };
+    let mut seen = json!({"offered_rps": offered, "cost": {
         "source": "cgroup", "user_ns": 100_000_000_u64, "system_ns": (600_000_000.0 * cost) as u64,
         "cpu_ns_per_request": 9_400.0 * cost, "memory_peak_kb": 4_000 + 1_500 * forked,
         "faults_minor": 900, "faults_major": 0, "forks": forked, "threads_created": 0,

@@ -32,9 +32,14 @@ pub fn time(ns: f64) -> String {
     format!("{value:.places$} {unit}")
 }
 
-/// A size: `512 kB`, `3.4 MB`.
+/// A size: `340 B`, `512 kB`, `3.4 MB`.
 pub fn size(kb: f64) -> String {
-    if kb < 1_000.0 { format!("{kb:.0} kB") } else { format!("{:.1} MB", kb / 1_000.0) }
+    match kb {
+        kb if kb < 1.0 => format!("{:.0} B", kb * 1e3),
+        kb if kb < 10.0 => format!("{kb:.1} kB"),
+        kb if kb < 1_000.0 => format!("{kb:.0} kB"),
+        kb => format!("{:.1} MB", kb / 1_000.0),
+    }
 }
 
 /// A small count per request: `0.001`, `0.25`, `3.1`.
@@ -130,6 +135,8 @@ mod tests {
         check(time(12_340.0), "12.3 µs");
         check(time(123_400.0), "123 µs");
         check(time(1.2e9), "1.20 s");
+        check(size(0.34), "340 B");
+        check(size(4.0), "4.0 kB");
         check(size(512.0), "512 kB");
         check(size(3_400.0), "3.4 MB");
         check(rate(0.0012), "0.001");

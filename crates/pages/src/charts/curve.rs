@@ -153,7 +153,7 @@ fn latency(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
         return None;
     }
     let (axis, title, what) = match sweep.open {
-        true => (rates(), "Latency against rate", "response time"),
+        true => (rates(sweep), "Latency against rate", "response time"),
         false => (doubling("connections", sweep), "Latency against concurrency", "service time"),
     };
     let figure = json!({"data": data, "layout": {
@@ -195,7 +195,7 @@ fn answered(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
     }
     let figure = json!({"data": data, "layout": {
         "margin": {"l": 8, "r": 16, "t": 4, "b": 48}, "hovermode": "closest", "legend": legend(),
-        "xaxis": rates(),
+        "xaxis": rates(sweep),
         "yaxis": {"title": {"text": "answered, % of offered"}, "gridcolor": "$grid",
                   "zeroline": false, "automargin": true},
     }});
@@ -211,8 +211,11 @@ fn across(sweep: &Sweep, place: &Place) -> f64 {
     if sweep.open { short(place.offered_rps.unwrap_or(place.x)) } else { place.x }
 }
 
-fn rates() -> Value {
-    json!({"title": {"text": "offered requests/s"}, "rangemode": "tozero", "gridcolor": "$grid",
+fn rates(sweep: &Sweep) -> Value {
+    let known =
+        sweep.curves.iter().flat_map(|curve| &curve.places).any(|it| it.offered_rps.is_some());
+    let title = if known { "offered requests/s" } else { "offered load" };
+    json!({"title": {"text": title}, "rangemode": "tozero", "gridcolor": "$grid",
            "zeroline": false})
 }
 

@@ -89,12 +89,8 @@ fn forest(plan: &Plan, summary: &Summary, metric: Metric) -> Option<Chart> {
     }});
     let height = 72 + (rows.at * ROW) as usize;
     let title = capitalised(metric.name());
-    Some(chart(&format!("forest-{}", metric.key()), title, CAPTION, height, &figure, table))
+    Some(chart(&format!("forest-{}", metric.key()), title, "", height, &figure, table))
 }
-
-const CAPTION: &str = "Large mark and bar: median ratio and its interval. Small dots: the single \
-    blocks. Grey band: how far the baseline's own twin strayed; what overlaps it cannot be told \
-    from noise.";
 
 fn capitalised(text: &str) -> String {
     let mut letters = text.chars();

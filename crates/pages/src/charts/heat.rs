@@ -36,13 +36,14 @@ fn heat(run: &Run, point: &str, at: usize) -> Option<Chart> {
         "coloraxis": {"colorscale": [[0, "$heat0"], [0.5, "$heat1"], [1, "$heat2"]],
                       "colorbar": colourbar(&arms)},
         "xaxis": {"title": {"text": "ms since the window began"}, "gridcolor": "$grid",
-                  "zeroline": false, "anchor": "y"},
+                  "zeroline": false,
+                  "anchor": format!("y{}", axis_of(arms.len() - 1))},
     });
     let mut data = Vec::new();
     let mut table = Table::new(&["Arm", "Trials", "median slice p99", "worst slice p99"]);
     let mut top = 1.0;
     for (index, (arm, trials)) in arms.iter().enumerate() {
-        let axis = if index == 0 { String::new() } else { (index + 1).to_string() };
+        let axis = axis_of(index);
         let bottom = top - (trials.len() * ROW) as f64 / inner;
         let head = gap * 0.6 / inner;
         layout[format!("yaxis{axis}")] = json!({
@@ -62,6 +63,11 @@ fn heat(run: &Run, point: &str, at: usize) -> Option<Chart> {
         that slice of time on one scale for all arms.";
     let height = inner as usize + 60;
     Some(chart(&format!("heat-{at}"), point.to_string(), caption, height, &figure, table))
+}
+
+/// The number behind `y` of the axis of the `index`th arm; the first has none.
+fn axis_of(index: usize) -> String {
+    if index == 0 { String::new() } else { (index + 1).to_string() }
 }
 
 /// The counted trials of an arm that have slices.

@@ -144,6 +144,7 @@ fn series(line: &Line, colour: &str, symbol: &str) -> Value {
         Drawn::Line | Drawn::Marks => {
             let dash = if line.published { "dash" } else { "solid" };
             trace["type"] = json!("scatter");
+            trace["cliponaxis"] = json!(false);
             trace["mode"] =
                 json!(if line.drawn == Drawn::Line { "lines+markers" } else { "markers" });
             trace["line"] = json!({"color": colour, "width": 2, "dash": dash});

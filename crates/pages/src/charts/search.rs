@@ -63,11 +63,12 @@ fn capacity(run: &Run, point: &str, at: usize) -> Option<Chart> {
                     "y0": limit / 1e3, "y1": limit / 1e3,
                     "line": {"color": "$bad", "width": 1.5, "dash": "dash"}}],
         "xaxis": {"type": "log", "title": {"text": "offered requests/s"}, "gridcolor": "$grid",
-                  "zeroline": false},
-        "yaxis": time_axis("response time at the promised share"),
+                  "zeroline": false, "dtick": "D2", "tickformat": "~s"},
+        "yaxis": time_axis("response time"),
     }});
     let promised = format!("{} % within {}", short(quantile * 100.0), words::time(limit));
-    let caption = "Each mark is one probe with a fresh server; crosses broke the promise (dashed).";
+    let caption = "Each mark is one probe with a fresh server; crosses broke the promise \
+        (dashed). Response times are those of the promised share.";
     let title = format!("{point}: {promised}");
     Some(chart(&format!("capacity-{at}"), title, caption, 340, &figure, table))
 }

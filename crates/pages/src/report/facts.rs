@@ -136,10 +136,10 @@ const COLUMNS: &[Column] = &[
     ("p50", Some("percentile"), |it| it.p50_ns.map(words::time)),
     ("p99", Some("percentile"), |it| it.p99_ns.map(words::time)),
     ("p99.9", Some("percentile"), |it| it.p999_ns.map(words::time)),
-    ("CPU / request", Some("cpu"), |it| it.cpu_ns.map(words::time)),
-    ("switches / request", Some("switches"), |it| it.switches.map(words::rate)),
+    ("CPU/request", Some("cpu"), |it| it.cpu_ns.map(words::time)),
+    ("switches/request", Some("switches"), |it| it.switches.map(words::rate)),
     ("memory", Some("memory"), |it| it.memory_kb.map(words::size)),
-    ("per idle connection", Some("memory"), |it| {
+    ("per idle client", Some("memory"), |it| {
         it.connection_bytes.map(|bytes| words::size(bytes / 1e3))
     }),
     ("generator busy", Some("busy"), |it| it.busy.map(words::percent)),

@@ -7,6 +7,11 @@ use lab::verdict::{Judged, Metric, PointSummary, Summary, Verdict};
 /// The sentence that stands first on the page. It names the largest settled difference in what the
 /// load points ask about, in percent and with its interval; what is not settled is never ranked.
 pub fn headline(plan: &Plan, summary: &Summary) -> String {
+    // A number and its sign stay on one line.
+    found(plan, summary).replace(" %", "\u{a0}%")
+}
+
+fn found(plan: &Plan, summary: &Summary) -> String {
     let base = &plan.baseline;
     if !summary.broken.is_empty() {
         return "Wrong answers were seen, so no speed on this page counts.".to_string();

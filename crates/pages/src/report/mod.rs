@@ -18,6 +18,9 @@ use serde::Serialize;
 
 pub use headline::headline;
 
+/// A longer summary in words is harder to read than the table above it, in bytes.
+const SENTENCE_MAX: usize = 360;
+
 /// What the template sees.
 #[derive(Serialize)]
 struct View<'a> {
@@ -78,7 +81,7 @@ fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a>
         label: &plan.label,
         date: run.manifest.date.get(..10).unwrap_or(&run.manifest.date),
         headline: headline(plan, summary),
-        sentence: &summary.sentence,
+        sentence: if summary.sentence.len() < SENTENCE_MAX { &summary.sentence } else { "" },
         lamps: facts::lamps(run, summary),
         size: format!(
             "{} blocks, windows of {}, {counted} trials",

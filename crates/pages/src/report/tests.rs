@@ -23,7 +23,7 @@ fn the_page_says_what_was_found_and_how_sure_it_is() {
         &[
             "Against epoll:",
             "requests per second than epoll at depth",
-            "with 95 % confidence between",
+            "with 95\u{a0}% confidence between",
             "popovertarget=\"t-verdict\">slower</button>",
             "Verdict against epoll",
             "class=\"strip",
@@ -53,7 +53,7 @@ fn sections_are_there_only_if_the_record_has_their_data() {
         ("data-for=\"capacity-", true),
         ("data-for=\"overload-", true),
         ("data-for=\"calls-0\"", true),
-        ("per idle connection", true),
+        ("per idle client", true),
         ("data-for=\"heat-0\"", false),
     ] {
         assert!(whole.contains(section), "expected `{section}` in the whole page");
@@ -123,7 +123,7 @@ fn headlines_fit_their_findings() {
             }
         }
         let summary = lab::verdict::analyse(&run);
-        let found = headline(&run.manifest.plan, &summary);
+        let found = headline(&run.manifest.plan, &summary).replace('\u{a0}', " ");
         assert!(found.contains(want), "expected `{want}` in `{found}`");
     }
     check(|_| 1.0, "No difference worth the name: every arm is within 3 % of epoll.");

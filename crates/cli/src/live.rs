@@ -1,0 +1,258 @@
+//! A race in a browser while it runs: a page and its document, served by our own web service under
+//! one of our own engines, on a thread of this process.
+//!
+//! ```text
+//!   lab::live::Live  --snapshot-->  pages::live::Watch  --document-->  Bulletin  --events-->  page
+//! ```
+//!
+//! [`open`] is all that a race calls; what it returns publishes until it is dropped. The surprising
+//! thing is how seldom: four times a second at most, and only what has changed, because the machine
+//! that serves the page is the machine that is being measured.
+
+mod follow;
+
+pub use follow::{Args, run};
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, anyhow};
+use engines::{Assets, Control, House, NoKeeper, Ready, Shape};
+use lab::block::Slot;
+use lab::live::{Live, Snapshot};
+use lab::race::Observer;
+use lab::trial::Trial;
+use memory::{Placement, Region};
+use pages::live::{POLICY, Watch};
+use services::pages::{Bulletin, Page, Pages};
+
+/// How often the race is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// How long the last word may take to reach those who listen.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// The flag of commands that can be watched.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Flag {
+    /// Serve a page on which the race can be watched; 0 as port picks one
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        num_args = 0..=1,
+        default_missing_value = "127.0.0.1:0"
+    )]
+    pub live: Option<SocketAddr>,
+}
+
+/// Lets two hear of a race: the terminal, say, and what is shown.
+pub struct Both<'a>(pub &'a mut dyn Observer, pub Live);
+
+impl Observer for Both<'_> {
+    fn race(&mut self, trials: u32) {
+        self.0.race(trials);
+        self.1.race(trials);
+    }
+
+    fn known(&mut self, trial: &Trial) {
+        self.0.known(trial);
+        self.1.known(trial);
+    }
+
+    fn news(&mut self, text: &str) {
+        self.0.news(text);
+        self.1.news(text);
+    }
+
+    fn begin(&mut self, slot: &Slot, arm: &str, point: &str) {
+        self.0.begin(slot, arm, point);
+        self.1.begin(slot, arm, point);
+    }
+
+    fn end(&mut self, trial: &Trial) {
+        self.0.end(trial);
+        self.1.end(trial);
+    }
+
+    fn skip(&mut self, arm: &str) {
+        self.0.skip(arm);
+        self.1.skip(arm);
+    }
+}
+
+/// A race that is being shown. Dropping it tells the end and closes the door.
+pub struct Shown {
+    listening: SocketAddr,
+    over: Arc<AtomicBool>,
+    report: Arc<Mutex<Option<PathBuf>>>,
+    publisher: Option<JoinHandle<()>>,
+    server: Option<JoinHandle<()>>,
+    control: Arc<Control>,
+}
+
+/// Serves the page of `live` at `address` and says on stderr where that is.
+///
+/// # Errors
+/// If the address cannot be listened on.
+pub fn open(address: SocketAddr, live: &Live) -> Result<Shown> {
+    let live = live.clone();
+    let shown = show(address, move || (Vec::new(), live.snapshot()))?;
+    eprintln!("watch it at http://{}/", shown.listening);
+    Ok(shown)
+}
+
+impl Shown {
+    /// Names the finished report, so that who watched knows where to go on.
+    pub fn report(&self, path: PathBuf) {
+        *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
+    }
+
+    /// Where the page is.
+    pub fn listening(&self) -> SocketAddr {
+        self.listening
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        // The publisher leaves after its last edition; the drain then sends it to all listeners.
+        self.over.store(true, Ordering::Release);
+        if let Some(publisher) = self.publisher.take() {
+            let _ = publisher.join();
+        }
+        self.control.stop();
+        if let Some(server) = self.server.take() {
+            let _ = server.join();
+        }
+    }
+}
+
+/// What was missed since the last look, oldest first, and the present.
+type Looked = (Vec<Snapshot>, Snapshot);
+
+/// Serves and publishes what `look` sees until the returned value is dropped.
+fn show(address: SocketAddr, look: impl Fn() -> Looked + Send + 'static) -> Result<Shown> {
+    let mut bulletin: Region<Bulletin> =
+        Region::place(Placement::Private).context("cannot place the live document in memory")?;
+    bulletin.found(&token().to_le_bytes()).map_err(|bad| anyhow!("{bad}"))?;
+    let bulletin = Arc::new(bulletin);
+    let page = Page {
+        path: "/".to_owned(),
+        kind: "text/html; charset=utf-8",
+        fields: vec![
+            ("Content-Security-Policy", POLICY.to_owned()),
+            ("Referrer-Policy", "no-referrer".to_owned()),
+        ],
+        body: pages::live::page()?.into_bytes().into(),
+    };
+    let control = Arc::new(Control::new()?);
+    let (listening, server) =
+        serve(address, Pages::new(vec![page]), Arc::clone(&bulletin), Arc::clone(&control))?;
+    let over = Arc::new(AtomicBool::new(false));
+    let report = Arc::new(Mutex::new(None));
+    let publisher = {
+        let (over, report) = (Arc::clone(&over), Arc::clone(&report));
+        thread::spawn(move || publish(&bulletin, &look, &over, &report))
+    };
+    let (publisher, server) = (Some(publisher), Some(server));
+    Ok(Shown { listening, over, report, publisher, server, control })
+}
+
+/// Tells this server from one that had the same address before.
+fn token() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (since.as_nanos() as u64) ^ (u64::from(std::process::id()) << 40)
+}
+
+/// Runs the service under the engine `epoll` on a thread of its own.
+fn serve(
+    address: SocketAddr,
+    pages: Pages,
+    bulletin: Arc<Region<Bulletin>>,
+    control: Arc<Control>,
+) -> Result<(SocketAddr, JoinHandle<()>)> {
+    let mut shape = Shape::preset("epoll", 1).map_err(|refused| anyhow!("{refused}"))?;
+    shape.knobs.drain = FAREWELL;
+    shape.knobs.job_threads = 1;
+    let (tell, told) = mpsc::channel();
+    let server = thread::spawn(move || {
+        let assets = Assets::default();
+        let house = House {
+            service: &pages,
+            state: &bulletin,
+            assets: &assets,
+            address,
+            verbose: false,
+            timer: false,
+            signals: false,
+            control: &control,
+            state_fd: None,
+            handover: None,
+        };
+        let ready = |ready: &Ready| {
+            let _ = tell.send(Ok(ready.listening));
+        };
+        let mut ready = ready;
+        if let Err(fault) = engines::run(&house, &shape, &mut NoKeeper, &mut ready) {
+            let _ = tell.send(Err(fault));
+        }
+    });
+    match told.recv() {
+        Ok(Ok(listening)) => Ok((listening, server)),
+        Ok(Err(fault)) => Err(anyhow!(fault).context(format!("cannot serve at {address}"))),
+        Err(_) => Err(anyhow!("the live page's server ended before it was ready")),
+    }
+}
+
+/// Publishes an edition whenever something has changed, and one more at the end.
+fn publish(
+    bulletin: &Bulletin,
+    look: &dyn Fn() -> Looked,
+    over: &AtomicBool,
+    report: &Mutex<Option<PathBuf>>,
+) {
+    let mut watch = Watch::new();
+    let mut last: Option<Snapshot> = None;
+    loop {
+        let ends = over.load(Ordering::Acquire);
+        let (earlier, mut shot) = look();
+        for earlier in &earlier {
+            // Only its comparisons are kept: how the intervals closed in.
+            watch.document(earlier, None);
+        }
+        shot.ended |= ends;
+        if ends || last.as_ref().is_none_or(|last| *last != timeless(&shot)) {
+            let report = report.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let report = report.map(|path| path.display().to_string());
+            edition(bulletin, &mut watch, &mut shot, report.as_deref());
+            last = Some(timeless(&shot));
+        }
+        if ends {
+            return;
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// The snapshot without its clocks, which the page turns by itself.
+fn timeless(shot: &Snapshot) -> Snapshot {
+    Snapshot { elapsed_ms: 0, left_ms: None, ..shot.clone() }
+}
+
+fn edition(bulletin: &Bulletin, watch: &mut Watch, shot: &mut Snapshot, report: Option<&str>) {
+    let document = watch.document(shot, report);
+    let Ok(text) = serde_json::to_vec(&document) else { return };
+    if bulletin.publish(&text).is_ok() {
+        return;
+    }
+    // A race of very many arms: without its history the document is a tenth as long.
+    *watch = Watch::new();
+    shot.noise.clear();
+    if let Ok(text) = serde_json::to_vec(&watch.document(shot, report)) {
+        let _ = bulletin.publish(&text);
+    }
+}

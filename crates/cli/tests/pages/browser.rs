@@ -1,0 +1,287 @@
+//! A real Chromium, driven by its DevTools protocol over a pair of pipes.
+//!
+//! With `--remote-debugging-pipe` Chromium reads commands from descriptor 3 and answers on 4, each
+//! message a JSON object that ends with a zero byte (chromedevtools.github.io/devtools-protocol).
+//! A shell moves our pipes there. Nothing here waits longer than [`PATIENCE`].
+
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// How long anything may take, on a machine with far more to do than cores.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// One browser at a time: several would only be in each other's way.
+static ONE: Mutex<()> = Mutex::new(());
+
+const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
+const FLAGS: &[&str] = &[
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-sync",
+    "--mute-audio",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+];
+
+/// A browser with one tab.
+pub struct Browser {
+    child: Child,
+    input: ChildStdin,
+    messages: Receiver<Value>,
+    /// What the tab said without being asked.
+    events: Vec<Value>,
+    session: String,
+    last: u64,
+    profile: PathBuf,
+    _alone: MutexGuard<'static, ()>,
+}
+
+fn found() -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    let places: Vec<PathBuf> = std::env::split_paths(&folders).collect();
+    NAMES.iter().find_map(|name| places.iter().map(|it| it.join(name)).find(|it| it.is_file()))
+}
+
+impl Browser {
+    /// Starts a browser, or says that there is none.
+    pub fn open(name: &str) -> Option<Browser> {
+        let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(program) = found() else {
+            println!("skipped: chromium");
+            return None;
+        };
+        let profile =
+            std::env::temp_dir().join(format!("roundhouse-browser-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&profile).expect("the temporary directory is writable");
+        let mut child = Command::new("sh")
+            .arg("-c")
+            .arg("exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1")
+            .arg("sh")
+            .arg(&program)
+            .args(FLAGS)
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .arg("about:blank")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .expect("sh starts");
+        let input = child.stdin.take().expect("it is piped");
+        let output = child.stdout.take().expect("it is piped");
+        let (tell, messages) = channel();
+        thread::spawn(move || listen(output, &tell));
+        let mut browser = Browser {
+            child,
+            input,
+            messages,
+            events: Vec::new(),
+            session: String::new(),
+            last: 0,
+            profile,
+            _alone: alone,
+        };
+        let tab = browser.call("Target.createTarget", json!({"url": "about:blank"}));
+        let target = json!({"targetId": tab["targetId"], "flatten": true});
+        let session = browser.call("Target.attachToTarget", target);
+        browser.session = session["sessionId"].as_str().expect("a session has a name").to_owned();
+        for domain in ["Page", "Runtime", "Log", "Network", "Accessibility"] {
+            browser.call(&format!("{domain}.enable"), json!({}));
+        }
+        Some(browser)
+    }
+
+    /// Sends a command and returns its result.
+    pub fn call(&mut self, method: &str, params: Value) -> Value {
+        self.last += 1;
+        let id = self.last;
+        let mut message = json!({"id": id, "method": method, "params": params});
+        if !self.session.is_empty() {
+            message["sessionId"] = json!(self.session);
+        }
+        let mut bytes = message.to_string().into_bytes();
+        bytes.push(0);
+        self.input.write_all(&bytes).expect("the browser reads commands");
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.next(until).unwrap_or_else(|| panic!("{method}: no answer"));
+            if answer["id"] == json!(id) {
+                assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
+                return answer["result"].clone();
+            }
+            self.events.push(answer);
+        }
+    }
+
+    fn next(&self, until: Instant) -> Option<Value> {
+        match self.messages.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(message) => Some(message),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => panic!("the browser has ended"),
+        }
+    }
+
+    /// The value of an expression in the page; promises are awaited.
+    pub fn eval(&mut self, expression: &str) -> Value {
+        let params = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
+        let found = self.call("Runtime.evaluate", params);
+        assert!(found["exceptionDetails"].is_null(), "{expression}: {found}");
+        found["result"]["value"].clone()
+    }
+
+    /// Waits until an expression is true in the page.
+    pub fn wait(&mut self, expression: &str) {
+        let until = Instant::now() + PATIENCE;
+        while self.eval(&format!("Boolean({expression})")) != json!(true) {
+            assert!(Instant::now() < until, "it never came true: {expression}");
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Opens a page and waits until it is loaded. Complaints of the page before are forgotten.
+    pub fn go(&mut self, url: &str) {
+        self.events.clear();
+        let found = self.call("Page.navigate", json!({"url": url}));
+        assert!(found["errorText"].is_null(), "{url}: {found}");
+        self.wait(&format!(
+            "location.href === {} && document.readyState === 'complete'",
+            json!(url)
+        ));
+    }
+
+    /// The size of the window and the scheme of colours, `light` or `dark`.
+    pub fn look(&mut self, width: u32, height: u32, scheme: &str) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1,
+                          "mobile": width < 500});
+        self.call("Emulation.setDeviceMetricsOverride", size);
+        let scheme = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        self.call("Emulation.setEmulatedMedia", json!({"features": scheme}));
+    }
+
+    /// Presses a key.
+    pub fn press(&mut self, key: &str) {
+        let code = match key {
+            "Tab" => 9,
+            "Enter" => 13,
+            "Escape" => 27,
+            _ => 0,
+        };
+        let text = if key == "Enter" { "\r" } else { "" };
+        for kind in ["keyDown", "keyUp"] {
+            let mut event = json!({"type": kind, "key": key, "code": key,
+                                   "windowsVirtualKeyCode": code});
+            if kind == "keyDown" && !text.is_empty() {
+                event["text"] = json!(text);
+            }
+            self.call("Input.dispatchKeyEvent", event);
+        }
+    }
+
+    /// Everything the page has complained of since [`Browser::go`]: console errors, exceptions,
+    /// and, beginning with `network`, requests that failed.
+    pub fn complaints(&mut self) -> Vec<String> {
+        // A round trip, so that what was said before it has arrived.
+        self.eval("0");
+        self.events.iter().filter_map(complaint).collect()
+    }
+
+    /// The addresses that the page has asked for since [`Browser::go`].
+    pub fn requests(&mut self) -> Vec<String> {
+        self.eval("0");
+        let sent = self.events.iter().filter(|it| it["method"] == "Network.requestWillBeSent");
+        sent.filter_map(|it| it["params"]["request"]["url"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// Writes a picture to the directory in `ROUNDHOUSE_SHOTS`, if that is set.
+    pub fn shot(&mut self, name: &str) {
+        let Ok(dir) = std::env::var("ROUNDHOUSE_SHOTS") else { return };
+        let size = self.call("Page.getLayoutMetrics", json!({}))["cssContentSize"].clone();
+        let height = size["height"].as_f64().unwrap_or(1_000.0).min(8_000.0);
+        let clip = json!({"x": 0, "y": 0, "width": size["width"], "height": height, "scale": 1});
+        let params = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
+        let picture = self.call("Page.captureScreenshot", params);
+        let bytes = decoded(picture["data"].as_str().expect("a picture"));
+        let path = Path::new(&dir).join(format!("{name}.png"));
+        std::fs::write(&path, bytes).expect("ROUNDHOUSE_SHOTS names a writable directory");
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if let Some(group) = rustix::process::Pid::from_raw(self.child.id().cast_signed()) {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        let _ = self.child.wait();
+        // Its last children may still be writing; the directory is a temporary one.
+        let _ = std::fs::remove_dir_all(&self.profile);
+    }
+}
+
+/// Cuts what the browser says into messages.
+fn listen(mut output: impl Read, tell: &Sender<Value>) {
+    let (mut bytes, mut part) = (Vec::new(), vec![0; 1 << 16]);
+    while let Ok(count @ 1..) = output.read(&mut part) {
+        bytes.extend_from_slice(&part[..count]);
+        while let Some(end) = bytes.iter().position(|byte| *byte == 0) {
+            let message = serde_json::from_slice(&bytes[..end]).expect("the browser speaks JSON");
+            bytes.drain(..=end);
+            if tell.send(message).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn complaint(event: &Value) -> Option<String> {
+    let params = &event["params"];
+    let (source, text) = match event["method"].as_str()? {
+        "Runtime.exceptionThrown" => {
+            ("exception".to_owned(), params["exceptionDetails"].to_string())
+        }
+        "Runtime.consoleAPICalled" if params["type"] == "error" || params["type"] == "warning" => {
+            ("console".to_owned(), params["args"].to_string())
+        }
+        "Log.entryAdded" if params["entry"]["level"] == "error" => {
+            let entry = &params["entry"];
+            (entry["source"].as_str().unwrap_or_default().to_owned(), entry["text"].to_string())
+        }
+        _ => return None,
+    };
+    Some(format!("{source}: {text}"))
+}
+
+/// Base64 with the standard alphabet (RFC 4648), as DevTools encodes pictures and documents.
+pub fn decoded(text: &str) -> Vec<u8> {
+    let value = |byte: u8| match byte {
+        b'A'..=b'Z' => u32::from(byte - b'A'),
+        b'a'..=b'z' => u32::from(byte - b'a') + 26,
+        b'0'..=b'9' => u32::from(byte - b'0') + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'=').collect();
+    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
+    for group in digits.chunks(4) {
+        let bits = group.iter().fold(0, |bits, byte| bits << 6 | value(*byte));
+        let bits = bits << (6 * (4 - group.len()));
+        bytes.extend_from_slice(&bits.to_be_bytes()[1..group.len()]);
+    }
+    bytes
+}
