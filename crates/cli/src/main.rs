@@ -1,14 +1,17 @@
 //! The `roundhouse` binary: one table of commands.
 //!
 //! Data goes to stdout, messages to stderr. Exit codes: 0 done (a drained stop too), 1 failure or
-//! forced stop, 2 usage.
+//! forced stop, 2 usage, 99 where a
+//! condition of `--fail-if` is met.
 
 mod architectures;
 mod client;
 mod course;
+mod doctor;
 mod duet;
 mod live;
 mod load;
+mod peer;
 mod pin;
 mod race;
 mod serve;
@@ -38,15 +41,24 @@ enum Command {
     /// Make load for a Locust master: one of many generators, one page
     Swarm(swarm::Args),
     /// Race engines, or any servers, and say which is best and how sure that is
-    Race(race::Args),
+    Race(Box<race::Args>),
     /// Watch a race in a browser, from its raw file
     Live(live::Args),
+    /// Draw the report of a race again, from its raw data
+    Report(race::report::Args),
+    /// Hold two runs against each other
+    Compare(race::compare::Args),
+    /// Say what this machine can measure, and what to change
+    Doctor(doctor::Args),
     /// Compare the CPU per request of two servers, to a few percent
     Duet(duet::Args),
     /// Talk to a stock server: line editing, history, completion
     Client(client::Args),
     #[command(flatten)]
     Course(course::Command),
+    /// Serve on another runtime, to be raced
+    #[command(hide = true)]
+    Peer(peer::Args),
     /// Run a command on given cores
     #[command(hide = true)]
     Pin(pin::Args),
@@ -71,11 +83,15 @@ fn main() -> ExitCode {
         Command::Engines(args) => architectures::run(&args),
         Command::Load(args) => load::run(*args),
         Command::Swarm(args) => swarm::run(args),
-        Command::Race(args) => race::run(args),
+        Command::Race(args) => race::run(*args),
         Command::Live(args) => live::run(args),
+        Command::Report(args) => race::report::run(&args),
+        Command::Compare(args) => race::compare::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Duet(args) => duet::run(args),
         Command::Client(args) => client::run(&args),
         Command::Course(command) => command.run(),
+        Command::Peer(args) => peer::run(&args),
         Command::Pin(args) => pin::run(args),
     };
     outcome.unwrap_or_else(|error| {

@@ -1,11 +1,24 @@
-//! `roundhouse race`: engines against each other on the stock market, with verdicts.
+//! `roundhouse race`: servers against each other, with verdicts.
+//!
+//! The plan comes from flags, from a TOML file or from an earlier record; what is recorded goes to
+//! `report.jsonl`, line by line, and everything that is shown is drawn from there. So Ctrl-C loses
+//! nothing, a second call goes on, and `roundhouse report` can draw again what a race has drawn.
 
+mod flags;
 mod interrupt;
+mod out;
+mod plan;
 mod progress;
 mod room;
+mod screen;
+mod service;
+mod show;
 mod stock;
 mod table;
 mod words;
+
+pub mod compare;
+pub mod report;
 
 pub use interrupt::watch;
 pub use room::Room;
@@ -14,83 +27,64 @@ pub use words::Named;
 
 use crate::live;
 use anyhow::{Context, Result};
-use lab::doubts::{Weight, doubts};
-use lab::machine::Placement;
-use lab::plan::Plan;
-use lab::record::{Manifest, Recorder};
+use lab::condition::Condition;
 use lab::floor::Floor;
 use lab::live::Live;
-use lab::verdict::{Summary, analyse};
+use lab::machine::{Placement, date_now};
+use lab::plan::Plan;
+use lab::race::{Observer, Outcome};
+use lab::record::{Manifest, Recorder, Run, Sitting};
 use load::parse::span;
-use progress::Progress;
-use std::io::IsTerminal;
+use progress::Lines;
+use screen::Screen;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-
-/// Which service is raced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Service {
-    /// The stock market.
-    Stock,
-}
 
 /// The arguments of `race`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The service
-    #[arg(value_enum, default_value = "stock")]
-    service: Service,
-    /// Engines to race
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "NAME,…",
-        default_value = "iterative,epoll,prefork,uring"
-    )]
-    arms: Vec<String>,
+    /// What to race on: stock, web, a plan (FILE.toml), or a record whose race is to be repeated
+    /// (FILE.jsonl)
+    #[arg(default_value = "stock", value_name = "PLAN|SERVICE")]
+    what: String,
+    /// Engines of ours or known foreign servers [default for stock: iterative,epoll,prefork,uring]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    arms: Option<Vec<String>>,
     /// A further server, `NAME=COMMAND`: `{port}` in the command is replaced by a free port,
-    /// `{dir}` by the directory that holds stock.txt; without `{port}` it must print
-    /// `{"listening": "HOST:PORT"}` first
+    /// `{dir}` by the trial's directory (with stock.txt, or www/); without `{port}` it must print
+    /// `{"listening": "HOST:PORT"}` first. `NAME=@epoll --edge` is an engine of ours with flags,
+    /// `NAME=@nginx worker_processes=4` a known server with directives
     #[arg(long, value_name = "NAME=COMMAND")]
     arm: Vec<Named>,
-    /// The arm that the others are divided by
-    #[arg(long, default_value = "epoll", value_name = "NAME")]
-    vs: String,
-    /// Blocks: each runs every arm once at every depth; an interval needs 6, a claim 10
-    #[arg(long, default_value_t = 6, value_name = "N")]
-    blocks: u32,
-    /// Requests in flight on each connection, one load point each
-    #[arg(long, value_delimiter = ',', default_value = "1,16", value_name = "N,…")]
-    depths: Vec<u32>,
-    /// Connections at one time
-    #[arg(long, default_value_t = 8, value_name = "N")]
-    connections: u32,
-    /// The mix of requests, such as show=5,buy=50,sell=45
-    #[arg(long, default_value = "show=5,buy=50,sell=45", value_name = "MIX")]
-    mix: load::Mix,
-    /// The book of stocks; every trial gets its own copy, with plenty of each stock
-    /// [default: data/stock.txt, else a built-in one]
-    #[arg(long, value_name = "FILE")]
-    data: Option<PathBuf>,
-    /// Load before each window
-    #[arg(long, default_value = "150ms", value_parser = span, value_name = "TIME")]
-    warmup: Duration,
-    /// Length of the window that is measured in each trial
-    #[arg(long, default_value = "600ms", value_parser = span, value_name = "TIME")]
-    window: Duration,
-    /// Arms closer together than this are equivalent, in percent
-    #[arg(long, default_value_t = 3.0, value_name = "PERCENT")]
-    margin: f64,
-    /// Orders and requests come from it
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    seed: u64,
-    /// Run without the baseline's twin
-    #[arg(long)]
-    no_twin: bool,
+    /// The arm that the others are divided by [default: epoll, else the first]
+    #[arg(long, value_name = "NAME")]
+    vs: Option<String>,
+    /// Blocks: each runs every arm once at every load point; an interval needs 6, a claim 10
+    /// [default: 6]
+    #[arg(long, value_name = "N", conflicts_with = "budget")]
+    blocks: Option<u32>,
+    /// As many blocks as fit into this time
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    budget: Option<Duration>,
+    #[command(flatten)]
+    points: flags::Points,
+    #[command(flatten)]
+    sizes: flags::Sizes,
     /// Where report.html and report.jsonl are written
     #[arg(long, default_value = ".", value_name = "DIR")]
     out: PathBuf,
+    /// Begin anew, even if report.jsonl holds a race of this plan that was stopped
+    #[arg(long)]
+    fresh: bool,
+    /// Count system calls too, in runs of their own
+    #[arg(long)]
+    census: bool,
+    /// Exit with 99 if this is so beyond doubt, such as 'uring p99 > 1.10x epoll'
+    #[arg(long, value_name = "CONDITION")]
+    fail_if: Vec<Condition>,
     #[command(flatten)]
     live: live::Flag,
     /// Print the conclusions as JSON instead of a table
@@ -98,139 +92,125 @@ pub struct Args {
     json: bool,
 }
 
+/// Exit code where a condition of `--fail-if` is met.
+const FAILED: u8 = 99;
+
 /// Runs the race and writes the report. Exit code 1 if a reply or a balance was wrong or nothing
-/// could be measured.
+/// could be measured, 99 if a condition is met.
 pub fn run(args: Args) -> Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
-    let plan = plan(&args, &exe)?;
+    let plan = match plan::plan(&args, &exe) {
+        Ok(plan) => plan,
+        Err(why) => return Ok(usage(&why)),
+    };
     if let Err(bad) = plan.check() {
-        eprintln!("roundhouse race: {bad}");
-        return Ok(ExitCode::from(2));
+        return Ok(usage(&bad.into()));
+    }
+    // A condition about an arm that is not there would never fail.
+    let asked =
+        Run { manifest: Manifest { plan: plan.clone(), ..Manifest::default() }, ..Run::default() };
+    if let Some(Err(why)) = args.fail_if.iter().map(|it| it.ask(&asked)).find(Result::is_err) {
+        return Ok(usage(&anyhow::anyhow!(why)));
     }
     let stop = interrupt::watch()?;
-    let room = Room::new("roundhouse-race")?;
-    let placement = Placement::choose();
-    let (version, commit) = (env!("CARGO_PKG_VERSION"), option_env!("ROUNDHOUSE_COMMIT"));
-    let manifest = Manifest::describe(&plan, &exe, version, commit, placement)?;
-    std::fs::create_dir_all(&args.out)
-        .with_context(|| format!("cannot make {}", args.out.display()))?;
-    let raw = args.out.join("report.jsonl");
-    let mut recorder = Recorder::begin(&raw, &manifest)?;
-    announce(&plan, placement);
-    let mut floor = Floor::new(&plan, &exe, &room.0, placement, stop.clone());
-    let mut progress = Progress::new();
-    let live = Live::new(&manifest);
-    let shown = args.live.live.map(|address| live::open(address, &live)).transpose()?;
-    let mut observer = live::Both(&mut progress, live);
     let begun = Instant::now();
-    let outcome = lab::race::run(&manifest, &mut floor, &mut recorder, &mut observer, &stop)?;
-    drop(progress);
+    let outcome = race(&args, &plan, &exe, &stop)?;
     if outcome.interrupted {
         let done = outcome.run.trials.iter().filter(|trial| trial.counted).count();
-        eprintln!("stopped after {done} of {} trials; here is what is known", plan.trials());
+        eprintln!(
+            "stopped after {done} of {} trials; here is what is known. The same command goes on.",
+            plan.trials()
+        );
     }
-    let summary = analyse(&outcome.run);
-    let doubts = doubts(&outcome.run, &summary);
     let page = args.out.join("report.html");
-    std::fs::write(&page, pages::report(&outcome.run, &summary, &doubts)?)
-        .with_context(|| format!("cannot write {}", page.display()))?;
-    if let Some(shown) = shown {
-        shown.report(page.clone());
-    }
-    if args.json {
-        println!("{}", serde_json::to_string(&summary)?);
-    } else {
-        show(&plan, &summary);
-    }
-    for doubt in doubts.iter().filter(|doubt| doubt.weight != Weight::Limit) {
-        let mark = if doubt.weight == Weight::Grave { "WRONG" } else { "doubt" };
-        eprintln!("{mark}: {}", doubt.text);
-    }
-    let (page, raw) = (page.display(), raw.display());
-    eprintln!("{:.0} s; the report is {page}, the raw data {raw}", begun.elapsed().as_secs_f64());
-    let measured =
-        summary.points.iter().flat_map(|point| &point.arms).any(|arm| arm.absent.is_none());
-    let right = summary.broken.is_empty() && (measured || outcome.interrupted);
-    Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn plan(args: &Args, exe: &Path) -> Result<Plan> {
-    let Service::Stock = args.service;
-    let mix = format!("show={},buy={},sell={}", args.mix.show, args.mix.buy, args.mix.sell);
-    let engines = args.arms.iter().filter(|name| !name.is_empty());
-    let arms: Vec<_> = engines
-        .map(|name| stock::engine(exe, name))
-        .chain(args.arm.iter().cloned().map(stock::foreign))
-        .collect();
-    let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
-    let label = match args.blocks {
-        0..10 => "smoke",
-        10..12 => "claim",
-        _ => "publish",
-    };
-    Ok(Plan {
-        question: format!("Which serves the stock market best: {}?", either(&names)),
-        label: label.to_string(),
-        baseline: args.vs.clone(),
-        twin: !args.no_twin,
-        points: args
-            .depths
-            .iter()
-            .map(|&depth| stock::point(args.connections, depth, &mix))
-            .collect(),
-        blocks: args.blocks,
-        seed: args.seed,
-        warmup_ms: args.warmup.as_millis() as u64,
-        window_ms: args.window.as_millis() as u64,
-        margin: args.margin / 100.0,
-        files: vec![stock::book(args.data.as_deref())?],
-        arms,
-        ..Plan::default()
+    let shown = show::conclude(&outcome.run, Some(&page), args.json)?;
+    let raw = args.out.join("report.jsonl");
+    eprintln!(
+        "{:.0} s; the report is {}, the raw data {}",
+        begun.elapsed().as_secs_f64(),
+        page.display(),
+        raw.display()
+    );
+    let met = show::conditions(&outcome.run, &args.fail_if)?;
+    Ok(match (met, shown.right || (outcome.interrupted && !shown.broken)) {
+        (_, false) => ExitCode::FAILURE,
+        (true, true) => ExitCode::from(FAILED),
+        (false, true) => ExitCode::SUCCESS,
     })
 }
 
-/// `a`, `a or b`, `a, b or c`.
-fn either(names: &[&str]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => (*one).to_string(),
-        [some @ .., last] => format!("{} or {last}", some.join(", ")),
-    }
+fn usage(why: &anyhow::Error) -> ExitCode {
+    eprintln!("roundhouse race: {why:#}");
+    ExitCode::from(2)
 }
 
-fn announce(plan: &Plan, placement: Option<Placement>) {
-    let trial_ms = plan.warmup_ms + plan.window_ms + 150;
-    let seconds = u64::from(plan.trials()) * trial_ms / 1_000;
+/// Runs the plan, or what is left of it.
+fn race(args: &Args, plan: &Plan, exe: &Path, stop: &Arc<AtomicBool>) -> Result<Outcome> {
+    let room = Room::new("roundhouse-race")?;
+    let placement = Placement::choose();
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), option_env!("ROUNDHOUSE_COMMIT"));
+    let manifest = Manifest::describe(plan, exe, version, commit, placement)?;
+    std::fs::create_dir_all(&args.out)
+        .with_context(|| format!("cannot make {}", args.out.display()))?;
+    let raw = args.out.join("report.jsonl");
+    let (known, mut recorder) = record(args, &raw, manifest)?;
+    announce(&known, placement);
+    let mut floor = Floor::new(plan, exe, &room.0, placement, Arc::clone(stop));
+    let live = Live::new(&known.manifest);
+    let shown = args.live.live.map(|address| live::open(address, &live)).transpose()?;
+    let mut face: Box<dyn Observer> = match Screen::open(&live) {
+        Some(screen) => Box::new(screen),
+        None => Box::new(Lines::new()),
+    };
+    let mut observer = live::Both(face.as_mut(), live.clone());
+    let mut outcome = lab::race::go_on(known, &mut floor, &mut recorder, &mut observer, stop)?;
+    if args.census && !outcome.interrupted {
+        lab::race::census(&mut outcome.run, &mut floor, &mut recorder, &mut observer, stop)?;
+    }
+    live.finish();
+    drop(face);
+    if let Some(shown) = shown {
+        shown.report(args.out.join("report.html"));
+    }
+    Ok(outcome)
+}
+
+/// Opens the raw file: at the end of a race of this plan and program that was stopped, or with a
+/// new race.
+fn record(args: &Args, raw: &Path, manifest: Manifest) -> Result<(Run, Recorder)> {
+    let last = if raw.exists() && !args.fresh { lab::record::read(raw)?.pop() } else { None };
+    let same = |run: &Run| {
+        let before = &run.manifest;
+        (&before.plan_hash, &before.program) == (&manifest.plan_hash, &manifest.program)
+    };
+    if let Some(mut run) = last.filter(|run| !run.finished && same(run)) {
+        let number = run.resumed.len() as u32 + 1;
+        let sitting = Sitting { number, date: date_now(), program: manifest.program };
+        let recorder = Recorder::resume(raw, &sitting)?;
+        run.resumed.push(sitting);
+        return Ok((run, recorder));
+    }
+    let recorder = Recorder::begin(raw, &manifest)?;
+    Ok((Run { manifest, ..Run::default() }, recorder))
+}
+
+fn announce(known: &Run, placement: Option<Placement>) {
+    let plan = &known.manifest.plan;
+    let done = known.trials.iter().filter(|trial| trial.counted).count() as u64;
+    let all = u64::from(plan.trials());
+    let seconds = plan::expected_ms(plan) * (all - done.min(all)) / all.max(1) / 1_000;
     eprintln!(
-        "{} race: {} arms{}, {} load points, {} blocks: {} trials, about {seconds} s",
+        "{} race: {} arms{}, {} load points, {} blocks: {all} trials, about {seconds} s",
         plan.label,
         plan.arms.len(),
         if plan.twin { " and a twin" } else { "" },
         plan.points.len(),
-        plan.blocks,
-        plan.trials()
+        plan.blocks
     );
+    if !known.resumed.is_empty() {
+        eprintln!("going on with the race of {}: {done} trials are there", known.manifest.date);
+    }
     if placement.is_none() {
         eprintln!("doubt: only one core may be used, so nothing is pinned");
-    }
-}
-
-fn show(plan: &Plan, summary: &Summary) {
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    println!("{}", plan.question);
-    println!("{} · plan {} · seed {}\n", plan.label, plan.hash(), plan.seed);
-    println!("{}\n", table::tables(summary, &plan.baseline, colour).trim_end());
-    println!("{}", summary.sentence);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn questions_name_every_arm() {
-        assert_eq!(either(&["a"]), "a");
-        assert_eq!(either(&["a", "b"]), "a or b");
-        assert_eq!(either(&["a", "b", "c"]), "a, b or c");
     }
 }

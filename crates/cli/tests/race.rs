@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 
 const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
@@ -105,8 +105,8 @@ fn a_server_that_lies_about_its_books_makes_the_race_fail_loudly() {
     });
     // The process is there to be watched and stopped; the lies come from this one.
     let arm = format!(r#"liar=sh -c 'echo "{{\"listening\":\"{address}\"}}"; exec sleep 60'"#);
-    let words =
-        [&["race", "--arms", "epoll", "--arm", &arm, "--mix", "buy=1"], &SMALL[..]].concat();
+    let words = ["race", "--arms", "epoll", "--arm", &arm, "--mix", "buy=1", "--vs", "epoll"];
+    let words = [&words[..], &SMALL[..]].concat();
     let output = roundhouse(&room.0, &words);
     let told = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{told}");
@@ -133,6 +133,160 @@ fn a_duet_says_what_a_request_costs() {
     assert!(ratio > 0.02 && ratio < 50.0, "CPU per request epoll / iterative is {ratio}");
 }
 
+/// A plan of every kind of load point, as small as they get.
+const EVERY_KIND: &str = r#"
+question = "Does every load point work?"
+blocks = 1
+twin = false
+warmup = "20ms"
+window = "60ms"
+[[arm]]
+engine = "epoll"
+[[arm]]
+name = "edge"
+engine = "epoll"
+args = ["--edge"]
+[[point]]
+connections = [1, 2, 4]
+requests_per_connection = 64
+[[point]]
+rate = 0.2
+[[point]]
+overload = 1.5
+[[point]]
+promise = "p50 < 1s"
+resolution = 0.9
+[[point]]
+idle = 50
+[[point]]
+name = "churn"
+requests_per_connection = 1
+connections = 2
+"#;
+
+#[test]
+fn a_plan_file_runs_every_kind_of_load_point() {
+    let room = Room::new("kinds");
+    std::fs::write(room.0.join("plan.toml"), EVERY_KIND).expect("the room is writable");
+    let output = roundhouse(&room.0, &["race", "plan.toml"]);
+    let (said, told) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{said}\n{told}");
+    let run = lab::record::read(&room.0.join("report.jsonl")).expect("raw data").remove(0);
+    assert!(run.finished && run.pilots.len() == 2, "{:?}", run.pilots);
+    let counted: Vec<_> = run.trials.iter().filter(|trial| trial.counted).collect();
+    assert_eq!(counted.len(), 16, "eight load points and two arms");
+    for trial in &counted {
+        let load = trial.result().unwrap_or_else(|| panic!("{trial:?}"));
+        assert!(load.requests_total > 0, "{trial:?}");
+        let cost = trial.seen.cost.as_ref().expect("every server is watched");
+        assert!(cost.user_ns + cost.system_ns > 0, "{trial:?}");
+    }
+    let of = |kind: &str| {
+        let found = counted.iter().find(|trial| trial.point.contains(kind));
+        found.unwrap_or_else(|| panic!("no {kind}")).seen.clone()
+    };
+    assert!(of("of the slowest").offered_rps.is_some_and(|rate| rate > 1.0));
+    let idle = of("idle").idle.expect("silent connections");
+    assert_eq!((idle.opened, idle.kept), (50, 50), "{idle:?}");
+    let recovery = of("overload").recovery.expect("an overload");
+    assert!(recovery.kept_share.is_some_and(|share| share > 0.0), "{recovery:?}");
+    let search = of("p50 < 1s").search.expect("a search");
+    assert!(!search.probes.is_empty(), "{search:?}");
+    assert!(said.contains("closed sweep") && said.contains("cost beside the speed"), "{said}");
+}
+
+#[test]
+fn a_race_that_was_stopped_goes_on_and_can_be_drawn_again() {
+    let room = Room::new("again");
+    let size = ["--blocks", "2", "--depths", "1", "--window", "50ms", "--warmup", "20ms"];
+    let words = [&["race", "--arms", "epoll,iterative", "--no-twin"], &size[..]].concat();
+    let mut race = Command::new(EXE);
+    let race = race.args(&words).current_dir(&room.0).stderr(Stdio::piped()).stdout(Stdio::null());
+    let mut race = race.spawn().expect("the binary was built for this test");
+    // The second block begins when two trials are there.
+    let lines = BufReader::new(race.stderr.take().expect("it was piped")).lines();
+    let begun = lines.map_while(Result::ok).find(|line| line.starts_with("block 2"));
+    assert!(begun.is_some(), "the race ended before its second block");
+    let pid = rustix::process::Pid::from_child(&race);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    race.wait().expect("it ends");
+    let raw = room.0.join("report.jsonl");
+    let before = lab::record::read(&raw).expect("raw data");
+    let output = roundhouse(&room.0, &words);
+    let told = text(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    let after = lab::record::read(&raw).expect("raw data");
+    let counted = after[0].trials.iter().filter(|trial| trial.counted).count();
+    if !before[0].finished {
+        assert!(told.contains("going on with the race of"), "{told}");
+        assert_eq!((after.len(), after[0].resumed.len(), counted), (1, 1, 4));
+    }
+    assert!(after[0].finished);
+
+    let files = ["--md", "r.md", "--csv", "r.csv", "--json", "r.json", "--junit", "r.xml"];
+    let words = [&["report", "--html", "r.html", "--run", "1"], &files[..]].concat();
+    let output = roundhouse(&room.0, &words);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for (file, want) in [
+        ("r.md", "## depth 1"),
+        ("r.csv", "order,sitting,block"),
+        ("r.json", "\"roundhouse.report/1\""),
+        ("r.xml", "<testsuite "),
+        ("r.html", "epoll"),
+    ] {
+        let found = std::fs::read_to_string(room.0.join(file)).expect("it was written");
+        assert!(found.contains(want), "{file}");
+    }
+    let output = roundhouse(&room.0, &["race", "report.jsonl", "--out", "second"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = roundhouse(&room.0, &["compare", "report.jsonl", "second/report.jsonl"]);
+    let said = text(&output.stdout);
+    assert!(said.contains("iterative") && said.contains("open"), "{said}");
+}
+
+#[test]
+fn a_planted_difference_is_found_and_fails_the_build() {
+    let room = Room::new("planted");
+    let arm = |name: &str, flags: &str| {
+        format!("{name}={EXE} serve stock --port 0 --data {{dir}}/stock.txt --engine {flags}")
+    };
+    let (quick, slow) = (arm("quick", "epoll"), arm("slow", "iterative"));
+    let words = ["race", "--arm", &quick, "--arm", &slow, "--blocks", "6", "--depths", "1"];
+    let size = ["--window", "80ms", "--warmup", "20ms", "--connections", "4"];
+    let fail = ["--fail-if", "slow rps < 0.95x quick", "--fail-if", "slow rps > 1.5x quick"];
+    let output = roundhouse(&room.0, &[&words[..], &size[..], &fail[..]].concat());
+    let told = text(&output.stderr);
+    let (mut ratios, run) = (Vec::new(), lab::record::read(&room.0.join("report.jsonl")));
+    let run = run.expect("raw data").remove(0);
+    assert_eq!(run.manifest.plan.baseline, "quick", "the first arm is the baseline");
+    for block in 0..6 {
+        let rate = |arm: &str| {
+            let mine =
+                run.trials.iter().find(|it| it.arm == arm && it.block == block && it.counted);
+            mine.and_then(|trial| trial.result()).map(|load| load.throughput_rps)
+        };
+        ratios.extend(rate("slow").zip(rate("quick")).map(|(slow, quick)| slow / quick));
+    }
+    // On a machine that is busy with other things a block may go the other way; where all agree,
+    // so must the exit code.
+    if ratios.len() == 6 && ratios.iter().all(|ratio| *ratio < 0.95) {
+        assert_eq!(output.status.code(), Some(99), "{ratios:?}\n{told}");
+        assert!(told.contains("FAILED: slow rps < 0.95x quick at depth 1"), "{told}");
+    } else {
+        assert_ne!(output.status.code(), Some(1), "{ratios:?}\n{told}");
+    }
+}
+
+#[test]
+fn the_doctor_looks_at_everything() {
+    let room = Room::new("doctor");
+    let output = roundhouse(&room.0, &["doctor", "--quick", "--json"]);
+    let found: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("one JSON document on stdout");
+    assert_eq!(found["schema"], "roundhouse.doctor/1");
+    assert!(found["checks"].as_array().is_some_and(|checks| checks.len() > 15), "{found}");
+}
+
 #[test]
 fn plans_that_make_no_sense_are_usage_errors() {
     fn check(words: &[&str], want: &str) {
@@ -145,5 +299,11 @@ fn plans_that_make_no_sense_are_usage_errors() {
     check(&["race", "--vs", "steam"], "expected the baseline to be one of iterative, epoll");
     check(&["race", "--blocks", "0"], "expected 1 block or more");
     check(&["race", "--arm", "nothing"], "expected NAME=COMMAND");
+    check(&["race", "nowhere"], "expected stock, web, a plan (FILE.toml)");
+    check(&["race", "nowhere.toml"], "cannot read nowhere.toml");
+    check(&["race", "--fail-if", "steam p99 > 2x epoll"], "expected an arm out of iterative");
+    check(&["race", "--fail-if", "quick"], "no comparison");
+    check(&["race", "--budget", "1ms"], "the length of one block");
+    check(&["race", "web", "--arms", "redis,tokio"], "tokio does not serve web");
     check(&["duet", "--arm", "a=b"], "expected two arms or more");
 }

@@ -72,6 +72,11 @@ impl CostWatch {
         }
     }
 
+    /// Whether the kernel tells this process of births and deaths.
+    pub fn hears() -> bool {
+        Events::listen(std::process::id()).is_some()
+    }
+
     /// The words that put what follows them into the group; none without one.
     pub fn prefix(&self) -> Vec<String> {
         self.group.as_ref().map(Group::prefix).unwrap_or_default()

@@ -31,7 +31,7 @@ pub struct Load {
     /// Time from the intended moment of sending to the complete reply: response time.
     #[serde(default)]
     pub response: Times,
-    /// Time from the intended moment of sending to sending: what the generator adds.
+    /// Time from the intended moment of sending to sending.
     #[serde(default)]
     pub lateness: Times,
     /// Intended requests per second of an open run.
@@ -58,6 +58,12 @@ pub struct Load {
     /// Whether the server's books agree with the replies it gave.
     #[serde(default)]
     pub check: Option<Check>,
+    /// The generator's verdict on itself.
+    #[serde(default)]
+    pub health: Option<Health>,
+    /// When the window began, milliseconds since 1970.
+    #[serde(default)]
+    pub started_unix_ms: u64,
     /// The generator's own effort.
     #[serde(default)]
     pub generator: Option<Effort>,
@@ -134,6 +140,19 @@ pub struct Check {
     pub detail: String,
 }
 
+/// The generator's verdict on itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Health {
+    /// `ok`, `generator-limited` (the server may be faster) or `invalid`.
+    pub verdict: String,
+    /// Why it is not `ok`.
+    #[serde(default)]
+    pub reasons: Vec<String>,
+    /// From due to noticed: the generator's own part of a response time.
+    #[serde(default)]
+    pub tardiness: Times,
+}
+
 /// The generator's own effort.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effort {
@@ -196,20 +215,22 @@ impl Load {
 
     /// The times that a client feels: response times of an open run, service times of a closed one.
     pub fn latency(&self) -> &Times {
-        if self.model == "open" { &self.response } else { &self.service }
+        match self.model.as_str() {
+            "open" | "sessions" => &self.response,
+            _ => &self.service,
+        }
     }
 
-    /// Whether requests of an open run left so late that their times are the generator's: p99 of
-    /// the lateness above 20 microseconds and 5 % of the median response, or p99.9 of it above 10 %
-    /// of the response's p99.
+    /// Whether the generator says that it, not the server, made the figures what they are.
     pub fn is_late(&self) -> bool {
-        let above = |late: Option<f64>, base: Option<f64>, share: f64, least: f64| {
-            late.zip(base).is_some_and(|(late, base)| late > least.max(share * base))
-        };
-        let (late, response) = (&self.lateness, &self.response);
-        self.model == "open"
-            && (above(late.p99_ns, response.p50_ns, 0.05, 20_000.0)
-                || above(late.p999_ns, response.p99_ns, 0.1, 20_000.0))
+        self.health.as_ref().is_some_and(|health| health.verdict != "ok")
+    }
+
+    /// Why the figures are not the server's but the machine's: the generator's own verdict on
+    /// itself, which knows nothing of what the server answered. `None` if they may be.
+    pub fn invalid(&self) -> Option<String> {
+        let health = self.health.as_ref().filter(|health| health.verdict == "invalid")?;
+        Some(health.reasons.join("; "))
     }
 
     /// Errors of all kinds.

@@ -97,6 +97,25 @@ pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
     median(&means)
 }
 
+/// Standard deviation of a normal distribution whose median distance from the median is that of
+/// `values`: 1.4826 times it (Huber and Ronchetti, *Robust Statistics*, section 5.1). `None` below
+/// two values.
+pub fn spread(values: &[f64]) -> Option<f64> {
+    let middle = median(values).filter(|_| values.len() >= 2)?;
+    let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+    median(&distances).map(|distance| 1.4826 * distance)
+}
+
+/// Blocks after which the exact interval of the median leaves 1 out in four of five races, where a
+/// block's log-ratio has this `spread` and the arms differ by `difference` (0.05 = 5 %). From the
+/// median's standard error of 1.2533 spreads over the root of n; at least as many as an interval
+/// needs.
+pub fn blocks_needed(spread: f64, difference: f64) -> u32 {
+    const BOTH_TAILS: f64 = 1.96 + 0.84;
+    let blocks = (1.2533 * BOTH_TAILS * spread / (1.0 + difference).ln()).powi(2);
+    (blocks.ceil().min(1e9) as u32).max(VALUES_MIN as u32)
+}
+
 /// The bootstrap-t interval of the mean over blocks (Efron and Tibshirani, *An Introduction to the
 /// Bootstrap*, chapter 12): `resamples` seeded resamples of the values, each studentised by its own
 /// standard error. It is the second opinion, nominal 95 %; `None` below six values or when they
@@ -245,6 +264,31 @@ mod tests {
                 assert!((*least..=0.985).contains(&cover), "{kind} n {n} seed {seed}: {cover}");
             }
         }
+    }
+
+    #[test]
+    fn the_blocks_that_are_forecast_find_the_difference() {
+        for (at, (spread, difference)) in
+            [(0.05, 0.05), (0.05, 0.02), (0.2, 0.2)].iter().enumerate()
+        {
+            let n = blocks_needed(*spread, *difference);
+            let mut rng = Pcg64::seed_from_u64(at as u64);
+            let rounds = 1_000;
+            let found = (0..rounds)
+                .filter(|_| {
+                    let logs: Vec<f64> = (0..n)
+                        .map(|_| (1.0 + difference).ln() + spread * normal(&mut rng))
+                        .collect();
+                    median_interval(&logs).is_some_and(|it| it.low > 0.0)
+                })
+                .count();
+            let share = found as f64 / f64::from(rounds);
+            assert!((0.7..=0.95).contains(&share), "{n} blocks found {share} of {difference}");
+        }
+        assert_eq!(blocks_needed(0.0001, 0.2), 6);
+        let values: Vec<f64> = (0..99).map(|at| f64::from(at) / 100.0).collect();
+        assert!((spread(&values).expect("values") - 1.4826 * 0.25).abs() < 0.01);
+        assert_eq!(spread(&[1.0]), None);
     }
 
     #[test]

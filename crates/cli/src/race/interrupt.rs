@@ -1,31 +1,21 @@
 //! Ctrl-C as a flag: the first one asks the running race to stop and to keep what it knows.
 
 use anyhow::{Context, Result};
-use std::os::fd::AsFd;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::register;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use sys::poll::{PollFd, poll};
-use sys::signal::{Signal, SignalFd, block};
+use std::sync::atomic::AtomicBool;
 
-/// Watches for INT and TERM until the process ends. To be called before any other thread is made,
-/// because a signal is blocked thread by thread. Children are not affected: they start with an
-/// empty mask, in process groups of their own.
+/// Watches for INT and TERM until the process ends, by handlers. Blocking the signals would do for
+/// this process, but a blocked signal stays blocked in every child: redis would never hear the TERM
+/// that asks it to end. A handler is forgotten by `execve(2)`.
 ///
 /// # Errors
-/// If signals cannot be blocked or read.
+/// If a handler cannot be set.
 pub fn watch() -> Result<Arc<AtomicBool>> {
-    let signals = [Signal::INT, Signal::TERM];
-    block(&signals).context("cannot block signals")?;
-    let fd = SignalFd::new(&signals).context("cannot read signals")?;
     let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    thread::spawn(move || {
-        while poll(&mut [PollFd::new(fd.as_fd(), true, false)], None).is_ok() {
-            if let Ok(Some(_)) = fd.read() {
-                flag.store(true, Ordering::Relaxed);
-            }
-        }
-    });
+    for signal in [SIGINT, SIGTERM] {
+        register(signal, Arc::clone(&stop)).context("cannot watch for signals")?;
+    }
     Ok(stop)
 }

@@ -1,9 +1,7 @@
-//! The race on the stock market: our engines as arms, and a book that does not run out.
+//! The race on the stock market: a book that does not run out.
 
-use super::words::Named;
 use anyhow::{Context, Result, anyhow};
-use engines::PRESETS;
-use lab::plan::{Arm, LoadPoint, Provision};
+use lab::plan::Provision;
 use services::stock::book;
 use std::fmt::Write;
 use std::path::Path;
@@ -14,11 +12,6 @@ pub const FILE: &str = "data/stock.txt";
 /// Every stock starts with at least so many: a market that runs out answers otherwise, and a run of
 /// a few million orders of at most some ten pieces cannot empty it.
 const LEFT_MIN: u64 = 1_000_000_000;
-
-/// Round trips after which a client reconnects. An engine that serves one client at a time would
-/// never reach the second one otherwise; and one request in 64 meets the accept queue, so p99 shows
-/// what waiting there costs.
-const ROUND_TRIPS: u64 = 64;
 
 /// The book that every trial starts with: the given file, else the shipped one, else the one that
 /// is compiled in; with plenty of everything.
@@ -44,48 +37,6 @@ pub fn book(file: Option<&Path>) -> Result<Provision> {
     Ok(Provision { name: "stock.txt".to_string(), text })
 }
 
-/// One of our engines, by the name of its preset. A name that is unknown here still makes an arm:
-/// the server refuses it and the refusal is the arm's row.
-pub fn engine(exe: &Path, name: &str) -> Arm {
-    let command = format!("serve stock --port 0 --data {{dir}}/stock.txt --engine {name}");
-    let note = PRESETS.iter().find(|preset| preset.name == name).map_or("", |preset| preset.from);
-    Arm {
-        name: name.to_string(),
-        command: [exe.display().to_string()]
-            .into_iter()
-            .chain(command.split(' ').map(String::from))
-            .collect(),
-        target: "stock://{address}".to_string(),
-        // The source in brackets is for the reader of `shape.rs`.
-        note: note.split(" (").next().unwrap_or_default().to_string(),
-        ..Arm::default()
-    }
-}
-
-/// A server of somebody else's that speaks the market's protocol.
-pub fn foreign(named: Named) -> Arm {
-    let note = named.command.join(" ");
-    Arm {
-        name: named.name,
-        command: named.command,
-        target: "stock://{address}".to_string(),
-        note,
-        ..Arm::default()
-    }
-}
-
-/// One load point.
-pub fn point(connections: u32, depth: u32, mix: &str) -> LoadPoint {
-    LoadPoint {
-        name: format!("depth {depth}"),
-        connections,
-        depth,
-        requests_per_connection: ROUND_TRIPS * u64::from(depth),
-        mix: mix.to_string(),
-        ..LoadPoint::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,13 +57,5 @@ mod tests {
         let found = book(Some(&file)).expect_err("a stock stands there twice").to_string();
         let _ = std::fs::remove_file(&file);
         assert!(found.contains(":2:"), "{found}");
-    }
-
-    #[test]
-    fn engines_serve_their_own_copy() {
-        let arm = engine(Path::new("/bin/r"), "epoll");
-        let words = arm.command.join(" ");
-        assert_eq!(words, "/bin/r serve stock --port 0 --data {dir}/stock.txt --engine epoll");
-        assert!(arm.note.starts_with("one event loop") && !arm.note.contains('('), "{}", arm.note);
     }
 }

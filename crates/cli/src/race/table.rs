@@ -1,8 +1,10 @@
-//! The verdict table on the terminal.
+//! Tables on the terminal: verdicts first, then curves, costs and system calls.
 
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width};
-use lab::verdict::{ArmSummary, Light, Metric, PointSummary, Summary, Verdict};
+use lab::census::Census;
+use lab::record::Run;
+use lab::verdict::{ArmSummary, Light, Metric, Place, PointSummary, Summary, Sweep, Verdict};
 use pages::words;
 use std::fmt::Write;
 
@@ -37,12 +39,17 @@ fn table(point: &PointSummary, baseline: &str, colour: bool) -> Table {
     if !colour {
         table.force_no_tty();
     }
-    let speed = format!("speed vs {baseline}");
+    let lead = match point.lead {
+        Metric::Throughput => "speed",
+        Metric::P99 => "p99",
+        other => other.key(),
+    };
+    let speed = format!("{lead} vs {baseline}");
     let cost = format!("CPU vs {baseline}");
     let heads = ["arm", "requests/s", "p50", "p99", "CPU/req", "switches", "memory", &speed, &cost];
     table.set_header(heads.iter().copied().chain(["check"]).map(Cell::new));
     for arm in &point.arms {
-        table.add_row(row(arm, colour));
+        table.add_row(row(arm, point.lead, colour));
     }
     for at in 1..=6 {
         if let Some(column) = table.column_mut(at) {
@@ -57,7 +64,7 @@ fn table(point: &PointSummary, baseline: &str, colour: bool) -> Table {
     table
 }
 
-fn row(arm: &ArmSummary, colour: bool) -> Vec<Cell> {
+fn row(arm: &ArmSummary, lead: Metric, colour: bool) -> Vec<Cell> {
     if arm.absent.is_some() {
         let mut cells = vec![Cell::new(&arm.arm)];
         cells.extend((0..8).map(|_| Cell::new(words::NONE)));
@@ -73,7 +80,7 @@ fn row(arm: &ArmSummary, colour: bool) -> Vec<Cell> {
         Cell::new(words::or_none(arm.switches, words::rate)),
         Cell::new(words::or_none(arm.memory_kb, words::size)),
     ];
-    cells.extend([Metric::Throughput, Metric::Cpu].map(|metric| verdict(arm, metric, colour)));
+    cells.extend([lead, Metric::Cpu].map(|metric| verdict(arm, metric, colour)));
     let worst = arm.light();
     let lamps: Vec<&str> = arm
         .lamps
@@ -106,4 +113,113 @@ fn verdict(arm: &ArmSummary, metric: Metric, colour: bool) -> Cell {
 
 fn shaded(cell: Cell, shade: Color, colour: bool) -> Cell {
     if colour { cell.fg(shade) } else { cell }
+}
+
+/// What else a run has to say: curves with the scalability law, costs of whole process trees,
+/// system calls. Empty if there is nothing of the kind.
+pub fn further(run: &Run, summary: &Summary, colour: bool) -> String {
+    let mut text = String::new();
+    for sweep in &summary.sweeps {
+        let _ = writeln!(text, "{}\n{}", sweep.series, curves(sweep, colour));
+        for curve in sweep.curves.iter().filter(|curve| !curve.words.is_empty()) {
+            let _ = writeln!(text, "{}: {}", curve.arm, curve.words);
+        }
+        text.push('\n');
+    }
+    let costs: Vec<Vec<String>> = summary.points.iter().flat_map(cost_rows).collect();
+    if !costs.is_empty() {
+        let heads = ["load point", "arm", "CPU/req, whole tree", "in the kernel", "peak memory"];
+        let more = ["forks", "threads", "killed", "page faults", "queue full"];
+        let heads: Vec<&str> = heads.into_iter().chain(more).collect();
+        let _ = writeln!(text, "cost beside the speed\n{}\n", plain(&heads, costs, colour));
+    }
+    if !run.census.is_empty() {
+        let rows = run.census.iter().map(census_row).collect();
+        let heads = ["load point", "arm", "calls/req", "which"];
+        let _ = writeln!(text, "system calls, counted apart\n{}\n", plain(&heads, rows, colour));
+    }
+    text
+}
+
+/// One row for each point of a series, one column for each arm.
+fn curves(sweep: &Sweep, colour: bool) -> Table {
+    let mut heads = vec!["at"];
+    heads.extend(sweep.curves.iter().map(|curve| curve.arm.as_str()));
+    let mut names: Vec<(f64, &str)> = Vec::new();
+    for place in sweep.curves.iter().flat_map(|curve| &curve.places) {
+        if !names.iter().any(|known| known.1 == place.point) {
+            names.push((place.x, &place.point));
+        }
+    }
+    names.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let rows = names.iter().map(|(_, name)| {
+        let cells = sweep.curves.iter().map(|curve| {
+            let place = curve.places.iter().find(|place| place.point == *name);
+            place.map_or_else(|| words::NONE.to_string(), |place| cell(sweep.open, place))
+        });
+        std::iter::once(name.to_string()).chain(cells).collect()
+    });
+    plain(&heads, rows.collect(), colour)
+}
+
+/// A closed sweep shows its speed, an open curve the latency at its rate.
+fn cell(open: bool, place: &Place) -> String {
+    let speed = words::or_none(place.throughput_rps, words::grouped);
+    match open {
+        false => format!("{speed}/s\n{}", words::or_none(place.p50_ns, words::time)),
+        true => format!(
+            "{speed}/s\np50 {}\np99 {}",
+            words::or_none(place.p50_ns, words::time),
+            words::or_none(place.p99_ns, words::time)
+        ),
+    }
+}
+
+fn cost_rows(point: &PointSummary) -> Vec<Vec<String>> {
+    let arms = point.arms.iter().filter(|arm| !arm.twin);
+    arms.filter_map(|arm| {
+        let cost = arm.cost.as_ref()?;
+        let count = |value: Option<f64>| words::or_none(value, words::grouped);
+        Some(vec![
+            point.point.clone(),
+            arm.arm.clone(),
+            words::or_none(cost.cpu_ns, words::time),
+            words::or_none(cost.system_share, |share| format!("{:.0} %", share * 100.0)),
+            words::or_none(cost.memory_peak_kb, words::size),
+            count(cost.forks),
+            count(cost.threads_created),
+            count(cost.kills),
+            count(cost.faults_minor),
+            count(cost.listen_overflows),
+        ])
+    })
+    .collect()
+}
+
+fn census_row(census: &Census) -> Vec<String> {
+    let which = match &census.missing {
+        Some(why) => why.clone(),
+        None => {
+            let some = census.calls.iter().filter(|it| it.per_request >= 0.001).take(6);
+            let words: Vec<String> =
+                some.map(|it| format!("{} {}", it.name, words::rate(it.per_request))).collect();
+            words.join(", ")
+        }
+    };
+    let all = words::or_none(census.per_request(), words::rate);
+    vec![census.point.clone(), census.arm.clone(), all, which]
+}
+
+fn plain(heads: &[&str], rows: Vec<Vec<String>>, colour: bool) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    if !colour {
+        table.force_no_tty();
+    }
+    table.set_header(heads.iter().copied().map(Cell::new));
+    for row in rows {
+        table.add_row(row);
+    }
+    table
 }

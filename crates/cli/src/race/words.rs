@@ -9,6 +9,8 @@ pub struct Named {
     pub name: String,
     /// Program and arguments.
     pub command: Vec<String>,
+    /// Both as they were written.
+    pub text: String,
 }
 
 impl FromStr for Named {
@@ -19,17 +21,21 @@ impl FromStr for Named {
             .split_once('=')
             .filter(|(name, _)| !name.is_empty())
             .ok_or_else(|| format!("expected NAME=COMMAND, found `{text}`"))?;
+        let text = command.to_string();
         let command = split(command)?;
         if command.is_empty() {
             return Err(format!("expected a command after `{name}=`, found nothing"));
         }
-        Ok(Named { name: name.to_string(), command })
+        Ok(Named { name: name.to_string(), command, text })
     }
 }
 
 /// Splits at blanks; single quotes keep everything, double quotes and bare words know `\`. No
 /// variables, no globs, no pipes: what is run is exactly what is written.
-fn split(text: &str) -> Result<Vec<String>, String> {
+///
+/// # Errors
+/// A quote that is not closed.
+pub fn split(text: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut open) = (Vec::new(), String::new(), false);
     let mut rest = text.chars();
     let unclosed = |quote: char| format!("expected a closing {quote} in `{text}`");

@@ -1,36 +1,31 @@
 //! More than a server can do, and what is left of it afterwards.
 //!
-//! One generator asks at half of the capacity all the time; a second one comes in the middle and
-//! brings the sum to the factor asked for, then goes. The first one's latency over time shows when
-//! the wait is gone. The surprising thing about two generators is that the first is not disturbed
-//! by stopping the second: a single one that changed its rate would still be working off its own
-//! queue.
+//! Three phases against one server: half of its capacity, to know what normal is; the overload;
+//! half of its capacity again, in short probes, until the latency is normal. Each phase is a
+//! generator of its own. The surprising thing is why: a single one that changed its rate would
+//! carry its own queue of overdue requests into the last phase, and what looked like the server's
+//! recovery would be the generator's. The price is the resolution: a probe and the start of its
+//! process.
 
 use super::words::Request;
-use super::{Floor, Run};
+use super::{Floor, Run, Up};
 use crate::block::Slot;
 use crate::load::{Load, Slice};
 use crate::plan::{Arm, LoadPoint};
 use crate::seen::Recovery;
-use crate::stats::median;
-use crate::trial::Ending;
 use std::path::Path;
-use std::time::Duration;
 
-/// What the steady generator asks, as a share of capacity.
+/// What the phases around the overload ask, as a share of capacity.
 const BASE: f64 = 0.5;
 /// Latency counts as normal again at so many times its base.
 const NORMAL: f64 = 1.1;
-
-/// When the second generator was there, in milliseconds of the first one's window.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Storm {
-    from_ms: f64,
-    to_ms: f64,
-}
+/// Length of a probe, milliseconds.
+const PROBE_MS: u64 = 100;
+/// Probes at the most.
+const PROBES_MAX: usize = 30;
 
 impl Floor {
-    /// Overloads one arm by `factor` for a third of the window.
+    /// Overloads one arm by `factor`; the trial's report is that of the overload.
     pub(super) fn overload(
         &self,
         arm: &Arm,
@@ -50,122 +45,126 @@ impl Floor {
         let mut run = Run { boot_ms: Some(up.boot_ms()), ..Run::default() };
         run.seen.offered_rps = Some(factor * capacity_rps);
         up.cost.loaded(up.server.process.id());
-        let (warmup_ms, window_ms) = self.plan.spans(point);
-        let third_ms = window_ms / 3;
-        let storm = Storm { from_ms: third_ms as f64, to_ms: 2.0 * third_ms as f64 };
-        let base = Request {
-            rate: Some(BASE * capacity_rps),
-            ..Request::of(&self.plan, arm, point, slot.seed, None)
-        };
-        let extra = Request {
-            rate: Some((factor - BASE) * capacity_rps),
-            warmup_ms: 0,
-            window_ms: third_ms,
-            seed: slot.seed ^ 1,
-            watch: false,
-            ..Request::of(&self.plan, arm, point, slot.seed, None)
-        };
-        let aside = dir.join("extra");
-        let (steady, gust) = std::thread::scope(|scope| {
-            let gust = scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(warmup_ms + third_ms));
-                // A directory of its own, because both write files of the same names.
-                std::fs::create_dir_all(&aside).ok()?;
-                self.ask(&up, &extra, &aside)
-            });
-            (self.ask(&up, &base, dir), gust.join().ok().flatten())
+        let phases = self.phases(arm, point, slot, &up, dir, (factor, capacity_rps));
+        let asked = phases.map(|phases| {
+            phases.map(|(mut storm, recovery)| {
+                storm.timeline = recovery.1;
+                run.seen.recovery = Some(recovery.0);
+                storm
+            })
         });
-        run.end(steady, up);
-        if let Some(Ending::Measured { load }) = &mut run.ending {
-            let gust = gust.and_then(Result::ok);
-            let recovery = recovery(load, gust.as_deref(), factor, capacity_rps, storm);
-            // The point's throughput is what was served while there was too much to do.
-            if let Some(goodput) = recovery.goodput_rps {
-                load.throughput_rps = goodput;
-            }
-            run.seen.recovery = Some(recovery);
-        }
+        run.end(asked, up);
         run
+    }
+
+    /// The overload's report, how it went and the timeline of all phases. `None` when interrupted.
+    #[expect(clippy::type_complexity, reason = "used once, by the caller above")]
+    fn phases(
+        &self,
+        arm: &Arm,
+        point: &LoadPoint,
+        slot: &Slot,
+        up: &Up,
+        dir: &Path,
+        (factor, capacity_rps): (f64, f64),
+    ) -> Option<Result<(Box<Load>, (Recovery, Vec<Slice>)), String>> {
+        let request = |rate: f64, warmup_ms: u64, window_ms: u64, nth: u64| Request {
+            warmup_ms,
+            window_ms,
+            ..Request::of(&self.plan, arm, point, slot.seed + nth, Some(rate * capacity_rps))
+        };
+        let (warmup_ms, window_ms) = self.plan.spans(point);
+        let base = match self.ask(up, &request(BASE, warmup_ms, window_ms, 0), dir)? {
+            Ok(load) => load,
+            Err(why) => return Some(Err(format!("before the overload: {why}"))),
+        };
+        let storm = match self.ask(up, &request(factor, 0, window_ms, 1), dir)? {
+            Ok(load) => load,
+            Err(why) => return Some(Err(format!("during the overload: {why}"))),
+        };
+        let mut probes = Vec::new();
+        while probes.len() < PROBES_MAX && !is_calm(&base, &probes) {
+            let nth = 2 + probes.len() as u64;
+            match self.ask(up, &request(BASE, 0, PROBE_MS, nth), dir)? {
+                Ok(load) => probes.push(*load),
+                Err(why) => return Some(Err(format!("after the overload: {why}"))),
+            }
+        }
+        let seen = recovery(&base, &storm, &probes, factor, capacity_rps);
+        Some(Ok((storm, seen)))
     }
 }
 
-/// Reads an overload off the steady generator's slices and the extra one's report.
+fn is_normal(base: &Load, probe: &Load) -> bool {
+    let p50 = |load: &Load| load.latency().p50_ns;
+    p50(probe).zip(p50(base)).is_some_and(|(now, base)| now <= NORMAL * base)
+}
+
+/// Whether the last two probes were normal: one alone may be luck.
+fn is_calm(base: &Load, probes: &[Load]) -> bool {
+    matches!(probes, [.., a, b] if is_normal(base, a) && is_normal(base, b))
+}
+
+/// Reads an overload off its phases.
 fn recovery(
-    steady: &Load,
-    gust: Option<&Load>,
+    base: &Load,
+    storm: &Load,
+    probes: &[Load],
     factor: f64,
     capacity_rps: f64,
-    storm: Storm,
-) -> Recovery {
-    let slices = &steady.timeline;
-    let end = |slice: &Slice| slice.at_ms + slice.for_ms;
-    let before = slices.iter().filter(|slice| end(slice) <= storm.from_ms);
-    let base_p50_ns = median(&before.filter_map(|slice| slice.p50_ns).collect::<Vec<_>>());
-    let within = |slice: &&Slice| slice.at_ms >= storm.from_ms && end(slice) <= storm.to_ms;
-    let (mut answered, mut span_ms) = (0, 0.0);
-    for slice in slices.iter().filter(within) {
-        answered += slice.requests;
-        span_ms += slice.for_ms;
-    }
-    let steady_rps = (span_ms > 0.0).then(|| answered as f64 * 1e3 / span_ms);
-    let goodput_rps = steady_rps.zip(gust).map(|(steady, gust)| steady + gust.throughput_rps);
-    let after: Vec<&Slice> = slices.iter().filter(|slice| slice.at_ms >= storm.to_ms).collect();
-    let calm = |slice: &&Slice| {
-        slice.p50_ns.zip(base_p50_ns).is_some_and(|(now, base)| now <= NORMAL * base)
-    };
-    let recovered = after.windows(2).find(|pair| calm(&pair[0]) && calm(&pair[1]));
-    Recovery {
+) -> (Recovery, Vec<Slice>) {
+    let begin = |load: &Load| load.started_unix_ms as f64;
+    let length = |load: &Load| load.window_ns as f64 / 1e6;
+    let end_ms = begin(storm) + length(storm);
+    let calm = is_calm(base, probes).then(|| &probes[probes.len() - 2]);
+    let recovery = Recovery {
         factor,
         capacity_rps,
-        goodput_rps,
-        kept_share: goodput_rps.map(|goodput| goodput / capacity_rps),
-        base_p50_ns,
-        // A slice tells of its end: at the earliest then is it known to have been calm.
-        recovered_ms: recovered.map(|pair| end(pair[0]) - storm.to_ms),
-        watched_ms: after.last().map_or(0.0, |slice| end(slice) - storm.to_ms),
-    }
+        goodput_rps: Some(storm.throughput_rps),
+        kept_share: Some(storm.throughput_rps / capacity_rps),
+        base_p50_ns: base.latency().p50_ns,
+        // A probe tells of its whole length, so at its end it is known to have been calm.
+        recovered_ms: calm.map(|probe| begin(probe) + length(probe) - end_ms),
+        watched_ms: probes.last().map_or(0.0, |probe| begin(probe) + length(probe) - end_ms),
+    };
+    let slice = |load: &Load| Slice {
+        at_ms: begin(load) - begin(storm),
+        for_ms: length(load),
+        requests: load.requests,
+        p50_ns: load.latency().p50_ns,
+        p99_ns: load.latency().p99_ns,
+        max_ns: load.latency().max_ns,
+    };
+    (recovery, [base, storm].into_iter().chain(probes).map(slice).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn load(p50s: &[f64]) -> Load {
-        let text = "{\"schema\":\"roundhouse.load/1\",\"requests\":1,\"throughput_rps\":500.0,\
-            \"service\":{}}";
-        let mut load = Load::parse(text).expect("well formed");
-        load.timeline = p50s
-            .iter()
-            .enumerate()
-            .map(|(at, &p50)| Slice {
-                at_ms: 100.0 * at as f64,
-                for_ms: 100.0,
-                requests: 40,
-                p50_ns: Some(p50),
-                ..Slice::default()
-            })
-            .collect();
-        load
+    fn load(begin_ms: u64, length_ms: u64, rate: f64, p50: f64) -> Load {
+        let text = format!(
+            "{{\"schema\":\"roundhouse.load/1\",\"model\":\"open\",\"requests\":1,\
+             \"throughput_rps\":{rate},\"service\":{{}},\"response\":{{\"p50_ns\":{p50}}},\
+             \"started_unix_ms\":{begin_ms},\"window_ns\":{}}}",
+            length_ms * 1_000_000
+        );
+        Load::parse(&text).expect("well formed")
     }
 
     #[test]
-    fn recovery_is_read_off_the_slices() {
-        let steady = load(&[10.0, 11.0, 10.0, 50.0, 90.0, 99.0, 60.0, 10.5, 30.0, 10.0, 10.0]);
-        let storm = Storm { from_ms: 300.0, to_ms: 600.0 };
-        let found = recovery(&steady, Some(&load(&[])), 2.0, 1_000.0, storm);
-        assert_eq!(found.base_p50_ns, Some(10.0));
-        assert_eq!(found.goodput_rps, Some(900.0));
-        assert_eq!(found.kept_share, Some(0.9));
-        // The calm slice at 700 is followed by one that is not.
-        assert_eq!((found.recovered_ms, found.watched_ms), (Some(400.0), 500.0));
-    }
-
-    #[test]
-    fn what_never_calms_down_has_no_recovery_and_no_slices_no_goodput() {
-        let storm = Storm { from_ms: 100.0, to_ms: 200.0 };
-        let found = recovery(&load(&[10.0, 99.0, 99.0, 99.0]), None, 2.0, 1_000.0, storm);
-        assert_eq!((found.recovered_ms, found.goodput_rps), (None, None));
-        let found = recovery(&load(&[]), Some(&load(&[])), 2.0, 1_000.0, storm);
-        assert_eq!((found.goodput_rps, found.watched_ms), (None, 0.0));
+    fn recovery_is_read_off_the_probes() {
+        let base = load(1_000, 500, 500.0, 10.0);
+        let storm = load(2_000, 500, 900.0, 99.0);
+        let probe = |begin: u64, p50: f64| load(begin, 100, 500.0, p50);
+        let mut probes = vec![probe(2_600, 50.0), probe(2_750, 10.5), probe(2_900, 30.0)];
+        let (found, _) = recovery(&base, &storm, &probes, 2.0, 1_000.0);
+        assert_eq!((found.recovered_ms, found.watched_ms), (None, 500.0));
+        probes.extend([probe(3_050, 11.0), probe(3_200, 9.0)]);
+        let (found, timeline) = recovery(&base, &storm, &probes, 2.0, 1_000.0);
+        // The calm probe at 2750 was followed by one that was not.
+        assert_eq!((found.recovered_ms, found.base_p50_ns), (Some(650.0), Some(10.0)));
+        assert_eq!((found.goodput_rps, found.kept_share), (Some(900.0), Some(0.9)));
+        assert_eq!((timeline.len(), timeline[0].at_ms, timeline[2].at_ms), (7, -1_000.0, 600.0));
     }
 }

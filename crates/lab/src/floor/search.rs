@@ -26,6 +26,9 @@ const PROBES_MAX: usize = 16;
 /// Where it begins, as a share of the pilot's capacity.
 const BEGIN: f64 = 0.25;
 
+/// The search gives up at this fraction of where it began.
+const LEAST: f64 = 100.0;
+
 /// The rates still in question.
 struct Bracket {
     /// Highest rate that kept the promise.
@@ -33,12 +36,20 @@ struct Bracket {
     /// Lowest rate that broke it.
     broke: Option<f64>,
     next: f64,
+    /// Below this nothing is tried.
+    least: f64,
     resolution: f64,
 }
 
 impl Bracket {
     fn new(begin: f64, resolution: f64) -> Bracket {
-        Bracket { kept: None, broke: None, next: begin, resolution }
+        Bracket {
+            kept: None,
+            broke: None,
+            next: begin,
+            least: (begin / LEAST).max(1.0),
+            resolution,
+        }
     }
 
     /// Takes a probe's outcome; returns whether another one is needed.
@@ -54,7 +65,8 @@ impl Bracket {
             (Some(low), None) => low * 2.0,
             (None, _) => rate / 4.0,
         };
-        true
+        // Far below what the pilot saw, the promise is not a matter of load any more.
+        self.next >= self.least
     }
 }
 
@@ -153,6 +165,7 @@ fn at(times: &Times, quantile: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Health;
 
     /// Searches a server that keeps its promise up to `truth`.
     fn search(begin: f64, truth: f64, resolution: f64) -> (Option<f64>, usize) {
@@ -175,7 +188,7 @@ mod tests {
             assert!(kept <= truth && kept * 1.051 >= truth, "{kept} for {truth}");
             assert!(probes <= PROBES_MAX, "{probes} probes for {truth}");
         }
-        assert_eq!(search(250.0, 0.0, 0.05), (None, PROBES_MAX));
+        assert_eq!(search(250.0, 0.0, 0.05), (None, 4));
     }
 
     #[test]
@@ -196,6 +209,7 @@ mod tests {
         let few = "too few requests for this quantile: use a longer window";
         check(|load| load.response.p99_ns = None, few);
         let late = "the generator could not keep up";
-        check(|load| load.lateness.p99_ns = Some(5e6), late);
+        let verdict = || Health { verdict: "generator-limited".to_string(), ..Health::default() };
+        check(|load| load.health = Some(verdict()), late);
     }
 }

@@ -63,7 +63,8 @@ pub(super) fn generator(
     }
     flag("--warmup", format!("{}ms", request.warmup_ms));
     flag("--for", format!("{}ms", request.window_ms));
-    if !point.mix.is_empty() {
+    // A mix is of the market's commands; who speaks something else has his own arguments.
+    if !point.mix.is_empty() && arm.target.starts_with("stock://") {
         flag("--mix", point.mix.clone());
     }
     flag("--seed", request.seed.to_string());

@@ -5,7 +5,8 @@ use crate::machine::Conditions;
 use crate::plan::{Gate, Gates, LoadPoint, Refusal};
 
 /// The gates that a trial at `point` failed. Of the outcome only this is asked: did the generator
-/// report at all? What is unknown fails nothing, and is absent in the record.
+/// report at all, and does it call its own run invalid? What is unknown fails nothing, and is
+/// absent in the record.
 pub fn refusals(
     gates: &Gates,
     conditions: &Conditions,
@@ -45,6 +46,12 @@ pub fn refusals(
     });
     if let Ending::Failed { reason } = ending {
         let text = format!("the generator failed: {reason}");
+        found.push(Refusal { gate: Gate::Generator, found: None, limit: None, text });
+    }
+    if let Ending::Measured { load } = ending
+        && let Some(why) = load.invalid()
+    {
+        let text = format!("the generator calls its run invalid: {why}");
         found.push(Refusal { gate: Gate::Generator, found: None, limit: None, text });
     }
     found

@@ -8,10 +8,10 @@ use anyhow::{Result, bail};
 use lab::plan::Arm;
 use std::fmt::Write;
 
-/// The `global` and `defaults` sections.
+/// The `global` and `defaults` sections. A connection takes two descriptors.
 const DEFAULTS: [(&str, &str); 7] = [
     ("nbthread", "1"),
-    ("maxconn", "10000"),
+    ("maxconn", "4000"),
     ("mode", "tcp"),
     ("timeout-connect", "5s"),
     ("timeout-client", "60s"),
@@ -25,8 +25,11 @@ while ! grep -q listening {dir}/back.out; do kill -0 $! || exit 1; sleep 0.01; d
 BACK=$(sed -n 's/.*"listening":"[^"]*:\([0-9]*\)".*/\1/p' {dir}/back.out)
 export BACK
 haproxy -db -f {dir}/haproxy.cfg &
+FRONT=$!
 trap 'kill $(jobs -p); wait; exit 0' TERM
-wait
+wait $FRONT
+kill $(jobs -p)
+exit 1
 "#;
 
 pub(super) fn arm(site: &Site<'_>, directives: &toml::Table) -> Result<Arm> {
@@ -41,7 +44,7 @@ pub(super) fn arm(site: &Site<'_>, directives: &toml::Table) -> Result<Arm> {
     for (name, value) in all.iter().filter(|(name, _)| name == "nbthread" || name == "maxconn") {
         let _ = writeln!(text, "    {name} {value}");
     }
-    text.push_str("    hard-stop-after 3s\ndefaults\n    maxconn 10000\n");
+    text.push_str("    hard-stop-after 3s\ndefaults\n");
     let rest = |name: &str| !["nbthread", "maxconn", "back"].contains(&name);
     for (name, value) in all.iter().filter(|(name, _)| rest(name)) {
         let _ = writeln!(text, "    {} {value}", name.replace("timeout-", "timeout "));

@@ -1,0 +1,98 @@
+//! What can be read off a machine, each thing with what it means for measurements.
+
+mod counters;
+mod kernel;
+mod machine;
+
+use serde::Serialize;
+
+/// How bad a thing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// As it should be.
+    Good,
+    /// Measurements work, with a limit that should be known.
+    Note,
+    /// Measurements make no sense.
+    Bad,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// The part of the machine.
+    pub part: &'static str,
+    /// The thing.
+    pub what: &'static str,
+    /// How bad it is.
+    pub mark: Mark,
+    /// What was found.
+    pub found: String,
+    /// What to change; empty if nothing.
+    pub advice: String,
+}
+
+/// Looks at everything; takes about a second, for listening to the machine.
+pub fn all() -> Vec<Check> {
+    let mut found = machine::checks();
+    found.extend(kernel::checks());
+    found.extend(counters::checks());
+    found
+}
+
+/// Makes the checks of one part.
+struct Part {
+    name: &'static str,
+    checks: Vec<Check>,
+}
+
+impl Part {
+    fn new(name: &'static str) -> Part {
+        Part { name, checks: Vec::new() }
+    }
+
+    fn good(&mut self, what: &'static str, found: impl Into<String>) {
+        self.add(what, Mark::Good, found.into(), String::new());
+    }
+
+    fn note(&mut self, what: &'static str, found: impl Into<String>, advice: impl Into<String>) {
+        self.add(what, Mark::Note, found.into(), advice.into());
+    }
+
+    fn bad(&mut self, what: &'static str, found: impl Into<String>, advice: impl Into<String>) {
+        self.add(what, Mark::Bad, found.into(), advice.into());
+    }
+
+    fn add(&mut self, what: &'static str, mark: Mark, found: String, advice: String) {
+        self.checks.push(Check { part: self.name, what, mark, found, advice });
+    }
+}
+
+/// A file of the kernel's, trimmed; `None` if it cannot be read.
+fn read(path: &str) -> Option<String> {
+    std::fs::read_to_string(path).ok().map(|text| text.trim().to_string())
+}
+
+/// The number in a file of the kernel's.
+fn number(path: &str) -> Option<u64> {
+    read(path)?.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_is_looked_at_and_bad_things_come_with_advice() {
+        let found = all();
+        let parts = ["cores and clocks", "noise", "limits", "io_uring", "counters", "tools"];
+        for part in parts {
+            assert!(found.iter().any(|check| check.part == part), "nothing about {part}");
+        }
+        for check in &found {
+            assert!(!check.found.is_empty(), "{check:?}");
+            assert!(check.mark != Mark::Bad || !check.advice.is_empty(), "{check:?}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The flags of a race that shape its plan.
+
+use load::parse::span;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The ways of asking; each list is a curve, and several may be combined.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Load points")]
+pub struct Points {
+    /// Requests in flight on each connection, one load point each [default: 1,16]
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    pub depths: Option<Vec<u32>>,
+    /// Connections at one time [default: 8; with open rates 64]
+    #[arg(long, value_name = "N")]
+    pub connections: Option<u32>,
+    /// A closed sweep over numbers of connections, with the scalability law fitted to it
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    pub sweep: Option<Vec<u32>>,
+    /// Requests after which a connection is replaced; 0 keeps it
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    pub churn: Option<Vec<u64>>,
+    /// Silent connections beside those that ask
+    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    pub idle: Option<Vec<u32>>,
+    /// Open arrivals: requests a second, or up to 10 as a share of what the slowest arm can do
+    #[arg(long, value_delimiter = ',', value_name = "RATE,…")]
+    pub open: Option<Vec<f64>>,
+    /// Overload as a multiple of each arm's own capacity, such as 1.2,2
+    #[arg(long, value_delimiter = ',', value_name = "FACTOR,…")]
+    pub overload: Option<Vec<f64>>,
+    /// Search for the highest rate at which a promise is kept, such as 'p99 < 1ms'
+    #[arg(long, value_name = "PROMISE")]
+    pub promise: Option<String>,
+    /// The mix of requests [default for stock: show=5,buy=50,sell=45]
+    #[arg(long, value_name = "MIX")]
+    pub mix: Option<load::Mix>,
+}
+
+/// Sizes and seeds.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Sizes")]
+pub struct Sizes {
+    /// What is served: a book of stocks (every trial gets its own copy, with plenty of each stock),
+    /// or a page [default: data/stock.txt, else a built-in one]
+    #[arg(long, value_name = "FILE")]
+    pub data: Option<PathBuf>,
+    /// Load before each window [default: 150ms]
+    #[arg(long, value_parser = span, value_name = "TIME")]
+    pub warmup: Option<Duration>,
+    /// Length of the window that is measured in each trial [default: 600ms]
+    #[arg(long, value_parser = span, value_name = "TIME")]
+    pub window: Option<Duration>,
+    /// Arms closer together than this are equivalent, in percent [default: 3]
+    #[arg(long, value_name = "PERCENT")]
+    pub margin: Option<f64>,
+    /// Orders and requests come from it [default: 1]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Run without the baseline's twin
+    #[arg(long)]
+    pub no_twin: bool,
+}

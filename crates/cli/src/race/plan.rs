@@ -1,0 +1,230 @@
+//! From the command line, a plan file or an earlier record to a plan.
+
+use super::Args;
+use super::service::{self, CONNECTIONS, ROUND_TRIPS, Service};
+use anyhow::{Context, Result, bail};
+use lab::file::{Many, PlanFile, PointSpec, either};
+use lab::plan::{Model, Plan};
+use std::path::Path;
+use std::time::Duration;
+
+/// Blocks of a race that is not told how many: enough for an interval.
+const BLOCKS: u32 = 6;
+/// What a trial takes beside its load: starting and stopping two processes, milliseconds.
+const AROUND_MS: u64 = 150;
+/// What a capacity search takes, in trials.
+const PROBES: u64 = 9;
+
+/// The plan that the arguments stand for.
+///
+/// # Errors
+/// What cannot be read or resolved, in one sentence.
+pub fn plan(args: &Args, exe: &Path) -> Result<Plan> {
+    let what = args.what.as_str();
+    let mut plan = match Service::by_name(what) {
+        Some(service) => from_flags(args, service, exe)?,
+        None if has_ending(what, "toml") => from_file(args, Path::new(what), exe)?,
+        None if has_ending(what, "jsonl") => from_record(Path::new(what))?,
+        None => bail!(
+            "expected stock, web, a plan (FILE.toml) or a record to repeat (FILE.jsonl), found \
+             `{what}`"
+        ),
+    };
+    adjust(args, &mut plan)?;
+    Ok(plan)
+}
+
+fn has_ending(path: &str, ending: &str) -> bool {
+    Path::new(path).extension().is_some_and(|found| found.eq_ignore_ascii_case(ending))
+}
+
+fn from_flags(args: &Args, service: Service, exe: &Path) -> Result<Plan> {
+    let mut file = PlanFile { blocks: Some(BLOCKS), ..PlanFile::default() };
+    file.arm = arms(args)?;
+    if file.arm.is_empty() {
+        file.arm = service.arms().iter().map(|name| service::by_name(name)).collect();
+    }
+    file.point = points(args, service);
+    let names: Vec<&str> = file.arm.iter().map(|arm| arm.title()).collect();
+    file.question = Some(service.question(&either(&names)));
+    let mut plan = file.plan(Path::new("."), Vec::new(), |spec| service.resolve(exe, spec))?;
+    for point in &mut plan.points {
+        mixed(point, args, service);
+    }
+    plan.files = service.files(args.sizes.data.as_deref())?;
+    Ok(plan)
+}
+
+/// The arms that flags name.
+fn arms(args: &Args) -> Result<Vec<lab::file::ArmSpec>> {
+    let named = args.arms.iter().flatten().filter(|name| !name.is_empty());
+    let mut arms: Vec<_> = named.map(|name| service::by_name(name)).collect();
+    for named in &args.arm {
+        arms.push(service::by_flag(named)?);
+    }
+    Ok(arms)
+}
+
+fn mixed(point: &mut lab::plan::LoadPoint, args: &Args, service: Service) {
+    if point.mix.is_empty()
+        && let Some(default) = service.mix()
+    {
+        point.mix = match &args.points.mix {
+            Some(mix) => format!("show={},buy={},sell={}", mix.show, mix.buy, mix.sell),
+            None => default.to_string(),
+        };
+    }
+}
+
+/// The load points that flags ask for; the service's own if none does.
+fn points(args: &Args, service: Service) -> Vec<PointSpec> {
+    let connections = args.points.connections.unwrap_or(CONNECTIONS);
+    let base = |depth: u32| PointSpec {
+        ..PointSpec::closed(connections, depth, ROUND_TRIPS * u64::from(depth))
+    };
+    let mut found: Vec<PointSpec> = Vec::new();
+    let depth = |depth: &u32| PointSpec { name: Some(format!("depth {depth}")), ..base(*depth) };
+    found.extend(args.points.depths.iter().flatten().map(depth));
+    if let Some(sizes) = &args.points.sweep {
+        found.push(PointSpec { connections: Some(Many::Some(sizes.clone())), ..base(1) });
+    }
+    if let Some(lives) = &args.points.churn {
+        let lives = Some(Many::Some(lives.clone()));
+        found.push(PointSpec {
+            requests_per_connection: lives,
+            series: Some("requests per connection".to_string()),
+            ..base(1)
+        });
+    }
+    if let Some(idle) = &args.points.idle {
+        let idle = Some(Many::Some(idle.clone()));
+        found.push(PointSpec { idle, series: Some("idle connections".to_string()), ..base(1) });
+    }
+    let open = PointSpec {
+        connections: Some(Many::One(args.points.connections.unwrap_or(64))),
+        ..PointSpec::default()
+    };
+    if let Some(rates) = &args.points.open {
+        found.push(PointSpec { rate: Some(Many::Some(rates.clone())), ..open.clone() });
+    }
+    if let Some(factors) = &args.points.overload {
+        found.push(PointSpec { overload: Some(Many::Some(factors.clone())), ..open.clone() });
+    }
+    if let Some(promise) = &args.points.promise {
+        found.push(PointSpec { promise: Some(promise.clone()), ..open });
+    }
+    if found.is_empty() {
+        found = service.points();
+        for point in &mut found {
+            point.connections = Some(Many::One(connections));
+            point.mix = None;
+        }
+    }
+    found
+}
+
+fn from_file(args: &Args, path: &Path, exe: &Path) -> Result<Plan> {
+    let mut file = PlanFile::read(path)?;
+    let name = file.service.clone().unwrap_or_else(|| "stock".to_string());
+    let Some(service) = Service::by_name(&name) else {
+        bail!("{}: expected service = \"stock\" or \"web\", found `{name}`", path.display());
+    };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let given = arms(args)?;
+    if !given.is_empty() {
+        file.arm = given;
+    }
+    for arm in file.arm.iter_mut().filter(|arm| arm.engine.is_some()) {
+        arm.args = [&file.args[..], &arm.args[..]].concat();
+    }
+    let mut plan = file.plan(folder, service.points(), |spec| service.resolve(exe, spec))?;
+    for point in &mut plan.points {
+        mixed(point, args, service);
+    }
+    let data = file.data.as_ref().map(|data| folder.join(data));
+    let own = service.files(args.sizes.data.as_deref().or(data.as_deref()))?;
+    // The plan's own files win over the service's of the same name.
+    let has = |name: &str| plan.files.iter().any(|file| file.name == name);
+    let missing: Vec<_> = own.into_iter().filter(|file| !has(&file.name)).collect();
+    plan.files.extend(missing);
+    Ok(plan)
+}
+
+/// The plan of the last run in a record: the same race again.
+fn from_record(path: &Path) -> Result<Plan> {
+    let run = lab::record::read(path)?.pop();
+    let run = run.with_context(|| format!("{} holds no run to repeat", path.display()))?;
+    for program in &run.manifest.programs {
+        let now = run.manifest.plan.arms.iter().find(|arm| arm.name == program.arm);
+        let now = now.map(lab::record::Program::of);
+        if now.is_none_or(|now| now.hash != program.hash) {
+            eprintln!("doubt: the program of {} is not the one of that run", program.arm);
+        }
+    }
+    Ok(run.manifest.plan)
+}
+
+/// What flags say about any plan.
+fn adjust(args: &Args, plan: &mut Plan) -> Result<()> {
+    if let Some(warmup) = args.sizes.warmup {
+        plan.warmup_ms = warmup.as_millis() as u64;
+    }
+    if let Some(window) = args.sizes.window {
+        plan.window_ms = window.as_millis() as u64;
+    }
+    if let Some(percent) = args.sizes.margin {
+        plan.margin = percent / 100.0;
+    }
+    if let Some(seed) = args.sizes.seed {
+        plan.seed = seed;
+    }
+    if args.sizes.no_twin {
+        plan.twin = false;
+    }
+    let names: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
+    match &args.vs {
+        Some(name) => plan.baseline.clone_from(name),
+        // Our plainest event loop is what everybody knows; a race without it has its first arm.
+        None if Service::by_name(&args.what).is_some() && names.contains(&"epoll") => {
+            plan.baseline = "epoll".to_string();
+        }
+        None => {}
+    }
+    if let Some(blocks) = args.blocks {
+        plan.blocks = blocks;
+    } else if let Some(budget) = args.budget {
+        plan.blocks = blocks_within(plan, budget)?;
+    }
+    plan.label = Plan::label_for(plan.blocks).to_string();
+    Ok(())
+}
+
+/// Blocks that fit into a time.
+fn blocks_within(plan: &Plan, budget: Duration) -> Result<u32> {
+    let block_ms = (expected_ms(plan) / u64::from(plan.blocks.max(1))).max(1);
+    let blocks = (budget.as_millis() as u64 / block_ms).min(1_000) as u32;
+    if blocks == 0 {
+        bail!(
+            "expected a budget of {:.1} s or more, the length of one block, found {:.1} s",
+            block_ms as f64 / 1e3,
+            budget.as_secs_f64()
+        );
+    }
+    Ok(blocks)
+}
+
+/// How long a plan takes without repetitions, milliseconds.
+pub fn expected_ms(plan: &Plan) -> u64 {
+    let arms = plan.entrants().len() as u64;
+    let points = plan.points.iter().map(|point| {
+        let (warmup_ms, window_ms) = plan.spans(point);
+        let trial_ms = warmup_ms + window_ms + AROUND_MS;
+        match point.model {
+            Model::Closed | Model::Open { .. } => trial_ms,
+            // Before, during, and some probes after it.
+            Model::Overload { .. } => trial_ms + window_ms + 8 * AROUND_MS,
+            Model::Capacity { .. } => PROBES * trial_ms,
+        }
+    });
+    u64::from(plan.blocks) * arms * points.sum::<u64>()
+}

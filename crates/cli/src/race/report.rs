@@ -1,0 +1,106 @@
+//! `roundhouse report`: draws again, from raw data, what a race has found.
+
+use super::out;
+use super::show;
+use anyhow::{Context, Result, bail};
+use lab::condition::Condition;
+use lab::doubts::doubts;
+use lab::record::{Run, read};
+use lab::verdict::analyse;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The arguments of `report`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The raw data of a race
+    #[arg(default_value = "report.jsonl", value_name = "FILE")]
+    file: PathBuf,
+    /// Which of its runs, counted from 1 [default: the last]
+    #[arg(long, value_name = "N")]
+    run: Option<usize>,
+    #[command(flatten)]
+    files: Files,
+    /// Exit with 99 if this is so beyond doubt, such as 'uring p99 > 1.10x epoll'
+    #[arg(long, value_name = "CONDITION")]
+    fail_if: Vec<Condition>,
+    /// Print the conclusions as JSON instead of a table
+    #[arg(long)]
+    print_json: bool,
+}
+
+/// Files that a run can be written to.
+#[derive(clap::Args, Default)]
+#[command(next_help_heading = "Files")]
+pub struct Files {
+    /// The report as a page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// The verdicts as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub md: Option<PathBuf>,
+    /// Every trial as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Conclusions and medians as one JSON document
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Comparisons and conditions as JUnit tests
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// The schema of --json (JSON Schema, draft 2020-12)
+    #[arg(long, value_name = "FILE")]
+    pub schema: Option<PathBuf>,
+}
+
+/// Draws the report. Exit code 1 if replies were wrong or nothing was measured, 99 if a condition
+/// is met.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let run = pick(&args.file, args.run)?;
+    let shown = show::conclude(&run, None, args.print_json)?;
+    args.files.write(&run, &args.fail_if)?;
+    let met = show::conditions(&run, &args.fail_if)?;
+    Ok(match (shown.right, met) {
+        (false, _) => ExitCode::FAILURE,
+        (true, true) => ExitCode::from(super::FAILED),
+        (true, false) => ExitCode::SUCCESS,
+    })
+}
+
+/// One run of a raw file.
+///
+/// # Errors
+/// If the file cannot be read or has no such run.
+pub fn pick(file: &Path, number: Option<usize>) -> Result<Run> {
+    let mut runs = read(file)?;
+    let count = runs.len();
+    let number = number.unwrap_or(count);
+    if number == 0 || number > count {
+        bail!("{}: expected a run from 1 to {count}, found {number}", file.display());
+    }
+    Ok(runs.swap_remove(number - 1))
+}
+
+impl Files {
+    /// Writes what is asked for.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write(&self, run: &Run, conditions: &[Condition]) -> Result<()> {
+        let summary = analyse(run);
+        let doubts = doubts(run, &summary);
+        let put = |path: &Option<PathBuf>, text: &dyn Fn() -> Result<String>| -> Result<()> {
+            let Some(path) = path else { return Ok(()) };
+            std::fs::write(path, text()?)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            eprintln!("wrote {}", path.display());
+            Ok(())
+        };
+        put(&self.html, &|| Ok(pages::report(run, &summary, &doubts)?))?;
+        put(&self.md, &|| Ok(out::markdown(run, &summary, &doubts)))?;
+        put(&self.csv, &|| Ok(out::csv(run)))?;
+        put(&self.json, &|| out::json(run, &summary, &doubts))?;
+        put(&self.junit, &|| Ok(out::junit(run, &summary, conditions)))?;
+        put(&self.schema, &|| Ok(out::SCHEMA_TEXT.to_string()))
+    }
+}

@@ -1,0 +1,311 @@
+//! The race on a terminal: estimates that close in, the machine's noise, and what happened.
+//!
+//! It is drawn below the last line of the terminal, four times a second at most, and leaves nothing
+//! behind when it ends; the tables come after it. The surprising thing is what it does not use: raw
+//! mode. Ctrl-C stays a signal, and a terminal that is left in a hurry is left in order.
+
+use lab::live::{Estimate, Live, Noise, Snapshot};
+use lab::race::Observer;
+use pages::words;
+use ratatui::backend::{Backend, CrosstermBackend};
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Gauge, Paragraph, Row, Sparkline, Table};
+use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
+use std::io::{IsTerminal, Stderr, stderr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use lab::verdict::{Metric, Verdict};
+
+/// Between two drawings.
+const PERIOD: Duration = Duration::from_millis(250);
+/// Lines besides the estimates: head, bar, heading, noise, two of news.
+const FRAME: u16 = 6;
+/// Estimates beyond so many are not drawn.
+const ROWS_MAX: u16 = 24;
+/// Width of the interval strips.
+const STRIP: usize = 33;
+/// Half the width of the strips' axis, as a factor.
+const AXIS: f64 = 2.0;
+
+/// A running screen; dropping it clears it.
+pub struct Screen {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Screen {
+    /// Begins to draw what `live` knows; `None` where stderr is no terminal, or one that cannot be
+    /// drawn on.
+    pub fn open(live: &Live) -> Option<Screen> {
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        if !stderr().is_terminal() || dumb {
+            return None;
+        }
+        let height = FRAME + rows_expected(&live.snapshot()).min(ROWS_MAX);
+        let viewport = Viewport::Inline(height);
+        let backend = CrosstermBackend::new(stderr());
+        let mut terminal = Terminal::with_options(backend, TerminalOptions { viewport }).ok()?;
+        let over = Arc::new(AtomicBool::new(false));
+        let (mine, live) = (Arc::clone(&over), live.clone());
+        let thread = thread::Builder::new().name("screen".to_string()).spawn(move || {
+            while !mine.load(Ordering::Relaxed) {
+                let shot = live.snapshot();
+                if terminal.draw(|frame| draw(frame, &shot)).is_err() {
+                    return;
+                }
+                thread::park_timeout(PERIOD);
+            }
+            leave(&mut terminal);
+        });
+        Some(Screen { over, thread: Some(thread.ok()?) })
+    }
+}
+
+/// Clears what was drawn and gives the cursor back.
+fn leave(terminal: &mut Terminal<CrosstermBackend<Stderr>>) {
+    // A terminal that cannot be cleared any more is not ours to repair.
+    let _ = terminal.clear();
+    let _ = terminal.show_cursor();
+    let _ = Backend::flush(terminal.backend_mut());
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+// It draws what `Live` has heard; hearing it twice would add nothing.
+impl Observer for Screen {}
+
+/// Rows that the finished race will have: speed and CPU of every arm at every point.
+fn rows_expected(shot: &Snapshot) -> u16 {
+    let each = shot.total.checked_div(shot.blocks.max(1)).unwrap_or(0);
+    (2 * each).min(u32::from(ROWS_MAX)) as u16
+}
+
+/// Draws one snapshot.
+fn draw(frame: &mut Frame<'_>, shot: &Snapshot) {
+    let shown: Vec<&Estimate> = shot.estimates.iter().filter(|it| is_shown(it)).collect();
+    let [head, bar, heading, table, noise, news] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Min(0),
+        Constraint::Length(1),
+        Constraint::Length(2),
+    ])
+    .areas(frame.area());
+    frame.render_widget(Line::from(shot.question.as_str()).bold(), head);
+    frame.render_widget(gauge(shot), bar);
+    frame.render_widget(Line::from(axis(shot, shown.is_empty())), heading);
+    estimates(frame, table, &shown, shot);
+    noise_line(frame, noise, &shot.noise);
+    let last: Vec<Line<'_>> =
+        shot.news.iter().rev().take(2).rev().map(|text| Line::from(text.as_str())).collect();
+    frame.render_widget(Paragraph::new(last).style(Style::new().fg(Color::Yellow)), news);
+}
+
+/// Speed and cost; what answers a point's question where it is something else.
+fn is_shown(estimate: &Estimate) -> bool {
+    matches!(
+        estimate.metric,
+        Metric::Throughput | Metric::Cpu | Metric::Capacity | Metric::Recovery
+    )
+}
+
+fn gauge(shot: &Snapshot) -> Gauge<'_> {
+    let share = f64::from(shot.done) / f64::from(shot.total.max(1));
+    let left = shot.left_ms.map_or(String::new(), |ms| format!(" · {} s left", ms / 1_000));
+    let repeated = match shot.repeated {
+        0 => String::new(),
+        n => format!(" · {n} repeated"),
+    };
+    let label = format!(
+        "block {} of {} · {}/{}{repeated}{left} · {}",
+        shot.block, shot.blocks, shot.done, shot.total, shot.running
+    );
+    Gauge::default().ratio(share.clamp(0.0, 1.0)).label(label).gauge_style(Color::Blue)
+}
+
+fn axis(shot: &Snapshot, empty: bool) -> String {
+    if empty {
+        return "estimates come with the first complete block".to_string();
+    }
+    let twin = shot.estimates.iter().any(|it| it.twin);
+    let floor = if twin { "; · is how far the baseline's twin strays" } else { "" };
+    format!("ratio to {}; 95 % from six blocks on{floor}", shot.baseline)
+}
+
+fn estimates(frame: &mut Frame<'_>, area: Rect, shown: &[&Estimate], shot: &Snapshot) {
+    let rows = shown.iter().map(|it| {
+        let what = match it.metric {
+            Metric::Throughput => "speed",
+            Metric::Cpu => "CPU",
+            other => other.key(),
+        };
+        let ratio = match it.interval {
+            Some(interval) => format!("{} {}", words::ratio(it.ratio), words::interval(&interval)),
+            None => format!("{} after {}", words::ratio(it.ratio), it.blocks),
+        };
+        let word = if it.interval.is_some() { it.word.clone() } else { String::new() };
+        Row::new([
+            Line::from(it.point.clone()),
+            Line::from(it.arm.clone()),
+            Line::from(what),
+            strip(it, floor(shot, it)),
+            Line::from(ratio),
+            Line::from(word).fg(colour(it)),
+        ])
+    });
+    let widths = [
+        Constraint::Max(20),
+        Constraint::Max(20),
+        Constraint::Length(8),
+        Constraint::Length(STRIP as u16),
+        Constraint::Length(22),
+        Constraint::Min(10),
+    ];
+    frame.render_widget(Table::new(rows, widths), area);
+}
+
+fn colour(estimate: &Estimate) -> Color {
+    match (estimate.interval, estimate.verdict) {
+        (None, _) => Color::Reset,
+        (_, Verdict::Better) => Color::Green,
+        (_, Verdict::Worse) => Color::Red,
+        (_, Verdict::Equivalent) => Color::Blue,
+        (_, Verdict::Unresolved | Verdict::GeneratorLimited) => Color::Reset,
+    }
+}
+
+/// How far the twin's interval reaches from 1 for the same point and metric, as a log-ratio.
+fn floor(shot: &Snapshot, of: &Estimate) -> f64 {
+    let twin =
+        shot.estimates.iter().find(|it| it.twin && it.point == of.point && it.metric == of.metric);
+    let interval = twin.and_then(|it| it.interval);
+    interval.map_or(0.0, |it| it.low.ln().abs().max(it.high.ln().abs()))
+}
+
+/// An interval on a logarithmic axis with 1 in the middle.
+fn strip(estimate: &Estimate, floor: f64) -> Line<'static> {
+    let middle = STRIP / 2;
+    let place = |log: f64| {
+        let at = middle as f64 * (1.0 + log / AXIS.ln());
+        at.round().clamp(0.0, (STRIP - 1) as f64) as usize
+    };
+    let mut cells = vec![' '; STRIP];
+    for cell in &mut cells[place(-floor)..=place(floor)] {
+        *cell = '·';
+    }
+    cells[middle] = '│';
+    if let Some(interval) = estimate.interval {
+        for cell in &mut cells[place(interval.low.ln())..=place(interval.high.ln())] {
+            *cell = '━';
+        }
+    }
+    cells[place(estimate.ratio.ln())] = '●';
+    let text: String = cells.into_iter().collect();
+    Line::from(Span::styled(text, Style::new().fg(colour(estimate))))
+}
+
+fn noise_line(frame: &mut Frame<'_>, area: Rect, noise: &[Noise]) {
+    let [label, bars] =
+        Layout::horizontal([Constraint::Length(26), Constraint::Min(0)]).areas(area);
+    let refused = noise.iter().filter(|it| it.refused).count();
+    frame.render_widget(Line::from(format!("others on the machine ({refused})")), label);
+    let skip = noise.len().saturating_sub(usize::from(bars.width));
+    let shares = noise[skip..].iter().map(|it| it.conditions.foreign.unwrap_or(0.0));
+    let data: Vec<u64> = shares.map(|share| (share * 100.0) as u64).collect();
+    let line = Sparkline::default().data(data).max(50).style(Style::new().fg(Color::Magenta));
+    frame.render_widget(line, bars);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::stats::Interval;
+    use ratatui::backend::TestBackend;
+
+    fn estimate(arm: &str, ratio: f64, range: Option<(f64, f64)>, verdict: Verdict) -> Estimate {
+        Estimate {
+            point: "depth 1".to_string(),
+            arm: arm.to_string(),
+            twin: arm.contains("twin"),
+            metric: Metric::Throughput,
+            ratio,
+            interval: range.map(|(low, high)| Interval { low, high, cover: 0.969 }),
+            blocks: 6,
+            verdict,
+            word: verdict.word(Metric::Throughput).to_string(),
+        }
+    }
+
+    fn drawn(shot: &Snapshot, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a test's own");
+        terminal.draw(|frame| draw(frame, shot)).expect("it cannot fail");
+        let buffer = terminal.backend().buffer();
+        let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        (0..height).map(row).collect::<Vec<String>>().join("\n")
+    }
+
+    fn shot() -> Snapshot {
+        Snapshot {
+            question: "Which is best: epoll or uring?".to_string(),
+            baseline: "epoll".to_string(),
+            total: 48,
+            done: 24,
+            blocks: 6,
+            block: 4,
+            left_ms: Some(21_000),
+            running: "uring, depth 1".to_string(),
+            estimates: vec![
+                estimate("uring", 1.4, Some((1.3, 1.5)), Verdict::Better),
+                estimate("prefork", 0.6, None, Verdict::Unresolved),
+                estimate("epoll (twin)", 1.01, Some((0.9, 1.1)), Verdict::Equivalent),
+            ],
+            noise: vec![Noise { refused: true, ..Noise::default() }],
+            news: vec!["old".to_string(), "uring: no ring".to_string(), "last".to_string()],
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn the_screen_says_what_is_known() {
+        let text = drawn(&shot(), 120, 12);
+        for want in [
+            "Which is best: epoll or uring?",
+            "block 4 of 6 · 24/48 · 21 s left · uring, depth 1",
+            "1.40× [1.30, 1.50]",
+            "faster",
+            "0.60× after 6",
+            "━●━",
+            "others on the machine (1)",
+            "uring: no ring",
+            "last",
+        ] {
+            assert!(text.contains(want), "expected `{want}` in\n{text}");
+        }
+        assert!(!text.contains("old"), "{text}");
+    }
+
+    #[test]
+    fn any_size_and_any_state_can_be_drawn() {
+        let mut wild = shot();
+        wild.estimates.push(estimate("x", 1e-9, Some((0.0, f64::INFINITY)), Verdict::Worse));
+        wild.done = 99;
+        for (width, height) in [(1, 1), (20, 3), (80, 7), (200, 60)] {
+            drawn(&wild, width, height);
+            drawn(&Snapshot::default(), width, height);
+        }
+    }
+}

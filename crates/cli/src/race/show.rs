@@ -1,0 +1,83 @@
+//! What a race says at its end: tables, doubts, conditions, files.
+
+use super::table;
+use anyhow::{Context, Result, anyhow};
+use lab::condition::{Answer, Condition};
+use lab::doubts::{Doubt, Weight, doubts};
+use lab::plan::Plan;
+use lab::record::Run;
+use lab::verdict::{Summary, analyse};
+use std::io::IsTerminal;
+use std::path::Path;
+
+/// What was concluded.
+pub struct Shown {
+    /// Nothing is wrong and something was measured.
+    pub right: bool,
+    /// Replies or balances were wrong.
+    pub broken: bool,
+}
+
+/// Prints the conclusions, as a table or as JSON, and writes the page if it is named.
+///
+/// # Errors
+/// If the page cannot be written.
+pub fn conclude(run: &Run, page: Option<&Path>, json: bool) -> Result<Shown> {
+    let summary = analyse(run);
+    let doubts = doubts(run, &summary);
+    if let Some(page) = page {
+        std::fs::write(page, pages::report(run, &summary, &doubts)?)
+            .with_context(|| format!("cannot write {}", page.display()))?;
+    }
+    if json {
+        println!("{}", serde_json::to_string(&summary)?);
+    } else {
+        print(&run.manifest.plan, run, &summary);
+    }
+    tell(&doubts);
+    let measured =
+        summary.points.iter().flat_map(|point| &point.arms).any(|arm| arm.absent.is_none());
+    let broken = !summary.broken.is_empty();
+    Ok(Shown { right: !broken && measured, broken })
+}
+
+fn print(plan: &Plan, run: &Run, summary: &Summary) {
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    println!("{}", plan.question);
+    println!("{} · plan {} · seed {}\n", plan.label, run.manifest.plan_hash, plan.seed);
+    println!("{}\n", table::tables(summary, &plan.baseline, colour).trim_end());
+    let more = table::further(run, summary, colour);
+    if !more.is_empty() {
+        println!("{}\n", more.trim_end());
+    }
+    println!("{}", summary.sentence);
+}
+
+/// Says every doubt but those that are true of every race.
+fn tell(doubts: &[Doubt]) {
+    for doubt in doubts.iter().filter(|doubt| doubt.weight != Weight::Limit) {
+        let mark = if doubt.weight == Weight::Grave { "WRONG" } else { "doubt" };
+        eprintln!("{mark}: {}", doubt.text);
+    }
+}
+
+/// Asks every condition; says what was found; returns whether one is met.
+///
+/// # Errors
+/// If a condition is about an arm or a point that the run does not have.
+pub fn conditions(run: &Run, asked: &[Condition]) -> Result<bool> {
+    let mut met = false;
+    for condition in asked {
+        for finding in condition.ask(run).map_err(|why| anyhow!(why))? {
+            let word = match finding.answer {
+                Answer::Met => "FAILED",
+                Answer::NotMet => "passed",
+                Answer::Unsure => "not settled",
+                Answer::NoResult => "no result",
+            };
+            met |= finding.answer == Answer::Met;
+            eprintln!("{word}: {} at {}: {}", condition.text, finding.point, finding.text);
+        }
+    }
+    Ok(met)
+}
