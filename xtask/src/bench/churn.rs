@@ -11,8 +11,8 @@ use super::duet::{Duet, Load};
 /// What the reader has to know.
 pub const NOTE: &str = "CPU per request, with the accept and the close of its connection in it: at \
     1 a connection that is the whole life of a connection, at 10 a tenth of it. The client closes. \
-    `fork` and `thread` are measured by what has ended too, which the kernel tells in steps of \
-    10 ms over the whole of a pair.";
+    Threads and processes that end leave their time in steps of 10 ms, so `thread` and `fork` are \
+    measured over a whole pair at once; in a quick run the steps are a large part of it.";
 
 /// What is wanted of the bare loop's CPU divided by ours.
 const KEPT: Wanted = Wanted::AtLeast(0.90);

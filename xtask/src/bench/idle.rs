@@ -13,7 +13,7 @@ pub const NOTE: &str = "Left without, right with the idle connections; 64 busy o
     own pages grew by (Pss) for each idle connection; the kernel's sockets are not in it. `select` \
     cannot have a descriptor above 1023, so it is shown with 900.";
 
-/// What the issue of scale is about.
+/// As many as a busy host has asleep.
 const MANY: u32 = 10_000;
 /// As many as select can hold beside the busy ones.
 const FEW: u32 = 900;
