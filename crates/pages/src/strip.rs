@@ -57,10 +57,13 @@ pub fn draw(axis: Axis, class: &str, floor: f64, found: &Comparison) -> String {
     );
     if let Some(it) = &found.interval {
         let (low, high) = (axis.at(it.low.ln()), axis.at(it.high.ln()));
-        let _ = write!(
-            svg,
-            "<line class=\"range\" x1=\"{low:.1}%\" y1=\"50%\" x2=\"{high:.1}%\" y2=\"50%\"/>"
-        );
+        // An interval wholly beyond the axis is the arrow's business.
+        if it.low.ln() < axis.reach && it.high.ln() > -axis.reach {
+            let _ = write!(
+                svg,
+                "<line class=\"range\" x1=\"{low:.1}%\" y1=\"50%\" x2=\"{high:.1}%\" y2=\"50%\"/>"
+            );
+        }
     }
     let (log, dot) = (found.ratio.ln(), axis.at(found.ratio.ln()));
     let _ = match log.abs() > axis.reach {

@@ -94,13 +94,23 @@ pub fn plot(id: &str, plot: &Plot) -> Chart {
             ]);
         }
     }
-    let axis = |it: &Axis| {
+    let axis = |it: &Axis, pick: fn(&At) -> f64| {
         let kind = if it.log { "log" } else { "linear" };
         let mode = if it.log { "normal" } else { "tozero" };
-        json!({"title": {"text": it.title}, "type": kind, "rangemode": mode, "gridcolor": "$grid",
-               "zeroline": false, "automargin": true})
+        let mut axis = json!({"title": {"text": it.title}, "type": kind, "rangemode": mode,
+                              "gridcolor": "$grid", "zeroline": false, "automargin": true});
+        if it.log {
+            let all = plot.lines.iter().flat_map(|line| line.places.iter().map(pick));
+            let above = all.clone().filter(|value| *value > 0.0);
+            let low = above.clone().min_by(f64::total_cmp).unwrap_or(1.0);
+            let high = above.max_by(f64::total_cmp).unwrap_or(1.0);
+            // Powers of ten alone where there are several, else 1, 2 and 5 between them.
+            axis["dtick"] = if high / low >= 50.0 { json!(1) } else { json!("D2") };
+            axis["tickformat"] = json!("~s");
+        }
+        axis
     };
-    let mut x = axis(&plot.x);
+    let mut x = axis(&plot.x, |it| it.x);
     if plot.x.log {
         let mut ticks: Vec<f64> =
             plot.lines.iter().flat_map(|line| line.places.iter().map(|it| it.x)).collect();
@@ -113,7 +123,8 @@ pub fn plot(id: &str, plot: &Plot) -> Chart {
     }
     let figure = json!({"data": data, "layout": {
         "margin": {"l": 8, "r": 16, "t": 4, "b": 48}, "hovermode": "closest", "legend": legend(),
-        "showlegend": plot.lines.len() > 1, "barmode": "group", "xaxis": x, "yaxis": axis(&plot.y),
+        "showlegend": plot.lines.len() > 1, "barmode": "group",
+        "xaxis": x, "yaxis": axis(&plot.y, |it| it.y),
     }});
     chart(id, plot.title.clone(), &plot.caption, 360, &figure, table)
 }

@@ -61,12 +61,19 @@ fn tail(run: &Run, point: &str, open: bool, at: usize) -> Option<Chart> {
     if !table.rows.iter().any(|row| row[2..5].iter().any(|cell| cell != words::NONE)) {
         return None;
     }
+    // The axis ends with the last percentile that any trial supports.
+    let known = |at: usize| {
+        let mut all = plan.arms.iter().flat_map(|arm| trials_of(run, point, &arm.name));
+        all.any(|(_, times)| quantile(times, at).is_some())
+    };
+    let last = (0..QUANTILES.len()).rev().find(|&at| known(at)).unwrap_or(0);
+    let end = place(QUANTILES[last].1) + 0.12;
     thin.extend(bold);
     let ticks: Vec<f64> = QUANTILES.iter().map(|it| place(it.1)).collect();
     let what = if open { "response time" } else { "service time" };
     let figure = json!({"data": thin, "layout": {
         "margin": {"l": 8, "r": 16, "t": 4, "b": 48}, "hovermode": "closest", "legend": legend(),
-        "xaxis": {"tickvals": ticks, "ticktext": QUANTILES.map(|it| it.0), "range": [0.2, 3.1],
+        "xaxis": {"tickvals": ticks, "ticktext": QUANTILES.map(|it| it.0), "range": [0.2, end],
                   "title": {"text": "share of requests that are quicker"}, "gridcolor": "$grid",
                   "zeroline": false},
         "yaxis": time_axis(what),

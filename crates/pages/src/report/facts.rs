@@ -120,7 +120,10 @@ fn noise(summary: &Summary) -> Option<Fact> {
         light: if strayed || share > 0.1 { "amber" } else { "green" },
         term: "floor",
         name: "noise",
-        value: format!("up to ±{}", words::percent(share)),
+        value: match share {
+            share if share < 1.0 => format!("up to ±{}", words::percent(share)),
+            share => format!("up to {}", words::ratio(share + 1.0)),
+        },
     })
 }
 
