@@ -117,6 +117,87 @@ fn a_planted_slowdown_lies_inside_the_interval() {
     assert_eq!(wrong, 0, "a slower arm was called faster");
 }
 
+/// A race of identical arms but for `uring`, at two load points, in the schedule's own order, on a
+/// machine that slows down all the time, now and then stumbles, and spreads log-normally.
+fn drifting_race(seed: u64, blocks: u32, effect: f64) -> Summary {
+    let mut rng = Pcg64::seed_from_u64(seed);
+    let mut manifest = manifest();
+    manifest.plan.blocks = blocks;
+    manifest.plan.seed = seed;
+    manifest.plan.label = crate::plan::Plan::label_for(blocks).to_string();
+    manifest.plan.metrics = vec![Metric::Throughput, Metric::Cpu];
+    let entrants = manifest.plan.entrants();
+    let mut trials = Vec::new();
+    for slot in crate::block::schedule(&manifest.plan) {
+        let arm = &entrants[slot.entrant].name;
+        let noise = (0..12).map(|_| rng.random::<f64>() - 0.5).sum::<f64>();
+        let stumble = if rng.random::<f64>() < 0.05 { 0.6 } else { 1.0 };
+        let gain = if arm == "uring" { effect } else { 1.0 };
+        let drift = (-0.004 * f64::from(slot.order)).exp();
+        let speed = 50_000.0 * gain * drift * stumble * (0.04 * noise).exp();
+        let point = manifest.plan.points[slot.point].name.clone();
+        let (order, swapped) = (slot.order, slot.swapped);
+        trials.push(Trial { point, order, swapped, ..trial(arm, slot.block, speed) });
+    }
+    analyse(&Run { manifest, trials, ..Run::default() })
+}
+
+#[test]
+fn races_of_identical_arms_seldom_have_any_winner_at_all() {
+    for blocks in [6, 10, 12] {
+        let winners = (0..1_000)
+            .filter(|&seed| {
+                let summary = drifting_race(seed, blocks, 1.0);
+                let arms = summary.points.iter().flat_map(|point| &point.arms);
+                let registered = arms.filter(|arm| !arm.twin).flat_map(|arm| &arm.judged);
+                registered
+                    .filter(|judged| judged.registered)
+                    .any(|judged| matches!(judged.verdict, Verdict::Better | Verdict::Worse))
+            })
+            .count();
+        assert!(winners <= 50, "{winners} of 1000 races of {blocks} blocks had a winner");
+    }
+}
+
+#[test]
+fn a_planted_slowdown_is_held_on_a_drifting_machine_too() {
+    let (mut held, mut wrong) = (0, 0);
+    for seed in 0..200 {
+        let summary = drifting_race(seed, 12, 0.9);
+        let judged = summary.points[0].arms[1].judged(Metric::Throughput).expect("compared");
+        let interval = judged.comparison.interval.expect("twelve blocks");
+        held += usize::from(interval.low <= 0.9 && 0.9 <= interval.high);
+        wrong += usize::from(judged.verdict == Verdict::Better);
+    }
+    assert!(held >= 180, "only {held} of 200 intervals hold the truth");
+    assert_eq!(wrong, 0, "a slower arm was called faster");
+}
+
+#[test]
+fn many_comparisons_hold_a_weak_difference_back() {
+    // Two arms at one point: a family of two, which ten blocks can carry.
+    let few = race(3, 10, 1.3, 0.01);
+    let judged = few.points[0].arms[1].judged(Metric::Throughput).expect("compared");
+    assert!(judged.p_holm.is_some_and(|p| p < 0.05) && !judged.held_back, "{judged:?}");
+    // Six blocks have p = 0.03 at best: under another label than smoke nothing would survive.
+    let mut run = Run { manifest: manifest(), ..Run::default() };
+    run.manifest.plan.label = "claim".to_string();
+    run.manifest.plan.metrics = vec![Metric::Throughput, Metric::Cpu];
+    for block in 0..6 {
+        let wobble = 1.0 + f64::from(block) / 1_000.0;
+        run.trials.push(trial("epoll", block, 100.0));
+        run.trials.push(trial("uring", block, 150.0 * wobble));
+        run.trials.push(trial("epoll (twin)", block, 100.1));
+    }
+    let summary = analyse(&run);
+    let judged = summary.points[0].arms[1].judged(Metric::Throughput).expect("compared");
+    assert_eq!((summary.family, judged.verdict, judged.held_back), (2, Verdict::Unresolved, true));
+    assert_eq!(judged.forecast, Some(7));
+    // What was not pre-registered is exploratory and outside the family.
+    let other = summary.points[0].arms[1].judged(Metric::P50).expect("compared");
+    assert_eq!((other.registered, other.p_holm), (false, None));
+}
+
 #[test]
 fn the_summary_speaks_plainly() {
     let summary = race(1, 6, 1.5, 0.01);

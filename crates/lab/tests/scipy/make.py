@@ -1,0 +1,131 @@
+"""Makes cases.json: what SciPy says to the data that the laboratory's statistics are tried on.
+
+    python -m venv v && v/bin/pip install scipy && v/bin/python make.py > cases.json
+
+The data come from a fixed seed; run again, the file is the same but for SciPy's own changes.
+"""
+
+import json
+
+import numpy as np
+import scipy
+from scipy import optimize, stats
+
+rng = np.random.default_rng(20261121)
+
+
+def samples():
+    for n in (6, 7, 8, 10, 12, 15):
+        yield "normal", n, rng.normal(0.05, 0.1, n)
+        yield "log-normal", n, rng.lognormal(-2, 0.8, n) - 0.1
+        wide = np.where(rng.random(n) < 0.1, 10.0, 1.0)
+        yield "contaminated", n, 0.02 + 0.05 * wide * rng.normal(size=n)
+
+
+def bootstrap_t(d, resamples=200_000):
+    """Efron and Tibshirani, chapter 12; SciPy has no studentised interval."""
+    n = len(d)
+    mean, error = d.mean(), stats.sem(d)
+    picks = d[rng.integers(0, n, (resamples, n))]
+    errors = picks.std(axis=1, ddof=1) / np.sqrt(n)
+    fit = errors > 0
+    pivots = (picks.mean(axis=1)[fit] - mean) / errors[fit]
+    below, above = np.quantile(pivots, [0.025, 0.975])
+    return [mean - above * error, mean - below * error]
+
+
+def paired(kind, n, d):
+    interval = stats.quantile_test(d, q=0, p=0.5).confidence_interval(0.95)
+    flip = stats.permutation_test(
+        (d,), np.mean, permutation_type="samples", n_resamples=np.inf, alternative="two-sided"
+    )
+    walsh = [(d[i] + d[j]) / 2 for i in range(n) for j in range(i, n)]
+    return {
+        "kind": kind,
+        "values": d.tolist(),
+        "median": float(np.median(d)),
+        "interval": [float(interval.low), float(interval.high)],
+        "sign_flip_p": float(flip.pvalue),
+        "hodges_lehmann": float(np.median(walsh)),
+        "spread": float(stats.median_abs_deviation(d, scale="normal")),
+        "bootstrap_t": [float(end) for end in bootstrap_t(d)],
+    }
+
+
+def u_at_most(k, m, n):
+    """P(U <= k), asked of SciPy by two samples whose U is k."""
+    x = list(range(m))
+    places = [0] * m
+    left = k
+    for i in reversed(range(m)):
+        places[i] = min(left, n)
+        left -= places[i]
+    taken = sorted(p + i for i, p in zip(x, sorted(places)))
+    others = [at for at in range(m + n) if at not in taken]
+    found = stats.mannwhitneyu(taken, others, alternative="less", method="exact")
+    assert found.statistic == k
+    return float(found.pvalue)
+
+
+def shifted(m, n):
+    a, b = rng.normal(0, 1, m), rng.normal(0.5, 1, n)
+    differences = np.sort([y - x for x in a for y in b])
+    rank = 0
+    while u_at_most(rank, m, n) <= 0.025:
+        rank += 1
+    return {
+        "first": a.tolist(),
+        "second": b.tolist(),
+        "shift": float(np.median(differences)),
+        "interval": [float(differences[rank - 1]), float(differences[-rank])] if rank else None,
+    }
+
+
+def law(sigma, kappa, noise):
+    c = np.array([1.0, 2, 4, 8, 16, 32, 64])
+    x = 5000 * c / (1 + sigma * (c - 1) + kappa * c * (c - 1))
+    x = x * np.exp(noise * rng.normal(size=len(c)))
+
+    def residuals(p):
+        return np.log(p[0] * 1e4 * c / (1 + p[1] * (c - 1) + p[2] * 1e-3 * c * (c - 1))) - np.log(x)
+
+    best = None
+    for start in ((0.5, 0.05, 0.1), (0.5, 0.9, 0.001), (0.5, 0.3, 3.0)):
+        fit = optimize.least_squares(
+            residuals, start, bounds=([1e-6, 0, 0], np.inf), xtol=1e-15, ftol=1e-15, gtol=1e-15
+        )
+        best = fit if best is None or fit.cost < best.cost else best
+    lam, s, k = best.x
+    return {
+        "points": [[float(a), float(b)] for a, b in zip(c, x)],
+        "lambda": float(lam * 1e4),
+        "sigma": float(s),
+        "kappa": float(k * 1e-3),
+        "squares": float(2 * best.cost),
+    }
+
+
+def holm(p):
+    """Holm 1979 in its textbook form; SciPy has only the Benjamini-Hochberg family."""
+    order = np.argsort(p)
+    adjusted = np.empty(len(p))
+    running = 0.0
+    for rank, at in enumerate(order):
+        running = max(running, min(1.0, (len(p) - rank) * p[at]))
+        adjusted[at] = running
+    return {"p": p.tolist(), "adjusted": adjusted.tolist()}
+
+
+laws = [(0.02, 1e-4, 0), (0.3, 0, 0.02), (0.0, 2e-3, 0.02), (0.1, 5e-4, 0.05), (0.9, 0, 0.03)]
+print(
+    json.dumps(
+        {
+            "scipy": scipy.__version__,
+            "paired": [paired(*sample) for sample in samples()],
+            "shifts": [shifted(m, n) for m, n in ((4, 4), (6, 6), (6, 10), (12, 12), (3, 3))],
+            "laws": [law(*parameters) for parameters in laws],
+            "holm": [holm(rng.random(k) ** 3) for k in (1, 5, 24)],
+        },
+        indent=1,
+    )
+)
