@@ -133,8 +133,7 @@ fn space() -> String {
     for (at, why) in list {
         let _ = writeln!(text, "[{at}] {why}");
     }
-    text.push_str("A point with a name is `--engine NAME`; any other: --container --accept --wait\n");
-    text
+    text + "A point with a name is `--engine NAME`; any other: --container --accept --wait\n"
 }
 
 fn name(container: Container, accept: Accept, wait: Wait) -> Option<&'static str> {

@@ -80,7 +80,7 @@ impl<S: Service> Desk<'_, S> {
         self.board.began(now.ns());
     }
 
-    /// A connection is over. The supervisor is told when this was the worker's last.
+    /// A connection is over. The supervisor is told when this was the last of all.
     pub fn closed(&self, now: Instant) {
         let is_last = self.seat().open.read() == 1;
         if is_last {
@@ -89,7 +89,7 @@ impl<S: Service> Desk<'_, S> {
         }
         self.seat().open.sub(1);
         self.entrance.left();
-        if is_last && !self.is_visit {
+        if is_last && !self.is_visit && self.board.is_empty_now() {
             self.bell.ring();
         }
     }

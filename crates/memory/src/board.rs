@@ -4,7 +4,7 @@
 //! A worker writes its own seat by plain loads and stores, which is why counting costs about
 //! nothing; everybody reads all seats, each number by itself and a moment old.
 
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use seam::{BadSeed, SHARDS_MAX, Share, WorkerId};
@@ -245,6 +245,15 @@ impl Board {
     #[must_use]
     pub fn open_total(&self) -> u64 {
         self.seats().map(|seat| seat.open.read()).sum()
+    }
+
+    /// Whether nobody is left, to be asked by a worker that has just told of its own last
+    /// disconnect: of several who do so at a time, at least one hears it.
+    #[must_use]
+    pub fn is_empty_now(&self) -> bool {
+        // Each has stored before it loads here, and none may load from before the others' stores.
+        fence(Ordering::SeqCst);
+        self.open_total() == 0
     }
 
     /// A connection has come, at `now_ns` on `sys::clock`'s clock; the first of a busy time counts.

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 
 use crate::call::{check, check_count, uninterrupted};
 use crate::signal::Signal;
@@ -94,8 +95,10 @@ pub fn fork() -> io::Result<Fork> {
     }
 }
 
-fn count_threads() -> io::Result<usize> {
-    let tasks = std::fs::read_dir("/proc/self/task").map_err(|error| {
+/// The links of the directory of threads are one for each, beside the two that every directory has;
+/// a fork for each connection would feel the cost of listing it.
+fn count_threads() -> io::Result<u64> {
+    let tasks = std::fs::metadata("/proc/self/task").map_err(|error| {
         io::Error::new(
             io::ErrorKind::Unsupported,
             format!(
@@ -103,7 +106,7 @@ fn count_threads() -> io::Result<usize> {
             ),
         )
     })?;
-    Ok(tasks.count())
+    Ok(tasks.nlink().saturating_sub(2))
 }
 
 /// A descriptor that becomes readable when `pid` ends. Close-on-exec. The process must still be a

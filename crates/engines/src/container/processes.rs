@@ -122,8 +122,11 @@ impl<S: Service> Crew for Processes<'_, S> {
 impl<S: Service> Processes<'_, S> {
     /// The child's whole life.
     fn live(&mut self, id: WorkerId, supervisor: Pid, visitor: Option<Arrival>) -> ! {
-        // The siblings' descriptors belong to the supervisor.
-        self.children.clear();
+        if visitor.is_none() {
+            // The siblings' descriptors belong to the supervisor. Who stays for one visitor only
+            // lets its end close them, all at once.
+            self.children.clear();
+        }
         self.common.board.sit(id, process::this());
         let bound = process::set_parent_death_signal(Signal::KILL).map_err(Fault::Spawn);
         if process::parent() != Some(supervisor) {
