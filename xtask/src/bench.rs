@@ -13,6 +13,7 @@ mod churn;
 mod duet;
 mod engines;
 mod idle;
+mod load;
 mod record;
 mod uring;
 
@@ -159,7 +160,7 @@ impl<'a> Request<'a> {
         let names = names.join(", ");
         let wanted = args.first().map_or("", String::as_str);
         let Some(bench) = BENCHES.iter().find(|bench| bench.name == wanted) else {
-            bail!("expected one of the benches {names}, found `{wanted}`");
+            bail!("expected one of the benches {names}, load, found `{wanted}`");
         };
         let mut request = Self { bench, length: bench.full, save: false, only: None };
         let mut flags = args[1..].iter();
@@ -200,6 +201,10 @@ impl<'a> Request<'a> {
 /// Where a build fails, the arguments are not understood, or the result cannot be saved. A duet
 /// that fails is a row with its reason.
 pub fn run(args: &[String]) -> anyhow::Result<()> {
+    if let Some((_, rest)) = args.split_first().filter(|(name, _)| *name == "load") {
+        // Its arms are generators, so it is no table of duets.
+        return load::run(rest);
+    }
     let request = Request::parse(args)?;
     let duets = request.duets()?;
     let tools = prepare()?;

@@ -326,9 +326,17 @@ impl Drive {
         }
     }
 
-    /// From here on requests are measured; those due before are only counted.
-    pub fn measure(&mut self) {
-        self.epoch = now();
+    /// Lets the arrival process begin at `start`, which may be a little past. Without this it
+    /// begins with the first phase.
+    pub fn start_at(&mut self, start: Instant) {
+        self.started = true;
+        self.arrive.start(start);
+        self.stretch_start = start;
+    }
+
+    /// Requests that are due from `epoch` on are measured; those due before are only counted.
+    pub fn measure_from(&mut self, epoch: Instant) {
+        self.epoch = epoch;
         self.pulse = Pulse::default();
     }
 
@@ -409,9 +417,9 @@ impl Drive {
         let now = now();
         (self.asked, self.done) = (self.outstanding(), 0);
         if !self.started {
-            self.started = true;
-            self.arrive.start(now);
-            self.stretch_start = now;
+            self.start_at(now);
+        }
+        if self.idle.is_unmade() {
             let (idle, at) = (self.settings.idle, &mut self.dialled);
             let dial = |epoll: &Epoll, key| io::dial(self.address, &self.sources, at, epoll, key);
             self.idle.open(idle, &self.epoll, dial, &mut self.faults);

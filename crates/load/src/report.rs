@@ -143,6 +143,8 @@ pub struct Check {
 pub struct Generator {
     /// CPU time of its threads in the window.
     pub cpu_ns: u64,
+    /// The part of it that went into waiting actively for an arrival (wall time; ns).
+    pub spun_ns: u64,
     /// The share of the window in which the busiest thread was at work, 0 to 1; waiting actively
     /// for an arrival is no work. Near 1 the generator was the limit.
     pub busy: f64,

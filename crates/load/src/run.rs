@@ -19,11 +19,12 @@ use crate::parse::{Target, Usage};
 use crate::report::Report;
 use crate::slo::Slo;
 use crate::stop::{ByCount, ByPrecision, ByTime, Precision, Stop};
+use crate::watch::Watch;
 use crate::work::Think;
 use meter::CpuTimes;
 use seam::Instant;
-use shift::Shift;
-use std::net::IpAddr;
+use shift::{Reading, Shift};
+use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -34,6 +35,8 @@ use talk::Prepared;
 const PROBE: Duration = Duration::from_secs(10);
 /// How long a window by count may take at most.
 const COUNT_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// How long threads beside the first may take to be there.
+const HEAD_START: Duration = Duration::from_millis(20);
 /// Stretches of time in a window by precision.
 const LOOKS: Duration = Duration::from_millis(100);
 
@@ -127,6 +130,7 @@ pub fn run(plan: &Plan) -> Result<Report, Failure> {
 /// As [`run`].
 pub fn run_with(plan: &Plan, company: &Company) -> Result<Report, Failure> {
     pin(plan.cpu)?;
+    plan.sources.iter().try_for_each(|&source| is_here(source))?;
     let prepared = Prepared::ask(&plan.target, &plan.talk)?;
     let mut shifts = Vec::new();
     for part in 0..plan.threads {
@@ -153,10 +157,11 @@ pub fn run_with(plan: &Plan, company: &Company) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// Lets every shift work; the first watches the server.
+/// Lets every shift work. Where arrivals have a schedule the server is watched from here, because
+/// reading a process tree takes a while, which the generator does not have.
 fn work(plan: &Plan, shifts: Vec<Shift>) -> Result<Vec<Shift>, Failure> {
-    let start = now() + Duration::from_millis(if plan.threads > 1 { 20 } else { 0 });
-    let (over, watches) = mpsc::channel();
+    let start = now() + HEAD_START * (plan.threads as u32 - 1);
+    let (over, windows) = mpsc::channel();
     std::thread::scope(|scope| {
         let run = |mut shift: Shift| {
             let over = over.clone();
@@ -164,18 +169,23 @@ fn work(plan: &Plan, shifts: Vec<Shift>) -> Result<Vec<Shift>, Failure> {
         };
         let threads: Vec<_> = shifts.into_iter().map(run).collect();
         drop(over);
-        // Reading a process tree takes a while, which the generator does not have.
-        let mut readings = Vec::new();
-        while let Ok(watch) = watches.recv() {
-            readings.push(shift::Reading::of(&watch));
-        }
+        let reading = match plan.watch.filter(|_| plan.model.is_scheduled()) {
+            None => None,
+            Some(root) => {
+                std::thread::sleep((start + plan.warmup).since(now()));
+                let watch = Watch::start(root).map_err(Failure::Watch)?;
+                // No more words come if a thread has failed.
+                let _ = windows.iter().take(plan.threads).count();
+                Some(Reading::of(&watch))
+            }
+        };
         let mut shifts = Vec::new();
         for thread in threads {
             let shift = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             shifts.push(shift?);
         }
-        if let Some(reading) = readings.pop() {
-            shifts[0].reading = Some(reading);
+        if reading.is_some() {
+            shifts[0].reading = reading;
         }
         Ok(shifts)
     })
@@ -189,6 +199,18 @@ pub(crate) fn pin(cpu: Option<usize>) -> Result<(), Failure> {
         Failure::Usage(Usage(format!(
             "expected one of this machine's processors for --cpu, found {cpu}: {error} (usable: \
              {count})"
+        )))
+    })
+}
+
+/// Whether connections can come from an address: else each of them would fail as if ports had run
+/// out, for the kernel has one word for both.
+fn is_here(source: IpAddr) -> Result<(), Failure> {
+    let bound = TcpListener::bind((source, 0)).map(drop);
+    bound.map_err(|error| {
+        Failure::Usage(Usage(format!(
+            "expected addresses of this machine for --source, found {source}: {error}; `ip \
+             address` lists them, and all of 127.0.0.0/8 are"
         )))
     })
 }

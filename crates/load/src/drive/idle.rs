@@ -11,6 +11,7 @@ use sys::socket;
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     list: Vec<Option<OwnedFd>>,
+    made: bool,
     /// Those that the server has closed; they are not made again.
     pub(super) closed: u64,
 }
@@ -24,6 +25,7 @@ impl Idle {
         mut dial: impl FnMut(&Epoll, u64) -> io::Result<OwnedFd>,
         faults: &mut Faults,
     ) {
+        self.made = true;
         for at in 0..count {
             let made = dial(epoll, IDLE_KEY + at as u64);
             if let Err(error) = &made {
@@ -31,6 +33,11 @@ impl Idle {
             }
             self.list.push(made.ok());
         }
+    }
+
+    /// Whether they have still to be made.
+    pub(super) fn is_unmade(&self) -> bool {
+        !self.made
     }
 
     /// How many are up.

@@ -15,11 +15,12 @@ impl Display for Report {
             writeln!(f, "    {name:<10}  {requests} · {}", quantiles(&kind.response))?;
         }
         let verdict = self.health.verdict;
+        let worked_ns = self.generator.cpu_ns.saturating_sub(self.generator.spun_ns);
         writeln!(
             f,
             "  generator     {verdict}: {:.0} % busy, {} CPU a request",
             self.generator.busy * 100.0,
-            time(self.generator.cpu_ns as f64 / self.requests.max(1) as f64)
+            time(worked_ns as f64 / self.requests.max(1) as f64)
         )?;
         if let Some(server) = &self.server {
             server.write(f)?;
@@ -176,8 +177,13 @@ fn censored(percentiles: &[Percentile], known: &Quantiles) -> String {
         format!("p{} {more}{}", it.percent, time(it.ns as f64))
     };
     let mut parts: Vec<String> = percentiles.iter().map(one).collect();
-    parts.push(format!("max {}", time(known.max_ns as f64)));
-    parts.push(format!("mean {}", time(known.mean_ns)));
+    match known.count {
+        0 => parts.push("no request has a time".to_owned()),
+        _ => {
+            parts.push(format!("max {}", time(known.max_ns as f64)));
+            parts.push(format!("mean {}", time(known.mean_ns)));
+        }
+    }
     parts.join(" · ")
 }
 
@@ -224,8 +230,11 @@ mod tests {
     #[test]
     fn a_percentile_that_is_only_known_from_below_says_so() {
         let percentile = |percent, beyond| Percentile { percent, ns: 5000, beyond };
-        let text =
-            censored(&[percentile(50.0, false), percentile(99.9, true)], &Quantiles::default());
+        let percentiles = [percentile(50.0, false), percentile(99.9, true)];
+        let one = Quantiles { count: 1, ..Quantiles::default() };
+        let text = censored(&percentiles, &one);
         assert_eq!(text, "p50 5000 ns · p99.9 > 5000 ns · max 0 ns · mean 0 ns");
+        let text = censored(&percentiles, &Quantiles::default());
+        assert!(text.ends_with("no request has a time"), "{text}");
     }
 }

@@ -11,9 +11,12 @@ use crate::watch::{self, Watch};
 use meter::{Histogram, ProcError};
 use seam::Instant;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
+
+/// Whoever ends a run early does not wait long for the last replies.
+const DRAIN_STOPPED: Duration = Duration::from_secs(1);
 
 /// A generator, what it shall do, and afterwards what came of it.
 pub(super) struct Shift {
@@ -22,8 +25,8 @@ pub(super) struct Shift {
     rule: Window,
     part: usize,
     parts: usize,
+    /// Root of the server's process tree, where this thread may take the time to read it.
     watch: Option<u32>,
-    scheduled: bool,
     /// Ends the phase that runs.
     pub(super) stop: Option<Arc<AtomicBool>>,
     pub(super) warm: Tally,
@@ -91,8 +94,7 @@ impl Shift {
             rule: plan.window,
             part,
             parts,
-            watch: plan.watch.filter(|_| part == 0),
-            scheduled: plan.model.is_scheduled(),
+            watch: plan.watch.filter(|_| part == 0 && !plan.model.is_scheduled()),
             stop: None,
             warm: Tally::default(),
             window: Tally::default(),
@@ -108,36 +110,37 @@ impl Shift {
         })
     }
 
-    /// Warm-up, window and drain. A watch goes to `over` when the window is over, where reading it
-    /// would make arrivals wait.
-    pub(super) fn work(&mut self, start: Instant, over: &Sender<Watch>) -> Result<(), Failure> {
+    /// Warm-up, window and drain, of which the first begins at `start`. Says by `over` that the
+    /// window is over.
+    pub(super) fn work(&mut self, start: Instant, over: &Sender<()>) -> Result<(), Failure> {
         watch::wake_on_time();
         std::thread::sleep(start.since(now()));
+        self.drive.start_at(start);
+        let start = start + self.warmup;
         if !self.warmup.is_zero() {
-            self.phase(&ByTime { end: now() + self.warmup })?;
+            self.phase(&ByTime { end: start })?;
         }
         self.warm = self.drive.take_tally();
         let watch = self.watch.map(Watch::start).transpose().map_err(Failure::Watch)?;
-        let (start, own_ns) = (now(), watch::own_cpu_ns());
-        self.drive.measure();
+        // Reading took a while; where there is no schedule the window begins behind it.
+        let start = if watch.is_some() { now() } else { start };
+        let own_ns = watch::own_cpu_ns();
+        self.drive.measure_from(start);
         let rule = self.rule.rule(start, self.part, self.parts);
         self.phase(&*rule)?;
         self.window_ns = now().since(start).as_nanos() as u64;
         self.cpu_ns = watch::own_cpu_ns().saturating_sub(own_ns);
         self.reached = rule.reached().map(|(share, wanted)| Reached { share, wanted });
-        if let Some(watch) = watch {
-            if self.scheduled {
-                // The coordinator is there as long as this thread is.
-                let _ = over.send(watch);
-            } else {
-                self.reading = Some(Reading::of(&watch));
-            }
-        }
+        self.reading = watch.as_ref().map(Reading::of);
+        // The coordinator is there as long as this thread is.
+        let _ = over.send(());
         self.pulse = self.drive.pulse.clone();
         self.window = self.drive.take_tally();
         self.drive.part(true);
-        let drain = self.drive.settings().drain;
-        self.phase(&Drained { end: now() + drain })?;
+        let stopped = self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+        let most = if stopped { DRAIN_STOPPED } else { Duration::MAX };
+        let drain = self.drive.settings().drain.min(most);
+        phase(&mut self.drive, &Drained { end: now() + drain })?;
         self.late = self.drive.take_tally();
         self.censored = self.drive.censored();
         self.idle = self.drive.idle();

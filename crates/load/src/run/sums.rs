@@ -104,7 +104,7 @@ pub(super) fn report(plan: &Plan, shifts: &mut [Shift], started_unix_ms: u64) ->
         kinds: report::kinds(&names, &all.kinds),
         check,
         slo: plan.slo.as_ref().map(|slo| slo.judge(times, without)).unwrap_or_default(),
-        generator: Generator { cpu_ns: sums.cpu_ns, busy: sums.busy },
+        generator: Generator { cpu_ns: sums.cpu_ns, spun_ns: sums.pulse.spun_ns, busy: sums.busy },
         health,
         precision: reached.and_then(|reached| reached.share),
         server,

@@ -1,0 +1,311 @@
+//! The models of load against the null server in this process: exact counts whatever the times.
+
+use load::censor::Percentile;
+use load::crowd::{Behaviour, Crowd, CrowdPlan, Harvest};
+use load::drive::Settings;
+use load::null::Null;
+use load::parse::Scheme;
+use load::run::{Company, Talk, Window, run_with};
+use load::work::Think;
+use load::{Arrivals, Model, Plan, Report, search};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+use sys::eventfd::EventFd;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A null server on a thread, which ends with this value.
+struct Served {
+    address: SocketAddr,
+    requests: Arc<AtomicU64>,
+    stop: Arc<EventFd>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Served {
+    fn echo() -> Self {
+        let local = "127.0.0.1:0".parse().expect("an address");
+        let null = Null::listen(Scheme::Echo, local).expect("a free port");
+        let stop = Arc::new(EventFd::new().expect("a descriptor"));
+        let (address, requests, bell) = (null.address(), null.requests(), Arc::clone(&stop));
+        let serve = move || null.run(bell.as_ref()).expect("the epoll works");
+        Self { address, requests, stop, thread: Some(thread::spawn(serve)) }
+    }
+
+    fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    fn plan(&self) -> Plan {
+        plan(self.address)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop.ring();
+        self.thread.take().expect("it is joined once").join().expect("it did not panic");
+    }
+}
+
+fn plan(address: SocketAddr) -> Plan {
+    let target = format!("echo://{address}").parse().expect("a target");
+    Plan { warmup: Duration::ZERO, ..Plan::new(target, Talk::Echo) }
+}
+
+fn open(rate: f64, arrivals: Arrivals) -> Model {
+    Model::Open { rate, arrivals, depth: 1 }
+}
+
+fn run(plan: &Plan) -> Report {
+    load::run(plan).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+/// Everything that was due is accounted for, exactly once.
+fn check_balance(report: &Report, due: u64) {
+    let answered = report.response.count;
+    // All of these runs measure from the start, so each unanswered request is a measured one.
+    assert_eq!(answered + report.failed + report.censored, due, "{report}");
+    assert_eq!(report.lateness.count, answered, "{report}");
+}
+
+#[test]
+fn every_arrival_is_answered_once() {
+    let served = Served::echo();
+    let constant = Plan {
+        model: open(2000.0, Arrivals::Constant),
+        window: Window::For(200 * MS),
+        ..served.plan()
+    };
+    let report = run(&constant);
+    check_balance(&report, 400);
+    assert!(report.is_right() && report.arrived == 400, "{report}");
+    let poisson = Plan {
+        model: open(2000.0, Arrivals::Poisson),
+        window: Window::Count(300),
+        threads: 2,
+        ..served.plan()
+    };
+    let report = run(&poisson);
+    check_balance(&report, 300);
+    assert_eq!(served.requests(), 700);
+}
+
+#[test]
+fn a_trace_is_replayed() {
+    let path = std::env::temp_dir().join(format!("roundhouse-models-{}", std::process::id()));
+    std::fs::write(&path, "0\n0.01\n0.01\n0.05\n").expect("a temporary file");
+    let served = Served::echo();
+    let model = open(1.0, Arrivals::Replay(path.clone()));
+    let report = run(&Plan { model, window: Window::For(100 * MS), ..served.plan() });
+    std::fs::remove_file(path).expect("it is there");
+    check_balance(&report, 4);
+    assert_eq!((report.offered_rps, served.requests()), (None, 4), "{report}");
+}
+
+#[test]
+fn a_session_has_its_requests_and_its_connection() {
+    let served = Served::echo();
+    let model = Model::Sessions {
+        rate: 200.0,
+        arrivals: Arrivals::Constant,
+        rounds: 3,
+        depth: 2,
+        think: Think::Fixed(MS),
+    };
+    let report = run(&Plan { model, window: Window::For(100 * MS), ..served.plan() });
+    assert!(report.is_right(), "{report}");
+    assert_eq!(report.arrived, 20, "{report}");
+    // Sessions that are not over when the window is ask no more; none asks more than its share.
+    assert!((40..=120).contains(&report.requests_total), "{report}");
+    assert_eq!(served.requests(), report.requests_total);
+    let logins = report.check.detail.rsplit("login packet on ").next().expect("the rest");
+    assert!(logins.starts_with("20 of 20"), "{}", report.check.detail);
+}
+
+/// A server that accepts and never answers.
+fn mute() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    thread::spawn(move || {
+        let mut sockets = Vec::new();
+        while let Ok((socket, _)) = listener.accept() {
+            sockets.push(socket);
+        }
+    });
+    address
+}
+
+#[test]
+fn outstanding_requests_are_bounded_and_the_rest_has_failed() {
+    let mut plan = plan(mute());
+    plan.model = open(1000.0, Arrivals::Constant);
+    plan.window = Window::For(50 * MS);
+    plan.settings =
+        Settings { connections: 4, outstanding_max: 10, drain: 20 * MS, ..Settings::default() };
+    let report = run(&plan);
+    assert_eq!((report.dropped, report.failed, report.censored), (40, 40, 10), "{report}");
+    check_balance(&report, 50);
+    assert!(!report.is_right(), "{report}");
+    let Percentile { percent, beyond, .. } = report.percentiles[0];
+    assert!(percent == 50.0 && beyond, "{report}");
+    assert!(report.to_string().contains("p50 > "), "{report}");
+}
+
+#[test]
+fn a_precision_ends_the_run() {
+    let served = Served::echo();
+    let precision = "100%:rate".parse().expect("a precision");
+    let window = Window::Precise(precision, Duration::from_secs(60));
+    let report = run(&Plan { window, ..served.plan() });
+    assert!(report.window_ns < 50_000_000_000, "{report}");
+    assert!(report.precision.is_some_and(|share| share <= 1.0), "{report}");
+}
+
+#[test]
+fn a_run_can_be_ended_and_says_what_it_knows() {
+    let served = Served::echo();
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = Arc::new(Mutex::new(0));
+    let (flag, sum) = (Arc::clone(&stop), Arc::clone(&seen));
+    let company = Company {
+        onlooker: Some(Arc::new(move |_, stretch| {
+            *sum.lock().expect("no panic") += stretch.tally.done;
+            flag.store(true, Ordering::Relaxed);
+        })),
+        stop: Some(stop),
+    };
+    let mut plan = Plan { window: Window::For(Duration::from_secs(600)), ..served.plan() };
+    plan.settings.interval = 50 * MS;
+    let report = run_with(&plan, &company).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(
+        report.requests > 0 && report.doubts.iter().any(|it| it.contains("stopped")),
+        "{report}"
+    );
+    let seen = *seen.lock().expect("no panic");
+    assert!(seen > 0 && seen <= report.requests_total, "{seen} {report}");
+    assert_eq!(served.requests(), report.requests_total);
+}
+
+/// Harvests until `enough`, and adds up the replies.
+fn harvest_until(crowd: &Crowd, sum: &mut u64, enough: impl Fn(&Harvest) -> bool) -> Harvest {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let harvest = crowd.harvest().expect("it runs");
+        *sum += harvest.tally.done;
+        if enough(&harvest) {
+            return harvest;
+        }
+        assert!(Instant::now() < end, "it never came: {harvest:?}");
+        thread::sleep(5 * MS);
+    }
+}
+
+#[test]
+fn a_crowd_grows_shrinks_stops_and_starts() {
+    let served = Served::echo();
+    let target = format!("echo://{}", served.address).parse().expect("a target");
+    let crowd = Crowd::start(CrowdPlan::new(target, Talk::Echo)).expect("a server");
+    let mut sum = 0;
+    assert_eq!(harvest_until(&crowd, &mut sum, |it| it.users == 0).tally.done, 0);
+    for users in [10, 3, 0, 0, 70, 1] {
+        crowd.set_users(users).expect("it runs");
+        let settled = |it: &Harvest| it.users == users && it.connections == users;
+        harvest_until(&crowd, &mut sum, |it| settled(it) && (users == 0 || it.tally.done > 0));
+        if users == 0 {
+            let harvest = harvest_until(&crowd, &mut sum, |it| it.outstanding == 0);
+            assert_eq!(harvest.users, 0);
+        }
+    }
+    let end = crowd.end().expect("it runs");
+    sum += end.harvest.tally.done;
+    assert!(end.check.ok && end.censored == 0, "{end:?}");
+    assert_eq!(end.harvest.kinds[0].name, "echo");
+    assert_eq!((sum, end.harvest.faults.is_empty()), (served.requests(), true));
+}
+
+#[test]
+fn an_open_crowd_has_a_rate_for_each_user() {
+    let served = Served::echo();
+    let target = format!("echo://{}", served.address).parse().expect("a target");
+    let mut plan = CrowdPlan::new(target, Talk::Echo);
+    plan.behaviour = Behaviour::Open { rate_per_user: 10.0, constant: true, depth: 1 };
+    let crowd = Crowd::start(plan).expect("a server");
+    crowd.set_users(50).expect("it runs");
+    let (start, mut sum) = (Instant::now(), 0);
+    let mut kinds = 0;
+    while start.elapsed() < 400 * MS {
+        let harvest = crowd.harvest().expect("it runs");
+        sum += harvest.tally.done;
+        kinds += harvest.kinds[0].tally.done;
+        thread::sleep(20 * MS);
+    }
+    let most = start.elapsed().as_secs_f64() * 500.0 + 2.0;
+    let end = crowd.end().expect("it runs");
+    sum += end.harvest.tally.done;
+    kinds += end.harvest.kinds[0].tally.done;
+    // As many as were due, but for those in the last moments of a busy machine.
+    assert!(sum > 50 && (sum as f64) < most + 50.0, "{sum} of {most}");
+    assert_eq!((kinds, served.requests()), (sum, sum));
+}
+
+#[test]
+fn a_crowd_that_is_dropped_is_gone() {
+    let target = format!("echo://{}", mute()).parse().expect("a target");
+    let crowd = Crowd::start(CrowdPlan::new(target, Talk::Echo)).expect("a server");
+    crowd.set_users(5).expect("it runs");
+    drop(crowd);
+}
+
+/// A server that needs 4 ms for each request, one after the other: 250 a second at the most.
+fn slow() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let turn = Arc::new(Mutex::new(()));
+    thread::spawn(move || {
+        while let Ok((mut socket, _)) = listener.accept() {
+            let turn = Arc::clone(&turn);
+            thread::spawn(move || {
+                let mut packet = [0; 10];
+                while socket.read_exact(&mut packet).is_ok() {
+                    let held = turn.lock().expect("no panic");
+                    thread::sleep(4 * MS);
+                    drop(held);
+                    if socket.write_all(&packet).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn a_capacity_is_found_below_what_the_server_can_do() {
+    let plan = Plan {
+        model: open(20.0, Arrivals::Constant),
+        window: Window::For(400 * MS),
+        warmup: 50 * MS,
+        ..plan(slow())
+    };
+    let slo = "90%<300ms".parse().expect("an objective");
+    let mut told = 0;
+    let found = search::capacity(&plan, &slo, |_| told += 1).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(told, found.probes.len());
+    let json = serde_json::to_string(&found).expect("plain data");
+    assert!(json.starts_with(r#"{"schema":"roundhouse.capacity/1""#), "{json}");
+    if !found.confirmed {
+        // The machine was too busy for either side; then nothing may be claimed.
+        assert!(found.limit.is_some() || found.capacity_rps < 250.0, "{found}");
+        return;
+    }
+    // No server can do more than it can, and the first rate is a twelfth of it.
+    assert!(found.capacity_rps > 2.0 && found.capacity_rps < 400.0, "{found}");
+    let confirmed = found.probes.iter().filter(|probe| probe.why == "confirm" && probe.passed);
+    assert!(confirmed.count() >= 2, "{found}");
+}

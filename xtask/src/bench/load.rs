@@ -1,0 +1,460 @@
+//! `cargo xtask bench load`: the generator against the generators that people use.
+//!
+//! All load one server in turns, `roundhouse load --serve-null http` on a core of its own, and what
+//! is compared is the generator's own CPU time per request, user and system, from `/proc` when it
+//! has ended. Ours records every latency from the moment at which the request was due; the others
+//! record what they record. The kernel's part is nearly the same for all, so the user's part is
+//! counted too, in instructions, by callgrind: twice with different numbers of requests, because
+//! the difference leaves out what a program does only once.
+//!
+//! The surprising thing: instructions do not depend on who else uses the machine, and a row of
+//! them needs no repetition.
+
+use super::{Bench, Length, Outcome, Reading, Row, Wanted, record};
+use crate::steps;
+use anyhow::{Context, bail, ensure};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Connections of every generator.
+const CONNECTIONS: &str = "64";
+/// How long one run takes (seconds), and how long at most until it is given up.
+const SECONDS: u32 = 2;
+const PATIENCE: Duration = Duration::from_secs(120);
+/// A clock tick of `/proc/PID/stat` (ns): a hundred a second on every Linux since 2.6.
+const TICK_NS: f64 = 1e7;
+/// Requests of the two runs under callgrind.
+const COUNTED: [u64; 2] = [4_000, 40_000];
+/// The open loop's rate, and the most that the 99th percentile of its lateness should be (ns).
+const RATE: &str = "50000";
+const LATENESS_MAX: f64 = 50_000.0;
+
+const BENCH: Bench = Bench {
+    name: "load",
+    title: "The generator against other generators",
+    note: NOTE,
+    duets: Vec::new,
+    full: Length { fresh_pairs: 8, windows: 1 },
+};
+
+const NOTE: &str = "CPU time (user and system) of the generator per request of keep-alive HTTP \
+    over 64 connections, one core for it and one for the server; 2 s a run, in turns. Instructions \
+    are the user's part alone, by callgrind. A ratio above 1 says that the other needs more.";
+
+/// A generator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tool {
+    Ours,
+    Wrk,
+    H2load,
+}
+
+/// Another generator against ours.
+struct Match {
+    other: Tool,
+    depth: u32,
+    /// The least that the other's CPU per request divided by ours should be, and the same of
+    /// instructions, where they are counted.
+    cpu: f64,
+    instructions: Option<f64>,
+}
+
+/// What is wanted: at most 0.95, 0.8 and 0.75 of the other's CPU, 0.6 of wrk's instructions.
+const MATCHES: [Match; 3] = [
+    Match { other: Tool::Wrk, depth: 1, cpu: 1.0 / 0.95, instructions: Some(1.0 / 0.6) },
+    Match { other: Tool::Wrk, depth: 16, cpu: 1.0 / 0.8, instructions: None },
+    Match { other: Tool::H2load, depth: 1, cpu: 1.0 / 0.75, instructions: None },
+];
+
+/// What the runs need.
+struct Room {
+    roundhouse: PathBuf,
+    dir: PathBuf,
+    url: String,
+    /// Cores of the generator and of the server.
+    cores: (usize, usize),
+}
+
+/// A server that ends with this value.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Whatever it says now, it has to go.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Builds, measures, prints a table, and with `--save` keeps it in `runs/`.
+///
+/// # Errors
+/// Where a build fails or the arguments are not understood. A generator that is missing is a row
+/// with its reason.
+pub(super) fn run(args: &[String]) -> anyhow::Result<()> {
+    let (mut save, mut pairs) = (false, BENCH.full.fresh_pairs);
+    for flag in args {
+        match flag.as_str() {
+            "--save" => save = true,
+            "--quick" => pairs = 2,
+            other => bail!("expected --save or --quick, found `{other}`"),
+        }
+    }
+    let build = ["build", "--release", "-p", "cli", "--bin", "roundhouse"];
+    steps::run(&mut steps::cargo(build), "cargo")?;
+    let dir = std::env::temp_dir().join(format!("roundhouse-bench-load-{}", std::process::id()));
+    fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
+    let last = std::thread::available_parallelism().map_or(1, usize::from) - 1;
+    let roundhouse = steps::binary("roundhouse", "release")?;
+    let mut room = Room { roundhouse, dir, url: String::new(), cores: (0, last) };
+    let server = room.serve()?;
+    let mut outcome = Outcome::default();
+    record::machine_doubts(&mut outcome, &Length { fresh_pairs: pairs, ..BENCH.full });
+    for it in &MATCHES {
+        room.compare(it, pairs, &mut outcome);
+    }
+    room.lateness(pairs, &mut outcome);
+    drop(server);
+    fs::remove_dir_all(&room.dir).with_context(|| format!("remove {}", room.dir.display()))?;
+    let text = table(&outcome);
+    print!("{text}");
+    if save {
+        let path = record::save(&BENCH, &outcome, &text, None)?;
+        eprintln!("bench: saved in {}", path.display());
+    }
+    Ok(())
+}
+
+impl Room {
+    /// Starts the null server.
+    fn serve(&mut self) -> anyhow::Result<Server> {
+        let mut command = self.pinned(self.cores.1);
+        command.arg(&self.roundhouse).args(["load", "--serve-null", "http"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().context("start the null server")?;
+        let out = child.stdout.take().context("its output was piped")?;
+        let server = Server(child);
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line).context("read where it listens")?;
+        let ready: serde_json::Value = serde_json::from_str(&line)
+            .with_context(|| format!("expected where the null server listens, found `{line}`"))?;
+        let address = ready["listening"].as_str().context("expected an address")?;
+        self.url = format!("http://{address}/");
+        Ok(server)
+    }
+
+    /// A command that begins with ours for pinning: the program comes as its next argument.
+    fn pinned(&self, core: usize) -> Command {
+        let mut command = Command::new(&self.roundhouse);
+        command.args(["pin", &core.to_string(), "--"]).stdin(Stdio::null());
+        command
+    }
+
+    /// CPU in pairs, instructions once.
+    fn compare(&self, it: &Match, pairs: u32, outcome: &mut Outcome) {
+        let name = format!("{} / load", it.other.name());
+        let load = format!("depth {}", it.depth);
+        eprintln!("── {name}, {load}");
+        let found = self.pairs(it, pairs).map_err(|error| format!("{error:#}"));
+        let wanted = Wanted::AtLeast(it.cpu);
+        outcome.rows.push(Row { name: name.clone(), load: load.clone(), wanted, found });
+        if let Some(bound) = it.instructions {
+            eprintln!("── {name}, {load}, instructions");
+            let found = self.instructions(it).map_err(|error| format!("{error:#}"));
+            let name = format!("{name}, instructions");
+            outcome.rows.push(Row { name, load, wanted: Wanted::AtLeast(bound), found });
+        }
+    }
+
+    fn pairs(&self, it: &Match, pairs: u32) -> anyhow::Result<Reading> {
+        let (mut ratios, mut others, mut ours) = (Vec::new(), Vec::new(), Vec::new());
+        for pair in 0..pairs {
+            let order = if pair % 2 == 0 { [it.other, Tool::Ours] } else { [Tool::Ours, it.other] };
+            for tool in order {
+                let each = self.cpu_ns(tool, it.depth)?;
+                if tool == Tool::Ours { &mut ours } else { &mut others }.push(each);
+            }
+            ratios.push(others[pair as usize] / ours[pair as usize]);
+            eprintln!("   {:.0} ns / {:.0} ns", others[pair as usize], ours[pair as usize]);
+        }
+        let interval = interval(&mut ratios);
+        let value = median(&mut ratios);
+        Ok(Reading { value, interval, each_ns: Some((median(&mut others), median(&mut ours))) })
+    }
+
+    /// CPU time per request of one run.
+    fn cpu_ns(&self, tool: Tool, depth: u32) -> anyhow::Result<f64> {
+        let mut command = self.pinned(self.cores.0);
+        self.invoke(&mut command, tool, depth, &Extent::Seconds(SECONDS))?;
+        let (text, ticks) = ended(&mut command)?;
+        Ok(ticks * TICK_NS / tool.requests(&text)? as f64)
+    }
+
+    /// User instructions per request: the slope between two runs.
+    fn instructions(&self, it: &Match) -> anyhow::Result<Reading> {
+        let slope = |tool: Tool| -> anyhow::Result<f64> {
+            let mut points = Vec::new();
+            for count in COUNTED {
+                let file = self.dir.join("callgrind.out");
+                let mut command = Command::new("valgrind");
+                command.arg("--tool=callgrind").stdin(Stdio::null());
+                command.arg(format!("--callgrind-out-file={}", file.display()));
+                self.invoke(&mut command, tool, it.depth, &Extent::Count(count))?;
+                let (text, _) = ended(&mut command)?;
+                points.push((tool.requests(&text)? as f64, collected(&text)?));
+            }
+            let [(requests, instructions), (more, most)] = points[..] else {
+                bail!("expected two runs, found {}", points.len());
+            };
+            ensure!(more > requests, "expected the second run to be longer, found {points:?}");
+            Ok((most - instructions) / (more - requests))
+        };
+        let (other, ours) = (slope(it.other)?, slope(Tool::Ours)?);
+        let value = other / ours;
+        // Nothing random is in it: the interval is the value.
+        Ok(Reading { value, interval: Some((value, value)), each_ns: Some((other, ours)) })
+    }
+
+    /// Adds the generator and its arguments.
+    fn invoke(
+        &self,
+        command: &mut Command,
+        tool: Tool,
+        depth: u32,
+        length: &Extent,
+    ) -> anyhow::Result<()> {
+        let url = self.url.as_str();
+        match tool {
+            Tool::Ours => {
+                command.arg(&self.roundhouse).args(["load", url, "--json", "--warmup", "0s"]);
+                command.args(["--depth", &depth.to_string()]);
+                match length {
+                    Extent::Seconds(span) => command.args(["-d", &format!("{span}s")]),
+                    Extent::Count(count) => command.args(["-n", &count.to_string()]),
+                };
+            }
+            Tool::Wrk => {
+                let seconds = match length {
+                    Extent::Seconds(span) => *span,
+                    // It counts no requests: these lengths come to as many under callgrind.
+                    Extent::Count(count) => (count / 4_000) as u32,
+                };
+                command.args(["wrk", "-t1", &format!("-d{seconds}s"), url]);
+                if depth > 1 {
+                    command.arg("-s").arg(self.script(depth)?);
+                }
+            }
+            Tool::H2load => {
+                command.args(["h2load", "--h1", "-t1", url, "-m", &depth.to_string()]);
+                match length {
+                    Extent::Seconds(span) => command.args(["-D", &span.to_string()]),
+                    Extent::Count(count) => command.args(["-n", &count.to_string()]),
+                };
+            }
+        }
+        command.args(["-c", CONNECTIONS]);
+        Ok(())
+    }
+
+    /// A script that lets wrk send `depth` requests in one write.
+    fn script(&self, depth: u32) -> anyhow::Result<PathBuf> {
+        let path = self.dir.join("pipeline.lua");
+        let text = format!(
+            "init = function(args)\n  local all = {{}}\n  for i = 1, {depth} do all[i] = \
+             wrk.format() end\n  batch = table.concat(all)\nend\nrequest = function() return batch \
+             end\n"
+        );
+        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// How late an open loop sends.
+    fn lateness(&self, pairs: u32, outcome: &mut Outcome) {
+        eprintln!("── lateness at {RATE}/s");
+        let one = || -> anyhow::Result<f64> {
+            let mut command = self.pinned(self.cores.0);
+            command.arg(&self.roundhouse).args(["load", &self.url, "--json", "-d", "3s"]);
+            command.args(["--open", RATE, "-c", CONNECTIONS]);
+            let (text, _) = ended(&mut command)?;
+            let p99 = report(&text)?["lateness"]["p99_ns"].as_f64();
+            p99.with_context(|| format!("expected a 99th percentile in {text}"))
+        };
+        let all: anyhow::Result<Vec<f64>> = (0..pairs).map(|_| one()).collect();
+        let found = all.map_err(|error| format!("{error:#}")).map(|mut all| {
+            let late = median(&mut all);
+            let mut shares: Vec<f64> = all.iter().map(|late| LATENESS_MAX / late).collect();
+            let interval = interval(&mut shares);
+            Reading { value: LATENESS_MAX / late, interval, each_ns: Some((LATENESS_MAX, late)) }
+        });
+        let name = "50 us / lateness p99".to_owned();
+        let load = format!("open, {RATE}/s");
+        outcome.rows.push(Row { name, load, wanted: Wanted::AtLeast(1.0), found });
+    }
+}
+
+/// How long a run is.
+enum Extent {
+    Seconds(u32),
+    Count(u64),
+}
+
+impl Tool {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "load",
+            Self::Wrk => "wrk",
+            Self::H2load => "h2load",
+        }
+    }
+
+    /// How many requests it says it has made.
+    fn requests(self, text: &str) -> anyhow::Result<u64> {
+        let number = |line: &str, place: usize| line.split_whitespace().nth(place)?.parse().ok();
+        let found = match self {
+            Self::Ours => report(text)?["requests_total"].as_u64(),
+            Self::Wrk => {
+                text.lines().find(|it| it.contains(" requests in ")).and_then(|it| number(it, 0))
+            }
+            // requests: 9 total, 9 started, 9 done, ...
+            Self::H2load => {
+                text.lines().find(|it| it.starts_with("requests:")).and_then(|it| number(it, 5))
+            }
+        };
+        let found = found.filter(|&count| count > 0);
+        found.with_context(|| format!("expected {} to say its requests: {text}", self.name()))
+    }
+}
+
+/// The report of ours.
+fn report(text: &str) -> anyhow::Result<serde_json::Value> {
+    let line = text.lines().find(|line| line.starts_with('{'));
+    serde_json::from_str(line.context("expected a line of JSON")?).context("the report")
+}
+
+/// What callgrind says: `==1== Collected : 12345`.
+fn collected(text: &str) -> anyhow::Result<f64> {
+    let line = text.lines().find_map(|line| line.split_once("Collected : "));
+    let (_, count) = line.context("expected callgrind's sum, found none")?;
+    count.trim().parse().with_context(|| format!("expected a number, found `{count}`"))
+}
+
+/// Runs a command to its end: what it printed, on both outputs, and the clock ticks that it used.
+fn ended(command: &mut Command) -> anyhow::Result<(String, f64)> {
+    let words = steps::line(command);
+    let file = std::env::temp_dir().join(format!("roundhouse-bench-out-{}", std::process::id()));
+    let out = fs::File::create(&file).with_context(|| format!("create {}", file.display()))?;
+    command.stdout(out.try_clone()?).stderr(out);
+    let mut child = command.spawn().with_context(|| format!("start `{words}`"))?;
+    let ticks = ticks(&mut child);
+    let status = child.wait().with_context(|| format!("wait for `{words}`"))?;
+    let text = fs::read_to_string(&file)?;
+    fs::remove_file(&file)?;
+    // Ours says by 98 that the machine was busy, which the table says too.
+    ensure!(status.success() || status.code() == Some(98), "`{words}`: {status}: {text}");
+    Ok((text, ticks?))
+}
+
+/// The clock ticks of a process, read when it has ended and before it is waited for: then its
+/// threads are all in (proc_pid_stat(5), fields 14 and 15).
+fn ticks(child: &mut Child) -> anyhow::Result<f64> {
+    let path = format!("/proc/{}/stat", child.id());
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let text = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+        let rest = text.rsplit_once(')').context("expected a name in brackets")?.1;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        if fields.first() == Some(&"Z") {
+            let tick = |at: usize| -> anyhow::Result<f64> { Ok(fields[at].parse()?) };
+            return Ok(tick(11)? + tick(12)?);
+        }
+        if Instant::now() > end {
+            child.kill()?;
+            bail!("expected an end within {PATIENCE:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = ((values.len() - 1) / 2, values.len() / 2);
+    (values[low] + values[high]) / 2.0
+}
+
+/// The exact interval of the median from order statistics, of 95 % or more; fewer than six values
+/// have none.
+fn interval(values: &mut [f64]) -> Option<(f64, f64)> {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    // The chance that fewer than `cut` of n fair coins are heads, on each side.
+    let (mut chance, mut sum, mut cut) = (0.5f64.powi(n as i32), 0.0, 0);
+    while 2.0 * (sum + chance) <= 0.05 {
+        sum += chance;
+        chance *= (n - cut) as f64 / (cut + 1) as f64;
+        cut += 1;
+    }
+    (cut > 0).then(|| (values[cut - 1], values[n - cut]))
+}
+
+/// The result as Markdown.
+fn table(outcome: &Outcome) -> String {
+    let mut text = format!(
+        "{NOTE}\n\n| other / ours | load | other | ours | ratio | wanted | verdict |\n\
+         |---|---|---|---|---|---|---|\n"
+    );
+    for row in &outcome.rows {
+        let wanted = match row.wanted {
+            Wanted::AtLeast(bound) => format!(">= {bound:.2}"),
+            Wanted::AtMost(_) | Wanted::Shown => String::new(),
+        };
+        let unit = if row.name.ends_with("instructions") { "" } else { " ns" };
+        let found = match &row.found {
+            Ok(Reading { value, interval, each_ns: Some((other, ours)) }) => {
+                let interval = interval.map(|(low, high)| format!(" [{low:.3} {high:.3}]"));
+                let interval = interval.unwrap_or_default();
+                format!("{other:.0}{unit} | {ours:.0}{unit} | {value:.3}{interval}")
+            }
+            Ok(Reading { value, .. }) => format!("— | — | {value:.3}"),
+            Err(why) => format!("— | — | {}", why.replace(['\n', '|'], " ")),
+        };
+        let Row { name, load, .. } = row;
+        text += &format!("| {name} | {load} | {found} | {wanted} | {} |\n", row.verdict());
+    }
+    for doubt in &outcome.doubts {
+        text += &format!("\n- {doubt}");
+    }
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_generators_say_is_understood() {
+        let wrk = "Running 2s test\n  105996 requests in 2.00s, 9.30MB read\nRequests/sec: 1\n";
+        assert_eq!(Tool::Wrk.requests(wrk).unwrap(), 105_996);
+        let h2load = "finished in 2.00s\nrequests: 12 total, 12 started, 11 done, 11 succeeded\n";
+        assert_eq!(Tool::H2load.requests(h2load).unwrap(), 11);
+        let ours = "a doubt\n{\"requests_total\": 7}\n";
+        assert_eq!(Tool::Ours.requests(ours).unwrap(), 7);
+        for tool in [Tool::Wrk, Tool::H2load, Tool::Ours] {
+            assert!(tool.requests("nothing").is_err());
+        }
+        assert_eq!(collected("==9== Collected : 123\n").unwrap(), 123.0);
+    }
+
+    #[test]
+    fn intervals_are_those_of_order_statistics() {
+        let of = |n: i32| interval(&mut (1..=n).map(f64::from).collect::<Vec<_>>());
+        assert_eq!(of(5), None);
+        assert_eq!(of(6), Some((1.0, 6.0)));
+        assert_eq!(of(8), Some((1.0, 8.0)));
+        assert_eq!(of(10), Some((2.0, 9.0)));
+        assert_eq!(of(12), Some((3.0, 10.0)));
+        assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&mut [4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+}
