@@ -3,6 +3,7 @@
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Which one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -28,12 +29,15 @@ pub struct Args {
     /// On all cores instead of one thread
     #[arg(long)]
     threads: bool,
+    /// Work so long for nothing at each request: a slowdown of known size (tokio)
+    #[arg(long, default_value = "0s", value_parser = load::parse::span, value_name = "TIME")]
+    burn: Duration,
 }
 
 /// Serves until TERM or INT comes.
 pub fn run(args: &Args) -> Result<ExitCode> {
     match args.which {
-        Which::Tokio => peers::runtime::market(args.port, &args.data, args.threads)?,
+        Which::Tokio => peers::runtime::market(args.port, &args.data, args.threads, args.burn)?,
         Which::Hyper => peers::runtime::page(args.port, &args.data, args.threads)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -79,6 +79,9 @@ pub struct Args {
     /// Begin anew, even if report.jsonl holds a race of this plan that was stopped
     #[arg(long)]
     fresh: bool,
+    /// Say what would be raced and how long it would take, and race nothing
+    #[arg(long)]
+    dry_run: bool,
     /// Count system calls too, in runs of their own
     #[arg(long)]
     census: bool,
@@ -111,6 +114,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Run { manifest: Manifest { plan: plan.clone(), ..Manifest::default() }, ..Run::default() };
     if let Some(Err(why)) = args.fail_if.iter().map(|it| it.ask(&asked)).find(Result::is_err) {
         return Ok(usage(&anyhow::anyhow!(why)));
+    }
+    if args.dry_run {
+        show::plan(&plan, plan::expected_ms(&plan));
+        return Ok(ExitCode::SUCCESS);
     }
     let stop = interrupt::watch()?;
     let begun = Instant::now();

@@ -277,6 +277,30 @@ fn a_planted_difference_is_found_and_fails_the_build() {
     }
 }
 
+/// The shipped plans mean something; the one that would have to build a Go program first is held by
+/// the tests of its arms.
+#[test]
+fn every_shipped_plan_is_one() {
+    let room = Room::new("plans");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(&folder).expect("the folder is in the repository").flatten() {
+        let path = entry.path();
+        let told = std::fs::read_to_string(&path).expect("it can be read");
+        if path.extension().is_none_or(|ending| ending != "toml") || told.contains("\"go\"") {
+            continue;
+        }
+        let words = ["race", path.to_str().expect("a path of ours"), "--dry-run"];
+        let output = roundhouse(&room.0, &words);
+        let (said, told) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{}: {told}", path.display());
+        assert!(said.contains("load points") && said.contains("blocks · "), "{said}");
+        seen += 1;
+    }
+    assert!(seen >= 15, "only {seen} plans were found");
+    assert!(!room.0.join("report.jsonl").exists(), "a dry run writes nothing");
+}
+
 #[test]
 fn the_doctor_looks_at_everything() {
     let room = Room::new("doctor");

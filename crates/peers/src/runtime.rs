@@ -10,15 +10,17 @@ mod page;
 
 use anyhow::{Context, Result};
 use std::path::Path;
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Serves the stock market at 127.0.0.1:`port` until TERM or INT comes.
+/// Serves the stock market at 127.0.0.1:`port` until TERM or INT comes. `burn` is how long it works
+/// for nothing at each request: a planted slowdown.
 ///
 /// # Errors
 /// If the book cannot be read, the port is taken or no runtime can be made.
-pub fn market(port: u16, book: &Path, threads: bool) -> Result<()> {
-    let market = market::Market::open(book)?;
+pub fn market(port: u16, book: &Path, threads: bool, burn: Duration) -> Result<()> {
+    let market = market::Market::open(book, burn)?;
     runtime(threads)?.block_on(until_told(market::serve(port, market)))
 }
 

@@ -53,6 +53,37 @@ fn print(plan: &Plan, run: &Run, summary: &Summary) {
     println!("{}", summary.sentence);
 }
 
+/// Prints what a plan means.
+pub fn plan(plan: &Plan, expected_ms: u64) {
+    println!("{}", plan.question);
+    println!(
+        "{} · plan {} · seed {} · {} blocks · {} trials · about {} s",
+        plan.label,
+        plan.hash(),
+        plan.seed,
+        plan.blocks,
+        plan.trials(),
+        expected_ms / 1_000
+    );
+    println!("\narms (baseline {})", plan.baseline);
+    for arm in &plan.arms {
+        println!("  {}: {}", arm.name, arm.command.join(" "));
+    }
+    println!("\nload points");
+    for point in &plan.points {
+        let (warmup_ms, window_ms) = plan.spans(point);
+        println!(
+            "  {}: {} connections, {warmup_ms} ms of warm-up, {window_ms} ms measured",
+            point.name, point.connections
+        );
+    }
+    let metrics: Vec<&str> = plan.metrics.iter().map(|metric| metric.name()).collect();
+    let comparisons = plan.metrics.len() * plan.points.len() * plan.arms.len().saturating_sub(1);
+    let needed = lab::stats::blocks_for_family(comparisons);
+    println!("\npre-registered: {} ({comparisons} comparisons)", metrics.join(", "));
+    println!("Holm's correction over them can be survived from {needed} blocks on");
+}
+
 /// Says every doubt but those that are true of every race.
 fn tell(doubts: &[Doubt]) {
     for doubt in doubts.iter().filter(|doubt| doubt.weight != Weight::Limit) {

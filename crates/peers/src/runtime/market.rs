@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -22,13 +23,17 @@ struct Stock {
 pub(super) struct Market {
     stocks: Mutex<Vec<Stock>>,
     places: HashMap<i64, usize>,
+    /// Work that is done for each request and for nothing else: a slowdown of known size, which a
+    /// laboratory has to find.
+    burn: Duration,
 }
 
 impl Market {
     /// Reads a book: one line for each stock, its id, how many are left, and the price.
-    pub(super) fn open(path: &Path) -> Result<Market> {
+    pub(super) fn open(path: &Path, burn: Duration) -> Result<Market> {
         let text = std::fs::read_to_string(path);
-        Ok(Market::parse(&text.with_context(|| format!("cannot read {}", path.display()))?))
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(Market { burn, ..Market::parse(&text) })
     }
 
     fn parse(text: &str) -> Market {
@@ -39,11 +44,17 @@ impl Market {
         };
         let stocks: Vec<Stock> = text.lines().filter_map(row).collect();
         let places = stocks.iter().enumerate().map(|(at, stock)| (stock.id, at)).collect();
-        Market { stocks: Mutex::new(stocks), places }
+        Market { stocks: Mutex::new(stocks), places, burn: Duration::ZERO }
     }
 
     /// Appends the reply to one request; `false` after the last one.
     fn answer(&self, request: &str, out: &mut String) -> bool {
+        if !self.burn.is_zero() {
+            let begun = Instant::now();
+            while begun.elapsed() < self.burn {
+                std::hint::spin_loop();
+            }
+        }
         let mut words = request.split_whitespace();
         match words.next() {
             None => out.push('\n'),
