@@ -1,0 +1,277 @@
+//! The load generator as a process, against its own null server: does it find out a server that
+//! stood still, and itself when it stood still? Do both count the same?
+//!
+//! Times are held only by wide bounds and relative to what the test itself has measured, because
+//! this runs on busy machines. A figure that the generator itself calls invalid is not judged.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(EXE);
+    // A calibration of this machine, if there is one, is not the test's.
+    command.arg("load").args(args).env("XDG_CACHE_HOME", "/nonexistent").stdin(Stdio::null());
+    command
+}
+
+/// The null server as a process.
+struct Null {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    address: String,
+    scheme: &'static str,
+}
+
+impl Null {
+    fn start(scheme: &'static str) -> Self {
+        let mut command = command(&["--serve-null", scheme]);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
+        let mut out = BufReader::new(child.stdout.take().expect("it was piped"));
+        let mut line = String::new();
+        out.read_line(&mut line).expect("it says where it listens");
+        let ready: Value = serde_json::from_str(&line).expect("in JSON");
+        let address = ready["listening"].as_str().expect("an address").to_owned();
+        Self { child, out, address, scheme }
+    }
+
+    fn target(&self) -> String {
+        format!("{}://{}", self.scheme, self.address)
+    }
+
+    /// Stops it and says how many requests it has counted.
+    fn end(mut self) -> u64 {
+        signal(&self.child, Signal::TERM);
+        let mut rest = String::new();
+        self.out.read_to_string(&mut rest).expect("its last words");
+        let last: Value = serde_json::from_str(&rest).expect("in JSON");
+        assert!(self.child.wait().expect("it ends").success());
+        last["requests"].as_u64().expect("a count")
+    }
+}
+
+impl Drop for Null {
+    fn drop(&mut self) {
+        // It has ended already, unless the test has failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_child(child);
+    kill_process(pid, signal).expect("the child is there");
+}
+
+/// Holds a process up for about a second; gives back for how long.
+fn hold(child: &Child) -> Duration {
+    signal(child, Signal::STOP);
+    let start = Instant::now();
+    sleep(Duration::from_secs(1));
+    signal(child, Signal::CONT);
+    start.elapsed()
+}
+
+fn report(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: `{text}` and `{said}`"))
+}
+
+/// Runs `load` to its end.
+fn load(target: &str, flags: &str) -> (Value, i32) {
+    let mut args = vec![target, "--json"];
+    args.extend(flags.split_whitespace());
+    let output = command(&args).output().expect("the binary starts");
+    (report(&output), output.status.code().expect("it ends by itself"))
+}
+
+fn seconds(report: &Value, percent: f64) -> f64 {
+    let list = report["percentiles"].as_array().expect("a list");
+    let found = list.iter().find(|it| it["percent"].as_f64() == Some(percent));
+    let found = found.unwrap_or_else(|| panic!("p{percent} in {report}"));
+    assert_eq!(found["beyond"], false, "{report}");
+    found["ns"].as_f64().expect("a time") / 1e9
+}
+
+fn is_invalid(report: &Value) -> bool {
+    report["health"]["verdict"] == "invalid"
+}
+
+/// Litmus one: a server stands still for one of ten seconds. Whoever asks a thousand times a
+/// second meets that a thousand times, and waits half a second in the mean; a closed loop would
+/// meet it once for each connection, and call it an outlier.
+#[test]
+fn a_server_that_stood_still_is_found_out() {
+    let null = Null::start("http");
+    let target = null.target();
+    let flags = "--open 1000 --arrivals constant --for 10s --warmup 0s -c 20 --json";
+    let mut args = vec![target.as_str()];
+    args.extend(flags.split_whitespace());
+    let generator = command(&args).stdout(Stdio::piped()).spawn().expect("it starts");
+    sleep(Duration::from_secs(3));
+    let held = hold(&null.child).as_secs_f64();
+    let output = generator.wait_with_output().expect("it ends");
+    let report = report(&output);
+    assert_eq!(report["response"]["count"], 10_000, "{report}");
+    assert_eq!((&report["failed"], &report["censored"]), (&0.into(), &0.into()), "{report}");
+    assert_eq!(null.end(), 10_000);
+    if is_invalid(&report) {
+        eprintln!("not judged: the machine was too busy for the generator");
+        return;
+    }
+    // The order of latencies: those who came in the time, evenly from `held` down to zero.
+    let (p90, p95) = (seconds(&report, 90.0), seconds(&report, 95.0));
+    let max = report["response"]["max_ns"].as_f64().expect("a time") / 1e9;
+    assert!(p90 < (held - 1.0).max(0.0) + 0.3, "p90 {p90} of {held}: {report}");
+    assert!((p95 - (held - 0.5)).abs() < 0.3, "p95 {p95} of {held}: {report}");
+    assert!(max > held - 0.2 && max < held + 1.0, "max {max} of {held}: {report}");
+    // The generator was in time, although its requests had to wait for connections.
+    let tardiness = &report["health"]["tardiness"];
+    let own = tardiness["p90_ns"].as_f64().expect("a time") / 1e9;
+    assert!(own < 0.1, "{report}");
+}
+
+/// Litmus two: the generator stands still. Its figures are its own, and it says so.
+fn check_generator_held(model: &str) {
+    let null = Null::start("http");
+    let target = null.target();
+    let flags = format!("{model} --for 4s --warmup 0s -c 4 --json");
+    let mut args = vec![target.as_str()];
+    args.extend(flags.split_whitespace());
+    let generator = command(&args).stdout(Stdio::piped()).spawn().expect("it starts");
+    sleep(Duration::from_millis(1500));
+    let held = hold(&generator).as_nanos() as f64;
+    let output = generator.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(98), "{output:?}");
+    let report = report(&output);
+    assert!(is_invalid(&report), "{report}");
+    let stalled = report["health"]["stall_ns_max"].as_f64().expect("a time");
+    assert!(stalled > 0.8 * held, "{report}");
+    if report["model"] == "open" {
+        let tardy = report["health"]["tardiness"]["max_ns"].as_f64().expect("a time");
+        assert!(tardy > 0.8 * held, "{report}");
+        let late = report["lateness"]["max_ns"].as_f64().expect("a time");
+        assert!(late > 0.8 * held, "{report}");
+        assert_eq!(report["response"]["count"], 4000, "{report}");
+        assert_eq!(null.end(), 4000);
+    }
+}
+
+#[test]
+fn a_generator_that_stood_still_finds_itself_out() {
+    check_generator_held("--open 1000 --arrivals constant");
+}
+
+#[test]
+fn a_closed_loop_that_stood_still_finds_itself_out() {
+    check_generator_held("");
+}
+
+/// Whatever the model, the server has counted what the client has.
+fn check_counts(scheme: &'static str, probes: u64) {
+    let null = Null::start(scheme);
+    let mut asked = 0;
+    for flags in [
+        "--closed 8 --for 200ms",
+        "--closed 4 --depth 8 --for 200ms --kinds",
+        "--closed 7 --for 200ms --requests-per-connection 3",
+        "--closed 6 -t 3 --for 200ms",
+        "--closed 5 -n 501",
+        "--closed 20 --ramp 100/s --think exp:5ms --for 200ms",
+        "--open 500 --for 300ms --idle 5 --source 127.0.0.2,127.0.0.3",
+        "--open 500 --for 300ms --depth 4 -c 2 --requests-per-connection 5",
+        "--open 300 --arrivals constant -n 100",
+        "--sessions 50 --session-requests 4 --think 2ms --for 300ms",
+    ] {
+        let (report, code) = load(&null.target(), flags);
+        assert!(code == 0 || (code == 98 && is_invalid(&report)), "{flags}: {code} {report}");
+        assert_eq!(report["check"]["ok"], true, "{flags}: {report}");
+        let unanswered = ["lost", "censored", "dropped", "wrong"].map(|key| &report[key]);
+        assert!(unanswered.iter().all(|count| **count == 0), "{flags}: {report}");
+        asked += report["requests_total"].as_u64().expect("a count") + probes;
+    }
+    assert_eq!(null.end(), asked);
+}
+
+#[test]
+fn server_and_client_count_the_same_trades() {
+    // A market is asked for its rows before and after.
+    check_counts("stock", 2);
+}
+
+#[test]
+fn server_and_client_count_the_same_pages() {
+    check_counts("http", 0);
+}
+
+#[test]
+fn server_and_client_count_the_same_echoes() {
+    check_counts("echo", 0);
+}
+
+#[test]
+fn an_objective_has_an_exit_code() {
+    let null = Null::start("echo");
+    let (report, code) = load(&null.target(), "-n 200 -c 2 --slo 50%<30s");
+    assert!(code == 0 || is_invalid(&report), "{code} {report}");
+    let (report, code) = load(&null.target(), "-n 200 -c 2 --slo 50%<30s,99.9%<1us");
+    assert!(code == 99 || is_invalid(&report), "{code} {report}");
+    let met: Vec<_> = report["slo"].as_array().expect("two").iter().map(|it| &it["met"]).collect();
+    assert_eq!(met, [&Value::Bool(true), &Value::Bool(false)]);
+}
+
+#[test]
+fn unanswered_requests_stand_behind_every_percentile() {
+    let null = Null::start("echo");
+    let target = null.target();
+    let flags = "--open 200 --arrivals constant --for 2s --warmup 0s --drain 100ms --json";
+    let mut args = vec![target.as_str()];
+    args.extend(flags.split_whitespace());
+    let generator = command(&args).stdout(Stdio::piped()).spawn().expect("it starts");
+    sleep(Duration::from_millis(500));
+    signal(&null.child, Signal::STOP);
+    let output = generator.wait_with_output().expect("it ends");
+    signal(&null.child, Signal::CONT);
+    let report = report(&output);
+    let censored = report["censored"].as_u64().expect("a count");
+    let answered = report["response"]["count"].as_u64().expect("a count");
+    assert_eq!(censored + answered, 400, "{report}");
+    assert!(censored > 100, "{report}");
+    let list = report["percentiles"].as_array().expect("a list");
+    let median = &list[0];
+    if censored > 220 {
+        assert_eq!(
+            (&median["percent"], &median["beyond"]),
+            (&50.0.into(), &true.into()),
+            "{report}"
+        );
+    }
+}
+
+fn check_refused(args: &[&str], code: i32, parts: &[&str]) {
+    let output = command(args).output().expect("the binary starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    for part in parts {
+        assert!(said.contains(part), "{args:?}: expected {part:?} in {said:?}");
+    }
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    check_refused(&["ftp://127.0.0.1:1"], 2, &["stock://", "http://", "echo://", "line://"]);
+    check_refused(&["udp+rtp://127.0.0.1:1"], 2, &["not yet"]);
+    // Port 1 is reserved for a service that nobody has run for decades.
+    check_refused(&["http://127.0.0.1:1"], 1, &["refused", "start one"]);
+    check_refused(&["stock://127.0.0.1:1", "--mix", "hold=1"], 2, &["show=5,buy=50,sell=45"]);
+    let null = Null::start("echo");
+    let target = null.target();
+    check_refused(&[&target, "--source", "192.0.2.1"], 2, &["--source", "192.0.2.1"]);
+    check_refused(&[&target, "-c", "100000000"], 1, &["open files", "ulimit"]);
+}
