@@ -222,7 +222,7 @@ fn noise_line(frame: &mut Frame<'_>, area: Rect, noise: &[Noise]) {
     let [label, bars] =
         Layout::horizontal([Constraint::Length(26), Constraint::Min(0)]).areas(area);
     let refused = noise.iter().filter(|it| it.refused).count();
-    frame.render_widget(Line::from(format!("others on the machine ({refused})")), label);
+    frame.render_widget(Line::from(format!("others · {refused} refused")), label);
     let skip = noise.len().saturating_sub(usize::from(bars.width));
     let shares = noise[skip..].iter().map(|it| it.conditions.foreign.unwrap_or(0.0));
     let data: Vec<u64> = shares.map(|share| (share * 100.0) as u64).collect();
@@ -289,7 +289,7 @@ mod tests {
             "faster",
             "0.60× after 6",
             "━●━",
-            "others on the machine (1)",
+            "others · 1 refused",
             "uring: no ring",
             "last",
         ] {
