@@ -70,7 +70,7 @@ impl Control {
 }
 
 /// Who keeps the state beyond the life of the server.
-pub trait Keeper<T> {
+pub trait Keeper<T>: Send {
     /// True if the state is not what was last kept.
     fn is_changed(&mut self, state: &T) -> bool;
 
@@ -120,6 +120,8 @@ pub struct Report {
     pub replaced: u64,
     /// Connections accepted.
     pub accepted: u64,
+    /// Connections closed unserved, or not accepted at a first try, because a limit was reached.
+    pub refused: u64,
     /// Receives that found no buffer in their ring (`ENOBUFS`), and were armed again.
     pub starved: u64,
     /// Why the last attempt to keep the state failed.

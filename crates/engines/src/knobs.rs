@@ -21,6 +21,9 @@ pub struct Knobs {
     pub sessions_max: Option<usize>,
     /// A connection on which nothing moves for this long is ended.
     pub idle: Duration,
+    /// A peer that has been silent for this long is asked whether it is still there, and given up
+    /// after twice the time; zero: never.
+    pub keepalive: Duration,
     /// A peer that takes no output for this long is cut off.
     pub write_stall: Duration,
     /// After the last reply, how long a peer may take to stop sending before it is cut off.
@@ -46,6 +49,7 @@ impl Default for Knobs {
             backlog: 4096,
             sessions_max: None,
             idle: Duration::from_secs(3600),
+            keepalive: Duration::from_secs(60),
             write_stall: Duration::from_secs(30),
             linger: Duration::from_secs(2),
             drain: Duration::from_secs(10),

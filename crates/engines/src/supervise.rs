@@ -18,6 +18,7 @@ use seam::{Instant, Service, WorkerId};
 use sys::poll::{PollFd, poll};
 use sys::signal::{Signal, SignalFd};
 
+use self::keep::Reserve;
 use self::posts::Post;
 use self::receive::Reception;
 use crate::accept::Arrival;
@@ -33,6 +34,8 @@ pub(crate) const SIGNALS: &[Signal] = &[Signal::TERM, Signal::INT, Signal::HUP, 
 pub(crate) trait Crew {
     /// Starts a worker; with a visitor, for as long as that one stays.
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> io::Result<()>;
+    /// Whether there are descriptors for a visitor and what its worker costs the supervisor.
+    fn has_room(&self) -> bool;
     /// Descriptors that become readable when a worker ends, beside the bell.
     fn watched(&self) -> Vec<BorrowedFd<'_>>;
     /// The workers that have ended since the last call.
@@ -61,6 +64,7 @@ struct Supervisor<'a, S: Service, C: Crew> {
     reception: Option<Reception<'a, S>>,
     save_at: Option<Instant>,
     save_next: Option<Instant>,
+    reserve: Reserve,
     /// When the present phase ends by force.
     deadline: Option<Instant>,
     /// A binary that was started to take over.
@@ -91,6 +95,7 @@ pub(crate) fn supervise<S: Service, C: Crew>(
         reception: Reception::new(common),
         save_at: None,
         save_next,
+        reserve: Reserve::take(),
         deadline: None,
         successor: None,
         handed_over: false,
@@ -244,7 +249,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// The last worker has left.
     fn finish(&mut self) -> Result<(), Fault> {
         let totals = self.common.board.totals();
-        (self.report.accepted, self.report.starved) = (totals.accepted, totals.enobufs);
+        (self.report.accepted, self.report.refused) = (totals.accepted, totals.refused);
+        self.report.starved = totals.enobufs;
         self.save();
         self.common.board.advance(Phase::Done);
         Ok(())

@@ -6,8 +6,10 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::panic::resume_unwind;
+use std::thread;
 
 use crate::call::{check, check_count, uninterrupted};
 use crate::signal::Signal;
@@ -109,6 +111,36 @@ fn count_threads() -> io::Result<u64> {
     Ok(tasks.nlink().saturating_sub(2))
 }
 
+/// Does `work` on a thread of its own with a copy of the descriptors of its own, in which `spare`
+/// is closed: so one can be opened there even where this process has no other left, and no other
+/// thread can be faster (unshare(2), `CLONE_FILES`).
+///
+/// What is opened there is not open here, and what is closed here meanwhile is closed to its peer
+/// only when `work` is done.
+///
+/// # Errors
+/// `EAGAIN` at the limit of threads; `EPERM` where a filter forbids unshare(2), as those of
+/// containers do; `ENOMEM`. Then nothing was done.
+///
+/// # Panics
+/// As `work`.
+pub fn apart<T: Send>(spare: BorrowedFd<'_>, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let number = spare.as_raw_fd();
+    let begin = move || {
+        // SAFETY: no memory is passed, and the copy has the same numbers.
+        check(unsafe { libc::unshare(libc::CLONE_FILES) })?;
+        // SAFETY: in the copy, which this thread alone has, nobody owns or uses the number: the
+        // borrowed descriptor, which `work` could name only by a copy of the borrow, is the
+        // caller's, and `work` is told that it is closed.
+        check(unsafe { libc::close(number) })?;
+        Ok(work())
+    };
+    thread::scope(|scope| {
+        let begun = thread::Builder::new().name("apart".into()).spawn_scoped(scope, begin)?;
+        begun.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
 /// A descriptor that becomes readable when `pid` ends. Close-on-exec. The process must still be a
 /// child that was not reaped, or its number may belong to somebody else by now.
 ///
@@ -208,6 +240,26 @@ mod tests {
         let error = std::thread::spawn(fork).join().unwrap().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
         assert!(error.to_string().contains("/proc/self/task"), "{error}");
+    }
+
+    #[test]
+    fn apart_a_number_is_free_that_is_taken_here() {
+        use crate::inherit::is_inheritable;
+        use std::fs::File;
+        use std::os::fd::AsFd;
+        let open = || File::open("/dev/null").unwrap();
+        let spare = open();
+        let others: Vec<File> = (0..3).map(|_| open()).collect();
+        let there = apart(spare.as_fd(), || {
+            let seen = others.iter().all(|file| is_inheritable(file).is_ok());
+            (seen, is_inheritable(&spare).is_ok(), open().as_raw_fd() <= spare.as_raw_fd())
+        });
+        match there {
+            Ok(there) => assert_eq!(there, (true, false, true)),
+            // A filter forbids it, as those of containers do.
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EPERM), "{error}"),
+        }
+        assert!(is_inheritable(&spare).is_ok());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::call::{check, check_count, check_long, uninterrupted};
 use crate::poll::{PollFd, poll};
@@ -27,13 +27,22 @@ pub struct ListenOptions {
     pub nodelay: bool,
     /// An accept that finds nothing answers `WouldBlock`. Accepted sockets do not inherit it.
     pub nonblocking: bool,
+    /// Ask a peer that has been silent for this long whether it is still there, and if it does not
+    /// answer, every quarter of that time again, four times in all (`SO_KEEPALIVE`); accepted
+    /// sockets inherit it. What has failed then is told as `TimedOut`, or as `ConnectionReset`
+    /// where the peer's machine no longer knows of the connection. Whole seconds.
+    pub keepalive: Option<Duration>,
 }
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self { backlog: 4096, reuse_port: false, nodelay: true, nonblocking: true }
+        let (reuse_port, keepalive) = (false, None);
+        Self { backlog: 4096, reuse_port, nodelay: true, nonblocking: true, keepalive }
     }
 }
+
+/// How often a silent peer is asked before it is given up.
+const QUESTIONS: u32 = 4;
 
 /// A listener on `address`; port 0 lets the kernel choose (ask [`local_addr`]). The address may be
 /// reused while old connections linger (`SO_REUSEADDR`).
@@ -48,6 +57,13 @@ pub fn listen(address: SocketAddr, options: &ListenOptions) -> io::Result<OwnedF
     }
     if options.nodelay {
         socket.set_tcp_nodelay(true)?;
+    }
+    if let Some(silence) = options.keepalive {
+        // The kernel counts in seconds, and knows no zero.
+        let second = Duration::from_secs(1);
+        let asked = TcpKeepalive::new().with_time(silence.max(second)).with_retries(QUESTIONS);
+        let again = (silence / QUESTIONS).max(second);
+        socket.set_tcp_keepalive(&asked.with_interval(again))?;
     }
     socket.set_nonblocking(options.nonblocking)?;
     socket.bind(&address.into())?;
@@ -293,6 +309,24 @@ pub fn set_send_timeout(fd: impl AsFd, timeout: Option<Duration>) -> io::Result<
 /// `ENOTSOCK`.
 pub fn set_linger_reset(fd: impl AsFd) -> io::Result<()> {
     SockRef::from(&fd).set_linger(Some(Duration::ZERO))
+}
+
+/// Goes away without a word, as a machine does whose power fails: the connection is open no more at
+/// this end, and the other end is not told (`TCP_REPAIR`, which was made for moving connections to
+/// other machines). What the other end sends from here on is answered by a reset.
+///
+/// # Errors
+/// `EPERM` without the capability `CAP_NET_ADMIN`: the connection is closed in the usual way.
+pub fn abandon(fd: OwnedFd) -> io::Result<()> {
+    let one: libc::c_int = 1;
+    let size = size_of_val(&one) as libc::socklen_t;
+    // SAFETY: `one` is an int, as this option wants, and outlives the call.
+    check(unsafe {
+        let (level, option) = (libc::IPPROTO_TCP, libc::TCP_REPAIR);
+        libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const one).cast(), size)
+    })?;
+    drop(fd);
+    Ok(())
 }
 
 /// Makes calls on the descriptor answer `WouldBlock` instead of waiting. The mode belongs to the

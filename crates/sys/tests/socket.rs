@@ -9,8 +9,13 @@ use sys::poll::{PollFd, poll};
 use sys::socket::{self, ListenOptions};
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-const BLOCKING: ListenOptions =
-    ListenOptions { backlog: 16, reuse_port: false, nodelay: true, nonblocking: false };
+const BLOCKING: ListenOptions = ListenOptions {
+    backlog: 16,
+    reuse_port: false,
+    nodelay: true,
+    nonblocking: false,
+    keepalive: None,
+};
 
 /// Both ends of a fresh connection, both blocking: ours and the accepted one.
 fn pair() -> (OwnedFd, OwnedFd) {
@@ -173,6 +178,37 @@ fn accepted_sockets_inherit_nodelay() {
         socket::set_nodelay(&client, true).unwrap();
         assert!(socket2::SockRef::from(&client).tcp_nodelay().unwrap());
     }
+}
+
+#[test]
+fn accepted_sockets_inherit_the_questions_to_the_silent() {
+    let silence = Duration::from_millis(8_700);
+    for keepalive in [None, Some(silence), Some(Duration::from_millis(1))] {
+        let listener = socket::listen(LOOPBACK, &ListenOptions { keepalive, ..BLOCKING }).unwrap();
+        let _client = socket::connect(socket::local_addr(&listener).unwrap()).unwrap();
+        let (server, _) = socket::accept(&listener, false).unwrap();
+        let server = socket2::SockRef::from(&server);
+        assert_eq!(server.keepalive().unwrap(), keepalive.is_some());
+        let times = (server.tcp_keepalive_time(), server.tcp_keepalive_interval());
+        let seconds = (times.0.unwrap().as_secs(), times.1.unwrap().as_secs());
+        match keepalive {
+            Some(time) if time == silence => assert_eq!(seconds, (8, 2)),
+            Some(_) => assert_eq!(seconds, (1, 1)),
+            None => {}
+        }
+    }
+}
+
+#[test]
+fn who_leaves_without_a_word_is_found_out_by_sending() {
+    let (client, server) = pair();
+    if let Err(error) = socket::abandon(client) {
+        assert_eq!(error.raw_os_error(), Some(1), "expected a missing capability, found {error}");
+        return;
+    }
+    check_kind(socket::recv_nowait(&server, &mut [0; 1]), ErrorKind::WouldBlock);
+    assert_eq!(socket::send(&server, b"x").unwrap(), 1);
+    check_kind(socket::recv(&server, &mut [0; 1]), ErrorKind::ConnectionReset);
 }
 
 #[test]

@@ -59,6 +59,10 @@ pub struct HouseArgs {
     /// End a connection on which nothing moves for this long
     #[arg(long, default_value = "1h", value_parser = span, value_name = "TIME")]
     idle: Duration,
+    /// Ask a peer that has been silent for this long whether it is still there, and end the
+    /// connection after twice the time; 0: never ask
+    #[arg(long, default_value = "60s", value_parser = span, value_name = "TIME")]
+    keepalive: Duration,
     /// Cut off a peer that takes no reply for this long
     #[arg(long, default_value = "30s", value_parser = span, value_name = "TIME")]
     write_stall: Duration,
@@ -107,6 +111,7 @@ impl HouseArgs {
         knobs.backlog = self.backlog;
         knobs.sessions_max = self.max_connections;
         knobs.idle = self.idle;
+        knobs.keepalive = self.keepalive;
         knobs.write_stall = self.write_stall;
         knobs.drain = self.drain;
         shape.check()?;
@@ -180,8 +185,9 @@ fn announce(service: &str, shape: &Shape, ready: &Ready) {
 }
 
 fn leave(report: &Report) -> ExitCode {
-    let Report { forced, replaced, accepted, unsaved, .. } = report;
-    eprintln!("stopped after {accepted} connections, {replaced} workers replaced");
+    let Report { forced, replaced, accepted, refused, unsaved, .. } = report;
+    let refused = if *refused > 0 { format!("{refused} refused, ") } else { String::new() };
+    eprintln!("stopped after {accepted} connections, {refused}{replaced} workers replaced");
     if *forced || unsaved.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 

@@ -174,6 +174,7 @@ fn listen(address: SocketAddr, shape: &Shape) -> Result<(Vec<OwnedFd>, SocketAdd
         reuse_port: each > 1,
         nodelay: true,
         nonblocking: !blocks(shape),
+        keepalive: Some(shape.knobs.keepalive).filter(|silence| !silence.is_zero()),
     };
     let mut address = address;
     let mut listeners = Vec::with_capacity(each);

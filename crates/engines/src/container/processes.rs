@@ -84,6 +84,12 @@ impl<S: Service> Crew for Processes<'_, S> {
         Ok(())
     }
 
+    fn has_room(&self) -> bool {
+        // The connection itself, and the pidfd.
+        let one = || self.ends.as_fd().try_clone_to_owned();
+        one().and_then(|first| one().map(|second| (first, second))).is_ok()
+    }
+
     fn watched(&self) -> Vec<BorrowedFd<'_>> {
         vec![self.ends.as_fd()]
     }

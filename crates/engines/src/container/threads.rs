@@ -55,6 +55,11 @@ impl<S: Service> Crew for Threads<'_, '_, S> {
         started.map(drop)
     }
 
+    fn has_room(&self) -> bool {
+        // A thread costs none, and accept(2) tells by itself.
+        true
+    }
+
     fn watched(&self) -> Vec<BorrowedFd<'_>> {
         // The end of a thread rings the bell.
         Vec::new()

@@ -5,7 +5,7 @@
 //! is sent, so a pipelined batch costs one `recv(2)` and one `send(2)`.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use memory::{Phase, SeatState};
@@ -18,6 +18,7 @@ use super::floor::{At, Floor, Overdue, Place};
 use crate::desk::Desk;
 use crate::fault::Fault;
 use crate::helpers::{self, Helpers};
+use crate::say::say;
 
 /// What tells readiness.
 pub trait Poller: Sized {
@@ -89,6 +90,8 @@ struct Loop<'a, S: Service, P: Poller> {
     since_renewed: u32,
     /// The house drains, and the poller cannot tell what else happens to it.
     looking: bool,
+    /// Somebody came whom the poller cannot hold.
+    turned_away: bool,
 }
 
 /// Serves until the house drains.
@@ -103,6 +106,7 @@ pub fn serve<S: Service, P: Poller>(desk: &Desk<'_, S>, poller: P) -> Result<(),
             listening: true,
             since_renewed: 0,
             looking: false,
+            turned_away: false,
         };
         this.run().map_err(Fault::Wait)
     })
@@ -236,7 +240,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
                 return false;
             }
             match desk.entrance.take(false) {
-                Ok((fd, _)) if !self.poller.can_watch(fd.as_fd()) => desk.seat().refused.add(1),
+                Ok((fd, _)) if !self.poller.can_watch(fd.as_fd()) => self.turn_away(&fd),
                 Ok((fd, peer)) => self.admit(fd, peer),
                 Err(error) => match self.floor.door.failed(&error, self.floor.now) {
                     Failure::Empty => return true,
@@ -249,6 +253,19 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
             }
         }
         true
+    }
+
+    /// The poller cannot hold this one: it is closed, and the first time that is said.
+    fn turn_away(&mut self, fd: &OwnedFd) {
+        self.floor.desk.seat().refused.add(1);
+        if !std::mem::replace(&mut self.turned_away, true) {
+            say!(
+                "a connection was closed, as others will be, for its descriptor {} is more than \
+                 this engine can watch: say --wait poll or --wait epoll, or let less in by \
+                 --max-connections",
+                fd.as_raw_fd()
+            );
+        }
     }
 
     fn admit(&mut self, fd: OwnedFd, peer: core::net::SocketAddr) {

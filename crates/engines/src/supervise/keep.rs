@@ -1,14 +1,48 @@
-//! When the state is kept.
+//! When the state is kept, and how where clients have taken every descriptor.
 
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use seam::{Instant, Service};
+use sys::process;
 
 use super::{Crew, Supervisor};
 use crate::say::say;
 
 /// How long to wait before a failed save is tried again.
 const SAVE_RETRY: Duration = Duration::from_secs(1);
+/// A descriptor held back for the moment when there are no others: where workers are threads, their
+/// clients can take all that the process may have, and saving needs one.
+pub(super) struct Reserve(Option<File>);
+
+impl Reserve {
+    /// Takes one, if there is one.
+    pub(super) fn take() -> Reserve {
+        Reserve(File::open(NOTHING).ok())
+    }
+
+    /// Whether there are no others, and it is here.
+    fn is_needed(&self) -> bool {
+        let is_out = |error: io::Error| matches!(error.raw_os_error(), Some(MFILE | NFILE));
+        self.0.is_some() && File::open(NOTHING).is_err_and(is_out)
+    }
+
+    /// Takes one again, as soon as there is one.
+    fn refill(&mut self) {
+        if self.0.is_none() {
+            self.0 = File::open(NOTHING).ok();
+        }
+    }
+}
+
+/// A file that can always be opened.
+const NOTHING: &str = "/dev/null";
+
+// errno(3), Linux: no descriptor is left in the system, in the process.
+const NFILE: i32 = 23;
+const MFILE: i32 = 24;
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// Saves what is due.
@@ -34,12 +68,34 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     pub(super) fn save(&mut self) {
         self.report.unsaved = None;
-        if !self.handed_over
-            && self.keeper.is_changed(self.common.house.state)
-            && let Err(reason) = self.keeper.save(self.common.house.state)
-        {
+        self.reserve.refill();
+        let state = self.common.house.state;
+        if self.handed_over || !self.keeper.is_changed(state) {
+            return;
+        }
+        let mut saved = self.keeper.save(state);
+        if saved.is_err() && self.reserve.is_needed() {
+            saved = self.save_by_reserve();
+        }
+        if let Err(reason) = saved {
             say!("{reason}");
             self.report.unsaved = Some(reason);
         }
+    }
+
+    /// Saves where there are no descriptors but the reserve.
+    fn save_by_reserve(&mut self) -> Result<(), String> {
+        let (keeper, state) = (&mut *self.keeper, self.common.house.state);
+        if !self.common.shape.container.is_processes()
+            && let Some(spare) = &self.reserve.0
+            // What is given up here, a worker beside us may take before the file does.
+            && let Ok(saved) = process::apart(spare.as_fd(), || keeper.save(state))
+        {
+            return saved;
+        }
+        self.reserve.0 = None;
+        let saved = self.keeper.save(state);
+        self.reserve.refill();
+        saved
     }
 }

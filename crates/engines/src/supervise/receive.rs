@@ -90,6 +90,12 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 return;
             }
             let seat = self.common.board.seat(reception.me.slot());
+            if !self.crew.has_room() {
+                // Who were accepted now could only be sent away.
+                reception.door.shut(now);
+                seat.refused.add(1);
+                return;
+            }
             let arrival = match socket::accept(&self.common.hall.listeners[0], false) {
                 Ok(arrival) => arrival,
                 Err(error) => match reception.door.failed(&error, now) {
