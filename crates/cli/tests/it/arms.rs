@@ -201,6 +201,11 @@ impl Arm {
         Plan::new(self, "stock").data(data)
     }
 
+    /// Whether sessions are told each change once.
+    pub fn is_edge(&self) -> bool {
+        self.flags.contains(&"--edge")
+    }
+
     /// How many clients can be served together, at most `wished`.
     pub fn crowd(&self, wished: usize) -> usize {
         self.crowd.min(wished)

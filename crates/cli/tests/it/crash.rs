@@ -181,6 +181,105 @@ pub fn saved_after_a_worker_died_with_its_clients(arm: &Arm) {
     assert!(client.try_receive().is_ok_and(|more| !more) || client.try_send("show\n").is_err());
 }
 
+/// Where each client has a process to itself, its end is the end of one conversation.
+pub fn a_killed_child_takes_one_client_along(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(STOCKS, LEFT));
+    let server = arm.stock(&data).start();
+    let mut clients: Vec<Client> = (0..arm.crowd(6)).map(|_| server.client()).collect();
+    for (at, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.ask(&format!("buy {} 1", at + 1)), "[buy] success");
+    }
+    // Which child has whom is nobody's business: the children are tried until a client is lost, and
+    // none may take two along.
+    let (mut lost, mut living) = (0, clients.len());
+    for victim in server.children() {
+        process::kill(victim, Signal::KILL).expect("our grandchild runs");
+        eventually("the child is gone", PATIENCE, || !is_alive(victim));
+        clients.retain_mut(|client| client.try_ask("sell 100 1").is_some());
+        lost += living - clients.len();
+        assert!(living - clients.len() <= 1, "{} clients of one child", living - clients.len());
+        living = clients.len();
+        if lost >= 2 {
+            break;
+        }
+    }
+    assert_eq!(lost, 2, "nobody was lost with its child");
+    let rows = parse(&show(&server)).expect("a whole book");
+    assert!((1..=6).all(|id| rows[&id] == LEFT as i64 - 1), "acknowledged orders are kept");
+    clients.iter_mut().for_each(|client| assert_eq!(client.ask("buy 7 1"), "[buy] success"));
+    drop(clients);
+    assert_eq!(server.ask("sell 7 1"), "[sell] success");
+    server.stop();
+}
+
+/// All at once, so that whoever held a lock, or stood in line for one, is among them.
+pub fn all_workers_killed_at_once(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(STOCKS, LEFT));
+    let server = arm.stock(&data).start();
+    for round in 0..soak(3, 50) {
+        let workers = server.children();
+        for &pid in &workers {
+            process::kill(pid, Signal::KILL).expect("our grandchild runs");
+        }
+        let lives = |pid: &&Pid| is_alive(**pid);
+        eventually("all are gone", PATIENCE, || workers.iter().find(lives).is_none());
+        // Who comes before the new ones do waits for them.
+        assert_eq!(server.ask("buy 1 1"), "[buy] success", "round {round}");
+    }
+    let rows = parse(&show(&server)).expect("a whole book");
+    assert_eq!(rows[&1], LEFT as i64 - soak(3, 50));
+    server.stop();
+}
+
+/// The child that accepts for the others: while it stands still nobody new is served, so it is the
+/// one without which a client waits.
+#[track_caller]
+fn acceptor(server: &Server) -> Pid {
+    for &pid in server.children().iter().rev() {
+        process::kill(pid, Signal::STOP).expect("our grandchild runs");
+        eventually("the child stands still", PATIENCE, || is_stopped(pid));
+        // Some may be on their way already, and wait for a worker that stands still.
+        let waits = (0..server.posts).all(|_| {
+            let mut client = server.client();
+            client.send("sell 1 1\n");
+            client.is_silent_for(ms(300))
+        });
+        if waits {
+            return pid;
+        }
+        process::kill(pid, Signal::CONT).expect("our grandchild runs");
+    }
+    panic!("expected a child that accepts");
+}
+
+/// The acceptor is killed with visitors before its door: those wait for the next, and those inside
+/// do not notice.
+pub fn the_acceptor_killed(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(3, LEFT));
+    let server = arm.stock(&data).start();
+    let mut inside: Vec<Client> = (0..arm.crowd(4)).map(|_| server.client()).collect();
+    for client in &mut inside {
+        assert_eq!(client.ask("sell 1 1"), "[sell] success");
+    }
+    for _ in 0..soak(1, 20) {
+        let acceptor = acceptor(&server);
+        let mut outside: Vec<Client> = (0..4).map(|_| server.client()).collect();
+        outside.iter_mut().for_each(|client| client.send("buy 2 1\n"));
+        process::kill(acceptor, Signal::KILL).expect("our grandchild runs");
+        // One may have been on its way, accepted and not yet passed.
+        let served = outside.iter_mut().filter_map(|client| client.try_ask("buy 3 1"));
+        let served = served.inspect(|line| assert_eq!(line, "[buy] success")).count();
+        assert!(served >= 3, "{served} of 4 were served");
+        for client in &mut inside {
+            assert_eq!(client.ask("sell 1 1"), "[sell] success");
+        }
+    }
+    server.stop();
+}
+
 /// Workers ignore what a terminal sends to the whole group.
 pub fn workers_ignore_interrupts(arm: &Arm) {
     let folder = Folder::new();

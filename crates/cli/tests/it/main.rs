@@ -6,20 +6,25 @@
 //! who must pass what. `ROUNDHOUSE_SOAK=1` lengthens the storms.
 
 mod arms;
+mod caged;
 mod crash;
 mod handover;
 mod harness;
+mod injected;
 mod market;
+mod overflow;
 mod probe;
 mod refusals;
 mod rings;
 mod save;
 mod scarce;
+mod sets;
 mod slow;
 mod stock;
 mod storm;
 mod term;
 mod transcript;
+mod vanished;
 mod words;
 
 /// Makes each function of a module a test of the arm.
@@ -52,6 +57,10 @@ macro_rules! every {
                 a_hangup_is_no_end;
             save: saved_when_the_last_client_is_gone, saved_at_intervals, saved_at_the_end,
                 never_torn, a_full_disk, a_read_only_directory, foreign_books;
+            overflow: the_queue_overflows;
+            scarce: few_descriptors_at_rest;
+            injected: interrupted_calls, calls_that_would_block;
+            vanished: who_vanished_is_asked_for, who_vanished_is_idle, replies_to_who_vanished;
             handover: no_request_fails, who_is_inside_stays;
             words: verbose, silent_by_default, timer;
         }
@@ -71,7 +80,36 @@ macro_rules! loops {
         tests! { $arm,
             scarce: descriptors_run_out, the_limit_opens_an_eighth_below,
                 the_limit_holds_for_all_workers;
+            caged: a_deaf_crowd_in_little_memory, a_deaf_crowd_in_a_cage;
         }
+    };
+}
+
+/// What those do that watch descriptors by their numbers.
+macro_rules! bits {
+    ($arm:ident) => {
+        tests! { $arm, sets: a_thousand_fit_and_the_rest_are_sent_away; }
+    };
+}
+
+/// What those do that accept by calls of their own.
+macro_rules! calls {
+    ($arm:ident) => {
+        tests! { $arm, injected: accepts_that_fail; }
+    };
+}
+
+/// What those do that have rings.
+macro_rules! ring {
+    ($arm:ident) => {
+        tests! { $arm, injected: a_ring_that_is_busy; }
+    };
+}
+
+/// What those do whose clients take descriptors from the process that saves.
+macro_rules! hoard {
+    ($arm:ident) => {
+        tests! { $arm, scarce: saved_without_descriptors; }
     };
 }
 
@@ -87,9 +125,55 @@ macro_rules! processes {
     ($arm:ident) => {
         tests! { $arm,
             crash: workers_killed_under_load, workers_killed_under_a_global_lock,
-                a_killed_worker_is_replaced, saved_after_a_worker_died_with_its_clients,
-                workers_ignore_interrupts;
+                all_workers_killed_at_once, a_killed_worker_is_replaced,
+                saved_after_a_worker_died_with_its_clients, workers_ignore_interrupts;
         }
+    };
+}
+
+/// What of all this is tried on points that are rare.
+macro_rules! rare {
+    ($arm:ident) => {
+        tests! { $arm,
+            probe: random_scripts;
+            storm: reset_storm;
+            crash: supervisor_killed;
+            term: stopped_under_load, the_second_signal_forces, the_drain_has_an_end;
+            overflow: the_queue_overflows;
+            injected: interrupted_calls, calls_that_would_block;
+            vanished: who_vanished_is_asked_for;
+        }
+    };
+}
+
+/// What those do that start a worker for each visitor.
+macro_rules! visit {
+    ($arm:ident) => {
+        tests! { $arm, injected: no_worker_for_a_visitor; }
+    };
+}
+
+/// What those do whose visitors have a process each.
+macro_rules! kin {
+    ($arm:ident) => {
+        tests! { $arm,
+            crash: workers_killed_under_load, workers_killed_under_a_global_lock;
+            scarce: visitors_wait_for_descriptors;
+        }
+    };
+}
+
+/// What those do whose worker processes have one client at a time.
+macro_rules! single {
+    ($arm:ident) => {
+        tests! { $arm, crash: a_killed_child_takes_one_client_along; }
+    };
+}
+
+/// What those do who have one process that accepts for the others.
+macro_rules! passing {
+    ($arm:ident) => {
+        tests! { $arm, crash: the_acceptor_killed; }
     };
 }
 
@@ -117,28 +201,29 @@ macro_rules! mount {
 }
 
 mount! {
-    iterative = ITERATIVE: every, blocking, private;
-    epoll = EPOLL: every, crowd, loops, private;
-    epoll_edge = EPOLL_EDGE: every, crowd, loops, private;
-    prefork = PREFORK: every, crowd, blocking, processes, sharing;
-    uring = URING: every, crowd, loops, private;
-    uring_own = URING_OWN: every, crowd, loops, private;
-    uring_calls = URING_CALLS: every, crowd, loops, private;
-    processes_uring = PROCESSES_URING: every, crowd, loops, processes, sharing;
-    processes_uring_once = PROCESSES_URING_ONCE: loops, processes;
-    processes_reuseport = PROCESSES_REUSEPORT: loops, processes;
-    threads_epoll = THREADS_EPOLL: every, crowd, loops, private;
-    processes_epoll = PROCESSES_EPOLL: every, crowd, loops, processes, sharing;
-    threads_blocking = THREADS_BLOCKING: every, crowd, blocking, private;
-    fork = FORK: every, crowd, blocking;
-    thread = THREAD: every, crowd, blocking, private;
-    pool = POOL: every, crowd, blocking, private;
-    select = SELECT: every, crowd, loops, private;
-    poll = POLL: every, crowd, loops, private;
-    prefork_lock = PREFORK_LOCK: every, crowd, blocking, processes;
-    prefork_pass = PREFORK_PASS: every, crowd, blocking, processes;
-    processes_exclusive = PROCESSES_EXCLUSIVE: loops, processes, sharing;
-    processes_pass = PROCESSES_PASS: every, crowd, loops, processes;
-    processes_pass_uring = PROCESSES_PASS_URING: every, crowd, loops, processes;
-    threads_handoff = THREADS_HANDOFF: every, crowd, loops, private;
+    iterative = ITERATIVE: every, blocking, calls, private;
+    epoll = EPOLL: every, crowd, loops, calls, hoard, private;
+    epoll_edge = EPOLL_EDGE: every, crowd, loops, calls, hoard, private;
+    prefork = PREFORK: every, crowd, blocking, calls, processes, single, sharing;
+    uring = URING: every, crowd, loops, ring, hoard, private;
+    uring_own = URING_OWN: every, crowd, loops, ring, hoard, private;
+    uring_calls = URING_CALLS: every, crowd, loops, calls, ring, hoard, private;
+    processes_uring = PROCESSES_URING: every, crowd, loops, ring, processes, sharing;
+    processes_uring_once = PROCESSES_URING_ONCE: rare, loops, ring, processes;
+    processes_reuseport = PROCESSES_REUSEPORT: rare, loops, calls, processes;
+    threads_epoll = THREADS_EPOLL: every, crowd, loops, calls, hoard, private;
+    processes_epoll = PROCESSES_EPOLL: every, crowd, loops, calls, processes, sharing;
+    threads_blocking = THREADS_BLOCKING: every, crowd, blocking, calls, private;
+    fork = FORK: every, crowd, blocking, calls, visit, kin, single;
+    thread = THREAD: every, crowd, blocking, calls, hoard, visit, private;
+    pool = POOL: every, crowd, blocking, calls, private;
+    select = SELECT: every, crowd, loops, bits, calls, hoard, private;
+    poll = POLL: every, crowd, loops, calls, hoard, private;
+    prefork_lock = PREFORK_LOCK: every, crowd, blocking, calls, processes, single;
+    prefork_pass = PREFORK_PASS: every, crowd, blocking, calls, processes, single, passing;
+    processes_exclusive = PROCESSES_EXCLUSIVE: rare, loops, calls, processes, sharing;
+    processes_pass = PROCESSES_PASS: every, crowd, loops, calls, processes, passing;
+    processes_pass_uring = PROCESSES_PASS_URING: every, crowd, loops, calls, ring, processes,
+        passing;
+    threads_handoff = THREADS_HANDOFF: every, crowd, loops, calls, hoard, private;
 }

@@ -17,7 +17,7 @@ const SCRIPT: &[u8] = b"echo a b\nmuch 5\nflow 40\nshared 3\nfile 2\njob abc\nwa
 
 /// Sends the pieces of `input` and expects the answer of the model.
 #[track_caller]
-fn check<'a>(server: &Server, pieces: impl Iterator<Item = &'a [u8]>, what: &str) {
+pub fn check<'a>(server: &Server, pieces: impl Iterator<Item = &'a [u8]>, what: &str) {
     let mut client = server.client();
     let mut input = Vec::new();
     for piece in pieces {

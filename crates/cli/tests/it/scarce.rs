@@ -8,11 +8,17 @@ use rustix::process::{Resource, Rlimit};
 use sys::process::Pid;
 
 use crate::arms::Arm;
-use crate::harness::{Client, Family, Folder, Plan, ms, numbers};
+use crate::harness::{Client, Family, Folder, PATIENCE, Plan, eventually, ms, numbers};
 use crate::market::book;
 
 /// CPU time that a server without descriptors may use in a second.
 const CPU_MAX: Duration = Duration::from_millis(400);
+
+/// What the runtime needs, however it is built.
+const DESCRIPTORS_MAX: usize = 20;
+/// What each of several workers may add: a loop its poller, bell and listener; a child its pidfd
+/// and the two ends of its channel.
+const DESCRIPTORS_EACH: usize = 3;
 
 fn serve<'a>(arm: &'a Arm, folder: &Folder) -> Plan<'a> {
     arm.stock(&folder.file("stock.txt", book(3, 1_000_000)))
@@ -67,6 +73,18 @@ fn limit(family: &Family, most: impl Fn(Pid) -> Option<u64>) {
 fn lowest_free(pid: Pid) -> Option<u64> {
     let taken: BTreeSet<u64> = numbers(pid).into_iter().collect();
     (0..).find(|number| !taken.contains(number))
+}
+
+/// The runtime itself needs few descriptors, so that nearly all belong to clients.
+pub fn few_descriptors_at_rest(arm: &Arm) {
+    let folder = Folder::new();
+    let server = serve(arm, &folder).start();
+    let each = if server.posts > 1 { DESCRIPTORS_EACH * server.posts } else { 0 };
+    let most = DESCRIPTORS_MAX + each;
+    for pid in server.family().0 {
+        let found = numbers(pid).len();
+        assert!(found <= most, "expected at most {most} descriptors, found {found}");
+    }
 }
 
 /// Workers with one connection each never need many descriptors, so theirs are taken away.
@@ -137,4 +155,63 @@ pub fn the_limit_holds_for_all_workers(arm: &Arm) {
         }
     }
     panic!("{} clients were never served", waiting.len());
+}
+
+/// Clients have every descriptor there is: the book is saved none the less, and again, for what is
+/// given up for that is taken back.
+pub fn saved_without_descriptors(arm: &Arm) {
+    /// How many clients the server has descriptors for.
+    const ROOM: u64 = 4;
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", "1 100 10\n");
+    let many = ["--max-connections", "500", "--save-every", "20ms"];
+    let server = arm.stock(&data).with(&many).start();
+    let most = lowest_free(server.pid).expect("numbers do not end") + ROOM;
+    limit(&Family(vec![server.pid]), |_| Some(most));
+    let mut client = server.client();
+    assert_eq!(client.ask("sell 1 1"), "[sell] success");
+    let crowd: Vec<Client> = (0..20).map(|_| server.client()).collect();
+    let full = || lowest_free(server.pid).is_some_and(|number| number >= most);
+    eventually("all descriptors are taken", PATIENCE, full);
+    for left in 102..105 {
+        assert_eq!(client.ask("sell 1 1"), "[sell] success");
+        assert!(full(), "descriptors were given away");
+        eventually("the order is in the file", PATIENCE, || {
+            std::fs::read_to_string(&data).is_ok_and(|text| text == format!("1 {left} 10\n"))
+        });
+    }
+    drop(crowd);
+    drop(client);
+    limit(&Family(vec![server.pid]), |_| None);
+    server.settles();
+    let stderr = server.stop().stderr;
+    assert!(!stderr.contains("cannot save"), "{stderr}");
+}
+
+/// A visitor costs the supervisor more than its connection: who could not be given a process waits
+/// before the door, and is served when there is room.
+pub fn visitors_wait_for_descriptors(arm: &Arm) {
+    const ROOM: u64 = 5;
+    let folder = Folder::new();
+    let server = serve(arm, &folder).start();
+    let most = lowest_free(server.pid).expect("numbers do not end") + ROOM;
+    limit(&Family(vec![server.pid]), |_| Some(most));
+    let mut inside = server.client();
+    check_serves(&mut inside);
+    let mut crowd: Vec<Client> = (0..20).map(|_| server.client()).collect();
+    crowd.iter_mut().for_each(|client| client.send("buy 1 1\n"));
+    eventually("nobody else is let in", PATIENCE, || {
+        let children = server.children().len() as u64;
+        crowd.last().is_some_and(Client::hears_nothing) && (1..ROOM).contains(&children)
+    });
+    check_rest(&server.family());
+    check_serves(&mut inside);
+    drop(inside);
+    // Each makes room for the next when it goes.
+    for mut client in crowd {
+        assert_eq!(client.line(), "[buy] success");
+    }
+    server.settles();
+    let stderr = server.stop().stderr;
+    assert!(!stderr.contains("was closed"), "{stderr}");
 }

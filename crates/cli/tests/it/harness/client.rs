@@ -5,6 +5,8 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use socket2::{Domain, Socket, Type};
+
 use super::PATIENCE;
 use crate::market::{Account, Request};
 
@@ -24,10 +26,29 @@ impl Client {
 
     /// Connects if that is possible.
     pub fn try_new(address: SocketAddr) -> io::Result<Client> {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        Client::hasty(address, PATIENCE)
+    }
+
+    /// Connects if that is possible within `limit`, which each wait has from then on.
+    pub fn hasty(address: SocketAddr, limit: Duration) -> io::Result<Client> {
+        Client::over(TcpStream::connect_timeout(&address, limit)?, limit)
+    }
+
+    /// Connects as over a network: with segments that fit into an Ethernet frame, for which the
+    /// kernel keeps much less ready than for the large ones of the loopback, and a small window.
+    pub fn distant(address: SocketAddr) -> io::Result<Client> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.set_tcp_mss(1460)?;
+        socket.set_recv_buffer_size(4096)?;
+        socket.connect_timeout(&address.into(), PATIENCE)?;
+        Client::over(socket.into(), PATIENCE)
+    }
+
+    /// A client of an established connection, each wait of which lasts at most `limit`.
+    fn over(stream: TcpStream, limit: Duration) -> io::Result<Client> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(limit))?;
+        stream.set_write_timeout(Some(limit))?;
         Ok(Client { stream, ahead: Vec::new() })
     }
 
@@ -69,6 +90,14 @@ impl Client {
     /// Goes away by a reset, as a crashed machine's kernel would answer.
     pub fn reset(self) {
         sys::socket::set_linger_reset(&self.stream).expect("a socket");
+    }
+
+    /// Goes away without a word, as a machine does whose power fails.
+    ///
+    /// # Errors
+    /// Without the privilege to do so: the connection was closed in the usual way.
+    pub fn vanish(self) -> io::Result<()> {
+        sys::socket::abandon(self.stream.into())
     }
 
     // ---- receive
@@ -154,6 +183,23 @@ impl Client {
         self.line()
     }
 
+    /// Sends a line and returns the line that answers it, or `None` if the server has ended the
+    /// conversation, in whatever way.
+    ///
+    /// # Panics
+    /// If neither an answer nor the end comes in time.
+    #[track_caller]
+    pub fn try_ask(&mut self, request: &str) -> Option<String> {
+        // Who has closed already may reset what is sent.
+        let _ = self.try_send(format!("{request}\n"));
+        match self.try_receive() {
+            Ok(true) => Some(self.line()),
+            Ok(false) => None,
+            Err(error) if is_end(&error) => None,
+            Err(error) => panic!("expected an answer to {request:?} or the end, found {error}"),
+        }
+    }
+
     /// Enters the replies received so far into an account; what has no whole reply stays pending.
     #[track_caller]
     pub fn settle(&mut self, account: &mut Account, pending: &mut VecDeque<Request>) {
@@ -181,4 +227,10 @@ impl Client {
         let tail = &self.ahead[self.ahead.len().saturating_sub(200)..];
         tail.escape_ascii().to_string()
     }
+}
+
+/// Whether this is how a connection ends that the server has closed.
+fn is_end(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset)
 }

@@ -3,7 +3,10 @@
 use std::fs;
 use std::time::Duration;
 
-use sys::process::Pid;
+use sys::process::{self, Pid};
+use sys::signal::Signal;
+
+use super::{PATIENCE, eventually};
 
 /// The supervisor and its children.
 pub struct Family(pub Vec<Pid>);
@@ -17,6 +20,26 @@ impl Family {
         let mut members = vec![head];
         members.extend(children(head));
         Family(members)
+    }
+
+    /// Freezes all of them, as a debugger or a machine that swaps would.
+    #[track_caller]
+    pub fn freeze(&self) {
+        self.tell(Signal::STOP);
+        let still = |pid: &Pid| is_stopped(*pid) || !is_alive(*pid);
+        eventually("all stand still", PATIENCE, || self.0.iter().all(still));
+    }
+
+    /// Lets all of them go on.
+    pub fn thaw(&self) {
+        self.tell(Signal::CONT);
+    }
+
+    fn tell(&self, signal: Signal) {
+        for &pid in &self.0 {
+            // Where each client has a child, one may have ended since.
+            let _ = process::kill(pid, signal);
+        }
     }
 
     /// How many descriptors are open in all of them.
@@ -87,9 +110,21 @@ fn ticks(pid: Pid) -> Option<u64> {
     stat(pid).map(|fields| fields.ticks)
 }
 
+/// Anonymous memory in use, in bytes.
 fn anonymous(pid: Pid) -> Option<u64> {
+    status(pid, "RssAnon:")
+}
+
+/// Memory that may be written and is nobody else's, in use or not, in bytes: what `RLIMIT_DATA`
+/// bounds.
+pub fn data_bytes(pid: Pid) -> Option<u64> {
+    status(pid, "VmData:")
+}
+
+/// A line of proc_pid_status(5) that tells an amount of memory.
+fn status(pid: Pid, name: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with("RssAnon:"))?;
+    let line = status.lines().find(|line| line.starts_with(name))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kib * 1024)
 }

@@ -4,6 +4,7 @@
 //! Nothing here can hang: each wait has an end, and who reaches it panics with what the server
 //! said.
 
+mod cage;
 mod client;
 mod family;
 mod folder;
@@ -12,8 +13,9 @@ mod server;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+pub use cage::Cage;
 pub use client::Client;
-pub use family::{Family, is_alive, is_stopped, numbers};
+pub use family::{Family, data_bytes, is_alive, is_stopped, numbers};
 pub use folder::Folder;
 pub use server::{BINARY, Ended, Plan, Server};
 

@@ -315,9 +315,15 @@ impl Server {
     /// Waits until every connection is closed: as many descriptors are open as in the beginning.
     #[track_caller]
     pub fn settles(&self) {
+        self.settles_at(0);
+    }
+
+    /// Waits until there are exactly `count` connections, each of which is one descriptor.
+    #[track_caller]
+    pub fn settles_at(&self, count: usize) {
         let begin = Instant::now();
         loop {
-            let (found, base) = (self.family().descriptors(), self.descriptors);
+            let (found, base) = (self.family().descriptors(), self.descriptors + count);
             if found == base {
                 return;
             }

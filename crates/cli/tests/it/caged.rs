@@ -1,0 +1,75 @@
+//! A server with little memory and hundreds of clients that ask for much and read nothing: output
+//! beyond a connection's high water is not made, so the server lives, and serves the others.
+
+use rustix::process::{Resource, Rlimit};
+
+use crate::arms::Arm;
+use crate::harness::{Cage, Client, Folder, Plan, Server, data_bytes, skip};
+use crate::market::book;
+
+/// What a server may take for all of them, in bytes.
+const MEMORY_MAX: u64 = 64 << 20;
+/// What it may take with what the kernel holds for it, which is some 90 KiB for each socket of the
+/// usual segment size.
+const CAGE: u64 = 192 << 20;
+/// Clients that read nothing.
+const DEAF: usize = 500;
+/// A reply of some 33 kB, so that the replies asked for are 3 MB a client and 1.6 GB in all.
+const STOCKS: u32 = 2000;
+const REPLIES: usize = 100;
+
+fn serve<'a>(arm: &'a Arm, folder: &Folder) -> Plan<'a> {
+    let plan = arm.stock(&folder.file("stock.txt", book(STOCKS, 1_000_000)));
+    let plan = plan.with(&["--write-stall", "60s"]);
+    // One for each core would be too many on a large machine.
+    if arm.workers.is_none() && arm.is_uring { plan.workers(2) } else { plan }
+}
+
+/// Lets the crowd in and serves others beside it, then lets it go.
+#[track_caller]
+fn check(mut server: Server) {
+    let deaf: Vec<Client> = (0..DEAF)
+        .map(|_| {
+            let mut client = Client::distant(server.address).expect("a connection");
+            client.send("show\n".repeat(REPLIES));
+            client
+        })
+        .collect();
+    let mut other = server.client();
+    for round in 0..20 {
+        assert_eq!(other.ask("buy 1 1"), "[buy] success", "round {round}");
+        assert_eq!(server.ask("sell 1 1"), "[sell] success", "round {round}");
+        assert!(server.is_running());
+    }
+    assert_eq!(server.show().lines().count(), STOCKS as usize);
+    drop(deaf);
+    drop(other);
+    server.settles();
+    let ended = server.stop();
+    assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+}
+
+/// The server's own memory is bounded: an allocation beyond that would end it (`RLIMIT_DATA`,
+/// getrlimit(2)).
+pub fn a_deaf_crowd_in_little_memory(arm: &Arm) {
+    let folder = Folder::new();
+    let server = serve(arm, &folder).start();
+    for pid in server.family().0 {
+        let most = data_bytes(pid).expect("the server runs") + MEMORY_MAX;
+        let limit = Rlimit { current: Some(most), maximum: Some(most) };
+        let pid = rustix::process::Pid::from_raw(pid.number());
+        rustix::process::prlimit(pid, Resource::Data, limit).expect("our own child's limit");
+    }
+    check(server);
+}
+
+/// All memory is bounded, also the kernel's for the server: nothing is killed for want of it.
+pub fn a_deaf_crowd_in_a_cage(arm: &Arm) {
+    let Some(cage) = Cage::new(CAGE) else {
+        skip("a control group");
+        return;
+    };
+    let folder = Folder::new();
+    let before: Vec<&str> = cage.before.iter().map(String::as_str).collect();
+    check(serve(arm, &folder).behind(&before).start());
+}

@@ -1,0 +1,160 @@
+//! What the kernel may answer and seldom does, told by strace(1) in its place: calls interrupted,
+//! calls that would block although something is there, connections that are gone when they are
+//! accepted, descriptors and processes that are out. Every conversation stays right to the byte.
+//!
+//! The tracer makes each call that it is told of many times slower, so conversations are short. It
+//! does not stand between us and the server: that stays our child.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use seam::laws::probe::{Menu, requests};
+use sys::signal::Signal;
+
+use crate::arms::Arm;
+use crate::harness::{Ended, Folder, PATIENCE, Plan, Server, skip, soak};
+use crate::market::book;
+use crate::probe;
+
+/// Calls that move bytes.
+const MOVES: &str = "recvfrom,sendto,sendmsg,recvmsg";
+/// Calls that wait. A name that a machine does not have is passed over (`?`, strace(1)).
+const WAITS: &str = "?epoll_wait,epoll_pwait,?epoll_pwait2,ppoll,pselect6";
+
+/// All requests that there are.
+const MENU: Menu = Menu { lines_max: 300, wait_ms_max: 20, files: true, endings: true };
+
+/// The part of strace(1) that is needed, if it may trace: `-D` keeps the server our child, which
+/// `inject` lies to.
+const STRACE: [&str; 4] = ["strace", "-D", "-f", "-qq"];
+
+/// Whether this machine lets us trace what we start.
+fn has_strace() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let mut command = Command::new(STRACE[0]);
+        command.args(&STRACE[1..]).args(["-o", "/dev/null", "-e", "inject=getppid:error=EINTR"]);
+        command.arg("true").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    })
+}
+
+/// A lie about some calls: each thread's `first` of them fails, and each `step`-th thereafter.
+struct Lie<'a> {
+    calls: &'a str,
+    error: &'a str,
+    first: u32,
+    step: u32,
+}
+
+/// A server that is lied to, and what was written about that.
+struct Deceived {
+    server: Server,
+    log: PathBuf,
+    folder: Folder,
+}
+
+/// Starts the server under these lies; `None` if this machine forbids that.
+#[track_caller]
+fn deceive(plan: Plan<'_>, lies: &[Lie<'_>]) -> Option<Deceived> {
+    if !has_strace() {
+        skip("strace");
+        return None;
+    }
+    let folder = Folder::new();
+    let log = folder.path().join("calls");
+    let mut before: Vec<String> = STRACE.iter().map(|&word| word.to_owned()).collect();
+    before.extend(["-o", log.to_str().expect("a temporary path is text")].map(str::to_owned));
+    let calls: Vec<&str> = lies.iter().map(|lie| lie.calls).collect();
+    before.extend(["-e".to_owned(), format!("trace={}", calls.join(","))]);
+    for Lie { calls, error, first, step } in lies {
+        let lie = format!("inject={calls}:error={error}:when={first}+{step}");
+        before.extend(["-e".to_owned(), lie]);
+    }
+    let before: Vec<&str> = before.iter().map(String::as_str).collect();
+    Some(Deceived { server: plan.behind(&before).start(), log, folder })
+}
+
+impl Deceived {
+    /// Stops the server, which must have been lied to and must not have lost a worker.
+    #[track_caller]
+    fn stop(self) -> Ended {
+        let Deceived { server, log, folder } = self;
+        server.signal(Signal::TERM);
+        let ended = server.ended(PATIENCE);
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+        let text = std::fs::read_to_string(&log).expect("what strace has written");
+        assert!(text.contains("INJECTED"), "nothing was injected into {text:.2000}");
+        drop(folder);
+        ended
+    }
+}
+
+/// Random conversations with a server that is lied to, one after the other and a few at a time.
+#[track_caller]
+fn check(arm: &Arm, lies: &[Lie<'_>]) {
+    let Some(deceived) = deceive(arm.probe(), lies) else { return };
+    let lanes = arm.crowd(2) as u64;
+    std::thread::scope(|scope| {
+        for lane in 0..lanes {
+            let server = &deceived.server;
+            scope.spawn(move || {
+                for seed in (0..soak(8, 200)).filter(|seed| seed % lanes == lane) {
+                    let script = requests(seed, 15, MENU);
+                    let what = format!("{:?}, seed {seed}", arm.flags);
+                    probe::check(server, script.chunks(40), &what);
+                }
+            });
+        }
+    });
+    deceived.stop();
+}
+
+/// Every call that can be interrupted is, again and again (`EINTR`, signal(7)).
+pub fn interrupted_calls(arm: &Arm) {
+    let lie = |calls| Lie { calls, error: "EINTR", first: 2, step: 2 };
+    check(arm, &[lie(MOVES), lie(WAITS), lie("accept4"), lie("?io_uring_enter")]);
+}
+
+/// Calls find nothing where something is, as after a wake-up that was meant for another.
+pub fn calls_that_would_block(arm: &Arm) {
+    let lie = |calls| Lie { calls, error: "EAGAIN", first: 2, step: 3 };
+    if arm.is_edge() {
+        // An edge is told once: an answer that it was none, which the kernel never gives, is
+        // believed. The door has no edges.
+        check(arm, &[lie("accept4")]);
+    } else {
+        check(arm, &[lie(MOVES), lie("accept4"), lie("?io_uring_enter")]);
+    }
+}
+
+/// The kernel has no room for completions before some are taken (`EBUSY`, io_uring_enter(2)).
+pub fn a_ring_that_is_busy(arm: &Arm) {
+    check(arm, &[Lie { calls: "io_uring_enter", error: "EBUSY", first: 2, step: 2 }]);
+}
+
+/// Who waited is gone when it is accepted (`ECONNABORTED`), or the network has something to say
+/// about it (accept(2) names the errors); and there are no descriptors, or no memory.
+pub fn accepts_that_fail(arm: &Arm) {
+    for error in ["ECONNABORTED", "EPROTO", "EMFILE", "ENOBUFS"] {
+        check(arm, &[Lie { calls: "accept4", error, first: 1, step: 2 }]);
+    }
+}
+
+/// There is no process or thread for every other visitor: those are sent away, the others served.
+pub fn no_worker_for_a_visitor(arm: &Arm) {
+    let folder = Folder::new();
+    let plan = arm.stock(&folder.file("stock.txt", book(3, 100)));
+    let lie = Lie { calls: "clone,?clone3", error: "EAGAIN", first: 2, step: 2 };
+    let Some(deceived) = deceive(plan, &[lie]) else { return };
+    let answers: Vec<Option<String>> =
+        (0..8).map(|_| deceived.server.client().try_ask("sell 1 1")).collect();
+    let served = answers.iter().flatten().inspect(|line| assert_eq!(*line, "[sell] success"));
+    let served = served.count();
+    assert!((1..8).contains(&served), "{served} of 8 were served");
+    let ended = deceived.stop();
+    assert!(ended.stderr.contains("no worker can be started"), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("{} refused", 8 - served)), "{}", ended.stderr);
+}

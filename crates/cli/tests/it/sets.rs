@@ -1,0 +1,71 @@
+//! What a bit set cannot hold: descriptors from 1024 on. The runtime needs so few of them that a
+//! thousand clients fit; whoever is one too many is sent away at once, and nobody else notices.
+
+use crate::arms::Arm;
+use crate::harness::{Client, Folder, PATIENCE, eventually, skip};
+use crate::market::book;
+
+/// `FD_SETSIZE` (select(2)).
+const SETSIZE: usize = 1024;
+/// How many fit for certain.
+const FIT: usize = 1000;
+/// How many come besides.
+const LATE: usize = 100;
+
+#[track_caller]
+fn check_serves(client: &mut Client) {
+    assert_eq!(client.ask("sell 1 1"), "[sell] success");
+}
+
+/// Whether a new client is served; if not, it is sent away.
+#[track_caller]
+fn is_served(client: &mut Client) -> bool {
+    match client.try_ask("sell 1 1") {
+        Some(line) => {
+            assert_eq!(line, "[sell] success");
+            true
+        }
+        None => false,
+    }
+}
+
+/// A thousand clients at once, and a hundred more.
+pub fn a_thousand_fit_and_the_rest_are_sent_away(arm: &Arm) {
+    // Ours and the server's, which is given the limit that we could have.
+    if sys::limits::raise_open_files(8192).expect("our own limit") < 8192 {
+        skip("descriptors by the thousand");
+        return;
+    }
+    let folder = Folder::new();
+    let mut server = arm.stock(&folder.file("stock.txt", book(3, 100))).start();
+    let mut inside: Vec<Client> = (0..FIT).map(|_| server.client()).collect();
+    inside.iter_mut().for_each(check_serves);
+    let late: Vec<Client> = (0..LATE)
+        .filter_map(|_| {
+            let mut client = server.client();
+            is_served(&mut client).then_some(client)
+        })
+        .collect();
+    let mut refused = LATE - late.len();
+    assert!(FIT + late.len() < SETSIZE, "{} clients of one set", FIT + late.len());
+    server.says("a connection was closed");
+    server.says("--max-connections");
+    inside.iter_mut().for_each(check_serves);
+    assert!(server.is_running());
+    // Those who leave make room for others.
+    inside.truncate(FIT - LATE);
+    eventually("room for one more", PATIENCE, || {
+        let served = is_served(&mut server.client());
+        refused += usize::from(!served);
+        served
+    });
+    server.settles_at(inside.len() + late.len());
+    let mut next: Vec<Client> = (0..LATE).map(|_| server.client()).collect();
+    next.iter_mut().for_each(check_serves);
+    inside.iter_mut().for_each(check_serves);
+    drop((inside, late, next));
+    server.settles();
+    let stderr = server.stop().stderr;
+    assert_eq!(stderr.matches("a connection was closed").count(), 1, "said once: {stderr}");
+    assert!(stderr.contains(&format!("{refused} refused, 0 workers replaced")), "{stderr}");
+}

@@ -1,0 +1,51 @@
+//! Half-open connections: the peer's machine is gone, or has forgotten, and no segment told the
+//! server. It asks the silent, finds out by sending, or runs out of patience; in the end nothing of
+//! such a peer is left.
+
+use crate::arms::Arm;
+use crate::harness::{Client, Folder, Server, skip};
+use crate::market::book;
+
+/// Clients that were served and go away without a word; false if this machine forbids that.
+#[track_caller]
+fn haunt(server: &Server, count: usize, last_words: &str) -> bool {
+    let mut ghosts: Vec<Client> = (0..count).map(|_| server.client()).collect();
+    for ghost in &mut ghosts {
+        assert_eq!(ghost.ask("sell 1 1"), "[sell] success");
+        ghost.send(last_words);
+    }
+    let gone = ghosts.into_iter().all(|ghost| ghost.vanish().is_ok());
+    if !gone {
+        skip("half-open connections");
+    }
+    gone
+}
+
+/// As many as stay until the server has given them up, and then others are served.
+#[track_caller]
+fn check(arm: &Arm, args: &[&str], last_words: &str) {
+    let folder = Folder::new();
+    let server = arm.stock(&folder.file("stock.txt", book(2000, 100))).with(args).start();
+    if !haunt(&server, arm.crowd(4), last_words) {
+        return;
+    }
+    server.settles();
+    assert_eq!(server.ask("buy 1 1"), "[buy] success");
+    let ended = server.stop();
+    assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+}
+
+/// The server asks who is still there.
+pub fn who_vanished_is_asked_for(arm: &Arm) {
+    check(arm, &["--keepalive", "1s"], "");
+}
+
+/// The server asks nobody, and ends what is idle.
+pub fn who_vanished_is_idle(arm: &Arm) {
+    check(arm, &["--keepalive", "0", "--idle", "1s"], "");
+}
+
+/// The server has much to say to somebody who is gone.
+pub fn replies_to_who_vanished(arm: &Arm) {
+    check(arm, &["--keepalive", "0"], &"show\n".repeat(200));
+}
