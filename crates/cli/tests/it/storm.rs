@@ -1,7 +1,7 @@
 //! Resets, in every state of a connection: nothing leaks, nobody is lost, the server serves on.
 
 use crate::arms::Arm;
-use crate::harness::{Client, Folder, soak};
+use crate::harness::{Client, Folder, PATIENCE, eventually, soak};
 use crate::market::book;
 
 /// Connections that vanish before they are accepted, after a request, in the middle of a line, in
@@ -11,7 +11,8 @@ pub fn reset_storm(arm: &Arm) {
     let data = folder.file("stock.txt", book(5000, 1_000_000));
     let server = arm.stock(&data).start();
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
-    let children = server.children();
+    // Where each client has a child, none is there to stay.
+    let children = if server.posts > 0 { server.children() } else { Vec::new() };
     for round in 0..soak(60, 2000) {
         server.client().reset();
         let say = |words: &str| {
@@ -35,7 +36,7 @@ pub fn reset_storm(arm: &Arm) {
     assert_eq!(last.ask("buy 5 1"), "[buy] success");
     drop(last);
     server.settles();
-    assert_eq!(server.children(), children, "no worker was lost");
+    eventually("the same workers as before", PATIENCE, || server.children() == children);
     let ended = server.stop();
     assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
 }
