@@ -15,7 +15,7 @@ type Fuzz = fn(seed: u64, events: u32);
 
 /// Every crate's fuzz function by name. This is the one place to add one.
 const REGISTRY: &[(&str, Fuzz)] =
-    &[("wire", wire::fuzz), ("sim", sim::fuzz), ("services", services::fuzz)];
+    &[("wire", wire::fuzz), ("sim", sim::fuzz), ("services", services::fuzz), ("load", load::fuzz)];
 
 /// The function that must be caught.
 const CANARY: (&str, Fuzz) = ("canary", canary);

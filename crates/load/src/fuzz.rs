@@ -1,0 +1,193 @@
+//! Random replies, cut at random places, right and broken: scripts find the right ones right, and
+//! survive the broken ones.
+//!
+//! Right means that each request is answered once, nothing is a fault and nothing is left over.
+//! Of broken bytes only this is promised: no panic, no more replies than requests, no more bytes
+//! used than there were.
+
+use crate::faults::Faults;
+use crate::parse::Mix;
+use crate::script::echo::{LOGIN, packet};
+use crate::script::{
+    Ear, Echo, Heard, Http, HttpOptions, Line, LineOptions, Notes, Script, Stock, StockOptions,
+    Wanted,
+};
+use wire::dice::Dice;
+use wire::framing::Framing;
+
+/// The most requests of one conversation.
+const REQUESTS: u32 = 12;
+
+/// Holds about `events` requests in conversations of some, from `seed`.
+///
+/// # Panics
+/// When a promise is broken; the message carries the seed.
+pub fn fuzz(seed: u64, events: u32) {
+    let mut dice = Dice::new(seed);
+    for conversation in 0..events.div_ceil(REQUESTS) {
+        let at = format!("load::fuzz seed {seed}, conversation {conversation}");
+        let asked = 1 + dice.below(REQUESTS as usize) as u32;
+        let (mut script, wire) = match dice.below(4) {
+            0 => web(&mut dice, asked),
+            1 => echo(asked),
+            2 => line(&mut dice, asked),
+            _ => market(&mut dice, asked),
+        };
+        let (done, faults, left) = feed(&mut dice, &mut *script, asked, &wire, &at);
+        assert_eq!((done, left), (asked, 0), "{at}: {faults:?}");
+        assert!(faults.is_empty(), "{at}: {faults:?}");
+        script.close(0);
+        let mut broken = wire;
+        breaks(&mut dice, &mut broken);
+        let (done, _, _) = feed(&mut dice, &mut *script, asked, &broken, &at);
+        assert!(done <= asked, "{at}: {done} replies to {asked} requests");
+        script.close(0);
+    }
+}
+
+/// Asks, then feeds `wire` in random pieces; the replies heard, the faults, and the bytes left.
+fn feed(
+    dice: &mut Dice,
+    script: &mut dyn Script,
+    asked: u32,
+    wire: &[u8],
+    at: &str,
+) -> (u32, Faults, usize) {
+    let (mut faults, mut notes) = (Faults::default(), Notes::default());
+    let detailed = dice.below(2) == 0;
+    script.open(0);
+    script.ask(0, asked, &mut Vec::new());
+    let (mut held, mut sent, mut done) = (Vec::new(), 0, 0);
+    while sent < wire.len() {
+        let piece = 1 + dice.below(40);
+        let end = (sent + piece).min(wire.len());
+        held.extend_from_slice(&wire[sent..end]);
+        sent = end;
+        let mut ear = Ear::new(&mut faults, detailed.then_some(&mut notes));
+        let heard: Heard = script.hear(0, &held, &mut ear);
+        assert!(heard.used <= held.len() && heard.wrong <= heard.done, "{at}: {heard:?}");
+        held.drain(..heard.used);
+        done += heard.done;
+        if heard.over {
+            // The driver would close the connection here, and drop what came behind.
+            held.clear();
+            break;
+        }
+    }
+    if detailed {
+        assert_eq!(notes.list.len(), done as usize, "{at}: a note for each reply");
+    }
+    (done, faults, held.len())
+}
+
+/// Changes, drops or doubles some bytes.
+fn breaks(dice: &mut Dice, wire: &mut Vec<u8>) {
+    for _ in 0..=dice.below(3) {
+        let place = dice.below(wire.len());
+        match dice.below(3) {
+            0 => wire[place] = dice.roll() as u8,
+            1 => drop(wire.remove(place)),
+            _ => wire.insert(place, wire[place]),
+        }
+        if wire.is_empty() {
+            wire.push(0);
+        }
+    }
+}
+
+fn web(dice: &mut Dice, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
+    let options = HttpOptions {
+        method: "GET".to_owned(),
+        authority: "a".to_owned(),
+        paths: vec![("/".to_owned(), 1)],
+        headers: Vec::new(),
+        body: Vec::new(),
+        wanted: Wanted::default(),
+        seed: 1,
+    };
+    let mut wire = Vec::new();
+    for _ in 0..asked {
+        let body = vec![b'x'; dice.below(60)];
+        match dice.below(4) {
+            0 => {
+                wire.extend_from_slice(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+                if !body.is_empty() {
+                    wire.extend_from_slice(format!("{:x}\r\n", body.len()).as_bytes());
+                    wire.extend_from_slice(&body);
+                    wire.extend_from_slice(b"\r\n");
+                }
+                wire.extend_from_slice(b"0\r\n\r\n");
+            }
+            1 => wire.extend_from_slice(b"HTTP/1.1 204 No Content\r\n\r\n"),
+            _ => {
+                let length = body.len();
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+                wire.extend_from_slice(head.as_bytes());
+                wire.extend_from_slice(&body);
+            }
+        }
+    }
+    let http = Http::new(options, 1).expect("constant options");
+    (Box::new(http), wire)
+}
+
+fn echo(asked: u32) -> (Box<dyn Script>, Vec<u8>) {
+    let numbers = std::iter::once(LOGIN).chain(0..u64::from(asked));
+    (Box::new(Echo::new(1)), numbers.flat_map(packet).collect())
+}
+
+fn line(dice: &mut Dice, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
+    let terminators = 1 + dice.below(2) as u32;
+    let options = LineOptions {
+        requests: vec![b"x\n".to_vec()],
+        terminator: b"\r\n".to_vec(),
+        terminators,
+        prefix: b"$".to_vec(),
+    };
+    let mut wire = Vec::new();
+    for _ in 0..asked {
+        for _ in 0..terminators {
+            wire.push(b'$');
+            wire.extend(std::iter::repeat_n(b'y', dice.below(9)));
+            wire.extend_from_slice(b"\r\n");
+        }
+    }
+    (Box::new(Line::new(options, 1)), wire)
+}
+
+/// A market of one connection, whose replies the seed says.
+fn market(dice: &mut Dice, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
+    let left = dice.below(30) as u64;
+    let options = StockOptions {
+        mix: Mix { show: 1, buy: 2, sell: 1 },
+        ids: Vec::new(),
+        amount_max: 10,
+        framing: Framing::Line,
+        seed: dice.roll(),
+    };
+    let rows = format!("7 {left} 100\n");
+    let make = || Stock::new(options.clone(), rows.as_bytes(), 1).expect("a row");
+    let (mut requests, mut left) = (Vec::new(), left);
+    // What it will ask is known from a twin that has the same seed.
+    make().ask(0, asked, &mut requests);
+    let mut wire = String::new();
+    for request in String::from_utf8(requests).expect("ASCII").lines() {
+        let words: Vec<&str> = request.split(' ').collect();
+        let amount: u64 = words.get(2).map_or(0, |word| word.parse().expect("digits"));
+        match words[0] {
+            "buy" if amount > left => wire += "Not enough left stocks\n",
+            "buy" => (left, wire) = (left - amount, wire + "[buy] success\n"),
+            "sell" => (left, wire) = (left + amount, wire + "[sell] success\n"),
+            _ => wire += &format!("7 {left} 100\n\n"),
+        }
+    }
+    (Box::new(make()), wire.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn some_seeds() {
+        (0..200).for_each(|seed| super::fuzz(seed, 60));
+    }
+}
