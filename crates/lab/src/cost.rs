@@ -224,7 +224,8 @@ mod tests {
             assert!(life.user_ns + life.system_ns > 0, "{life:?}");
         }
         assert!(life.machine_forks.is_none_or(|forks| forks >= 20), "{life:?}");
-        if let Some(forks) = life.forks {
+        // Other work on the machine can fill the connector's buffer; then it says so.
+        if let Some(forks) = life.forks.filter(|_| life.doubts.is_empty()) {
             assert_eq!((forks, life.kills), (20, Some(0)), "{life:?}");
         }
         assert!(life.faults_minor.is_some_and(|faults| faults > 0), "{life:?}");
