@@ -11,6 +11,7 @@ mod doctor;
 mod duet;
 mod live;
 mod load;
+mod museum;
 mod peer;
 mod pin;
 mod race;
@@ -52,6 +53,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Compare the CPU per request of two servers, to a few percent
     Duet(duet::Args),
+    /// Repeat published measurements with their flaw, and without it
+    Museum(museum::Args),
     /// Talk to a stock server: line editing, history, completion
     Client(client::Args),
     #[command(flatten)]
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => race::compare::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Duet(args) => duet::run(args),
+        Command::Museum(args) => museum::run(&args),
         Command::Client(args) => client::run(&args),
         Command::Course(command) => command.run(),
         Command::Peer(args) => peer::run(&args),

@@ -46,8 +46,9 @@ fn trade(
     let mut page = Page::new(plan, lock)?;
     page.add(format!("child {pid}\n").as_bytes())?;
     page.turn()?;
+    let knock = Instant::now();
     let mut link = Link::new(link::connect(plan.at)?, plan.framing);
-    tally.came_in(begin.elapsed());
+    tally.came_in(begin.elapsed(), knock.elapsed());
     let seed = plan.seed.map_or(pid, |seed| seed.wrapping_add(index));
     let mut slow = |waiting: String| {
         // One of a thousand who wait says it for all.

@@ -279,6 +279,7 @@ impl End<'_> {
             "seed": plan.seed,
             "connected": read(&tally.connected),
             "connected_after_s": tally.all_in().as_secs_f64(),
+            "connect_50ms": tally.connects(),
             "replies": tally.replies(),
             "show": read(&tally.shown),
             "buy": read(&tally.bought),

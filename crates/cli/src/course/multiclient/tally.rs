@@ -6,13 +6,20 @@ use std::time::Duration;
 
 use seam::{BadSeed, Share};
 
+/// Length of a step of [`Tally::connects`].
+const CONNECT_STEP: Duration = Duration::from_millis(50);
+/// Steps: 12 s, which holds the retransmissions of a SYN that one waits for; the last step holds
+/// everything above.
+const CONNECT_STEPS: usize = 240;
+
 /// The counts. All begin at zero and only grow.
-#[derive(Default)]
 pub struct Tally {
     /// Clients that have a connection, or had one.
     pub connected: AtomicU64,
     /// When the last of them came in, in nanoseconds since the beginning.
     connected_ns_max: AtomicU64,
+    /// How long connect(2) took: clients by steps.
+    connects: [AtomicU64; CONNECT_STEPS],
     /// Replies by what they say.
     pub shown: AtomicU64,
     pub bought: AtomicU64,
@@ -34,8 +41,11 @@ unsafe impl Share for Tally {
 }
 
 impl Tally {
-    /// A client has its connection, so long after the beginning.
-    pub fn came_in(&self, after: Duration) {
+    /// A client has its connection, so long after the beginning and after knocking.
+    pub fn came_in(&self, after: Duration, knocked: Duration) {
+        let step = usize::try_from(knocked.as_nanos() / CONNECT_STEP.as_nanos());
+        let step = step.unwrap_or(CONNECT_STEPS).min(CONNECT_STEPS - 1);
+        self.connects[step].fetch_add(1, Ordering::Relaxed);
         let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         self.connected_ns_max.fetch_max(after_ns, Ordering::Relaxed);
         self.connected.fetch_add(1, Ordering::Relaxed);
@@ -44,6 +54,14 @@ impl Tally {
     /// When the last client came in.
     pub fn all_in(&self) -> Duration {
         Duration::from_nanos(read(&self.connected_ns_max))
+    }
+
+    /// Clients by how long connecting took, in steps of [`CONNECT_STEP`], up to the last that any
+    /// client reached.
+    pub fn connects(&self) -> Vec<u64> {
+        let mut all: Vec<u64> = self.connects.iter().map(read).collect();
+        all.truncate(all.iter().rposition(|clients| *clients > 0).map_or(0, |last| last + 1));
+        all
     }
 
     /// Counts a reply by its text. The rows of `show` begin with a number; "stock" without its
@@ -75,9 +93,17 @@ pub fn read(count: &AtomicU64) -> u64 {
 mod tests {
     use super::*;
 
+    /// A tally as it is placed: zero.
+    fn tally() -> memory::Region<Tally> {
+        let mut tally: memory::Region<Tally> =
+            memory::Region::place(memory::Placement::Private).expect("a page of memory");
+        tally.found(&[]).expect("a tally needs no seed");
+        tally
+    }
+
     #[test]
     fn replies_are_told_apart_by_their_text() {
-        let tally = Tally::default();
+        let tally = tally();
         for text in [
             "1 7 1000\n5 3 3700\n",
             "[buy] success\n",
@@ -98,10 +124,13 @@ mod tests {
 
     #[test]
     fn the_last_one_in_is_the_latest() {
-        let tally = Tally::default();
+        let tally = tally();
         for ms in [3, 9, 4] {
-            tally.came_in(Duration::from_millis(ms));
+            tally.came_in(Duration::from_millis(ms), Duration::from_millis(10 * ms));
         }
         assert_eq!((tally.all_in(), read(&tally.connected)), (Duration::from_millis(9), 3));
+        assert_eq!(tally.connects(), [2, 1], "30 and 40 ms, 90 ms");
+        tally.came_in(Duration::from_secs(70), Duration::from_secs(70));
+        assert_eq!(tally.connects().len(), CONNECT_STEPS);
     }
 }

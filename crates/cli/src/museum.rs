@@ -1,0 +1,241 @@
+//! `roundhouse museum`: published measurements, repeated with their flaw and without it.
+
+mod page;
+mod progress;
+mod table;
+
+use crate::race::{Room, watch};
+use anyhow::{Context, Result};
+use museum::law::Scale;
+use museum::{EXHIBITS, Exhibit, Settings, Visit};
+use progress::Progress;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The arguments of `museum`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Exhibits, or `all`; without one they are listed
+    #[arg(value_name = "EXHIBIT")]
+    exhibits: Vec<String>,
+    /// Make the clients' pauses so many times as long, 0.001 to 1; the scale is printed beside
+    /// every figure
+    #[arg(long, default_value = "1", value_name = "FACTOR", value_parser = scale)]
+    scale: Scale,
+    /// Sizes of the crowd in place of the published ones
+    #[arg(long, value_delimiter = ',', value_name = "N,…",
+          value_parser = clap::value_parser!(u32).range(1..=2000))]
+    clients: Option<Vec<u32>>,
+    /// Blocks, runs and fresh pairs in place of each exhibit's own; an interval needs 6
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    blocks: Option<u32>,
+    /// Orders and requests come from it
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u32,
+    /// Where the page is written, and beside it the raw data with `.jsonl`; with several exhibits a
+    /// directory [default: museum-EXHIBIT.html]
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Print one JSON document for each exhibit instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// Lists the exhibits or shows some. Exit code 1 if one could not be shown.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let exe = std::env::current_exe().context("cannot find this program's own file")?;
+    let settings = Settings {
+        exe,
+        version: env!("CARGO_PKG_VERSION").to_string(),
+        commit: option_env!("ROUNDHOUSE_COMMIT").map(String::from),
+        scale: args.scale,
+        clients: args.clients.clone(),
+        blocks: args.blocks,
+        seed: args.seed,
+    };
+    if args.exhibits.is_empty() {
+        list(&settings, args.json);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let chosen = match chosen(&args.exhibits) {
+        Ok(chosen) => chosen,
+        Err(unknown) => {
+            eprintln!("roundhouse museum: {unknown}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let stop = watch()?;
+    let folder = chosen.len() > 1;
+    for exhibit in chosen {
+        let page = page_path(args.report.as_deref(), exhibit.name(), folder)?;
+        let raw = page.with_extension("jsonl");
+        let room = Room::new("roundhouse-museum")?;
+        let effort = exhibit.effort(&settings);
+        let mut progress = Progress::new(exhibit.title(), effort);
+        let visit = museum::visit(exhibit, &settings, &room.0, &raw, stop.clone(), &mut progress)
+            .with_context(|| format!("exhibit {}", exhibit.name()))?;
+        drop(progress);
+        tell(&visit, &command(args, exhibit.name()), &page, args.json)?;
+        eprintln!(
+            "{:.0} s; the page is {}, the raw data {}",
+            visit.took_s,
+            page.display(),
+            raw.display()
+        );
+        if visit.interrupted {
+            break;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints an exhibit and writes its page.
+fn tell(visit: &Visit, command: &str, path: &Path, json: bool) -> Result<()> {
+    if visit.interrupted {
+        eprintln!("stopped; here is what is known");
+    }
+    std::fs::write(path, page::page(visit, command)?)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    if json {
+        println!("{}", serde_json::to_string(visit)?);
+    } else {
+        print!("{}", table::text(visit));
+    }
+    for doubt in &visit.showing.doubts {
+        eprintln!("doubt: {doubt}");
+    }
+    Ok(())
+}
+
+fn scale(text: &str) -> Result<Scale, String> {
+    let least = Scale::LEAST;
+    let found: Option<f64> = text.parse().ok();
+    found
+        .and_then(Scale::new)
+        .ok_or_else(|| format!("expected a factor between {least} and 1, such as 0.1"))
+}
+
+/// The exhibits of these names, each once.
+fn chosen(names: &[String]) -> Result<Vec<&'static dyn Exhibit>, String> {
+    if names.iter().any(|name| name == "all") {
+        return Ok(EXHIBITS.to_vec());
+    }
+    let mut chosen: Vec<&'static dyn Exhibit> = Vec::new();
+    for name in names {
+        let exhibit = museum::by_name(name).ok_or_else(|| {
+            let known: Vec<&str> = EXHIBITS.iter().map(|it| it.name()).collect();
+            format!("expected one of {} or all, found `{name}`", known.join(", "))
+        })?;
+        if chosen.iter().all(|it| it.name() != exhibit.name()) {
+            chosen.push(exhibit);
+        }
+    }
+    Ok(chosen)
+}
+
+/// Where the page of an exhibit goes.
+fn page_path(report: Option<&Path>, name: &str, folder: bool) -> Result<PathBuf> {
+    let own = format!("museum-{name}.html");
+    let page = match report {
+        Some(path) if folder || path.is_dir() => path.join(own),
+        Some(path) => path.to_path_buf(),
+        None => PathBuf::from(own),
+    };
+    if let Some(parent) = page.parent().filter(|it| !it.as_os_str().is_empty()) {
+        std::fs::create_dir_all(parent)
+            .with_context(|| format!("cannot make {}", parent.display()))?;
+    }
+    Ok(page)
+}
+
+/// What repeats an exhibit.
+fn command(args: &Args, name: &str) -> String {
+    let mut words = format!("roundhouse museum {name}");
+    let mut flag = |name: &str, value: String| words.push_str(&format!(" --{name} {value}"));
+    if args.scale != Scale::WHOLE {
+        flag("scale", args.scale.factor().to_string());
+    }
+    if let Some(clients) = &args.clients {
+        let all: Vec<String> = clients.iter().map(ToString::to_string).collect();
+        flag("clients", all.join(","));
+    }
+    if let Some(blocks) = args.blocks {
+        flag("blocks", blocks.to_string());
+    }
+    if args.seed != 1 {
+        flag("seed", args.seed.to_string());
+    }
+    words
+}
+
+fn list(settings: &Settings, json: bool) {
+    if json {
+        let rows: Vec<serde_json::Value> = EXHIBITS
+            .iter()
+            .map(|it| {
+                let effort = it.effort(settings);
+                serde_json::json!({
+                    "name": it.name(), "title": it.title(), "about": it.about(),
+                    "steps": effort.steps, "seconds": effort.time.as_secs_f64(),
+                    "scale": settings.scale.factor(),
+                })
+            })
+            .collect();
+        println!("{:#}", serde_json::Value::from(rows));
+    } else {
+        print!("{}", table::list(settings));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(words: &[&str]) -> Result<Args, String> {
+        let words = ["museum"].iter().chain(words);
+        Cli::try_parse_from(words).map(|it| it.args).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn the_command_that_repeats_a_visit_holds_what_was_chosen() {
+        fn check(words: &[&str], want: &str) {
+            let args = parse(words).expect("good words");
+            assert_eq!(command(&args, "staircase"), want);
+        }
+        check(&["staircase"], "roundhouse museum staircase");
+        check(
+            &["all", "--scale", "0.05", "--clients", "1,20", "--blocks", "2", "--seed", "7"],
+            "roundhouse museum staircase --scale 0.05 --clients 1,20 --blocks 2 --seed 7",
+        );
+    }
+
+    #[test]
+    fn wrong_words_are_refused_with_what_was_expected() {
+        fn check(words: &[&str], want: &str) {
+            let found = parse(words).err().unwrap_or_default();
+            assert!(found.contains(want), "expected `{want}` in `{found}`");
+        }
+        check(&["all", "--scale", "2"], "between 0.001 and 1");
+        check(&["all", "--scale", "NaN"], "between 0.001 and 1");
+        check(&["all", "--clients", "0"], "--clients");
+        let Err(found) = chosen(&["think-time".to_string(), "mona-lisa".to_string()]) else {
+            panic!("there is no such exhibit")
+        };
+        assert!(found.contains("think-time") && found.contains("`mona-lisa`"), "{found}");
+    }
+
+    #[test]
+    fn each_exhibit_is_shown_once() {
+        let names = ["staircase", "staircase", "think-time"].map(String::from);
+        let found = chosen(&names).map(|all| all.iter().map(|it| it.name()).collect::<Vec<_>>());
+        assert_eq!(found, Ok(vec!["staircase", "think-time"]));
+        assert_eq!(chosen(&["all".to_string()]).map(|all| all.len()), Ok(EXHIBITS.len()));
+    }
+}

@@ -1,0 +1,217 @@
+//! Every exhibit of the museum at its smallest size, from the real binary: the artefact appears.
+//!
+//! What is held here is wide: a crowd that sleeps takes about as long as it sleeps, who finds a
+//! queue full waits for a timer, eleven clients need two rounds of ten workers. How large a
+//! difference is on this machine is for the page to say.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
+/// Longer than any exhibit at these sizes takes on a machine with other things to do.
+const LONGEST: Duration = Duration::from_secs(240);
+
+/// One exhibit at a time: they are about time.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A directory of one test, removed with its guard, and the turn to use the machine.
+struct Room {
+    path: PathBuf,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Room {
+    fn new(name: &str) -> Room {
+        let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let path = std::env::temp_dir().join(format!("cli-museum-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("the temporary directory is writable");
+        Room { path, _turn: turn }
+    }
+
+    fn start(&self, words: &str) -> Child {
+        let file = |name: &str| File::create(self.path.join(name)).expect("writable");
+        Command::new(EXE)
+            .arg("museum")
+            .args(words.split(' ').filter(|word| !word.is_empty()))
+            .current_dir(&self.path)
+            .stdin(Stdio::null())
+            .stdout(file("out"))
+            .stderr(file("err"))
+            .spawn()
+            .expect("the binary was built for this test")
+    }
+
+    fn run(&self, words: &str) -> ExitStatus {
+        wait(&mut self.start(words))
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path.join(name)).unwrap_or_default()
+    }
+
+    /// Runs an exhibit and returns what `--json` says.
+    fn visit(&self, words: &str) -> Value {
+        let status = self.run(&format!("{words} --json"));
+        let (out, err) = (self.text("out"), self.text("err"));
+        assert!(status.success(), "{words}: {status}\n{out}\n{err}");
+        println!("{err}");
+        let found: Value = serde_json::from_str(&out).expect("one JSON document on stdout");
+        assert_eq!(
+            (&found["schema"], &found["interrupted"]),
+            (&"roundhouse.museum/1".into(), &false.into())
+        );
+        found
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Waits for the end; who does not end is killed.
+fn wait(child: &mut Child) -> ExitStatus {
+    let end = Instant::now() + LONGEST;
+    while Instant::now() < end {
+        if let Some(status) = child.try_wait().expect("it is our child") {
+            return status;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    panic!("still running after {LONGEST:?}");
+}
+
+/// The value of a finding.
+fn value(visit: &Value, name: &str) -> f64 {
+    let findings = visit["findings"].as_array().expect("findings");
+    let found = findings.iter().find(|it| it["name"] == name);
+    found
+        .and_then(|it| it["value"].as_f64())
+        .unwrap_or_else(|| panic!("no finding `{name}` in {findings:?}"))
+}
+
+fn assert_within(visit: &Value, name: &str, low: f64, high: f64) {
+    let found = value(visit, name);
+    assert!((low..=high).contains(&found), "{name}: expected {low} to {high}, found {found}");
+}
+
+#[test]
+fn exhibits_are_listed_with_how_long_they_take() {
+    let room = Room::new("list");
+    assert!(room.run("").success());
+    let told = room.text("out");
+    for want in ["think-time", "staircase", "accept-queue", "workload", "stock-lock", " min"] {
+        assert!(told.contains(want), "expected `{want}` in\n{told}");
+    }
+    assert!(room.run("--json --scale 0.1").success());
+    let rows: Vec<Value> = serde_json::from_str(&room.text("out")).expect("a JSON list");
+    assert!(rows.len() >= 5 && rows.iter().all(|row| row["seconds"].as_f64() > Some(1.0)));
+    assert_eq!(room.run("mona-lisa").code(), Some(2));
+    assert!(room.text("err").contains("expected one of think-time"), "{}", room.text("err"));
+    assert_eq!(room.run("staircase --scale 2").code(), Some(2));
+}
+
+#[test]
+fn clients_who_sleep_hide_the_server() {
+    let room = Room::new("think");
+    let found = room.visit("think-time --scale 0.1 --clients 4 --blocks 1");
+    // Four clients, ten orders, 100 ms after each: 40 requests a second, and never more.
+    assert_within(&found, "below-ceiling", 0.2, 1.0);
+    assert_within(&found, "equal-asleep", 0.0, 1.5);
+    assert_within(&found, "freed", 1.5, 1e6);
+    let page = room.text("museum-think-time.html");
+    for want in ["Repeated as it was", "Without the flaw", "CSE4100", "scale 0.1", "0.999"] {
+        assert!(page.contains(want), "expected `{want}` in the page");
+    }
+    assert!(page.len() < 4_000_000 && !page.contains("src=\"http"));
+    let raw = room.text("museum-think-time.jsonl");
+    let first: Value =
+        raw.lines().next().and_then(|it| serde_json::from_str(it).ok()).expect("raw");
+    assert_eq!((&first["row"], &first["scale"]), (&"museum".into(), &0.1.into()));
+    let rows = |kind: &str| raw.matches(&format!("\"row\":\"{kind}\"")).count();
+    assert_eq!(rows("crowd"), 2);
+    assert!(rows("trial") >= 4, "two servers, a third, and a twin");
+}
+
+#[test]
+fn fifteen_clients_need_two_rounds_of_ten_workers() {
+    let room = Room::new("stairs");
+    let found = room.visit("staircase --scale 0.1 --clients 15 --report stairs.html");
+    assert_within(&found, "rounds", 1.3, 3.0);
+    assert!(room.text("stairs.html").contains("The staircase"));
+    assert!(room.text("stairs.jsonl").contains("\"row\":\"crowd\""));
+}
+
+#[test]
+fn who_finds_the_queue_full_waits_for_a_timer() {
+    let room = Room::new("queue");
+    let found = room.visit("accept-queue --scale 0.02 --clients 40 --blocks 1");
+    // Of 40 who knock at a server that is held, a queue of 10 keeps 29 waiting.
+    assert_within(&found, "turned-away", 8.0, 40.0);
+    assert_within(&found, "kernel-counted", 1.0, 1e9);
+    assert!(value(&found, "let-in") < value(&found, "turned-away"));
+    let facts = found["facts"].to_string();
+    assert!(facts.contains("15.4 ms for each client"), "the delay is printed: {facts}");
+}
+
+#[test]
+fn kinds_of_request_look_alike_behind_a_sleep() {
+    let room = Room::new("kinds");
+    let found = room.visit("workload --scale 0.05 --clients 5 --blocks 1");
+    assert_within(&found, "equal-asleep", 0.0, 1.5);
+    assert_within(&found, "differ-awake", 0.1, 10.0);
+}
+
+#[test]
+fn locks_look_alike_behind_a_sleep() {
+    let room = Room::new("locks");
+    let found = room.visit("stock-lock --scale 0.05 --clients 5 --blocks 1");
+    assert_within(&found, "equal-asleep", 0.0, 1.5);
+    assert_within(&found, "lock-costs", 0.2, 20.0);
+}
+
+#[test]
+fn an_interrupted_visit_tells_what_it_knows_and_leaves_nobody_behind() {
+    let room = Room::new("stop");
+    let mut child = room.start("staircase --clients 11 --json");
+    let pid = child.id();
+    let end = Instant::now() + Duration::from_secs(60);
+    while processes(pid).is_empty() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!processes(pid).is_empty(), "its server is up: {}", room.text("err"));
+    let own = Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid");
+    kill_process(own, Signal::INT).expect("it runs");
+    let status = wait(&mut child);
+    assert!(status.success(), "{status}: {}", room.text("err"));
+    let found: Value = serde_json::from_str(&room.text("out")).expect("a document all the same");
+    assert_eq!(found["interrupted"], true);
+    assert!(room.text("museum-staircase.html").contains("stopped before its end"));
+    let end = Instant::now() + Duration::from_secs(10);
+    while !processes(pid).is_empty() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(processes(pid), Vec::<String>::new());
+    assert!(!place(pid).exists(), "its files are gone");
+}
+
+/// Where the visit of that process keeps its files.
+fn place(pid: u32) -> PathBuf {
+    std::env::temp_dir().join(format!("roundhouse-museum-{pid}"))
+}
+
+/// Command lines of processes that work in the directory of that visit.
+fn processes(pid: u32) -> Vec<String> {
+    let place = place(pid).display().to_string();
+    let all = fs::read_dir("/proc").expect("/proc is mounted").flatten();
+    let lines = all.filter_map(|it| fs::read(Path::new(&it.path()).join("cmdline")).ok());
+    let lines = lines.map(|it| String::from_utf8_lossy(&it).replace('\0', " "));
+    lines.filter(|line| line.contains(&place)).collect()
+}

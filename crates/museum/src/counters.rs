@@ -1,0 +1,107 @@
+//! What the kernel counted: connections turned away, segments sent again.
+//!
+//! `/proc/net/netstat` and `/proc/net/snmp` are pairs of lines, names above numbers (proc_net(5),
+//! the kernel's Documentation/networking/snmp_counter.rst). They count for the whole network
+//! namespace, so whatever else runs there is in them. A counter that this kernel lacks is absent.
+
+use serde::Serialize;
+use std::fs;
+
+/// A reading, or the difference of two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// `TcpExtListenOverflows`: an accept queue was full.
+    pub listen_overflows: Option<u64>,
+    /// `TcpExtListenDrops`: a SYN or the last segment of a handshake was dropped, for whatever
+    /// reason.
+    pub listen_drops: Option<u64>,
+    /// `TcpExtTCPSynRetrans`: a SYN or SYN-ACK was sent again.
+    pub syn_retransmits: Option<u64>,
+    /// `TcpExtTCPTimeouts`: a retransmission timer expired.
+    pub timeouts: Option<u64>,
+    /// `TcpRetransSegs`: segments sent again, SYNs included.
+    pub retransmits: Option<u64>,
+}
+
+impl Counters {
+    /// Reads what there is.
+    pub fn read() -> Counters {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        Counters::parse(&text("/proc/net/netstat"), &text("/proc/net/snmp"))
+    }
+
+    fn parse(netstat: &str, snmp: &str) -> Counters {
+        let more = |name: &str| named(netstat, "TcpExt:", name);
+        Counters {
+            listen_overflows: more("ListenOverflows"),
+            listen_drops: more("ListenDrops"),
+            syn_retransmits: more("TCPSynRetrans"),
+            timeouts: more("TCPTimeouts"),
+            retransmits: named(snmp, "Tcp:", "RetransSegs"),
+        }
+    }
+
+    /// What was counted since an `earlier` reading.
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        let gained = |now: Option<u64>, then: Option<u64>| {
+            now.zip(then).map(|(now, then)| now.saturating_sub(then))
+        };
+        Counters {
+            listen_overflows: gained(self.listen_overflows, earlier.listen_overflows),
+            listen_drops: gained(self.listen_drops, earlier.listen_drops),
+            syn_retransmits: gained(self.syn_retransmits, earlier.syn_retransmits),
+            timeouts: gained(self.timeouts, earlier.timeouts),
+            retransmits: gained(self.retransmits, earlier.retransmits),
+        }
+    }
+}
+
+/// How many times SYNs wait one second before the wait doubles. Kernels before 6.5 have no such
+/// setting and double at once: 0.
+pub fn syn_linear_timeouts() -> u32 {
+    setting("/proc/sys/net/ipv4/tcp_syn_linear_timeouts").unwrap_or(0)
+}
+
+/// The longest accept queue that a server is given, whatever it asks for.
+pub fn queue_limit() -> Option<u32> {
+    setting("/proc/sys/net/core/somaxconn")
+}
+
+fn setting(path: &str) -> Option<u32> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The number under `name` in the pair of lines that begin with `prefix`.
+fn named(text: &str, prefix: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter(|line| line.starts_with(prefix));
+    let (names, numbers) = (lines.next()?, lines.next()?);
+    let at = names.split_whitespace().position(|word| word == name)?;
+    numbers.split_whitespace().nth(at)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_name_and_compared() {
+        let netstat = |n: u64| {
+            format!(
+                "TcpExt: ListenOverflows ListenDrops TCPSynRetrans\nTcpExt: {n} {} 7\n\
+                 IpExt: ListenDrops\nIpExt: 99\n",
+                2 * n
+            )
+        };
+        let snmp = "Ip: RetransSegs\nIp: 1\nTcp: RtoMin RetransSegs\nTcp: 200 40\n";
+        let (then, now) = (Counters::parse(&netstat(3), snmp), Counters::parse(&netstat(13), snmp));
+        let found = now.since(&then);
+        assert_eq!((found.listen_overflows, found.listen_drops), (Some(10), Some(20)));
+        assert_eq!((found.syn_retransmits, found.retransmits), (Some(0), Some(0)));
+        assert_eq!(found.timeouts, None, "a counter that is not there is not zero");
+    }
+
+    #[test]
+    fn this_kernel_counts() {
+        assert!(Counters::read().retransmits.is_some(), "/proc/net/snmp has RetransSegs");
+    }
+}

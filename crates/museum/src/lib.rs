@@ -1,0 +1,82 @@
+//! The museum: published measurements of servers, repeated with their flaw and then without it.
+//!
+//! An exhibit states what somebody published, repeats that experiment as it was until its artefact
+//! appears, repeats it again with the one thing changed that had decided the result, and says in
+//! plain words why the two differ. Everything is run with real processes on the spot. The
+//! surprising thing is how little has to be changed: a sleep, a queue length, a number of workers.
+//!
+//! ```text
+//! visit --> Exhibit::show(stage) -> Showing  what the visitor sees, as plain values
+//!          |
+//!          Stage: crowd  the course's clients, a process each       (stage/crowd.rs)
+//!                 race   randomised blocks of the laboratory         (stage/race.rs)
+//!                 duet   CPU per request of two servers              (stage/duet.rs)
+//! law       what must come out by arithmetic     counters  what the kernel counted
+//! course    the published figures                showing   tables, charts, findings
+//! ```
+//!
+//! To add an exhibit: one file beside `think_time.rs` that implements [`Exhibit`], its `mod` line,
+//! and its row in [`EXHIBITS`]. The list, the command line, the page and the JSON follow.
+
+pub mod counters;
+pub mod course;
+pub mod exhibit;
+pub mod law;
+pub mod showing;
+pub mod stage;
+mod visit;
+pub mod words;
+
+mod accept_queue;
+mod staircase;
+mod stock_lock;
+mod think_time;
+mod workload;
+
+pub use exhibit::{Effort, Exhibit, Fault};
+pub use showing::Showing;
+pub use stage::{Listener, Settings, Stage};
+pub use visit::{Visit, visit};
+
+/// Every exhibit, in the order of a tour.
+pub const EXHIBITS: &[&dyn Exhibit] = &[
+    &think_time::ThinkTime,
+    &staircase::Staircase,
+    &accept_queue::AcceptQueue,
+    &workload::Workload,
+    &stock_lock::StockLock,
+];
+
+/// The exhibit of that name.
+pub fn by_name(name: &str) -> Option<&'static dyn Exhibit> {
+    EXHIBITS.iter().copied().find(|exhibit| exhibit.name() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exhibits_have_names_of_their_own_that_a_shell_takes() {
+        let plain = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
+        for (at, exhibit) in EXHIBITS.iter().enumerate() {
+            let name = exhibit.name();
+            assert!(!name.is_empty() && name != "all" && name.chars().all(plain), "{name}");
+            let same = |other: &&dyn Exhibit| other.name() == name;
+            assert_eq!(EXHIBITS.iter().position(same), Some(at), "{name}");
+            assert!(by_name(name).is_some() && !exhibit.about().is_empty());
+        }
+        assert!(by_name("all").is_none());
+    }
+
+    #[test]
+    fn every_exhibit_knows_how_long_it_takes() {
+        let whole = Settings::sample(1.0);
+        let short = Settings::sample(0.1);
+        for exhibit in EXHIBITS {
+            let (whole, short) = (exhibit.effort(&whole), exhibit.effort(&short));
+            assert!(whole.steps > 0 && whole.steps == short.steps, "{}", exhibit.name());
+            assert!(whole.time >= short.time && whole.time.as_secs() > 0, "{}", exhibit.name());
+        }
+    }
+}

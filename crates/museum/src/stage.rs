@@ -1,0 +1,240 @@
+//! Where an exhibit is run: real processes, a place for their files, and somebody who listens.
+//!
+//! The stage offers three kinds of measurement and knows nothing of any exhibit. Everything that is
+//! measured is appended to one file of JSON lines as it happens. Once the visitor has asked to
+//! stop, every measurement comes back empty at once, and the exhibit goes home with what it has.
+
+mod crowd;
+mod duet;
+mod race;
+
+pub use crowd::{Crowd, CrowdRun, Hold};
+pub use duet::duration as duet_duration;
+pub use race::{Raced, duration as race_duration};
+
+use crate::exhibit::Fault;
+use crate::law::Scale;
+use lab::machine::{Host, Placement, date_now};
+use lab::plan::{Arm, Provision};
+use lab::server::Server;
+use serde::Serialize;
+use serde_json::json;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The schema of the raw file's first line and of the JSON that the command prints.
+pub const SCHEMA: &str = "roundhouse.museum/1";
+
+/// How long a server may take to become ready, and to end. A pool of a thousand threads on a busy
+/// machine needs some of it.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Every stock starts with so many, so that no order is ever refused: what is measured is one kind
+/// of answer.
+const LEFT: u64 = 1_000_000_000;
+
+/// What the visitor has chosen, and what the program knows of itself.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The program that offers `serve`, `load`, `multiclient` and `pin`.
+    pub exe: PathBuf,
+    /// Its version.
+    pub version: String,
+    /// The commit it was built from, if it knows.
+    pub commit: Option<String>,
+    /// By how much waits are shortened.
+    pub scale: Scale,
+    /// Sizes of the crowd in place of the published ones.
+    pub clients: Option<Vec<u32>>,
+    /// Blocks, rounds and fresh pairs in place of the usual ones.
+    pub blocks: Option<u32>,
+    /// Orders and requests come from it.
+    pub seed: u32,
+}
+
+impl Settings {
+    /// Sizes of the crowd, in order.
+    pub fn clients(&self, published: &[u32]) -> Vec<u32> {
+        let mut all = self.clients.clone().unwrap_or_else(|| published.to_vec());
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Blocks, rounds or fresh pairs.
+    pub fn blocks(&self, usual: u32) -> u32 {
+        self.blocks.unwrap_or(usual)
+    }
+
+    /// Length of a window that is usually `usual`: shortened with the waits, but not below 100 ms,
+    /// which still holds some thousand requests.
+    pub fn window(&self, usual: Duration) -> Duration {
+        self.scale.of(usual).max(Duration::from_millis(100)).min(usual)
+    }
+
+    /// Settings for tests.
+    #[cfg(test)]
+    pub(crate) fn sample(factor: f64) -> Settings {
+        Settings {
+            exe: PathBuf::from("/bin/true"),
+            version: "0".to_string(),
+            commit: None,
+            scale: Scale::new(factor).expect("a scale"),
+            clients: None,
+            blocks: None,
+            seed: 1,
+        }
+    }
+}
+
+/// Hears how it goes.
+pub trait Listener {
+    /// Something begins that may take long.
+    fn begin(&mut self, what: &str);
+    /// A step of [`crate::Effort::steps`] is done; what came of it.
+    fn step(&mut self, result: &str);
+}
+
+/// Where an exhibit is run.
+pub struct Stage<'a> {
+    settings: Settings,
+    room: PathBuf,
+    raw: File,
+    stop: Arc<AtomicBool>,
+    listener: &'a mut dyn Listener,
+    host: Host,
+    placement: Option<Placement>,
+    date: String,
+    doubts: Vec<String>,
+    /// Servers started so far: each has a directory of its own.
+    servers: u32,
+}
+
+impl<'a> Stage<'a> {
+    /// Prepares to run the exhibit `name`. Files go into `room`, which must be an empty directory
+    /// that somebody else removes; what is measured is appended to the file `raw`. When `stop`
+    /// becomes true the running measurement ends and no other begins.
+    ///
+    /// # Errors
+    /// If the raw file cannot be written or the machine cannot be identified.
+    pub fn new(
+        name: &str,
+        settings: &Settings,
+        room: &Path,
+        raw: &Path,
+        stop: Arc<AtomicBool>,
+        listener: &'a mut dyn Listener,
+    ) -> Result<Stage<'a>, Fault> {
+        let unwritable = |why| Fault::File(format!("cannot append to {}: {why}", raw.display()));
+        let file = OpenOptions::new().create(true).append(true).open(raw).map_err(unwritable)?;
+        let host = Host::identify()
+            .map_err(|why| Fault::File(format!("cannot identify this machine: {why}")))?;
+        let mut stage = Stage {
+            settings: settings.clone(),
+            room: room.to_path_buf(),
+            raw: file,
+            stop,
+            listener,
+            host,
+            placement: Placement::choose(),
+            date: date_now(),
+            doubts: Vec::new(),
+            servers: 0,
+        };
+        if stage.placement.is_none() {
+            stage.doubt("Only one core may be used, so server and clients share it.");
+        }
+        let Settings { scale, version, commit, seed, .. } = settings;
+        stage.record(&json!({
+            "row": "museum", "schema": SCHEMA, "exhibit": name, "date": stage.date,
+            "version": version, "commit": commit, "scale": scale.factor(), "seed": seed,
+            "clients": settings.clients, "blocks": settings.blocks, "host": stage.host,
+        }))?;
+        Ok(stage)
+    }
+
+    /// What the visitor has chosen.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// A wait, scaled.
+    pub fn wait(&self, original: Duration) -> Duration {
+        self.settings.scale.of(original)
+    }
+
+    /// Whether the visitor has asked to stop.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Takes a reason for distrust; said once, however often it is found.
+    pub fn doubt(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if !self.doubts.contains(&text) {
+            self.doubts.push(text);
+        }
+    }
+
+    /// The reasons for distrust so far.
+    pub fn doubts(&self) -> Vec<String> {
+        self.doubts.clone()
+    }
+
+    /// When, where and by what it is run.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let machine = &self.host.machine;
+        let kind = if self.host.virtual_machine { "virtual machine" } else { "machine" };
+        let commit = self.settings.commit.as_deref().unwrap_or("unknown");
+        let mut facts = vec![
+            ("Date".to_string(), self.date.clone()),
+            ("Machine".to_string(), format!("{kind}, {} cores, {}", machine.cores, machine.cpu)),
+            ("Kernel".to_string(), machine.kernel.clone()),
+            ("Program".to_string(), format!("{}, commit {commit}", self.settings.version)),
+        ];
+        facts.extend(self.host.settings.iter().cloned());
+        facts
+    }
+
+    /// An arm of ours: `roundhouse serve stock` on `engine` with these flags.
+    pub fn arm(&self, name: &str, flags: &str) -> Arm {
+        let words = format!("serve stock --port 0 --data {{dir}}/stock.txt {flags}");
+        let exe = self.settings.exe.display().to_string();
+        Arm {
+            name: name.to_string(),
+            command: [exe].into_iter().chain(words.split_whitespace().map(String::from)).collect(),
+            target: "stock://{address}".to_string(),
+            ..Arm::default()
+        }
+    }
+
+    /// The book that every server begins with: the course's ten stocks, plenty of each.
+    pub fn book(&self) -> Provision {
+        let prices = [1_000, 20_000, 1_200, 5_000, 3_700, 1_300, 1_410, 1_700, 1_200, 1_010];
+        let rows = prices.iter().zip(1..).map(|(price, id)| format!("{id} {LEFT} {price}\n"));
+        Provision { name: "stock.txt".to_string(), text: rows.collect() }
+    }
+
+    /// Starts a server of ours in a directory of its own and waits until it is ready.
+    fn serve(&mut self, flags: &str) -> Result<Server, Fault> {
+        self.servers += 1;
+        let dir = self.room.join(format!("server-{}", self.servers));
+        let cannot = |why| Fault::File(format!("cannot use {}: {why}", dir.display()));
+        fs::create_dir_all(&dir).map_err(cannot)?;
+        let book = self.book();
+        fs::write(dir.join(&book.name), &book.text).map_err(cannot)?;
+        let arm = self.arm("server", flags);
+        Server::boot(&[], &arm, &dir, "server", PATIENCE).map_err(Fault::Server)
+    }
+
+    /// Appends a line to the raw file.
+    fn record(&mut self, row: &impl Serialize) -> Result<(), Fault> {
+        let mut line = serde_json::to_string(row).expect("rows are strings and numbers");
+        line.push('\n');
+        let written = self.raw.write_all(line.as_bytes());
+        written.map_err(|why| Fault::File(format!("cannot write the raw file: {why}")))
+    }
+}

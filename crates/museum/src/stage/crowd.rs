@@ -1,0 +1,240 @@
+//! The course's clients: `multiclient`, one process for each, against one fresh server.
+
+use super::{PATIENCE, Stage};
+use crate::counters::Counters;
+use crate::exhibit::Fault;
+use crate::words;
+use lab::server::{Process, Server};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::{Deserialize, Serialize};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// What `multiclient` needs beyond its orders and pauses: a thousand forks on a busy machine, and
+/// handshakes that were begun six times.
+const SLACK: Duration = Duration::from_secs(60);
+/// How often it is looked whether the clients have ended; coarse, because who measures shares the
+/// cores with what is measured.
+const GLANCE: Duration = Duration::from_millis(2);
+
+/// A server and the crowd that meets it.
+#[derive(Clone, Debug)]
+pub struct Crowd {
+    /// What it is called in tables.
+    pub name: String,
+    /// The server's flags, `--engine` among them.
+    pub server: String,
+    /// How many clients.
+    pub clients: u32,
+    /// Orders of each.
+    pub orders: u32,
+    /// What each does after an order.
+    pub pause: Duration,
+    /// What they order, in the words of `multiclient --mix`.
+    pub mix: &'static str,
+    /// For how long the server is stopped while they come.
+    pub hold: Option<Hold>,
+}
+
+/// The server is stopped (SIGSTOP) before the first client comes, and goes on after this time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Hold(pub Duration);
+
+/// What a crowd came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CrowdRun {
+    /// Clients that were started.
+    pub clients: u32,
+    /// Clients that got a connection.
+    pub connected: u32,
+    /// From the first fork until the last of them had it, seconds.
+    pub connected_after_s: f64,
+    /// How long each client's connect(2) took: counts in steps of 50 ms, from 0 on. The last step
+    /// holds everything above.
+    #[serde(default)]
+    pub connect_50ms: Vec<u32>,
+    /// Replies.
+    pub replies: u64,
+    /// From the first fork to the end of the last client, seconds.
+    pub elapsed_s: f64,
+    /// Replies over that time.
+    pub orders_per_s: f64,
+    /// Clients that could not finish.
+    pub clients_failed: u32,
+    /// For how long the server was held, seconds.
+    #[serde(default)]
+    pub held_s: f64,
+}
+
+impl CrowdRun {
+    /// The connect times by step: (lower edge, clients).
+    pub fn connects(&self) -> impl Iterator<Item = (Duration, u32)> {
+        let edges = (0_u32..).map(|at| Duration::from_millis(50) * at);
+        edges.zip(self.connect_50ms.iter().copied()).filter(|(_, clients)| *clients > 0)
+    }
+
+    /// Clients by how often their SYN was sent again; the index is the number of repetitions.
+    pub fn repeats(&self, linear: u32) -> Vec<u32> {
+        let mut found = vec![0];
+        for (edge, clients) in self.connects() {
+            // The middle of the step: an edge of 1.00 s holds what took 1.00 to 1.05 s.
+            let at = crate::law::syn_repeats(edge + Duration::from_millis(25), linear) as usize;
+            found.resize(found.len().max(at + 1), 0);
+            found[at] += clients;
+        }
+        found
+    }
+}
+
+impl Stage<'_> {
+    /// Lets a crowd meet a fresh server. `None` when the visitor has asked to stop.
+    ///
+    /// # Errors
+    /// If the server does not start or the clients do not come to an end.
+    pub fn crowd(&mut self, crowd: &Crowd) -> Result<Option<(CrowdRun, Counters)>, Fault> {
+        if self.stopped() {
+            return Ok(None);
+        }
+        let what = format!("{}, {}", crowd.name, words::counted(crowd.clients, "client"));
+        self.listener.begin(&what);
+        let mut server = self.serve(&crowd.server)?;
+        let before = Counters::read();
+        let held = crowd.hold.map(|hold| Held::begin(&server, hold)).transpose()?;
+        let mut clients = self.gather(crowd, &server)?;
+        let Some(held_s) = self.attend(crowd, &mut clients, held)? else { return Ok(None) };
+        let counted = Counters::read().since(&before);
+        let output = clients.output();
+        let line = output.lines().rev().find(|line| line.starts_with('{'));
+        let complaint = clients.complaint();
+        let run: CrowdRun = line
+            .and_then(|line| serde_json::from_str(line).ok())
+            .ok_or_else(|| Fault::Clients(format!("expected a line of JSON: {complaint}")))?;
+        let run = CrowdRun { held_s, ..run };
+        if let Some(ended) = server.process.ended() {
+            return Err(Fault::Server(format!("it ended under load ({})", ended.how)));
+        }
+        server.process.stop(PATIENCE);
+        self.weigh(crowd, &run, &complaint)?;
+        self.record(&serde_json::json!({
+            "row": "crowd", "name": crowd.name, "server": crowd.server, "orders": crowd.orders,
+            "pause_s": crowd.pause.as_secs_f64(), "mix": crowd.mix, "hold": crowd.hold,
+            "run": run, "kernel": counted,
+        }))?;
+        self.listener.step(&format!("{what}: {}", words::seconds(run.elapsed_s)));
+        Ok(Some((run, counted)))
+    }
+
+    fn gather(&mut self, crowd: &Crowd, server: &Server) -> Result<Process, Fault> {
+        let (host, port) = server.address.rsplit_once(':').unwrap_or((&server.address, ""));
+        let pause = format!("{}us", crowd.pause.as_micros());
+        let orders = crowd.orders.to_string();
+        let clients = crowd.clients.to_string();
+        let exe = self.settings.exe.display().to_string();
+        let seed = self.settings.seed.to_string();
+        let words = [&exe, "multiclient", host, port, &clients, "--json", "--orders", &orders];
+        let more = ["--pause", &pause, "--mix", crowd.mix, "--seed", &seed];
+        let command: Vec<String> = words.into_iter().chain(more).map(String::from).collect();
+        Process::start(&command, server.process.folder(), "clients").map_err(Fault::Clients)
+    }
+
+    /// Waits for the clients and lets the server go on when its time has come. Returns for how
+    /// long it was held, in seconds; `None` when the visitor has asked to stop.
+    fn attend(
+        &self,
+        crowd: &Crowd,
+        clients: &mut Process,
+        mut held: Option<Held>,
+    ) -> Result<Option<f64>, Fault> {
+        let begun = Instant::now();
+        let longest = crowd.pause * crowd.orders * crowd.clients + SLACK;
+        let mut held_s = 0.0;
+        while clients.ended().is_none() {
+            if self.stopped() {
+                return Ok(None);
+            }
+            if held.as_ref().is_some_and(Held::is_over) {
+                held_s = held.take().map_or(0.0, Held::end);
+            }
+            if begun.elapsed() > longest {
+                let limit = words::span(longest);
+                return Err(Fault::Clients(format!("they were still there after {limit}")));
+            }
+            sleep(GLANCE);
+        }
+        Ok(Some(held.map_or(held_s, Held::end)))
+    }
+
+    fn weigh(&mut self, crowd: &Crowd, run: &CrowdRun, complaint: &str) -> Result<(), Fault> {
+        if run.replies == 0 {
+            return Err(Fault::Clients(format!("nobody was answered: {complaint}")));
+        }
+        if run.clients_failed > 0 {
+            self.doubt(format!(
+                "{}: {} of {} clients could not finish: {complaint}",
+                crowd.name, run.clients_failed, run.clients
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A server that is stopped; it goes on when this is dropped.
+struct Held {
+    group: Option<Pid>,
+    since: Instant,
+    hold: Hold,
+}
+
+impl Held {
+    fn begin(server: &Server, Hold(time): Hold) -> Result<Held, Fault> {
+        let group = i32::try_from(server.process.id()).ok().and_then(Pid::from_raw);
+        let held = Held { group, since: Instant::now(), hold: Hold(time) };
+        held.signal(Signal::STOP)
+            .map_err(|why| Fault::Server(format!("it cannot be held: {why}")))?;
+        Ok(held)
+    }
+
+    fn is_over(&self) -> bool {
+        self.since.elapsed() >= self.hold.0
+    }
+
+    /// Lets the server go on; for how long it was held, seconds.
+    fn end(self) -> f64 {
+        self.since.elapsed().as_secs_f64()
+    }
+
+    fn signal(&self, signal: Signal) -> rustix::io::Result<()> {
+        // The laboratory's servers lead groups of their own, their workers included.
+        self.group.map_or(Ok(()), |group| kill_process_group(group, signal))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // The only failure is that the server is gone, and then nobody waits for it.
+        let _ = self.signal(Signal::CONT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connect_times_become_repetitions() {
+        let mut steps = vec![0; 80];
+        (steps[0], steps[1], steps[20], steps[21], steps[61]) = (100, 29, 370, 1, 5);
+        let run = CrowdRun { connect_50ms: steps, ..CrowdRun::default() };
+        assert_eq!(run.repeats(0), [129, 371, 5], "1, 3, 7 s");
+        assert_eq!(run.repeats(4), [129, 371, 0, 5], "1, 2, 3, 4, 5, 7 s");
+        assert_eq!(CrowdRun::default().repeats(4), [0]);
+    }
+
+    #[test]
+    fn a_report_without_connect_times_is_read_too() {
+        let text = "{\"clients\":2,\"connected\":2,\"connected_after_s\":0.1,\"replies\":20,\
+            \"elapsed_s\":1.5,\"orders_per_s\":13.3,\"clients_failed\":0,\"seed\":null}";
+        let run: CrowdRun = serde_json::from_str(text).expect("well formed");
+        assert_eq!((run.replies, run.connects().count()), (20, 0));
+    }
+}

@@ -1,0 +1,155 @@
+//! A race of the laboratory: randomised blocks of fresh processes, with intervals and verdicts.
+
+use super::Stage;
+use crate::exhibit::Fault;
+use lab::block::Slot;
+use lab::floor::Floor;
+use lab::metric::Metric;
+use lab::plan::Plan;
+use lab::race::Observer;
+use lab::record::{Manifest, Recorder, Run};
+use lab::stats::{Comparison, compare};
+use lab::trial::{Ending, Trial};
+use lab::verdict::{ArmSummary, Judged, Summary, analyse};
+use std::fs;
+use std::time::Duration;
+
+/// Resamples for the second opinion on an interval.
+const RESAMPLES: usize = 2_000;
+/// What a trial needs beside its load: start and end of server and generator.
+const OVERHEAD: Duration = Duration::from_millis(250);
+
+/// A race and its conclusions.
+#[derive(Clone, Debug)]
+pub struct Raced {
+    run: Run,
+    summary: Summary,
+}
+
+/// About how long a plan takes.
+pub fn duration(plan: &Plan) -> crate::Effort {
+    let load = Duration::from_millis(plan.warmup_ms + plan.window_ms);
+    crate::Effort::new(plan.trials(), load + OVERHEAD)
+}
+
+impl Raced {
+    /// The medians of an arm at a load point, if it was measured there.
+    pub fn arm(&self, point: &str, arm: &str) -> Option<&ArmSummary> {
+        let point = self.summary.points.iter().find(|it| it.point == point)?;
+        point.arms.iter().find(|it| it.arm == arm && it.absent.is_none())
+    }
+
+    /// An arm against the baseline.
+    pub fn judged(&self, point: &str, arm: &str, metric: Metric) -> Option<&Judged> {
+        self.arm(point, arm)?.judged(metric)
+    }
+
+    /// One arm at one load point against itself at another, block by block: what the request
+    /// costs, not what the server costs.
+    pub fn across(&self, arm: &str, points: [&str; 2], metric: Metric) -> Option<Comparison> {
+        let value = |point: &str, block: u32| {
+            let same = |it: &&Trial| it.arm == arm && it.point == point && it.block == block;
+            self.run.trials.iter().filter(same).find_map(|trial| metric.in_trial(trial))
+        };
+        let blocks = 0..self.run.manifest.plan.blocks;
+        let pairs: Vec<(f64, f64)> =
+            blocks.filter_map(|at| value(points[0], at).zip(value(points[1], at))).collect();
+        compare(&pairs, RESAMPLES, self.run.manifest.plan.seed)
+    }
+
+    /// What the laboratory itself has to say against the race.
+    pub fn doubts(&self) -> Vec<String> {
+        let mut found: Vec<String> = self.summary.broken.clone();
+        if self.summary.objected > 0 {
+            found.push(format!(
+                "{} of {} trials count although the machine was not quiet: the gates had refused \
+                 as many repetitions as the plan allows.",
+                self.summary.objected,
+                self.run.trials.iter().filter(|trial| trial.counted).count()
+            ));
+        }
+        found
+    }
+
+    /// Whether replies and books were right in every trial.
+    pub fn is_right(&self) -> bool {
+        self.summary.broken.is_empty()
+    }
+
+    /// The plan that was run.
+    pub fn plan(&self) -> &Plan {
+        &self.run.manifest.plan
+    }
+}
+
+impl Stage<'_> {
+    /// Runs a race. `None` when the visitor has asked to stop before there was anything to tell.
+    ///
+    /// # Errors
+    /// If the plan cannot be run.
+    pub fn race(&mut self, plan: &Plan) -> Result<Option<Raced>, Fault> {
+        if self.stopped() {
+            return Ok(None);
+        }
+        plan.check().map_err(|bad| Fault::Lab(bad.to_string()))?;
+        let failed = |why: &dyn std::fmt::Display| Fault::Lab(format!("{why:#}"));
+        let Stage { settings, room, stop, placement, listener, .. } = self;
+        let (version, commit) = (settings.version.as_str(), settings.commit.as_deref());
+        let manifest = Manifest::describe(plan, &settings.exe, version, commit, *placement)
+            .map_err(|why| failed(&why))?;
+        let raw = room.join("race.jsonl");
+        let mut recorder = Recorder::begin(&raw, &manifest).map_err(|why| failed(&why))?;
+        let mut floor = Floor::new(plan, &settings.exe, room, *placement, stop.clone());
+        let mut ear = Ear(*listener);
+        let outcome = lab::race::run(&manifest, &mut floor, &mut recorder, &mut ear, stop)
+            .map_err(|why| failed(&why))?;
+        self.keep(&raw)?;
+        if outcome.run.trials.is_empty() {
+            return Ok(None);
+        }
+        let summary = analyse(&outcome.run);
+        let raced = Raced { run: outcome.run, summary };
+        raced.doubts().into_iter().for_each(|text| self.doubt(text));
+        Ok(Some(raced))
+    }
+
+    /// Moves the race's lines into the raw file.
+    fn keep(&mut self, raw: &std::path::Path) -> Result<(), Fault> {
+        let lines = fs::read_to_string(raw)
+            .map_err(|why| Fault::File(format!("cannot read {}: {why}", raw.display())))?;
+        for line in lines.lines() {
+            let row: serde_json::Value = serde_json::from_str(line)
+                .map_err(|why| Fault::Lab(format!("a row of the race is no JSON: {why}")))?;
+            self.record(&serde_json::json!({"row": "race", "race": row}))?;
+        }
+        let _ = fs::remove_file(raw);
+        Ok(())
+    }
+}
+
+/// Tells the visitor's listener what the race tells its observer.
+struct Ear<'a>(&'a mut dyn super::Listener);
+
+impl Observer for Ear<'_> {
+    fn begin(&mut self, slot: &Slot, arm: &str, point: &str) {
+        self.0.begin(&format!("block {}, {point}, {arm}", slot.block + 1));
+    }
+
+    fn end(&mut self, trial: &Trial) {
+        if !trial.counted {
+            return;
+        }
+        let place = format!("{}, {}, block {}", trial.point, trial.arm, trial.block + 1);
+        let result = match &trial.ending {
+            Ending::Measured { load } => {
+                format!("{} requests/s", crate::words::number(load.throughput_rps))
+            }
+            Ending::Unavailable { reason } | Ending::Failed { reason } => reason.clone(),
+        };
+        self.0.step(&format!("{place}: {result}"));
+    }
+
+    fn skip(&mut self, arm: &str) {
+        self.0.step(&format!("{arm}: left out"));
+    }
+}
