@@ -102,7 +102,7 @@ fn master(text: &str) -> Result<String> {
     let bad = || format!("expected HOST or HOST:PORT such as 10.0.0.1:5557, found `{text}`");
     let (host, port) = match text.rsplit_once(':') {
         // An address of IPv6 without brackets is all colons.
-        Some((host, _)) if host.contains(':') && !host.ends_with(']') => {
+        Some((host, _)) if host.contains(':') && !text.starts_with('[') => {
             (format!("[{text}]"), PORT)
         }
         Some((host, port)) if !text.ends_with(']') => {

@@ -1,6 +1,7 @@
 //! The model of the market: what a server must hold after the orders that it has acknowledged.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::RangeInclusive;
 
 use wire::dice::Dice;
 
@@ -137,14 +138,25 @@ impl Account {
         self.0.entry(id).or_default()
     }
 
+    /// Whether [`Account::check`] would pass.
+    pub fn fits(&self, initial: &Lefts, last: &Lefts) -> bool {
+        initial.keys().eq(last.keys())
+            && initial.iter().all(|(id, before)| self.range(*id, *before).contains(&last[id]))
+    }
+
+    /// What may be left of a stock.
+    fn range(&self, id: u32, before: i64) -> RangeInclusive<i64> {
+        let change = self.0.get(&id).copied().unwrap_or_default();
+        let sure = before + change.sure;
+        sure - change.taken_max..=sure + change.added_max
+    }
+
     /// Initial + sold - bought = final, for each stock, within what is in doubt.
     #[track_caller]
     pub fn check(&self, initial: &Lefts, last: &Lefts) {
         assert!(initial.keys().eq(last.keys()), "expected the same stocks, found {last:?}");
         for (id, &before) in initial {
-            let change = self.0.get(id).copied().unwrap_or_default();
-            let sure = before + change.sure;
-            let range = sure - change.taken_max..=sure + change.added_max;
+            let range = self.range(*id, before);
             let left = last[id];
             assert!(range.contains(&left), "stock {id}: expected {range:?} left, found {left}");
         }
