@@ -150,9 +150,10 @@ pub struct LinkArgs {
     /// Arrivals that may be outstanding or waiting; who finds so many has failed
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     pub max_outstanding: usize,
-    /// Wait actively for an arrival that is nearer than this; 0s: always sleep
-    #[arg(long, default_value = "60us", value_parser = span, value_name = "TIME")]
-    pub spin: Duration,
+    /// Wait actively for an arrival that is nearer than this, and in a closed loop for replies
+    /// before sleeping [default: 60us; closed: 0s, always sleep]
+    #[arg(long, value_parser = span, value_name = "TIME")]
+    pub spin: Option<Duration>,
 }
 
 /// Objectives, and the generator itself.

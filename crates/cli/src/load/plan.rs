@@ -147,6 +147,7 @@ impl Args {
         if connections == 0 {
             return Err(Usage("expected at least one connection, found --closed 0".to_owned()));
         }
+        let usual = Settings::default();
         Ok(Settings {
             connections,
             requests_per_connection: self.links.requests_per_connection,
@@ -154,9 +155,10 @@ impl Args {
             drain: self.span.drain,
             idle: self.links.idle,
             outstanding_max: self.links.max_outstanding.max(1),
-            spin: self.links.spin,
+            spin: self.links.spin.unwrap_or(usual.spin),
+            linger: self.links.spin.unwrap_or(usual.linger),
             detailed: self.kinds,
-            ..Settings::default()
+            ..usual
         })
     }
 
