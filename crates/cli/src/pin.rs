@@ -25,6 +25,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     })?;
     // What the laboratory started must not outlive it. The wish survives the exec (prctl(2)).
     sys::process::set_parent_death_signal(Signal::TERM).context("cannot follow the laboratory")?;
+    // A shell that started us in the background has made us deaf to both, and what is deaf from
+    // birth cannot be asked to stop by them.
+    for signal in [Signal::INT, Signal::QUIT] {
+        sys::signal::set_default(signal).context("cannot undo what a shell has arranged")?;
+    }
     let [program, arguments @ ..] = args.command.as_slice() else {
         unreachable!("clap requires a command")
     };

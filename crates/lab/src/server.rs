@@ -353,14 +353,13 @@ pub(crate) mod tests {
         let room = Room::new("words-files");
         let arm = Arm {
             command: shell(
-                "trap 'exit 0' INT; cat {dir}/etc/conf >&2; while :; do sleep 0.01; done",
+                "trap 'exit 0' TERM; cat {dir}/etc/conf >&2; while :; do sleep 0.01; done",
             ),
             files: vec![crate::plan::Provision {
                 name: "etc/conf".to_string(),
                 text: "open on {port} in {dir}".to_string(),
             }],
             ready: Ready::Says("open on ".to_string()),
-            stop: Stop::Int,
             ..Arm::default()
         };
         let deadline = Duration::from_secs(5);
