@@ -124,7 +124,7 @@ fn a_limit_of_locked_memory_is_named() {
         let script = "ulimit -l 0; if [ \"$(id -u)\" != 0 ]; then exec \"$0\" \"$@\"; fi; \
                       exec setpriv --bounding-set -all --inh-caps -all \"$0\" \"$@\"";
         let args = ["-c", script, BINARY, "serve", "probe", "--engine", "uring", "--port", "0"];
-        let deadline = ["-s", "TERM", "5", "sh"];
+        let deadline = ["-s", "TERM", "15", "sh"];
         let output = Command::new("timeout").args(deadline).args(args).output();
         let output = output.expect("timeout(1) of coreutils");
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -198,7 +198,7 @@ fn a_frozen_ring_delays_one_connection_at_most() {
         for client in &mut clients {
             client.send("sell 1 1\n");
         }
-        let waiting = clients.iter_mut().filter_map(|it| it.is_silent_for(ms(500)).then_some(it));
+        let waiting = clients.iter_mut().filter_map(|it| it.is_silent_for(ms(2000)).then_some(it));
         let mut waiting: Vec<&mut Client> = waiting.collect();
         assert!(waiting.len() <= 1, "{} of 20 wait for a frozen worker", waiting.len());
         process::kill(frozen, Signal::CONT).expect("our grandchild runs");
