@@ -29,15 +29,16 @@ pub struct Args {
     /// On all cores instead of one thread
     #[arg(long)]
     threads: bool,
-    /// Work so long for nothing at each request: a slowdown of known size (tokio)
-    #[arg(long, default_value = "0s", value_parser = load::parse::span, value_name = "TIME")]
-    burn: Duration,
+    /// Work for nothing at each request, for so many nanoseconds: a slowdown of known size (tokio)
+    #[arg(long, default_value_t = 0, value_name = "NS")]
+    burn: u64,
 }
 
 /// Serves until TERM or INT comes.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    let burn = Duration::from_nanos(args.burn);
     match args.which {
-        Which::Tokio => peers::runtime::market(args.port, &args.data, args.threads, args.burn)?,
+        Which::Tokio => peers::runtime::market(args.port, &args.data, args.threads, burn)?,
         Which::Hyper => peers::runtime::page(args.port, &args.data, args.threads)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -67,18 +67,25 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
                 ));
             }
         }
-        let limited: Vec<&str> = point
-            .arms
-            .iter()
-            .filter(|arm| arm.generator_limited() && !arm.twin)
-            .map(|arm| arm.arm.as_str())
-            .collect();
-        if !limited.is_empty() {
+        let limited = |late: bool| -> String {
+            let arms = point.arms.iter().filter(|arm| arm.generator_limited() && !arm.twin);
+            let names: Vec<&str> =
+                arms.filter(|arm| arm.late == late).map(|arm| arm.arm.as_str()).collect();
+            names.join(", ")
+        };
+        let (busy, late) = (limited(false), limited(true));
+        if !busy.is_empty() {
             warn(format!(
-                "At {} the load generator was more than 80 % busy against {}: the speed seen is \
+                "At {} the load generator was more than 80 % busy against {busy}: the speed seen is \
                  the generator's, a lower bound of the server's. CPU per request is not affected.",
-                point.point,
-                limited.join(", ")
+                point.point
+            ));
+        }
+        if !late.is_empty() {
+            warn(format!(
+                "At {} the load generator says that it, or the machine under it, was the limit \
+                 against {late}: speed and latency are its own. CPU per request is not affected.",
+                point.point
             ));
         }
     }
