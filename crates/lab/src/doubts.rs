@@ -5,7 +5,7 @@
 
 use crate::record::Run;
 use crate::stats::VALUES_MIN;
-use crate::verdict::{ArmSummary, Metric, Summary};
+use crate::verdict::{ArmSummary, Metric, PointSummary, Summary};
 use serde::{Deserialize, Serialize};
 
 /// How much a doubt weighs.
@@ -67,26 +67,8 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
                 ));
             }
         }
-        let limited = |late: bool| -> String {
-            let arms = point.arms.iter().filter(|arm| arm.generator_limited() && !arm.twin);
-            let names: Vec<&str> =
-                arms.filter(|arm| arm.late == late).map(|arm| arm.arm.as_str()).collect();
-            names.join(", ")
-        };
-        let (busy, late) = (limited(false), limited(true));
-        if !busy.is_empty() {
-            warn(format!(
-                "At {} the load generator was more than 80 % busy against {busy}: the speed seen is \
-                 the generator's, a lower bound of the server's. CPU per request is not affected.",
-                point.point
-            ));
-        }
-        if !late.is_empty() {
-            warn(format!(
-                "At {} the load generator says that it, or the machine under it, was the limit \
-                 against {late}: speed and latency are its own. CPU per request is not affected.",
-                point.point
-            ));
+        for text in of_the_generator(point) {
+            warn(text);
         }
     }
     if summary.objected > 0 {
@@ -114,6 +96,32 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
         warn(format!(
             "{blocks} of {} blocks were finished; below {VALUES_MIN} there is no 95 % interval.",
             plan.blocks
+        ));
+    }
+    found
+}
+
+/// Where the generator, not the server, decided the speed.
+fn of_the_generator(point: &PointSummary) -> Vec<String> {
+    let limited = |late: bool| -> String {
+        let arms = point.arms.iter().filter(|arm| arm.generator_limited() && !arm.twin);
+        let names: Vec<&str> =
+            arms.filter(|arm| arm.late == late).map(|arm| arm.arm.as_str()).collect();
+        names.join(", ")
+    };
+    let at = &point.point;
+    let (busy, late) = (limited(false), limited(true));
+    let mut found = Vec::new();
+    if !busy.is_empty() {
+        found.push(format!(
+            "At {at} the load generator was more than 80 % busy against {busy}: the speed seen is \
+             the generator's, a lower bound of the server's. CPU per request is not affected."
+        ));
+    }
+    if !late.is_empty() {
+        found.push(format!(
+            "At {at} the load generator says that it, or the machine under it, was the limit \
+             against {late}: speed and latency are its own. CPU per request is not affected."
         ));
     }
     found
