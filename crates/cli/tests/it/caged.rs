@@ -9,9 +9,9 @@ use crate::market::book;
 
 /// What a server may take for all of them, in bytes.
 const MEMORY_MAX: u64 = 64 << 20;
-/// What it may take with what the kernel holds for it, which is some 90 KiB for each socket of the
-/// usual segment size.
-const CAGE: u64 = 192 << 20;
+/// What it may take with what the kernel holds for it; Linux 6.1 was content with 64 MiB. The kernel
+/// keeps tens of KiB ready for each socket of the usual segment size, and keeps less when told.
+const CAGE: u64 = 96 << 20;
 /// Clients that read nothing.
 const DEAF: usize = 500;
 /// A reply of some 33 kB, so that the replies asked for are 3 MB a client and 1.6 GB in all.

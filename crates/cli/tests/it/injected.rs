@@ -138,7 +138,8 @@ pub fn a_ring_that_is_busy(arm: &Arm) {
 /// Who waited is gone when it is accepted (`ECONNABORTED`), or the network has something to say
 /// about it (accept(2) names the errors); and there are no descriptors, or no memory.
 pub fn accepts_that_fail(arm: &Arm) {
-    for error in ["ECONNABORTED", "EPROTO", "EMFILE", "ENOBUFS"] {
+    let all = ["ECONNABORTED", "EMFILE", "EPROTO", "ENOBUFS", "ENFILE", "EHOSTUNREACH"];
+    for error in &all[..soak(2, all.len())] {
         check(arm, &[Lie { calls: "accept4", error, first: 1, step: 2 }]);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::arms::Arm;
-use crate::harness::{Folder, PATIENCE, Raise, ms};
+use crate::harness::{Client, Folder, PATIENCE, Raise, Server, ms};
 use crate::market::book;
 
 /// More than a socket's buffers hold in a few replies: 20,000 stocks are some 400 kB of text.
@@ -109,16 +109,33 @@ pub fn the_greedy_do_not_starve_the_rest(arm: &Arm) {
     server.stop();
 }
 
+/// A client that keeps talking for longer than `IDLE`; `None` if this machine made it pause so long
+/// that it was right to send it home.
+#[track_caller]
+fn talk(server: &Server) -> Option<Client> {
+    let mut talker = server.client();
+    let begin = Instant::now();
+    while begin.elapsed() < IDLE * 2 {
+        let pause = Instant::now();
+        std::thread::sleep(IDLE / 4);
+        let Some(line) = talker.try_ask("sell 1 1") else {
+            assert!(pause.elapsed() > IDLE * 3 / 4, "sent home after {:?}", pause.elapsed());
+            return None;
+        };
+        assert_eq!(line, "[sell] success");
+    }
+    Some(talker)
+}
+
+/// `--idle`.
+const IDLE: Duration = Duration::from_millis(500);
+
 /// Who sends nothing for long is sent home; who keeps talking stays.
 pub fn the_idle_are_sent_home(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(3, 100));
     let server = arm.stock(&data).with(&["--idle", "500ms"]).start();
-    let mut talker = server.client();
-    for _ in 0..6 {
-        assert_eq!(talker.ask("buy 1 1"), "[buy] success");
-        std::thread::sleep(ms(150));
-    }
+    let mut talker = (0..20).find_map(|_| talk(&server)).expect("a machine that lets us talk");
     let begin = Instant::now();
     assert_eq!(talker.rest(), b"", "the end comes by itself");
     let waited = begin.elapsed();

@@ -9,7 +9,7 @@ use sys::signal::Signal;
 use wire::dice::Dice;
 
 use crate::arms::Arm;
-use crate::harness::{Client, Folder, PATIENCE, Plan, Server, ms, soak};
+use crate::harness::{Client, Folder, PATIENCE, Plan, Server, eventually, ms, soak};
 use crate::market::{Account, Request, book, parse};
 
 const STOCKS: u32 = 200;
@@ -147,11 +147,14 @@ pub fn a_draining_house_is_closed(arm: &Arm) {
     inside.send("echo held\nwait 1200\necho done\n");
     assert_eq!(inside.line(), "= held");
     server.signal(Signal::TERM);
-    std::thread::sleep(ms(300));
-    if let Ok(mut late) = Client::try_new(server.address) {
-        let _ = late.try_send("echo late\n");
-        assert!(late.is_silent_for(ms(100)) || late.take().is_empty(), "served while draining");
-    }
+    // Who sleeps in accept(2) looks around every 250 ms.
+    eventually("nobody new is served", PATIENCE, || match Client::try_new(server.address) {
+        Ok(mut late) => {
+            let _ = late.try_send("echo late\n");
+            late.is_silent_for(ms(100)) || late.take().is_empty()
+        }
+        Err(_) => true,
+    });
     assert_eq!(inside.line(), "waited");
     assert_eq!(inside.rest(), b"= done\n#drain\n");
     drop(inside);

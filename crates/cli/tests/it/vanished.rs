@@ -42,7 +42,7 @@ pub fn who_vanished_is_asked_for(arm: &Arm) {
 
 /// The server asks nobody, and ends what is idle.
 pub fn who_vanished_is_idle(arm: &Arm) {
-    check(arm, &["--keepalive", "0", "--idle", "1s"], "");
+    check(arm, &["--keepalive", "0", "--idle", "300ms"], "");
 }
 
 /// The server has much to say to somebody who is gone.
