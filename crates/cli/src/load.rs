@@ -38,7 +38,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let outcome = match (&args.duet.duet, &args.goal.slo) {
-        _ if args.goal.calibrate => return calibrate(&args),
+        _ if args.goal.calibrate => calibrate(&args),
         (Some(other), _) => two(&args, other),
         (None, Some(slo)) if args.goal.find_capacity => capacity(&args, slo),
         (None, _) => one(&args),
@@ -48,13 +48,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
             eprintln!("roundhouse load: {usage}");
             Ok(ExitCode::from(2))
         }
+        Err(busy @ Failure::Busy(_)) => {
+            eprintln!("roundhouse load: {busy}");
+            Ok(ExitCode::from(INVALID))
+        }
         other => other.context("load")?,
     }
 }
 
-fn calibrate(args: &Args) -> Result<ExitCode> {
-    calibration::run(args.span.span.unwrap_or(CALIBRATION), args.json)?;
-    Ok(ExitCode::SUCCESS)
+fn calibrate(args: &Args) -> Result<Result<ExitCode>, Failure> {
+    let found = calibration::measure(args.span.span.unwrap_or(CALIBRATION), args.json)?;
+    Ok(calibration::keep(&found, args.json).map(|()| ExitCode::SUCCESS))
 }
 
 fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {

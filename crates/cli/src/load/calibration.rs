@@ -1,7 +1,7 @@
 //! Where calibrations are kept: `$XDG_CACHE_HOME/roundhouse/calibration.json`.
 
-use ::load::Plan;
 use ::load::calibrate::{Calibration, Floor, calibrate};
+use ::load::{Failure, Plan};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
@@ -24,9 +24,9 @@ pub fn floor(plan: &Plan) -> Option<Floor> {
     calibration.floor(VERSION, plan.target.scheme, plan.model.depth())
 }
 
-/// Calibrates, prints what was found, and keeps it.
-pub fn run(window: Duration, json: bool) -> Result<()> {
-    let calibration = calibrate(VERSION, window, |entry| {
+/// Calibrates, and prints what was found as it comes.
+pub fn measure(window: Duration, json: bool) -> Result<Calibration, Failure> {
+    calibrate(VERSION, window, |entry| {
         if json {
             return;
         }
@@ -41,14 +41,18 @@ pub fn run(window: Duration, json: bool) -> Result<()> {
             entry.tardiness_p99_ns as f64 / 1e3,
             if entry.counts_agree { "" } else { " · THE COUNTS DISAGREE" }
         );
-    })?;
+    })
+}
+
+/// Keeps it for later verdicts.
+pub fn keep(calibration: &Calibration, json: bool) -> Result<()> {
     let file = file().context("neither XDG_CACHE_HOME nor HOME is set; where to keep it?")?;
     let dir = file.parent().context("a cache file has a folder")?;
     fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
-    let text = serde_json::to_string_pretty(&calibration)?;
+    let text = serde_json::to_string_pretty(calibration)?;
     fs::write(&file, &text).with_context(|| format!("write {}", file.display()))?;
     if json {
-        println!("{}", serde_json::to_string(&calibration)?);
+        println!("{}", serde_json::to_string(calibration)?);
     } else {
         println!("kept in {}", file.display());
     }

@@ -1,5 +1,6 @@
 //! Why there is no report.
 
+use crate::faults::FaultKind;
 use crate::parse::Usage;
 use meter::ProcError;
 use std::fmt;
@@ -28,6 +29,8 @@ pub enum Failure {
     },
     /// The server's process tree cannot be read.
     Watch(ProcError),
+    /// The machine was too busy to calibrate the generator, and why.
+    Busy(String),
     /// The server did not answer everything between two windows of a duet.
     Undrained {
         /// Which server.
@@ -49,15 +52,21 @@ impl fmt::Display for Failure {
             Self::Usage(usage) => usage.fmt(f),
             Self::Probe { target, doing, error } => {
                 write!(f, "{target}: {doing}: expected a server that answers, found: {error}; ")?;
-                match error.kind() {
-                    io::ErrorKind::ConnectionRefused => {
+                match FaultKind::of(error) {
+                    FaultKind::Refused => {
                         f.write_str("start one, such as `roundhouse serve stock`, or name its port")
+                    }
+                    kind @ (FaultKind::NoPorts | FaultKind::NoDescriptors) => {
+                        f.write_str(kind.remedy())
                     }
                     _ => f.write_str("is it another protocol, another --framing, or stuck?"),
                 }
             }
             Self::Machinery { doing, error } => write!(f, "{doing}: {error}"),
             Self::Watch(error) => write!(f, "--watch: {error}"),
+            Self::Busy(why) => {
+                write!(f, "expected a quiet machine for a calibration, found otherwise: {why}")
+            }
             Self::Undrained { target, outstanding } => write!(
                 f,
                 "{target}: expected every reply before the other server's turn, found \
