@@ -9,8 +9,8 @@ use crate::market::book;
 
 /// What a server may take for all of them, in bytes.
 const MEMORY_MAX: u64 = 64 << 20;
-/// What it may take with what the kernel holds for it; Linux 6.1 was content with 64 MiB. The kernel
-/// keeps tens of KiB ready for each socket of the usual segment size, and keeps less when told.
+/// What it may take with what the kernel holds for it; Linux 6.1 was content with 64 MiB. The
+/// kernel keeps tens of KiB ready for each socket of the usual segment size, and less when told.
 const CAGE: u64 = 96 << 20;
 /// Clients that read nothing.
 const DEAF: usize = 500;
