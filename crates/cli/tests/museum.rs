@@ -88,18 +88,37 @@ fn wait(child: &mut Child) -> ExitStatus {
     panic!("still running after {LONGEST:?}");
 }
 
-/// The value of a finding.
-fn value(visit: &Value, name: &str) -> f64 {
-    let findings = visit["findings"].as_array().expect("findings");
-    let found = findings.iter().find(|it| it["name"] == name);
-    found
-        .and_then(|it| it["value"].as_f64())
-        .unwrap_or_else(|| panic!("no finding `{name}` in {findings:?}"))
+/// How often an exhibit is visited until its artefact shows. A machine that does ten other things
+/// can stand still for a whole window; that it does so three times where it must not is a fault.
+const VISITS: usize = 3;
+
+/// What a finding's value must lie within.
+type Wanted<'a> = (&'a str, f64, f64);
+
+impl Room {
+    /// Visits until every wanted value is there.
+    fn shows(&self, words: &str, wanted: &[Wanted<'_>]) -> Value {
+        let mut missed = Vec::new();
+        for _ in 0..VISITS {
+            let found = self.visit(words);
+            let off: Vec<String> = wanted.iter().filter_map(|it| off(&found, it)).collect();
+            if off.is_empty() {
+                return found;
+            }
+            missed.push(off.join("; "));
+        }
+        panic!("{words}: {missed:#?}");
+    }
 }
 
-fn assert_within(visit: &Value, name: &str, low: f64, high: f64) {
-    let found = value(visit, name);
-    assert!((low..=high).contains(&found), "{name}: expected {low} to {high}, found {found}");
+/// What is wrong with the value of a finding, if anything.
+fn off(visit: &Value, &(name, low, high): &Wanted<'_>) -> Option<String> {
+    let findings = visit["findings"].as_array().expect("findings");
+    let found = findings.iter().find(|it| it["name"] == name);
+    match found.and_then(|it| it["value"].as_f64()) {
+        Some(value) if (low..=high).contains(&value) => None,
+        other => Some(format!("{name}: expected {low} to {high}, found {other:?}")),
+    }
 }
 
 #[test]
@@ -121,11 +140,9 @@ fn exhibits_are_listed_with_how_long_they_take() {
 #[test]
 fn clients_who_sleep_hide_the_server() {
     let room = Room::new("think");
-    let found = room.visit("think-time --scale 0.1 --clients 4 --blocks 1");
     // Four clients, ten orders, 100 ms after each: 40 requests a second, and never more.
-    assert_within(&found, "below-ceiling", 0.2, 1.0);
-    assert_within(&found, "equal-asleep", 0.0, 1.5);
-    assert_within(&found, "freed", 1.5, 1e6);
+    let wanted = [("below-ceiling", 0.2, 1.0), ("equal-asleep", 0.0, 1.5), ("freed", 1.5, 1e6)];
+    room.shows("think-time --scale 0.1 --clients 4 --blocks 1", &wanted);
     let page = room.text("museum-think-time.html");
     for want in ["Repeated as it was", "Without the flaw", "CSE4100", "scale 0.1", "0.999"] {
         assert!(page.contains(want), "expected `{want}` in the page");
@@ -136,15 +153,15 @@ fn clients_who_sleep_hide_the_server() {
         raw.lines().next().and_then(|it| serde_json::from_str(it).ok()).expect("raw");
     assert_eq!((&first["row"], &first["scale"]), (&"museum".into(), &0.1.into()));
     let rows = |kind: &str| raw.matches(&format!("\"row\":\"{kind}\"")).count();
-    assert_eq!(rows("crowd"), 2);
+    assert!(rows("crowd") >= 2, "two servers");
     assert!(rows("trial") >= 4, "two servers, a third, and a twin");
 }
 
 #[test]
 fn fifteen_clients_need_two_rounds_of_ten_workers() {
     let room = Room::new("stairs");
-    let found = room.visit("staircase --scale 0.1 --clients 15 --report stairs.html");
-    assert_within(&found, "rounds", 1.3, 3.0);
+    let words = "staircase --scale 0.1 --clients 15 --report stairs.html";
+    room.shows(words, &[("rounds", 1.3, 3.0)]);
     assert!(room.text("stairs.html").contains("The staircase"));
     assert!(room.text("stairs.jsonl").contains("\"row\":\"crowd\""));
 }
@@ -152,11 +169,9 @@ fn fifteen_clients_need_two_rounds_of_ten_workers() {
 #[test]
 fn who_finds_the_queue_full_waits_for_a_timer() {
     let room = Room::new("queue");
-    let found = room.visit("accept-queue --scale 0.02 --clients 40 --blocks 1");
-    // Of 40 who knock at a server that is held, a queue of 10 keeps 29 waiting.
-    assert_within(&found, "turned-away", 8.0, 40.0);
-    assert_within(&found, "kernel-counted", 1.0, 1e9);
-    assert!(value(&found, "let-in") < value(&found, "turned-away"));
+    // Of 40 who knock at a server that is held, a queue of 10 keeps 29 waiting, one of 4096 none.
+    let wanted = [("turned-away", 8.0, 40.0), ("kernel-counted", 1.0, 1e9), ("let-in", 0.0, 7.0)];
+    let found = room.shows("accept-queue --scale 0.02 --clients 40 --blocks 1", &wanted);
     let facts = found["facts"].to_string();
     assert!(facts.contains("15.4 ms for each client"), "the delay is printed: {facts}");
 }
@@ -164,17 +179,15 @@ fn who_finds_the_queue_full_waits_for_a_timer() {
 #[test]
 fn kinds_of_request_look_alike_behind_a_sleep() {
     let room = Room::new("kinds");
-    let found = room.visit("workload --scale 0.05 --clients 5 --blocks 1");
-    assert_within(&found, "equal-asleep", 0.0, 1.5);
-    assert_within(&found, "differ-awake", 0.1, 10.0);
+    let wanted = [("equal-asleep", 0.0, 1.5), ("differ-awake", 0.1, 10.0)];
+    room.shows("workload --scale 0.05 --clients 5 --blocks 1", &wanted);
 }
 
 #[test]
 fn locks_look_alike_behind_a_sleep() {
     let room = Room::new("locks");
-    let found = room.visit("stock-lock --scale 0.05 --clients 5 --blocks 1");
-    assert_within(&found, "equal-asleep", 0.0, 1.5);
-    assert_within(&found, "lock-costs", 0.2, 20.0);
+    let wanted = [("equal-asleep", 0.0, 1.5), ("lock-costs", 0.2, 20.0)];
+    room.shows("stock-lock --scale 0.05 --clients 5 --blocks 1", &wanted);
 }
 
 #[test]

@@ -223,21 +223,17 @@ fn flawed(asleep: &[Sleepers], pause: Duration) -> Side {
         "select",
         "pool",
         "pool / select",
-        "published event",
-        "published thread",
-        "published / ceiling",
+        "published, of the ceiling",
     ]);
     for (clients, [select, pool]) in pairs(asleep) {
-        let published = [0, 1].map(|side| course::published_rps(Mix::Mixed, side, clients));
+        let published = course::published_rps(Mix::Mixed, 0, clients);
         numbers.row([
             words::count(clients),
             words::number(ceiling_rps(clients, pause)),
             words::number(select),
             words::number(pool),
             format!("{:.3}", pool / select),
-            words::or_none(published[0], words::number),
-            words::or_none(published[1], words::number),
-            words::or_none(published[0], |it| words::percent(it / ceiling_rps(clients, PAUSE))),
+            words::or_none(published, |it| words::percent(it / ceiling_rps(clients, PAUSE))),
         ]);
     }
     let reached =
@@ -270,12 +266,10 @@ fn corrected(awake: Option<&Raced>, plan: &Plan) -> Side {
     let mut numbers = Grid::new(&[
         "clients",
         "select, requests/s",
-        "pool, requests/s",
-        "epoll, requests/s",
-        "pool / select, CPU per request",
-        "verdict",
-        "epoll / select, CPU per request",
-        "verdict",
+        "pool",
+        "epoll",
+        "CPU per request, pool / select",
+        "epoll / select",
     ]);
     let Some(raced) = awake else {
         return Side { finding: "Stopped before it began.".into(), numbers, ..Side::default() };
@@ -296,19 +290,19 @@ fn corrected(awake: Option<&Raced>, plan: &Plan) -> Side {
             words::or_none(arm.and_then(|arm| arm.throughput_rps), words::number)
         };
         let judged = |name: &str| match raced.judged(&point.name, name, Metric::Cpu) {
-            Some(it) => (words::compared(&it.comparison), it.verdict.word(it.metric).to_string()),
-            None => (words::NONE.to_string(), words::NONE.to_string()),
+            Some(it) => {
+                let word = it.verdict.word(it.metric);
+                format!("{} {word}", words::compared(&it.comparison))
+            }
+            None => words::NONE.to_string(),
         };
-        let ((pool, pool_word), (third, third_word)) = (judged(ENGINES[1]), judged(THIRD));
         numbers.row([
             words::count(point.connections),
             speed(ENGINES[0]),
             speed(ENGINES[1]),
             speed(THIRD),
-            pool,
-            pool_word,
-            third,
-            third_word,
+            judged(ENGINES[1]),
+            judged(THIRD),
         ]);
     }
     let largest = largest(raced, plan).map(|it| it.words);

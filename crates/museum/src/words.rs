@@ -6,9 +6,11 @@ use std::time::Duration;
 /// What stands where there is no number.
 pub const NONE: &str = "–";
 
-/// Four digits that matter, thousands grouped: `0.999`, `98.9`, `84,937`.
+/// Four digits that matter, thousands grouped: `0.999`, `98.9`, `84,937`; whole numbers as they
+/// are.
 pub fn number(value: f64) -> String {
     match value.abs() {
+        it if it.fract() == 0.0 => grouped(value as i64),
         it if it < 10.0 => format!("{value:.3}"),
         it if it < 100.0 => format!("{value:.2}"),
         it if it < 1_000.0 => format!("{value:.1}"),
@@ -80,11 +82,11 @@ pub fn interval(it: &Interval) -> String {
     format!("[{:.2}, {:.2}]", it.low, it.high)
 }
 
-/// `4.12× [4.01, 4.25]`; without an interval it says that there is none.
+/// `4.12× [4.01, 4.25]`; below six blocks it says that there is no interval.
 pub fn compared(it: &Comparison) -> String {
     match &it.interval {
         Some(range) => format!("{} {}", ratio(it.ratio), interval(range)),
-        None => format!("{} (too few blocks for an interval)", ratio(it.ratio)),
+        None => format!("{} (no interval)", ratio(it.ratio)),
     }
 }
 
@@ -104,6 +106,7 @@ mod tests {
         check(98.883, "98.88");
         check(417.554, "417.6");
         check(84_937.2, "84,937");
+        check(371.0, "371");
         assert_eq!(grouped(-1_234_567), "-1,234,567");
     }
 
@@ -122,6 +125,6 @@ mod tests {
         let found = lab::stats::compare(&[(2.0, 1.0); 6], 0, 0).expect("six pairs");
         assert_eq!(compared(&found), "2.00× [2.00, 2.00]");
         let found = lab::stats::compare(&[(2.0, 1.0)], 0, 0).expect("a pair");
-        assert_eq!(compared(&found), "2.00× (too few blocks for an interval)");
+        assert_eq!(compared(&found), "2.00× (no interval)");
     }
 }

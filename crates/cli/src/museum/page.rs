@@ -5,8 +5,8 @@
 //! not lose it.
 
 use anyhow::Result;
-use museum::Visit;
 use museum::showing::{Axis, Drawn, Finding, Grid, Plot, Side};
+use museum::{Visit, words};
 use pages::charts::{self, At, Line, Table};
 use pages::exhibit::{Exhibit, Published};
 
@@ -47,7 +47,7 @@ pub fn page(visit: &Visit, command: &str) -> Result<String> {
 /// A finding as a row of facts.
 fn fact(it: &Finding) -> (String, String) {
     let came = if it.holds { "came out" } else { "did not come out" };
-    (format!("Expected: {}", it.expected), format!("{came}: {:.3}", it.value))
+    (format!("Expected: {}", it.expected), format!("{came}: {}", words::number(it.value)))
 }
 
 fn side(it: &Side, scale: &str) -> pages::exhibit::Side {

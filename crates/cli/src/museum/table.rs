@@ -40,13 +40,17 @@ pub fn text(visit: &Visit) -> String {
             let _ = writeln!(text, "  {}", expected(finding));
         }
     }
+    let _ = writeln!(text, "\nHow it was run{scale}");
+    for (name, value) in &it.facts {
+        let _ = writeln!(text, "  {name}: {value}");
+    }
     let _ = writeln!(text, "\n{}", it.lesson);
     text
 }
 
 fn expected(it: &Finding) -> String {
     let came = if it.holds { "yes" } else { "NO" };
-    format!("{came}: {} (found {:.3})", it.expected, it.value)
+    format!("{came}: {} (found {})", it.expected, words::number(it.value))
 }
 
 fn side(text: &mut String, name: &str, it: &Side, scale: &str) {
