@@ -7,6 +7,8 @@
 //! all targets of the whole workspace are one set, and the one that the tests need.
 
 use crate::steps::{self, PROFILE, Scratch};
+use crate::suites;
+
 use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -31,7 +33,7 @@ const STEPS: &[Step] = &[
         cargo(&[&what[..], &["--", "-D", "warnings"]].concat())
     }),
     ("build", || cargo(&["build", "--workspace", "--all-targets", "--profile", PROFILE])),
-    ("test", || cargo(&["test", "--workspace", "--no-fail-fast", "--profile", PROFILE])),
+    ("test", suites::run),
     ("fuzz smoke", || {
         let mut fuzz = Command::new(steps::binary("fuzz", PROFILE)?);
         steps::run(fuzz.arg("smoke").stdin(Stdio::null()), "the build step makes it")

@@ -9,6 +9,7 @@ pub mod ci;
 pub mod fuzz;
 pub mod soak;
 pub mod steps;
+pub mod suites;
 pub mod tidy;
 
 use std::path::{Path, PathBuf};
