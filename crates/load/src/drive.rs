@@ -397,6 +397,8 @@ impl Drive {
             now = woken;
             if !events.is_empty() {
                 now = self::now();
+                // What the last of them was answered with took its time too.
+                self.pulse.worked(now);
                 self.stirred = now;
             }
             if now >= sweep {
