@@ -24,6 +24,7 @@ mod presets;
 mod run;
 mod say;
 mod shape;
+pub mod spare;
 mod supervise;
 mod wait;
 

@@ -1,0 +1,203 @@
+//! How many processes there should be: a pure controller, counts in, growth or retirement out.
+//!
+//! Spare workers are counted one by one, but come and go by the process: `size` of them at a time,
+//! which is 1 under prefork. That quantum is the surprising thing. Where the band between the least
+//! and the most spare workers is about as wide as the quantum, a load that wobbles by one worker
+//! starts and ends whole processes; how wide the band is decides more than how fast anything is.
+//!
+//! Two policies know the same [`Census`] and the same [`Terms`]: [`Policy::Apache`] does exactly
+//! what Apache's worker MPM does once a second (`perform_idle_server_maintenance`, worker.c),
+//! [`Policy::Damped`] is ours. Nothing here starts, signals or waits.
+
+mod apache;
+mod damped;
+
+use std::fmt;
+use std::str::FromStr;
+
+use seam::Instant;
+
+use crate::shape::Refused;
+
+use self::apache::Apache;
+use self::damped::Damped;
+
+/// Who decides how many processes there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// Nobody: as many as at the start, whatever happens.
+    Static,
+    /// Apache's rule: a look each second; too few spare workers fork 1, 2, 4 up to 32 processes,
+    /// too many end one.
+    Apache,
+    /// A band that is never narrower than two processes and twice the spread of the load; what is
+    /// missing is started at once, what is too much must be so for a while.
+    Damped,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: &[Policy] = &[Policy::Static, Policy::Apache, Policy::Damped];
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Policy::Static => "static",
+            Policy::Apache => "apache",
+            Policy::Damped => "damped",
+        })
+    }
+}
+
+impl FromStr for Policy {
+    type Err = Refused;
+
+    fn from_str(word: &str) -> Result<Policy, Refused> {
+        let found = Policy::ALL.iter().find(|policy| policy.to_string() == word);
+        found.copied().ok_or_else(|| {
+            Refused(format!("expected a policy out of static, apache, damped, found `{word}`"))
+        })
+    }
+}
+
+/// What the house has promised; every number is a count and at least 1, but `spare_min`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Workers in one process (`ThreadsPerChild`); 1 under prefork.
+    pub size: usize,
+    /// Idle workers that there should be at the least (`MinSpareThreads`).
+    pub spare_min: usize,
+    /// Idle workers that there should be at the most (`MaxSpareThreads`).
+    pub spare_max: usize,
+    /// Processes at one time (`ServerLimit`, `MaxRequestWorkers / ThreadsPerChild`).
+    pub processes_max: usize,
+}
+
+impl Terms {
+    /// The narrowest band that Apache allows: a most that one process more cannot reach at once.
+    pub fn widened(self) -> Terms {
+        Terms { spare_max: self.spare_max.max(self.spare_min + self.size), ..self }
+    }
+}
+
+/// What a look at the scoreboard has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Workers that wait for a connection, those of starting processes among them; workers of
+    /// processes that retire are neither idle nor busy.
+    pub idle: usize,
+    /// Workers that have a connection.
+    pub busy: usize,
+    /// Processes that live, also those that retire.
+    pub processes: usize,
+    /// Those of them that retire.
+    pub retiring: usize,
+}
+
+/// What is to be done, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What.
+    pub act: Act,
+    /// In words, for the log and the scoreboard.
+    pub why: &'static str,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Nothing.
+    Hold,
+    /// Start so many processes, at least one.
+    Spawn(usize),
+    /// Let so many processes retire, at least one: they take no new connection and end with their
+    /// last one.
+    Retire(usize),
+}
+
+/// Nothing is to be done.
+const fn hold(why: &'static str) -> Verdict {
+    Verdict { act: Act::Hold, why }
+}
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct Spare {
+    terms: Terms,
+    mind: Mind,
+    next: Instant,
+}
+
+#[derive(Clone, Debug)]
+enum Mind {
+    Static,
+    Apache(Apache),
+    Damped(Damped),
+}
+
+impl Spare {
+    /// A controller that first looks at `now`.
+    pub fn new(policy: Policy, terms: Terms, now: Instant) -> Spare {
+        let mind = match policy {
+            Policy::Static => Mind::Static,
+            Policy::Apache => Mind::Apache(Apache::default()),
+            Policy::Damped => Mind::Damped(Damped::new(now)),
+        };
+        Spare { terms: terms.widened(), mind, next: now }
+    }
+
+    /// What is in force.
+    pub fn terms(&self) -> Terms {
+        self.terms
+    }
+
+    /// The most idle workers that are left alone: wider than what was promised where the policy
+    /// needs that.
+    pub fn ceiling(&self) -> usize {
+        match &self.mind {
+            Mind::Static => usize::MAX,
+            Mind::Apache(_) => self.terms.spare_max,
+            Mind::Damped(damped) => damped.ceiling(&self.terms),
+        }
+    }
+
+    /// When it wants to look again; `None`: never.
+    pub fn wakes_at(&self) -> Option<Instant> {
+        (!matches!(self.mind, Mind::Static)).then_some(self.next)
+    }
+
+    /// Looks, if its time has come; at another time it holds.
+    pub fn look(&mut self, now: Instant, census: &Census) -> Verdict {
+        if self.wakes_at().is_none_or(|moment| now < moment) {
+            return hold("it is not time to look");
+        }
+        let verdict = match &mut self.mind {
+            Mind::Static => hold("the number of processes is fixed"),
+            Mind::Apache(apache) => {
+                self.next = now + apache::EVERY;
+                apache.judge(&self.terms, census)
+            }
+            Mind::Damped(damped) => {
+                self.next = now + damped::EVERY;
+                damped.judge(&self.terms, census, now)
+            }
+        };
+        debug_assert!(match verdict.act {
+            Act::Hold => true,
+            Act::Spawn(count) => (1..=self.terms.vacant(census)).contains(&count),
+            Act::Retire(count) => (1..=census.processes - census.retiring).contains(&count),
+        });
+        verdict
+    }
+}
+
+impl Terms {
+    /// Processes that may still be started.
+    fn vacant(&self, census: &Census) -> usize {
+        self.processes_max.saturating_sub(census.processes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

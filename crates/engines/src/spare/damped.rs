@@ -1,0 +1,143 @@
+//! Our rule: grow at once by what is missing, shrink late and all at once, within a band that the
+//! load itself makes wide enough.
+//!
+//! Growth is urgent, because who waits for a worker waits; so each look, ten times a second, starts
+//! the whole deficit, counted against what will be busy when the new ones are ready. Shrinking is
+//! not: idle workers cost memory only. It waits for [`DWELL`], and longer each time it turns out to
+//! have been too early. The band's upper edge lies at least two processes and twice the standard
+//! deviation of the load above its lower one, so that a wobbling load, and a process more or less,
+//! stay inside.
+
+use std::time::Duration;
+
+use seam::Instant;
+
+use super::{Act, Census, Terms, Verdict, hold};
+
+/// Between two looks.
+pub const EVERY: Duration = Duration::from_millis(100);
+/// How long there must be too many before any retires.
+pub const DWELL: Duration = Duration::from_secs(10);
+/// The dwell is never longer than so many times [`DWELL`].
+pub const PENALTY_MAX: u32 = 3;
+/// Growth so soon after a retirement shows that it was too early.
+const REGRET: Duration = Duration::from_secs(60);
+/// The load's spread is that of this window and the one before; what was before them is forgotten,
+/// so that a load that has dropped once does not pass for one that wobbles.
+const WINDOW: Duration = Duration::from_secs(10);
+/// Time constant of the load's slope, in seconds.
+const SLOPE_MEMORY: f64 = 0.3;
+/// How far ahead is looked: what a process takes to be ready, and the time to the next look.
+const LEAD: f64 = 0.25;
+
+/// What one look remembers for the next.
+#[derive(Clone, Debug)]
+pub struct Damped {
+    last: Instant,
+    load: Option<Load>,
+    /// Since when there have been too many.
+    over_since: Option<Instant>,
+    retired_at: Option<Instant>,
+    penalty: u32,
+}
+
+/// The busy workers: how far they spread, and how fast they become more, a second.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    /// The window at hand, and the one before.
+    windows: [Moments; 2],
+    began: Instant,
+    latest: f64,
+    slope: f64,
+}
+
+/// Count, sum and sum of squares of what was seen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moments(f64, f64, f64);
+
+impl Load {
+    fn new(busy: f64, now: Instant) -> Load {
+        Load { windows: [Moments::default(); 2], began: now, latest: busy, slope: 0.0 }
+    }
+
+    fn see(&mut self, busy: f64, now: Instant, seconds: f64) {
+        if now.since(self.began) >= WINDOW {
+            self.windows = [Moments::default(), self.windows[0]];
+            self.began = now;
+        }
+        let Moments(count, sum, squares) = self.windows[0];
+        self.windows[0] = Moments(count + 1.0, sum + busy, squares + busy * busy);
+        let slope = (busy - self.latest) / seconds.max(1e-3);
+        self.slope += (1.0 - (-seconds / SLOPE_MEMORY).exp()) * (slope - self.slope);
+        self.latest = busy;
+    }
+
+    /// The standard deviation, in workers.
+    fn spread(&self) -> f64 {
+        let [Moments(a, b, c), Moments(d, e, f)] = self.windows;
+        let (count, sum, squares) = ((a + d).max(1.0), b + e, c + f);
+        (squares / count - (sum / count).powi(2)).max(0.0).sqrt()
+    }
+}
+
+impl Damped {
+    pub fn new(now: Instant) -> Damped {
+        Damped { last: now, load: None, over_since: None, retired_at: None, penalty: 1 }
+    }
+
+    /// The upper edge of the band, in idle workers.
+    pub fn ceiling(&self, terms: &Terms) -> usize {
+        let spread = self.load.map_or(0.0, |load| 2.0 * load.spread());
+        terms.spare_max.max(terms.spare_min + 2 * terms.size + spread.ceil() as usize)
+    }
+
+    pub fn judge(&mut self, terms: &Terms, census: &Census, now: Instant) -> Verdict {
+        let busy = census.busy as f64;
+        let seconds = now.since(self.last).as_secs_f64();
+        self.last = now;
+        let load = self.load.get_or_insert(Load::new(busy, now));
+        load.see(busy, now, seconds);
+        let growth = (load.slope * LEAD).max(0.0);
+        // A forecast never asks for more than the load at hand would justify twice over.
+        let coming = growth.min(busy.max(terms.size as f64)) as usize;
+        let missing = (terms.spare_min + coming).saturating_sub(census.idle);
+        if missing > 0 {
+            return self.grow(terms, census, missing, now);
+        }
+        self.shrink(terms, census, now)
+    }
+
+    fn grow(&mut self, terms: &Terms, census: &Census, missing: usize, now: Instant) -> Verdict {
+        self.over_since = None;
+        let count = missing.div_ceil(terms.size).min(terms.vacant(census));
+        if count == 0 {
+            return hold("fewer idle than the least spare, and no process may be added");
+        }
+        if self.retired_at.take().is_some_and(|moment| now.since(moment) < REGRET) {
+            self.penalty = (self.penalty * 2).min(PENALTY_MAX);
+        }
+        Verdict { act: Act::Spawn(count), why: "the forecast is short of the least spare" }
+    }
+
+    fn shrink(&mut self, terms: &Terms, census: &Census, now: Instant) -> Verdict {
+        if self.retired_at.is_some_and(|moment| now.since(moment) >= REGRET) {
+            (self.retired_at, self.penalty) = (None, 1);
+        }
+        let ceiling = self.ceiling(terms);
+        if census.idle <= ceiling {
+            self.over_since = None;
+            return hold("within the band");
+        }
+        let since = *self.over_since.get_or_insert(now);
+        if now.since(since) < DWELL * self.penalty {
+            return hold("more idle than the most spare, but not for long enough");
+        }
+        let most = census.processes - census.retiring;
+        let count = (census.idle - ceiling).div_ceil(terms.size).min(most);
+        if count == 0 {
+            return hold("all are retiring already");
+        }
+        (self.over_since, self.retired_at) = (None, Some(now));
+        Verdict { act: Act::Retire(count), why: "more idle than the most spare for a while" }
+    }
+}

@@ -1,0 +1,243 @@
+//! The controller against a house in virtual time: processes that take a moment to start, retire
+//! by draining, and a load that somebody else decides.
+
+use std::time::Duration;
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+/// What a process takes until its workers are there.
+const BIRTH: Duration = Duration::from_millis(40);
+/// Thread-mostly, as in a study of Apache 2.0: three processes of 50, 25 to 75 of them spare.
+const MOSTLY: Terms = Terms { size: 50, spare_min: 25, spare_max: 75, processes_max: 3 };
+
+/// A house whose load is a number of busy workers at each moment.
+struct House {
+    spare: Spare,
+    /// Processes that serve.
+    serving: usize,
+    /// When those that retire are gone: their connections last a second.
+    retiring: Vec<Instant>,
+    births: Vec<Instant>,
+    now: Instant,
+    spawned: usize,
+    retired: usize,
+    /// Worker-steps that somebody had to wait for.
+    starved: usize,
+}
+
+impl House {
+    fn new(policy: Policy, terms: Terms, start: usize) -> House {
+        let now = Instant::from_ns(1);
+        let spare = Spare::new(policy, terms, now);
+        let (retiring, births) = (Vec::new(), Vec::new());
+        House { spare, serving: start, retiring, births, now, spawned: 0, retired: 0, starved: 0 }
+    }
+
+    fn census(&self, load: usize) -> Census {
+        let size = self.spare.terms().size;
+        let ready = self.serving * size;
+        let starting = self.births.len() * size;
+        Census {
+            idle: ready.saturating_sub(load) + starting,
+            busy: load.min(ready),
+            processes: self.serving + self.births.len() + self.retiring.len(),
+            retiring: self.retiring.len(),
+        }
+    }
+
+    /// 10 ms pass.
+    fn step(&mut self, load: usize) {
+        let now = self.now + Duration::from_nanos(10 * MS);
+        self.now = now;
+        let before = self.births.len();
+        self.births.retain(|moment| *moment > now);
+        self.serving += before - self.births.len();
+        self.retiring.retain(|moment| *moment > now);
+        self.starved += load.saturating_sub(self.serving * self.spare.terms().size);
+        let census = self.census(load);
+        match self.spare.look(now, &census).act {
+            Act::Hold => {}
+            Act::Spawn(count) => {
+                self.spawned += count;
+                self.births.extend(std::iter::repeat_n(now + BIRTH, count));
+            }
+            Act::Retire(count) => {
+                assert!(count <= self.serving + self.births.len(), "as many as there are");
+                self.retired += count;
+                let serving = count.min(self.serving);
+                self.serving -= serving;
+                self.births.truncate(self.births.len() - (count - serving));
+                let gone = now + Duration::from_secs(1);
+                self.retiring.extend(std::iter::repeat_n(gone, count));
+            }
+        }
+    }
+
+    fn run(&mut self, seconds: usize, mut load: impl FnMut(f64) -> usize) {
+        for step in 0..seconds * 100 {
+            self.step(load(step as f64 / 100.0));
+        }
+    }
+
+    /// Workers that were started and ended.
+    fn churn(&self) -> usize {
+        (self.spawned + self.retired) * self.spare.terms().size
+    }
+}
+
+/// A load that swings between `low` and `high`, once in `period` seconds.
+fn wobble(low: f64, high: f64, period: f64) -> impl Fn(f64) -> usize {
+    move |at| {
+        let swing = (at / period * std::f64::consts::TAU).sin();
+        ((low + high) / 2.0 + swing * (high - low) / 2.0).round() as usize
+    }
+}
+
+#[test]
+fn apache_doubles_to_32_and_retires_one_a_second() {
+    let terms = Terms { size: 1, spare_min: 100, spare_max: 101, processes_max: 1000 };
+    let mut spare = Spare::new(Policy::Apache, terms, Instant::from_ns(1));
+    let mut look = |second: u64, idle: usize| {
+        let census = Census { idle, processes: 10, ..Census::default() };
+        spare.look(Instant::from_ns(1) + Duration::from_secs(second), &census).act
+    };
+    for (second, count) in [1, 2, 4, 8, 16, 32, 32].into_iter().enumerate() {
+        assert_eq!(look(second as u64, 0), Act::Spawn(count), "second {second}");
+    }
+    assert_eq!(look(7, 100), Act::Hold, "the least is enough");
+    assert_eq!(look(8, 99), Act::Spawn(1), "and growth begins anew");
+    assert_eq!(look(9, 101), Act::Hold, "the most is not too much");
+    assert_eq!(look(10, 500), Act::Retire(1));
+    assert_eq!(look(11, 500), Act::Retire(1), "one, however many there are");
+}
+
+#[test]
+fn apache_looks_once_a_second_whoever_calls() {
+    let terms = Terms { size: 1, spare_min: 5, spare_max: 10, processes_max: 9 };
+    let mut spare = Spare::new(Policy::Apache, terms, Instant::from_ns(1));
+    let census = Census::default();
+    let acts: Vec<Act> = (0..30)
+        .map(|step| {
+            spare.look(Instant::from_ns(1) + Duration::from_millis(100 * step), &census).act
+        })
+        .collect();
+    let done: Vec<usize> =
+        acts.iter().enumerate().filter(|(_, act)| **act != Act::Hold).map(|(at, _)| at).collect();
+    assert_eq!(done, [0, 10, 20]);
+}
+
+#[test]
+fn a_full_house_grows_no_more_and_says_so() {
+    for policy in [Policy::Apache, Policy::Damped] {
+        let mut spare = Spare::new(policy, MOSTLY, Instant::from_ns(1));
+        let census = Census { idle: 0, busy: 150, processes: 3, retiring: 0 };
+        let verdict = spare.look(Instant::from_ns(2), &census);
+        assert_eq!(verdict.act, Act::Hold, "{policy}");
+        assert!(verdict.why.contains("no process may be added"), "{policy}: {}", verdict.why);
+    }
+}
+
+#[test]
+fn a_most_that_is_too_near_is_moved_away() {
+    let spare = Spare::new(Policy::Apache, Terms { spare_max: 30, ..MOSTLY }, Instant::from_ns(1));
+    assert_eq!(spare.terms().spare_max, 75, "least 25 and a process of 50");
+    assert_eq!(spare.ceiling(), 75);
+    let ours = Spare::new(Policy::Damped, MOSTLY, Instant::from_ns(1));
+    assert_eq!(ours.ceiling(), 125, "least 25 and two processes of 50");
+    let fixed = Spare::new(Policy::Static, MOSTLY, Instant::from_ns(1));
+    assert_eq!((fixed.ceiling(), fixed.wakes_at()), (usize::MAX, None));
+}
+
+#[test]
+fn a_wobble_around_the_edge_thrashes_the_one_and_not_the_other() {
+    // 15 to 35 busy: with 50 workers fewer than 25 are idle half the time, with 100 more than 75.
+    let churn = |policy| {
+        let mut house = House::new(policy, MOSTLY, 1);
+        house.run(600, wobble(15.0, 35.0, 8.0));
+        assert_eq!(house.starved, 0, "{policy}: nobody waited");
+        house.churn()
+    };
+    let (apache, damped) = (churn(Policy::Apache), churn(Policy::Damped));
+    assert!(apache >= 50 * 100, "the effect is there: {apache} in ten minutes");
+    assert!(damped * 10 <= apache, "expected a tenth of {apache}, found {damped}");
+}
+
+#[test]
+fn after_a_drop_the_idle_are_few_within_a_minute() {
+    for (size, processes_max) in [(1, 400), (10, 40), (50, 8)] {
+        let terms = Terms { size, spare_min: 25, spare_max: 75, processes_max };
+        let mut house = House::new(Policy::Damped, terms, 25usize.div_ceil(size));
+        house.run(60, |_| 250);
+        assert!(house.census(250).idle >= 25, "size {size}: the least is there");
+        house.run(60, |_| 5);
+        let (idle, promised) = (house.census(5).idle, 75.max(25 + 2 * size));
+        assert!(idle <= promised, "size {size}: expected at most {promised} idle, found {idle}");
+        assert!(idle >= 25, "size {size}: and the least is still there, found {idle}");
+    }
+}
+
+#[test]
+fn growth_keeps_up_with_a_ramp() {
+    let starved = |policy| {
+        let terms = Terms { size: 10, spare_min: 20, spare_max: 60, processes_max: 100 };
+        let mut house = House::new(policy, terms, 2);
+        // 5 seconds of quiet, then 80 a second more for 10 seconds.
+        house.run(15, |at| ((at - 5.0).max(0.0) * 80.0) as usize);
+        house.starved
+    };
+    let (apache, damped) = (starved(Policy::Apache), starved(Policy::Damped));
+    assert_eq!(damped, 0, "nobody waits for the one");
+    assert!(apache > 0, "somebody waits for the other: {apache}");
+}
+
+#[test]
+fn regret_makes_it_patient() {
+    let terms = Terms { size: 10, spare_min: 10, spare_max: 20, processes_max: 50 };
+    let mut house = House::new(Policy::Damped, terms, 2);
+    // Bursts of five seconds, half a minute apart, as a cron job makes them.
+    let burst = |at: f64| if at % 35.0 < 5.0 { 200 } else { 5 };
+    house.run(70, burst);
+    let early = house.spawned;
+    house.run(350, burst);
+    assert!(house.spawned < early * 3, "expected calm after {early}, found {}", house.spawned);
+}
+
+/// Whatever is counted, what is asked for can be done.
+#[test]
+fn any_census_has_a_verdict_that_can_be_carried_out() {
+    let mut state = 0x5EED_u64;
+    let mut below = |most: u64| {
+        // SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ (mixed >> 31)) % most) as usize
+    };
+    for round in 0..2_000 {
+        let terms = Terms {
+            size: 1 + below(64),
+            spare_min: below(200),
+            spare_max: 1 + below(400),
+            processes_max: 1 + below(100),
+        };
+        let policy = Policy::ALL[below(3)];
+        let mut spare = Spare::new(policy, terms, Instant::from_ns(1));
+        let mut now = Instant::from_ns(1);
+        for _ in 0..20 {
+            now = now + Duration::from_millis(below(20_000) as u64);
+            let processes = below(120);
+            let retiring = below(processes as u64 + 1);
+            let (idle, busy) = (below(5_000), below(5_000));
+            let census = Census { idle, busy, processes, retiring };
+            let most = terms.processes_max.saturating_sub(processes);
+            match spare.look(now, &census).act {
+                Act::Hold => {}
+                Act::Spawn(count) => assert!((1..=most).contains(&count), "round {round}"),
+                Act::Retire(count) => {
+                    assert!((1..=processes - retiring).contains(&count), "round {round}");
+                }
+            }
+        }
+    }
+}
