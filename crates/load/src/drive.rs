@@ -19,6 +19,7 @@
 //! |---|---|
 //! | `drive.rs` | a phase: who arrives, who is woken, what is ready |
 //! | [`drive/next.rs`](self) | what a connection does next, by [`Work`] |
+//! | `drive/settings.rs` | what a generator is made of, and who is told what it counts |
 //! | `drive/io.rs` | connect, send, receive, record, and what goes wrong there |
 //! | `drive/link.rs` | one connection's memory |
 //! | `drive/idle.rs` | connections that never ask |
@@ -29,14 +30,17 @@ mod io;
 mod link;
 mod next;
 mod pulse;
+mod settings;
 
 pub use pulse::Pulse;
+pub use settings::{Observer, Parts, Settings, Stretch};
 
 use crate::arrive::Arrive;
 use crate::faults::{FaultKind, Faults};
 use crate::script::{Notes, Script};
 use crate::stop::{Progress, Stop};
 use crate::tally::{Tally, nanos};
+use crate::timeline::Timeline;
 use crate::work::{Pauses, Work};
 use idle::Idle;
 use link::{Link, State};
@@ -61,74 +65,6 @@ const SPARE_FILES: u64 = 64;
 /// Keys of the epoll: connections from 0, idle connections from here, the bell at the very end.
 const IDLE_KEY: u64 = 1 << 32;
 const BELL_KEY: u64 = u64::MAX;
-
-/// How connections are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// How many, at least one: users of a closed loop, the pool of an open one, sessions at a time.
-    pub connections: usize,
-    /// Close and remake each after so many requests.
-    pub requests_per_connection: Option<u64>,
-    /// Give a connection up when requests are outstanding and nothing moved for so long.
-    pub timeout: Duration,
-    /// How long to wait for the last replies.
-    pub drain: Duration,
-    /// Connections beside these that are made and never ask.
-    pub idle: usize,
-    /// Arrivals that may be outstanding or waiting at a time; one that comes when so many are is
-    /// dropped, and counts as failed.
-    pub outstanding_max: usize,
-    /// Wait for an arrival actively in the last moments before it: waking from sleep takes some
-    /// 50 us, which would all be lateness.
-    pub spin: Duration,
-    /// Where there is no schedule: look for replies so long before sleeping. A generator that
-    /// sleeps has to be woken by the server's processor, which on a virtual machine costs the
-    /// server microseconds a reply; one that never sleeps costs a processor.
-    pub linger: Duration,
-    /// Whether kinds of requests are counted apart, at some cost for each reply.
-    pub detailed: bool,
-    /// How often [`Drive::observe`]'s function is called.
-    pub interval: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            connections: 64,
-            requests_per_connection: None,
-            timeout: Duration::from_secs(30),
-            drain: Duration::from_secs(5),
-            idle: 0,
-            outstanding_max: 10_000,
-            spin: Duration::from_micros(60),
-            linger: Duration::ZERO,
-            detailed: false,
-            interval: Duration::from_secs(1),
-        }
-    }
-}
-
-/// A stretch of time, as [`Drive::observe`]'s function sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct Stretch<'a> {
-    /// When it began.
-    pub start: Instant,
-    /// When it ended.
-    pub end: Instant,
-    /// What was counted in it.
-    pub tally: &'a Tally,
-    /// Requests unanswered at its end, those included that wait for a connection.
-    pub outstanding: u64,
-    /// Connections at its end, idle ones left out.
-    pub connections: usize,
-    /// What went wrong since the beginning.
-    pub faults: &'a Faults,
-    /// The generator's own delays since the beginning of the phase.
-    pub pulse: &'a Pulse,
-}
-
-/// Who is told of every stretch of time.
-pub type Observer = Box<dyn FnMut(Stretch<'_>) + Send>;
 
 /// A generator with its connections.
 pub struct Drive {
@@ -158,6 +94,7 @@ pub struct Drive {
     /// Earlier stretches of the same tally.
     earlier: Option<Tally>,
     observer: Option<Observer>,
+    timeline: Option<Timeline>,
     stretch_start: Instant,
     /// When something was last ready.
     stirred: Instant,
@@ -182,26 +119,6 @@ pub struct Drive {
     done: u64,
     /// Whether idle connections are closed and none is made.
     parting: bool,
-}
-
-/// What a generator is made of.
-pub struct Parts {
-    /// The server.
-    pub address: SocketAddr,
-    /// Addresses of this machine to connect from, in turns; empty: the kernel chooses.
-    pub sources: Vec<IpAddr>,
-    /// Connections and their keeping.
-    pub settings: Settings,
-    /// When somebody arrives.
-    pub arrive: Box<dyn Arrive>,
-    /// What he does.
-    pub work: Work,
-    /// What he says.
-    pub script: Box<dyn Script>,
-    /// What pauses are drawn from.
-    pub seed: u64,
-    /// Whether arrivals follow a schedule in time; false for users that are there from the start.
-    pub scheduled: bool,
 }
 
 impl Drive {
@@ -235,6 +152,7 @@ impl Drive {
             tally: Tally::default(),
             earlier: None,
             observer: None,
+            timeline: None,
             stretch_start: Instant::ZERO,
             stirred: Instant::ZERO,
             epoch: Instant::ZERO,
@@ -346,6 +264,16 @@ impl Drive {
     pub fn measure_from(&mut self, epoch: Instant) {
         self.epoch = epoch;
         self.pulse = Pulse::default();
+    }
+
+    /// From now on there is a time line; it begins at `start`.
+    pub fn slice_from(&mut self, start: Instant) {
+        self.timeline = Some(Timeline::new(start));
+    }
+
+    /// Takes the time line, which ends with that.
+    pub fn take_timeline(&mut self) -> Option<Timeline> {
+        self.timeline.take()
     }
 
     /// Takes what was counted since the last time.

@@ -64,6 +64,7 @@ pub mod search;
 pub mod slo;
 pub mod stop;
 pub mod tally;
+pub mod timeline;
 mod watch;
 pub mod work;
 

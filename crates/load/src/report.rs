@@ -17,6 +17,7 @@ use crate::faults::Faults;
 use crate::health::Health;
 use crate::slo::Outcome;
 use crate::tally;
+use crate::timeline::Slice;
 use meter::Quantiles;
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +79,10 @@ pub struct Report {
     /// Percentiles of the response time (closed: of the service time) over all requests that were
     /// due, those too that failed or were not answered.
     pub percentiles: Vec<Percentile>,
+    /// The window in slices of time, at most [`SLICES_MAX`](crate::timeline::SLICES_MAX) of them;
+    /// their `requests` add up to `requests`.
+    #[serde(default)]
+    pub timeline: Vec<Slice>,
     /// By kind of request, where kinds are told apart; else empty.
     pub kinds: Vec<KindReport>,
     /// Faults by kind, of the whole run: `kind`, `count`, `example`.

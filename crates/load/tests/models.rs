@@ -71,6 +71,13 @@ fn check_balance(report: &Report, due: u64) {
     // All of these runs measure from the start, so each unanswered request is a measured one.
     assert_eq!(answered + report.failed + report.censored, due, "{report}");
     assert_eq!(report.lateness.count, answered, "{report}");
+    let slices = &report.timeline;
+    assert_eq!(slices.iter().map(|it| it.requests).sum::<u64>(), report.requests, "{report}");
+    assert!(slices.iter().map(|it| it.errors).sum::<u64>() <= report.failed, "{report}");
+    let times: u64 = slices.iter().flat_map(|it| &it.buckets).map(|&(_, count)| count).sum();
+    assert_eq!(times, report.requests, "{report}");
+    let length: f64 = slices.iter().map(|it| it.for_ms).sum();
+    assert!((length * 1e6 - report.window_ns as f64).abs() < 10.0, "{length} ms: {report}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::{Drive, RECEIVE, now};
 use crate::faults::FaultKind;
 use crate::script::{Ear, Heard};
 use crate::stop::Stop;
-use crate::tally::Span;
+use crate::tally::{Span, nanos};
 use crate::work::Work;
 use seam::Instant;
 use std::io;
@@ -137,6 +137,11 @@ impl Drive {
                 if good > 0 {
                     self.tally.record(span, good);
                 }
+            }
+            if let Some(timeline) = &mut self.timeline {
+                let start = if self.scheduled { span.due } else { span.sent };
+                timeline.replied(now, good, measured.then(|| nanos(start, now)));
+                timeline.failed(u64::from(bad));
             }
             if let Some(&note) = self.notes.list.get(noted) {
                 self.tally.detail(note, span, measured);
@@ -290,6 +295,9 @@ impl Drive {
         link.take_runs();
         self.lost += unanswered;
         self.outstanding -= unanswered;
+        if let Some(timeline) = &mut self.timeline {
+            timeline.failed(unanswered);
+        }
     }
 
     /// What becomes of a lost connection: it is made again after a pause, unless it was a session,

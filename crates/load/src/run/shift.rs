@@ -7,6 +7,7 @@ use crate::parse::Usage;
 use crate::report::Server;
 use crate::stop::{ByTime, Drained, Stop, Unless};
 use crate::tally::Tally;
+use crate::timeline::Timeline;
 use crate::watch::{self, Watch};
 use meter::{Histogram, ProcError};
 use seam::Instant;
@@ -40,6 +41,7 @@ pub(super) struct Shift {
     pub(super) cpu_ns: u64,
     pub(super) window_ns: u64,
     pub(super) idle: (usize, u64),
+    pub(super) timeline: Option<Timeline>,
     pub(super) reading: Option<Reading>,
     pub(super) reached: Option<Reached>,
 }
@@ -105,6 +107,7 @@ impl Shift {
             cpu_ns: 0,
             window_ns: 0,
             idle: (0, 0),
+            timeline: None,
             reading: None,
             reached: None,
         })
@@ -126,9 +129,11 @@ impl Shift {
         let start = if watch.is_some() { now() } else { start };
         let own_ns = watch::own_cpu_ns();
         self.drive.measure_from(start);
+        self.drive.slice_from(start);
         let rule = self.rule.rule(start, self.part, self.parts);
         self.phase(&*rule)?;
         self.window_ns = now().since(start).as_nanos() as u64;
+        self.timeline = self.drive.take_timeline();
         self.cpu_ns = watch::own_cpu_ns().saturating_sub(own_ns);
         self.reached = rule.reached().map(|(share, wanted)| Reached { share, wanted });
         self.reading = watch.as_ref().map(Reading::of);

@@ -8,6 +8,7 @@ use crate::faults::Faults;
 use crate::health::{Evidence, Health};
 use crate::report::{self, Generator, Report};
 use crate::tally::Tally;
+use crate::timeline::Slice;
 use meter::Histogram;
 
 /// Sums of all threads.
@@ -50,6 +51,14 @@ impl Sums {
     }
 }
 
+/// The time lines of all threads as one.
+fn timeline(shifts: &mut [Shift], window_ns: u64) -> Vec<Slice> {
+    let mut lines = shifts.iter_mut().filter_map(|shift| shift.timeline.take());
+    let Some(mut all) = lines.next() else { return Vec::new() };
+    lines.for_each(|line| all.merge(line));
+    all.slices(window_ns)
+}
+
 /// The throughput of the window.
 fn per_second(count: u64, window_ns: u64) -> f64 {
     count as f64 * 1e9 / window_ns.max(1) as f64
@@ -58,6 +67,7 @@ fn per_second(count: u64, window_ns: u64) -> f64 {
 /// Puts everything together; connections are closed already.
 pub(super) fn report(plan: &Plan, shifts: &mut [Shift], started_unix_ms: u64) -> Report {
     let sums = Sums::of(shifts);
+    let timeline = timeline(shifts, sums.window_ns);
     let accounts: Vec<_> = shifts[1..].iter().map(|it| it.drive.script().account()).collect();
     let script = shifts[0].drive.script();
     let (names, check) = (script.kinds(), talk::audit_all(&plan.target, script, &accounts));
@@ -101,6 +111,7 @@ pub(super) fn report(plan: &Plan, shifts: &mut [Shift], started_unix_ms: u64) ->
         response: all.response.quantiles(),
         lateness: all.lateness.quantiles(),
         percentiles: censor::percentiles(times, &sums.censored, all.failed),
+        timeline,
         kinds: report::kinds(&names, &all.kinds),
         check,
         slo: plan.slo.as_ref().map(|slo| slo.judge(times, without)).unwrap_or_default(),

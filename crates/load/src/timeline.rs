@@ -1,0 +1,257 @@
+//! The window in slices of time, for whoever wants to see when it was slow.
+//!
+//! A run of any length has at most [`SLICES_MAX`] slices: when there are more, two become one
+//! and a slice is twice as long. So memory does not grow with time, and no slice length has to be
+//! chosen before it is known how long a run will be. The surprising thing is what a slice is
+//! ordered by: a request belongs to the moment of its reply, not to the moment at which it was
+//! due; a stall is an empty slice and a bad one behind it.
+
+use meter::Spectrum;
+use seam::Instant;
+use serde::{Deserialize, Serialize};
+
+/// The most slices that are kept; at least half as many, but for runs shorter than a second.
+pub const SLICES_MAX: usize = 64;
+/// The most buckets of a slice in a report.
+pub const BUCKETS_MAX: usize = 40;
+/// The shortest slice (ns).
+const SLICE_NS: u64 = 10_000_000;
+/// Fewer times than this have no 99th percentile worth drawing.
+const P99_MIN: u64 = 100;
+
+/// One slice, in a report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    /// Its beginning, from the beginning of the window (ms).
+    pub at_ms: f64,
+    /// Its length (ms): all are equally long but the last.
+    pub for_ms: f64,
+    /// Right replies that came in it.
+    pub requests: u64,
+    /// Requests that failed in it: answered wrongly, lost with their connection, or dropped.
+    pub errors: u64,
+    /// Median of their times (response times, in a closed loop service times) to 2 %; `null`
+    /// where there is none.
+    pub p50_ns: Option<u64>,
+    /// 99th percentile to 2 %; `null` where fewer than a hundred times were measured.
+    pub p99_ns: Option<u64>,
+    /// The longest; `null` where there is none.
+    pub max_ns: Option<u64>,
+    /// The same times on a logarithmic scale, empty buckets left out: lower edge (ns) and count.
+    /// An octave has 8, 4, 2 or 1 buckets, equally wide, in all slices of a run alike.
+    pub buckets: Vec<(u64, u64)>,
+}
+
+/// What is kept of a slice while the run goes on.
+#[derive(Clone, Debug, Default)]
+struct Strip {
+    requests: u64,
+    errors: u64,
+    times: Spectrum,
+}
+
+/// The slices of a window that goes on.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    start: Instant,
+    slice_ns: u64,
+    /// When the last of them ends.
+    end: Instant,
+    /// Never empty; the last one is the present.
+    strips: Vec<Strip>,
+}
+
+impl Timeline {
+    /// A window that begins at `start`.
+    pub fn new(start: Instant) -> Self {
+        let end = Instant::from_ns(start.ns() + SLICE_NS);
+        Self { start, slice_ns: SLICE_NS, end, strips: vec![Strip::default()] }
+    }
+
+    /// Right replies came at `now`; of those that are measured the time is known (ns).
+    #[inline]
+    pub fn replied(&mut self, now: Instant, count: u64, ns: Option<u64>) {
+        let strip = self.at(now);
+        strip.requests += count;
+        if let Some(ns) = ns {
+            strip.times.record(ns, count);
+        }
+    }
+
+    /// Requests failed, about now.
+    pub fn failed(&mut self, count: u64) {
+        if let Some(strip) = self.strips.last_mut() {
+            strip.errors += count;
+        }
+    }
+
+    /// The slice of a moment that is not before the last one.
+    #[inline]
+    fn at(&mut self, now: Instant) -> &mut Strip {
+        if now >= self.end {
+            self.go_on(now);
+        }
+        self.strips.last_mut().expect("there is always a present")
+    }
+
+    #[cold]
+    fn go_on(&mut self, now: Instant) {
+        let since = now.ns().saturating_sub(self.start.ns());
+        while since / self.slice_ns >= SLICES_MAX as u64 {
+            self.coarsen();
+        }
+        let wanted = (since / self.slice_ns) as usize + 1;
+        self.strips.resize(wanted, Strip::default());
+        self.end = Instant::from_ns(self.start.ns() + wanted as u64 * self.slice_ns);
+    }
+
+    /// Makes one slice of two.
+    fn coarsen(&mut self) {
+        let mut old = std::mem::take(&mut self.strips).into_iter();
+        while let Some(mut first) = old.next() {
+            old.next().iter().for_each(|second| first.merge(second));
+            self.strips.push(first);
+        }
+        self.slice_ns *= 2;
+    }
+
+    /// Adds the slices of another thread, whose window is the same.
+    pub fn merge(&mut self, mut other: Timeline) {
+        while self.slice_ns < other.slice_ns {
+            self.coarsen();
+        }
+        while other.slice_ns < self.slice_ns {
+            other.coarsen();
+        }
+        let length = self.strips.len().max(other.strips.len());
+        self.strips.resize(length, Strip::default());
+        self.end = self.end.max(other.end);
+        self.strips.iter_mut().zip(&other.strips).for_each(|(mine, it)| mine.merge(it));
+    }
+
+    /// The slices of a window that was so long (ns).
+    pub fn slices(mut self, window_ns: u64) -> Vec<Slice> {
+        let last = Instant::from_ns(self.start.ns() + window_ns.saturating_sub(1));
+        // Nothing came in the end, perhaps.
+        self.at(last);
+        let bits = self.bits();
+        let (each, count) = (self.slice_ns, self.strips.len() as u64);
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let slices = self.strips.iter().zip(0..).map(|(strip, at)| {
+            let end = if at + 1 == count { window_ns.max(at * each) } else { (at + 1) * each };
+            strip.report(ms(at * each), ms(end - at * each), bits)
+        });
+        slices.collect()
+    }
+
+    /// The finest scale that no slice has too many buckets on.
+    fn bits(&self) -> u32 {
+        let most = |bits| self.strips.iter().map(|it| it.times.buckets(bits).len()).max();
+        let fits = |bits: &u32| most(*bits).unwrap_or(0) <= BUCKETS_MAX;
+        (0..=3).rev().find(fits).unwrap_or(0)
+    }
+}
+
+impl Strip {
+    fn merge(&mut self, other: &Strip) {
+        self.requests += other.requests;
+        self.errors += other.errors;
+        self.times.merge(&other.times);
+    }
+
+    fn report(&self, at_ms: f64, for_ms: f64, bits: u32) -> Slice {
+        let times = &self.times;
+        let (some, many) = (times.count() > 0, times.count() >= P99_MIN);
+        Slice {
+            at_ms,
+            for_ms,
+            requests: self.requests,
+            errors: self.errors,
+            p50_ns: times.quantile(0.5),
+            p99_ns: many.then(|| times.quantile(0.99)).flatten(),
+            max_ns: some.then(|| times.max()),
+            buckets: times.buckets(bits),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_ns(ms * MS)
+    }
+
+    /// A window from 100 ms on with a reply each millisecond that took as long as it is old.
+    fn ramp(ms: u64) -> Timeline {
+        let mut timeline = Timeline::new(at(100));
+        (0..ms).for_each(|it| timeline.replied(at(100 + it), 1, Some((it + 1) * MS)));
+        timeline
+    }
+
+    fn sum(slices: &[Slice]) -> u64 {
+        slices.iter().map(|it| it.requests).sum()
+    }
+
+    #[test]
+    fn slices_tile_the_window() {
+        for ms in [1, 9, 10, 11, 639, 640, 641, 5_000, 100_000] {
+            let slices = ramp(ms).slices(ms * MS);
+            assert!(slices.len() <= SLICES_MAX, "{ms}: {}", slices.len());
+            assert!(ms < 640 || slices.len() >= SLICES_MAX / 2, "{ms}: {}", slices.len());
+            assert_eq!(sum(&slices), ms);
+            let mut end = 0.0;
+            for slice in &slices {
+                assert_eq!(slice.at_ms, end);
+                end += slice.for_ms;
+                let in_buckets: u64 = slice.buckets.iter().map(|&(_, count)| count).sum();
+                assert_eq!(in_buckets, slice.requests);
+                assert!(slice.buckets.len() <= BUCKETS_MAX);
+                assert_eq!(slice.max_ns, Some(end as u64 * MS));
+            }
+            assert_eq!(end, ms as f64);
+        }
+    }
+
+    #[test]
+    fn a_stall_is_empty_slices() {
+        let mut timeline = ramp(10);
+        timeline.replied(at(150), 150, None);
+        timeline.replied(at(150), 150, Some(40 * MS));
+        timeline.failed(7);
+        let slices = timeline.slices(100 * MS);
+        let found: Vec<_> = slices.iter().map(|it| (it.requests, it.errors)).collect();
+        let mut wanted = vec![(0, 0); 10];
+        (wanted[0], wanted[5]) = ((10, 0), (300, 7));
+        assert_eq!(found, wanted);
+        let (first, stall, bad) = (&slices[0], &slices[1], &slices[5]);
+        assert_eq!((first.p99_ns, first.p50_ns.is_some()), (None, true));
+        assert_eq!((stall.p50_ns, stall.max_ns, stall.buckets.len()), (None, None, 0));
+        assert_eq!((bad.p99_ns, bad.max_ns), (Some(40 * MS), Some(40 * MS)));
+    }
+
+    #[test]
+    fn threads_add_up_whatever_their_slices() {
+        let mut short = ramp(30);
+        short.merge(ramp(2_000));
+        assert_eq!(short.slice_ns, 40 * MS);
+        let mut long = ramp(2_000);
+        long.merge(ramp(30));
+        let (short, long) = (short.slices(2_000 * MS), long.slices(2_000 * MS));
+        assert_eq!(sum(&short), 2_030);
+        assert_eq!(short, long);
+    }
+
+    #[test]
+    fn buckets_are_the_same_in_all_slices_and_never_too_many() {
+        let mut timeline = Timeline::new(at(0));
+        (0..740).for_each(|it| timeline.replied(at(1), 1, Some((16 + it % 20) << (it / 20))));
+        timeline.replied(at(15), 1, Some(5_000));
+        let slices = timeline.slices(20 * MS);
+        assert!(slices[0].buckets.len() <= BUCKETS_MAX && slices[0].buckets.len() > 25);
+        assert_eq!(slices[1].buckets, [(4096, 1)]);
+    }
+}
