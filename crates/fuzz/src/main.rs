@@ -14,8 +14,13 @@ use std::time::{Duration, Instant};
 type Fuzz = fn(seed: u64, events: u32);
 
 /// Every crate's fuzz function by name. This is the one place to add one.
-const REGISTRY: &[(&str, Fuzz)] =
-    &[("wire", wire::fuzz), ("sim", sim::fuzz), ("services", services::fuzz), ("load", load::fuzz)];
+const REGISTRY: &[(&str, Fuzz)] = &[
+    ("wire", wire::fuzz),
+    ("index", index::fuzz),
+    ("sim", sim::fuzz),
+    ("services", services::fuzz),
+    ("load", load::fuzz),
+];
 
 /// The function that must be caught.
 const CANARY: (&str, Fuzz) = ("canary", canary);

@@ -2,9 +2,9 @@
 //!
 //! Node i is element i of an array that the caller owns, its children are nodes 2i+1 and 2i+2, so
 //! the whole structure is one number: how many nodes there are. The surprising thing: it is no
-//! search tree. It keeps the order of arrival (a walk by levels is the order of the file), a node
-//! with a given key is found by [`crate::by_id`] or not at all, and order by key is a permutation
-//! made once by [`LevelOrder::sort_into`].
+//! search tree. It keeps the order of arrival (a walk by levels is the order of the file), a key is
+//! found by looking at every node before it, and order by key is a permutation made once by
+//! [`LevelOrder::sort_into`].
 
 use crate::Tree;
 use std::ops::Range;
@@ -36,6 +36,23 @@ impl LevelOrder {
         }
         self.len += 1;
         Some(node)
+    }
+
+    /// Gives up the place of `node` and returns the last node, whose element the caller then moves
+    /// into that place so that no level has a hole; it is `node` itself if that was the last.
+    ///
+    /// # Panics
+    /// If there is no node of this number.
+    pub fn remove(&mut self, node: u32) -> u32 {
+        assert!(node < self.len, "expected one of {} nodes, found number {node}", self.len);
+        self.len -= 1;
+        self.len
+    }
+
+    /// The first node, level by level, with the key that is wanted: n looks where it is not there.
+    #[inline]
+    pub fn find<K: PartialEq>(&self, key: impl Fn(u32) -> K, wanted: &K) -> Option<u32> {
+        self.by_level().find(|node| key(*node) == *wanted)
     }
 
     /// The nodes level by level, each level from left to right: the order of arrival.
@@ -128,6 +145,23 @@ mod tests {
         let tree = LevelOrder { len: u32::MAX };
         assert_eq!(tree.left(u32::MAX - 1), None);
         assert_eq!(tree.parent(u32::MAX - 1), Some(0x7fff_fffe));
+    }
+
+    #[test]
+    fn a_place_given_up_is_filled_from_the_end() {
+        let (mut tree, mut keys) = (tree(5), vec![10, 11, 12, 13, 14]);
+        for (removed, left) in
+            [(11, vec![10, 14, 12, 13]), (13, vec![10, 14, 12]), (10, vec![12, 14])]
+        {
+            let key = |node: u32| keys[node as usize];
+            let node = tree.find(key, &removed).expect("the key is there");
+            let last = tree.remove(node);
+            keys[node as usize] = keys[last as usize];
+            keys.truncate(last as usize);
+            assert_eq!(keys, left);
+        }
+        assert_eq!(tree.find(|node| keys[node as usize], &10), None);
+        assert_eq!(tree.len(), 2);
     }
 
     proptest! {

@@ -8,12 +8,32 @@
 //!   of it.
 //! - [`level_order`]: the complete tree that fills level by level, as the course's stock server
 //!   keeps it.
+//! - [`Bst`], [`RedBlack`]: the binary search tree as keys come, and balanced, over one array of
+//!   [`Node`]s; read through a [`View`], with neighbours and ranges in both directions.
+//! - [`sorted`]: the sorted array.
 //! - [`by_id`]: from a 32-bit id to a row in one probe.
+//!
+//! Each search tree has a checker of all its invariants ([`SearchTree::check`]), and the checker
+//! has mutants that it must notice.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod arena;
 pub mod by_id;
+mod check;
+mod fuzz;
 pub mod level_order;
+mod links;
+mod search;
+#[cfg(test)]
+mod search_tests;
+pub mod sorted;
 mod tree;
+mod view;
 
+pub use arena::{NODES_MAX, Node, Refused};
+pub use check::{Broken, Shape};
+pub use fuzz::fuzz;
+pub use search::{Bst, RedBlack, SearchTree};
 pub use tree::{InOrder, PreOrder, Tree};
+pub use view::{Range, View};

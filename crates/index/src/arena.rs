@@ -1,0 +1,144 @@
+//! Numbered nodes in an array that the caller lends, and which of them are free.
+//!
+//! Links are 32-bit numbers, so a node with a 64-bit key takes 24 bytes (a node of libstdc++'s map
+//! takes 40 and the heap's own 8 to 16), and the array can lie in memory that several processes map
+//! at different addresses. The surprising thing: element 0 is never a node. It stands for "nothing
+//! there", is black, and is never written, so that code which asks an absent child for its colour
+//! needs no case of its own, and zero bytes are an empty tree.
+
+use std::fmt;
+
+/// The number that names no node.
+pub(crate) const NIL: u32 = 0;
+/// The child whose keys come before.
+pub(crate) const LEFT: usize = 0;
+/// The child whose keys come after.
+pub(crate) const RIGHT: usize = 1;
+
+/// The most nodes in one array: the colour takes one of the 32 bits of the link upwards.
+pub const NODES_MAX: u32 = (1 << 31) - 1;
+
+/// One element of the lent storage; all-zero bytes are a free one, if they are a valid `K`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Node<K> {
+    pub(crate) key: K,
+    pub(crate) value: u32,
+    /// Of a free node the first names the next free one.
+    pub(crate) child: [u32; 2],
+    /// The parent's number, shifted by one; the lowest bit is set in a red node.
+    pub(crate) up: u32,
+}
+
+impl<K> Node<K> {
+    /// How many elements a tree of `nodes` nodes is to be lent: one more, as nothing is number 0.
+    pub const fn slots_for(nodes: usize) -> usize {
+        nodes + 1
+    }
+
+    /// What was inserted with the key.
+    #[inline]
+    pub fn value(&self) -> u32 {
+        self.value
+    }
+
+    /// Puts another value to the key.
+    #[inline]
+    pub fn set_value(&mut self, value: u32) {
+        self.value = value;
+    }
+
+    #[inline]
+    pub(crate) fn parent(&self) -> u32 {
+        self.up >> 1
+    }
+
+    #[inline]
+    pub(crate) fn set_parent(&mut self, parent: u32) {
+        self.up = parent << 1 | self.up & 1;
+    }
+
+    #[inline]
+    pub(crate) fn is_red(&self) -> bool {
+        self.up & 1 == 1
+    }
+
+    #[inline]
+    pub(crate) fn redden(&mut self) {
+        self.up |= 1;
+    }
+
+    #[inline]
+    pub(crate) fn blacken(&mut self) {
+        self.up &= !1;
+    }
+}
+
+/// Why a key was not inserted; the tree is as before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The key is there already, in this node.
+    Duplicate {
+        /// The node that has the key.
+        node: u32,
+    },
+    /// Every lent element is a node.
+    Full,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Duplicate { node } => {
+                write!(f, "expected a new key, found it in node {node}; set that node's value")
+            }
+            Refused::Full => f.write_str("expected a free node, found none; lend more storage"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// A tree without its nodes: where it begins, and which elements of the array are free.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Stem {
+    pub(crate) root: u32,
+    pub(crate) len: u32,
+    /// Elements 1 to this one have been nodes at some time.
+    pub(crate) used: u32,
+    /// The free node that was given back last.
+    pub(crate) free: u32,
+}
+
+impl Stem {
+    /// A node with no links, from those that were given back or else from those never used.
+    #[inline]
+    pub(crate) fn take<K>(&mut self, nodes: &mut [Node<K>], key: K, value: u32) -> Option<u32> {
+        let at = if self.free == NIL {
+            let fresh = self.used + 1;
+            if fresh as usize >= nodes.len() || fresh > NODES_MAX {
+                return None;
+            }
+            self.used = fresh;
+            fresh
+        } else {
+            let again = self.free;
+            self.free = nodes[again as usize].child[LEFT];
+            again
+        };
+        nodes[at as usize] = Node { key, value, child: [NIL; 2], up: 0 };
+        self.len += 1;
+        Some(at)
+    }
+
+    /// Makes node `at`, to which nothing leads any more, free.
+    #[inline]
+    pub(crate) fn give<K>(&mut self, nodes: &mut [Node<K>], at: u32) {
+        let node = &mut nodes[at as usize];
+        node.child = [self.free, NIL];
+        node.up = 0;
+        self.free = at;
+        self.len -= 1;
+    }
+}

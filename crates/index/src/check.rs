@@ -1,0 +1,266 @@
+//! Every invariant of a search tree, looked at in each node.
+//!
+//! The checker trusts nothing that it has not seen: links may lead out of the array or in a circle,
+//! and are followed once at most. It keeps its own stack, because a tree without balance may be as
+//! deep as it is large.
+
+use crate::arena::{LEFT, NIL, Node, RIGHT, Stem};
+use std::fmt;
+
+/// How a sound tree is built.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// How many keys there are.
+    pub len: u32,
+    /// Nodes on the longest way down.
+    pub depth: u32,
+    /// Black nodes on every way down to a missing child; of a tree without colours its smallest
+    /// number of nodes on such a way.
+    pub black_height: u32,
+    /// Elements of the array that were nodes and are free.
+    pub free: u32,
+}
+
+/// What is wrong with a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Broken {
+    /// A link leads to an element that was never a node.
+    Astray {
+        /// The node that has the link.
+        from: u32,
+        /// Where it leads.
+        to: u32,
+    },
+    /// Two links lead to one node, or one leads back up.
+    Shared {
+        /// The node.
+        node: u32,
+    },
+    /// A node does not know the node above it.
+    Parent {
+        /// The node.
+        node: u32,
+        /// The node whose child it is.
+        expected: u32,
+        /// The node that it names.
+        found: u32,
+    },
+    /// A key does not lie between those that its place allows.
+    Order {
+        /// The key's node.
+        node: u32,
+    },
+    /// The root is red.
+    RedRoot,
+    /// A red node has a red child.
+    RedRed {
+        /// The child.
+        node: u32,
+    },
+    /// Two ways down have unequal numbers of black nodes.
+    BlackHeight {
+        /// The node at the end of the second way.
+        node: u32,
+        /// Black nodes on the first way.
+        expected: u32,
+        /// Black nodes on the second.
+        found: u32,
+    },
+    /// The tree counts its keys wrongly.
+    Len {
+        /// The nodes that can be reached.
+        expected: u32,
+        /// What the tree says.
+        found: u32,
+    },
+    /// The list of free nodes leads astray, in a circle, or to a node that is in the tree.
+    Free {
+        /// Where it leads.
+        node: u32,
+    },
+    /// Elements are neither in the tree nor free.
+    Lost {
+        /// How many.
+        nodes: u32,
+    },
+    /// The element that stands for no node has been written.
+    NilWritten,
+}
+
+/// The invariants of any search tree.
+pub(crate) fn search_tree<K: Ord + Copy>(stem: &Stem, nodes: &[Node<K>]) -> Result<Shape, Broken> {
+    let mut survey = Survey::of(stem, nodes);
+    survey.tree(stem, nodes, false)?;
+    survey.rest(stem, nodes)
+}
+
+/// The invariants of a balanced one.
+pub(crate) fn red_black<K: Ord + Copy>(stem: &Stem, nodes: &[Node<K>]) -> Result<Shape, Broken> {
+    let mut survey = Survey::of(stem, nodes);
+    survey.tree(stem, nodes, true)?;
+    survey.rest(stem, nodes)
+}
+
+/// What has been seen.
+struct Survey {
+    seen: Vec<bool>,
+    shape: Shape,
+    /// Black nodes on the first way down that ended.
+    blacks: Option<u32>,
+}
+
+/// A link that is to be followed, and what must hold behind it.
+struct Visit<K> {
+    node: u32,
+    above: u32,
+    /// The keys between which the key must lie.
+    low: Option<K>,
+    high: Option<K>,
+    /// Nodes and black nodes above.
+    depth: u32,
+    blacks: u32,
+}
+
+impl Survey {
+    fn of<K>(stem: &Stem, nodes: &[Node<K>]) -> Survey {
+        let len = (stem.used as usize).saturating_add(1).min(nodes.len());
+        Survey { seen: vec![false; len], shape: Shape::default(), blacks: None }
+    }
+
+    fn tree<K: Ord + Copy>(
+        &mut self,
+        stem: &Stem,
+        nodes: &[Node<K>],
+        coloured: bool,
+    ) -> Result<(), Broken> {
+        if nodes.first().is_some_and(|nil| nil.up != 0 || nil.child != [NIL; 2]) {
+            return Err(Broken::NilWritten);
+        }
+        let root =
+            Visit { node: stem.root, above: NIL, low: None, high: None, depth: 0, blacks: 0 };
+        let mut to_see = vec![root];
+        while let Some(visit) = to_see.pop() {
+            let Visit { node: at, above, low, high, depth, blacks } = visit;
+            if at == NIL {
+                self.way_down(above, blacks, coloured)?;
+                continue;
+            }
+            self.mark(at).map_err(|seen| match seen {
+                true => Broken::Shared { node: at },
+                false => Broken::Astray { from: above, to: at },
+            })?;
+            let node = &nodes[at as usize];
+            if node.parent() != above {
+                return Err(Broken::Parent { node: at, expected: above, found: node.parent() });
+            }
+            let key = node.key;
+            if low.is_some_and(|low| low >= key) || high.is_some_and(|high| high <= key) {
+                return Err(Broken::Order { node: at });
+            }
+            if coloured && node.is_red() {
+                match above {
+                    NIL => return Err(Broken::RedRoot),
+                    _ if nodes[above as usize].is_red() => return Err(Broken::RedRed { node: at }),
+                    _ => {}
+                }
+            }
+            let depth = depth + 1;
+            self.shape.len += 1;
+            self.shape.depth = self.shape.depth.max(depth);
+            let blacks = blacks + u32::from(!(coloured && node.is_red()));
+            let [left, right] = [node.child[LEFT], node.child[RIGHT]];
+            to_see.push(Visit { node: left, above: at, low, high: Some(key), depth, blacks });
+            to_see.push(Visit { node: right, above: at, low: Some(key), high, depth, blacks });
+        }
+        self.shape.black_height = self.blacks.unwrap_or(0);
+        Ok(())
+    }
+
+    /// A way down has ended below `node`.
+    fn way_down(&mut self, node: u32, blacks: u32, coloured: bool) -> Result<(), Broken> {
+        match self.blacks {
+            Some(expected) if coloured && expected != blacks => {
+                Err(Broken::BlackHeight { node, expected, found: blacks })
+            }
+            Some(least) => {
+                self.blacks = Some(least.min(blacks));
+                Ok(())
+            }
+            None => {
+                self.blacks = Some(blacks);
+                Ok(())
+            }
+        }
+    }
+
+    /// Remembers that `node` was seen; the error says whether it had been seen before.
+    fn mark(&mut self, node: u32) -> Result<(), bool> {
+        match self.seen.get_mut(node as usize) {
+            None => Err(false),
+            Some(true) => Err(true),
+            Some(seen) => {
+                *seen = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// The count, the free nodes, and that no element is lost.
+    fn rest<K>(mut self, stem: &Stem, nodes: &[Node<K>]) -> Result<Shape, Broken> {
+        if self.shape.len != stem.len {
+            return Err(Broken::Len { expected: self.shape.len, found: stem.len });
+        }
+        let mut free = stem.free;
+        while free != NIL {
+            self.mark(free).map_err(|_| Broken::Free { node: free })?;
+            self.shape.free += 1;
+            free = nodes[free as usize].child[LEFT];
+        }
+        match stem.used - self.shape.len - self.shape.free {
+            0 => Ok(self.shape),
+            nodes => Err(Broken::Lost { nodes }),
+        }
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Broken::Astray { from, to } => {
+                write!(f, "expected a node below node {from}, found the unused element {to}")
+            }
+            Broken::Shared { node } => {
+                write!(f, "expected one way to each node, found a second one to node {node}")
+            }
+            Broken::Parent { node, expected, found } => {
+                write!(f, "expected node {node} to name {expected} above it, found {found}")
+            }
+            Broken::Order { node } => {
+                write!(f, "expected keys in order, found the key of node {node} out of place")
+            }
+            Broken::RedRoot => f.write_str("expected a black root, found a red one"),
+            Broken::RedRed { node } => {
+                write!(f, "expected a black node below a red one, found node {node} red")
+            }
+            Broken::BlackHeight { node, expected, found } => write!(
+                f,
+                "expected {expected} black nodes on every way down, found {found} to node {node}"
+            ),
+            Broken::Len { expected, found } => {
+                write!(f, "expected the tree to count {expected} keys, found that it says {found}")
+            }
+            Broken::Free { node } => {
+                write!(f, "expected a list of free nodes, found that it leads to {node}")
+            }
+            Broken::Lost { nodes } => {
+                write!(
+                    f,
+                    "expected each element in the tree or free, found {nodes} that are neither"
+                )
+            }
+            Broken::NilWritten => f.write_str("expected element 0 to be zero, found it written"),
+        }
+    }
+}
+
+impl std::error::Error for Broken {}

@@ -1,0 +1,183 @@
+//! Random changes to every index at once, in the orders that real keys have, against the standard
+//! library's map.
+
+use crate::arena::{Node, Refused};
+use crate::by_id::{ById, Slot};
+use crate::check::Shape;
+use crate::search::{Bst, RedBlack, SearchTree};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+/// Keys that are alive at one time.
+const CAPACITY: usize = 160;
+/// Changes before everything is begun anew, in another order.
+const ROUND: u32 = 400;
+
+/// Runs `events` changes from `seed`.
+///
+/// # Panics
+/// When an index breaks an invariant or forgets a key; the message carries the seed.
+pub fn fuzz(seed: u64, events: u32) {
+    let mut rolls = Rolls(seed);
+    let mut done = 0;
+    while done < events {
+        let round = ROUND.min(events - done);
+        let order = ORDERS[rolls.below(ORDERS.len())];
+        let at = format!("index::fuzz seed {seed}, {order:?} from event {done}");
+        search_tree::<RedBlack>(&mut rolls.clone(), order, round, &at);
+        search_tree::<Bst>(&mut rolls.clone(), order, round, &at);
+        by_id(&mut rolls, round, &at);
+        done += round;
+    }
+}
+
+/// In which order keys come and go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// Any key at any time.
+    Random,
+    /// Each key is greater than all before; any key goes.
+    Ascending,
+    /// Each key is less than all before; any key goes.
+    Descending,
+    /// Each key is greater than all before, and the oldest goes: session numbers.
+    Fifo,
+}
+
+const ORDERS: [Order; 4] = [Order::Random, Order::Ascending, Order::Descending, Order::Fifo];
+
+/// A tree beside its model.
+struct Pair<T> {
+    tree: T,
+    nodes: Vec<Node<u32>>,
+    model: BTreeMap<u32, u32>,
+}
+
+fn search_tree<T: SearchTree + Debug>(rolls: &mut Rolls, order: Order, events: u32, at: &str) {
+    let nodes = vec![Node::default(); Node::<u32>::slots_for(CAPACITY)];
+    let mut pair = Pair { tree: T::default(), nodes, model: BTreeMap::new() };
+    for event in 0..events {
+        // Twice as often in as out, until the storage is full.
+        let goes = pair.model.len() == CAPACITY || rolls.below(3) == 0;
+        if goes {
+            pair.remove(going(rolls, order, &pair.model), at);
+        } else {
+            pair.insert(coming(rolls, order, event), rolls.next() as u32, at);
+        }
+        pair.check(rolls, at);
+    }
+    while let Some(key) = pair.model.keys().next().copied() {
+        pair.remove(if rolls.below(2) == 0 { key } else { going(rolls, order, &pair.model) }, at);
+        pair.check(rolls, at);
+    }
+}
+
+fn coming(rolls: &mut Rolls, order: Order, event: u32) -> u32 {
+    match order {
+        Order::Random => rolls.below(2 * CAPACITY) as u32,
+        Order::Ascending | Order::Fifo => 2 * event,
+        Order::Descending => u32::MAX - 2 * event,
+    }
+}
+
+fn going(rolls: &mut Rolls, order: Order, model: &BTreeMap<u32, u32>) -> u32 {
+    if order == Order::Fifo {
+        return model.keys().next().copied().unwrap_or(0);
+    }
+    let near = rolls.next() as u32;
+    let near = if order == Order::Random { near % (2 * CAPACITY as u32) } else { near };
+    // Now and then a key that is not there.
+    let there = rolls.below(8) > 0;
+    let next = model.range(near..).next().or(model.iter().next());
+    next.filter(|_| there).map_or(near, |(key, _)| *key)
+}
+
+impl<T: SearchTree + Debug> Pair<T> {
+    fn insert(&mut self, key: u32, value: u32, at: &str) {
+        let inserted = self.tree.insert(&mut self.nodes, key, value);
+        match self.model.get(&key) {
+            Some(_) => {
+                let node = self.tree.view(&self.nodes).find(key).expect("the model has the key");
+                assert_eq!(inserted, Err(Refused::Duplicate { node }), "{at}: key {key}");
+            }
+            None => {
+                let node = inserted.unwrap_or_else(|refused| panic!("{at}: key {key}: {refused}"));
+                assert_eq!(self.nodes[node as usize].value(), value, "{at}: key {key}");
+                self.model.insert(key, value);
+            }
+        }
+    }
+
+    fn remove(&mut self, key: u32, at: &str) {
+        let removed = self.tree.remove(&mut self.nodes, key);
+        assert_eq!(removed, self.model.remove(&key), "{at}: removal of key {key}");
+    }
+
+    fn check(&self, rolls: &mut Rolls, at: &str) {
+        let shape = self.tree.check(&self.nodes);
+        let Shape { len, .. } = shape.unwrap_or_else(|broken| panic!("{at}: {broken}"));
+        assert_eq!(len as usize, self.model.len(), "{at}");
+        let view = self.tree.view(&self.nodes);
+        let near = rolls.next() as u32;
+        for key in [near, near % (2 * CAPACITY as u32), u32::MAX - near % 1024] {
+            assert_eq!(view.get(key), self.model.get(&key).copied(), "{at}: key {key}");
+            let far = key.saturating_add(rolls.below(300) as u32);
+            let wanted = self.model.range(key..far).map(|(key, value)| (*key, *value));
+            assert!(view.range(key..far).eq(wanted), "{at}: range {key}..{far}");
+            let next = self.model.range(key..).next().map(|(key, _)| *key);
+            assert_eq!(view.at_least(key).map(|node| view.key(node)), next, "{at}: from {key}");
+            let last = self.model.range(..key).next_back().map(|(key, _)| *key);
+            assert_eq!(view.below(key).map(|node| view.key(node)), last, "{at}: below {key}");
+        }
+        if rolls.below(16) == 0 {
+            assert!(view.iter().map(|(key, _)| key).eq(self.model.keys().copied()), "{at}");
+            let back = self.model.iter().rev().map(|(key, value)| (*key, *value));
+            assert!(view.iter().rev().eq(back), "{at}: backwards");
+        }
+    }
+}
+
+/// The index by id has no removal, so a round fills it once.
+fn by_id(rolls: &mut Rolls, events: u32, at: &str) {
+    let rows = 1 + rolls.below(CAPACITY);
+    let (mut index, mut slots) =
+        (ById::sized_for(rows), vec![Slot::default(); ById::slots_for(rows)]);
+    let mut model = BTreeMap::new();
+    let spread = rolls.next() as u32 | 1;
+    for event in 0..events {
+        let id = (rolls.below(2 * rows) as u32).wrapping_mul(spread);
+        if index.insert(&mut slots, id, event).is_ok() {
+            assert!(id != 0 && model.insert(id, event).is_none(), "{at}: id {id} twice");
+        }
+        assert_eq!(index.find(&slots, id), model.get(&id).copied(), "{at}: id {id}");
+    }
+    assert_eq!(index.len() as usize, model.len(), "{at}");
+}
+
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): the same seed, the same changes.
+#[derive(Debug, Clone)]
+struct Rolls(u64);
+
+impl Rolls {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_few_seeds() {
+        for seed in 0..20 {
+            super::fuzz(seed, 1000);
+        }
+    }
+}

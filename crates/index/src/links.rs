@@ -1,0 +1,125 @@
+//! What every search tree does to its links, balanced or not.
+//!
+//! Nodes are moved by changing links, never by copying keys: a node keeps its number for as long as
+//! its key is in the tree, so that numbers can be kept elsewhere.
+
+use crate::arena::{LEFT, NIL, Node, RIGHT, Refused, Stem};
+
+/// A place from which a node was taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gap {
+    /// The node above the place; none above the root's.
+    pub(crate) parent: u32,
+    /// Which of its children the place is.
+    pub(crate) side: usize,
+    /// Whether what the place lost was red.
+    pub(crate) was_red: bool,
+}
+
+impl Stem {
+    /// Hangs a new node below the leaf where a search for `key` ends.
+    #[inline]
+    pub(crate) fn attach<K: Ord + Copy>(
+        &mut self,
+        nodes: &mut [Node<K>],
+        key: K,
+        value: u32,
+    ) -> Result<u32, Refused> {
+        let (mut parent, mut side, mut at) = (NIL, LEFT, self.root);
+        // The last node at which the search went left: the only one that can have the key.
+        let mut candidate = NIL;
+        while at != NIL {
+            let node = &nodes[at as usize];
+            let after = node.key < key;
+            candidate = if after { candidate } else { at };
+            (parent, side) = (at, usize::from(after));
+            at = node.child[side];
+        }
+        if candidate != NIL && nodes[candidate as usize].key == key {
+            return Err(Refused::Duplicate { node: candidate });
+        }
+        let new = self.take(nodes, key, value).ok_or(Refused::Full)?;
+        nodes[new as usize].set_parent(parent);
+        match parent {
+            NIL => self.root = new,
+            _ => nodes[parent as usize].child[side] = new,
+        }
+        Ok(new)
+    }
+
+    /// Takes node `at` out of the tree; its number is not free yet. A node with two children is
+    /// replaced by the next one in order, which gets its colour.
+    pub(crate) fn unlink<K>(&mut self, nodes: &mut [Node<K>], at: u32) -> Gap {
+        let Node { child: [left, right], up, .. } = nodes[at as usize];
+        if left == NIL || right == NIL {
+            let parent = up >> 1;
+            let gap = Gap { parent, side: side_of(nodes, at), was_red: up & 1 == 1 };
+            self.replace(nodes, at, left | right);
+            return gap;
+        }
+        let next = outermost(nodes, right, LEFT);
+        let was_red = nodes[next as usize].is_red();
+        let gap = if next == right {
+            Gap { parent: next, side: RIGHT, was_red }
+        } else {
+            let parent = nodes[next as usize].parent();
+            self.replace(nodes, next, nodes[next as usize].child[RIGHT]);
+            nodes[next as usize].child[RIGHT] = right;
+            nodes[right as usize].set_parent(next);
+            Gap { parent, side: LEFT, was_red }
+        };
+        self.replace(nodes, at, next);
+        nodes[next as usize].child[LEFT] = left;
+        nodes[left as usize].set_parent(next);
+        nodes[next as usize].up = up;
+        gap
+    }
+
+    /// Hangs `new`, which may be nothing, where `old` hung.
+    #[inline]
+    pub(crate) fn replace<K>(&mut self, nodes: &mut [Node<K>], old: u32, new: u32) {
+        let parent = nodes[old as usize].parent();
+        match parent {
+            NIL => self.root = new,
+            _ => {
+                let side = side_of(nodes, old);
+                nodes[parent as usize].child[side] = new;
+            }
+        }
+        if new != NIL {
+            nodes[new as usize].set_parent(parent);
+        }
+    }
+
+    /// Lets node `at` sink towards `side`; its child on the other side takes its place.
+    #[inline]
+    pub(crate) fn rotate<K>(&mut self, nodes: &mut [Node<K>], at: u32, side: usize) {
+        let riser = nodes[at as usize].child[1 - side];
+        let inner = nodes[riser as usize].child[side];
+        nodes[at as usize].child[1 - side] = inner;
+        if inner != NIL {
+            nodes[inner as usize].set_parent(at);
+        }
+        self.replace(nodes, at, riser);
+        nodes[riser as usize].child[side] = at;
+        nodes[at as usize].set_parent(riser);
+    }
+}
+
+/// Which child of its parent `at` is; of the root nothing that counts.
+#[inline]
+pub(crate) fn side_of<K>(nodes: &[Node<K>], at: u32) -> usize {
+    let parent = nodes[at as usize].parent();
+    usize::from(nodes[parent as usize].child[RIGHT] == at)
+}
+
+/// The node to which the links on `side` lead from `at`.
+#[inline]
+pub(crate) fn outermost<K>(nodes: &[Node<K>], mut at: u32, side: usize) -> u32 {
+    loop {
+        match nodes[at as usize].child[side] {
+            NIL => return at,
+            next => at = next,
+        }
+    }
+}

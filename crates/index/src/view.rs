@@ -1,0 +1,230 @@
+//! Reading a search tree: find, neighbours, ranges, in both directions.
+//!
+//! A view is a tree and its nodes for as long as neither changes; it costs nothing to make. A
+//! search asks one question a level, "does the key come after?", and takes the answer as the
+//! index of the child, so that no branch has to be guessed; whether the key was met is asked once,
+//! at the bottom.
+
+use crate::Tree;
+use crate::arena::{LEFT, NIL, Node, RIGHT, Stem};
+use crate::links::outermost;
+use std::iter::FusedIterator;
+use std::ops::{Bound, RangeBounds};
+
+/// A search tree with its nodes, to be read.
+#[derive(Debug)]
+pub struct View<'a, K> {
+    stem: Stem,
+    nodes: &'a [Node<K>],
+}
+
+impl<K> Clone for View<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for View<'_, K> {}
+
+impl<'a, K> View<'a, K> {
+    pub(crate) fn new(stem: Stem, nodes: &'a [Node<K>]) -> View<'a, K> {
+        View { stem, nodes }
+    }
+
+    /// How many keys there are.
+    pub fn len(&self) -> u32 {
+        self.stem.len
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.stem.len == 0
+    }
+
+    /// The node with the least key.
+    pub fn first(&self) -> Option<u32> {
+        self.root().map(|root| outermost(self.nodes, root, LEFT))
+    }
+
+    /// The node with the greatest key.
+    pub fn last(&self) -> Option<u32> {
+        self.root().map(|root| outermost(self.nodes, root, RIGHT))
+    }
+
+    /// The node with the next greater key.
+    pub fn after(&self, node: u32) -> Option<u32> {
+        some(self.neighbour(node, RIGHT))
+    }
+
+    /// The node with the next smaller key.
+    pub fn before(&self, node: u32) -> Option<u32> {
+        some(self.neighbour(node, LEFT))
+    }
+
+    fn neighbour(&self, node: u32, side: usize) -> u32 {
+        let below = self.nodes[node as usize].child[side];
+        if below != NIL {
+            return outermost(self.nodes, below, 1 - side);
+        }
+        let (mut at, mut above) = (node, self.nodes[node as usize].parent());
+        while above != NIL && self.nodes[above as usize].child[side] == at {
+            (at, above) = (above, self.nodes[above as usize].parent());
+        }
+        above
+    }
+}
+
+impl<'a, K: Ord + Copy> View<'a, K> {
+    /// The key of a node that is in the tree.
+    #[inline]
+    pub fn key(&self, node: u32) -> K {
+        self.nodes[node as usize].key
+    }
+
+    /// The value of a node that is in the tree.
+    #[inline]
+    pub fn value(&self, node: u32) -> u32 {
+        self.nodes[node as usize].value
+    }
+
+    /// The node with `key`.
+    #[inline]
+    pub fn find(&self, key: K) -> Option<u32> {
+        let node = self.bound(|candidate| candidate < key);
+        (node != NIL && self.key(node) == key).then_some(node)
+    }
+
+    /// The value that was inserted with `key`.
+    #[inline]
+    pub fn get(&self, key: K) -> Option<u32> {
+        self.find(key).map(|node| self.value(node))
+    }
+
+    /// The node with the least key that is not less than `key`.
+    pub fn at_least(&self, key: K) -> Option<u32> {
+        some(self.bound(|candidate| candidate < key))
+    }
+
+    /// The node with the least key that is greater than `key`.
+    pub fn above(&self, key: K) -> Option<u32> {
+        some(self.bound(|candidate| candidate <= key))
+    }
+
+    /// The node with the greatest key that is not greater than `key`.
+    pub fn at_most(&self, key: K) -> Option<u32> {
+        self.last_where(|candidate| candidate <= key)
+    }
+
+    /// The node with the greatest key that is less than `key`.
+    pub fn below(&self, key: K) -> Option<u32> {
+        self.last_where(|candidate| candidate < key)
+    }
+
+    /// The first node, in order, for whose key `is_before` is false; it is false for all that
+    /// follow.
+    #[inline]
+    fn bound(&self, is_before: impl Fn(K) -> bool) -> u32 {
+        let (mut at, mut found) = (self.stem.root, NIL);
+        while at != NIL {
+            let node = &self.nodes[at as usize];
+            let right = is_before(node.key);
+            found = if right { found } else { at };
+            at = node.child[usize::from(right)];
+        }
+        found
+    }
+
+    /// The last node, in order, for whose key `is_in` is true; it is true for all before it.
+    fn last_where(&self, is_in: impl Fn(K) -> bool) -> Option<u32> {
+        let (mut at, mut found) = (self.stem.root, NIL);
+        while at != NIL {
+            let node = &self.nodes[at as usize];
+            let right = is_in(node.key);
+            found = if right { at } else { found };
+            at = node.child[usize::from(right)];
+        }
+        some(found)
+    }
+
+    /// Every key with its value, ascending.
+    pub fn iter(&self) -> Range<'a, K> {
+        self.range(..)
+    }
+
+    /// The keys within `bounds` with their values, ascending; backwards by `rev`. Bounds in which
+    /// no key can lie, such as `9..3`, hold none.
+    pub fn range(&self, bounds: impl RangeBounds<K>) -> Range<'a, K> {
+        let front = match bounds.start_bound() {
+            Bound::Included(key) => self.at_least(*key),
+            Bound::Excluded(key) => self.above(*key),
+            Bound::Unbounded => self.first(),
+        };
+        let back = match bounds.end_bound() {
+            Bound::Included(key) => self.at_most(*key),
+            Bound::Excluded(key) => self.below(*key),
+            Bound::Unbounded => self.last(),
+        };
+        let ends = front.zip(back).filter(|(front, back)| self.key(*front) <= self.key(*back));
+        Range { view: *self, ends }
+    }
+}
+
+impl<'a, K: Ord + Copy> IntoIterator for View<'a, K> {
+    type Item = (K, u32);
+    type IntoIter = Range<'a, K>;
+
+    fn into_iter(self) -> Range<'a, K> {
+        self.iter()
+    }
+}
+
+impl<K> Tree for View<'_, K> {
+    fn root(&self) -> Option<u32> {
+        some(self.stem.root)
+    }
+
+    fn left(&self, node: u32) -> Option<u32> {
+        some(self.nodes[node as usize].child[LEFT])
+    }
+
+    fn right(&self, node: u32) -> Option<u32> {
+        some(self.nodes[node as usize].child[RIGHT])
+    }
+
+    fn parent(&self, node: u32) -> Option<u32> {
+        some(self.nodes[node as usize].parent())
+    }
+}
+
+#[inline]
+fn some(node: u32) -> Option<u32> {
+    (node != NIL).then_some(node)
+}
+
+/// Iterator of [`View::range`]: keys and values. All of n steps cost O(n + height).
+#[derive(Debug, Clone)]
+pub struct Range<'a, K> {
+    view: View<'a, K>,
+    /// The first and the last node that are still to come.
+    ends: Option<(u32, u32)>,
+}
+
+impl<K: Ord + Copy> Iterator for Range<'_, K> {
+    type Item = (K, u32);
+
+    fn next(&mut self) -> Option<(K, u32)> {
+        let (front, back) = self.ends?;
+        self.ends = (front != back).then(|| (self.view.neighbour(front, RIGHT), back));
+        Some((self.view.key(front), self.view.value(front)))
+    }
+}
+
+impl<K: Ord + Copy> DoubleEndedIterator for Range<'_, K> {
+    fn next_back(&mut self) -> Option<(K, u32)> {
+        let (front, back) = self.ends?;
+        self.ends = (front != back).then(|| (front, self.view.neighbour(back, LEFT)));
+        Some((self.view.key(back), self.view.value(back)))
+    }
+}
+
+impl<K: Ord + Copy> FusedIterator for Range<'_, K> {}
