@@ -63,7 +63,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     vs: Option<String>,
     /// Blocks: each runs every arm once at every load point; an interval needs 6, a claim 10
-    /// [default: 6]
+    /// [default: 10]
     #[arg(long, value_name = "N", conflicts_with = "budget")]
     blocks: Option<u32>,
     /// As many blocks as fit into this time
@@ -115,6 +115,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(Err(why)) = args.fail_if.iter().map(|it| it.ask(&asked)).find(Result::is_err) {
         return Ok(usage(&anyhow::anyhow!(why)));
     }
+    show::warn(&plan);
     if args.dry_run {
         show::plan(&plan, plan::expected_ms(&plan));
         return Ok(ExitCode::SUCCESS);

@@ -47,7 +47,7 @@ pub struct PlanFile {
     pub margin: Option<f64>,
     /// Resamples of the bootstrap interval.
     pub resamples: Option<u32>,
-    /// The pre-registered metrics by their keys; requests/s and CPU if absent.
+    /// The pre-registered metrics by their keys; what each point asks about and CPU if absent.
     pub metrics: Option<Vec<String>>,
     /// The environment's limits.
     pub gates: Gates,
@@ -188,7 +188,7 @@ impl PlanFile {
     }
 
     fn metrics(&self) -> Result<Vec<Metric>> {
-        let Some(keys) = &self.metrics else { return Ok(vec![Metric::Throughput, Metric::Cpu]) };
+        let keys = self.metrics.as_deref().unwrap_or_default();
         let metric = |key: &String| {
             let known: Vec<&str> = Metric::EVERY.iter().map(|metric| metric.key()).collect();
             Metric::by_key(key).ok_or_else(|| {

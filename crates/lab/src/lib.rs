@@ -29,6 +29,7 @@ pub mod race;
 pub mod record;
 pub mod seen;
 pub mod server;
+pub mod slice;
 pub mod stats;
 pub mod trial;
 pub mod verdict;

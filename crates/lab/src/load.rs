@@ -3,6 +3,8 @@
 //! Only what is judged or shown is named here; fields that a later generator adds are ignored, and
 //! fields that a foreign one lacks stay absent rather than zero.
 
+pub use crate::slice::Slice;
+use crate::slice::condensed;
 use serde::{Deserialize, Serialize};
 
 /// The schema that [`Load::parse`] accepts.
@@ -23,9 +25,21 @@ pub struct Load {
     pub requests_total: u64,
     /// Answered requests per second of the window.
     pub throughput_rps: f64,
-    /// `closed` or `open`; empty from generators that know only one.
+    /// `closed`, `open` or `sessions`; empty from generators that know only one.
     #[serde(default)]
     pub model: String,
+    /// Connections at a time; absent from generators that do not tell.
+    #[serde(default)]
+    pub connections: Option<u64>,
+    /// Requests in flight on each of them (closed).
+    #[serde(default)]
+    pub depth: Option<u64>,
+    /// Requests that were due in the window (open).
+    #[serde(default)]
+    pub arrived: Option<u64>,
+    /// Requests of the window that never got a right reply.
+    #[serde(default)]
+    pub failed: Option<u64>,
     /// Time from sending to the complete reply: service time.
     pub service: Times,
     /// Time from the intended moment of sending to the complete reply: response time.
@@ -40,7 +54,8 @@ pub struct Load {
     /// Arrivals that found no room at the generator: failures.
     #[serde(default)]
     pub dropped: u64,
-    /// The window in slices of equal length, in order; empty if the generator keeps none.
+    /// The window in slices of equal length, in order and condensed ([`crate::slice`]); empty if
+    /// the generator keeps none.
     #[serde(default)]
     pub timeline: Vec<Slice>,
     /// Kinds of errors.
@@ -93,26 +108,9 @@ pub struct Times {
     /// The longest.
     #[serde(default)]
     pub max_ns: Option<f64>,
-}
-
-/// One slice of a run: latency over time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Slice {
-    /// Its beginning, from the beginning of the window, milliseconds.
-    pub at_ms: f64,
-    /// Its length, milliseconds.
-    pub for_ms: f64,
-    /// Requests answered in it.
-    pub requests: u64,
-    /// Median latency of those, nanoseconds.
+    /// Their sum divided by their number.
     #[serde(default)]
-    pub p50_ns: Option<f64>,
-    /// 99th percentile, as far as so few requests have one.
-    #[serde(default)]
-    pub p99_ns: Option<f64>,
-    /// The longest.
-    #[serde(default)]
-    pub max_ns: Option<f64>,
+    pub mean_ns: Option<f64>,
 }
 
 /// One kind of error.
@@ -199,8 +197,9 @@ impl Load {
             output.lines().rev().find(|line| line.starts_with('{')).ok_or_else(|| {
                 "expected a line of JSON from the generator, found none".to_string()
             })?;
-        let load: Load = serde_json::from_str(line)
+        let mut load: Load = serde_json::from_str(line)
             .map_err(|why| format!("the generator's report cannot be read: {why}"))?;
+        load.timeline = condensed(load.timeline);
         if load.schema == SCHEMA {
             Ok(load)
         } else {

@@ -4,6 +4,7 @@
 //! seeds) stands here; the hash is printed in the report, so that a reader can tell a
 //! pre-registered comparison from an afterthought.
 
+mod family;
 mod gates;
 mod point;
 
@@ -111,7 +112,8 @@ pub struct Plan {
     /// Files that each trial gets.
     pub files: Vec<Provision>,
     /// The pre-registered metrics, compared for every arm and point that has them; what else is
-    /// shown is exploratory. Empty = all.
+    /// shown is exploratory. Empty = at each load point the metric that answers its question
+    /// ([`LoadPoint::lead`]) and CPU per request.
     #[serde(default)]
     pub metrics: Vec<Metric>,
 }
@@ -265,11 +267,6 @@ impl Plan {
             10..12 => "claim",
             _ => "publish",
         }
-    }
-
-    /// Whether a metric was pre-registered.
-    pub fn registers(&self, metric: Metric) -> bool {
-        self.metrics.is_empty() || self.metrics.contains(&metric)
     }
 
     /// Length of one trial's load, milliseconds: (warm-up, window).

@@ -11,7 +11,7 @@ mod flip;
 mod shift;
 mod usl;
 
-pub use flip::{EXACT_MAX, blocks_for_family, holm, sign_flip_p};
+pub use flip::{EXACT_MAX, blocks_for_family, holm, p_least, sign_flip_p};
 pub use shift::{Shift, shift};
 pub use usl::{Usl, UslFit, fit, fit_blocks};
 

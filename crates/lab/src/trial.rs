@@ -6,9 +6,11 @@
 //! server; the real thing is [`crate::floor::Floor`].
 
 mod gates;
+mod laws;
 
 pub(crate) use crate::floor::pin;
 pub use gates::refusals;
+pub use laws::in_flight;
 
 use crate::block::Slot;
 use crate::census::Census;

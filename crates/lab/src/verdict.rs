@@ -17,12 +17,12 @@ pub use crate::metric::Metric;
 pub use sweep::{Curve, Place, Sweep};
 
 use crate::load::Load;
-use crate::plan::{LoadPoint, Model, Plan};
+use crate::plan::{LoadPoint, Plan};
 use crate::record::Run;
 use crate::stats::{
     Comparison, blocks_for_family, compare, hodges_lehmann, holm, median, sign_flip_p,
 };
-use crate::trial::Trial;
+use crate::trial::{Trial, in_flight};
 use judge::{Sides, judge};
 use lamps::{broken, lamps, reason};
 use serde::{Deserialize, Serialize};
@@ -149,6 +149,10 @@ pub struct ArmSummary {
     /// Offered requests per second; absent in a closed loop.
     #[serde(default)]
     pub offered_rps: Option<f64>,
+    /// Requests in flight on average by Little's law; absent in open runs, whose number is not
+    /// known beforehand.
+    #[serde(default)]
+    pub in_flight: Option<f64>,
     /// Memory for each silent connection, bytes.
     #[serde(default)]
     pub connection_bytes: Option<f64>,
@@ -332,30 +336,21 @@ fn point_summary(plan: &Plan, trials: &[Trial], point: &LoadPoint) -> PointSumma
                 let floor = floors.iter().find(|floor| floor.metric == metric);
                 let floor = floor.map_or(0.0, |floor| floor.log);
                 let judged = judge(metric, comparison, floor, plan.margin, sides);
-                Some(tested(plan, judged))
+                Some(tested(plan, point, judged))
             })
             .collect();
     }
-    PointSummary { point: point.name.clone(), floors, arms, lead: lead(point) }
+    PointSummary { point: point.name.clone(), floors, arms, lead: plan.lead(point) }
 }
 
 /// Adds the sign-flip test and the second estimate.
-fn tested(plan: &Plan, judged: Judged) -> Judged {
+fn tested(plan: &Plan, point: &LoadPoint, judged: Judged) -> Judged {
     let values = &judged.comparison.log_ratios;
     Judged {
         hodges_lehmann: hodges_lehmann(values).map(f64::exp),
         p: judged.comparison.interval.and_then(|_| sign_flip_p(values, plan.seed)),
-        registered: plan.registers(judged.metric),
+        registered: plan.registers(point, judged.metric),
         ..judged
-    }
-}
-
-/// The metric that answers a point's question.
-fn lead(point: &LoadPoint) -> Metric {
-    match point.model {
-        Model::Open { .. } => Metric::P99,
-        Model::Capacity { .. } => Metric::Capacity,
-        Model::Closed | Model::Overload { .. } => Metric::Throughput,
     }
 }
 
@@ -424,6 +419,7 @@ fn arm_summary(plan: &Plan, here: &[&Trial], all: &[&Trial], name: &str) -> ArmS
         busy,
         late,
         offered_rps: middle(&|trial| trial.seen.offered_rps),
+        in_flight: by_load(&|load| in_flight(load).map(|it| it.0)),
         connection_bytes: of(Metric::ConnectionMemory),
         capacity_rps: of(Metric::Capacity),
         kept_share: middle(&|trial| trial.seen.recovery.as_ref()?.kept_share),

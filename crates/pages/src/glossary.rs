@@ -193,11 +193,20 @@ pub const TERMS: &[Term] = &[
          speed seen is the generator's.",
     ),
     term(
+        "little",
+        "In flight: Little's law",
+        "Requests per second times mean latency is the number of requests under way. In a closed \
+         loop that number is known beforehand (connections times depth), so this column should be \
+         close to it: a little less where clients reconnect or wait for their own processor. A \
+         trial whose sums contradict each other is repeated.",
+    ),
+    term(
         "heat",
         "Heat map",
-        "One row for each trial, time from left to right, colour for the 99th percentile in that \
-         slice of time. A vertical stripe is something that always happens then, a horizontal one \
-         a bad trial, a speck a passing disturbance.",
+        "Time from left to right. In the map of all latencies upwards is slower and the colour is \
+         how many requests took so long then; in the map of trials each row is a trial and the \
+         colour its 99th percentile in that slice of time. A vertical stripe is something that \
+         always happens then, a horizontal one a bad trial, a speck a passing disturbance.",
     ),
     term(
         "smoke",

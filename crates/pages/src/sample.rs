@@ -190,7 +190,8 @@ fn load(noise: &mut Noise, arm: &str, point: &LoadPoint) -> Value {
         None => f64::from(point.connections) * depth * 1e9 / rps * 0.93,
     };
     let times = |stretch: f64| {
-        json!({"count": 30_000, "p50_ns": p50, "p90_ns": p50 * 1.5, "p99_ns": p50 * 2.6 * stretch,
+        json!({"count": 30_000, "mean_ns": p50 / 0.93, "p50_ns": p50,
+               "p90_ns": p50 * 1.5, "p99_ns": p50 * 2.6 * stretch,
                "p999_ns": p50 * 6.5 * stretch, "max_ns": p50 * 15.0 * stretch})
     };
     let stretch = if arm.starts_with("prefork") { 1.7 } else { 1.0 } * (1.0 + 0.1 * noise.next());
@@ -200,6 +201,7 @@ fn load(noise: &mut Noise, arm: &str, point: &LoadPoint) -> Value {
         "schema": "roundhouse.load/1", "window_ns": 600_000_000, "requests": (rps * 0.6) as u64,
         "requests_total": (rps * 0.75) as u64, "throughput_rps": rps,
         "model": if offered.is_some() { "open" } else { "closed" }, "offered_rps": offered,
+        "connections": point.connections, "depth": point.depth,
         "service": times(stretch), "response": times(stretch),
         "lateness": {"count": 30_000, "p50_ns": 2_000.0, "p99_ns": 9_000.0},
         "timeline": if point.series.is_empty() { slices } else { Vec::new() },
@@ -222,7 +224,11 @@ fn slice(noise: &mut Noise, arm: &str, point: &LoadPoint, at: u32, p50: f64) -> 
         _ => 1.0,
     };
     let middle = p50 * hump.sqrt() * (1.0 + 0.05 * noise.next());
-    json!({"at_ms": 20.0 * f64::from(at), "for_ms": 20.0, "requests": 900, "p50_ns": middle,
+    let edge = |times: f64| lab::slice::half_octave((middle * times) as u64);
+    let counts = [(0.6, 200), (0.9, 420), (1.4, 230), (2.2, 41), (4.0, 8), (8.0 * hump, 1)];
+    let buckets = lab::slice::sum(counts.into_iter().map(|(times, count)| (edge(times), count)));
+    json!({"buckets": buckets, "at_ms": 20.0 * f64::from(at), "for_ms": 20.0, "requests": 900,
+           "p50_ns": middle,
            "p99_ns": middle * 2.4 * hump.sqrt(), "max_ns": middle * 5.0 * hump})
 }
 

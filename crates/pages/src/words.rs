@@ -2,10 +2,12 @@
 
 use lab::plan::Plan;
 use lab::stats::Interval;
-use lab::verdict::{FORECAST_MAX, Judged, Verdict};
+use lab::verdict::{FORECAST_MAX, Judged, Metric, Verdict};
 
 /// What stands where there is no number.
 pub const NONE: &str = "–";
+/// What is said beside a comparison that the plan did not promise to make.
+pub const UNREGISTERED: &str = "not pre-registered";
 
 /// A whole number with thin groups: `123,456`.
 pub fn grouped(value: f64) -> String {
@@ -105,6 +107,12 @@ pub fn forecast(blocks: u32) -> String {
         true => format!("more than {} blocks would be needed", grouped(f64::from(FORECAST_MAX))),
         false => format!("about {blocks} blocks would settle it"),
     }
+}
+
+/// The metric beside CPU per request in a table of two: the load point's own, or speed where the
+/// load point asks about CPU alone.
+pub fn first(lead: Metric) -> Metric {
+    if lead == Metric::Cpu { Metric::Throughput } else { lead }
 }
 
 /// Whether a load point stands for itself and not for a place on a curve.

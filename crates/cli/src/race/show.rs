@@ -77,11 +77,21 @@ pub fn plan(plan: &Plan, expected_ms: u64) {
             point.name, point.connections
         );
     }
-    let metrics: Vec<&str> = plan.metrics.iter().map(|metric| metric.name()).collect();
-    let comparisons = plan.metrics.len() * plan.points.len() * plan.arms.len().saturating_sub(1);
-    let needed = lab::stats::blocks_for_family(comparisons);
-    println!("\npre-registered: {} ({comparisons} comparisons)", metrics.join(", "));
-    println!("Holm's correction over them can be survived from {needed} blocks on");
+    println!("\npre-registered");
+    for point in &plan.points {
+        let metrics: Vec<&str> = plan.registered(point).iter().map(|it| it.name()).collect();
+        println!("  {}: {}", point.name, metrics.join(", "));
+    }
+    let family = plan.family();
+    let needed = lab::stats::blocks_for_family(family);
+    println!("{family} comparisons: Holm's correction can be survived from {needed} blocks on");
+}
+
+/// Says beforehand if no block of the plan can lead to a verdict.
+pub fn warn(plan: &Plan) {
+    if let Some(why) = plan.hopeless() {
+        eprintln!("doubt: {why}");
+    }
 }
 
 /// Says every doubt but those that are true of every race.

@@ -39,7 +39,7 @@ fn table(point: &PointSummary, baseline: &str, colour: bool) -> Table {
     if !colour {
         table.force_no_tty();
     }
-    let lead = match point.lead {
+    let lead = match words::first(point.lead) {
         Metric::Throughput => "speed",
         Metric::P99 => "p99",
         other => other.key(),
@@ -80,7 +80,7 @@ fn row(arm: &ArmSummary, lead: Metric, colour: bool) -> Vec<Cell> {
         Cell::new(words::or_none(arm.switches, words::rate)),
         Cell::new(words::or_none(arm.memory_kb, words::size)),
     ];
-    cells.extend([lead, Metric::Cpu].map(|metric| verdict(arm, metric, colour)));
+    cells.extend([words::first(lead), Metric::Cpu].map(|metric| verdict(arm, metric, colour)));
     let worst = arm.light();
     let lamps: Vec<&str> = arm
         .lamps
@@ -101,7 +101,10 @@ fn verdict(arm: &ArmSummary, metric: Metric, colour: bool) -> Cell {
     let Some(judged) = arm.judged(metric) else {
         return Cell::new(if arm.baseline { "baseline" } else { words::NONE });
     };
-    let text = format!("{}\n{}", words::ratio_with_interval(judged), words::verdict(judged));
+    let mut text = format!("{}\n{}", words::ratio_with_interval(judged), words::verdict(judged));
+    if !judged.registered && !arm.twin {
+        text = format!("{text}\n{}", words::UNREGISTERED);
+    }
     let shade = match judged.verdict {
         Verdict::Better => Color::Green,
         Verdict::Worse => Color::Red,

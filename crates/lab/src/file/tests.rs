@@ -26,7 +26,7 @@ fn two_builds_are_raced_by_two_lines() {
     assert_eq!(plan.arms[1].command, ["./new", "--port", "{port}"]);
     assert_eq!((plan.blocks, plan.label.as_str(), plan.twin), (10, "claim", true));
     assert_eq!(plan.question, "Which is best: old or new?");
-    assert_eq!(plan.metrics, [Metric::Throughput, Metric::Cpu]);
+    assert_eq!(plan.registered(&plan.points[0]), [Metric::Throughput, Metric::Cpu]);
 }
 
 #[test]

@@ -10,9 +10,10 @@
 use super::words::Request;
 use super::{Floor, Run, Up};
 use crate::block::Slot;
-use crate::load::{Load, Slice};
+use crate::load::Load;
 use crate::plan::{Arm, LoadPoint};
 use crate::seen::Recovery;
+use crate::slice::{Slice, sum};
 use std::path::Path;
 
 /// What the phases around the overload ask, as a share of capacity.
@@ -134,6 +135,8 @@ fn recovery(
         p50_ns: load.latency().p50_ns,
         p99_ns: load.latency().p99_ns,
         max_ns: load.latency().max_ns,
+        errors: load.timeline.iter().map(|it| it.errors).sum(),
+        buckets: sum(load.timeline.iter().flat_map(|it| &it.buckets).copied()),
     };
     (recovery, [base, storm].into_iter().chain(probes).map(slice).collect())
 }

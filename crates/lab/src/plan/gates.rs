@@ -3,7 +3,8 @@
 //! A gate asks about the machine, never about the server: what a slow server could cause by itself
 //! is no gate. So CPU pressure is recorded but not gated (sixteen processes on one core *are* CPU
 //! pressure), retransmitted SYNs are left out of the retransmissions (a full accept queue causes
-//! them), and a gate that cannot be read is unknown, never passed.
+//! them), and a gate that cannot be read is unknown, never passed. One gate reads the report
+//! itself, [`Gate::Books`]: it asks for what no server can cause, sums that contradict each other.
 
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,8 @@ pub enum Gate {
     Retransmits,
     /// The generator brought no report home.
     Generator,
+    /// The report contradicts itself.
+    Books,
 }
 
 impl Gate {
@@ -82,6 +85,7 @@ impl Gate {
             Gate::IoPressure => "disk pressure",
             Gate::Retransmits => "retransmissions",
             Gate::Generator => "generator failed",
+            Gate::Books => "books do not balance",
         }
     }
 }

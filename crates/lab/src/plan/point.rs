@@ -6,6 +6,7 @@
 //! arm can do" is known only after a pilot, which is run and recorded before the first block, so
 //! that no outcome has a say in it.
 
+use crate::metric::Metric;
 use serde::{Deserialize, Serialize};
 
 /// One way of asking: how many connections, how deep, what, and by which model.
@@ -123,6 +124,26 @@ impl LoadPoint {
     /// Whether times run from the intended moment of sending.
     pub fn is_open(&self) -> bool {
         !matches!(self.model, Model::Closed)
+    }
+
+    /// The metric that answers its question: p99 under open load, the capacity where one is
+    /// searched for, else requests per second.
+    pub fn lead(&self) -> Metric {
+        match self.model {
+            Model::Open { .. } => Metric::P99,
+            Model::Capacity { .. } => Metric::Capacity,
+            Model::Closed | Model::Overload { .. } => Metric::Throughput,
+        }
+    }
+
+    /// Whether its trials can have that metric at all.
+    pub fn can_have(&self, metric: Metric) -> bool {
+        match metric {
+            Metric::ConnectionMemory => self.idle > 0,
+            Metric::Capacity => matches!(self.model, Model::Capacity { .. }),
+            Metric::Recovery => matches!(self.model, Model::Overload { .. }),
+            _ => true,
+        }
     }
 
     /// Whether a pilot has to say what the arms can do before this point can be run.

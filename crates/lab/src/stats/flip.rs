@@ -73,10 +73,15 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     corrected
 }
 
+/// The smallest p that `n` blocks can give, whatever is measured: all on one side, 2 / 2^n.
+pub fn p_least(n: u32) -> f64 {
+    (2.0 * 0.5_f64.powi(n.min(1_000) as i32)).min(1.0)
+}
+
 /// The fewest blocks with which one of `family` comparisons can survive Holm's correction first.
 pub fn blocks_for_family(family: usize) -> u32 {
     let wanted = (1.0 - super::CONFIDENCE) / family.max(1) as f64;
-    (1..64).find(|&n| 2.0 * 0.5_f64.powi(n as i32) <= wanted).unwrap_or(64)
+    (1..64).find(|&n| p_least(n) <= wanted).unwrap_or(64)
 }
 
 #[cfg(test)]
@@ -114,5 +119,9 @@ mod tests {
     #[test]
     fn a_dozen_comparisons_need_nine_blocks() {
         assert_eq!((blocks_for_family(1), blocks_for_family(12)), (6, 9));
+        for n in 6..=EXACT_MAX {
+            let all: Vec<f64> = (0..n).map(|at| 1.0 + at as f64 / 100.0).collect();
+            assert_eq!(sign_flip_p(&all, 1), Some(p_least(n as u32)), "{n} blocks");
+        }
     }
 }

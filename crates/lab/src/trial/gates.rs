@@ -1,12 +1,13 @@
 //! Which gates a trial failed.
 
 use super::Ending;
+use super::laws;
 use crate::machine::Conditions;
 use crate::plan::{Gate, Gates, LoadPoint, Refusal};
 
 /// The gates that a trial at `point` failed. Of the outcome only this is asked: did the generator
-/// report at all, and does it call its own run invalid? What is unknown fails nothing, and is
-/// absent in the record.
+/// report at all, does it call its own run invalid, and do its sums agree with each other? What is
+/// unknown fails nothing, and is absent in the record.
 pub fn refusals(
     gates: &Gates,
     conditions: &Conditions,
@@ -53,6 +54,14 @@ pub fn refusals(
     {
         let text = format!("the generator calls its run invalid: {why}");
         found.push(Refusal { gate: Gate::Generator, found: None, limit: None, text });
+    }
+    if let Ending::Measured { load } = ending {
+        found.extend(laws::broken(load).into_iter().map(|law| Refusal {
+            gate: Gate::Books,
+            found: Some(law.found),
+            limit: Some(law.limit),
+            text: law.text,
+        }));
     }
     found
 }

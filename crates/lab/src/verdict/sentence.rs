@@ -67,6 +67,13 @@ fn phrase(point: &PointSummary, name: &str) -> String {
             verdict => Some(verdict.word(metric)),
         }
     };
+    if point.lead == Metric::Cpu {
+        return match said(Metric::Cpu) {
+            Some("equivalent") => "equivalent in CPU".to_string(),
+            Some(cost) => format!("{cost} in CPU"),
+            None => "unresolved".to_string(),
+        };
+    }
     match (said(point.lead), said(Metric::Cpu)) {
         (Some("equivalent"), Some("equivalent")) => "equivalent in speed and CPU".to_string(),
         (Some(speed), Some("equivalent")) => format!("{speed} at the same CPU cost"),

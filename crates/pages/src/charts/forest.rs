@@ -15,11 +15,10 @@ const ROW: f64 = 40.0;
 /// request always among them.
 pub fn forests(run: &Run, summary: &Summary) -> Vec<Chart> {
     let plan = &run.manifest.plan;
-    let registered = |metric: &Metric| plan.metrics.contains(metric);
-    let leads = |metric: &Metric| summary.points.iter().any(|point| point.lead == *metric);
+    let shown = |metric: &Metric| summary.points.iter().any(|it| shows(plan, it, *metric));
     Metric::EVERY
         .into_iter()
-        .filter(|it| *it == Metric::Cpu || leads(it) || registered(it))
+        .filter(shown)
         .filter_map(|metric| forest(plan, summary, metric))
         .collect()
 }

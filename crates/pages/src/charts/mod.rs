@@ -6,6 +6,7 @@
 
 mod cost;
 mod curve;
+mod density;
 mod forest;
 mod heat;
 mod plot;
@@ -15,6 +16,7 @@ mod timeline;
 
 pub use cost::{census, costs};
 pub use curve::{Law, Series, sweeps};
+pub use density::densities;
 pub use forest::forests;
 pub use heat::heats;
 pub use plot::{At, Axis, Drawn, Line, Plot, plot};

@@ -139,6 +139,7 @@ const COLUMNS: &[Column] = &[
     ("p50", Some("percentile"), |it| it.p50_ns.map(words::time)),
     ("p99", Some("percentile"), |it| it.p99_ns.map(words::time)),
     ("p99.9", Some("percentile"), |it| it.p999_ns.map(words::time)),
+    ("in flight", Some("little"), |it| it.in_flight.map(|it| format!("{it:.1}"))),
     ("CPU/request", Some("cpu"), |it| it.cpu_ns.map(words::time)),
     ("switches/request", Some("switches"), |it| it.switches.map(words::rate)),
     ("memory", Some("memory"), |it| it.memory_kb.map(words::size)),
@@ -292,7 +293,8 @@ fn gates(run: &Run) -> String {
     let gates = &run.manifest.plan.gates;
     format!(
         "stolen time up to {}, other processes up to {}, clock steps up to {:.0} ms, wake-ups up \
-         to {:.0} ms late, {} segments sent again; {} attempts",
+         to {:.0} ms late, {} segments sent again, sums that agree (Little's law, flow balance); \
+         {} attempts",
         words::percent(gates.steal_max),
         words::percent(gates.foreign_max),
         gates.clock_step_ms_max,

@@ -55,6 +55,9 @@ fn sections_are_there_only_if_the_record_has_their_data() {
         ("data-for=\"calls-0\"", true),
         ("per idle client", true),
         ("data-for=\"heat-0\"", false),
+        ("data-for=\"density-0\"", false),
+        ("0 to 100 ms", false),
+        ("popovertarget=\"t-little\"", false),
     ] {
         assert!(whole.contains(section), "expected `{section}` in the whole page");
         assert_eq!(small.contains(section), !only_in_whole, "`{section}` in the small page");

@@ -68,13 +68,12 @@ pub(super) struct Example {
     text: &'static str,
 }
 
-/// The metrics of a group: the one that its load point asks about, and CPU.
+/// The metrics of a group: the one that its load point asks about, and CPU; where that is CPU,
+/// speed.
 fn metrics(point: &PointSummary) -> Vec<Metric> {
     let has = |metric: &Metric| point.arms.iter().any(|arm| arm.judged(*metric).is_some());
-    let mut all = vec![point.lead];
-    if point.lead != Metric::Cpu {
-        all.push(Metric::Cpu);
-    }
+    let second = if point.lead == Metric::Cpu { Metric::Throughput } else { Metric::Cpu };
+    let mut all = vec![point.lead, second];
     all.retain(|metric| *metric == point.lead || has(metric));
     all
 }
@@ -180,11 +179,16 @@ fn cell(point: &PointSummary, arm: &ArmSummary, metric: Metric, axis: Axis) -> O
 }
 
 fn aside(judged: &Judged) -> String {
-    match (judged.held_back, judged.forecast, judged.at_least) {
+    let text = match (judged.held_back, judged.forecast, judged.at_least) {
         (true, _, _) => "clear alone, but one of many".to_string(),
         (_, Some(blocks), _) => words::forecast(blocks),
         (_, None, true) => "a bound: the generator was the limit".to_string(),
         (_, None, false) => String::new(),
+    };
+    match (judged.registered, text.is_empty()) {
+        (true, _) => text,
+        (false, true) => words::UNREGISTERED.to_string(),
+        (false, false) => format!("{text}; {}", words::UNREGISTERED),
     }
 }
 
@@ -244,7 +248,7 @@ fn rate_words(rate: Rate) -> String {
 }
 
 /// Every comparison that no group shows, the registered ones first.
-pub(super) fn further(plan: &Plan, summary: &Summary) -> Vec<Further> {
+pub(super) fn further(summary: &Summary) -> Vec<Further> {
     let mut found: Vec<Further> = Vec::new();
     for point in &summary.points {
         let shown = metrics(point);
@@ -258,7 +262,7 @@ pub(super) fn further(plan: &Plan, summary: &Summary) -> Vec<Further> {
                     word: words::verdict(judged),
                     ratio: words::ratio_with_interval(judged),
                     p: words::or_none(judged.p_holm.or(judged.p), |p| format!("{p:.3}")),
-                    registered: judged.registered && !plan.metrics.is_empty(),
+                    registered: judged.registered,
                 });
             }
         }

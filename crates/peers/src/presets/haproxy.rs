@@ -20,15 +20,17 @@ const DEFAULTS: [(&str, &str); 7] = [
 ];
 
 /// Starts the engine, waits for its first line, which names its port, and starts haproxy with it.
+/// The children are named one by one: `jobs` in a command substitution is empty in some shells.
 const SCRIPT: &str = r#"'EXE' SERVE >{dir}/back.out &
-while ! grep -q listening {dir}/back.out; do kill -0 $! || exit 1; sleep 0.01; done
+BEHIND=$!
+while ! grep -q listening {dir}/back.out; do kill -0 $BEHIND || exit 1; sleep 0.01; done
 BACK=$(sed -n 's/.*"listening":"[^"]*:\([0-9]*\)".*/\1/p' {dir}/back.out)
 export BACK
 haproxy -db -f {dir}/haproxy.cfg &
 FRONT=$!
-trap 'kill $(jobs -p); wait; exit 0' TERM
+trap 'kill $FRONT $BEHIND; wait $FRONT $BEHIND; exit 0' TERM
 wait $FRONT
-kill $(jobs -p)
+kill $BEHIND
 exit 1
 "#;
 

@@ -22,7 +22,7 @@ pub fn markdown(run: &Run, summary: &Summary, doubts: &[Doubt]) -> String {
         cell(&run.manifest.host.machine.cpu)
     );
     for point in &summary.points {
-        let lead = point.lead.name();
+        let lead = words::first(point.lead).name();
         let _ = writeln!(text, "## {}\n", cell(&point.point));
         let _ = writeln!(
             text,
@@ -31,7 +31,7 @@ pub fn markdown(run: &Run, summary: &Summary, doubts: &[Doubt]) -> String {
             base = cell(&plan.baseline)
         );
         for arm in &point.arms {
-            text.push_str(&row(arm, point.lead));
+            text.push_str(&row(arm, words::first(point.lead)));
         }
         text.push('\n');
     }
@@ -64,7 +64,13 @@ fn row(arm: &ArmSummary, lead: Metric) -> String {
     let judged = |metric: Metric| match arm.judged(metric) {
         None if arm.baseline => "baseline".to_string(),
         None => words::NONE.to_string(),
-        Some(it) => format!("{} **{}**", words::ratio_with_interval(it), words::verdict(it)),
+        Some(it) => {
+            let text = format!("{} **{}**", words::ratio_with_interval(it), words::verdict(it));
+            match it.registered || arm.twin {
+                true => text,
+                false => format!("{text}, {}", words::UNREGISTERED),
+            }
+        }
     };
     let lamps: Vec<&str> = arm.lamps.iter().map(|lamp| lamp.text.as_str()).collect();
     format!(

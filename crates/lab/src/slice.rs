@@ -1,0 +1,194 @@
+//! Slices of a run: latency over time, small enough to be kept with every trial.
+//!
+//! The generator reports up to 64 slices with some twenty buckets each; two hundred trials would
+//! make a raw file of many megabytes. So the laboratory keeps at most [`KEPT_MAX`]
+//! slices and two buckets for each octave, about 3 kB a trial. The surprising thing is the order of
+//! work: percentiles of joined slices are read off the buckets before those are made coarse, so
+//! they are as exact as the generator's own.
+
+use serde::{Deserialize, Serialize};
+
+/// Slices of a window that are kept at the most.
+pub const KEPT_MAX: usize = 24;
+/// Fewer replies than this have no 99th percentile worth drawing.
+const P99_MIN: u64 = 100;
+
+/// One slice of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    /// Its beginning, from the beginning of the window, milliseconds.
+    pub at_ms: f64,
+    /// Its length, milliseconds.
+    pub for_ms: f64,
+    /// Requests answered in it.
+    pub requests: u64,
+    /// Requests that failed in it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub errors: u64,
+    /// Median latency of those, nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50_ns: Option<f64>,
+    /// 99th percentile, as far as so few requests have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_ns: Option<f64>,
+    /// The longest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_ns: Option<f64>,
+    /// The same latencies as a histogram: lower edge in nanoseconds and count, in order, empty
+    /// buckets left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buckets: Vec<(u64, u64)>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Slice {
+    /// Joins neighbours to one slice. Where one of them has no buckets, the percentiles of the
+    /// whole cannot be known and are absent.
+    pub fn joined(slices: &[Slice]) -> Slice {
+        let [first, rest @ ..] = slices else { return Slice::default() };
+        if rest.is_empty() {
+            return first.clone();
+        }
+        let last = rest.last().unwrap_or(first);
+        let buckets = sum(slices.iter().flat_map(|it| &it.buckets).copied());
+        let told = slices.iter().all(|it| it.requests == 0 || !it.buckets.is_empty());
+        let counted = total(buckets.iter().map(|it| it.1));
+        Slice {
+            at_ms: first.at_ms,
+            for_ms: last.at_ms + last.for_ms - first.at_ms,
+            requests: total(slices.iter().map(|it| it.requests)),
+            errors: total(slices.iter().map(|it| it.errors)),
+            p50_ns: quantile(&buckets, 0.5).filter(|_| told),
+            p99_ns: quantile(&buckets, 0.99).filter(|_| told && counted >= P99_MIN),
+            max_ns: slices.iter().filter_map(|it| it.max_ns).max_by(f64::total_cmp),
+            buckets,
+        }
+    }
+}
+
+/// A sum that foreign numbers cannot overflow.
+fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
+/// The slices as they are kept: at most [`KEPT_MAX`], neighbours joined where there are more and
+/// all of them have buckets, and buckets of half an octave.
+pub fn condensed(slices: Vec<Slice>) -> Vec<Slice> {
+    let whole = slices.iter().all(|it| it.requests == 0 || !it.buckets.is_empty());
+    let each = if whole { slices.len().div_ceil(KEPT_MAX).max(1) } else { 1 };
+    let mut kept: Vec<Slice> = slices.chunks(each).map(Slice::joined).collect();
+    for slice in &mut kept {
+        slice.buckets = sum(slice.buckets.iter().map(|&(ns, count)| (half_octave(ns), count)));
+    }
+    kept
+}
+
+/// The lower edge of the half octave that holds a time: 2^k or 1.5 times that.
+pub fn half_octave(ns: u64) -> u64 {
+    let octave = 1_u64 << ns.max(1).ilog2();
+    let middle = octave + octave / 2;
+    if ns >= middle { middle } else { octave }
+}
+
+/// Counts of equal edges added up, in order.
+pub fn sum(buckets: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut found = std::collections::BTreeMap::<u64, u64>::new();
+    for (ns, count) in buckets {
+        let known = found.entry(ns).or_default();
+        *known = known.saturating_add(count);
+    }
+    found.into_iter().collect()
+}
+
+/// A quantile of a histogram, nanoseconds: the middle, by ratio, of the bucket that holds it. The
+/// next edge of the scale ends a bucket; behind the last one that is known it is half an octave.
+pub fn quantile(buckets: &[(u64, u64)], share: f64) -> Option<f64> {
+    let all = total(buckets.iter().map(|it| it.1));
+    let wanted = (all as f64 * share).ceil().max(1.0);
+    let mut seen = 0.0;
+    for (at, &(ns, count)) in buckets.iter().enumerate() {
+        seen += count as f64;
+        if seen >= wanted {
+            let (low, wide) = (ns.max(1) as f64, half_octave(ns) as f64 * 0.5);
+            let next = buckets.get(at + 1).map_or(low + wide, |it| it.0 as f64);
+            return Some((low * next.min(low + wide)).sqrt());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slice(at: u64, buckets: &[(u64, u64)]) -> Slice {
+        Slice {
+            at_ms: at as f64 * 10.0,
+            for_ms: 10.0,
+            requests: buckets.iter().map(|it| it.1).sum(),
+            max_ns: buckets.last().map(|it| it.0 as f64),
+            buckets: buckets.to_vec(),
+            ..Slice::default()
+        }
+    }
+
+    #[test]
+    fn many_slices_become_few_and_lose_no_request() {
+        for count in [0, 1, 23, 24, 25, 48, 49, 64] {
+            let many: Vec<Slice> =
+                (0..count).map(|at| slice(at, &[(1_100, 90), (9_000 + at, 10)])).collect();
+            let few = condensed(many);
+            assert!(few.len() <= KEPT_MAX, "{count}: {}", few.len());
+            assert_eq!(few.iter().map(|it| it.requests).sum::<u64>(), count * 100);
+            assert!(
+                (few.iter().map(|it| it.for_ms).sum::<f64>() - count as f64 * 10.0).abs() < 1e-9
+            );
+            for slice in &few {
+                let edges: Vec<u64> = slice.buckets.iter().map(|it| it.0).collect();
+                assert_eq!(edges, [1_024, 8_192], "half octaves");
+                let text = serde_json::to_string(slice).expect("numbers");
+                assert!(text.len() < 150 && !text.contains("errors"), "{text}");
+                assert_eq!(&serde_json::from_str::<Slice>(&text).expect("ours"), slice);
+            }
+        }
+    }
+
+    #[test]
+    fn joined_percentiles_come_from_the_buckets() {
+        let found =
+            Slice::joined(&[slice(0, &[(1_000, 99)]), slice(1, &[(4_000, 1), (64_000, 2)])]);
+        let near =
+            |found: Option<f64>, want: f64| found.is_some_and(|it| (it / want - 1.0).abs() < 0.3);
+        assert!(near(found.p50_ns, 1_000.0) && near(found.p99_ns, 64_000.0), "{found:?}");
+        assert_eq!((found.requests, found.max_ns, found.for_ms), (102, Some(64_000.0), 20.0));
+        // Foreign slices without buckets are left as they are.
+        let bare = |at: u64| Slice {
+            requests: 5,
+            p50_ns: Some(7.0),
+            buckets: Vec::new(),
+            ..slice(at, &[])
+        };
+        let kept = condensed((0..60).map(bare).collect());
+        assert_eq!((kept.len(), kept[0].p50_ns), (60, Some(7.0)));
+        assert_eq!(Slice::joined(&[bare(0), bare(1)]).p50_ns, None);
+        assert_eq!(quantile(&[], 0.5), None);
+    }
+
+    #[test]
+    fn edges_are_half_octaves() {
+        fn check(ns: u64, want: u64) {
+            assert_eq!(half_octave(ns), want);
+        }
+        check(0, 1);
+        check(1, 1);
+        check(2, 2);
+        check(3, 3);
+        check(1_023, 768);
+        check(1_024, 1_024);
+        check(u64::MAX, 3 << 62);
+    }
+}
