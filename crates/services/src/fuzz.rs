@@ -13,7 +13,7 @@ use wire::dice::Dice;
 use wire::framing::{Decoder, Framing, Shape};
 
 use crate::stock::book::{Entry, LEFT_MAX, push_line};
-use crate::stock::{LINE_MAX, Lock, Market, Options, Order, Stock};
+use crate::stock::{Book, LINE_MAX, Lock, Market, Options, Order, Stock};
 
 /// Sends about `events` requests, from `seed`, in conversations with a fresh market each.
 ///
@@ -32,10 +32,11 @@ pub fn fuzz(seed: u64, events: u32) {
 
 fn converse(dice: &mut Dice, requests: u32, at: &str) {
     let options = options(dice);
+    let book = book(dice, options);
+    let at = &format!("{at}, book {book}");
     let mut model = Model::new(dice, options);
-    let book = model.file();
     let mut market = Region::<Market>::place(Placement::Private).expect(at);
-    market.found(&book).expect(at);
+    market.found(&Market::seed(book, &model.file())).expect(at);
     let stock = Stock::new(options);
     stock.fits(&market).expect(at);
 
@@ -66,6 +67,15 @@ fn options(dice: &mut Dice) -> Options {
         order: *dice.pick(&Order::ALL),
         lock: *dice.pick(&Lock::ALL),
         limits: Limits { output_high, output_low: dice.below(output_high), ..defaults.limits },
+    }
+}
+
+/// Any book, if `show` asks for no tree: those of the books differ, and the model has the one that
+/// the file fills.
+fn book(dice: &mut Dice, options: Options) -> Book {
+    match options.order {
+        Order::File | Order::Sorted => *dice.pick(&Book::ALL),
+        Order::PreOrder => *dice.pick(&[Book::Hash, Book::LevelOrder, Book::Sorted]),
     }
 }
 

@@ -6,6 +6,7 @@
 //! who must pass what. `ROUNDHOUSE_SOAK=1` lengthens the storms.
 
 mod arms;
+mod books;
 mod caged;
 mod crash;
 mod handover;

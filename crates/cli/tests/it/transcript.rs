@@ -40,6 +40,10 @@ pub fn read(path: &Path) -> Transcript {
     for line in head {
         match line[3..].split_once(' ') {
             Some(("book", row)) => book += &format!("{row}\n"),
+            Some(("index", names)) => {
+                let first = names.split(' ').next().unwrap_or_default();
+                flags.extend(["--book".to_owned(), first.to_owned()]);
+            }
             Some((name, value)) => flags.extend([format!("--{name}"), value.to_owned()]),
             None => panic!("{}: no such setting: {line}", path.display()),
         }

@@ -1,5 +1,5 @@
-//! The choices that the stock service offers by flag: in which order `show` lists, and what keeps
-//! concurrent orders and `show` apart.
+//! The choices that the stock service offers by flag: what finds a stock, in which order `show`
+//! lists, and what keeps concurrent orders and `show` apart.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,8 +12,29 @@ pub enum Order {
     File,
     /// By ascending id.
     Sorted,
-    /// The tree from the root, each node before its children.
+    /// The tree from the root, each node before its children: the book's own tree, if it is one
+    /// ([`Book::Bst`], [`Book::RedBlack`]), else the tree that the file fills level by level.
     PreOrder,
+}
+
+/// What finds a stock by its id. Every book answers alike and lists alike, except in
+/// [`Order::PreOrder`]: they differ in what an order costs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Book {
+    /// One probe into a hash table.
+    #[default]
+    Hash,
+    /// The course's complete tree, which keeps no order of ids, looked through level by level: n
+    /// looks.
+    LevelOrder,
+    /// A binary search tree, filled in the order of the file: about 2 ln n looks if that is random,
+    /// n if it is ascending.
+    Bst,
+    /// A balanced tree: at most 2 log2 n looks.
+    RedBlack,
+    /// The sorted array, searched by halves: log2 n looks.
+    Sorted,
 }
 
 /// What keeps concurrent orders and `show` apart.
@@ -51,6 +72,23 @@ impl Order {
             Order::File => "file",
             Order::Sorted => "sorted",
             Order::PreOrder => "pre-order",
+        }
+    }
+}
+
+impl Book {
+    /// Every kind, the default first.
+    pub const ALL: [Book; 5] =
+        [Book::Hash, Book::LevelOrder, Book::Bst, Book::RedBlack, Book::Sorted];
+
+    /// Its name in flags.
+    pub fn name(self) -> &'static str {
+        match self {
+            Book::Hash => "hash",
+            Book::LevelOrder => "level-order",
+            Book::Bst => "bst",
+            Book::RedBlack => "red-black",
+            Book::Sorted => "sorted",
         }
     }
 }
@@ -104,6 +142,18 @@ impl FromStr for Order {
     }
 }
 
+impl FromStr for Book {
+    type Err = BadChoice;
+
+    fn from_str(name: &str) -> Result<Book, BadChoice> {
+        Book::ALL.into_iter().find(|book| book.name() == name).ok_or_else(|| BadChoice {
+            flag: "--book",
+            expected: "hash, level-order, bst, red-black or sorted",
+            found: name.to_owned(),
+        })
+    }
+}
+
 impl FromStr for Lock {
     type Err = BadChoice;
 
@@ -117,6 +167,12 @@ impl FromStr for Lock {
 }
 
 impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for Book {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -138,12 +194,15 @@ impl std::error::Error for BadChoice {}
 
 #[cfg(test)]
 mod tests {
-    use super::{Lock, Order};
+    use super::{Book, Lock, Order};
 
     #[test]
     fn names_are_read_back() {
         for order in Order::ALL {
             assert_eq!(order.name().parse(), Ok(order));
+        }
+        for book in Book::ALL {
+            assert_eq!(book.name().parse(), Ok(book));
         }
         for lock in Lock::ALL {
             assert_eq!(lock.name().parse(), Ok(lock));

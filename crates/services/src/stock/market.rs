@@ -7,14 +7,14 @@
 //! Who orders announces itself at the [`memory::Gate`] for as long as a batch lasts, whatever the
 //! lock: closing the gate gives `show` and the saver a moment at which nothing changes, and the
 //! gate's version tells whether anything has changed at all. The surprising thing is the size of
-//! the type: it lies at full capacity in address space, and only the pages of the rows that exist
-//! are ever touched.
+//! the type: it lies at full capacity in address space, with room for every [`Book`], and only the
+//! pages of the rows that exist and of the book that was chosen are ever touched.
 
 use crate::stock::book::{self, Entry, LEFT_MAX};
-use crate::stock::{Lock, Order};
-use index::Tree;
+use crate::stock::{BadChoice, Book, Lock, Order};
 use index::by_id::{ById, Slot};
 use index::level_order::LevelOrder;
+use index::{Bst, Node, RedBlack, SearchTree, Shape, Tree, sorted};
 use memory::{Gate, RwLock, Writing};
 use seam::{BadSeed, Share, WorkerId};
 use std::sync::atomic::AtomicU64;
@@ -28,18 +28,28 @@ pub const CAPACITY: usize = 1 << 20;
 const LOOKS: u32 = 300;
 
 const SLOTS: usize = ById::slots_for(CAPACITY);
+const NODES: usize = Node::<u32>::slots_for(CAPACITY);
+
+/// What begins a seed that names a book. No book's file begins so, in any encoding: it begins with
+/// a blank, a digit, a comment or a mark.
+const SEED_MARK: &[u8] = b"\x01book ";
 
 /// The shared state of the stock service. All-zero bytes are a market without stocks.
 #[repr(C)]
 pub struct Market {
     tree: LevelOrder,
+    book: Book,
     by_id: ById,
+    bst: Bst,
+    red_black: RedBlack,
     gate: Gate,
     global: memory::Lock,
     rows: [Row; CAPACITY],
     slots: [Slot; SLOTS],
     /// The rows by ascending id.
     sorted: [u32; CAPACITY],
+    /// Those of the search tree, if the book is one; a node's value is its row.
+    nodes: [Node<u32>; NODES],
     row_locks: [RwLock; CAPACITY],
 }
 
@@ -65,8 +75,13 @@ pub enum Refusal {
 // a pointer or has a destructor, and what changes through `&self` is atomic: `left`, the gate, the
 // locks.
 unsafe impl Share for Market {
-    /// Takes the bytes of a `stock.txt`.
+    /// Takes the bytes of a `stock.txt`, or what [`Market::seed`] has made of them.
     fn found(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
+        let (book, seed) = match seed.strip_prefix(SEED_MARK) {
+            Some(named) => chosen(named)?,
+            None => (Book::default(), seed),
+        };
+        self.book = book;
         let entries = book::parse(seed, CAPACITY).map_err(|bad| BadSeed(bad.to_string()))?;
         self.fill(&entries);
         Ok(())
@@ -80,18 +95,37 @@ unsafe impl Share for Market {
 }
 
 impl Market {
+    /// The seed of a market that finds its stocks by `book`; `text` is a `stock.txt`.
+    pub fn seed(book: Book, text: &[u8]) -> Vec<u8> {
+        [SEED_MARK, book.name().as_bytes(), b"\n", text].concat()
+    }
+
     fn fill(&mut self, entries: &[Entry]) {
-        self.by_id = ById::sized_for(entries.len());
+        const PARSED: &str = "the parser counted the rows, and refused duplicates and zero";
         for entry in entries {
-            let node = self.tree.push(CAPACITY as u32).expect("the parser counted the rows");
+            let node = self.tree.push(CAPACITY as u32).expect(PARSED);
             let Row { left, id, price } = &mut self.rows[node as usize];
             (*left.get_mut(), *id, *price) = (entry.left, entry.id, entry.price);
-            self.by_id
-                .insert(&mut self.slots, entry.id, node)
-                .expect("the parser refused duplicates and zero");
         }
-        let Market { tree, rows, sorted, .. } = self;
-        tree.sort_into(&mut sorted[..entries.len()], |node| rows[node as usize].id);
+        let Market { tree, rows, sorted, nodes, .. } = self;
+        let (sorted, id) = (&mut sorted[..entries.len()], |row: u32| rows[row as usize].id);
+        tree.sort_into(sorted, id);
+        match self.book {
+            Book::Hash => {
+                self.by_id = ById::sized_for(entries.len());
+                for row in tree.by_level() {
+                    self.by_id.insert(&mut self.slots, id(row), row).expect(PARSED);
+                }
+            }
+            Book::Bst => self.bst = Bst::grown(nodes, sorted, id),
+            Book::RedBlack => {
+                for row in tree.by_level() {
+                    self.red_black.insert(nodes, id(row), row).expect(PARSED);
+                }
+            }
+            // The rows are the one, and their numbers are sorted anyway.
+            Book::LevelOrder | Book::Sorted => {}
+        }
     }
 
     /// How many stocks there are.
@@ -104,10 +138,36 @@ impl Market {
         self.tree.is_empty()
     }
 
+    /// What finds a stock here.
+    pub fn book(&self) -> Book {
+        self.book
+    }
+
+    /// How the tree is built that finds a stock, if it is a search tree.
+    ///
+    /// # Panics
+    /// If it is broken, which a worker that only reads it cannot do.
+    pub fn shape(&self) -> Option<Shape> {
+        let shape = match self.book {
+            Book::Bst => self.bst.check(&self.nodes),
+            Book::RedBlack => self.red_black.check(&self.nodes),
+            Book::Hash | Book::LevelOrder | Book::Sorted => return None,
+        };
+        Some(shape.unwrap_or_else(|broken| panic!("{broken}")))
+    }
+
     /// The row of stock `id`.
     #[inline]
     pub fn find(&self, id: u32) -> Option<u32> {
-        self.by_id.find(&self.slots, id)
+        match self.book {
+            Book::Hash => self.by_id.find(&self.slots, id),
+            Book::LevelOrder => self.tree.find(|row| self.rows[row as usize].id, &id),
+            Book::Bst => self.bst.view(&self.nodes).get(id),
+            Book::RedBlack => self.red_black.view(&self.nodes).get(id),
+            Book::Sorted => {
+                sorted::find(&self.sorted[..self.len()], |row| self.rows[row as usize].id, &id)
+            }
+        }
     }
 
     /// Stock `row` as it is now; concurrent orders may change it at once.
@@ -251,7 +311,25 @@ impl Market {
         match order {
             Order::File => self.tree.by_level().for_each(visit),
             Order::Sorted => self.sorted[..self.len()].iter().for_each(|row| visit(*row)),
-            Order::PreOrder => self.tree.pre_order().for_each(visit),
+            Order::PreOrder => {
+                let view = match self.book {
+                    Book::Bst => self.bst.view(&self.nodes),
+                    Book::RedBlack => self.red_black.view(&self.nodes),
+                    Book::Hash | Book::LevelOrder | Book::Sorted => {
+                        return self.tree.pre_order().for_each(visit);
+                    }
+                };
+                view.pre_order().for_each(|node| visit(view.value(node)));
+            }
         }
     }
+}
+
+/// The book that a seed names, and the file behind its name.
+fn chosen(named: &[u8]) -> Result<(Book, &[u8]), BadSeed> {
+    let end = named.iter().position(|byte| *byte == b'\n').unwrap_or(named.len());
+    let (name, text) = named.split_at(end);
+    let book = String::from_utf8_lossy(name).parse();
+    let book = book.map_err(|bad: BadChoice| BadSeed(format!("1:1: {bad}")))?;
+    Ok((book, text.strip_prefix(b"\n").unwrap_or_default()))
 }

@@ -2,7 +2,7 @@
 
 use memory::{Placement, Region};
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};
-use services::stock::{Market, Options, Stock};
+use services::stock::{Book, Market, Options, Stock};
 use std::borrow::Borrow;
 use std::ops::Deref;
 
@@ -26,9 +26,17 @@ impl Borrow<Market> for Founded {
     }
 }
 
-pub fn founded(book: &str) -> Founded {
+pub fn founded(text: &str) -> Founded {
+    founded_on(text.as_bytes())
+}
+
+pub fn founded_as(book: Book, text: &str) -> Founded {
+    founded_on(&Market::seed(book, text.as_bytes()))
+}
+
+fn founded_on(seed: &[u8]) -> Founded {
     let mut market = Region::<Market>::place(Placement::Private).expect("memory");
-    market.found(book.as_bytes()).expect("a good book");
+    market.found(seed).expect("a good book");
     Founded(market)
 }
 
@@ -54,6 +62,11 @@ impl Heard {
 impl Desk {
     pub fn new(book: &str, options: Options) -> Desk {
         Desk { market: founded(book), stock: Stock::new(options) }
+    }
+
+    /// A market that finds its stocks by `book`.
+    pub fn with(book: Book, text: &str, options: Options) -> Desk {
+        Desk { market: founded_as(book, text), stock: Stock::new(options) }
     }
 
     /// One conversation: the pieces as they arrive, then the peer's end.

@@ -1,20 +1,23 @@
-//! Plays the transcripts in `tests/golden` in the simulator, under every lock.
+//! Plays the transcripts in `tests/golden` in the simulator, under every lock and on every book.
 //!
-//! They are [`sim::Golden`] conversations with a head: `#! framing NAME`, `#! order NAME`, and one
-//! `#! book ID LEFT PRICE` a stock. In `fixed` framing the lines of a reply stand without their
+//! They are [`sim::Golden`] conversations with a head: `#! framing NAME`, `#! order NAME`, `#! index
+//! NAMES` where only some kinds of book reply so, and one `#! book ID LEFT PRICE` a stock. In `fixed` framing the lines of a reply stand without their
 //! padding.
 
-use crate::desk::founded;
-use services::stock::{Lock, Options, Stock};
+use crate::desk::founded_as;
+use services::stock::{Book, Lock, Options, Stock};
 use sim::{Faults, Golden};
 use std::path::Path;
 use wire::framing::Framing;
 
-/// How many seeds of rough weather each transcript is played in, under each lock.
+/// How many seeds of rough weather each transcript is played in, under each lock on the usual book;
+/// on the others it is a fourth of them.
 const SEEDS: u64 = 20;
 
 struct Transcript {
     options: Options,
+    /// On which kinds of book it is played.
+    kinds: Vec<Book>,
     book: String,
     talk: String,
 }
@@ -24,11 +27,14 @@ fn read(path: &Path) -> Transcript {
     let (head, talk): (Vec<&str>, Vec<&str>) =
         text.lines().partition(|line| line.starts_with("#!"));
     let mut options = Options::default();
-    let mut book = String::new();
+    let (mut kinds, mut book) = (Book::ALL.to_vec(), String::new());
     for line in head {
         match line.split_once(' ').and_then(|(_, setting)| setting.split_once(' ')) {
             Some(("framing", name)) => options.framing = name.parse().expect("a framing"),
             Some(("order", name)) => options.order = name.parse().expect("an order"),
+            Some(("index", names)) => {
+                kinds = names.split(' ').map(|name| name.parse().expect("a book")).collect();
+            }
             Some(("book", row)) => book += &format!("{row}\n"),
             _ => panic!("{}: no such setting: {line}", path.display()),
         }
@@ -37,7 +43,7 @@ fn read(path: &Path) -> Transcript {
         Framing::Fixed(size) => padded(&talk, size),
         Framing::Line | Framing::Eof => talk.join("\n"),
     };
-    Transcript { options, book, talk }
+    Transcript { options, kinds, book, talk }
 }
 
 /// Makes one padded block of each run of `< ` lines.
@@ -56,12 +62,14 @@ fn padded(talk: &[&str], size: usize) -> String {
 }
 
 fn check(path: &Path) {
-    let Transcript { options, book, talk } = read(path);
+    let Transcript { options, kinds, book, talk } = read(path);
     let golden = Golden::parse(&talk).unwrap_or_else(|bad| panic!("{}: {bad}", path.display()));
-    for lock in Lock::ALL {
-        println!("{} under {lock}", path.display());
+    let pairs = kinds.iter().flat_map(|kind| Lock::ALL.map(|lock| (*kind, lock)));
+    for (kind, lock) in pairs {
+        println!("{} under {lock}, book {kind}", path.display());
         let stock = Stock::new(Options { lock, ..options });
-        golden.play(&stock, || founded(&book), &Faults::calm(), SEEDS);
+        let seeds = if kind == Book::default() { SEEDS } else { SEEDS / 4 };
+        golden.play(&stock, || founded_as(kind, &book), &Faults::calm(), seeds);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The stock service from outside: bytes in, bytes out, through the seam's own `Conn`.
 
+mod books;
 mod desk;
 mod errors;
 mod golden;
