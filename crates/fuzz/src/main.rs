@@ -16,7 +16,9 @@ type Fuzz = fn(seed: u64, events: u32);
 /// Every crate's fuzz function by name. This is the one place to add one.
 const REGISTRY: &[(&str, Fuzz)] = &[
     ("wire", wire::fuzz),
+    ("memory", memory::fuzz),
     ("index", index::fuzz),
+    ("grid", grid::fuzz),
     ("sim", sim::fuzz),
     ("services", services::fuzz),
     ("load", load::fuzz),

@@ -1,0 +1,75 @@
+//! One bit a cell, row after row, with obstacles around: what scans read 64 cells at a time.
+//!
+//! A set bit is a free cell. Each row ends with at least one blocked bit, which is also the left
+//! neighbour of the next row's first cell, and there is a blocked row above and below; so no scan
+//! needs to ask where the grid ends. Words in front and behind make every window readable.
+
+/// Blocked bits before the row above the first: a window may begin 63 bits before its cell.
+const LEAD: u32 = 64;
+
+/// The cells of a grid in one orientation.
+#[derive(Clone, Debug)]
+pub(crate) struct Bits {
+    words: Vec<u64>,
+    stride: u32,
+}
+
+impl Bits {
+    /// Blocked everywhere: `rows` rows of `len` cells.
+    pub(crate) fn new(len: u16, rows: u16) -> Bits {
+        let stride = (u32::from(len) + 1).next_multiple_of(64);
+        let words = LEAD / 64 + stride / 64 * (u32::from(rows) + 2) + 2;
+        Bits { words: vec![0; words as usize], stride }
+    }
+
+    /// From a row to the next.
+    pub(crate) fn stride(&self) -> u32 {
+        self.stride
+    }
+
+    /// Positions there are, borders included.
+    pub(crate) fn positions(&self) -> usize {
+        self.words.len() * 64
+    }
+
+    /// Where cell `at` of row `row` is.
+    #[inline]
+    pub(crate) fn position(&self, at: u16, row: u16) -> u32 {
+        LEAD + (u32::from(row) + 1) * self.stride + u32::from(at)
+    }
+
+    /// Whether the cell at `position` is free.
+    #[inline]
+    pub(crate) fn is_free(&self, position: u32) -> bool {
+        self.words[(position >> 6) as usize] >> (position & 63) & 1 == 1
+    }
+
+    /// Turns the cell at `position` from free to blocked, or back.
+    pub(crate) fn flip(&mut self, position: u32) {
+        self.words[(position >> 6) as usize] ^= 1 << (position & 63);
+    }
+
+    /// The 64 cells from `position` on; the lowest bit is the first.
+    #[inline]
+    pub(crate) fn window(&self, position: u32) -> u64 {
+        let (at, shift) = ((position >> 6) as usize, position & 63);
+        let pair = &self.words[at..at + 2];
+        // Two shifts, for one by 64 is not defined.
+        pair[0] >> shift | pair[1] << 1 << (63 - shift)
+    }
+
+    /// The cell and its eight neighbours, row by row from the one above to the left.
+    #[inline]
+    pub(crate) fn around(&self, position: u32) -> usize {
+        let left = position - 1;
+        let above = self.window(left - self.stride) & 7;
+        let beside = self.window(left) & 7;
+        let below = self.window(left + self.stride) & 7;
+        (above | beside << 3 | below << 6) as usize
+    }
+
+    /// Blocks all that are free. For sets of marks, where free means marked.
+    pub(crate) fn clear(&mut self) {
+        self.words.fill(0);
+    }
+}

@@ -1,0 +1,207 @@
+//! Random grids, changed at random: every search finds what Dijkstra finds, whatever came before.
+
+use crate::dice::Dice;
+use crate::{
+    Always, Cell, Cost, FourNeighbour, Grid, GridError, Jumps, Method, NoObstacle, OneObstacle,
+    Path, Progress, Rule, Searcher, movingai, oracle,
+};
+
+/// Queries on one grid before there is another.
+const QUERIES: u32 = 12;
+
+/// Runs `events` rounds from `seed`.
+///
+/// # Panics
+/// When a search breaks its promise; the message carries the seed.
+pub fn fuzz(seed: u64, events: u32) {
+    let mut dice = Dice::new(seed);
+    let mut done = 0;
+    while done < events {
+        let at = format!("grid::fuzz seed {seed}, event {done}");
+        match dice.below(6) {
+            0 => World::<Always>::new(&mut dice).live(&mut dice, &at),
+            1 => World::<OneObstacle>::new(&mut dice).live(&mut dice, &at),
+            2 | 3 => World::<NoObstacle>::new(&mut dice).live(&mut dice, &at),
+            4 => World::<FourNeighbour>::new(&mut dice).live(&mut dice, &at),
+            _ => files(&mut dice, &at),
+        }
+        done += QUERIES;
+    }
+}
+
+/// A grid that changes, and what depends on it.
+struct World<R: Rule> {
+    grid: Grid,
+    jumps: Jumps<R>,
+    searcher: Searcher<R>,
+}
+
+impl<R: Rule> World<R> {
+    fn new(dice: &mut Dice) -> World<R> {
+        let long = dice.once_in(6);
+        let (width, height) = match (long, dice.once_in(2)) {
+            (false, _) => (1 + dice.below(14), 1 + dice.below(14)),
+            (true, true) => (60 + dice.below(140), 1 + dice.below(4)),
+            (true, false) => (1 + dice.below(4), 60 + dice.below(140)),
+        };
+        let walls = dice.below(55);
+        let grid = Grid::from_fn(width, height, |_| dice.below(100) >= walls);
+        let grid = grid.expect("the sides are small");
+        World { jumps: Jumps::of(&grid), searcher: Searcher::new(), grid }
+    }
+
+    fn live(&mut self, dice: &mut Dice, at: &str) {
+        for _ in 0..QUERIES {
+            if dice.once_in(3) {
+                self.change(dice, at);
+            }
+            let (from, to) = (self.cell(dice), self.cell(dice));
+            if self.grid.is_free(from) && self.grid.is_free(to) {
+                self.query(dice, from, to, at);
+            } else {
+                let refused = self.searcher.find(&self.grid, Method::Jps, from, to);
+                assert!(matches!(refused, Err(GridError::Blocked(_))), "{at}: {refused:?}");
+            }
+        }
+    }
+
+    fn cell(&self, dice: &mut Dice) -> Cell {
+        let x = dice.below(usize::from(self.grid.width()));
+        Cell::new(x as u16, dice.below(usize::from(self.grid.height())) as u16)
+    }
+
+    /// Turns cells over; the repaired table equals a new one.
+    fn change(&mut self, dice: &mut Dice, at: &str) {
+        for _ in 0..1 + dice.below(4) {
+            let cell = self.cell(dice);
+            let free = !self.grid.is_free(cell);
+            assert_eq!(self.grid.set(cell, free), Ok(true), "{at}");
+            assert_eq!(self.jumps.fits(&self.grid), Err(GridError::StaleTable), "{at}");
+            assert_eq!(self.jumps.repair(&self.grid, cell), Ok(()), "{at}");
+        }
+        let new = Jumps::of(&self.grid);
+        assert!(self.jumps == new, "{at}: repaired wrongly on {:?}", self.grid);
+    }
+
+    /// All methods find a legal path of Dijkstra's length, from both ends, or none.
+    fn query(&mut self, dice: &mut Dice, from: Cell, to: Cell, at: &str) {
+        let lengths = oracle::costs(&self.grid, R::CORNERS, from);
+        let index =
+            |to: Cell| usize::from(to.y) * usize::from(self.grid.width()) + usize::from(to.x);
+        let truth = lengths[index(to)];
+        let at = format!("{at}: {} {from} to {to} on {:?}", R::CORNERS, self.grid);
+        for method in [Method::AStar, Method::Jps, Method::JpsPlus(&self.jumps)] {
+            for (from, to) in [(from, to), (to, from)] {
+                let found = if dice.once_in(2) {
+                    self.searcher.find(&self.grid, method, from, to).expect("both are free")
+                } else {
+                    sliced(&mut self.searcher, &self.grid, method, (from, to), 1 + dice.below(9))
+                };
+                check::<R>(&self.grid, found, truth, (from, to), &at);
+            }
+        }
+        let goals: Vec<Cell> = (0..1 + dice.below(20)).map(|_| self.cell(dice)).collect();
+        let truth = goals.iter().filter_map(|to| lengths[index(*to)]).min();
+        for method in [Method::AStar, Method::Jps] {
+            let found = self.searcher.find_any(&self.grid, method, from, &goals);
+            let found = found.expect("the start is free and there is a goal");
+            let end = found.map_or(to, |path| *path.turns().last().expect("it has an end"));
+            assert!(found.is_none() || goals.contains(&end), "{at}: it ends at {end}");
+            check::<R>(&self.grid, found, truth, (from, end), &at);
+        }
+    }
+}
+
+/// The path as a search finds it that is taken `cells` at a time.
+fn sliced<'a, R: Rule>(
+    searcher: &'a mut Searcher<R>,
+    grid: &Grid,
+    method: Method<'_, R>,
+    (from, to): (Cell, Cell),
+    cells: usize,
+) -> Option<Path<'a>> {
+    let mut progress = searcher.begin(grid, method, from, to).expect("both are free");
+    while progress == Progress::More {
+        let sum = searcher.so_far(grid).map(|path| {
+            let walked = oracle::walk(grid, R::CORNERS, path.steps());
+            walked.map(|sum| (Cost::of(sum.straight, sum.diagonal), path.cost()))
+        });
+        let (walked, told) = sum.expect("it goes on").expect("it is legal");
+        assert_eq!(walked, told, "the path so far costs what it says");
+        progress = searcher.step(grid, method, cells as u32).expect("nothing was changed");
+    }
+    searcher.path()
+}
+
+/// A path is legal, leads where it should, turns where it says and is as long as it must be.
+fn check<R: Rule>(
+    grid: &Grid,
+    found: Option<Path<'_>>,
+    truth: Option<oracle::Pair>,
+    (from, to): (Cell, Cell),
+    at: &str,
+) {
+    assert_eq!(found.is_some(), truth.is_some(), "{at}: whether there is a path");
+    let (Some(path), Some(truth)) = (found, truth) else { return };
+    let cells: Vec<Cell> = path.steps().collect();
+    assert_eq!((cells.first(), cells.last()), (Some(&from), Some(&to)), "{at}: the ends");
+    let walked = oracle::walk(grid, R::CORNERS, cells.iter().copied());
+    assert_eq!(walked, Ok(truth), "{at}: {cells:?}");
+    assert_eq!(path.cost().steps(), (truth.straight, truth.diagonal), "{at}");
+    let turns = path.turns();
+    assert!(turns.iter().all(|turn| cells.contains(turn)), "{at}: {turns:?}");
+    let straight_on = |three: &[Cell]| {
+        let ((ax, ay), (bx, by)) = (three[0].offset(three[1]), three[1].offset(three[2]));
+        (ax.signum(), ay.signum()) == (bx.signum(), by.signum())
+    };
+    assert!(!turns.windows(3).any(straight_on), "{at}: a turn that is none in {turns:?}");
+}
+
+/// Bytes that look like maps and scenarios are read or refused, and what is read is written again.
+fn files(dice: &mut Dice, at: &str) {
+    const PARTS: &[&str] = &[
+        "type octile\n",
+        "type tile\r\n",
+        "height 3\n",
+        "width 4\n",
+        "map\n",
+        "....\n",
+        "@@.T\n",
+        "SWG.\n",
+        "\n",
+        "version 1\n",
+        "version 1.0\n",
+        "0\ta.map\t4\t3\t0\t0\t3\t2\t4.2\n",
+        "1 a.map 4 3 0 0 3 2 3.82842712\n",
+        "x",
+        "-1 ",
+        "99999999999 ",
+        "\u{e9}",
+    ];
+    let mut text = String::new();
+    if dice.once_in(2) {
+        text.push_str("type octile\nheight 3\nwidth 4\nmap\n");
+    }
+    for _ in 0..dice.below(12) {
+        text.push_str(PARTS[dice.below(PARTS.len())]);
+    }
+    if let Ok(map) = movingai::Map::parse(text.as_bytes()) {
+        let again = movingai::Map::parse(map.to_string().as_bytes());
+        assert_eq!(again.as_ref(), Ok(&map), "{at}: {text:?}");
+        let free = map.grid().map(|grid| grid.free());
+        assert!(free.is_ok(), "{at}: a map that was read is a grid");
+    }
+    if let Ok(queries) = movingai::scenario(text.as_bytes()) {
+        assert!(queries.len() <= text.lines().count(), "{at}: {text:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn random_grids_agree_with_dijkstra() {
+        for seed in 0..60 {
+            super::fuzz(seed, 600);
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Maps and scenarios in the formats of the MovingAI benchmark sets.
+//!
+//! The format is Sturtevant's ("Benchmarks for Grid-Based Pathfinding", IEEE Transactions on
+//! Computational Intelligence and AI in Games, 2012; movingai.com/benchmarks/formats.html). Two
+//! dialects are about, and both are read: scenarios that begin with `version 1`, `version 1.0` or
+//! no such line, with tabs or blanks between their columns; lengths with six significant digits or
+//! with a fixed number of decimals. How far a printed length may be from the true one follows from
+//! its digits ([`Query::tolerance`]).
+//!
+//! The surprising thing is water. A `W` may be crossed by who is in the water already, but not be
+//! entered from land; one map is therefore two grids, [`Map::grid`] for those who walk and
+//! [`Map::water`] for those who swim.
+
+use crate::cell::Cell;
+use crate::error::GridError;
+use crate::grid::{Grid, SIDE_MAX};
+use std::fmt;
+
+/// Found text is quoted up to this many bytes.
+const QUOTED_MAX: usize = 40;
+/// Digits that C++ streams print where nobody says how many.
+const DIGITS: i32 = 6;
+
+/// A map: what stands on each cell, as in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Map {
+    width: u16,
+    height: u16,
+    terrain: Vec<u8>,
+}
+
+impl Map {
+    /// Reads a map. Lines may end with CR LF; what follows the last row must be blank.
+    ///
+    /// # Errors
+    /// [`GridError::Parse`] with the first line that is not as it should be.
+    pub fn parse(bytes: &[u8]) -> Result<Map, GridError> {
+        let mut lines = Lines::of(bytes);
+        let mut sides = [None; 2];
+        let mut typed = false;
+        loop {
+            let line = lines.next("a header: type, height, width, then map")?;
+            let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            match (words.next(), words.next()) {
+                (Some(b"map"), None) => break,
+                (Some(b"type"), Some(b"octile" | b"tile")) => typed = true,
+                (Some(name @ (b"height" | b"width")), Some(number)) => {
+                    let side = decimal(number).filter(|side| (1..=SIDE_MAX).contains(side));
+                    let side = side.ok_or_else(|| lines.fault("a side from 1 to 4096", line))?;
+                    sides[usize::from(name == b"width")] = Some(side);
+                }
+                _ => return Err(lines.fault("`type octile`, `height N`, `width N` or `map`", line)),
+            }
+        }
+        let [Some(height), Some(width)] = sides else {
+            return Err(lines.fault("a height and a width before `map`", b"map"));
+        };
+        if !typed {
+            return Err(lines.fault("`type octile` before `map`", b"map"));
+        }
+        let mut terrain = Vec::with_capacity(width * height);
+        for _ in 0..height {
+            let row = lines.next("as many rows as `height` says")?;
+            if row.len() != width {
+                return Err(lines.fault("a row as long as `width` says", row));
+            }
+            if let Some(strange) = row.iter().position(|cell| !b".G@OTSW".contains(cell)) {
+                return Err(lines.fault("cells of `.G@OTSW`", &row[strange..]));
+            }
+            terrain.extend_from_slice(row);
+        }
+        lines.ended("nothing after the last row")?;
+        Ok(Map { width: width as u16, height: height as u16, terrain })
+    }
+
+    /// A map with `.` where a grid is free and `@` where it is blocked.
+    pub fn of(grid: &Grid) -> Map {
+        let terrain = grid.cells().map(|cell| if grid.is_free(cell) { b'.' } else { b'@' });
+        Map { width: grid.width(), height: grid.height(), terrain: terrain.collect() }
+    }
+
+    /// Columns.
+    pub fn width(&self) -> u16 {
+        self.width
+    }
+
+    /// Rows.
+    pub fn height(&self) -> u16 {
+        self.height
+    }
+
+    /// What stands on `cell`: one of `.G@OTSW`; `@` beyond the map.
+    pub fn terrain(&self, cell: Cell) -> u8 {
+        if cell.x >= self.width {
+            return b'@';
+        }
+        let at = usize::from(cell.y) * usize::from(self.width) + usize::from(cell.x);
+        self.terrain.get(at).copied().unwrap_or(b'@')
+    }
+
+    /// The grid of those who walk: `.`, `G` and `S` are free.
+    ///
+    /// # Errors
+    /// Never for a map that was read: its sides were checked.
+    pub fn grid(&self) -> Result<Grid, GridError> {
+        self.free(b".GS")
+    }
+
+    /// The grid of those who swim: `W` is free.
+    ///
+    /// # Errors
+    /// Never for a map that was read: its sides were checked.
+    pub fn water(&self) -> Result<Grid, GridError> {
+        self.free(b"W")
+    }
+
+    fn free(&self, terrain: &[u8]) -> Result<Grid, GridError> {
+        let (width, height) = (usize::from(self.width), usize::from(self.height));
+        Grid::from_fn(width, height, |cell| terrain.contains(&self.terrain(cell)))
+    }
+}
+
+/// As a file has it.
+impl fmt::Display for Map {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "type octile\nheight {}\nwidth {}\nmap", self.height, self.width)?;
+        for row in self.terrain.chunks(usize::from(self.width).max(1)) {
+            writeln!(f, "{}", String::from_utf8_lossy(row))?;
+        }
+        Ok(())
+    }
+}
+
+/// One question of a scenario, with its answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Query {
+    /// The line in the file, from 1.
+    pub line: usize,
+    /// Paths of about the same length share a bucket.
+    pub bucket: u32,
+    /// The name of the map, as the file has it.
+    pub map: String,
+    /// Columns of the map.
+    pub width: usize,
+    /// Rows of the map.
+    pub height: usize,
+    /// Where the path begins.
+    pub from: Cell,
+    /// Where it ends.
+    pub to: Cell,
+    /// How long the shortest path is, as printed.
+    pub length: f64,
+    /// By how much the printed length may differ from the true one: half a unit of the last digit,
+    /// and what an author who adds in single precision may lose.
+    pub tolerance: f64,
+}
+
+/// Reads a scenario.
+///
+/// # Errors
+/// [`GridError::Parse`] with the first line that is not as it should be.
+pub fn scenario(bytes: &[u8]) -> Result<Vec<Query>, GridError> {
+    const ROW: &str = "bucket, map, width, height, start x y, goal x y, length";
+    let mut lines = Lines::of(bytes);
+    let mut queries = Vec::new();
+    while let Some(line) = lines.peek() {
+        let _ = lines.next(ROW);
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let text = std::str::from_utf8(line).map_err(|_| lines.fault(ROW, line))?;
+        if lines.number == 1 && text.starts_with("version") {
+            match text["version".len()..].trim().parse::<f64>() {
+                Ok(1.0) => continue,
+                _ => return Err(lines.fault("`version 1` or `version 1.0`", line)),
+            }
+        }
+        let query = query(text, lines.number).ok_or_else(|| lines.fault(ROW, line))?;
+        queries.push(query);
+    }
+    Ok(queries)
+}
+
+fn query(text: &str, line: usize) -> Option<Query> {
+    // A name of a map may hold blanks where tabs part the columns.
+    let columns: Vec<&str> = if text.contains('\t') {
+        text.split('\t').map(str::trim).collect()
+    } else {
+        text.split_ascii_whitespace().collect()
+    };
+    let [bucket, map, width, height, x, y, to_x, to_y, printed] = columns[..] else { return None };
+    let length: f64 = printed.parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0)?;
+    Some(Query {
+        line,
+        bucket: bucket.parse().ok()?,
+        map: map.to_owned(),
+        width: width.parse().ok()?,
+        height: height.parse().ok()?,
+        from: Cell::new(x.parse().ok()?, y.parse().ok()?),
+        to: Cell::new(to_x.parse().ok()?, to_y.parse().ok()?),
+        length,
+        tolerance: tolerance(printed, length),
+    })
+}
+
+/// Half a unit of the last printed digit, six significant ones at least, and a part in a million.
+fn tolerance(printed: &str, length: f64) -> f64 {
+    let decimals = printed.split_once('.').map_or(0, |(_, after)| after.len() as i32);
+    let whole = if length < 1.0 { 0 } else { length.log10().floor() as i32 + 1 };
+    // Streams leave zeros at the end out, so a short number does not mean a coarse one.
+    let decimals = decimals.max(DIGITS - whole);
+    0.5 * 10f64.powi(-decimals) + length * 1e-6
+}
+
+/// The lines of a file, counted.
+struct Lines<'a> {
+    rest: &'a [u8],
+    number: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn of(bytes: &'a [u8]) -> Lines<'a> {
+        Lines { rest: bytes, number: 0 }
+    }
+
+    /// The next line without its end.
+    fn peek(&self) -> Option<&'a [u8]> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let line = self.rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        Some(line.strip_suffix(b"\r").unwrap_or(line))
+    }
+
+    fn next(&mut self, expected: &'static str) -> Result<&'a [u8], GridError> {
+        self.number += 1;
+        let line = self.peek().ok_or_else(|| GridError::Parse {
+            line: self.number,
+            expected,
+            found: "the end of the file".to_owned(),
+        })?;
+        let end = self.rest.iter().position(|byte| *byte == b'\n');
+        self.rest = end.map_or(&[], |end| &self.rest[end + 1..]);
+        Ok(line)
+    }
+
+    /// Holds that only blanks follow.
+    fn ended(&mut self, expected: &'static str) -> Result<(), GridError> {
+        while let Some(line) = self.peek() {
+            self.next(expected)?;
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                return Err(self.fault(expected, line));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wrong with the line that was read last.
+    fn fault(&self, expected: &'static str, found: &[u8]) -> GridError {
+        let found = String::from_utf8_lossy(&found[..found.len().min(QUOTED_MAX)]);
+        GridError::Parse { line: self.number, expected, found: format!("`{found}`") }
+    }
+}
+
+fn decimal(bytes: &[u8]) -> Option<usize> {
+    std::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = "type octile\nheight 2\nwidth 3\nmap\n.G@\nSWT\n";
+
+    #[test]
+    fn a_map_is_read_with_either_ending_of_lines() {
+        let map = Map::parse(SMALL.as_bytes()).unwrap();
+        assert_eq!(Map::parse(SMALL.replace('\n', "\r\n").as_bytes()), Ok(map.clone()));
+        assert_eq!(Map::parse(format!("{SMALL}\n \n").as_bytes()), Ok(map.clone()));
+        assert_eq!(map.to_string(), SMALL);
+        let free = |grid: Grid| grid.cells().filter(|it| grid.is_free(*it)).collect::<Vec<_>>();
+        let walk = [Cell::new(0, 0), Cell::new(1, 0), Cell::new(0, 1)];
+        assert_eq!(free(map.grid().unwrap()), walk);
+        assert_eq!(free(map.water().unwrap()), [Cell::new(1, 1)]);
+        assert_eq!(map.terrain(Cell::new(2, 1)), b'T');
+        assert_eq!(map.terrain(Cell::new(3, 0)), b'@');
+    }
+
+    #[test]
+    fn a_wrong_map_is_refused_by_its_line() {
+        let check = |text: &str, line: usize, says: &str| {
+            let error = Map::parse(text.as_bytes()).unwrap_err();
+            assert!(matches!(error, GridError::Parse { line: at, .. } if at == line), "{error}");
+            assert!(error.to_string().contains(says), "{error}");
+        };
+        check("", 1, "the end of the file");
+        check("type hexagonal\n", 1, "hexagonal");
+        check("type octile\nheight 0\n", 2, "a side");
+        check("type octile\nheight 5000\n", 2, "a side");
+        check("type octile\nmap\n", 2, "a height and a width");
+        check("height 1\nwidth 1\nmap\n.\n", 3, "type octile");
+        check(&SMALL.replace("SWT", "SW"), 6, "as long as");
+        check(&SMALL.replace("SWT\n", ""), 6, "the end of the file");
+        check(&SMALL.replace("SWT", "S?T"), 6, "?T");
+        check(&format!("{SMALL}..."), 7, "nothing after");
+    }
+
+    #[test]
+    fn both_dialects_of_scenarios_are_read() {
+        let tabs = "version 1\n3\tmaps/a b.map\t9\t8\t1\t2\t3\t4\t2.82843\n\n\n";
+        let blanks = "version 1.0\r\n3 a.map 9 8 1 2 3 4 2.82842712\r\n";
+        let bare = "3 a.map 9 8 1 2 3 4 4";
+        let read = |text: &str| scenario(text.as_bytes()).unwrap().remove(0);
+        assert_eq!(read(tabs).map, "maps/a b.map");
+        assert_eq!((read(tabs).from, read(tabs).to), (Cell::new(1, 2), Cell::new(3, 4)));
+        assert_eq!((read(blanks).width, read(blanks).height, read(blanks).bucket), (9, 8, 3));
+        assert!(read(tabs).tolerance > 5e-6 && read(tabs).tolerance < 1e-5);
+        assert!(read(blanks).tolerance < 4e-6, "{}", read(blanks).tolerance);
+        assert_eq!(read(bare).length, 4.0);
+        assert!(read(bare).tolerance < 1e-5, "a short number is not a coarse one");
+    }
+
+    #[test]
+    fn a_wrong_scenario_is_refused_by_its_line() {
+        for (text, line) in [
+            ("version 2\n", 1),
+            ("version 1\nversion 1\n", 2),
+            ("1 a 9 9 1 1 2\n", 1),
+            ("\n1 a 9 9 1 1 2 2 -3\n", 2),
+            ("1 a 9 9 1 1 2 2 inf", 1),
+            ("1 a 9 9 1 1 70000 2 3", 1),
+        ] {
+            let error = scenario(text.as_bytes()).unwrap_err();
+            assert!(matches!(error, GridError::Parse { line: at, .. } if at == line), "{error}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Which corners may be cut, as types, and what follows from it for each neighbourhood.
+//!
+//! Directions are numbered clockwise from north: even ones are straight, odd ones diagonal. A
+//! neighbourhood is nine bits, row by row. Everything a search asks about one cell is a look into
+//! a table of 512 entries that the compiler fills from the definitions below.
+//!
+//! The successors are those of Harabor and Grastien ("Online Graph Pruning for Pathfinding on Grid
+//! Maps", AAAI 2011; "The JPS Pathfinding System", SoCS 2012, without corner cutting). Among paths
+//! of equal length one is kept: the one that goes diagonally first, or, where there are only four
+//! neighbours, vertically first. A neighbour is *natural* if that order says so, and *forced* if an
+//! obstacle stands where the path would otherwise have gone.
+
+use std::fmt;
+
+/// Which diagonal steps are allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Corners {
+    /// Wherever the target is free, even between two obstacles.
+    Always,
+    /// With at most one obstacle at the two corners that the step touches.
+    OneObstacle,
+    /// With no obstacle there: the rule of the MovingAI sets.
+    NoObstacle,
+    /// None: a cell has four neighbours.
+    FourNeighbour,
+}
+
+impl Corners {
+    /// All rules, the freest first.
+    pub const ALL: [Corners; 4] =
+        [Corners::Always, Corners::OneObstacle, Corners::NoObstacle, Corners::FourNeighbour];
+
+    /// Its name on a command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Corners::Always => "always",
+            Corners::OneObstacle => "one-obstacle",
+            Corners::NoObstacle => "no-obstacle",
+            Corners::FourNeighbour => "four",
+        }
+    }
+
+    /// Whether cells that touch at a corner only can belong to one path without a third cell.
+    pub(crate) const fn joins_corners(self) -> bool {
+        matches!(self, Corners::Always)
+    }
+}
+
+impl fmt::Display for Corners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Columns and rows of one step in each direction.
+pub(crate) const STEP: [(i32, i32); 8] =
+    [(0, -1), (1, -1), (1, 0), (1, 1), (0, 1), (-1, 1), (-1, 0), (-1, -1)];
+/// No direction: a search begins here, and every neighbour is a successor.
+pub(crate) const NOWHERE: usize = 8;
+/// The bit of each direction in a neighbourhood.
+const BIT: [u32; 8] = [1, 2, 5, 8, 7, 6, 3, 0];
+
+/// The direction `turns` eighths clockwise of `direction`.
+pub(crate) const fn turned(direction: usize, turns: usize) -> usize {
+    (direction + turns) % 8
+}
+
+const fn is_free(around: usize, direction: usize) -> bool {
+    around >> BIT[direction] & 1 == 1
+}
+
+/// The legal steps from a cell, a bit for each direction.
+const fn moves_of(corners: Corners, around: usize) -> u8 {
+    let mut moves = 0;
+    let mut direction = 0;
+    while direction < 8 {
+        let sides = is_free(around, turned(direction, 7)) as u8
+            + is_free(around, turned(direction, 1)) as u8;
+        let fits = direction % 2 == 0
+            || match corners {
+                Corners::Always => true,
+                Corners::OneObstacle => sides >= 1,
+                Corners::NoObstacle => sides == 2,
+                Corners::FourNeighbour => false,
+            };
+        if fits && is_free(around, direction) {
+            moves |= 1 << direction;
+        }
+        direction += 1;
+    }
+    moves
+}
+
+/// The directions in which a path that came in `direction` naturally goes on.
+pub(crate) const fn natural(corners: Corners, direction: usize) -> u8 {
+    let ahead = 1 << direction;
+    let walks = walks(corners);
+    if walks >> direction & 1 == 0 {
+        return ahead;
+    }
+    let turn = turn(corners);
+    ahead | 1 << turned(direction, turn) | 1 << turned(direction, 8 - turn)
+}
+
+/// The directions that an obstacle beside or behind makes necessary.
+const fn forced(corners: Corners, direction: usize, around: usize) -> u8 {
+    let mut forced = 0;
+    let mut side = 0;
+    while side < 2 {
+        // The left side first, then its mirror image.
+        let sign = if side == 0 { 7 } else { 1 };
+        let at = [
+            direction,
+            turned(direction, sign),
+            turned(direction, sign * 2),
+            turned(direction, sign * 3),
+        ];
+        let diagonal = direction % 2 == 1;
+        let beside = !is_free(around, at[2]);
+        let behind = !is_free(around, at[3]);
+        forced |= match corners {
+            Corners::Always | Corners::OneObstacle if diagonal => (behind as u8) << at[2],
+            Corners::Always | Corners::OneObstacle => (beside as u8) << at[1],
+            Corners::NoObstacle if diagonal => 0,
+            Corners::NoObstacle => (behind as u8) << at[2] | (behind as u8) << at[1],
+            Corners::FourNeighbour if direction == 2 || direction == 6 => (behind as u8) << at[2],
+            Corners::FourNeighbour => 0,
+        };
+        side += 1;
+    }
+    forced & moves_of(corners, around)
+}
+
+/// The directions in which a search goes cell by cell and looks aside; in the others it runs.
+const fn walks(corners: Corners) -> u8 {
+    match corners {
+        Corners::FourNeighbour => 0b0001_0001,
+        _ => 0b1010_1010,
+    }
+}
+
+/// Eighths between a direction of walking and the two in which it looks aside.
+const fn turn(corners: Corners) -> usize {
+    match corners {
+        Corners::FourNeighbour => 2,
+        _ => 1,
+    }
+}
+
+const fn moves_table(corners: Corners) -> [u8; 512] {
+    let mut table = [0; 512];
+    let mut around = 0;
+    while around < 512 {
+        table[around] = moves_of(corners, around);
+        around += 1;
+    }
+    table
+}
+
+const fn forced_table(corners: Corners) -> [[u8; 512]; 8] {
+    let mut table = [[0; 512]; 8];
+    let mut direction = 0;
+    while direction < 8 {
+        let mut around = 0;
+        while around < 512 {
+            table[direction][around] = forced(corners, direction, around);
+            around += 1;
+        }
+        direction += 1;
+    }
+    table
+}
+
+/// What the searches know about a rule; outside this crate nobody needs it.
+pub trait Tables {
+    /// The rule.
+    const RULE: Corners;
+    /// Legal steps by neighbourhood.
+    const MOVES: &'static [u8; 512] = &moves_table(Self::RULE);
+    /// Forced successors by direction and neighbourhood.
+    const FORCED: &'static [[u8; 512]; 8] = &forced_table(Self::RULE);
+    /// Directions of walking.
+    const WALKS: u8 = walks(Self::RULE);
+    /// Eighths to look aside.
+    const TURN: usize = turn(Self::RULE);
+
+    /// Directions in which a search goes on from a cell that it entered in `direction`.
+    #[inline]
+    fn successors(direction: usize, around: usize) -> u8 {
+        let moves = Self::MOVES[around];
+        if direction == NOWHERE {
+            return moves;
+        }
+        natural(Self::RULE, direction) & moves | Self::FORCED[direction][around]
+    }
+
+    /// The cells of a run towards higher bits that have a forced neighbour in the row `beside`.
+    #[inline]
+    fn forced_forward(beside: u64, here: u64) -> u64 {
+        match Self::RULE {
+            Corners::Always => !beside & beside >> 1,
+            Corners::OneObstacle => !beside & beside >> 1 & here >> 1,
+            Corners::NoObstacle | Corners::FourNeighbour => beside & !beside << 1,
+        }
+    }
+
+    /// The same towards lower bits.
+    #[inline]
+    fn forced_backward(beside: u64, here: u64) -> u64 {
+        match Self::RULE {
+            Corners::Always => !beside & beside << 1,
+            Corners::OneObstacle => !beside & beside << 1 & here << 1,
+            Corners::NoObstacle | Corners::FourNeighbour => beside & !beside >> 1,
+        }
+    }
+
+    /// The direction in which a cell was entered that lies (`dx`, `dy`) from its parent: a walk
+    /// comes first and a run, if there is one, last.
+    #[inline]
+    fn entered(dx: i32, dy: i32) -> usize {
+        let vertical = if dy < 0 { 0 } else { 4 };
+        let horizontal = if dx < 0 { 6 } else { 2 };
+        if Self::RULE == Corners::FourNeighbour {
+            return if dx == 0 { vertical } else { horizontal };
+        }
+        match dx.abs().cmp(&dy.abs()) {
+            std::cmp::Ordering::Less => vertical,
+            std::cmp::Ordering::Greater => horizontal,
+            std::cmp::Ordering::Equal => match (dx < 0, dy < 0) {
+                (false, true) => 1,
+                (false, false) => 3,
+                (true, false) => 5,
+                (true, true) => 7,
+            },
+        }
+    }
+}
+
+/// A rule as a type: [`Always`], [`OneObstacle`], [`NoObstacle`] or [`FourNeighbour`].
+pub trait Rule: Tables + Copy + Default + fmt::Debug + Send + Sync + 'static {
+    /// The rule as a value.
+    const CORNERS: Corners = <Self as Tables>::RULE;
+}
+
+macro_rules! rules {
+    ($($(#[$what:meta])* $name:ident;)*) => {$(
+        $(#[$what])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub struct $name;
+
+        impl Tables for $name {
+            const RULE: Corners = Corners::$name;
+        }
+
+        impl Rule for $name {}
+    )*};
+}
+
+rules! {
+    /// [`Corners::Always`] as a type.
+    Always;
+    /// [`Corners::OneObstacle`] as a type.
+    OneObstacle;
+    /// [`Corners::NoObstacle`] as a type.
+    NoObstacle;
+    /// [`Corners::FourNeighbour`] as a type.
+    FourNeighbour;
+}

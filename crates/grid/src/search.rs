@@ -1,0 +1,385 @@
+//! The searches: one loop, three ways to go on from a cell.
+//!
+//! ```text
+//!   take the most promising cell ── the goal? ──> trace the path back
+//!            │ no
+//!            └── its successors:  A*    every neighbour
+//!                                 JPS   jump points, found by scanning       (`jump`)
+//!                                 JPS+  jump points, looked up in a table    (`jumps`)
+//! ```
+//!
+//! The estimate is the length of the shortest path on a grid without obstacles, which never falls
+//! by more than a step costs; so a cell that has been taken out was reached on a shortest path and
+//! is never taken out again. A search can be taken step by step, for a server that owes its clients
+//! an answer in time, and says where it has got to.
+
+mod aim;
+mod jump;
+mod look;
+
+use crate::cell::Cell;
+use crate::cost::Cost;
+use crate::error::GridError;
+use crate::grid::Grid;
+use crate::jumps::Jumps;
+use crate::memory::{Memory, key};
+use crate::path::{Path, extend};
+use crate::rule::Rule;
+use aim::Many;
+pub(crate) use aim::{Aim, One};
+use std::marker::PhantomData;
+
+/// How to search.
+#[derive(Debug)]
+pub enum Method<'t, R: Rule> {
+    /// A*: looks at every neighbour of every cell that may lie on a shortest path.
+    AStar,
+    /// Jump point search: scans rows and columns, 64 cells at a time, for the cells that matter.
+    Jps,
+    /// Jump point search that looks up in a table what JPS scans for.
+    JpsPlus(&'t Jumps<R>),
+}
+
+impl<R: Rule> Clone for Method<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R: Rule> Copy for Method<'_, R> {}
+
+impl<R: Rule> Method<'_, R> {
+    fn kind(&self) -> Kind {
+        match self {
+            Method::AStar => Kind::AStar,
+            Method::Jps => Kind::Jps,
+            Method::JpsPlus(_) => Kind::JpsPlus,
+        }
+    }
+}
+
+/// A method without its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    AStar,
+    Jps,
+    JpsPlus,
+}
+
+/// What a search has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Cells taken out of the open list and gone on from.
+    pub expanded: u32,
+    /// Times that a cell was put into the open list.
+    pub opened: u32,
+    /// Cells, or words of 64 cells, or entries of a table, that were read to find successors.
+    pub scanned: u64,
+}
+
+/// What a search has seen, for those who want to watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A cell was put into the open list, reached from another one.
+    Opened {
+        /// The cell.
+        cell: Cell,
+        /// Whence it was reached.
+        from: Cell,
+    },
+    /// A cell was gone on from.
+    Expanded(Cell),
+}
+
+/// How far a search has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is more to do.
+    More,
+    /// [`Searcher::path`] has the path.
+    Found,
+    /// There is no path.
+    Unreachable,
+}
+
+/// The search that is going on, or the last one.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    kind: Kind,
+    fingerprint: u64,
+    /// The goal, or the first of several.
+    to: Cell,
+    many: bool,
+    progress: Progress,
+    /// Where the search ended, or the cell from which least seemed to remain.
+    end: Cell,
+    /// What seemed to remain there.
+    remains: Cost,
+    /// What the path costs, once it is found.
+    cost: Cost,
+}
+
+/// Finds paths under the rule `R`, again and again in the same memory: once it has seen the largest
+/// grid and the longest search, it allocates nothing.
+///
+/// One for each thread; the grid may be shared.
+#[derive(Clone, Debug)]
+pub struct Searcher<R: Rule> {
+    memory: Memory,
+    turns: Vec<Cell>,
+    goals: Many,
+    task: Option<Task>,
+    rule: PhantomData<R>,
+}
+
+impl<R: Rule> Default for Searcher<R> {
+    fn default() -> Self {
+        Searcher {
+            memory: Memory::default(),
+            turns: Vec::new(),
+            goals: Many::default(),
+            task: None,
+            rule: PhantomData,
+        }
+    }
+}
+
+impl<R: Rule> Searcher<R> {
+    /// A searcher that has not searched yet, and has no memory.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Finds a shortest path, or that there is none.
+    ///
+    /// # Errors
+    /// A cell that is outside or blocked, or a table of another grid.
+    pub fn find(
+        &mut self,
+        grid: &Grid,
+        method: Method<'_, R>,
+        from: Cell,
+        to: Cell,
+    ) -> Result<Option<Path<'_>>, GridError> {
+        self.begin(grid, method, from, to)?;
+        self.step(grid, method, u32::MAX)?;
+        Ok(self.path())
+    }
+
+    /// Finds a shortest path to whichever of `goals` is nearest. Goals that are outside or blocked
+    /// are passed over.
+    ///
+    /// # Errors
+    /// A start that is outside or blocked, no goal at all, or [`GridError::OneGoal`] for JPS+.
+    pub fn find_any(
+        &mut self,
+        grid: &Grid,
+        method: Method<'_, R>,
+        from: Cell,
+        goals: &[Cell],
+    ) -> Result<Option<Path<'_>>, GridError> {
+        self.task = None;
+        grid.standing(from)?;
+        if method.kind() == Kind::JpsPlus {
+            return Err(GridError::OneGoal);
+        }
+        let first = *goals.first().ok_or(GridError::NoGoal)?;
+        self.goals.aim(grid, goals.iter().filter(|to| grid.is_joined(R::CORNERS, from, **to)));
+        let progress = if self.goals.is_empty() { Progress::Unreachable } else { Progress::More };
+        self.start(grid, method.kind(), (from, first), true, progress);
+        self.step(grid, method, u32::MAX)?;
+        Ok(self.path())
+    }
+
+    /// Begins a search that [`Searcher::step`] goes on with. Where the goal is cut off from the
+    /// start, that is known at once.
+    ///
+    /// # Errors
+    /// As for [`Searcher::find`].
+    pub fn begin(
+        &mut self,
+        grid: &Grid,
+        method: Method<'_, R>,
+        from: Cell,
+        to: Cell,
+    ) -> Result<Progress, GridError> {
+        self.task = None;
+        grid.standing(from)?;
+        grid.standing(to)?;
+        if let Method::JpsPlus(table) = method {
+            table.fits(grid)?;
+        }
+        let joined = grid.is_joined(R::CORNERS, from, to);
+        let progress = if joined { Progress::More } else { Progress::Unreachable };
+        self.start(grid, method.kind(), (from, to), false, progress);
+        Ok(progress)
+    }
+
+    fn start(
+        &mut self,
+        grid: &Grid,
+        kind: Kind,
+        (from, to): (Cell, Cell),
+        many: bool,
+        progress: Progress,
+    ) {
+        self.memory.begin(grid);
+        self.turns.clear();
+        let fingerprint = grid.fingerprint();
+        let remains =
+            if many { self.goals.remains::<R>(from) } else { aim::distance::<R>(from, to) };
+        let (end, cost) = (from, Cost::ZERO);
+        self.task = Some(Task { kind, fingerprint, to, many, progress, end, remains, cost });
+        if progress == Progress::More {
+            self.memory.reach(from, grid.position(from), Cost::ZERO, from, || remains);
+        }
+    }
+
+    /// Goes on from at most `cells_max` more cells. A search that has ended stays ended.
+    ///
+    /// # Errors
+    /// If there is no search, or the grid or the method is not the one it began with.
+    pub fn step(
+        &mut self,
+        grid: &Grid,
+        method: Method<'_, R>,
+        cells_max: u32,
+    ) -> Result<Progress, GridError> {
+        let Some(mut task) = self.task else { return Err(GridError::NotBegun) };
+        if task.progress != Progress::More {
+            return Ok(task.progress);
+        }
+        if task.fingerprint != grid.fingerprint() || task.kind != method.kind() {
+            return Err(GridError::Changed);
+        }
+        let memory = &mut self.memory;
+        if task.many {
+            let goals = &self.goals;
+            match method {
+                Method::AStar => {
+                    task.go::<R, _>(memory, grid, goals, cells_max, look::every::<R, _>)
+                }
+                _ => task.go::<R, _>(memory, grid, goals, cells_max, jump::points::<R, _>),
+            }
+        } else {
+            let goal = &One::at(grid, task.to);
+            match method {
+                Method::AStar => {
+                    task.go::<R, _>(memory, grid, goal, cells_max, look::every::<R, _>)
+                }
+                Method::Jps => task.go::<R, _>(memory, grid, goal, cells_max, jump::points::<R, _>),
+                Method::JpsPlus(table) => {
+                    table.fits(grid)?;
+                    task.go::<R, _>(memory, grid, goal, cells_max, |memory, grid, goal, at| {
+                        table.points(memory, grid, goal, at);
+                    });
+                }
+            }
+        }
+        self.task = Some(task);
+        if task.progress == Progress::Found {
+            self.trace(grid, task.end);
+        }
+        Ok(task.progress)
+    }
+
+    /// The path of the last search, if it has found one.
+    pub fn path(&self) -> Option<Path<'_>> {
+        let task = self.task.filter(|task| task.progress == Progress::Found)?;
+        Some(Path { turns: &self.turns, cost: task.cost })
+    }
+
+    /// The path to the cell from which least seemed to remain, of a search that has not ended: what
+    /// to do meanwhile. None if there is no such search.
+    pub fn so_far(&mut self, grid: &Grid) -> Option<Path<'_>> {
+        let task = self.task.filter(|task| task.progress == Progress::More)?;
+        if task.fingerprint != grid.fingerprint() {
+            return None;
+        }
+        self.trace(grid, task.end);
+        let cost = self.memory.cost(grid.position(task.end));
+        Some(Path { turns: &self.turns, cost })
+    }
+
+    /// What the last search has done.
+    pub fn stats(&self) -> Stats {
+        self.memory.stats
+    }
+
+    /// Whether to record what searches see from now on. It costs time and memory.
+    pub fn watch(&mut self, watched: bool) {
+        self.memory.events = watched.then(Vec::new);
+    }
+
+    /// What the last search has seen, if it was watched.
+    pub fn events(&self) -> &[Event] {
+        self.memory.events.as_deref().unwrap_or_default()
+    }
+
+    /// Collects the turning points of the path to `end`.
+    fn trace(&mut self, grid: &Grid, end: Cell) {
+        self.turns.clear();
+        let mut cell = end;
+        loop {
+            extend(&mut self.turns, cell);
+            let parent = self.memory.parent(grid.position(cell));
+            if parent == cell {
+                break;
+            }
+            extend(&mut self.turns, aim::bend::<R>(parent, cell));
+            cell = parent;
+        }
+        self.turns.reverse();
+    }
+}
+
+/// A cell to go on from: where it is, what it cost, the direction in which it was entered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At {
+    pub(crate) cell: Cell,
+    pub(crate) position: u32,
+    pub(crate) cost: Cost,
+    pub(crate) entered: usize,
+}
+
+impl Task {
+    /// The loop. `expand` reaches the successors of a cell.
+    fn go<R: Rule, A: Aim>(
+        &mut self,
+        memory: &mut Memory,
+        grid: &Grid,
+        aim: &A,
+        cells_max: u32,
+        expand: impl Fn(&mut Memory, &Grid, &A, At),
+    ) {
+        for _ in 0..cells_max {
+            let (cell, position, cost, remains) = loop {
+                let Some((found, cell)) = memory.open.pop() else {
+                    self.progress = Progress::Unreachable;
+                    return;
+                };
+                let cell = Cell::unpacked(cell);
+                let position = grid.position(cell);
+                let cost = memory.cost(position);
+                let remains = aim.remains::<R>(cell);
+                // A cell that was found again on a shorter way has another key now.
+                if key(cost, remains) == found {
+                    break (cell, position, cost, remains);
+                }
+            };
+            if aim.is_reached(position) {
+                (self.progress, self.end, self.cost) = (Progress::Found, cell, cost);
+                return;
+            }
+            if remains < self.remains {
+                (self.end, self.remains) = (cell, remains);
+            }
+            memory.stats.expanded += 1;
+            if let Some(events) = &mut memory.events {
+                events.push(Event::Expanded(cell));
+            }
+            let entered = aim::entered::<R>(memory.parent(position), cell);
+            expand(memory, grid, aim, At { cell, position, cost, entered });
+        }
+    }
+}
