@@ -1,5 +1,6 @@
 //! Throws seeded bytes at every decoder and compares with what cannot be wrong.
 
+use crate::conf;
 use crate::dice::Dice;
 use crate::framing::{Decoder, Framing, Shape};
 use crate::http;
@@ -14,10 +15,11 @@ pub fn fuzz(seed: u64, events: u32) {
     let mut dice = Dice::new(seed);
     for event in 0..events {
         let at = || format!("wire::fuzz seed {seed}, event {event}");
-        match dice.below(4) {
+        match dice.below(5) {
             0 => lines(&mut dice, &at()),
             1 => replies(&mut dice, &at()),
             2 => http::fuzz(&mut dice, &at()),
+            3 => conf::fuzz(&mut dice, &at()),
             _ => texts(&mut dice, &at()),
         }
     }

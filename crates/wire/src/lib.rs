@@ -5,6 +5,7 @@
 //! to a buffer that the caller owns. Nothing trusts its input: whatever a peer or a file can
 //! contain is either decoded or refused by a value, never by a panic.
 //!
+//! - [`conf`]: settings (`name = value`, comments) and tables, in any encoding of [`text`].
 //! - [`decimal`]: whole numbers to digits and back.
 //! - [`mod@line`]: the next line of a byte stream, with a length limit.
 //! - [`framing`]: the three ways in which the stock protocol marks the end of a reply.
@@ -15,6 +16,7 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod conf;
 pub mod decimal;
 pub mod dice;
 pub mod framing;

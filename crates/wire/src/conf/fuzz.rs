@@ -1,0 +1,77 @@
+//! Noise, and settings that were written to be read back.
+
+use super::{Settings, Table};
+use crate::dice::Dice;
+use encoding_rs::EUC_KR;
+
+/// One round: what was written comes back in every encoding, and noise is decoded or refused.
+pub(crate) fn fuzz(dice: &mut Dice, at: &str) {
+    written(dice, at);
+    noise(dice, at);
+}
+
+fn written(dice: &mut Dice, at: &str) {
+    let mut text = String::new();
+    let mut expected = Vec::new();
+    for number in 0..dice.below(6) {
+        text += dice.pick::<&str>(&["", "\n", "// x = 1\r\n", "/* y = 2\n * / */ ", " \t"]);
+        let name = format!("{}{number}", dice.pick(&["port", "\u{ae38}", "a-b.c_", "X"]));
+        let word = *dice.pick(&["6000", "-1", "a=b", "/tmp/x", "\u{bc29}", "1/2", "c:\\d"]);
+        let quoted = *dice.pick(&["", "a b", "// c", "/*", "C:\\new", "\u{bc29} \u{d328}", "x: y"]);
+        let blank = dice.pick::<&str>(&["", " ", "\t ", " /**/ "]);
+        // A word that is not quoted ends at a blank, and so does a path behind a comment.
+        let (value, spelt) = if dice.once_in(2) {
+            (quoted, format!("\"{quoted}\""))
+        } else {
+            (word, format!(" {word}"))
+        };
+        text += &format!("{name}{blank}={blank}{spelt}");
+        text += dice.pick::<&str>(&["\n", "\r\n", " // z\n", " /* z */\n", "\t\n"]);
+        expected.push((name, value.to_owned()));
+    }
+    let halves = |half: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        format!("\u{feff}{text}").encode_utf16().flat_map(half).collect()
+    };
+    let files = [
+        text.clone().into_bytes(),
+        format!("\u{feff}{text}").into_bytes(),
+        halves(u16::to_le_bytes),
+        halves(u16::to_be_bytes),
+        EUC_KR.encode(&text).0.into_owned(),
+    ];
+    for file in &files {
+        let read = Settings::parse(file);
+        let read = read.unwrap_or_else(|bad| panic!("{at}: {bad} in {text:?}"));
+        let found: Vec<_> = read.iter().map(|one| (one.name.clone(), one.value.clone())).collect();
+        assert_eq!(found, expected, "{at}: {text:?}");
+    }
+}
+
+fn noise(dice: &mut Dice, at: &str) {
+    const OFTEN: &[&str] =
+        &["a", "b = 1", "=", "\"", "//", "/*", "*/", "/", "\n", ",", "\t", "\u{ae38}", "\r"];
+    let mut noise = Vec::new();
+    for _ in 0..dice.below(30) {
+        match dice.below(12) {
+            0 => noise.push(dice.roll() as u8),
+            _ => noise.extend_from_slice(dice.pick(OFTEN).as_bytes()),
+        }
+    }
+    let lines = noise.iter().filter(|byte| **byte == b'\n').count() + 1;
+    match Settings::parse(&noise) {
+        Ok(settings) => {
+            for setting in settings.iter() {
+                assert!(setting.line <= lines && !setting.name.is_empty(), "{at}");
+                assert!(!setting.value.contains(['"', '\n']), "{at}: {:?}", setting.value);
+            }
+        }
+        Err(bad) => assert!(bad.line <= lines && bad.column >= 1, "{at}: {bad}"),
+    }
+    match Table::parse(&noise) {
+        Ok(table) => {
+            let width = table.columns().len();
+            assert!(width > 0 && table.rows().all(|row| row.cells().len() == width), "{at}");
+        }
+        Err(bad) => assert!(bad.line <= lines && bad.column >= 1, "{at}: {bad}"),
+    }
+}

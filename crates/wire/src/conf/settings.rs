@@ -1,0 +1,381 @@
+//! `name = value`, one a line, with comments; and values as what they are asked to be.
+
+use super::fault::shown;
+use super::{BadConf, Fault, Kind, decoded};
+
+/// The longest name, in characters.
+pub const NAME_MAX: usize = 255;
+
+/// One line of a file of settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The name, as it is written.
+    pub name: String,
+    /// The value without its quotes.
+    pub value: String,
+    /// Where the name stands, from 1.
+    pub line: usize,
+    /// Where the value begins on that line, from 1, in characters.
+    pub column: usize,
+}
+
+/// A whole file of settings, in its order. No name comes twice.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    settings: Vec<Setting>,
+}
+
+impl Settings {
+    /// Reads a whole file, in any encoding of [`crate::text`].
+    ///
+    /// # Errors
+    /// [`BadConf`] for the first thing that is wrong.
+    pub fn parse(bytes: &[u8]) -> Result<Settings, BadConf> {
+        let text = decoded(bytes)?;
+        let mut reader = Reader { rest: &text, line: 1, column: 1 };
+        let mut settings: Vec<Setting> = Vec::new();
+        while let Some(setting) = reader.setting()? {
+            // Files of settings are short, so each new name may be held against all before.
+            if let Some(first) = settings.iter().find(|first| first.name == setting.name) {
+                let fault = Fault::Twice { name: shown(&setting.name), first: first.line };
+                return Err(BadConf { line: setting.line, column: setting.column, fault });
+            }
+            settings.push(setting);
+        }
+        Ok(Settings { settings })
+    }
+
+    /// The settings in the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = &Setting> {
+        self.settings.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.settings.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.settings.is_empty()
+    }
+
+    /// The setting called `name`.
+    pub fn find(&self, name: &str) -> Option<&Setting> {
+        self.settings.iter().find(|setting| setting.name == name)
+    }
+
+    /// The value of `name` as it is written; `None` if there is no such setting, here and below.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.find(name).map(|setting| setting.value.as_str())
+    }
+
+    /// The value of `name` as yes or no.
+    ///
+    /// # Errors
+    /// [`Fault::NotA`] if it is neither.
+    pub fn flag(&self, name: &str) -> Result<Option<bool>, BadConf> {
+        self.read(name, Kind::Flag, flag_of)
+    }
+
+    /// The value of `name` as a whole number of the caller's type.
+    ///
+    /// # Errors
+    /// [`Fault::NotA`] if it is none, or out of the type's range.
+    pub fn int<T: Whole>(&self, name: &str) -> Result<Option<T>, BadConf> {
+        let kind = Kind::Int { least: T::LEAST, greatest: T::GREATEST };
+        self.read(name, kind, |value| T::try_from(value.parse::<i64>().ok()?).ok())
+    }
+
+    /// The value of `name` as a finite number.
+    ///
+    /// # Errors
+    /// [`Fault::NotA`] if it is none.
+    pub fn float(&self, name: &str) -> Result<Option<f64>, BadConf> {
+        self.read(name, Kind::Float, float_of)
+    }
+
+    fn read<T>(
+        &self,
+        name: &str,
+        kind: Kind,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, BadConf> {
+        let Some(setting) = self.find(name) else { return Ok(None) };
+        read(&setting.value).map(Some).ok_or_else(|| BadConf {
+            line: setting.line,
+            column: setting.column,
+            fault: Fault::NotA { name: shown(name), kind, found: shown(&setting.value) },
+        })
+    }
+}
+
+/// The whole numbers that a value can be asked to be.
+pub trait Whole: TryFrom<i64> {
+    /// The least number of the type.
+    const LEAST: i64;
+    /// The greatest number of the type, or of an `i64` if that is less.
+    const GREATEST: i64;
+}
+
+macro_rules! whole {
+    ($($type:ty)*) => {
+        $(impl Whole for $type {
+            const LEAST: i64 = <$type>::MIN as i64;
+            const GREATEST: i64 = <$type>::MAX as i64;
+        })*
+    };
+}
+
+whole!(u8 i8 u16 i16 u32 i32 i64);
+
+/// What a word says where yes or no is asked for.
+pub fn flag_of(word: &str) -> Option<bool> {
+    match word {
+        "1" | "true" | "yes" | "on" => Some(true),
+        "0" | "false" | "no" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+pub(super) fn float_of(word: &str) -> Option<f64> {
+    word.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// Whether `c` may stand in a name.
+fn is_of_name(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
+}
+
+/// What is left of the text, and where it begins.
+struct Reader<'a> {
+    rest: &'a str,
+    line: usize,
+    column: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn bad(&self, fault: Fault) -> BadConf {
+        BadConf { line: self.line, column: self.column, fault }
+    }
+
+    /// Takes the first `len` bytes.
+    fn take(&mut self, len: usize) -> &'a str {
+        let (taken, rest) = self.rest.split_at(len);
+        for c in taken.chars() {
+            (self.line, self.column) = match c {
+                '\n' => (self.line + 1, 1),
+                _ => (self.line, self.column + 1),
+            };
+        }
+        self.rest = rest;
+        taken
+    }
+
+    fn take_while(&mut self, is_in: impl Fn(char) -> bool) -> &'a str {
+        let len = self.rest.find(|c| !is_in(c)).unwrap_or(self.rest.len());
+        self.take(len)
+    }
+
+    /// The next setting; `None` at the end of the file.
+    fn setting(&mut self) -> Result<Option<Setting>, BadConf> {
+        self.between(char::is_whitespace)?;
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let (line, start) = (self.line, self.column);
+        let name = self.take_while(is_of_name);
+        let len = name.chars().count();
+        if name.is_empty() {
+            let found = self.rest.split_whitespace().next().unwrap_or_default();
+            return Err(self.bad(Fault::NoName { found: shown(found) }));
+        }
+        if len > NAME_MAX {
+            return Err(BadConf { line, column: start, fault: Fault::NameTooLong { len } });
+        }
+        self.between(is_blank)?;
+        if !self.rest.starts_with('=') {
+            return Err(self.bad(Fault::NoEquals { name: shown(name) }));
+        }
+        self.take(1);
+        self.between(is_blank)?;
+        // A comment may have ended on another line.
+        if self.line != line || self.rest.is_empty() || self.rest.starts_with('\n') {
+            return Err(self.bad(Fault::NoValue { name: shown(name) }));
+        }
+        let column = self.column;
+        let value = self.value()?.to_owned();
+        let value_line = self.line;
+        self.between(is_blank)?;
+        if self.line == value_line && !self.rest.is_empty() && !self.rest.starts_with('\n') {
+            let found = self.rest.split_whitespace().next().unwrap_or_default();
+            return Err(self.bad(Fault::Extra { found: shown(found) }));
+        }
+        Ok(Some(Setting { name: name.to_owned(), value, line, column }))
+    }
+
+    fn value(&mut self) -> Result<&'a str, BadConf> {
+        if let Some(quoted) = self.rest.strip_prefix('"') {
+            let line = quoted.split('\n').next().unwrap_or_default();
+            let len = line.find('"').ok_or_else(|| self.bad(Fault::QuoteOpen))?;
+            return Ok(&self.take(len + 2)[1..=len]);
+        }
+        let word = self.rest.find(char::is_whitespace).unwrap_or(self.rest.len());
+        let word = &self.rest[..word];
+        let comment = [word.find("//"), word.find("/*")].into_iter().flatten().min();
+        let word = &word[..comment.unwrap_or(word.len())];
+        if word.ends_with(':') && self.rest[word.len()..].starts_with("//") {
+            return Err(self.bad(Fault::Address { found: shown(word) }));
+        }
+        // The caller has read over comments, so there is at least one character.
+        if let Some(quote) = word.find('"') {
+            self.take(quote);
+            return Err(self.bad(Fault::Extra { found: shown(&word[quote..]) }));
+        }
+        Ok(self.take(word.len()))
+    }
+
+    /// Reads over comments and over what `is_blank` is true for.
+    fn between(&mut self, is_blank: impl Fn(char) -> bool) -> Result<(), BadConf> {
+        loop {
+            self.take_while(&is_blank);
+            if self.rest.starts_with("//") {
+                self.take_while(|c| c != '\n');
+            } else if let Some(comment) = self.rest.strip_prefix("/*") {
+                let len = comment.find("*/").ok_or_else(|| self.bad(Fault::CommentOpen))?;
+                self.take(len + 4);
+            } else if self.rest.starts_with('/') && !self.is_path() {
+                return Err(self.bad(Fault::LoneSlash));
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether a single slash begins a value, such as `/dev/null`, and no comment gone wrong.
+    fn is_path(&self) -> bool {
+        self.rest[1..].starts_with(|c: char| !c.is_whitespace())
+    }
+}
+
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() && c != '\n'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NAME_MAX, Settings};
+    use crate::conf::FILE_MAX;
+
+    /// What the portfolio's server is started with.
+    const SERVER: &str = "// \u{c11c}\u{bc84} \u{c124}\u{c815}\r\n\
+        ipAddress = \"0.0.0.0\"\r\n\
+        serverPort = 6000 // one port\r\n\
+        /* threads:\r\n as many as there are cores */\r\n\
+        workerThread = 4\r\nrunningThread=2\r\n\r\n\
+        noDelay\t= 0\r\nmaxClient = 200";
+
+    fn check(text: impl AsRef<[u8]>, expected: &[(&str, &str)]) {
+        let settings = Settings::parse(text.as_ref()).unwrap_or_else(|bad| panic!("{bad}"));
+        let found: Vec<_> = settings.iter().map(|one| (&one.name[..], &one.value[..])).collect();
+        assert_eq!(found, expected);
+    }
+
+    fn check_refused(text: impl AsRef<[u8]>, expected: &str) {
+        let message = Settings::parse(text.as_ref()).expect_err("refused").to_string();
+        assert!(message.starts_with(expected), "{message}\nexpected: {expected}");
+    }
+
+    fn utf16(text: &str, half: fn(u16) -> [u8; 2], mark: bool) -> Vec<u8> {
+        let mark = if mark { "\u{feff}" } else { "" };
+        format!("{mark}{text}").encode_utf16().flat_map(half).collect()
+    }
+
+    #[test]
+    fn every_encoding_that_editors_make() {
+        let expected = [
+            ("ipAddress", "0.0.0.0"),
+            ("serverPort", "6000"),
+            ("workerThread", "4"),
+            ("runningThread", "2"),
+            ("noDelay", "0"),
+            ("maxClient", "200"),
+        ];
+        check(SERVER, &expected);
+        check(format!("\u{feff}{SERVER}"), &expected);
+        for mark in [true, false] {
+            check(utf16(SERVER, u16::to_le_bytes, mark), &expected);
+            check(utf16(SERVER, u16::to_be_bytes, mark), &expected);
+        }
+        check(encoding_rs::EUC_KR.encode(SERVER).0, &expected);
+        let korean = encoding_rs::EUC_KR.encode("\u{c774}\u{b984} = \"\u{d64d} \u{ae38}\u{b3d9}\"");
+        check(korean.0, &[("\u{c774}\u{b984}", "\u{d64d} \u{ae38}\u{b3d9}")]);
+    }
+
+    #[test]
+    fn values_and_comments() {
+        check("", &[]);
+        check(" \t\r\n// nothing\n/**/ /***/", &[]);
+        check("a=1", &[("a", "1")]);
+        check("a = \"\"\nb = \" x // y /* z */ \"", &[("a", ""), ("b", " x // y /* z */ ")]);
+        check("a = 1//x\nb = 2/*x*/\nc = /*x*/ 3", &[("a", "1"), ("b", "2"), ("c", "3")]);
+        check("a /* x */ = 1 /* y\n z */ b = 2", &[("a", "1"), ("b", "2")]);
+        check(
+            "path = C:\\new\\table\nq = \"C:\\new\"",
+            &[("path", "C:\\new\\table"), ("q", "C:\\new")],
+        );
+        check("dev = /dev/null\nx.y-z_1 = a=b", &[("dev", "/dev/null"), ("x.y-z_1", "a=b")]);
+        check("url = \"http://x\"", &[("url", "http://x")]);
+    }
+
+    #[test]
+    fn refusals_have_a_place_and_an_advice() {
+        check_refused("a = 1\n = 2", "2:2: expected a name");
+        check_refused("a = 1\n  \"b\" = 2", "2:3: expected a name of letters, digits");
+        check_refused("\u{ae38} 5", "1:3: expected `=` behind `\u{ae38}`");
+        check_refused("a", "1:2: expected `=` behind `a`");
+        check_refused("a =\nb = 2", "1:4: expected a value on the line of `a`");
+        check_refused("a = // 5", "1:9: expected a value");
+        check_refused("a = /* 5\n*/ 6", "2:4: expected a value");
+        check_refused("a = \"x\nb = \"y\"", "1:5: expected `\"`");
+        check_refused("a = 1 2", "1:7: expected the end of the line behind the value, found `2`");
+        check_refused("a = \"x\" y", "1:9: expected the end");
+        check_refused("a = x\"y\"", "1:6: expected the end");
+        check_refused("u = http://x.y", "1:5: expected a value that no comment cuts off");
+        check_refused("a = 1\n/* b", "2:1: expected `*/`");
+        check_refused("a = 1 / b", "1:7: expected `//` or `/*`");
+        check_refused("/ b", "1:1: expected `//` or `/*`");
+        check_refused(
+            "a = 1\nb = 2\na = 3",
+            "3:5: expected each name once, found `a` again after line 1",
+        );
+        check_refused(b"a = 1\nb = \xff\xff", "2:5: expected text in UTF-8");
+        check_refused("a".repeat(NAME_MAX + 1) + " = 1", "1:1: expected a name of at most 255");
+        check_refused(vec![b' '; FILE_MAX + 1], "1:1: expected at most 1048576 bytes");
+        check("a".repeat(NAME_MAX) + " = 1", &[(&"a".repeat(NAME_MAX), "1")]);
+        check(vec![b' '; FILE_MAX], &[]);
+    }
+
+    #[test]
+    fn values_as_what_they_are_asked_to_be() {
+        let text = "on = yes\noff = 0\nport = 6000\nlow = -32768\nhalf = 0.5\n\
+            big = 9223372036854775807\nword = x";
+        let settings = Settings::parse(text.as_bytes()).expect("settings");
+        assert_eq!((settings.flag("on"), settings.flag("off")), (Ok(Some(true)), Ok(Some(false))));
+        assert_eq!(settings.int::<u16>("port"), Ok(Some(6000)));
+        assert_eq!(settings.int::<i16>("low"), Ok(Some(i16::MIN)));
+        assert_eq!(settings.int("big"), Ok(Some(i64::MAX)));
+        assert_eq!(settings.float("half"), Ok(Some(0.5)));
+        assert_eq!((settings.text("word"), settings.text("none")), (Some("x"), None));
+        assert_eq!((settings.int::<i32>("none"), settings.flag("none")), (Ok(None), Ok(None)));
+        let refused = |bad: Option<super::BadConf>| bad.expect("refused").to_string();
+        let message = refused(settings.int::<u8>("port").err());
+        assert!(
+            message.starts_with("3:8: expected `port` to be a whole number from 0 to 255"),
+            "{message}"
+        );
+        assert!(refused(settings.int::<i32>("word").err()).contains("found `x`"));
+        assert!(refused(settings.flag("port").err()).contains("1, true, yes, on"));
+        assert!(refused(settings.float("word").err()).contains("a number such as 0.5"));
+    }
+}
