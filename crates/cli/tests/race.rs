@@ -295,7 +295,11 @@ fn every_shipped_plan_is_one() {
         let (said, told) = (text(&output.stdout), text(&output.stderr));
         assert!(output.status.success(), "{}: {told}", path.display());
         assert!(said.contains("load points") && said.contains("blocks · "), "{said}");
-        assert!(!told.contains("doubt: "), "{}: no verdict could be reached: {told}", path.display());
+        assert!(
+            !told.contains("doubt: "),
+            "{}: no verdict could be reached: {told}",
+            path.display()
+        );
         seen += 1;
     }
     assert!(seen >= 15, "only {seen} plans were found");

@@ -9,9 +9,10 @@ use crate::machine::{Host, Placement, date_now};
 use crate::plan::{Arm, Plan, fnv1a};
 use crate::trial::Trial;
 use anyhow::Context;
+use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// The schema of manifest lines.
@@ -253,14 +254,18 @@ impl Recorder {
     }
 }
 
-/// Reads all runs of a raw file.
+/// Reads all runs of a raw file; one that was packed by gzip(1) is known by its `.gz`.
 ///
 /// # Errors
 /// If the file cannot be read, or a line is not of this schema: with its number. A last line that
 /// was cut off by a crash is left out.
 pub fn read(path: &Path) -> anyhow::Result<Vec<Run>> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    let lines: Vec<String> = BufReader::new(file).lines().collect::<Result<_, _>>()?;
+    let packed = path.extension().is_some_and(|ending| ending == "gz");
+    let text: Box<dyn Read> =
+        if packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    let lines: Result<Vec<String>, _> = BufReader::new(text).lines().collect();
+    let lines = lines.with_context(|| format!("cannot read {}", path.display()))?;
     let mut runs: Vec<Run> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         let row: Row = match serde_json::from_str(line) {
@@ -305,6 +310,15 @@ mod tests {
         assert_eq!(runs[0], runs[1]);
         assert_eq!(runs[0].manifest, manifest());
         assert_eq!(runs[0].trials[1], trial("uring", 0, 12.0));
+        // A file for keeping is packed and read all the same.
+        let file = File::create(room.0.join("kept.jsonl.gz")).expect("writable");
+        let mut packed = flate2::write::GzEncoder::new(file, flate2::Compression::default());
+        packed.write_all(&std::fs::read(&path).expect("written")).expect("writable");
+        packed.finish().expect("writable");
+        assert_eq!(read(&room.0.join("kept.jsonl.gz")).expect("what was packed"), runs);
+        std::fs::copy(&path, room.0.join("not.jsonl.gz")).expect("writable");
+        let found = format!("{:#}", read(&room.0.join("not.jsonl.gz")).expect_err("it is no gzip"));
+        assert!(found.contains("cannot read") && found.contains("not.jsonl.gz"), "{found}");
     }
 
     #[test]

@@ -46,8 +46,8 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Slice {
-    /// Joins neighbours to one slice. Where one of them has no buckets, the percentiles of the
-    /// whole cannot be known and are absent.
+    /// Joins neighbours to one slice. Without any bucket its percentiles are absent; replies whose
+    /// time is not known, such as those to requests from before the window, only count.
     pub fn joined(slices: &[Slice]) -> Slice {
         let [first, rest @ ..] = slices else { return Slice::default() };
         if rest.is_empty() {
@@ -55,15 +55,14 @@ impl Slice {
         }
         let last = rest.last().unwrap_or(first);
         let buckets = sum(slices.iter().flat_map(|it| &it.buckets).copied());
-        let told = slices.iter().all(|it| it.requests == 0 || !it.buckets.is_empty());
         let counted = total(buckets.iter().map(|it| it.1));
         Slice {
             at_ms: first.at_ms,
             for_ms: last.at_ms + last.for_ms - first.at_ms,
             requests: total(slices.iter().map(|it| it.requests)),
             errors: total(slices.iter().map(|it| it.errors)),
-            p50_ns: quantile(&buckets, 0.5).filter(|_| told),
-            p99_ns: quantile(&buckets, 0.99).filter(|_| told && counted >= P99_MIN),
+            p50_ns: quantile(&buckets, 0.5),
+            p99_ns: quantile(&buckets, 0.99).filter(|_| counted >= P99_MIN),
             max_ns: slices.iter().filter_map(|it| it.max_ns).max_by(f64::total_cmp),
             buckets,
         }
@@ -75,11 +74,11 @@ fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// The slices as they are kept: at most [`KEPT_MAX`], neighbours joined where there are more and
-/// all of them have buckets, and buckets of half an octave.
+/// The slices as they are kept: at most [`KEPT_MAX`], neighbours joined where there are more, and
+/// buckets of half an octave. Where no slice has buckets, nothing can be joined.
 pub fn condensed(slices: Vec<Slice>) -> Vec<Slice> {
-    let whole = slices.iter().all(|it| it.requests == 0 || !it.buckets.is_empty());
-    let each = if whole { slices.len().div_ceil(KEPT_MAX).max(1) } else { 1 };
+    let told = slices.iter().any(|it| !it.buckets.is_empty());
+    let each = if told { slices.len().div_ceil(KEPT_MAX).max(1) } else { 1 };
     let mut kept: Vec<Slice> = slices.chunks(each).map(Slice::joined).collect();
     for slice in &mut kept {
         slice.buckets = sum(slice.buckets.iter().map(|&(ns, count)| (half_octave(ns), count)));
@@ -176,6 +175,10 @@ mod tests {
         assert_eq!((kept.len(), kept[0].p50_ns), (60, Some(7.0)));
         assert_eq!(Slice::joined(&[bare(0), bare(1)]).p50_ns, None);
         assert_eq!(quantile(&[], 0.5), None);
+        // The first replies of a window answer requests from before it: they have no time.
+        let first = Slice { requests: 8, ..slice(0, &[]) };
+        let both = Slice::joined(&[first, slice(1, &[(1_000, 200)])]);
+        assert!(both.requests == 208 && near(both.p99_ns, 1_000.0), "{both:?}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// The arguments of `report`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The raw data of a race
+    /// The raw data of a race, packed by gzip or not
     #[arg(default_value = "report.jsonl", value_name = "FILE")]
     file: PathBuf,
     /// Which of its runs, counted from 1 [default: the last]
