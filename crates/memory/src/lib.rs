@@ -14,20 +14,34 @@
 #[cfg(not(loom))]
 mod board;
 mod buffer;
+#[cfg(not(loom))]
+mod fuzz;
 mod gate;
 mod lock;
 mod padded;
+pub mod pool;
 #[cfg(not(loom))]
 mod region;
+pub mod ring;
 mod rwlock;
+pub mod session;
 mod sync;
 
 #[cfg(not(loom))]
 pub use board::{Board, Phase, Seat, SeatState, Tally, Totals};
 pub use buffer::Buffer;
+#[cfg(not(loom))]
+pub use fuzz::fuzz;
 pub use gate::{Closed, Gate, Writing};
 pub use lock::{Lock, Locked};
 pub use padded::Padded;
+pub use pool::{Backing, Full, Guard, Handle, Order, Plan, Usage};
+#[cfg(not(loom))]
+pub use pool::{Fault, Home, Lent, Pool, Shared, Worker};
 #[cfg(not(loom))]
 pub use region::{Placement, Refused, Region};
+pub use ring::{Ring, RingError};
 pub use rwlock::{Reading, RwLock, Sole};
+#[cfg(not(loom))]
+pub use session::ShardTable;
+pub use session::SharedTable;

@@ -1,0 +1,299 @@
+//! Throws seeded operations at pools, rings and tables and compares with what cannot be wrong.
+
+use std::collections::{HashMap, VecDeque};
+use std::num::NonZeroU32;
+
+use seam::SessionId;
+
+use crate::pool::{Backing, Fault, Guard, Handle, Home, Lent, Order, Plan, Pool, Shared};
+use crate::ring::{Ring, spsc};
+use crate::session::{Closing, Landing, ShardTable, SharedTable};
+
+/// Runs `events` operations on each structure from `seed`.
+///
+/// # Panics
+/// When a structure breaks one of its promises; the message carries the seed.
+pub fn fuzz(seed: u64, events: u32) {
+    let mut dice = Dice(seed);
+    let at = format!("memory::fuzz seed {seed}");
+    pool(&mut dice, events, &at);
+    shared_pool(&mut dice, events, &at);
+    rings(&mut dice, events, &at);
+    shard_table(&mut dice, events, &at);
+    shared_table(&mut dice, events, &at);
+}
+
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.roll() % bound as u64) as usize
+    }
+
+    fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
+
+    fn plan(&mut self) -> Plan {
+        let some = NonZeroU32::MIN.saturating_add(self.below(5) as u32);
+        Plan {
+            capacity: 1 + self.below(40) as u32,
+            backing: self.pick(&[Backing::Array, Backing::List]),
+            order: self.pick(&[Order::Lifo, Order::Fifo]),
+            guard: self.pick(&[Guard::Off, Guard::Full, Guard::Sampled(some)]),
+            quarantine: self.below(10) as u32,
+            on_fault: None,
+        }
+    }
+}
+
+/// A pool holds what a map holds; late handles find nothing and say why.
+fn pool(dice: &mut Dice, events: u32, at: &str) {
+    let plan = dice.plan();
+    let mut pool = Pool::new(plan);
+    let mut model: HashMap<Handle<u64>, u64> = HashMap::new();
+    let mut late: Vec<Handle<u64>> = Vec::new();
+    for _ in 0..events {
+        let some = model.keys().nth(dice.below(model.len().max(1))).copied();
+        match (dice.below(8), some) {
+            (0..=2, _) => {
+                let value = dice.roll();
+                match pool.put(value) {
+                    Ok(handle) => {
+                        assert_eq!(model.insert(handle, value), None, "{at}: a handle twice");
+                    }
+                    Err(full) => {
+                        assert_eq!(full.0, value, "{at}: another value back");
+                        assert_eq!(model.len(), plan.capacity as usize, "{at}: {plan:?}");
+                    }
+                }
+            }
+            (3..=4, Some(handle)) => {
+                assert_eq!(pool.take(handle).ok(), model.remove(&handle), "{at}: {plan:?}");
+                late.push(handle);
+            }
+            (5, Some(handle)) => {
+                let value = dice.roll();
+                *pool.get_mut(handle).expect("it lives") = value;
+                model.insert(handle, value);
+            }
+            (6, _) if !late.is_empty() => {
+                let handle = dice.pick(&late);
+                assert_eq!(pool.get(handle), None, "{at}: a late handle finds something");
+                let fault = pool.take(handle);
+                let named = matches!(fault, Err(Fault::DoubleFree { .. } | Fault::Stale { .. }));
+                assert!(named, "{at}: {fault:?}");
+            }
+            (7, _) => drop(pool.trim()),
+            _ => {}
+        }
+        assert_eq!(pool.len(), model.len(), "{at}: {plan:?}");
+    }
+    for (handle, value) in &model {
+        assert_eq!(pool.get(*handle), Some(value), "{at}: {plan:?}");
+    }
+    let mut known: Vec<_> = pool.handles().map(Handle::index).collect();
+    known.dedup();
+    assert_eq!(known.len(), model.len(), "{at}: two objects in one slot");
+    pool.patrol();
+    assert_eq!(pool.usage().retired, 0, "{at}: sound slots were given up");
+}
+
+/// Two workers lend to each other; each object has one place, and all come back.
+fn shared_pool(dice: &mut Dice, events: u32, at: &str) {
+    let plan = dice.plan();
+    let pool = Shared::new(plan, 2, dice.pick(&[Home::Depot, Home::Lender]));
+    let mut workers = [pool.worker().expect("a seat"), pool.worker().expect("a seat")];
+    let mut out: Vec<(Lent<'_, u64>, u64)> = Vec::new();
+    for _ in 0..events {
+        let worker = &mut workers[dice.below(2)];
+        match dice.below(6) {
+            0..=2 => {
+                let value = dice.roll();
+                match worker.lend(value) {
+                    Ok(lent) => out.push((lent, value)),
+                    Err(_) => {
+                        assert!(out.len() >= plan.capacity as usize, "{at}: {plan:?} too early");
+                    }
+                }
+            }
+            3 if !out.is_empty() => {
+                let (lent, value) = out.swap_remove(dice.below(out.len()));
+                assert_eq!(worker.take(lent), value, "{at}: {plan:?}");
+            }
+            4 if !out.is_empty() => {
+                let (lent, value) = out.swap_remove(dice.below(out.len()));
+                let handle = lent.detach();
+                let claimed = pool.claim(handle).expect("it was detached");
+                assert!(pool.claim(handle).is_err(), "{at}: claimed twice");
+                out.push((claimed, value));
+            }
+            5 if !out.is_empty() && dice.below(4) == 0 => {
+                out.swap_remove(dice.below(out.len()));
+            }
+            _ => {}
+        }
+        assert_eq!(pool.usage().live as usize, out.len(), "{at}: {plan:?}");
+    }
+    assert!(out.iter().all(|(lent, value)| **lent == *value), "{at}: {plan:?}");
+    drop(out);
+    assert_eq!((pool.leaks().len(), pool.usage().retired), (0, 0), "{at}: {plan:?}");
+}
+
+/// What is written into a ring comes out in its order, whatever the pieces are.
+fn rings(dice: &mut Dice, events: u32, at: &str) {
+    let capacity = 1 << dice.below(7);
+    let mut ring = Ring::new(capacity).expect("a power of two");
+    let (mut producer, mut consumer) = spsc(capacity).expect("a power of two");
+    let mut model = VecDeque::new();
+    for _ in 0..events {
+        let bytes: Vec<u8> = (0..dice.below(capacity + 3)).map(|_| dice.roll() as u8).collect();
+        if dice.below(2) == 0 {
+            let written = ring.write(&bytes);
+            assert_eq!(written, producer.write(&bytes), "{at}");
+            assert_eq!(written, bytes.len().min(capacity - model.len()), "{at}");
+            model.extend(&bytes[..written]);
+        } else {
+            let wanted = bytes.len().min(model.len());
+            let expected: Vec<u8> = model.drain(..wanted).collect();
+            assert_eq!(consumer.readable().concat()[..wanted], expected, "{at}");
+            consumer.consume(wanted).expect("they are there");
+            let mut own = bytes;
+            assert_eq!(ring.read(&mut own), wanted, "{at}");
+            assert_eq!(own[..wanted], expected, "{at}");
+        }
+        assert_eq!((ring.len(), ring.room()), (model.len(), capacity - model.len()), "{at}");
+        assert!(ring.commit(ring.room() + 1).is_err(), "{at}");
+        assert!(consumer.consume(model.len() + 1).is_err(), "{at}");
+    }
+}
+
+/// A session of the model: its value, what is in flight, whether it was closed.
+struct Known {
+    value: u64,
+    flight: u32,
+    closing: bool,
+}
+
+/// A table finds what a map finds, keeps what is in flight, and never names two alike.
+fn shard_table(dice: &mut Dice, events: u32, at: &str) {
+    let capacity = 1 + dice.below(20);
+    let mut table = ShardTable::new(5, capacity, dice.pick(&[Order::Lifo, Order::Fifo]));
+    let mut model: HashMap<SessionId, Known> = HashMap::new();
+    let mut all: Vec<SessionId> = vec![SessionId::from_bits(dice.roll() >> 4)];
+    for _ in 0..events {
+        let id = dice.pick(&all);
+        match dice.below(5) {
+            0 => match table.open(u64::from(events)) {
+                Ok(id) => {
+                    assert!(!all.contains(&id), "{at}: {id} names two");
+                    let known = Known { value: u64::from(events), flight: 0, closing: false };
+                    model.insert(id, known);
+                    all.push(id);
+                }
+                Err(_) => assert_eq!(model.len(), capacity, "{at}: full too early"),
+            },
+            1 => {
+                let open = model.get_mut(&id).filter(|known| !known.closing);
+                assert_eq!(table.launch(id).is_some(), open.is_some(), "{at}: {id}");
+                open.into_iter().for_each(|known| known.flight += 1);
+            }
+            2 => land(&mut table, &mut model, id, at),
+            3 => {
+                let open = model.get_mut(&id).filter(|known| !known.closing);
+                match (table.close(id), open) {
+                    (Closing::Freed(value), Some(known)) if known.flight == 0 => {
+                        assert_eq!(value, known.value, "{at}: {id}");
+                        model.remove(&id);
+                    }
+                    (Closing::Waits, Some(known)) if known.flight > 0 => known.closing = true,
+                    (Closing::Unknown, None) => {}
+                    (closing, _) => panic!("{at}: {id}: {closing:?}"),
+                }
+            }
+            _ => {
+                let open = model.get(&id).filter(|known| !known.closing);
+                assert_eq!(table.get(id), open.map(|known| &known.value), "{at}: {id}");
+            }
+        }
+        assert_eq!(table.len(), model.len(), "{at}");
+        let open = model.values().filter(|known| !known.closing).count();
+        assert_eq!(table.ids().count(), open, "{at}");
+    }
+}
+
+fn land(
+    table: &mut ShardTable<u64>,
+    model: &mut HashMap<SessionId, Known>,
+    id: SessionId,
+    at: &str,
+) {
+    let flying = model.get_mut(&id).filter(|known| known.flight > 0);
+    let last = match (table.land(id), flying) {
+        (Landing::Stray, None) => return,
+        (Landing::Live(value), Some(known)) if !known.closing => {
+            assert_eq!(*value, known.value, "{at}: {id}");
+            known.flight -= 1;
+            false
+        }
+        (Landing::Closing(_), Some(known)) if known.closing && known.flight > 1 => {
+            known.flight -= 1;
+            false
+        }
+        (Landing::Last(_), Some(known)) => known.closing && known.flight == 1,
+        (landing, _) => panic!("{at}: {id}: {landing:?}"),
+    };
+    if last {
+        model.remove(&id);
+    }
+}
+
+/// The shared table answers like the other, as far as one thread can ask.
+fn shared_table(dice: &mut Dice, events: u32, at: &str) {
+    let capacity = 1 + dice.below(8);
+    let table = SharedTable::new(5, capacity);
+    let mut held = Vec::new();
+    let mut open: Vec<SessionId> = Vec::new();
+    let mut gone = vec![SessionId::from_bits(dice.roll() >> 4)];
+    for event in 0..events {
+        match dice.below(5) {
+            0 => match table.open(event) {
+                Ok(id) => open.push(id),
+                Err(full) => assert_eq!(full.0, event, "{at}"),
+            },
+            1 if !open.is_empty() => held.extend(table.acquire(dice.pick(&open))),
+            2 if !open.is_empty() => {
+                let id = open.swap_remove(dice.below(open.len()));
+                assert_ne!(table.close(id), Closing::Unknown, "{at}: {id}");
+                gone.push(id);
+            }
+            3 if !held.is_empty() => drop(held.swap_remove(dice.below(held.len()))),
+            _ => {
+                let id = dice.pick(&gone);
+                assert!(table.acquire(id).is_none(), "{at}: {id} was closed");
+                assert!(table.land(id).is_none(), "{at}: {id} has nothing in flight");
+            }
+        }
+        assert!(table.len() <= capacity && table.ids().count() == open.len(), "{at}");
+        assert!(open.iter().all(|id| table.acquire(*id).is_some()), "{at}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn some_seeds_find_nothing() {
+        for seed in 0..50 {
+            super::fuzz(seed, 200);
+        }
+    }
+}

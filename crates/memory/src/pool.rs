@@ -1,0 +1,206 @@
+//! Objects of one size that are used again and again: pools with handles, order and guards.
+//!
+//! [`Pool`] has one owner and not one atomic instruction. [`Shared`] is for many workers: each
+//! keeps free slots in two *magazines* and exchanges whole ones with a depot (Bonwick and Adams,
+//! "Magazines and Vmem", USENIX 2001), or sends what another worker lent home in batches, as
+//! snmalloc does (Lietar et al., ISMM 2019).
+//!
+//! A slot is named by a [`Handle`] with the number of its life, so that a late one finds nothing,
+//! in every build. Guards are chosen when the program runs: canaries touch the data on both sides,
+//! freed bytes are poisoned and looked at before they are given out again, and what is still out
+//! at the end is listed with the line that put it there.
+//!
+//! The surprising thing: links of free slots never lie in the slots. A write into a freed object
+//! then damages a value at worst, not the pool, and can be told from the poison.
+
+#[cfg(not(loom))]
+mod arena;
+mod depot;
+#[cfg(not(loom))]
+mod fault;
+#[cfg(not(loom))]
+mod guard;
+mod inbox;
+#[cfg(not(loom))]
+mod lent;
+#[cfg(not(loom))]
+mod local;
+#[cfg(not(loom))]
+mod shared;
+pub(crate) mod stack;
+#[cfg(not(loom))]
+mod worker;
+
+#[cfg(not(loom))]
+pub use fault::{Fault, Report};
+#[cfg(not(loom))]
+pub use local::Pool;
+#[cfg(not(loom))]
+pub use lent::Lent;
+#[cfg(not(loom))]
+pub use shared::{Home, Shared};
+#[cfg(not(loom))]
+pub use worker::Worker;
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+
+/// No slot: the end of a chain of indices.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Where a pool's slots lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Backing {
+    /// One piece of memory for all, reserved at once and touched as it is used: neighbours in
+    /// index are neighbours in memory.
+    #[default]
+    Array,
+    /// A piece for each slot, taken from the heap when it is first needed: for a size that is not
+    /// known beforehand. [`Pool::trim`] gives free ones back.
+    List,
+}
+
+/// Which free slot is used next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Order {
+    /// The one freed last: it is still in the cache.
+    #[default]
+    Lifo,
+    /// The one that has been free for longest: a late access does the least harm.
+    Fifo,
+}
+
+/// How closely objects are watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Guard {
+    /// Handles are checked, nothing else.
+    #[default]
+    Off,
+    /// Every so-many-th object is guarded as under `Full`; the others cost one test.
+    Sampled(NonZeroU32),
+    /// Each object has canaries, poison after its end, a time in quarantine, and the line of code
+    /// that put it there.
+    Full,
+}
+
+/// What a pool shall be like.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Slots, at most `u32::MAX - 1`. There are never more.
+    pub capacity: u32,
+    /// Where they lie.
+    pub backing: Backing,
+    /// Which is used next.
+    pub order: Order,
+    /// How they are watched at first. A pool that begins with `Off` has no room for canaries and
+    /// cannot be watched later.
+    pub guard: Guard,
+    /// Slots that a guarded pool keeps out of use after their object's end, so that a late write
+    /// meets poison. They are used all the same before a pool calls itself full.
+    pub quarantine: u32,
+    /// Called for each fault as it is found, and for each leak when the pool is dropped.
+    pub on_fault: Option<fn(&FaultReport)>,
+}
+
+#[cfg(not(loom))]
+type FaultReport = Report;
+#[cfg(loom)]
+type FaultReport = ();
+
+impl Plan {
+    /// An array of `capacity` slots, last in, first out, not guarded.
+    #[must_use]
+    pub fn new(capacity: u32) -> Plan {
+        Plan {
+            capacity: capacity.min(NONE - 1),
+            backing: Backing::Array,
+            order: Order::Lifo,
+            guard: Guard::Off,
+            quarantine: 64,
+            on_fault: None,
+        }
+    }
+}
+
+/// An object of a [`Pool`] or [`Shared`] pool: its slot, its pool and the number of its life.
+///
+/// A slot has 2^63 lives, one each nanosecond for 292 years, so a handle is never valid again.
+pub struct Handle<T> {
+    pub(crate) index: u32,
+    pub(crate) tag: u32,
+    pub(crate) life: u64,
+    pub(crate) of: PhantomData<fn() -> T>,
+}
+
+impl<T> Handle<T> {
+    /// The slot, below the pool's capacity.
+    #[must_use]
+    pub fn index(self) -> u32 {
+        self.index
+    }
+
+    /// How many objects have lain in that slot, this one included; at least 1.
+    #[must_use]
+    pub fn generation(self) -> u64 {
+        self.life / 2 + 1
+    }
+}
+
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Handle<T> {}
+
+impl<T> PartialEq for Handle<T> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.index, self.tag, self.life) == (other.index, other.tag, other.life)
+    }
+}
+
+impl<T> Eq for Handle<T> {}
+
+impl<T> Hash for Handle<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.index, self.tag, self.life).hash(state);
+    }
+}
+
+impl<T> fmt::Debug for Handle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}@{:x}", self.index, self.generation(), self.tag)
+    }
+}
+
+/// A pool, a table or a ring has no room; here is the value back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full<T>(pub T);
+
+impl<T> fmt::Display for Full<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected a free slot, found all in use; give some back or plan for more")
+    }
+}
+
+impl<T: fmt::Debug> std::error::Error for Full<T> {}
+
+/// How a pool is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Slots there can be.
+    pub capacity: u32,
+    /// Slots that memory was taken for so far.
+    pub carved: u32,
+    /// Objects at this time.
+    pub live: u32,
+    /// The most there have been at one time.
+    pub live_max: u32,
+    /// Slots given up because something wrote where it may not.
+    pub retired: u32,
+    /// Objects turned away because the pool was full.
+    pub refused: u64,
+}

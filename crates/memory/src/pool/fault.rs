@@ -1,0 +1,152 @@
+//! What goes wrong with objects in pools, by name.
+
+use std::fmt;
+use std::panic::Location;
+
+/// A misuse of a pool or a write where none may be, as it was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The object was given back before, and its slot has not been used since.
+    DoubleFree {
+        /// The slot.
+        index: u32,
+    },
+    /// The handle's object is gone, and its slot has had others since.
+    Stale {
+        /// The slot.
+        index: u32,
+    },
+    /// The handle was made by another pool.
+    WrongPool {
+        /// The slot that it names there.
+        index: u32,
+    },
+    /// No pool made this handle, or this pool never had such a slot.
+    Unknown {
+        /// The slot that it names.
+        index: u32,
+    },
+    /// The address is in no slot of this pool.
+    Foreign {
+        /// The address.
+        address: usize,
+    },
+    /// The address is in a slot, but not that of an object.
+    Inside {
+        /// The slot.
+        index: u32,
+        /// How many bytes from the object's beginning; negative in front of it.
+        offset: isize,
+    },
+    /// Something wrote in front of the object.
+    Underrun {
+        /// The slot.
+        index: u32,
+        /// How many bytes in front of the object the nearest damage is, from 1.
+        distance: usize,
+    },
+    /// Something wrote behind the object.
+    Overrun {
+        /// The slot.
+        index: u32,
+        /// How many bytes behind the object's end the nearest damage is, from 0.
+        distance: usize,
+    },
+    /// Something wrote into the slot after its object was given back.
+    WriteAfterFree {
+        /// The slot.
+        index: u32,
+        /// The first damaged byte, counted from the object's beginning.
+        offset: usize,
+    },
+    /// The object was still there when the pool ended.
+    Leak {
+        /// The slot.
+        index: u32,
+    },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Fault::DoubleFree { index } => {
+                write!(
+                    f,
+                    "expected a living object in slot {index}, found it given back; \
+                    it has two owners"
+                )
+            }
+            Fault::Stale { index } => {
+                write!(
+                    f,
+                    "expected the present object of slot {index}, found a handle of an \
+                    earlier one; drop handles with their objects"
+                )
+            }
+            Fault::WrongPool { index } => {
+                write!(
+                    f,
+                    "expected a handle of this pool, found slot {index} of another; \
+                    give it back where it came from"
+                )
+            }
+            Fault::Unknown { index } => {
+                write!(f, "expected a slot of this pool, found number {index}, which it never had")
+            }
+            Fault::Foreign { address } => {
+                write!(f, "expected an address of this pool, found {address:#x}, which is not its")
+            }
+            Fault::Inside { index, offset } => {
+                write!(
+                    f,
+                    "expected the beginning of an object, found byte {offset} of slot {index}"
+                )
+            }
+            Fault::Underrun { index, distance } => {
+                write!(
+                    f,
+                    "expected canaries around slot {index}, found damage {distance} bytes in \
+                    front of it; something writes below its object"
+                )
+            }
+            Fault::Overrun { index, distance } => {
+                write!(
+                    f,
+                    "expected canaries around slot {index}, found damage {distance} bytes \
+                    behind it; something writes beyond its object"
+                )
+            }
+            Fault::WriteAfterFree { index, offset } => {
+                write!(
+                    f,
+                    "expected poison in slot {index}, found byte {offset} written after its \
+                    object was given back"
+                )
+            }
+            Fault::Leak { index } => {
+                write!(f, "expected no object at the pool's end, found one in slot {index}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// A fault with the line that put the object there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// What was found.
+    pub fault: Fault,
+    /// Who put the slot's last object there; `None` if that object was not watched.
+    pub put_by: Option<&'static Location<'static>>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.fault)?;
+        match self.put_by {
+            Some(place) => write!(f, " (put there by {place})"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Canaries and poison: bytes that nobody may change, and the look that finds who did.
+//!
+//! All functions take a slot of an [`Arena`] and touch only bytes that belong to no living object:
+//! the gaps on both sides, or the data while there is none.
+
+use std::panic::Location;
+use std::slice;
+
+use super::arena::Arena;
+use super::{Fault, Guard, Plan, Report};
+
+/// What freed bytes are filled with: as in the debug heaps of Microsoft's C runtime and in
+/// foonathan/memory, where an address made of it faults at once.
+pub(super) const POISON: u8 = 0xdd;
+/// Faults that are kept by value; all are counted.
+const KEPT_MAX: usize = 64;
+
+/// The canary of slot `index` on one side, repeated over its gap. It differs from slot to slot, so
+/// that a block of memory copied over it is seen too, and has no byte 0 or 0xff, which overruns
+/// like best to write.
+fn canary(index: u32, side: Side) -> u64 {
+    let mixed = (u64::from(index) << 1 | side as u64).wrapping_add(1);
+    let mixed = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((mixed ^ mixed >> 29) | 0x0101_0101_0101_0101) & 0x7f7f_7f7f_7f7f_7f7f
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Front,
+    Back,
+}
+
+/// The gaps of a slot: where each begins, how long it is, and what it is filled with.
+fn gaps(arena: &Arena, index: u32) -> [(*mut u8, usize, u64); 2] {
+    let (front, back) = arena.gaps();
+    let data = arena.at(index).as_ptr();
+    // SAFETY: `front` bytes before the data and `back` bytes behind it are in the slot's memory.
+    let (before, behind) = unsafe { (data.sub(front), data.add(arena.size())) };
+    [(before, front, canary(index, Side::Front)), (behind, back, canary(index, Side::Back))]
+}
+
+/// Writes the canaries around slot `index`.
+pub(super) fn fence(arena: &Arena, index: u32) {
+    for (start, len, word) in gaps(arena, index) {
+        // SAFETY: a gap belongs to the slot and to no object.
+        let bytes = unsafe { slice::from_raw_parts_mut(start, len) };
+        let (words, rest) = bytes.as_chunks_mut::<8>();
+        words.fill(word.to_le_bytes());
+        rest.copy_from_slice(&word.to_le_bytes()[..rest.len()]);
+    }
+}
+
+/// Looks at the canaries around slot `index`; the damage nearest to the object counts.
+#[inline]
+pub(super) fn look_around(arena: &Arena, index: u32) -> Result<(), Fault> {
+    let whole = |(start, len, word): (*mut u8, usize, u64)| {
+        // SAFETY: a gap belongs to the slot and to no object, and `fence` has written it.
+        let bytes = unsafe { slice::from_raw_parts(start.cast_const(), len) };
+        let (words, rest) = bytes.as_chunks::<8>();
+        let word = word.to_le_bytes();
+        words.iter().all(|found| *found == word) && *rest == word[..rest.len()]
+    };
+    if gaps(arena, index).into_iter().all(whole) { Ok(()) } else { Err(damage(arena, index)) }
+}
+
+/// Where the canaries of slot `index`, which are not whole, are damaged.
+#[cold]
+fn damage(arena: &Arena, index: u32) -> Fault {
+    let [front, back] = gaps(arena, index).map(|(start, len, word)| {
+        // SAFETY: as in `look_around`.
+        let bytes = unsafe { slice::from_raw_parts(start.cast_const(), len) };
+        let expected = word.to_le_bytes();
+        let mut all = bytes.iter().enumerate().map(|(at, byte)| *byte != expected[at % 8]);
+        (all.clone().position(|damaged| damaged), all.rposition(|damaged| damaged), len)
+    });
+    match (back.0, front.1) {
+        (Some(distance), _) => Fault::Overrun { index, distance },
+        (None, last) => {
+            let distance = front.2 - last.expect("expected damage on one side");
+            Fault::Underrun { index, distance }
+        }
+    }
+}
+
+/// Fills the data of slot `index`, whose object is gone, with poison.
+pub(super) fn poison(arena: &Arena, index: u32) {
+    // SAFETY: the slot holds no object, so its `size` bytes are nobody's.
+    unsafe { arena.at(index).as_ptr().write_bytes(POISON, arena.size()) };
+}
+
+/// Looks whether the poison of slot `index` and the canaries around it are as they were written.
+pub(super) fn look_inside(arena: &Arena, index: u32) -> Result<(), Fault> {
+    // SAFETY: the bytes were filled by `poison` and hold no object.
+    let bytes = unsafe { slice::from_raw_parts(arena.at(index).as_ptr(), arena.size()) };
+    match bytes.iter().position(|byte| *byte != POISON) {
+        Some(offset) => Err(Fault::WriteAfterFree { index, offset }),
+        None => look_around(arena, index),
+    }
+}
+
+/// The memory of a guarded pool for faults, and who put what.
+pub(super) struct Watch {
+    guard: Guard,
+    /// Objects until the next sample.
+    countdown: u32,
+    on_fault: Option<fn(&Report)>,
+    sites: Vec<Option<&'static Location<'static>>>,
+    kept: Vec<Report>,
+    /// Faults found, those kept and those not.
+    found: u64,
+}
+
+impl Watch {
+    pub(super) fn new(plan: &Plan) -> Watch {
+        let (sites, kept) = (Vec::new(), Vec::new());
+        let mut watch = Watch {
+            guard: plan.guard,
+            countdown: 1,
+            on_fault: plan.on_fault,
+            sites,
+            kept,
+            found: 0,
+        };
+        watch.set(plan.guard);
+        watch
+    }
+
+    pub(super) fn set(&mut self, guard: Guard) {
+        self.guard = guard;
+        self.countdown = if let Guard::Sampled(each) = guard { each.get() } else { 1 };
+    }
+
+    /// Whether the next object is one of those that are guarded.
+    pub(super) fn chooses(&mut self) -> bool {
+        match self.guard {
+            Guard::Off => false,
+            Guard::Full => true,
+            Guard::Sampled(each) => {
+                self.countdown -= 1;
+                let chosen = self.countdown == 0;
+                if chosen {
+                    self.countdown = each.get();
+                }
+                chosen
+            }
+        }
+    }
+
+    /// Remembers who put the object in slot `index`.
+    pub(super) fn sign(&mut self, index: u32, by: Option<&'static Location<'static>>) {
+        let index = index as usize;
+        if self.sites.len() <= index {
+            self.sites.resize(index + 1, None);
+        }
+        self.sites[index] = by;
+    }
+
+    /// Keeps and tells a fault of slot `index`, and hands it back.
+    pub(super) fn tell(&mut self, fault: Fault, index: u32) -> Fault {
+        let put_by = self.sites.get(index as usize).copied().flatten();
+        let report = Report { fault, put_by };
+        self.found += 1;
+        if self.kept.len() < KEPT_MAX {
+            self.kept.push(report);
+        }
+        if let Some(on_fault) = self.on_fault {
+            on_fault(&report);
+        }
+        fault
+    }
+
+    pub(super) fn put_by(&self, index: u32) -> Option<&'static Location<'static>> {
+        self.sites.get(index as usize).copied().flatten()
+    }
+
+    pub(super) fn kept(&self) -> &[Report] {
+        &self.kept
+    }
+
+    pub(super) fn found(&self) -> u64 {
+        self.found
+    }
+}

@@ -1,0 +1,294 @@
+//! The pool of many workers: each has two magazines, and all of them one depot.
+
+use std::alloc::Layout;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::arena::Arena;
+use super::depot::{Depot, ROUNDS};
+use super::guard::{self, Watch};
+use super::inbox::Inbox;
+use super::{Fault, Guard, Handle, Lent, NONE, Plan, Report, Usage};
+use crate::Padded;
+
+/// Where a slot goes that one worker lent and another gets back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Home {
+    /// It stays with who got it back, and finds its way through the depot by full magazines.
+    #[default]
+    Depot,
+    /// It is sent to the worker that lent it, [`Worker::BATCH`] at a time, so that a worker's slots
+    /// stay in its own cache and on its own memory node.
+    Lender,
+}
+
+/// What is known of a slot, apart from its data. All but `life` is written by who has the slot to
+/// himself; the words are atomics so that handing it over needs no `unsafe`.
+#[derive(Default)]
+pub(super) struct Meta {
+    /// Odd while an object lives, with [`DETACHED`] while nobody holds it.
+    pub(super) life: AtomicU64,
+    pub(super) link: AtomicU32,
+    /// The seat of the worker that lent it, and above it the marks.
+    pub(super) lender: AtomicU32,
+}
+
+/// Set in a life whose object waits for [`Shared::claim`].
+pub(super) const DETACHED: u64 = 1 << 63;
+/// The present object has canaries that are looked at when it ends.
+pub(super) const GUARDED: u32 = 1 << 16;
+/// The slot is free and filled with poison.
+pub(super) const POISONED: u32 = 1 << 17;
+pub(super) const SEAT: u32 = GUARDED - 1;
+
+/// One worker's part of the pool's words, apart from the others'.
+#[derive(Default)]
+pub(super) struct Seat {
+    pub(super) taken: AtomicBool,
+    /// Objects that its worker lent and got back. It alone writes them.
+    pub(super) lent: AtomicU64,
+    pub(super) returned: AtomicU64,
+    pub(super) refused: AtomicU64,
+}
+
+/// Objects of type `T` in slots that are used again, for up to a fixed number of workers.
+///
+/// Each worker may keep two magazines of free slots to itself and a third on their way home, so
+/// there are that many more slots than `capacity`: as many objects as planned fit, but for the
+/// instant in which another worker moves what came back, and at most `3 * BATCH` more for each
+/// worker. Slots are used last in, first out, whatever the plan says of order.
+///
+/// ```
+/// use memory::{Home, Plan, Shared};
+///
+/// let pool = Shared::new(Plan::new(1000), 2, Home::Depot);
+/// let mut here = pool.worker().unwrap();
+/// let lent = here.lend(vec![1, 2, 3]).unwrap();
+/// std::thread::scope(|threads| {
+///     threads.spawn(|| {
+///         let mut there = pool.worker().unwrap();
+///         assert_eq!(there.take(lent), [1, 2, 3]);
+///     });
+/// });
+/// ```
+pub struct Shared<T> {
+    pub(super) arena: Arena,
+    meta: Box<[Meta]>,
+    pub(super) depot: Depot,
+    /// One for each seat, and the last for slots that nobody gave back to a worker.
+    pub(super) inboxes: Box<[Padded<Inbox>]>,
+    pub(super) seats: Box<[Padded<Seat>]>,
+    pub(super) home: Home,
+    capacity: u32,
+    pub(super) tag: u32,
+    /// Every so-many-th object is guarded; 0 for none.
+    pub(super) sampling: AtomicU32,
+    retired: AtomicU32,
+    /// Slots that came back by a dropped [`Lent`].
+    pub(super) strayed: AtomicU64,
+    pub(super) watch: Option<Mutex<Watch>>,
+    values: PhantomData<T>,
+}
+
+// SAFETY: an object is reached only through the one `Lent` that holds it, which is handed from
+// thread to thread as the T itself could be; all else are atomics and a lock.
+unsafe impl<T: Send> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// An empty pool for at most `workers` workers at one time.
+    ///
+    /// # Panics
+    /// If there are more than 32,768 workers, or more slots than memory can hold.
+    #[must_use]
+    pub fn new(plan: Plan, workers: usize, home: Home) -> Shared<T> {
+        assert!(workers <= 1 << 15, "expected at most 32,768 workers, found {workers}");
+        let slack = (3 * workers * ROUNDS) as u32;
+        let slots = plan.capacity.saturating_add(slack).min(NONE - 1);
+        let guarded = plan.guard != Guard::Off;
+        let mut arena = Arena::new(Layout::new::<T>(), slots, plan.backing, guarded);
+        for index in 0..slots {
+            arena.carve(index);
+        }
+        let meta: Box<[Meta]> = (0..slots).map(|_| Meta::default()).collect();
+        let tag = (meta.as_ptr().addr() >> 4) as u32;
+        Shared {
+            arena,
+            meta,
+            depot: Depot::new(slots, workers),
+            inboxes: (0..=workers).map(|_| Padded(Inbox::new())).collect(),
+            seats: (0..workers).map(|_| Padded::default()).collect(),
+            home,
+            capacity: plan.capacity,
+            tag,
+            sampling: AtomicU32::new(sampling(plan.guard)),
+            retired: AtomicU32::new(0),
+            strayed: AtomicU64::new(0),
+            watch: guarded.then(|| Mutex::new(Watch::new(&plan))),
+            values: PhantomData,
+        }
+    }
+
+    /// The object that was detached under `handle`. Of several who ask one gets it.
+    ///
+    /// # Errors
+    /// A handle that is not, or no longer, that of a detached object of this pool.
+    pub fn claim(&self, handle: Handle<T>) -> Result<Lent<'_, T>, Fault> {
+        let index = handle.index;
+        let fault = match self.meta.get(index as usize) {
+            _ if handle.tag != self.tag => Fault::WrongPool { index },
+            None => Fault::Unknown { index },
+            Some(meta) => {
+                let waiting = handle.life | DETACHED;
+                // Acquire: the object as it was when it was detached.
+                let claimed = meta.life.compare_exchange(
+                    waiting,
+                    handle.life,
+                    Ordering::Acquire,
+                    Ordering::Relaxed,
+                );
+                match claimed {
+                    Ok(_) => return Ok(self.lent(index)),
+                    Err(life) if life & !DETACHED == handle.life + 1 || life == handle.life => {
+                        Fault::DoubleFree { index }
+                    }
+                    Err(_) => Fault::Stale { index },
+                }
+            }
+        };
+        Err(self.tell(fault, index))
+    }
+
+    /// How the pool is used: exact while nobody uses it, else of some time close to now.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let sum = |count: fn(&Seat) -> &AtomicU64| {
+            self.seats.iter().map(|seat| count(seat).load(Ordering::Relaxed)).sum::<u64>()
+        };
+        // What came back is read first, so that there are never fewer objects than none.
+        let back = sum(|seat| &seat.returned) + self.strayed.load(Ordering::Relaxed);
+        let live = sum(|seat| &seat.lent).saturating_sub(back) as u32;
+        Usage {
+            capacity: self.capacity,
+            carved: self.meta.len() as u32,
+            live,
+            live_max: live,
+            retired: self.retired.load(Ordering::Relaxed),
+            refused: sum(|seat| &seat.refused),
+        }
+    }
+
+    /// Changes how closely objects are watched, soon for all workers; says whether the pool can
+    /// be watched, which one that began with [`Guard::Off`] cannot.
+    pub fn set_guard(&self, guard: Guard) -> bool {
+        let can = self.watch.is_some() || guard == Guard::Off;
+        if can {
+            self.sampling.store(sampling(guard), Ordering::Relaxed);
+        }
+        can
+    }
+
+    /// The first faults that a guarded pool has found, at most 64.
+    #[must_use]
+    pub fn faults(&self) -> Vec<Report> {
+        self.watched().map_or_else(Vec::new, |watch| watch.kept().to_vec())
+    }
+
+    /// The objects that are lent or detached now, each with the line that lent it if it was
+    /// watched: what has leaked, if all should be back.
+    #[must_use]
+    pub fn leaks(&self) -> Vec<Report> {
+        let living = |meta: &Meta| meta.life.load(Ordering::Acquire) % 2 == 1;
+        let all = self.meta.iter().enumerate().filter(|(_, meta)| living(meta));
+        let watch = self.watched();
+        let put_by = |index| watch.as_ref().and_then(|watch| watch.put_by(index));
+        all.map(|(index, _)| {
+            let index = index as u32;
+            Report { fault: Fault::Leak { index }, put_by: put_by(index) }
+        })
+        .collect()
+    }
+
+    pub(super) fn watched(&self) -> Option<MutexGuard<'_, Watch>> {
+        self.watch.as_ref().map(|watch| watch.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn tell(&self, fault: Fault, index: u32) -> Fault {
+        self.watched().map_or(fault, |mut watch| watch.tell(fault, index))
+    }
+
+    pub(super) fn meta(&self, index: u32) -> &Meta {
+        &self.meta[index as usize]
+    }
+
+    /// Ends the life in a slot whose object is gone; says whether the slot may be used again.
+    #[inline]
+    pub(super) fn end(&self, index: u32) -> bool {
+        let meta = self.meta(index);
+        let life = meta.life.load(Ordering::Relaxed);
+        meta.life.store(life + 1, Ordering::Relaxed);
+        meta.lender.load(Ordering::Relaxed) <= SEAT || self.bury(index)
+    }
+
+    #[cold]
+    fn bury(&self, index: u32) -> bool {
+        let meta = self.meta(index);
+        let seat = meta.lender.load(Ordering::Relaxed) & SEAT;
+        let seen = guard::look_around(&self.arena, index);
+        if let Err(fault) = seen {
+            self.retire(fault, index);
+            return false;
+        }
+        guard::poison(&self.arena, index);
+        meta.lender.store(seat | POISONED, Ordering::Relaxed);
+        true
+    }
+
+    pub(super) fn retire(&self, fault: Fault, index: u32) {
+        self.retired.fetch_add(1, Ordering::Relaxed);
+        self.tell(fault, index);
+    }
+
+    /// Leaves a free slot that came back without a worker where one will find it.
+    pub(super) fn stray(&self, index: u32) {
+        let meta = self.meta(index);
+        let to = match self.home {
+            Home::Depot => self.seats.len(),
+            Home::Lender => (meta.lender.load(Ordering::Relaxed) & SEAT) as usize,
+        };
+        self.inboxes[to].push(index, &meta.link);
+    }
+}
+
+fn sampling(guard: Guard) -> u32 {
+    match guard {
+        Guard::Off => 0,
+        Guard::Sampled(each) => each.get(),
+        Guard::Full => 1,
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        if self.watch.is_some() {
+            for leak in self.leaks() {
+                let Fault::Leak { index } = leak.fault else { continue };
+                self.tell(leak.fault, index);
+            }
+        }
+        for index in 0..self.meta.len() as u32 {
+            if self.meta(index).life.load(Ordering::Acquire) & DETACHED != 0 {
+                // SAFETY: a detached object lives and nobody holds it; nobody will claim it.
+                unsafe { self.arena.at(index).cast::<T>().drop_in_place() };
+            }
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("usage", &self.usage()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,262 @@
+//! One worker's side of a shared pool: two magazines, and batches on their way home.
+
+use std::mem::forget;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::depot::ROUNDS;
+use super::shared::{GUARDED, Home, POISONED, SEAT, Seat, Shared};
+use super::{Fault, Full, Lent, NONE, guard};
+use crate::Padded;
+
+impl<T> Shared<T> {
+    /// A place to lend from, until it is dropped; `None` if all are taken.
+    #[must_use]
+    pub fn worker(&self) -> Option<Worker<'_, T>> {
+        // Acquire: what the former worker in that seat counted is seen.
+        let free = |seat: &&Padded<Seat>| !seat.taken.swap(true, Ordering::AcqRel);
+        let mut all = self.seats.iter().enumerate();
+        let (number, seat) = all.find(|(_, seat)| free(seat))?;
+        let none = || Batch { first: NONE, last: NONE, count: 0 };
+        let batches = if self.home == Home::Lender { self.seats.len() } else { 0 };
+        let held = || self.depot.take_empty().or_else(|| self.depot.take_filled());
+        let loaded = held().expect("expected two magazines for each worker");
+        let spare = held().expect("expected two magazines for each worker");
+        Some(Worker {
+            pool: self,
+            seat,
+            number: number as u32,
+            loaded,
+            spare,
+            waiting: 0,
+            countdown: self.sampling.load(Ordering::Relaxed),
+            batches: (0..batches).map(|_| none()).collect(),
+        })
+    }
+}
+
+/// Slots on their way to the worker that lent them: a chain by [`Meta::link`].
+struct Batch {
+    first: u32,
+    last: u32,
+    count: usize,
+}
+
+/// One worker's access to a [`Shared`] pool.
+pub struct Worker<'p, T> {
+    pool: &'p Shared<T>,
+    seat: &'p Seat,
+    number: u32,
+    /// The magazine that is used, and the one behind it: full or empty.
+    loaded: u32,
+    spare: u32,
+    /// Slots in all batches, at most one less than [`Worker::BATCH`].
+    waiting: usize,
+    /// Objects until the next that is guarded.
+    countdown: u32,
+    batches: Box<[Batch]>,
+}
+
+impl<'p, T> Worker<'p, T> {
+    /// Slots that are exchanged at a time, with the depot or with the worker that lent them.
+    pub const BATCH: usize = ROUNDS;
+
+    /// Puts `value` into a free slot.
+    ///
+    /// # Errors
+    /// The value, if this worker can find none.
+    #[inline]
+    #[track_caller]
+    pub fn lend(&mut self, value: T) -> Result<Lent<'p, T>, Full<T>> {
+        let pool = self.pool;
+        let found = pool.depot.unload(self.loaded).or_else(|| self.refill());
+        let Some(mut index) = found else {
+            count(&self.seat.refused);
+            return Err(Full(value));
+        };
+        if pool.watch.is_some() {
+            let Some(sound) = self.admit(index, Location::caller()) else {
+                count(&self.seat.refused);
+                return Err(Full(value));
+            };
+            index = sound;
+        } else if pool.home == Home::Lender {
+            pool.meta(index).lender.store(self.number, Ordering::Relaxed);
+        }
+        let meta = pool.meta(index);
+        meta.life.store(meta.life.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        count(&self.seat.lent);
+        let lent = pool.lent(index);
+        // SAFETY: the slot came out of a magazine or a chain, so it is ours alone and holds no T.
+        unsafe { lent.value.write(value) };
+        Ok(lent)
+    }
+
+    /// Takes the value out of `lent`, whoever lent it; its slot is free from then on.
+    #[inline]
+    pub fn take(&mut self, lent: Lent<'p, T>) -> T {
+        let (pool, index) = (lent.pool, lent.index);
+        // SAFETY: `lent` is the only way to the value and is forgotten below.
+        let value = unsafe { lent.value.read() };
+        forget(lent);
+        if !std::ptr::eq(pool, self.pool) {
+            // Of another pool that lives as long: it finds its way home by itself.
+            self.pool.tell(Fault::WrongPool { index }, NONE);
+            if pool.end(index) {
+                pool.stray(index);
+            }
+            pool.strayed.fetch_add(1, Ordering::Relaxed);
+            return value;
+        }
+        count(&self.seat.returned);
+        if pool.end(index) {
+            self.keep(index);
+        }
+        value
+    }
+
+    /// Sends home what waits for a full batch; a worker that goes to sleep should. Dropping it
+    /// does.
+    pub fn flush(&mut self) {
+        for owner in 0..self.batches.len() {
+            self.send(owner);
+        }
+        self.waiting = 0;
+    }
+
+    /// Keeps a free slot, or sends it to the worker that lent it.
+    #[inline]
+    fn keep(&mut self, index: u32) {
+        let pool = self.pool;
+        if pool.home == Home::Lender {
+            let lender = pool.meta(index).lender.load(Ordering::Relaxed) & SEAT;
+            if lender != self.number {
+                return self.batch(index, lender as usize);
+            }
+        }
+        if !pool.depot.load(self.loaded, index) {
+            self.exchange(index);
+        }
+    }
+
+    /// Makes room for a free slot: the loaded magazine is full.
+    #[cold]
+    fn exchange(&mut self, index: u32) {
+        let depot = &self.pool.depot;
+        std::mem::swap(&mut self.loaded, &mut self.spare);
+        if depot.load(self.loaded, index) {
+            return;
+        }
+        // A depot without an empty magazine has half-full ones that workers left behind.
+        let Some(empty) = depot.take_empty() else { return self.pool.stray(index) };
+        depot.give(self.loaded);
+        self.loaded = empty;
+        let loaded = depot.load(empty, index);
+        debug_assert!(loaded, "an empty magazine has room");
+    }
+
+    /// Finds free slots: the loaded magazine is empty.
+    #[cold]
+    fn refill(&mut self) -> Option<u32> {
+        let depot = &self.pool.depot;
+        std::mem::swap(&mut self.loaded, &mut self.spare);
+        if let Some(index) = depot.unload(self.loaded) {
+            return Some(index);
+        }
+        let own = &self.pool.inboxes[self.number as usize];
+        if let Some(index) = self.sort(own.take_all()) {
+            return Some(index);
+        }
+        if let Some(filled) = depot.take_filled() {
+            depot.give(self.loaded);
+            self.loaded = filled;
+            return depot.unload(filled);
+        }
+        // What others left: strays first, then what was sent to workers that may sleep.
+        let mut inboxes = self.pool.inboxes.iter().rev();
+        inboxes.find_map(|inbox| self.sort(inbox.take_all()))
+    }
+
+    /// Puts a chain of free slots into magazines, ours first; returns one of them.
+    fn sort(&mut self, mut chain: u32) -> Option<u32> {
+        let pool = self.pool;
+        let mut next = || {
+            let index = chain;
+            if index == NONE {
+                return None;
+            }
+            chain = pool.meta(index).link.load(Ordering::Relaxed);
+            Some(index)
+        };
+        let first = next()?;
+        while let Some(index) = next() {
+            if !pool.depot.load(self.loaded, index) {
+                self.exchange(index);
+            }
+        }
+        Some(first)
+    }
+
+    /// Prepares a slot of a guarded pool, or finds another if it is damaged.
+    #[cold]
+    fn admit(&mut self, mut index: u32, by: &'static Location<'static>) -> Option<u32> {
+        let pool = self.pool;
+        while pool.meta(index).lender.load(Ordering::Relaxed) & POISONED != 0 {
+            let Err(fault) = guard::look_inside(&pool.arena, index) else { break };
+            pool.retire(fault, index);
+            index = pool.depot.unload(self.loaded).or_else(|| self.refill())?;
+        }
+        let each = pool.sampling.load(Ordering::Relaxed);
+        self.countdown = self.countdown.min(each).saturating_sub(1);
+        let chosen = each > 0 && self.countdown == 0;
+        let mut marks = 0;
+        if chosen {
+            self.countdown = each;
+            guard::fence(&pool.arena, index);
+            marks = GUARDED;
+        }
+        if let Some(mut watch) = pool.watched() {
+            watch.sign(index, chosen.then_some(by));
+        }
+        pool.meta(index).lender.store(self.number | marks, Ordering::Relaxed);
+        Some(index)
+    }
+
+    fn batch(&mut self, index: u32, owner: usize) {
+        let batch = &mut self.batches[owner];
+        if batch.count == 0 {
+            batch.last = index;
+        }
+        self.pool.meta(index).link.store(batch.first, Ordering::Relaxed);
+        batch.first = index;
+        batch.count += 1;
+        self.waiting += 1;
+        if self.waiting == ROUNDS {
+            self.flush();
+        }
+    }
+
+    fn send(&mut self, owner: usize) {
+        let batch = &mut self.batches[owner];
+        if batch.count > 0 {
+            let last = &self.pool.meta(batch.last).link;
+            self.pool.inboxes[owner].push(batch.first, last);
+            *batch = Batch { first: NONE, last: NONE, count: 0 };
+        }
+    }
+}
+
+/// Counts in a word that one worker writes and others read: no exchange is needed.
+#[inline]
+fn count(word: &AtomicU64) {
+    word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+impl<T> Drop for Worker<'_, T> {
+    fn drop(&mut self) {
+        self.flush();
+        self.pool.depot.give(self.loaded);
+        self.pool.depot.give(self.spare);
+        self.seat.taken.store(false, Ordering::Release);
+    }
+}

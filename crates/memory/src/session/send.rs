@@ -1,0 +1,209 @@
+//! Who sends: at most one send of a session is in flight, and no wake-up is lost.
+//!
+//! With a mere flag one loses it: the sender sees an empty queue; another thread puts a message
+//! there and sees the flag still set; the sender clears the flag; the message lies there until the
+//! next one comes. A third state, *dirty*, is what the other thread leaves in that gap.
+
+use crate::sync::{AtomicU32, Ordering};
+
+/// Nobody sends.
+const IDLE: u32 = 0;
+/// Somebody sends, and has seen all there is.
+const SENDING: u32 = 1;
+/// Somebody sends, and must look again before it stops.
+const DIRTY: u32 = 2;
+
+/// The state after something was queued, and whether its bringer must send.
+const fn queued(state: u32) -> (u32, bool) {
+    match state {
+        IDLE => (SENDING, true),
+        _ => (DIRTY, false),
+    }
+}
+
+/// The state after the sender found nothing more, and whether it must look again.
+const fn drained(state: u32) -> (u32, bool) {
+    match state {
+        DIRTY => (SENDING, true),
+        _ => (IDLE, false),
+    }
+}
+
+/// Whether a session is being sent for; for one thread, where queueing may happen in the middle of
+/// a send that completes later.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    state: u32,
+}
+
+impl Outbox {
+    /// Something was queued. Says whether the caller must begin to send.
+    #[must_use]
+    pub fn queued(&mut self) -> bool {
+        let (state, begin) = queued(self.state);
+        self.state = state;
+        begin
+    }
+
+    /// The sender found nothing more. Says whether it must look again.
+    #[must_use]
+    pub fn drained(&mut self) -> bool {
+        let (state, again) = drained(self.state);
+        self.state = state;
+        again
+    }
+
+    /// Whether somebody sends.
+    #[must_use]
+    pub fn is_sending(&self) -> bool {
+        self.state != IDLE
+    }
+}
+
+/// The same for several threads. Who is told to send is the only sender until it is told to stop.
+///
+/// Protocol: put the message into the queue, then [`SharedOutbox::queued`]; if that says so, send
+/// until the queue is empty, then [`SharedOutbox::drained`], and while that says so, again.
+#[derive(Debug)]
+pub struct SharedOutbox {
+    state: AtomicU32,
+}
+
+impl Default for SharedOutbox {
+    fn default() -> Self {
+        Self { state: AtomicU32::new(IDLE) }
+    }
+}
+
+impl SharedOutbox {
+    /// Something was queued. Says whether the caller must begin to send.
+    #[must_use]
+    pub fn queued(&self) -> bool {
+        self.change(queued)
+    }
+
+    /// The sender found nothing more. Says whether it must look again.
+    #[must_use]
+    pub fn drained(&self) -> bool {
+        self.change(drained)
+    }
+
+    /// Whether somebody sends; true or false only at the instant of asking.
+    #[must_use]
+    pub fn is_sending(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != IDLE
+    }
+
+    /// Acquire and release, both ways: who becomes the sender sees all that was queued before,
+    /// and who leaves `DIRTY` behind is seen by the sender that finds it. It is an exchange also
+    /// where the state stays `DIRTY`, since a mere look would order nothing.
+    fn change(&self, step: fn(u32) -> (u32, bool)) -> bool {
+        let mut state = self.state.load(Ordering::Relaxed);
+        loop {
+            let (new, told) = step(state);
+            match self.state.compare_exchange_weak(state, new, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => return told,
+                Err(now) => state = now,
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_during_a_send_makes_the_sender_look_again() {
+        let (mut own, shared) = (Outbox::default(), SharedOutbox::default());
+        assert!(own.queued() && shared.queued());
+        assert!(!own.queued() && !shared.queued() && own.is_sending() && shared.is_sending());
+        assert!(own.drained() && shared.drained());
+        assert!(!own.drained() && !shared.drained());
+        assert!(!own.is_sending() && !shared.is_sending());
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    struct Session {
+        outbox: SharedOutbox,
+        /// Messages in the queue.
+        queue: AtomicU32,
+        /// Messages sent: only a sender touches it.
+        sent: UnsafeCell<u32>,
+    }
+
+    // SAFETY: `sent` is touched by the sender alone, which is what the model checks.
+    unsafe impl Sync for Session {}
+    // SAFETY: as above.
+    unsafe impl Send for Session {}
+
+    fn bring(session: &Session) {
+        session.queue.fetch_add(1, Ordering::Relaxed);
+        if !session.outbox.queued() {
+            return;
+        }
+        loop {
+            let taken = session.queue.swap(0, Ordering::Relaxed);
+            // SAFETY: loom reports it if two senders meet here.
+            session.sent.with_mut(|sent| unsafe { *sent += taken });
+            if taken == 0 && !session.outbox.drained() {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn loom_every_message_leaves_by_one_sender() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let session = Arc::new(Session {
+                outbox: SharedOutbox::default(),
+                queue: AtomicU32::new(0),
+                sent: UnsafeCell::new(0),
+            });
+            let others: Vec<_> = (0..2)
+                .map(|_| {
+                    let session = session.clone();
+                    thread::spawn(move || bring(&session))
+                })
+                .collect();
+            bring(&session);
+            others.into_iter().for_each(|it| it.join().unwrap());
+            assert!(!session.outbox.is_sending());
+            // SAFETY: the others have ended.
+            assert_eq!(session.sent.with(|sent| unsafe { *sent }), 3, "a message lies there");
+        });
+    }
+
+    /// The flag that the machine replaces: loom finds the message that stays behind.
+    #[test]
+    #[should_panic(expected = "a message lies there")]
+    fn loom_a_mere_flag_loses_a_wake_up() {
+        fn bring(flag: &AtomicU32, queue: &AtomicU32) {
+            queue.fetch_add(1, Ordering::SeqCst);
+            if flag.swap(1, Ordering::SeqCst) == 0 {
+                while queue.swap(0, Ordering::SeqCst) > 0 {}
+                flag.store(0, Ordering::SeqCst);
+            }
+        }
+        loom::model(|| {
+            let both = Arc::new((AtomicU32::new(0), AtomicU32::new(0)));
+            let other = {
+                let both = both.clone();
+                thread::spawn(move || bring(&both.0, &both.1))
+            };
+            bring(&both.0, &both.1);
+            other.join().unwrap();
+            assert_eq!(both.1.load(Ordering::SeqCst), 0, "a message lies there");
+        });
+    }
+}

@@ -1,0 +1,331 @@
+//! The sessions of one worker.
+
+use std::mem::MaybeUninit;
+
+use seam::SessionId;
+
+use super::Closing;
+use crate::pool::{Full, NONE, Order};
+
+/// Set in a generation that no id can have: of a free slot, and of a closing session.
+const FREE: u32 = 1 << 31;
+const CLOSING: u32 = 1 << 30;
+const GENERATION: u32 = SessionId::GENERATION_MAX;
+
+struct Slot<T> {
+    /// Of the session in it, or of the next one with [`FREE`].
+    generation: u32,
+    /// Operations in flight; in a free slot the next free one.
+    flight: u32,
+    value: MaybeUninit<T>,
+}
+
+/// Values named by [`SessionId`]s of one shard, for one thread. A value does not move while its
+/// session lives, so the kernel may be given addresses in it.
+pub struct ShardTable<T> {
+    shard: usize,
+    capacity: usize,
+    order: Order,
+    slots: Vec<Slot<T>>,
+    head: u32,
+    tail: u32,
+    live: usize,
+}
+
+/// To whom a completion of the kernel belongs.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Landing<'a, T> {
+    /// A session that lives.
+    Live(&'a mut T),
+    /// A session that was closed and has more in flight.
+    Closing(&'a mut T),
+    /// A session that was closed; this was the last, its slot is free, and here is its value.
+    Last(T),
+    /// Nobody: the session is gone, or has nothing in flight.
+    Stray,
+}
+
+impl<T> ShardTable<T> {
+    /// An empty table of the worker in seat `shard` for at most `capacity` sessions at one time.
+    /// [`Order::Lifo`] uses the slot that is still in the cache; [`Order::Fifo`] spreads sessions
+    /// over all slots, which puts off the end of their generations by that factor.
+    ///
+    /// # Panics
+    /// If `shard` is not below [`seam::SHARDS_MAX`].
+    #[must_use]
+    pub fn new(shard: usize, capacity: usize, order: Order) -> ShardTable<T> {
+        assert!(shard < seam::SHARDS_MAX, "expected a seat below 4096, found {shard}");
+        let capacity = capacity.min(SessionId::INDEX_MAX as usize);
+        // Reserved at once, so that it never moves; memory that is not touched costs nothing.
+        let slots = Vec::with_capacity(capacity);
+        ShardTable { shard, capacity, order, slots, head: NONE, tail: NONE, live: 0 }
+    }
+
+    /// Keeps `value` under a new name.
+    ///
+    /// # Errors
+    /// The value, if all slots are in use or retired.
+    pub fn open(&mut self, value: T) -> Result<SessionId, Full<T>> {
+        match self.claim() {
+            Some(index) => Ok(self.settle(index, |_| value)),
+            None => Err(Full(value)),
+        }
+    }
+
+    /// Keeps what `make` returns under the new name that it is told; `None` if there is no slot,
+    /// and then `make` is not called.
+    pub fn open_with(&mut self, make: impl FnOnce(SessionId) -> T) -> Option<SessionId> {
+        self.claim().map(|index| self.settle(index, make))
+    }
+
+    /// The value of `id`, if its session lives and is not closing.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, id: SessionId) -> Option<&T> {
+        let slot = self.slots.get(id.index() as usize)?;
+        if slot.generation != id.generation() || id.shard() != self.shard {
+            return None;
+        }
+        // SAFETY: the generation has neither bit set, so the slot holds a value.
+        Some(unsafe { slot.value.assume_init_ref() })
+    }
+
+    /// The value of `id`, if its session lives and is not closing.
+    #[inline]
+    #[must_use]
+    pub fn get_mut(&mut self, id: SessionId) -> Option<&mut T> {
+        let shard = self.shard;
+        let slot = self.slots.get_mut(id.index() as usize)?;
+        if slot.generation != id.generation() || id.shard() != shard {
+            return None;
+        }
+        // SAFETY: as in `get`.
+        Some(unsafe { slot.value.assume_init_mut() })
+    }
+
+    /// Counts an operation that the kernel is given for `id`; `None`, and not counted, if the
+    /// session is gone or closing.
+    pub fn launch(&mut self, id: SessionId) -> Option<&mut T> {
+        self.get_mut(id)?;
+        let slot = &mut self.slots[id.index() as usize];
+        slot.flight = slot.flight.checked_add(1)?;
+        // SAFETY: `get_mut` found the session.
+        Some(unsafe { slot.value.assume_init_mut() })
+    }
+
+    /// A completion of an operation that was launched for `id`. Each launch has one.
+    pub fn land(&mut self, id: SessionId) -> Landing<'_, T> {
+        let index = id.index() as usize;
+        let shard = self.shard;
+        let Some(slot) = self.slots.get_mut(index) else { return Landing::Stray };
+        let is_its = slot.generation & !CLOSING == id.generation() && id.shard() == shard;
+        if !is_its || slot.flight == 0 {
+            return Landing::Stray;
+        }
+        slot.flight -= 1;
+        if slot.generation & CLOSING != 0 && slot.flight == 0 {
+            return Landing::Last(self.vacate(index));
+        }
+        let slot = &mut self.slots[index];
+        let closing = slot.generation & CLOSING != 0;
+        // SAFETY: the slot is not free, since it has the generation of an id but for CLOSING.
+        let value = unsafe { slot.value.assume_init_mut() };
+        if closing { Landing::Closing(value) } else { Landing::Live(value) }
+    }
+
+    /// Operations in flight for `id`, also of a closing session; 0 for one that is gone.
+    #[must_use]
+    pub fn in_flight(&self, id: SessionId) -> u32 {
+        let slot = self.slots.get(id.index() as usize);
+        let its = |slot: &&Slot<T>| slot.generation & !CLOSING == id.generation();
+        slot.filter(its).map_or(0, |slot| slot.flight)
+    }
+
+    /// Ends a session: its name finds nothing from now on, and its slot is free as soon as nothing
+    /// is in flight.
+    pub fn close(&mut self, id: SessionId) -> Closing<T> {
+        if self.get(id).is_none() {
+            return Closing::Unknown;
+        }
+        let index = id.index() as usize;
+        if self.slots[index].flight == 0 {
+            return Closing::Freed(self.vacate(index));
+        }
+        self.slots[index].generation |= CLOSING;
+        Closing::Waits
+    }
+
+    /// The names of all sessions that live and are not closing, in the order of their slots.
+    pub fn ids(&self) -> impl Iterator<Item = SessionId> + '_ {
+        let open = self.slots.iter().enumerate();
+        let open = open.filter(|(_, slot)| slot.generation & (FREE | CLOSING) == 0);
+        open.map(|(index, slot)| SessionId::new(self.shard, index as u32, slot.generation))
+    }
+
+    /// How many sessions have a value, closing ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Whether no session has a value.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// A slot for the next session, out of the chain.
+    fn claim(&mut self) -> Option<usize> {
+        let fresh_first = self.order == Order::Fifo || self.head == NONE;
+        if fresh_first && self.slots.len() < self.capacity {
+            let value = MaybeUninit::uninit();
+            self.slots.push(Slot { generation: 1 | FREE, flight: NONE, value });
+            return Some(self.slots.len() - 1);
+        }
+        if self.head == NONE {
+            return None;
+        }
+        let index = self.head as usize;
+        self.head = self.slots[index].flight;
+        Some(index)
+    }
+
+    fn settle(&mut self, index: usize, make: impl FnOnce(SessionId) -> T) -> SessionId {
+        let slot = &mut self.slots[index];
+        let generation = slot.generation & GENERATION;
+        let id = SessionId::new(self.shard, index as u32, generation);
+        // Should `make` panic, the slot stays free but in no chain: it is lost, not dangerous.
+        slot.value.write(make(id));
+        (slot.generation, slot.flight) = (generation, 0);
+        self.live += 1;
+        id
+    }
+
+    /// Takes the value out of a slot that has one and has nothing in flight.
+    fn vacate(&mut self, index: usize) -> T {
+        self.live -= 1;
+        let slot = &mut self.slots[index];
+        let generation = slot.generation & GENERATION;
+        // SAFETY: the caller found the session in the slot; FREE, set below, ends it.
+        let value = unsafe { slot.value.assume_init_read() };
+        if generation == GENERATION {
+            // Retired: in no chain, and FREE with a generation that is never settled.
+            slot.generation = FREE;
+            return value;
+        }
+        (slot.generation, slot.flight) = ((generation + 1) | FREE, NONE);
+        self.chain(index as u32);
+        value
+    }
+
+    fn chain(&mut self, index: u32) {
+        match (self.order, self.head) {
+            (Order::Lifo, head) => {
+                self.slots[index as usize].flight = head;
+                self.head = index;
+                return;
+            }
+            (Order::Fifo, NONE) => self.head = index,
+            (Order::Fifo, _) => self.slots[self.tail as usize].flight = index,
+        }
+        self.tail = index;
+    }
+}
+
+impl<T> Drop for ShardTable<T> {
+    fn drop(&mut self) {
+        for slot in &mut self.slots {
+            if slot.generation & FREE == 0 {
+                // SAFETY: a slot that is not free holds a value, and is not used again.
+                unsafe { slot.value.assume_init_drop() };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(order: Order) -> ShardTable<&'static str> {
+        ShardTable::new(3, 4, order)
+    }
+
+    #[test]
+    fn a_late_name_finds_nothing() {
+        for order in [Order::Lifo, Order::Fifo] {
+            let mut table = table(order);
+            let first = table.open("first").unwrap();
+            assert_eq!(table.get(first), Some(&"first"));
+            assert_eq!(table.close(first), Closing::Freed("first"));
+            let names: Vec<_> = (0..4).map(|_| table.open("next").unwrap()).collect();
+            assert_eq!(table.open("fifth"), Err(Full("fifth")));
+            assert!(table.open_with(|_| unreachable!("there is no room")).is_none());
+            assert!(names.iter().any(|id| id.index() == first.index()), "the slot is used again");
+            assert_eq!(table.get(first), None);
+            assert_eq!(table.close(first), Closing::Unknown);
+            assert_eq!(table.ids().collect::<Vec<_>>().len(), table.len());
+        }
+    }
+
+    #[test]
+    fn another_shard_s_name_finds_nothing() {
+        let mut table = table(Order::Lifo);
+        let id = table.open("here").unwrap();
+        let other = SessionId::new(4, id.index(), id.generation());
+        assert!(table.launch(id).is_some());
+        assert_eq!(table.get(other), None);
+        assert_eq!(table.close(other), Closing::Unknown);
+        assert_eq!(table.land(other), Landing::Stray);
+        assert_eq!(table.land(SessionId::new(3, 99, 1)), Landing::Stray);
+    }
+
+    #[test]
+    fn a_closed_session_keeps_its_slot_until_all_has_landed() {
+        let mut table = table(Order::Lifo);
+        let id = table.open("busy").unwrap();
+        assert_eq!(table.land(id), Landing::Stray, "nothing was launched");
+        table.launch(id).unwrap();
+        table.launch(id).unwrap();
+        table.launch(id).unwrap();
+        assert_eq!(table.land(id), Landing::Live(&mut "busy"));
+        assert_eq!((table.close(id), table.in_flight(id)), (Closing::Waits, 2));
+        assert_eq!(table.get(id), None);
+        assert_eq!(table.launch(id), None);
+        assert_eq!(table.close(id), Closing::Unknown);
+        assert_ne!(table.open("other").unwrap().index(), id.index());
+        assert_eq!(table.land(id), Landing::Closing(&mut "busy"));
+        assert_eq!(table.land(id), Landing::Last("busy"));
+        assert_eq!(table.land(id), Landing::Stray);
+        assert_eq!(table.open("next").unwrap().index(), id.index());
+    }
+
+    #[test]
+    fn a_slot_with_its_generations_used_up_is_retired() {
+        for order in [Order::Lifo, Order::Fifo] {
+            let mut table = ShardTable::new(0, 2, order);
+            let id = table.open(()).unwrap();
+            table.slots[0].generation = SessionId::GENERATION_MAX;
+            let last = SessionId::new(0, id.index(), SessionId::GENERATION_MAX);
+            assert_eq!(table.close(last), Closing::Freed(()));
+            assert_eq!(table.open(()).unwrap().index(), 1);
+            assert_eq!(table.open(()), Err(Full(())), "the first slot is never used again");
+        }
+    }
+
+    #[test]
+    fn values_are_dropped_once_and_never_move() {
+        let one = std::rc::Rc::new(());
+        let mut table = ShardTable::new(0, 100, Order::Fifo);
+        let first = table.open(one.clone()).unwrap();
+        let address = std::ptr::from_ref(table.get(first).unwrap());
+        let ids: Vec<_> = (0..9).map(|_| table.open(one.clone()).unwrap()).collect();
+        assert_eq!(std::ptr::from_ref(table.get(first).unwrap()), address);
+        table.close(ids[4]);
+        table.launch(ids[5]).unwrap();
+        table.close(ids[5]);
+        assert_eq!(std::rc::Rc::strong_count(&one), 10);
+        drop(table);
+        assert_eq!(std::rc::Rc::strong_count(&one), 1);
+    }
+}

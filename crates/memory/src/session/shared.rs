@@ -1,0 +1,443 @@
+//! Sessions that several workers step: who looks inside holds a reference.
+//!
+//! One word a slot says everything: generation, whether a session lives, whether it is closing,
+//! how many operations are in flight and how many references are held. A reference is taken by
+//! compare-and-swap on all of it: an increment that is checked afterwards would revive, for an
+//! instant, a session that another worker is taking apart.
+
+use std::cell::UnsafeCell;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::ops::Deref;
+
+use seam::SessionId;
+
+use super::Closing;
+use crate::Padded;
+use crate::pool::stack::Stack;
+use crate::pool::{Full, NONE};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+const REF: u64 = 1;
+const REFS: u64 = (1 << 20) - 1;
+const FLIGHT: u64 = 1 << 20;
+const FLIGHTS: u64 = ((1 << 18) - 1) << 20;
+const LIVE: u64 = 1 << 38;
+const CLOSING: u64 = 1 << 39;
+const GENERATION_SHIFT: u32 = 40;
+
+/// A slot on lines of its own, since neighbours belong to different workers.
+#[repr(align(64))]
+struct Slot<T> {
+    word: AtomicU64,
+    link: AtomicU32,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+/// Values named by [`SessionId`]s of one shard, for many threads. Slots are used last in, first
+/// out. A value is given up by whoever lets go last, and never moves before.
+pub struct SharedTable<T> {
+    shard: usize,
+    slots: Box<[Slot<T>]>,
+    free: Padded<Stack>,
+    live: Padded<AtomicU32>,
+}
+
+// SAFETY: values are shared by `Ref`s (T: Sync) and leave the table on any thread (T: Send).
+unsafe impl<T: Send + Sync> Sync for SharedTable<T> {}
+// SAFETY: the table owns its values.
+unsafe impl<T: Send> Send for SharedTable<T> {}
+
+impl<T> SharedTable<T> {
+    /// An empty table under the name `shard` for at most `capacity` sessions at one time.
+    ///
+    /// # Panics
+    /// If `shard` is not below [`seam::SHARDS_MAX`].
+    #[must_use]
+    pub fn new(shard: usize, capacity: usize) -> SharedTable<T> {
+        assert!(shard < seam::SHARDS_MAX, "expected a seat below 4096, found {shard}");
+        let capacity = capacity.min(SessionId::INDEX_MAX as usize);
+        let slot = |_| Slot {
+            word: AtomicU64::new(1 << GENERATION_SHIFT),
+            link: AtomicU32::new(NONE),
+            value: UnsafeCell::new(MaybeUninit::uninit()),
+        };
+        let slots: Box<[Slot<T>]> = (0..capacity).map(slot).collect();
+        let free = Stack::new();
+        for (index, slot) in slots.iter().enumerate().rev() {
+            free.push(index as u32, &slot.link);
+        }
+        SharedTable { shard, slots, free: Padded(free), live: Padded(AtomicU32::new(0)) }
+    }
+
+    /// Keeps `value` under a new name.
+    ///
+    /// # Errors
+    /// The value, if all slots are in use or retired.
+    pub fn open(&self, value: T) -> Result<SessionId, Full<T>> {
+        let Some(index) = self.free.pop(|index| &self.slots[index as usize].link) else {
+            return Err(Full(value));
+        };
+        let slot = &self.slots[index as usize];
+        let word = slot.word.load(Ordering::Relaxed);
+        // SAFETY: the slot came from the stack, so it is ours alone until LIVE is seen.
+        unsafe { (*slot.value.get()).write(value) };
+        // Release: who finds it live sees the value.
+        slot.word.store(word | LIVE, Ordering::Release);
+        self.live.fetch_add(1, Ordering::Relaxed);
+        Ok(SessionId::new(self.shard, index, generation(word)))
+    }
+
+    /// A reference to the session `id`, if it lives and is not closing.
+    #[inline]
+    pub fn acquire(&self, id: SessionId) -> Option<Ref<'_, T>> {
+        let open = |word: u64| word & CLOSING == 0 && word & REFS < REFS;
+        self.enter(id, open, |word| word + REF)
+    }
+
+    /// A completion of an operation that was launched for `id`: a reference to its session, which
+    /// may be closing; `None` if it has nothing in flight or is gone.
+    pub fn land(&self, id: SessionId) -> Option<Ref<'_, T>> {
+        let in_flight = |word: u64| word & FLIGHTS > 0 && word & REFS < REFS;
+        self.enter(id, in_flight, |word| word - FLIGHT + REF)
+    }
+
+    /// Ends a session: nobody new finds it, and its slot is free as soon as no reference is held
+    /// and nothing is in flight.
+    pub fn close(&self, id: SessionId) -> Closing<T> {
+        let Some(held) = self.enter(
+            id,
+            |word| word & CLOSING == 0 && word & REFS < REFS,
+            |word| (word | CLOSING) + REF,
+        ) else {
+            return Closing::Unknown;
+        };
+        held.release().map_or(Closing::Waits, Closing::Freed)
+    }
+
+    /// How many sessions have a value, closing ones included; of some time close to now.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.live.load(Ordering::Relaxed) as usize
+    }
+
+    /// Whether no session has a value.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The names of the sessions that live and are not closing; others may come and go meanwhile.
+    pub fn ids(&self) -> impl Iterator<Item = SessionId> + '_ {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| {
+            let word = slot.word.load(Ordering::Relaxed);
+            let open = word & (LIVE | CLOSING) == LIVE;
+            open.then(|| SessionId::new(self.shard, index as u32, generation(word)))
+        })
+    }
+
+    /// Changes the word of `id`'s slot, if it is its session's and `may` agrees, to one with a
+    /// reference more.
+    #[inline]
+    fn enter(
+        &self,
+        id: SessionId,
+        may: impl Fn(u64) -> bool,
+        change: impl Fn(u64) -> u64,
+    ) -> Option<Ref<'_, T>> {
+        let slot = self.slots.get(id.index() as usize).filter(|_| id.shard() == self.shard)?;
+        let mut word = slot.word.load(Ordering::Relaxed);
+        loop {
+            if generation(word) != id.generation() || word & LIVE == 0 || !may(word) {
+                return None;
+            }
+            // Acquire: the value as it was when the session was opened or the others let go.
+            let new = change(word);
+            match slot.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(Ref { table: self, slot, index: id.index() }),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Makes the slot free, whose value is gone; only who let go last does.
+    fn vacate(&self, index: u32) {
+        let slot = &self.slots[index as usize];
+        let generation = generation(slot.word.load(Ordering::Relaxed));
+        self.live.fetch_sub(1, Ordering::Relaxed);
+        if generation == SessionId::GENERATION_MAX {
+            // Retired: without LIVE it is found by no name, and it is on no stack.
+            slot.word.store(u64::from(generation) << GENERATION_SHIFT, Ordering::Relaxed);
+            return;
+        }
+        slot.word.store(u64::from(generation + 1) << GENERATION_SHIFT, Ordering::Relaxed);
+        // Its release makes the store above seen by who pops the slot.
+        self.free.push(index, &slot.link);
+    }
+}
+
+fn generation(word: u64) -> u32 {
+    (word >> GENERATION_SHIFT) as u32
+}
+
+impl<T> Drop for SharedTable<T> {
+    fn drop(&mut self) {
+        for slot in &mut self.slots {
+            if slot.word.load(Ordering::Acquire) & LIVE != 0 {
+                // SAFETY: a live slot holds a value, and no `Ref` is left that borrows the table.
+                unsafe { slot.value.get_mut().assume_init_drop() };
+            }
+        }
+    }
+}
+
+/// Proof that a session's value stays where it is. Whoever drops the last one of a closed session
+/// with nothing in flight drops the value, before its slot is free again.
+pub struct Ref<'t, T> {
+    table: &'t SharedTable<T>,
+    slot: &'t Slot<T>,
+    index: u32,
+}
+
+impl<T> Ref<'_, T> {
+    /// Counts an operation that the kernel is given for the session; says whether it was, which
+    /// is not so if the session is closing. [`SharedTable::land`] is its end.
+    #[must_use = "an operation that is not counted may not be given to the kernel"]
+    pub fn launch(&self) -> bool {
+        let mut word = self.slot.word.load(Ordering::Relaxed);
+        loop {
+            if word & CLOSING != 0 || word & FLIGHTS == FLIGHTS {
+                return false;
+            }
+            let counted = self.slot.word.compare_exchange_weak(
+                word,
+                word + FLIGHT,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            match counted {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The session's name.
+    #[must_use]
+    pub fn id(&self) -> SessionId {
+        let word = self.slot.word.load(Ordering::Relaxed);
+        SessionId::new(self.table.shard, self.index, generation(word))
+    }
+
+    /// Whether the session was closed.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.slot.word.load(Ordering::Relaxed) & CLOSING != 0
+    }
+
+    /// Lets go; returns the value if the session was closed and this was the last that held it.
+    pub fn release(self) -> Option<T> {
+        let this = ManuallyDrop::new(self);
+        this.let_go().then(|| {
+            // SAFETY: this was the last way to the value (`let_go`), and nobody drops it there.
+            let value = unsafe { (*this.slot.value.get()).assume_init_read() };
+            this.table.vacate(this.index);
+            value
+        })
+    }
+
+    /// Takes one reference back; says whether that was the last way to the value.
+    fn let_go(&self) -> bool {
+        // Release: what was done to the value is done before another takes it apart; acquire: what
+        // all others did is seen by the one who does.
+        let word = self.slot.word.fetch_sub(REF, Ordering::AcqRel) - REF;
+        // A closing session's counts only fall, so just one of those who let go sees this.
+        word & CLOSING != 0 && word & (REFS | FLIGHTS) == 0
+    }
+}
+
+impl<T> Deref for Ref<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the slot is live and stays so while a reference is counted.
+        unsafe { (*self.slot.value.get()).assume_init_ref() }
+    }
+}
+
+impl<T> Drop for Ref<'_, T> {
+    fn drop(&mut self) {
+        if self.let_go() {
+            // SAFETY: this was the last way to the value.
+            unsafe { (*self.slot.value.get()).assume_init_drop() };
+            self.table.vacate(self.index);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn a_closed_session_stays_for_those_who_hold_it() {
+        let table = SharedTable::new(1, 2);
+        let id = table.open("held").unwrap();
+        let held = table.acquire(id).unwrap();
+        assert!(held.launch() && held.launch());
+        assert_eq!(table.close(id), Closing::Waits);
+        assert_eq!((table.close(id), held.is_closing()), (Closing::Unknown, true));
+        assert!(table.acquire(id).is_none() && !held.launch());
+        assert_eq!((*held, held.id(), held.release()), ("held", id, None));
+        assert_eq!(table.land(id).unwrap().release(), None);
+        assert_eq!(table.land(id).unwrap().release(), Some("held"));
+        assert!(table.land(id).is_none() && table.is_empty());
+        let next = table.open("next").unwrap();
+        assert_eq!((next.index(), next.generation()), (id.index(), id.generation() + 1));
+        assert!(table.acquire(id).is_none());
+        assert_eq!(table.close(next), Closing::Freed("next"));
+    }
+
+    #[test]
+    fn a_forged_name_or_completion_finds_nothing() {
+        let table = SharedTable::new(1, 1);
+        let id = table.open(()).unwrap();
+        assert_eq!(table.open(()), Err(Full(())));
+        assert!(table.land(id).is_none(), "nothing was launched");
+        assert!(table.acquire(SessionId::new(2, 0, 1)).is_none());
+        assert!(table.acquire(SessionId::new(1, 7, 1)).is_none());
+        assert!(table.acquire(SessionId::from_bits(0)).is_none());
+        assert_eq!(table.ids().collect::<Vec<_>>(), [id]);
+    }
+
+    #[test]
+    fn a_slot_with_its_generations_used_up_is_retired() {
+        let table = SharedTable::new(0, 1);
+        let word = u64::from(SessionId::GENERATION_MAX) << GENERATION_SHIFT;
+        table.slots[0].word.store(word, Ordering::Relaxed);
+        let last = table.open(()).unwrap();
+        assert_eq!(last.generation(), SessionId::GENERATION_MAX);
+        assert_eq!(table.close(last), Closing::Freed(()));
+        assert_eq!(table.open(()), Err(Full(())));
+        assert!(table.acquire(last).is_none());
+    }
+
+    #[test]
+    fn no_session_is_seen_after_its_end_whoever_ends_it() {
+        struct Told<'a>(u64, &'a AtomicUsize);
+        impl Drop for Told<'_> {
+            fn drop(&mut self) {
+                self.0 = 0;
+                self.1.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        const ROUNDS: usize = 3000;
+        let (ended, current) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let table: SharedTable<Told<'_>> = SharedTable::new(0, 4);
+        std::thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    while ended.load(Ordering::Relaxed) < ROUNDS {
+                        let id = SessionId::from_bits(current.load(Ordering::Relaxed));
+                        if let Some(held) = table.acquire(id) {
+                            assert_eq!(held.0, 7, "a dead value was seen");
+                        }
+                        std::thread::yield_now();
+                    }
+                });
+            }
+            for _ in 0..ROUNDS {
+                let mut told = Told(7, &ended);
+                let id = loop {
+                    match table.open(told) {
+                        Ok(id) => break id,
+                        Err(Full(back)) => told = back,
+                    }
+                    std::thread::yield_now();
+                };
+                current.store(id.bits(), Ordering::Relaxed);
+                drop(table.close(id));
+            }
+        });
+        assert_eq!(ended.load(Ordering::Relaxed), ROUNDS);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::cell::UnsafeCell as Watched;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// A value whose reading and whose end loom holds against each other.
+    struct Value(Watched<u32>, Arc<AtomicU32>);
+
+    // SAFETY: that accesses do not meet is what the model checks.
+    unsafe impl Sync for Value {}
+    // SAFETY: as above.
+    unsafe impl Send for Value {}
+
+    impl Drop for Value {
+        fn drop(&mut self) {
+            // SAFETY: loom reports it if anybody reads meanwhile.
+            self.0.with_mut(|value| unsafe { *value = 0 });
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn read(table: &SharedTable<Value>, id: SessionId) {
+        if let Some(held) = table.acquire(id) {
+            // SAFETY: loom reports it if the value ends meanwhile.
+            assert_eq!(held.0.with(|value| unsafe { *value }), 7);
+        }
+    }
+
+    #[test]
+    fn loom_the_last_to_let_go_ends_it_once() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let (table, ends) = (Arc::new(SharedTable::new(0, 1)), Arc::new(AtomicU32::new(0)));
+            let id = table.open(Value(Watched::new(7), ends.clone())).ok().unwrap();
+            let others: Vec<_> = [false, true]
+                .into_iter()
+                .map(|closes| {
+                    let table = table.clone();
+                    thread::spawn(move || {
+                        if closes {
+                            drop(table.close(id));
+                        } else {
+                            read(&table, id);
+                        }
+                    })
+                })
+                .collect();
+            read(&table, id);
+            others.into_iter().for_each(|it| it.join().unwrap());
+            assert_eq!(ends.load(Ordering::Relaxed), 1, "ended once");
+            assert!(table.acquire(id).is_none());
+        });
+    }
+
+    #[test]
+    fn loom_a_completion_and_a_close_agree_who_is_last() {
+        loom::model(|| {
+            let (table, ends) = (Arc::new(SharedTable::new(0, 1)), Arc::new(AtomicU32::new(0)));
+            let id = table.open(Value(Watched::new(7), ends.clone())).ok().unwrap();
+            assert!(table.acquire(id).unwrap().launch());
+            let kernel = {
+                let table = table.clone();
+                thread::spawn(move || {
+                    let landed = table.land(id).expect("what was launched lands");
+                    // SAFETY: loom reports it if the value ends meanwhile.
+                    assert_eq!(landed.0.with(|value| unsafe { *value }), 7);
+                })
+            };
+            drop(table.close(id));
+            kernel.join().unwrap();
+            assert_eq!(ends.load(Ordering::Relaxed), 1, "ended once");
+        });
+    }
+}
