@@ -7,6 +7,7 @@
 //! order 2, 1 for wrong or lost replies, 98, 99, 1 for dropped arrivals.
 
 mod calibration;
+mod files;
 mod flags;
 mod null;
 mod plan;
@@ -19,6 +20,7 @@ use ::load::run::Company;
 use ::load::search::{self, Capacity};
 use ::load::{Duet, Failure, Report, Slo, Target};
 use anyhow::{Context, Result};
+use files::Files;
 use serde::Serialize;
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -35,6 +37,10 @@ const CALIBRATION: Duration = Duration::from_millis(700);
 pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(scheme) = args.goal.serve_null {
         null::run(scheme, args.goal.port)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.output.schema {
+        print!("{}", ::load::report::JSON_SCHEMA);
         return Ok(ExitCode::SUCCESS);
     }
     let outcome = match (&args.duet.duet, &args.goal.slo) {
@@ -57,8 +63,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 fn calibrate(args: &Args) -> Result<Result<ExitCode>, Failure> {
-    let found = calibration::measure(args.span.span.unwrap_or(CALIBRATION), args.json)?;
-    Ok(calibration::keep(&found, args.json).map(|()| ExitCode::SUCCESS))
+    let found = calibration::measure(args.span.span.unwrap_or(CALIBRATION), args.output.json)?;
+    Ok(calibration::keep(&found, args.output.json).map(|()| ExitCode::SUCCESS))
 }
 
 fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
@@ -66,15 +72,20 @@ fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     plan.floor = calibration::floor(&plan);
     // Without the flag Ctrl-C ends the process as ever, and nothing is lost but the report.
     let stop = watch().ok();
-    let report = ::load::run::run_with(&plan, &Company { onlooker: None, stop })?;
-    Ok(print(args.json, &report).map(|()| code(&report)))
+    let files = Files::create(&args.output, &plan)?;
+    let company = Company { onlooker: files.onlooker(&plan), stop, board: None };
+    let (report, recorded) = ::load::run::measure(&plan, &company)?;
+    // The scribe ends when nobody looks on any more.
+    drop(company);
+    let written = files.finish(&plan, &report, &recorded);
+    Ok(print(args.output.json, &report).and(written).map(|()| code(&report)))
 }
 
 fn two(args: &Args, other: &Target) -> Result<Result<ExitCode>, Failure> {
     let plan = args.duet_plan(other)?;
     let report = Duet::new(&plan)?.play()?;
     let code = if report.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    Ok(print(args.json, &report).map(|()| code))
+    Ok(print(args.output.json, &report).map(|()| code))
 }
 
 fn capacity(args: &Args, slo: &Slo) -> Result<Result<ExitCode>, Failure> {
@@ -88,7 +99,7 @@ fn capacity(args: &Args, slo: &Slo) -> Result<Result<ExitCode>, Failure> {
         false if found.limit.is_none() && capacity_rps == 0.0 => ExitCode::from(MISSED),
         false => ExitCode::from(INVALID),
     };
-    Ok(print(args.json, &found).map(|()| code))
+    Ok(print(args.output.json, &found).map(|()| code))
 }
 
 fn print<T: Serialize + Display>(json: bool, report: &T) -> Result<()> {

@@ -4,9 +4,14 @@
 //! Times are held only by wide bounds and relative to what the test itself has measured, because
 //! this runs on busy machines. A figure that the generator itself calls invalid is not judged.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use hdrhistogram::serialization::Deserializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -252,6 +257,96 @@ fn unanswered_requests_stand_behind_every_percentile() {
             "{report}"
         );
     }
+}
+
+/// A folder that goes away with this value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("roundhouse-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a temporary folder");
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("it is text").to_owned()
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// How many values the lines of a `.hlog` hold that have the tag, or none, and how many lines.
+fn logged(log: &str, tag: Option<&str>) -> (u64, usize) {
+    let entries = IntervalLogIterator::new(log.as_bytes()).map(|it| it.expect("well formed"));
+    let counts = entries.filter_map(|entry| {
+        let LogEntry::Interval(line) = entry else { return None };
+        if line.tag().map(|tag| tag.as_str()) != tag {
+            return None;
+        }
+        let packed = BASE64_STANDARD.decode(line.encoded_histogram()).expect("base64");
+        let read = Deserializer::new().deserialize::<u64, _>(&mut &packed[..]);
+        Some(read.expect("a histogram").len())
+    });
+    let counts: Vec<u64> = counts.collect();
+    (counts.iter().sum(), counts.len())
+}
+
+#[test]
+fn files_hold_what_the_report_says() {
+    let (null, folder) = (Null::start("echo"), Folder::new("files"));
+    let [hlog, hgrm, csv] = ["a.hlog", "a.hgrm", "a.csv"].map(|name| folder.path(name));
+    let files = format!("--hlog {hlog} --interval 100ms --hgrm {hgrm} --csv {csv}");
+    let (report, _) = load(&null.target(), &format!("--open 2000 -t 2 -d 600ms {files}"));
+    let count = |name: &str| report[name]["count"].as_u64().expect("a count");
+    let log = folder.read("a.hlog");
+    let (responses, lines) = logged(&log, None);
+    assert_eq!(responses, count("response"), "{log}");
+    assert!(lines >= 3, "{log}");
+    assert_eq!(logged(&log, Some("service")).0, count("service"));
+    assert_eq!(logged(&log, Some("lateness")).0, count("lateness"));
+    let table = folder.read("a.hgrm");
+    let mut rows = table.lines().filter(|line| !line.starts_with('#'));
+    let last: Vec<&str> = rows.next_back().expect("rows").split_whitespace().collect();
+    let total = count("response").to_string();
+    assert_eq!(last[1..], ["1.000000000000", total.as_str()], "{table}");
+    let longest = last[0].parse::<f64>().expect("a time") * 1e6;
+    let max = report["response"]["max_ns"].as_f64().expect("a time");
+    assert!((longest - max).abs() < 1.0, "{longest} {max}");
+    let rows: Vec<Vec<String>> = folder
+        .read("a.csv")
+        .lines()
+        .map(|line| line.split(',').map(str::to_owned).collect())
+        .collect();
+    assert!(rows.len() > 10 && rows.iter().all(|row| row.len() == rows[0].len()), "{rows:?}");
+    let (total, slices) = rows[1..].split_last().expect("rows");
+    let sum: u64 = slices.iter().map(|row| row[3].parse::<u64>().expect("a count")).sum();
+    assert_eq!((total[0].as_str(), total[3].as_str()), ("total", sum.to_string().as_str()));
+    assert_eq!(report["requests"].as_u64(), Some(sum));
+}
+
+#[test]
+fn the_schema_is_printed() {
+    let output = command(&["--schema"]).output().expect("the binary starts");
+    let schema = report(&output);
+    assert_eq!(schema["properties"]["schema"]["const"], "roundhouse.load/1");
+}
+
+#[test]
+fn a_file_that_cannot_be_made_is_told_before_the_run() {
+    let null = Null::start("echo");
+    for flag in ["--hlog", "--hgrm", "--csv"] {
+        check_refused(&[&null.target(), flag, "/nonexistent/a"], 2, &[flag, "/nonexistent/a"]);
+    }
+    assert_eq!(null.end(), 0);
 }
 
 fn check_refused(args: &[&str], code: i32, parts: &[&str]) {

@@ -23,6 +23,7 @@
 //! | `drive/io.rs` | connect, send, receive, record, and what goes wrong there |
 //! | `drive/link.rs` | one connection's memory |
 //! | `drive/idle.rs` | connections that never ask |
+//! | `drive/track.rs` | the time line, and beats for those who look on |
 //! | `drive/pulse.rs` | the generator's own delays |
 
 mod idle;
@@ -31,6 +32,7 @@ mod link;
 mod next;
 mod pulse;
 mod settings;
+mod track;
 
 pub use pulse::Pulse;
 pub use settings::{Observer, Parts, Settings, Stretch};
@@ -40,7 +42,6 @@ use crate::faults::{FaultKind, Faults};
 use crate::script::{Notes, Script};
 use crate::stop::{Progress, Stop};
 use crate::tally::{Tally, nanos};
-use crate::timeline::Timeline;
 use crate::work::{Pauses, Work};
 use idle::Idle;
 use link::{Link, State};
@@ -53,6 +54,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 use sys::epoll::{Epoll, Events, Interest, Ready};
 use sys::{clock, limits};
+use track::Track;
 
 /// A receive takes at most this much (bytes); more comes with the next.
 const RECEIVE: usize = 256 << 10;
@@ -94,7 +96,7 @@ pub struct Drive {
     /// Earlier stretches of the same tally.
     earlier: Option<Tally>,
     observer: Option<Observer>,
-    timeline: Option<Timeline>,
+    track: Track,
     stretch_start: Instant,
     /// When something was last ready.
     stirred: Instant,
@@ -152,7 +154,7 @@ impl Drive {
             tally: Tally::default(),
             earlier: None,
             observer: None,
-            timeline: None,
+            track: Track::default(),
             stretch_start: Instant::ZERO,
             stirred: Instant::ZERO,
             epoch: Instant::ZERO,
@@ -266,19 +268,14 @@ impl Drive {
         self.pulse = Pulse::default();
     }
 
-    /// From now on there is a time line; it begins at `start`.
-    pub fn slice_from(&mut self, start: Instant) {
-        self.timeline = Some(Timeline::new(start));
-    }
-
-    /// Takes the time line, which ends with that.
-    pub fn take_timeline(&mut self) -> Option<Timeline> {
-        self.timeline.take()
-    }
-
-    /// Takes what was counted since the last time.
+    /// Takes what was counted since the last time; a stretch of time ends with that.
     pub fn take_tally(&mut self) -> Tally {
         self.tally.settle();
+        // Nobody need be told of the nothing that comes before a phase.
+        match self.tally.arrived + self.tally.done + self.tally.wrong + self.tally.failed {
+            0 => self.stretch_start = now(),
+            _ => self.tell(now()),
+        }
         let mut tally = std::mem::take(&mut self.tally);
         if let Some(earlier) = self.earlier.take() {
             tally.merge(&earlier);
@@ -390,6 +387,7 @@ impl Drive {
             self.tally.arrived += 1;
             if self.scheduled && due >= self.epoch {
                 self.tally.tardiness.record(nanos(due, now), 1);
+                self.track.noticed(nanos(due, now));
             }
             self.arrival(due, stop, now);
             now = self::now();
@@ -443,26 +441,36 @@ impl Drive {
 
     /// Ends a stretch of time when it is over, and tells whoever wants to know.
     fn note_stretch(&mut self, now: Instant, stop: &dyn Stop) {
+        if self.track.is_due(now) {
+            self.beat(now);
+        }
         let observed = self.observer.is_some() || stop.looks();
         if !observed || now < self.stretch_start + self.settings.interval {
             return;
         }
         self.tally.settle();
         stop.look(&self.tally, now.since(self.stretch_start));
+        self.tell(now);
+        self.earlier.get_or_insert_default().merge(&self.tally);
+        self.tally.clear();
+    }
+
+    /// Tells the observer of the stretch that ends now.
+    fn tell(&mut self, now: Instant) {
+        let outstanding = self.outstanding();
         if let Some(observer) = &mut self.observer {
             observer(Stretch {
                 start: self.stretch_start,
                 end: now,
+                measured: self.epoch > Instant::ZERO,
                 tally: &self.tally,
-                outstanding: self.outstanding + self.waiting.len() as u64,
+                outstanding,
                 connections: self.up,
                 faults: &self.faults,
                 pulse: &self.pulse,
             });
         }
         self.stretch_start = now;
-        self.earlier.get_or_insert_default().merge(&self.tally);
-        self.tally.clear();
     }
 
     /// Something is ready.

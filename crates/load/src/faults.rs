@@ -102,6 +102,20 @@ impl Faults {
 }
 
 impl FaultKind {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Refused,
+        Self::Reset,
+        Self::ClosedEarly,
+        Self::Timeout,
+        Self::NoPorts,
+        Self::NoDescriptors,
+        Self::Socket,
+        Self::WrongReply,
+        Self::UnaskedBytes,
+        Self::Overlong,
+    ];
+
     /// What an error of a socket means.
     pub(crate) fn of(error: &io::Error) -> Self {
         // The two numbers have no stable kind: EMFILE 24 and ENFILE 23 (errno(3), Linux).

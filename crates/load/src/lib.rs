@@ -45,9 +45,11 @@
 //! ```
 
 pub mod arrive;
+pub mod beat;
 pub mod calibrate;
 pub mod censor;
 pub mod crowd;
+pub mod csv;
 pub mod drive;
 pub mod duet;
 pub mod faults;
@@ -59,6 +61,7 @@ pub mod parse;
 pub mod probe;
 pub mod report;
 pub mod run;
+pub mod scribe;
 pub mod script;
 pub mod search;
 pub mod slo;

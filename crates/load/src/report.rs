@@ -23,6 +23,8 @@ use serde::{Deserialize, Serialize};
 
 /// The name and version of [`Report`].
 pub const SCHEMA: &str = "roundhouse.load/1";
+/// The JSON Schema (draft 2020-12) of [`Report`].
+pub const JSON_SCHEMA: &str = include_str!("report/schema.json");
 /// The name and version of [`DuetReport`].
 pub const DUET_SCHEMA: &str = "roundhouse.duet/1";
 

@@ -1,7 +1,7 @@
 //! One measurement of one server: probe, warm up, measure, drain, audit, judge.
 //!
 //! The thread that is asked to run only coordinates; each generator is a thread of its own
-//! ([`shift`]), so that reading `/proc` and telling an observer costs no arrival its moment.
+//! (`run/shift.rs`), so that reading `/proc` and telling an observer costs no arrival its moment.
 
 mod failure;
 mod shift;
@@ -12,6 +12,7 @@ pub use failure::Failure;
 pub use talk::Talk;
 pub(crate) use talk::{audit, drive, script};
 
+use crate::beat::Board;
 use crate::calibrate::Floor;
 use crate::drive::{Drive, Settings, Stretch};
 use crate::model::Model;
@@ -21,7 +22,7 @@ use crate::slo::Slo;
 use crate::stop::{ByCount, ByPrecision, ByTime, Precision, Stop};
 use crate::watch::Watch;
 use crate::work::Think;
-use meter::CpuTimes;
+use meter::{CpuTimes, Histogram};
 use seam::Instant;
 use shift::{Reading, Shift};
 use std::net::{IpAddr, TcpListener};
@@ -101,6 +102,14 @@ impl Plan {
             floor: None,
         }
     }
+
+    /// The stretches of time of which an onlooker is told.
+    pub fn interval(&self) -> Duration {
+        match self.window {
+            Window::Precise(..) => LOOKS,
+            Window::For(_) | Window::Count(_) => self.settings.interval,
+        }
+    }
 }
 
 /// Who is told of every stretch of time of every thread (numbered from 0), in that thread. It
@@ -112,8 +121,21 @@ pub type Onlooker = Arc<dyn Fn(usize, Stretch<'_>) + Send + Sync>;
 pub struct Company {
     /// Is told of every [`Settings::interval`].
     pub onlooker: Option<Onlooker>,
+    /// Where every thread leaves a beat, ten times a second.
+    pub board: Option<Board>,
     /// Set it, and the phase that runs is over: what is known so far is reported.
     pub stop: Option<Arc<AtomicBool>>,
+}
+
+/// Every measured time of a run (ns), those of the drain too.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    /// From due to done.
+    pub response: Histogram,
+    /// From sent to done.
+    pub service: Histogram,
+    /// From due to sent.
+    pub lateness: Histogram,
 }
 
 /// Loads one server as planned.
@@ -129,6 +151,14 @@ pub fn run(plan: &Plan) -> Result<Report, Failure> {
 /// # Errors
 /// As [`run`].
 pub fn run_with(plan: &Plan, company: &Company) -> Result<Report, Failure> {
+    measure(plan, company).map(|(report, _)| report)
+}
+
+/// The same, with the histograms that the report is made from.
+///
+/// # Errors
+/// As [`run`].
+pub fn measure(plan: &Plan, company: &Company) -> Result<(Report, Recorded), Failure> {
     pin(plan.cpu)?;
     plan.sources.iter().try_for_each(|&source| is_here(source))?;
     let prepared = Prepared::ask(&plan.target, &plan.talk)?;
@@ -136,6 +166,7 @@ pub fn run_with(plan: &Plan, company: &Company) -> Result<Report, Failure> {
     for part in 0..plan.threads {
         let mut shift = Shift::new(plan, &prepared, part)?;
         shift.stop.clone_from(&company.stop);
+        shift.board.clone_from(&company.board);
         if let Some(onlooker) = company.onlooker.clone() {
             shift.drive.observe(Box::new(move |stretch| onlooker(part, stretch)));
         }
@@ -146,7 +177,7 @@ pub fn run_with(plan: &Plan, company: &Company) -> Result<Report, Failure> {
     let mut results = work(plan, shifts)?;
     let stopped = company.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
     let steal = before.zip(CpuTimes::read().ok()).map(|(then, now)| now.since(then).steal_share());
-    let mut report = sums::report(plan, &mut results, started_unix_ms);
+    let (mut report, recorded) = sums::report(plan, &mut results, started_unix_ms);
     if stopped {
         report.doubts.push("it was stopped before its time".to_owned());
     }
@@ -154,7 +185,7 @@ pub fn run_with(plan: &Plan, company: &Company) -> Result<Report, Failure> {
         let percent = share * 100.0;
         report.doubts.push(format!("the host took {percent:.1} % of the processors' time away"));
     }
-    Ok(report)
+    Ok((report, recorded))
 }
 
 /// Lets every shift work. Where arrivals have a schedule the server is watched from here, because

@@ -185,6 +185,7 @@ fn a_run_can_be_ended_and_says_what_it_knows() {
             flag.store(true, Ordering::Relaxed);
         })),
         stop: Some(stop),
+        ..Company::default()
     };
     let mut plan = Plan { window: Window::For(Duration::from_secs(600)), ..served.plan() };
     plan.settings.interval = 50 * MS;

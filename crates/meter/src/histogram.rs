@@ -51,6 +51,11 @@ impl Histogram {
         Self { counts }
     }
 
+    /// The counts, to be written to files.
+    pub(crate) fn raw(&self) -> &hdrhistogram::Histogram<u64> {
+        &self.counts
+    }
+
     /// Counts `times` values of `ns` each; zero counts as 1 ns, too long as [`NS_MAX`].
     pub fn record(&mut self, ns: u64, times: u64) {
         self.counts.saturating_record_n(ns.max(1), times);
@@ -58,12 +63,16 @@ impl Histogram {
 
     /// Adds every count of `other`.
     pub fn merge(&mut self, other: &Histogram) {
-        self.counts.add(&other.counts).expect("all histograms have the same range");
+        if other.count() > 0 {
+            self.counts.add(&other.counts).expect("all histograms have the same range");
+        }
     }
 
     /// Forgets every value and keeps the memory.
     pub fn clear(&mut self) {
-        self.counts.reset();
+        if self.count() > 0 {
+            self.counts.reset();
+        }
     }
 
     /// How many values were recorded.

@@ -1,6 +1,7 @@
 //! Meters: what a laboratory reads off a running server, and how it adds the readings up.
 //!
 //! - [`histogram`]: times in nanoseconds, recorded in constant time and memory.
+//! - [`hlog`], [`hgrm`]: files of them that the plotters of HdrHistogram read.
 //! - [`spectrum`]: the same in a tenth of the memory and to 2 %, for slices of a run.
 //! - [`proc`]: CPU time, context switches and memory of a whole process tree, read from `/proc`.
 //! - [`machine`]: which machine this is and how much of it was stolen meanwhile.
@@ -10,7 +11,9 @@
 //! thread that ends takes its counters with it. Nothing is guessed in silence here; what could
 //! not be known exactly comes back as a *doubt*, a sentence to be printed beside the number.
 
+pub mod hgrm;
 pub mod histogram;
+pub mod hlog;
 pub mod machine;
 pub mod proc;
 pub mod spectrum;

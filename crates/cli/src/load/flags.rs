@@ -20,7 +20,7 @@ pub struct Args {
     /// The server: stock://HOST[:PORT], http://HOST[:PORT]/PATH, echo://HOST[:PORT], or
     /// line://HOST:PORT for any protocol of lines. With `--arrivals replay` also the file of moments
     #[arg(value_name = "TARGET", num_args = 1..=2)]
-    #[arg(required_unless_present_any = ["calibrate", "serve_null"])]
+    #[arg(required_unless_present_any = ["calibrate", "serve_null", "schema"])]
     pub places: Vec<String>,
     #[command(flatten)]
     pub model: ModelArgs,
@@ -44,9 +44,8 @@ pub struct Args {
     /// Tell kinds of requests apart in the report
     #[arg(long)]
     pub kinds: bool,
-    /// Print one JSON document instead of text
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub output: OutputArgs,
     #[command(flatten)]
     pub goal: GoalArgs,
     /// How often each request is made, as weights: show=5,buy=50,sell=45 for stock://, or
@@ -155,6 +154,37 @@ pub struct LinkArgs {
     #[arg(long, value_parser = span, value_name = "TIME")]
     pub spin: Option<Duration>,
 }
+
+/// What is shown and written.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// Print one JSON document instead of text; --schema describes it
+    #[arg(long)]
+    pub json: bool,
+    /// Print the JSON Schema of that document, and do nothing else
+    #[arg(long)]
+    pub schema: bool,
+    /// Plain lines on the way instead of the live view, also where nobody is at a terminal
+    #[arg(long, visible_alias = "no-live")]
+    pub plain: bool,
+    /// Histograms over time, as HistogramLogProcessor and HistogramLogAnalyzer read them
+    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_ONE_RUN)]
+    pub hlog: Option<PathBuf>,
+    /// How often a line of --hlog is written
+    #[arg(long, default_value = "1s", value_parser = span, value_name = "TIME")]
+    #[arg(requires = "hlog")]
+    pub interval: Duration,
+    /// All percentiles, as the plotter at hdrhistogram.github.io reads them
+    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_ONE_RUN)]
+    pub hgrm: Option<PathBuf>,
+    /// The time line, a row a slice, and a row of the sum
+    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_ONE_RUN)]
+    pub csv: Option<PathBuf>,
+}
+
+/// What makes more than one run, or none.
+const NOT_ONE_RUN: [&str; 3] = ["duet", "find_capacity", "calibrate"];
 
 /// Objectives, and the generator itself.
 #[derive(clap::Args)]

@@ -158,7 +158,7 @@ impl Args {
             spin: self.links.spin.unwrap_or(usual.spin),
             linger: self.links.spin.unwrap_or(usual.linger),
             detailed: self.kinds,
-            ..usual
+            interval: self.output.interval,
         })
     }
 

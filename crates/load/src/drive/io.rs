@@ -138,10 +138,12 @@ impl Drive {
                     self.tally.record(span, good);
                 }
             }
-            if let Some(timeline) = &mut self.timeline {
-                let start = if self.scheduled { span.due } else { span.sent };
-                timeline.replied(now, good, measured.then(|| nanos(start, now)));
-                timeline.failed(u64::from(bad));
+            let start = if self.scheduled { span.due } else { span.sent };
+            if good > 0 {
+                self.track.replied(now, good, nanos(start, now), measured);
+            }
+            if bad > 0 {
+                self.track.failed(u64::from(bad));
             }
             if let Some(&note) = self.notes.list.get(noted) {
                 self.tally.detail(note, span, measured);
@@ -295,9 +297,7 @@ impl Drive {
         link.take_runs();
         self.lost += unanswered;
         self.outstanding -= unanswered;
-        if let Some(timeline) = &mut self.timeline {
-            timeline.failed(unanswered);
-        }
+        self.track.failed(unanswered);
     }
 
     /// What becomes of a lost connection: it is made again after a pause, unless it was a session,

@@ -39,9 +39,7 @@ impl Drive {
     fn drop_arrival(&mut self, due: Instant) {
         self.tally.dropped += 1;
         self.tally.failed += u64::from(due >= self.epoch);
-        if let Some(timeline) = &mut self.timeline {
-            timeline.failed(1);
-        }
+        self.track.failed(1);
     }
 
     /// A place without a user.

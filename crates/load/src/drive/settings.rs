@@ -63,6 +63,8 @@ pub struct Stretch<'a> {
     pub start: Instant,
     /// When it ended.
     pub end: Instant,
+    /// Whether it is measured: it is part of the window or of the drain behind it.
+    pub measured: bool,
     /// What was counted in it.
     pub tally: &'a Tally,
     /// Requests unanswered at its end, those included that wait for a connection.

@@ -1,7 +1,8 @@
 //! One thread's part of a run.
 
 use super::talk::Prepared;
-use super::{Failure, LOOKS, Plan, Window, now, phase, share};
+use super::{Failure, Plan, Window, now, phase, share};
+use crate::beat::{Board, Phase};
 use crate::drive::{Drive, Parts, Pulse, Settings};
 use crate::parse::Usage;
 use crate::report::Server;
@@ -28,6 +29,8 @@ pub(super) struct Shift {
     parts: usize,
     /// Root of the server's process tree, where this thread may take the time to read it.
     watch: Option<u32>,
+    /// Where beats are left.
+    pub(super) board: Option<Board>,
     /// Ends the phase that runs.
     pub(super) stop: Option<Arc<AtomicBool>>,
     pub(super) warm: Tally,
@@ -67,12 +70,11 @@ impl Shift {
                 plan.settings.connections
             ))));
         }
-        let precise = matches!(plan.window, Window::Precise(..));
         let settings = Settings {
             connections,
             idle: own(plan.settings.idle),
             outstanding_max: own(plan.settings.outstanding_max).max(1),
-            interval: if precise { LOOKS } else { plan.settings.interval },
+            interval: plan.interval(),
             ..plan.settings
         };
         let mut script = prepared.script(&plan.talk, connections, part)?;
@@ -97,6 +99,7 @@ impl Shift {
             part,
             parts,
             watch: plan.watch.filter(|_| part == 0 && !plan.model.is_scheduled()),
+            board: None,
             stop: None,
             warm: Tally::default(),
             window: Tally::default(),
@@ -119,6 +122,9 @@ impl Shift {
         watch::wake_on_time();
         std::thread::sleep(start.since(now()));
         self.drive.start_at(start);
+        if let Some(board) = &self.board {
+            self.drive.beat_on(board, self.part);
+        }
         let start = start + self.warmup;
         if !self.warmup.is_zero() {
             self.phase(&ByTime { end: start })?;
@@ -129,7 +135,7 @@ impl Shift {
         let start = if watch.is_some() { now() } else { start };
         let own_ns = watch::own_cpu_ns();
         self.drive.measure_from(start);
-        self.drive.slice_from(start);
+        self.drive.enter(Phase::Window, start);
         let rule = self.rule.rule(start, self.part, self.parts);
         self.phase(&*rule)?;
         self.window_ns = now().since(start).as_nanos() as u64;
@@ -141,12 +147,14 @@ impl Shift {
         let _ = over.send(());
         self.pulse = self.drive.pulse.clone();
         self.window = self.drive.take_tally();
+        self.drive.enter(Phase::Drain, now());
         self.drive.part(true);
         let stopped = self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
         let most = if stopped { DRAIN_STOPPED } else { Duration::MAX };
         let drain = self.drive.settings().drain.min(most);
         phase(&mut self.drive, &Drained { end: now() + drain })?;
         self.late = self.drive.take_tally();
+        self.drive.enter(Phase::Drain, now());
         self.censored = self.drive.censored();
         self.idle = self.drive.idle();
         self.unanswered = self.drive.close();

@@ -1,7 +1,7 @@
 //! From what the threads counted to one report.
 
 use super::shift::Shift;
-use super::{Plan, talk};
+use super::{Plan, Recorded, talk};
 use crate::censor;
 use crate::drive::Pulse;
 use crate::faults::Faults;
@@ -65,7 +65,11 @@ fn per_second(count: u64, window_ns: u64) -> f64 {
 }
 
 /// Puts everything together; connections are closed already.
-pub(super) fn report(plan: &Plan, shifts: &mut [Shift], started_unix_ms: u64) -> Report {
+pub(super) fn report(
+    plan: &Plan,
+    shifts: &mut [Shift],
+    started_unix_ms: u64,
+) -> (Report, Recorded) {
     let sums = Sums::of(shifts);
     let timeline = timeline(shifts, sums.window_ns);
     let accounts: Vec<_> = shifts[1..].iter().map(|it| it.drive.script().account()).collect();
@@ -82,7 +86,7 @@ pub(super) fn report(plan: &Plan, shifts: &mut [Shift], started_unix_ms: u64) ->
     let times = if plan.model.is_scheduled() { &all.response } else { &all.service };
     let without = all.failed + sums.censored.count();
     let total = |of: fn(&Tally) -> u64| of(&sums.warm) + of(&all);
-    Report {
+    let report = Report {
         schema: report::SCHEMA.to_owned(),
         target: plan.target.to_string(),
         model: plan.model.name().to_owned(),
@@ -122,7 +126,9 @@ pub(super) fn report(plan: &Plan, shifts: &mut [Shift], started_unix_ms: u64) ->
         started_unix_ms,
         doubts,
         errors: sums.faults,
-    }
+    };
+    let Tally { response, service, lateness, .. } = all;
+    (report, Recorded { response, service, lateness })
 }
 
 fn health(plan: &Plan, sums: &Sums, all: &Tally) -> Health {

@@ -1,0 +1,178 @@
+//! The published JSON Schema against real reports, by a checker that knows as much of JSON Schema
+//! as the schema uses, and that is stricter in one thing: a field that the schema does not name is
+//! an error, so that no field can be added without being described.
+
+use load::faults::FaultKind;
+use load::null::Null;
+use load::parse::Scheme;
+use load::run::{Talk, Window};
+use load::{Arrivals, Model, Plan, Report, report};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::Duration;
+use sys::eventfd::EventFd;
+
+fn schema() -> Value {
+    serde_json::from_str(report::JSON_SCHEMA).expect("the schema is JSON")
+}
+
+/// What is wrong with `value`, by the place where it is.
+fn check(root: &Value, rules: &Value, value: &Value, at: &str, wrong: &mut Vec<String>) {
+    let rules = rules.as_object().expect("rules are an object");
+    for (rule, wanted) in rules {
+        match rule.as_str() {
+            "$schema" | "$id" | "$defs" | "title" | "description" => {}
+            "$ref" => {
+                let path =
+                    wanted.as_str().and_then(|it| it.strip_prefix('#')).expect("a local one");
+                let rules = root.pointer(path).unwrap_or_else(|| panic!("nothing at {path}"));
+                check(root, rules, value, at, wrong);
+            }
+            "anyOf" => {
+                let all = wanted.as_array().expect("a list");
+                let fits = all.iter().any(|rules| faults(root, rules, value).is_empty());
+                note(fits, at, "fits no alternative", wrong);
+            }
+            "type" => {
+                let fits = match wanted {
+                    Value::Array(all) => all.iter().any(|it| is_of(value, it)),
+                    one => is_of(value, one),
+                };
+                note(fits, at, &format!("expected {wanted}, found {value}"), wrong);
+            }
+            "const" => note(value == wanted, at, &format!("{value} is not {wanted}"), wrong),
+            "enum" => {
+                let fits = wanted.as_array().expect("a list").contains(value);
+                note(fits, at, &format!("{value} is none of {wanted}"), wrong);
+            }
+            "minimum" | "maximum" => {
+                let (found, limit) = (value.as_f64(), wanted.as_f64().expect("a number"));
+                let fits = found.is_none_or(|it| match rule.as_str() {
+                    "minimum" => it >= limit,
+                    _ => it <= limit,
+                });
+                note(fits, at, &format!("{value} is beyond the {rule} {wanted}"), wrong);
+            }
+            "minItems" | "maxItems" => {
+                let (found, limit) = (value.as_array().map(Vec::len), wanted.as_u64());
+                let limit = limit.expect("a number") as usize;
+                let fits = found.is_none_or(|it| match rule.as_str() {
+                    "minItems" => it >= limit,
+                    _ => it <= limit,
+                });
+                note(fits, at, &format!("{found:?} items, {rule} {wanted}"), wrong);
+            }
+            "items" => {
+                for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+                    check(root, wanted, item, &format!("{at}[{index}]"), wrong);
+                }
+            }
+            "properties" => properties(root, wanted, value, at, wrong),
+            "required" => {
+                for name in wanted.as_array().expect("a list").iter().filter_map(Value::as_str) {
+                    let there = value.as_object().is_none_or(|it| it.contains_key(name));
+                    note(there, at, &format!("`{name}` is missing"), wrong);
+                }
+            }
+            other => panic!("the checker does not know `{other}`"),
+        }
+    }
+}
+
+fn properties(root: &Value, wanted: &Value, value: &Value, at: &str, wrong: &mut Vec<String>) {
+    let (wanted, none) = (wanted.as_object().expect("an object"), Map::new());
+    for (name, field) in value.as_object().unwrap_or(&none) {
+        let at = format!("{at}.{name}");
+        match wanted.get(name) {
+            Some(rules) => check(root, rules, field, &at, wrong),
+            None => wrong.push(format!("{at} is not in the schema")),
+        }
+    }
+}
+
+fn note(fits: bool, at: &str, what: &str, wrong: &mut Vec<String>) {
+    if !fits {
+        wrong.push(format!("{at}: {what}"));
+    }
+}
+
+fn faults(root: &Value, rules: &Value, value: &Value) -> Vec<String> {
+    let mut wrong = Vec::new();
+    check(root, rules, value, "$", &mut wrong);
+    wrong
+}
+
+fn is_of(value: &Value, kind: &Value) -> bool {
+    match kind.as_str().expect("a name") {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("the checker does not know the type `{other}`"),
+    }
+}
+
+fn check_report(report: &Report) -> Value {
+    let value = serde_json::to_value(report).expect("a report is JSON");
+    let schema = schema();
+    assert_eq!(faults(&schema, &schema, &value), Vec::<String>::new(), "{value}");
+    value
+}
+
+/// A run against the null server in this process.
+fn measured(change: impl FnOnce(&mut Plan)) -> Report {
+    let local = "127.0.0.1:0".parse().expect("an address");
+    let null = Null::listen(Scheme::Echo, local).expect("a free port");
+    let stop = Arc::new(EventFd::new().expect("a descriptor"));
+    let (bell, target) = (Arc::clone(&stop), format!("echo://{}", null.address()));
+    let server = std::thread::spawn(move || null.run(bell.as_ref()).expect("the epoll works"));
+    let mut plan = Plan::new(target.parse().expect("a target"), Talk::Echo);
+    plan.window = Window::For(Duration::from_millis(200));
+    change(&mut plan);
+    let report = load::run(&plan).unwrap_or_else(|failure| panic!("{failure}"));
+    stop.ring();
+    server.join().expect("it did not panic");
+    report
+}
+
+#[test]
+fn reports_keep_the_published_schema() {
+    let mut closed = measured(|plan| {
+        plan.settings.detailed = true;
+        plan.slo = Some("99%<5s".parse().expect("an objective"));
+        plan.watch = Some(std::process::id());
+    });
+    check_report(&closed);
+    assert!(!closed.slo.is_empty() && closed.server.is_some() && !closed.kinds.is_empty());
+    for kind in FaultKind::ALL {
+        closed.errors.count(kind, || "an example".to_owned());
+    }
+    check_report(&closed);
+    check_report(&measured(|plan| {
+        plan.model = Model::Open { rate: 500.0, arrivals: Arrivals::Constant, depth: 1 };
+        plan.threads = 2;
+    }));
+}
+
+#[test]
+fn the_checker_objects() {
+    let report = measured(|_| {});
+    let (schema, right) = (schema(), check_report(&report));
+    let check_wrong = |change: &dyn Fn(&mut Value), part: &str| {
+        let mut value = right.clone();
+        change(&mut value);
+        let found = faults(&schema, &schema, &value);
+        assert!(found.len() == 1 && found[0].contains(part), "{part}: {found:?}");
+    };
+    check_wrong(&|it| it["schema"] = "roundhouse.load/2".into(), "$.schema: ");
+    check_wrong(&|it| it["requests"] = (-1).into(), "$.requests: -1");
+    check_wrong(&|it| it["model"] = "ajar".into(), "$.model: ");
+    check_wrong(&|it| it["extra"] = 1.into(), "$.extra is not in the schema");
+    check_wrong(&|it| it["service"]["p99_ns"] = "9".into(), "$.service.p99_ns: ");
+    check_wrong(&|it| it["timeline"][0]["buckets"] = vec![vec![1]].into(), "buckets[0]: ");
+    check_wrong(&|it| drop(it["health"].as_object_mut().unwrap().remove("verdict")), "`verdict`");
+    check_wrong(&|it| it["server"] = 7.into(), "fits no alternative");
+}
