@@ -6,6 +6,7 @@
 //!
 //! - [`pages`]: a few web pages and a document whose editions are told as they come.
 //! - [`stock`]: a stock market that speaks a line protocol.
+//! - [`web`]: an HTTP/1.1 server of files and of a demonstration's routes.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -13,5 +14,6 @@
 mod fuzz;
 pub mod pages;
 pub mod stock;
+pub mod web;
 
 pub use fuzz::fuzz;

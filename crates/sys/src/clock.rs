@@ -1,4 +1,4 @@
-//! The clock that only goes forward (clock_gettime(2), `CLOCK_MONOTONIC`).
+//! The clock that only goes forward (clock_gettime(2), `CLOCK_MONOTONIC`), and a thread's own.
 //!
 //! It counts from an unspecified start, usually boot, and is the same for all processes of the
 //! machine: a time one process wrote into shared memory means the same to another.
@@ -7,11 +7,21 @@
 /// the vDSO, no system call.
 #[must_use]
 pub fn now_ns() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds of CPU time that the calling thread has used. Costs a system call.
+#[must_use]
+pub fn thread_cpu_ns() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a timespec that the call may write.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    let result = unsafe { libc::clock_gettime(clock, &mut time) };
     // clock_gettime fails for an unknown clock or a bad pointer only; here are neither.
-    assert_eq!(result, 0, "clock_gettime(CLOCK_MONOTONIC) failed");
+    assert_eq!(result, 0, "clock_gettime({clock}) failed");
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 

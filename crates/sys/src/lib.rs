@@ -8,6 +8,7 @@
 //! receives with a timeout even where no handler is installed (signal(7)), so the first promise
 //! matters in a house that installs none.
 
+pub mod beneath;
 mod call;
 pub mod clock;
 pub mod cpu;

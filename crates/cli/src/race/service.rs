@@ -110,7 +110,7 @@ impl Service {
             Service::Stock => {
                 format!("serve stock --port 0 --data {{dir}}/stock.txt --engine {name}")
             }
-            Service::Web => format!("serve web --port 0 --root {{dir}}/www --engine {name}"),
+            Service::Web => format!("serve http {{dir}}/www --port 0 --engine {name}"),
         };
         let known = PRESETS.iter().find(|preset| preset.name == name);
         let note = known.map_or("", |preset| preset.from);

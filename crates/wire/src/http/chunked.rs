@@ -7,10 +7,17 @@ use memchr::memchr;
 pub const SIZE_LINE_MAX: usize = 256;
 /// Bytes of the trailer section, its empty line included.
 pub const TRAILER_MAX: usize = 4096;
+/// Bytes of chunk extensions in one body. Nobody needs them, and a body of one-byte chunks with
+/// long extensions makes a reader work for bytes that no limit on bodies counts.
+pub const EXTENSIONS_MAX: usize = 4096;
 
 /// Where a reader of a chunked body stands. It holds no bytes: what is not used is offered again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Chunked(State);
+pub struct Chunked {
+    state: State,
+    /// Bytes of extensions seen.
+    extensions: usize,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -38,7 +45,7 @@ impl Chunked {
     /// A reader at the beginning of a body.
     #[allow(clippy::new_without_default, reason = "a body begins; it has no default")]
     pub fn new() -> Chunked {
-        Chunked(State::Size)
+        Chunked { state: State::Size, extensions: 0 }
     }
 
     /// Reads on. A piece that uses nothing and is not the end needs more bytes.
@@ -50,13 +57,17 @@ impl Chunked {
         let mut at = 0;
         loop {
             let rest = &bytes[at..];
-            let none = Piece { data: &[], used: at, end: self.0 == State::End };
-            match self.0 {
+            let none = Piece { data: &[], used: at, end: self.state == State::End };
+            match self.state {
                 State::Size => match line(rest, SIZE_LINE_MAX)? {
                     None => return Ok(none),
                     Some(text) => {
-                        let size = size(text)?;
-                        self.0 = if size == 0 { State::Trailer(0) } else { State::Data(size) };
+                        let (size, extension) = size(text)?;
+                        self.extensions += extension;
+                        if self.extensions > EXTENSIONS_MAX {
+                            return Err(Bad::Framing);
+                        }
+                        self.state = if size == 0 { State::Trailer(0) } else { State::Data(size) };
                         at += text.len() + 2;
                     }
                 },
@@ -66,12 +77,12 @@ impl Chunked {
                         return Ok(none);
                     }
                     let left = left - len as u64;
-                    self.0 = if left == 0 { State::Seam } else { State::Data(left) };
+                    self.state = if left == 0 { State::Seam } else { State::Data(left) };
                     return Ok(Piece { data: &rest[..len], used: at + len, end: false });
                 }
                 State::Seam => match rest {
                     [b'\r', b'\n', ..] => {
-                        self.0 = State::Size;
+                        self.state = State::Size;
                         at += 2;
                     }
                     [] | [b'\r'] => return Ok(none),
@@ -82,7 +93,8 @@ impl Chunked {
                     Some(text) => {
                         let seen = seen + text.len() + 2;
                         at += text.len() + 2;
-                        self.0 = if text.is_empty() { State::End } else { State::Trailer(seen) };
+                        self.state =
+                            if text.is_empty() { State::End } else { State::Trailer(seen) };
                         if seen >= TRAILER_MAX {
                             return Err(Bad::Framing);
                         }
@@ -105,26 +117,78 @@ fn line(bytes: &[u8], len_max: usize) -> Result<Option<&[u8]>, Bad> {
     if memchr(b'\r', text).is_some() { Err(Bad::Newline) } else { Ok(Some(text)) }
 }
 
-/// `1*HEXDIG [ chunk-ext ]`. Extensions are skipped, as their reader must; white space before the
-/// semicolon is not allowed to hide anything.
-fn size(text: &[u8]) -> Result<u64, Bad> {
+/// `1*HEXDIG [ chunk-ext ]`: the size, and how many bytes the extension has. Extensions are
+/// skipped, as their reader must, but only where they are of the grammar; the white space that the
+/// grammar calls bad is refused.
+fn size(text: &[u8]) -> Result<(u64, usize), Bad> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let rest = &text[digits..];
-    let clean = rest.iter().all(|byte| *byte == b'\t' || (b' '..=b'~').contains(byte));
-    if !(1..=16).contains(&digits) || !clean || !matches!(rest, [] | [b';', ..]) {
+    if !(1..=16).contains(&digits) || !is_extension(rest) {
         return Err(Bad::Framing);
     }
     let digits = std::str::from_utf8(&text[..digits]).map_err(|_| Bad::Framing)?;
-    u64::from_str_radix(digits, 16).map_err(|_| Bad::Framing)
+    let size = u64::from_str_radix(digits, 16).map_err(|_| Bad::Framing)?;
+    Ok((size, rest.len()))
 }
 
-/// A trailer field must look like one; its value is nobody's business here.
+/// `*( ";" token [ "=" ( token / quoted-string ) ] )`.
+fn is_extension(mut text: &[u8]) -> bool {
+    while let [b';', rest @ ..] = text {
+        let name = rest.iter().take_while(|byte| is_token_byte(byte)).count();
+        if name == 0 {
+            return false;
+        }
+        text = &rest[name..];
+        if let [b'=', value @ ..] = text {
+            let len = match value {
+                [b'"', quoted @ ..] => quoted_len(quoted).map(|len| len + 1),
+                _ => Some(value.iter().take_while(|byte| is_token_byte(byte)).count()),
+            };
+            match len {
+                None | Some(0) => return false,
+                Some(len) => text = &value[len..],
+            }
+        }
+    }
+    text.is_empty()
+}
+
+/// The length of a quoted string behind its opening quote, the closing one included.
+fn quoted_len(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        match *text.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => {
+                text.get(at + 1).filter(|byte| is_text_byte(byte))?;
+                at += 2;
+            }
+            byte if is_text_byte(&byte) => at += 1,
+            _ => return None,
+        }
+    }
+}
+
+/// RFC 9110 section 5.6.2.
+fn is_token_byte(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
+}
+
+/// What field values and quoted strings hold: HTAB, SP, VCHAR, obs-text.
+fn is_text_byte(byte: &u8) -> bool {
+    matches!(*byte, b'\t' | b' '..=b'~' | 0x80..)
+}
+
+/// A trailer field must look like one; what it says is nobody's business here, so that a trailer
+/// can never become a header.
 fn is_field(text: &[u8]) -> Result<(), Bad> {
     let Some(colon) = memchr(b':', text) else {
         return if text.is_empty() { Ok(()) } else { Err(Bad::Framing) };
     };
-    let token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    if colon > 0 && text[..colon].iter().all(token) { Ok(()) } else { Err(Bad::Framing) }
+    let good = colon > 0
+        && text[..colon].iter().all(is_token_byte)
+        && text[colon + 1..].iter().all(is_text_byte);
+    if good { Ok(()) } else { Err(Bad::Framing) }
 }
 
 /// Appends `data` as one chunk; nothing for no data, which would end the body.
@@ -178,6 +242,7 @@ mod tests {
         }
         check("0\r\n\r\n", "");
         check("5\r\nhello\r\n0\r\n\r\n", "hello");
+        check("1;a;b=c;d=\"\\\";\"\r\n!\r\n0;e\r\n\r\n", "!");
         check("A;x=\"y\"\r\n0123456789\r\n001\r\n!\r\n0\r\nX: y\r\n\r\n", "0123456789!");
         let mut out = Vec::new();
         put(b"data: 1\n\n", &mut out);
@@ -203,6 +268,13 @@ mod tests {
         check("5 \r\nhello\r\n", Bad::Framing);
         check("10000000000000000\r\n", Bad::Framing);
         check("5;\0\r\n", Bad::Framing);
+        check("5;\r\n", Bad::Framing);
+        check("5; a\r\n", Bad::Framing);
+        check("5;a=\r\n", Bad::Framing);
+        check("5;a=\"b\r\n", Bad::Framing);
+        check("5;a=\"b\"c\r\n", Bad::Framing);
+        check("0\r\nX: \0\r\n\r\n", Bad::Framing);
+        check(&format!("1;{}\r\na\r\n", "x".repeat(250)).repeat(17), Bad::Framing);
         check("0\r\nno field\r\n\r\n", Bad::Framing);
         check("0\r\nX : y\r\n\r\n", Bad::Framing);
         check(&format!("5;{}", "a".repeat(SIZE_LINE_MAX)), Bad::Framing);

@@ -3,8 +3,8 @@
 use super::Bad;
 use memchr::memchr_iter;
 
-/// The most fields of a head.
-pub const FIELDS_MAX: usize = 64;
+/// The most fields of a head; HAProxy and Envoy stop at about as many.
+pub const FIELDS_MAX: usize = 100;
 
 /// How much of a head is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,6 +193,9 @@ fn meant(mut head: Head<'_>) -> Result<Head<'_>, Bad> {
                 return Err(Bad::Expectation);
             }
             head.expects = true;
+        } else if is("content_length") || is("transfer_encoding") {
+            // A gateway that takes `_` for `-`, as CGI does, would see another framing.
+            return Err(Bad::Framing);
         }
     }
     if hosts > 1 || (hosts == 0 && head.version == Version::Http11) {
@@ -301,10 +304,12 @@ mod tests {
         check(&host("Transfer-Encoding: \x0bchunked\r\n"), Bad::Syntax);
         check(&host("Transfer-Encoding: identity\r\n"), Bad::Coding);
         check("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Bad::Framing);
+        check(&host("Transfer_Encoding: chunked\r\n"), Bad::Framing);
+        check(&host("content_length: 1\r\n"), Bad::Framing);
         check(&host("Expect: 200-ok\r\n"), Bad::Expectation);
         check(&format!("GET /{}", "a".repeat(8 * 1024)), Bad::LineTooLong);
         check(&host(&format!("X: {}\r\n", "a".repeat(16 * 1024))), Bad::HeadTooLong);
-        check(&host(&"X: y\r\n".repeat(64)), Bad::HeadTooLong);
+        check(&host(&"X: y\r\n".repeat(FIELDS_MAX)), Bad::HeadTooLong);
     }
 
     #[test]

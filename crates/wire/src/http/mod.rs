@@ -5,7 +5,11 @@
 //!   head      bytes -> a request head (by httparse), its framing and its wishes
 //!   target    the request target -> path segments and query
 //!   chunked   a chunked body, piece by piece, and back
+//!   choice    what a client would rather have: content codings, entity tags
+//!   range     which bytes of a body a client asks for
+//!   date      the three forms of dates, and the one that is written
 //!   reply     status line, fields and framing of a response
+//!   grammar   the same heads read a second time, slowly, from the ABNF: the tests' oracle
 //! ```
 //!
 //! The surprising thing is what is *not* tolerated: a bare LF, white space before a colon, a
@@ -13,9 +17,13 @@
 //! RFC 9112 permits a lenient reader for most of these, and each has been one half of a request
 //! smuggling attack whose other half was a stricter reader in front (or behind).
 
+pub mod choice;
 pub mod chunked;
+pub mod date;
 mod fuzz;
+mod grammar;
 pub mod head;
+pub mod range;
 pub mod reply;
 pub mod target;
 
@@ -61,11 +69,10 @@ impl Bad {
             Bad::Newline | Bad::Syntax | Bad::Host | Bad::Framing => Status::BAD_REQUEST,
         }
     }
-}
 
-impl std::fmt::Display for Bad {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
+    /// What was expected and what was found, in words for who has sent it.
+    pub fn why(self) -> &'static str {
+        match self {
             Bad::HeadTooLong => "expected a shorter head with fewer fields",
             Bad::LineTooLong => "expected a shorter request target",
             Bad::Newline => "expected every line to end with CR LF, found one of them alone",
@@ -80,7 +87,13 @@ impl std::fmt::Display for Bad {
             }
             Bad::Coding => "expected the transfer coding chunked, found another",
             Bad::Expectation => "expected the expectation 100-continue, found another",
-        })
+        }
+    }
+}
+
+impl std::fmt::Display for Bad {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.why())
     }
 }
 

@@ -1,10 +1,10 @@
 //! Responses: the status line, the fields, and a framing that every reader agrees on.
 //!
-//! There is no `Date`: RFC 9110 section 6.6.1 forbids it to a server without a clock, and what is
-//! below the seam has none.
+//! There is no `Date` by itself: RFC 9110 section 6.6.1 forbids it to a server without a clock, and
+//! what is below the seam has none. Who was told the time gives it as a field ([`super::date`]).
 
 use super::Version;
-use std::io::Write;
+use crate::decimal;
 
 /// A status code with its reason phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,24 +13,38 @@ pub struct Status(pub u16, pub &'static str);
 impl Status {
     /// 200.
     pub const OK: Status = Status(200, "OK");
+    /// 204.
+    pub const NO_CONTENT: Status = Status(204, "No Content");
+    /// 206.
+    pub const PARTIAL: Status = Status(206, "Partial Content");
+    /// 301; it needs the field Location.
+    pub const MOVED: Status = Status(301, "Moved Permanently");
     /// 304: what the client has is good; no body.
     pub const NOT_MODIFIED: Status = Status(304, "Not Modified");
     /// 400.
     pub const BAD_REQUEST: Status = Status(400, "Bad Request");
+    /// 403.
+    pub const FORBIDDEN: Status = Status(403, "Forbidden");
     /// 404.
     pub const NOT_FOUND: Status = Status(404, "Not Found");
     /// 405; it needs the field Allow.
     pub const METHOD: Status = Status(405, "Method Not Allowed");
     /// 408.
     pub const TIMEOUT: Status = Status(408, "Request Timeout");
+    /// 412: what the client made a condition does not hold.
+    pub const PRECONDITION: Status = Status(412, "Precondition Failed");
     /// 413.
     pub const CONTENT_TOO_LONG: Status = Status(413, "Content Too Large");
     /// 414.
     pub const TARGET_TOO_LONG: Status = Status(414, "URI Too Long");
+    /// 416: none of the ranges lies in the body.
+    pub const RANGE: Status = Status(416, "Range Not Satisfiable");
     /// 417.
     pub const EXPECTATION: Status = Status(417, "Expectation Failed");
     /// 431.
     pub const HEAD_TOO_LONG: Status = Status(431, "Request Header Fields Too Large");
+    /// 500.
+    pub const INTERNAL: Status = Status(500, "Internal Server Error");
     /// 501.
     pub const NOT_IMPLEMENTED: Status = Status(501, "Not Implemented");
     /// 503.
@@ -43,6 +57,9 @@ impl Status {
         matches!(self.0, 100..200 | 204 | 304)
     }
 }
+
+/// What tells a client to send the body that it holds back (RFC 9110 section 10.1.1).
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// How the end of a response's body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,27 +97,34 @@ impl Reply<'_> {
     /// If a field holds a line break: fields come from this program, never from a peer.
     pub fn put(&self, asked: Version, out: &mut Vec<u8>) {
         let Status(code, reason) = self.status;
-        let mut line = |text: std::fmt::Arguments<'_>| {
-            out.write_fmt(text).expect("a Vec takes every byte");
-            out.extend_from_slice(b"\r\n");
-        };
-        line(format_args!("HTTP/1.1 {code} {reason}"));
+        out.extend_from_slice(b"HTTP/1.1 ");
+        decimal::push(out, code.into());
+        out.push(b' ');
+        out.extend_from_slice(reason.as_bytes());
+        out.extend_from_slice(b"\r\n");
         for (name, value) in self.fields {
-            assert!(!name.contains(['\r', '\n', ':']) && !value.contains(['\r', '\n']));
-            line(format_args!("{name}: {value}"));
+            let unbroken = |text: &str| memchr::memchr2(b'\r', b'\n', text.as_bytes()).is_none();
+            assert!(unbroken(name) && !name.contains(':') && unbroken(value));
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value.as_bytes());
+            out.extend_from_slice(b"\r\n");
         }
         match self.framing {
             Framing::Length(_) if self.status.is_bodiless() => {}
-            Framing::Length(len) => line(format_args!("Content-Length: {len}")),
-            Framing::Chunked => line(format_args!("Transfer-Encoding: chunked")),
+            Framing::Length(len) => {
+                out.extend_from_slice(b"Content-Length: ");
+                decimal::push(out, len);
+                out.extend_from_slice(b"\r\n");
+            }
+            Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
             Framing::UntilClose => {}
         }
-        match (self.keeps_alive(), asked) {
-            (false, _) => line(format_args!("Connection: close")),
-            (true, Version::Http10) => line(format_args!("Connection: keep-alive")),
-            (true, Version::Http11) => {}
-        }
-        line(format_args!(""));
+        out.extend_from_slice(match (self.keeps_alive(), asked) {
+            (false, _) => b"Connection: close\r\n\r\n",
+            (true, Version::Http10) => b"Connection: keep-alive\r\n\r\n",
+            (true, Version::Http11) => b"\r\n",
+        });
     }
 }
 

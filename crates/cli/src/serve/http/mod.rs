@@ -1,0 +1,148 @@
+//! `roundhouse serve http`: files and the routes of a demonstration over HTTP/1.1.
+
+mod access_log;
+mod site;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, anyhow};
+use engines::{Assets, Handover};
+use load::parse::span;
+use memory::Region;
+use seam::Instant;
+use services::web::{ErrorPage, Format, Journal, Options, Web, kind};
+
+use super::house::{HouseArgs, Tenant, usage};
+use access_log::AccessLog;
+use site::Site;
+
+/// The port if nobody names one.
+const PORT: u16 = 8080;
+
+/// The flags of the web service.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    house: HouseArgs,
+    /// The folder to serve [default: the present one, or no files with --demo]
+    dir: Option<PathBuf>,
+    /// Offer /, /echo, /cookie, /plaintext, /json, /dynamic?rows=N, /work?ms=N and /sleep?ms=N
+    #[arg(long)]
+    demo: bool,
+    /// Do not list folders that have no index.html
+    #[arg(long)]
+    no_listing: bool,
+    /// The longest body of a request
+    #[arg(long, default_value_t = Options::default().body_max, value_name = "BYTES")]
+    body_max: u64,
+    /// How long the head of a request may take, from its first byte to its last
+    #[arg(long, default_value = "10s", value_parser = span, value_name = "TIME")]
+    head_time: Duration,
+    /// How long a connection may be silent between two requests
+    #[arg(long, default_value = "15s", value_parser = span, value_name = "TIME")]
+    keep_alive: Duration,
+    /// The least rate of a body, in bytes a second; 0: any
+    #[arg(long, default_value_t = Options::default().body_rate, value_name = "BYTES")]
+    body_rate: u64,
+    /// How long a body may be slower than that
+    #[arg(long, default_value = "5s", value_parser = span, value_name = "TIME")]
+    body_grace: Duration,
+    /// Write a line for each request to this file; - is standard output. It is opened anew for
+    /// each batch, so it may be moved away at any time
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
+    /// How a line is written: common, json
+    #[arg(long, default_value_t, value_name = "FORMAT")]
+    log_format: Format,
+    /// A page for a status from 400 on, as 404=FILE; may be repeated
+    #[arg(long, value_name = "STATUS=FILE")]
+    error_page: Vec<PageFlag>,
+}
+
+/// What `--error-page` says.
+#[derive(Clone, Debug)]
+struct PageFlag {
+    code: u16,
+    path: PathBuf,
+}
+
+impl FromStr for PageFlag {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PageFlag, String> {
+        let parsed = text.split_once('=').and_then(|(code, path)| {
+            let code = code.parse().ok().filter(|code| (400..600).contains(code))?;
+            Some(PageFlag { code, path: path.into() })
+        });
+        parsed.ok_or_else(|| format!("expected STATUS=FILE, such as 404=lost.html, found `{text}`"))
+    }
+}
+
+impl PageFlag {
+    fn page(&self) -> Result<ErrorPage> {
+        let body = std::fs::read(&self.path)
+            .with_context(|| format!("cannot read the page {}", self.path.display()))?;
+        let kind = kind(&self.path.to_string_lossy());
+        Ok(ErrorPage { code: self.code, kind, body: body.into() })
+    }
+}
+
+/// Serves until the server is stopped.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let shape = match args.house.shape() {
+        Ok(shape) => shape,
+        Err(refused) => return Ok(usage(&refused.to_string())),
+    };
+    let here = Path::new(".");
+    let dir = args.dir.as_deref().or((!args.demo).then_some(here));
+    let site = match dir {
+        Some(dir) => Site::open(dir).with_context(|| {
+            format!("cannot serve {}: expected a folder that can be read", dir.display())
+        })?,
+        None => Site::without_files(),
+    };
+    let options = Options {
+        demo: args.demo,
+        files: dir.is_some(),
+        listing: !args.no_listing,
+        body_max: args.body_max,
+        head_time: args.head_time,
+        keep_alive: args.keep_alive,
+        body_grace: if args.body_rate == 0 { Duration::MAX } else { args.body_grace },
+        body_rate: args.body_rate,
+        record: args.access_log.as_ref().map(|_| args.log_format),
+        wall: (Instant::from_ns(sys::clock::now_ns()), wall_ns()),
+        error_pages: args.error_page.iter().map(PageFlag::page).collect::<Result<_>>()?,
+        ..Options::default()
+    };
+    let handover = Handover::receive()?;
+    let mut journal: Region<Journal> = match &handover {
+        Some(handover) => Region::adopt(handover.state()?).map_err(|refused| {
+            anyhow!("cannot take the journal over: {refused}; the server before goes on serving")
+        })?,
+        None => Region::place(args.house.placement(&shape))
+            .context("cannot place the journal in memory")?,
+    };
+    if handover.is_none() {
+        journal.found(&[]).map_err(|bad| anyhow!("{bad}"))?;
+    }
+    let service = Web::new(options, site);
+    let tenant = Tenant {
+        name: "http",
+        port: PORT,
+        service: &service,
+        state: &journal,
+        assets: &Assets::default(),
+        handover: handover.as_ref(),
+    };
+    args.house.run(&shape, &tenant, &mut AccessLog::new(args.access_log))
+}
+
+/// Nanoseconds since 1970.
+fn wall_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

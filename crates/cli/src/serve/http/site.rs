@@ -1,0 +1,149 @@
+//! Backstage of the web service: a folder whose files the kernel opens beneath it, and time that
+//! passes in earnest.
+
+use std::fs::{File, Metadata};
+use std::hint::black_box;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use services::web::{Backstage, Entry, Found, Meta, Missing};
+use sys::beneath::{Root, Wait, read_at};
+use sys::clock::thread_cpu_ns;
+
+/// A folder, or none.
+pub struct Site {
+    root: Option<Root>,
+}
+
+/// Rounds of computing between two looks at the clock: some microseconds.
+const ROUNDS: u32 = 2_000;
+/// The longest list of a folder.
+const ENTRIES_MAX: usize = 10_000;
+
+impl Site {
+    /// The site of a folder.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub fn open(dir: &Path) -> io::Result<Site> {
+        Ok(Site { root: Some(Root::open(dir)?) })
+    }
+
+    /// A site that has only routes.
+    pub fn without_files() -> Site {
+        Site { root: None }
+    }
+
+    fn look(&self, path: &str, wait: Wait) -> io::Result<Found<File>> {
+        let root = self.root.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let file = root.find(path, wait)?;
+        let about = file.metadata()?;
+        if about.is_dir() {
+            return Ok(Found::Folder);
+        }
+        if !about.is_file() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        Ok(Found::File(file, Meta { len: about.len(), modified_ns: modified_ns(&about) }))
+    }
+}
+
+/// What is older than 1970 counts as from then.
+fn modified_ns(about: &Metadata) -> u64 {
+    let seconds = u64::try_from(about.mtime()).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec() as u64)
+}
+
+/// What an error of the file system means to who asked.
+fn missing(error: &io::Error) -> Missing {
+    // errno(3), Linux: the names are too long, a part is no folder, no descriptor is left.
+    const NAME_TOO_LONG: i32 = 36;
+    const TOO_MANY: [i32; 2] = [23, 24];
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Missing::Absent,
+        io::ErrorKind::InvalidInput => Missing::Absent,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::CrossesDevices => Missing::Forbidden,
+        _ => match error.raw_os_error() {
+            Some(NAME_TOO_LONG) => Missing::Absent,
+            Some(code) if TOO_MANY.contains(&code) => Missing::Exhausted,
+            // A loop of links leads nowhere; ELOOP is also what a magic link is refused with.
+            Some(40) => Missing::Forbidden,
+            _ => Missing::Broken,
+        },
+    }
+}
+
+impl Backstage for Site {
+    type File = File;
+
+    fn glance(&self, path: &str) -> Option<Result<Found<File>, Missing>> {
+        match self.look(path, Wait::Not) {
+            Ok(found) => Some(Ok(found)),
+            // Old kernels do not know how to answer without waiting (InvalidInput).
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => None,
+            Err(error) => Some(Err(missing(&error))),
+        }
+    }
+
+    fn find(&self, path: &str) -> Result<Found<File>, Missing> {
+        self.look(path, Wait::May).map_err(|error| missing(&error))
+    }
+
+    fn read_now(
+        &self,
+        file: &File,
+        offset: u64,
+        len: usize,
+        into: &mut Vec<u8>,
+    ) -> Option<io::Result<usize>> {
+        match read_at(file, offset, len, Wait::Not, into) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            read => Some(read),
+        }
+    }
+
+    fn read(&self, file: &File, offset: u64, len: usize, into: &mut Vec<u8>) -> io::Result<usize> {
+        read_at(file, offset, len, Wait::May, into)
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<Entry>, Missing> {
+        let list = || -> io::Result<Vec<Entry>> {
+            let root = self.root.as_ref().ok_or(io::ErrorKind::NotFound)?;
+            let folder = root.find(path, Wait::May)?;
+            // The folder that was opened, wherever its name leads by now.
+            let entries = std::fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
+            let mut found = Vec::new();
+            for entry in entries.take(ENTRIES_MAX) {
+                let entry = entry?;
+                // What cannot be asked for by a name is not listed, and neither is a link that
+                // leads nowhere.
+                let Ok(name) = entry.file_name().into_string() else { continue };
+                let Ok(at) = self.look(&format!("{path}/{name}"), Wait::May) else { continue };
+                found.push(match at {
+                    Found::File(_, meta) => Entry { name, len: Some(meta.len) },
+                    Found::Folder => Entry { name, len: None },
+                });
+            }
+            Ok(found)
+        };
+        list().map_err(|error| missing(&error))
+    }
+
+    fn toil(&self, time: Duration) {
+        let until = thread_cpu_ns().saturating_add(time.as_nanos() as u64);
+        let mut state = 1_u64;
+        while thread_cpu_ns() < until {
+            for _ in 0..ROUNDS {
+                state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+            }
+        }
+    }
+
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}

@@ -1,0 +1,149 @@
+//! The body of a request on its way in: found by length or by chunks, bounded, kept or thrown
+//! away, and not slower than its rate allows.
+
+use seam::Instant;
+use std::time::Duration;
+use wire::http::{Bad, Body, Chunked};
+
+use super::options::Options;
+
+/// However fast a body was in the beginning, it may not rest longer than this.
+const REST_MAX: Duration = Duration::from_secs(30);
+
+/// A body that is not whole yet.
+#[derive(Debug)]
+pub struct Incoming {
+    framing: Framing,
+    /// What was received, if somebody wants it.
+    kept: Option<Vec<u8>>,
+    got: u64,
+    max: u64,
+    began: Instant,
+    /// When bytes came last.
+    latest: Instant,
+}
+
+#[derive(Debug)]
+enum Framing {
+    Left(u64),
+    Chunks(Chunked),
+}
+
+/// Why a body is not read on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// Its end is not certain.
+    Bad(Bad),
+    /// It is longer than what is taken.
+    TooLong,
+}
+
+impl Incoming {
+    /// A body of which nothing has come yet; `None` if it announces that it is too long.
+    pub fn new(body: Body, keep: bool, max: u64, now: Instant) -> Option<Incoming> {
+        let framing = match body {
+            Body::Length(len) if len > max => return None,
+            Body::Length(len) => Framing::Left(len),
+            Body::Chunked => Framing::Chunks(Chunked::new()),
+        };
+        let kept = keep.then(Vec::new);
+        Some(Incoming { framing, kept, got: 0, max, began: now, latest: now })
+    }
+
+    /// Takes what belongs to the body from the front of `bytes`; says how much that was, and
+    /// whether the body is whole.
+    ///
+    /// # Errors
+    /// [`Trouble`]; nothing behind it may be read.
+    pub fn feed(&mut self, bytes: &[u8], now: Instant) -> Result<(usize, bool), Trouble> {
+        self.latest = now;
+        let mut used = 0;
+        loop {
+            let rest = &bytes[used..];
+            let (data, taken, end) = match &mut self.framing {
+                Framing::Left(left) => {
+                    let len = rest.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                    *left -= len as u64;
+                    (&rest[..len], len, *left == 0)
+                }
+                Framing::Chunks(chunks) => {
+                    let piece = chunks.next(rest).map_err(Trouble::Bad)?;
+                    (piece.data, piece.used, piece.end)
+                }
+            };
+            self.got += data.len() as u64;
+            if self.got > self.max {
+                return Err(Trouble::TooLong);
+            }
+            if let Some(kept) = &mut self.kept {
+                kept.extend_from_slice(data);
+            }
+            used += taken;
+            if end || taken == 0 {
+                return Ok((used, end));
+            }
+        }
+    }
+
+    /// When it is too slow, unless more comes: after its grace, each second must have brought its
+    /// bytes.
+    pub fn due(&self, options: &Options) -> Instant {
+        let earned = Duration::from_millis(self.got * 1000 / options.body_rate.max(1));
+        let rested = self.latest + REST_MAX;
+        (self.began + options.body_grace + earned).min(rested)
+    }
+
+    /// What was kept.
+    pub fn into_kept(self) -> Vec<u8> {
+        self.kept.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: Body, max: u64, wire: &[u8], step: usize) -> Result<(Vec<u8>, usize), Trouble> {
+        let now = Instant::ZERO;
+        let mut incoming = Incoming::new(body, true, max, now).ok_or(Trouble::TooLong)?;
+        let (mut from, mut to) = (0, 0);
+        loop {
+            let (used, end) = incoming.feed(&wire[from..to], now)?;
+            from += used;
+            if end {
+                return Ok((incoming.into_kept(), from));
+            }
+            assert!(to < wire.len(), "it must end within what was sent");
+            to = (to + step).min(wire.len());
+        }
+    }
+
+    #[test]
+    fn bodies_end_where_they_say() {
+        for step in 1..30 {
+            let sized = read(Body::Length(5), 9, b"helloGET /", step);
+            assert_eq!(sized, Ok((b"hello".to_vec(), 5)));
+            let chunked =
+                read(Body::Chunked, 9, b"2\r\nhe\r\n3;x\r\nllo\r\n0\r\nA: b\r\n\r\nGET", step);
+            assert_eq!(chunked, Ok((b"hello".to_vec(), 28)));
+            let long = read(Body::Chunked, 4, b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", step);
+            assert_eq!(long, Err(Trouble::TooLong));
+        }
+        assert_eq!(read(Body::Length(6), 5, b"", 1), Err(Trouble::TooLong));
+        let bad = read(Body::Chunked, 5, b"2\nhe", 1);
+        assert_eq!(bad, Err(Trouble::Bad(Bad::Newline)));
+    }
+
+    #[test]
+    fn a_body_must_keep_its_rate() {
+        let options = Options::default();
+        let second = Duration::from_secs(1);
+        let mut incoming =
+            Incoming::new(Body::Length(1 << 20), false, 1 << 20, Instant::ZERO).expect("short");
+        assert_eq!(incoming.due(&options), Instant::ZERO + options.body_grace);
+        incoming.feed(&[0; 512], Instant::ZERO + second).expect("a body");
+        assert_eq!(incoming.due(&options), Instant::ZERO + options.body_grace + 2 * second);
+        incoming.feed(&[0; 500_000], Instant::ZERO + 2 * second).expect("a body");
+        assert_eq!(incoming.due(&options), Instant::ZERO + 2 * second + REST_MAX);
+    }
+}

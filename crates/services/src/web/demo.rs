@@ -1,0 +1,153 @@
+//! The routes of the demonstration: what conformance suites, load generators and people with curl
+//! ask a server for.
+//!
+//! | route | answer |
+//! |---|---|
+//! | `/` | `OK`; the body of a POST |
+//! | `/plaintext`, `/json` | `Hello, World!`, bare and as an object |
+//! | `/echo` | the fields of the request, `name: value` a line |
+//! | `/cookie` | the cookies of the request, `name=value` a line |
+//! | `/dynamic?rows=N` | a page that is built for each request |
+//! | `/work?ms=N` | computes for N milliseconds of CPU time |
+//! | `/sleep?ms=N` | blocks for N milliseconds |
+
+use std::time::Duration;
+use wire::decimal;
+use wire::http::{Head, Status};
+
+use super::kinds;
+use super::order::{Act, MS_MAX, Words};
+
+/// The most rows of `/dynamic`.
+const ROWS_MAX: u64 = 10_000;
+/// The rows of `/dynamic` if nobody says how many.
+const ROWS: u64 = 100;
+
+/// A route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// `/`
+    Root,
+    /// `/plaintext`
+    Plaintext,
+    /// `/json`
+    Json,
+    /// `/echo`
+    Echo,
+    /// `/cookie`
+    Cookie,
+    /// `/dynamic`
+    Dynamic,
+    /// `/work`
+    Work,
+    /// `/sleep`
+    Sleep,
+}
+
+/// The route of a path.
+pub fn route(path: &str) -> Option<Route> {
+    Some(match path {
+        "/" => Route::Root,
+        "/plaintext" => Route::Plaintext,
+        "/json" => Route::Json,
+        "/echo" => Route::Echo,
+        "/cookie" => Route::Cookie,
+        "/dynamic" => Route::Dynamic,
+        "/work" => Route::Work,
+        "/sleep" => Route::Sleep,
+        _ => return None,
+    })
+}
+
+/// What a request on a route comes to.
+pub fn act(route: Route, head: &Head<'_>, query: &str) -> Act {
+    let milliseconds = || {
+        let wanted = parameter(query, "ms").and_then(|text| text.parse().ok());
+        wanted.filter(|ms| *ms <= MS_MAX).map(Duration::from_millis)
+    };
+    let refused = Act::Refuse(Status::BAD_REQUEST, "expected ?ms=N with N from 0 to 10000");
+    match route {
+        Route::Root if head.method == "POST" => Act::Echo,
+        Route::Root => Act::Say(kinds::TEXT, Words::Fixed("OK")),
+        Route::Plaintext => Act::Say("text/plain", Words::Fixed("Hello, World!")),
+        Route::Json => {
+            Act::Say("application/json", Words::Fixed("{\"message\":\"Hello, World!\"}"))
+        }
+        Route::Echo => Act::Say(kinds::TEXT, Words::Made(fields(head))),
+        Route::Cookie => Act::Say(kinds::TEXT, Words::Made(cookies(head))),
+        Route::Dynamic => match parameter(query, "rows").map_or(Ok(ROWS), str::parse) {
+            Ok(rows) if rows <= ROWS_MAX => Act::Say(kinds::HTML, Words::Made(page(rows))),
+            _ => Act::Refuse(Status::BAD_REQUEST, "expected ?rows=N with N from 0 to 10000"),
+        },
+        Route::Work => milliseconds().map_or(refused, Act::Toil),
+        Route::Sleep => milliseconds().map_or(refused, Act::Sleep),
+    }
+}
+
+/// The value of a parameter of a query.
+fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.into_iter().find(|(found, _)| *found == name).map(|(_, value)| value)
+}
+
+fn fields(head: &Head<'_>) -> Vec<u8> {
+    let mut text = Vec::new();
+    for (name, value) in head.fields() {
+        text.extend_from_slice(name.as_bytes());
+        text.extend_from_slice(b": ");
+        text.extend_from_slice(value);
+        text.push(b'\n');
+    }
+    text
+}
+
+/// The pairs of all `Cookie` fields (RFC 6265 section 4.2.1); what is no pair is left out.
+fn cookies(head: &Head<'_>) -> Vec<u8> {
+    let mut text = Vec::new();
+    let cookies = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
+    for pair in cookies.flat_map(|(_, value)| value.split(|byte| *byte == b';')) {
+        let pair = pair.trim_ascii();
+        if pair.iter().position(|byte| *byte == b'=').is_some_and(|at| at > 0) {
+            text.extend_from_slice(pair);
+            text.push(b'\n');
+        }
+    }
+    text
+}
+
+/// A table of numbers with their squares and the sums of these: enough to be work, and the same
+/// each time, so that it can be checked.
+fn page(rows: u64) -> Vec<u8> {
+    let mut text = b"<!doctype html>\n<title>Squares</title>\n<table>\n".to_vec();
+    let mut sum = 0;
+    for number in 1..=rows {
+        sum += number * number;
+        text.extend_from_slice(b"<tr><td>");
+        decimal::push(&mut text, number);
+        text.extend_from_slice(b"<td>");
+        decimal::push(&mut text, number * number);
+        text.extend_from_slice(b"<td>");
+        decimal::push(&mut text, sum);
+        text.push(b'\n');
+    }
+    text.extend_from_slice(b"</table>\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries() {
+        assert_eq!(parameter("a=1&ms=20&ms=3", "ms"), Some("20"));
+        assert_eq!(parameter("ms", "ms"), None);
+        assert_eq!(parameter("", "ms"), None);
+    }
+
+    #[test]
+    fn the_page_is_as_long_as_asked_for() {
+        let text = String::from_utf8(page(3)).expect("ASCII");
+        assert!(text.ends_with("<tr><td>3<td>9<td>14\n</table>\n"), "{text}");
+    }
+}

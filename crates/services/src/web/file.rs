@@ -1,0 +1,258 @@
+//! From a wish for a file to what is sent: which file it is, whether the client has it already,
+//! and which of its bytes it wants (RFC 9110 sections 13 and 14).
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use wire::http::range::{Ranges, ranges};
+use wire::http::{Status, choice, date};
+
+use super::backstage::{Backstage, Found, Meta, Missing};
+use super::order::Wish;
+use super::{kinds, listing};
+
+/// Codings that may stand packed beside a file, in the order of [`Wish::likes`], with the ending
+/// of the packed file. Between equal likings the first wins, for it is the shorter.
+const CODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
+/// What a folder is asked for.
+const INDEX: &str = "index.html";
+
+/// What a path leads to.
+#[derive(Debug)]
+pub enum Target<F> {
+    /// A file, whether it is packed, and its media type.
+    File(F, Meta, Option<usize>, &'static str),
+    /// A folder that was named without its slash.
+    Folder,
+    /// A folder to be listed.
+    Listing(Vec<u8>),
+    /// Nothing.
+    Missing(Missing),
+}
+
+/// Looks for what `wish` names without waiting; `None` if that takes a wait.
+pub fn glance<B: Backstage>(backstage: &B, wish: &Wish, lists: bool) -> Option<Target<B::File>> {
+    resolve(wish, lists, |path| backstage.glance(path), |_| None)
+}
+
+/// The same; may wait.
+pub fn find<B: Backstage>(backstage: &B, wish: &Wish, lists: bool) -> Target<B::File> {
+    let list = |path: &str| Some(backstage.list(path));
+    let found = resolve(wish, lists, |path| Some(backstage.find(path)), list);
+    found.unwrap_or(Target::Missing(Missing::Broken))
+}
+
+/// A list of a folder, or `None` if it takes a wait.
+type Listed = Option<Result<Vec<super::Entry>, Missing>>;
+
+fn resolve<F>(
+    wish: &Wish,
+    lists: bool,
+    look: impl Fn(&str) -> Option<Result<Found<F>, Missing>>,
+    list: impl Fn(&str) -> Listed,
+) -> Option<Target<F>> {
+    if wish.path.split('/').any(is_hidden) {
+        return Some(Target::Missing(Missing::Absent));
+    }
+    let names_folder = wish.path.ends_with('/');
+    // Beneath the root there are no absolute paths.
+    let path = wish.path.trim_matches('/');
+    let found = match path {
+        "" => Ok(Found::Folder),
+        path => look(path)?,
+    };
+    match found {
+        Err(missing) => Some(Target::Missing(missing)),
+        // A file is no folder, whatever it is called.
+        Ok(Found::File(..)) if names_folder => Some(Target::Missing(Missing::Absent)),
+        Ok(Found::File(file, meta)) => packed(wish, path, (file, meta), look),
+        Ok(Found::Folder) if !names_folder => Some(Target::Folder),
+        Ok(Found::Folder) => {
+            let slash = if path.is_empty() { "" } else { "/" };
+            let index = format!("{path}{slash}{INDEX}");
+            match look(&index)? {
+                Ok(Found::File(file, meta)) => packed(wish, &index, (file, meta), look),
+                Ok(Found::Folder) | Err(Missing::Absent) if lists => {
+                    Some(match list(if path.is_empty() { "." } else { path })? {
+                        Ok(entries) => Target::Listing(listing::page(&wish.path, entries)),
+                        Err(missing) => Target::Missing(missing),
+                    })
+                }
+                Ok(Found::Folder) | Err(Missing::Absent) => {
+                    Some(Target::Missing(Missing::Forbidden))
+                }
+                Err(missing) => Some(Target::Missing(missing)),
+            }
+        }
+    }
+}
+
+/// Names that begin with a dot are not served: they hold passwords and histories. The one
+/// exception is made for certificates (RFC 8615).
+fn is_hidden(segment: &str) -> bool {
+    segment.starts_with('.') && segment != ".well-known"
+}
+
+/// The packed file beside `path`, if the client likes one that is there.
+fn packed<F>(
+    wish: &Wish,
+    path: &str,
+    (file, meta): (F, Meta),
+    look: impl Fn(&str) -> Option<Result<Found<F>, Missing>>,
+) -> Option<Target<F>> {
+    let kind = kinds::kind(path);
+    let mut order = [0, 1];
+    if wish.likes[1] > wish.likes[0] {
+        order.reverse();
+    }
+    for coding in order {
+        if wish.likes[coding] == 0 || !kinds::is_packable(kind) {
+            continue;
+        }
+        let beside = format!("{path}{}", CODINGS[coding].1);
+        if let Ok(Found::File(file, meta)) = look(&beside)? {
+            return Some(Target::File(file, meta, Some(coding), kind));
+        }
+    }
+    Some(Target::File(file, meta, None, kind))
+}
+
+/// One piece of a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// These bytes.
+    Text(Vec<u8>),
+    /// These bytes of the file.
+    Bytes(Range<u64>),
+}
+
+/// An answer about a file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The status.
+    pub status: Status,
+    /// Name and value of each field.
+    pub fields: Vec<(&'static str, String)>,
+    /// The body; nothing for a status that has none.
+    pub pieces: VecDeque<Piece>,
+    /// The length of the body.
+    pub len: u64,
+}
+
+/// What to answer to `wish` with this file. `now` is in seconds since 1970.
+pub fn plan(wish: &Wish, meta: Meta, coding: Option<usize>, kind: &'static str, now: u64) -> Plan {
+    let modified = meta.modified_ns / 1_000_000_000;
+    let tag = tag(meta, coding);
+    // What was changed a moment ago may change again within the same second.
+    let stamp = date::written(modified);
+    let stamp = String::from_utf8_lossy(&stamp).into_owned();
+    let mut fields = vec![("ETag", tag.clone()), ("Last-Modified", stamp)];
+    if kinds::is_packable(kind) {
+        fields.push(("Vary", "Accept-Encoding".to_owned()));
+    }
+    let bare = |status, fields| Plan { status, fields, pieces: VecDeque::new(), len: 0 };
+    match condition(wish, &tag, modified, now) {
+        Some(Status::NOT_MODIFIED) => return bare(Status::NOT_MODIFIED, fields),
+        Some(status) => return bare(status, Vec::new()),
+        None => {}
+    }
+    fields.push(("Accept-Ranges", "bytes".to_owned()));
+    if let Some(coding) = coding {
+        fields.push(("Content-Encoding", CODINGS[coding].0.to_owned()));
+    }
+    let wanted = match &wish.range {
+        Some(range) if is_same(wish, &tag, modified, now) => ranges(range, meta.len),
+        _ => Ranges::Whole,
+    };
+    match wanted {
+        Ranges::Unsatisfiable => {
+            bare(Status::RANGE, vec![("Content-Range", format!("bytes */{}", meta.len))])
+        }
+        Ranges::Whole => {
+            fields.push(("Content-Type", kind.to_owned()));
+            let pieces = VecDeque::from([Piece::Bytes(0..meta.len)]);
+            Plan { status: Status::OK, fields, pieces, len: meta.len }
+        }
+        Ranges::Parts(parts) if parts.len() == 1 => {
+            let part = parts[0].clone();
+            fields.push(("Content-Type", kind.to_owned()));
+            fields.push(("Content-Range", content_range(&part, meta.len)));
+            let len = part.end - part.start;
+            Plan {
+                status: Status::PARTIAL,
+                fields,
+                pieces: VecDeque::from([Piece::Bytes(part)]),
+                len,
+            }
+        }
+        Ranges::Parts(parts) => multipart(&parts, meta.len, kind, &tag, fields),
+    }
+}
+
+fn content_range(part: &Range<u64>, len: u64) -> String {
+    format!("bytes {}-{}/{len}", part.start, part.end - 1)
+}
+
+/// A strong tag: time of change and length. A packed file is another representation, so it has
+/// another tag even where both were made in the same nanosecond.
+fn tag(meta: Meta, coding: Option<usize>) -> String {
+    let coding = coding.map_or("", |coding| CODINGS[coding].0);
+    let dash = if coding.is_empty() { "" } else { "-" };
+    format!("\"{:x}-{:x}{dash}{coding}\"", meta.modified_ns, meta.len)
+}
+
+/// The conditions in their order of precedence (RFC 9110 section 13.2.2); the status that ends the
+/// matter, if one does.
+fn condition(wish: &Wish, tag: &str, modified: u64, now: u64) -> Option<Status> {
+    let moment = |value: &Option<Vec<u8>>| value.as_ref().and_then(|text| date::parse(text, now));
+    if let Some(list) = &wish.if_match {
+        if !choice::names_tag(list, tag, false) {
+            return Some(Status::PRECONDITION);
+        }
+    } else if moment(&wish.if_unmodified).is_some_and(|limit| modified > limit) {
+        return Some(Status::PRECONDITION);
+    }
+    if let Some(list) = &wish.if_none_match {
+        return choice::names_tag(list, tag, true).then_some(Status::NOT_MODIFIED);
+    }
+    let unchanged = moment(&wish.if_modified).is_some_and(|since| modified <= since);
+    unchanged.then_some(Status::NOT_MODIFIED)
+}
+
+/// Whether the rest of what the client has can be completed: `If-Range` names this very file.
+fn is_same(wish: &Wish, tag: &str, modified: u64, now: u64) -> bool {
+    match &wish.if_range {
+        None => true,
+        Some(value) if value.starts_with(b"\"") => choice::names_tag(value, tag, false),
+        // A date is strong only if it is a second old when it is sent (section 8.8.2.2).
+        Some(value) => date::parse(value, now) == Some(modified) && now > modified + 1,
+    }
+}
+
+/// Several ranges in one body (section 14.6). The boundary is made of the tag, so that every
+/// engine and every process says the same.
+fn multipart(
+    parts: &[Range<u64>],
+    len: u64,
+    kind: &str,
+    tag: &str,
+    mut fields: Vec<(&'static str, String)>,
+) -> Plan {
+    let boundary = format!("roundhouse-{}", tag.trim_matches('"'));
+    let mut pieces = VecDeque::new();
+    let mut total = 0;
+    for (index, part) in parts.iter().enumerate() {
+        let break_before = if index == 0 { "" } else { "\r\n" };
+        let range = content_range(part, len);
+        let text = format!(
+            "{break_before}--{boundary}\r\nContent-Type: {kind}\r\nContent-Range: {range}\r\n\r\n"
+        );
+        total += text.len() as u64 + part.end - part.start;
+        pieces.push_back(Piece::Text(text.into_bytes()));
+        pieces.push_back(Piece::Bytes(part.clone()));
+    }
+    let end = format!("\r\n--{boundary}--\r\n").into_bytes();
+    total += end.len() as u64;
+    pieces.push_back(Piece::Text(end));
+    fields.push(("Content-Type", format!("multipart/byteranges; boundary={boundary}")));
+    Plan { status: Status::PARTIAL, fields, pieces, len: total }
+}

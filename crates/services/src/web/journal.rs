@@ -1,0 +1,187 @@
+//! The records of requests on their way to the log: a ring in memory that all workers see.
+//!
+//! A worker puts its lines into the ring and goes on; the launcher takes them out now and then and
+//! writes them, and once more when the last worker has left. So no worker ever waits for the
+//! disk, and what a worker had put in before it was killed is not lost. A ring that is full drops
+//! lines and counts them: a log may have a gap that it tells of, a server may not stop for it.
+//!
+//! Workers are spread over a few rings by their seats, so that few of them meet at one lock.
+
+use memory::Lock;
+use seam::{BadSeed, Share, WorkerId};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// How many rings there are.
+const RINGS: usize = 8;
+/// Bytes in each ring: at 100 bytes a line, 10,000 requests between two looks of the launcher.
+pub const RING_LEN: usize = 1 << 20;
+
+const WORD: usize = size_of::<u64>();
+const WORDS: usize = RING_LEN / WORD;
+
+/// The shared state of the web service. All-zero bytes are an empty journal.
+#[repr(C)]
+pub struct Journal {
+    rings: [Ring; RINGS],
+    /// Lines that found no room.
+    dropped: AtomicU64,
+}
+
+#[repr(C)]
+struct Ring {
+    lock: Lock,
+    /// Words ever taken out.
+    taken: AtomicU64,
+    /// Words ever put in.
+    put: AtomicU64,
+    words: [AtomicU64; WORDS],
+}
+
+// SAFETY: all-zero bytes are empty rings and free locks; there is no pointer and no destructor;
+// what changes through `&self` is atomic.
+unsafe impl Share for Journal {
+    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+        Ok(())
+    }
+
+    fn heal(&self, dead: WorkerId) {
+        for ring in &self.rings {
+            // What it had not made public by `put` is not there.
+            ring.lock.force_release(dead);
+        }
+    }
+}
+
+impl Journal {
+    /// Puts `lines`, whole lines of them, into the ring of worker `me`.
+    pub fn put(&self, me: WorkerId, lines: &[u8]) {
+        if lines.is_empty() {
+            return;
+        }
+        let ring = &self.rings[me.slot() % RINGS];
+        if !ring.put(me, lines) {
+            let count = memchr_count(lines);
+            self.dropped.fetch_add(count, Relaxed);
+        }
+    }
+
+    /// Whether something waits to be written.
+    pub fn is_empty(&self) -> bool {
+        let empty = |ring: &Ring| ring.put.load(Acquire) == ring.taken.load(Relaxed);
+        self.rings.iter().all(empty) && self.dropped.load(Relaxed) == 0
+    }
+
+    /// Takes everything out, appends it to `lines`, and says how many lines were dropped since the
+    /// last time. There is one who takes.
+    pub fn take(&self, lines: &mut Vec<u8>) -> u64 {
+        self.rings.iter().for_each(|ring| ring.take(lines));
+        self.dropped.swap(0, Relaxed)
+    }
+}
+
+fn memchr_count(lines: &[u8]) -> u64 {
+    lines.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+impl Ring {
+    /// A length in a word of its own, then the bytes, padded to whole words.
+    fn put(&self, me: WorkerId, lines: &[u8]) -> bool {
+        let need = 1 + lines.len().div_ceil(WORD);
+        let _locked = self.lock.lock(me);
+        let at = self.put.load(Relaxed);
+        if need + (at - self.taken.load(Acquire)) as usize > WORDS {
+            return false;
+        }
+        self.word(at).store(lines.len() as u64, Relaxed);
+        for (index, bytes) in lines.chunks(WORD).enumerate() {
+            let mut padded = [0; WORD];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            self.word(at + 1 + index as u64).store(u64::from_le_bytes(padded), Relaxed);
+        }
+        self.put.store(at + need as u64, Release);
+        true
+    }
+
+    fn take(&self, lines: &mut Vec<u8>) {
+        let end = self.put.load(Acquire);
+        let mut at = self.taken.load(Relaxed);
+        while at < end {
+            let len = (self.word(at).load(Relaxed) as usize).min(RING_LEN);
+            let start = lines.len();
+            let words = len.div_ceil(WORD) as u64;
+            for word in at + 1..=at + words {
+                lines.extend_from_slice(&self.word(word).load(Relaxed).to_le_bytes());
+            }
+            lines.truncate(start + len);
+            at += 1 + words;
+        }
+        self.taken.store(at, Release);
+    }
+
+    fn word(&self, at: u64) -> &AtomicU64 {
+        &self.words[at as usize % WORDS]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memory::{Placement, Region};
+
+    fn journal() -> Region<Journal> {
+        let mut journal = Region::<Journal>::place(Placement::Private).expect("memory");
+        journal.found(&[]).expect("no seed is needed");
+        journal
+    }
+
+    #[test]
+    fn lines_come_out_as_they_went_in() {
+        let journal = journal();
+        let (one, other) = (WorkerId::new(0, 1), WorkerId::new(8, 1));
+        assert!(journal.is_empty());
+        for round in 0..5 {
+            let mut wanted = Vec::new();
+            for number in 0..300 {
+                let line = format!("{round} {number} {}\n", "x".repeat(number));
+                journal.put(if number % 2 == 0 { one } else { other }, line.as_bytes());
+                wanted.extend_from_slice(line.as_bytes());
+            }
+            let mut lines = Vec::new();
+            assert!(!journal.is_empty());
+            assert_eq!(journal.take(&mut lines), 0);
+            assert!(lines == wanted && journal.is_empty(), "round {round}");
+        }
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        let journal = journal();
+        let me = WorkerId::new(3, 1);
+        let line = [vec![b'x'; 1023], vec![b'\n']].concat();
+        let mut put = 0;
+        while journal.dropped.load(Relaxed) == 0 {
+            journal.put(me, &line);
+            put += 1;
+        }
+        let mut lines = Vec::new();
+        assert_eq!(journal.take(&mut lines), 1);
+        assert_eq!(lines.len(), (put - 1) * line.len());
+        assert!(put - 1 > RING_LEN / line.len() * 9 / 10, "{put} lines");
+        journal.put(me, b"again\n");
+        lines.clear();
+        assert_eq!((journal.take(&mut lines), lines.as_slice()), (0, &b"again\n"[..]));
+    }
+
+    #[test]
+    fn a_dead_worker_leaves_its_ring_open() {
+        let journal = journal();
+        let dead = WorkerId::new(1, 1);
+        std::mem::forget(journal.rings[1].lock.lock(dead));
+        journal.heal(dead);
+        journal.put(WorkerId::new(1, 2), b"alive\n");
+        let mut lines = Vec::new();
+        journal.take(&mut lines);
+        assert_eq!(lines, b"alive\n");
+    }
+}

@@ -1,0 +1,85 @@
+//! The page that lists a folder. Names are whatever their makers liked, so each is escaped twice:
+//! for the link and for the eye.
+
+use std::fmt::Write;
+
+use super::backstage::Entry;
+
+/// The page of the folder at `path`, which begins and ends with `/`. Folders come first, then
+/// names in the order of their bytes; names that begin with a dot are left out.
+pub fn page(path: &str, mut entries: Vec<Entry>) -> Vec<u8> {
+    entries.retain(|entry| !entry.name.starts_with('.'));
+    entries.sort_by(|a, b| (a.len.is_some(), &a.name).cmp(&(b.len.is_some(), &b.name)));
+    let title = escaped(path);
+    let mut text = format!(
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n<title>{title}</title>\n\
+         <h1>{title}</h1>\n<table>\n"
+    );
+    if path != "/" {
+        text.push_str("<tr><td><a href=\"../\">../</a><td>\n");
+    }
+    for Entry { name, len } in &entries {
+        let slash = if len.is_none() { "/" } else { "" };
+        let (link, shown) = (encoded(name), escaped(name));
+        let size = len.map(|len| len.to_string()).unwrap_or_default();
+        // `./` keeps a name with a colon from being taken for a scheme.
+        writeln!(text, "<tr><td><a href=\"./{link}{slash}\">{shown}{slash}</a><td>{size}")
+            .expect("a String takes every letter");
+    }
+    text.push_str("</table>\n");
+    text.into_bytes()
+}
+
+/// Text for the body of a page and for quoted attributes.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            _ => out.push(letter),
+        }
+    }
+    out
+}
+
+/// A path as a target may hold it (RFC 3986 section 2): everything but the unreserved letters and
+/// the slash by its hexadecimal digits.
+pub fn encoded(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            write!(out, "%{byte:02X}").expect("a String takes every letter");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_and_sorted() {
+        let file = |name: &str| Entry { name: name.to_owned(), len: Some(5) };
+        let folder = Entry { name: "z".to_owned(), len: None };
+        let entries = vec![file("b c"), file(".hidden"), file("<a>&\"'%"), folder];
+        let text = String::from_utf8(page("/x/", entries)).expect("text");
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("<tr>")).collect();
+        assert_eq!(
+            rows,
+            [
+                "<tr><td><a href=\"../\">../</a><td>",
+                "<tr><td><a href=\"./z/\">z/</a><td>",
+                "<tr><td><a href=\"./%3Ca%3E%26%22%27%25\">&lt;a&gt;&amp;&quot;&#39;%</a><td>5",
+                "<tr><td><a href=\"./b%20c\">b c</a><td>5",
+            ]
+        );
+        assert!(!String::from_utf8(page("/", Vec::new())).expect("text").contains("../"));
+    }
+}

@@ -1,0 +1,38 @@
+//! A web server: HTTP/1.1 over files and over the routes of a demonstration.
+//!
+//! ```text
+//!   service     bytes -> requests -> orders -> bytes; the only file that knows the seam
+//!   order       a request's head -> what is to be done
+//!   body        the body of a request, counted, kept or thrown away, within its rate
+//!   demo        the routes of the demonstration
+//!   file        which file, under which conditions, which of its bytes
+//!   backstage   what the launcher lends: files beneath a root, time that passes
+//!   journal     records of requests in memory that all workers see
+//!   record      a request as a line of the log
+//! ```
+//!
+//! Requests are read by [`wire::http`], as strictly as it is: what could be understood in two ways
+//! is answered once, by a status from 400 on, and nothing behind it is read. The surprising thing
+//! is how a file is served without a wait: the launcher promises quick looks that answer from the
+//! kernel's memory or not at all, and only what they cannot answer leaves as a job.
+
+mod backstage;
+mod body;
+mod demo;
+mod file;
+mod journal;
+mod kinds;
+mod listing;
+mod options;
+mod order;
+mod record;
+mod say;
+mod service;
+
+pub use backstage::{Backstage, Bare, Entry, Found, Meta, Missing};
+pub use journal::Journal;
+pub use kinds::kind;
+pub use options::{ErrorPage, Options};
+pub use order::MS_MAX;
+pub use record::Format;
+pub use service::{Job, Outcome, Session, Web};

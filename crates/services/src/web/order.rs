@@ -1,0 +1,200 @@
+//! From a request's head to what is to be done about it. An order owns what it needs, for the head
+//! is gone when the body has come.
+
+use std::time::Duration;
+use wire::http::{Head, Status, Target, Version, choice};
+
+use super::options::Options;
+use super::record::Asked;
+use super::{demo, kinds};
+
+/// The longest `/work` and `/sleep`, in milliseconds.
+pub const MS_MAX: u64 = 10_000;
+/// The methods that a server must know to say that it does not allow them.
+const METHODS: &[&str] =
+    &["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"];
+/// What a file allows.
+const ALLOW_FILE: &str = "GET, HEAD, OPTIONS";
+/// What a route of the demonstration allows.
+const ALLOW_DEMO: &str = "GET, HEAD, POST, OPTIONS";
+
+/// What is to be done about a request.
+#[derive(Debug)]
+pub struct Order {
+    /// The deed.
+    pub act: Act,
+    /// What the answer needs beside it.
+    pub terms: Terms,
+}
+
+/// What an answer needs of its request.
+#[derive(Debug)]
+pub struct Terms {
+    /// How it is shaped.
+    pub how: How,
+    /// What the log is told, if there is one.
+    pub asked: Option<Asked>,
+}
+
+/// How an answer is shaped by its request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct How {
+    /// The version of the request.
+    pub version: Version,
+    /// The body is announced and left out.
+    pub head_only: bool,
+    /// Whether the connection goes on.
+    pub keep_alive: bool,
+}
+
+/// A deed.
+#[derive(Debug)]
+pub enum Act {
+    /// Say these words, of that media type.
+    Say(&'static str, Words),
+    /// Send the body back.
+    Echo,
+    /// Compute.
+    Toil(Duration),
+    /// Wait.
+    Sleep(Duration),
+    /// Serve a file.
+    File(Box<Wish>),
+    /// Say which methods there are.
+    Options(&'static str),
+    /// Say that the method is not allowed, and which are.
+    NotAllowed(&'static str),
+    /// Refuse, with a reason; the connection goes on.
+    Refuse(Status, &'static str),
+    /// Refuse and close, whatever the client would like.
+    Dismiss(Status, &'static str),
+}
+
+/// Words to be said.
+#[derive(Debug)]
+pub enum Words {
+    /// The same each time.
+    Fixed(&'static str),
+    /// Made for this request.
+    Made(Vec<u8>),
+}
+
+impl Words {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Words::Fixed(text) => text.as_bytes(),
+            Words::Made(bytes) => bytes,
+        }
+    }
+}
+
+/// A file that is asked for, and under which conditions. The values of fields are as they came.
+#[derive(Debug, Default)]
+pub struct Wish {
+    /// The decoded path, beginning with `/`.
+    pub path: String,
+    /// The query, for redirections.
+    pub query: String,
+    /// `If-Match`.
+    pub if_match: Option<Vec<u8>>,
+    /// `If-None-Match`.
+    pub if_none_match: Option<Vec<u8>>,
+    /// `If-Modified-Since`.
+    pub if_modified: Option<Vec<u8>>,
+    /// `If-Unmodified-Since`.
+    pub if_unmodified: Option<Vec<u8>>,
+    /// `If-Range`.
+    pub if_range: Option<Vec<u8>>,
+    /// `Range`, where the method is GET.
+    pub range: Option<Vec<u8>>,
+    /// How much brotli is liked, and gzip.
+    pub likes: [u16; 2],
+}
+
+/// What `head` asks for.
+pub fn order(options: &Options, head: &Head<'_>, asked: Option<Asked>) -> Order {
+    let how = How {
+        version: head.version,
+        head_only: head.method == "HEAD",
+        keep_alive: head.keep_alive,
+    };
+    Order { act: act(options, head), terms: Terms { how, asked } }
+}
+
+fn act(options: &Options, head: &Head<'_>) -> Act {
+    if !METHODS.contains(&head.method) {
+        return Act::Dismiss(Status::NOT_IMPLEMENTED, "expected a method that is known");
+    }
+    if head.target == "*" && head.method == "OPTIONS" {
+        return Act::Options(if options.demo { ALLOW_DEMO } else { ALLOW_FILE });
+    }
+    if head.method == "CONNECT" {
+        return Act::NotAllowed(if options.demo { ALLOW_DEMO } else { ALLOW_FILE });
+    }
+    let Ok(target) = Target::read(head.target) else {
+        return Act::Dismiss(
+            Status::BAD_REQUEST,
+            "expected a path below the root, well encoded, without hidden slashes",
+        );
+    };
+    if options.demo
+        && let Some(route) = demo::route(&target.path)
+    {
+        return match head.method {
+            "OPTIONS" => Act::Options(ALLOW_DEMO),
+            "GET" | "HEAD" | "POST" => demo::act(route, head, target.query),
+            _ => Act::NotAllowed(ALLOW_DEMO),
+        };
+    }
+    match head.method {
+        "OPTIONS" => Act::Options(ALLOW_FILE),
+        "GET" | "HEAD" if !options.files => Act::Refuse(Status::NOT_FOUND, "there is no such page"),
+        "GET" | "HEAD" => Act::File(Box::new(wish(head, target))),
+        _ => Act::NotAllowed(ALLOW_FILE),
+    }
+}
+
+fn wish(head: &Head<'_>, target: Target<'_>) -> Wish {
+    let mut wish =
+        Wish { path: target.path.into_owned(), query: target.query.to_owned(), ..Wish::default() };
+    let mut accept = None;
+    for (name, value) in head.fields() {
+        let slot = match name.len() {
+            5 if name.eq_ignore_ascii_case("range") => &mut wish.range,
+            8 if name.eq_ignore_ascii_case("if-match") => &mut wish.if_match,
+            8 if name.eq_ignore_ascii_case("if-range") => &mut wish.if_range,
+            13 if name.eq_ignore_ascii_case("if-none-match") => &mut wish.if_none_match,
+            15 if name.eq_ignore_ascii_case("accept-encoding") => {
+                accept = accept.or(Some(value));
+                continue;
+            }
+            17 if name.eq_ignore_ascii_case("if-modified-since") => &mut wish.if_modified,
+            19 if name.eq_ignore_ascii_case("if-unmodified-since") => &mut wish.if_unmodified,
+            _ => continue,
+        };
+        // Two of a kind are one list; of those that are no lists only the first can be meant.
+        if let Some(first) = slot {
+            if name.len() == 8 || name.len() == 13 {
+                first.extend_from_slice(b", ");
+                first.extend_from_slice(value);
+            }
+        } else {
+            *slot = Some(value.to_vec());
+        }
+    }
+    if head.method != "GET" {
+        wish.range = None;
+    }
+    wish.likes = ["br", "gzip"].map(|coding| choice::quality(accept, coding));
+    wish
+}
+
+/// The words of a refusal, where no page was given for it.
+pub fn refusal(status: Status, why: &str) -> Vec<u8> {
+    let Status(code, reason) = status;
+    format!("{code} {reason}\n{why}\n").into_bytes()
+}
+
+/// The media type of [`refusal`].
+pub const REFUSAL_KIND: &str = kinds::TEXT;

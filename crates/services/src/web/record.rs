@@ -1,0 +1,167 @@
+//! One request as a line of the log: the common log format of the first web servers, or an object
+//! of JSON.
+//!
+//! What a client sends can hold quotes, backslashes and bytes that are no text. Each is escaped, so
+//! that nobody can forge a line or reach the terminal of who reads it.
+
+use seam::{Instant, Peer};
+use std::io::Write;
+use std::str::FromStr;
+use wire::decimal;
+use wire::http::date::Civil;
+
+/// How a line is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Format {
+    /// `HOST - - [06/Nov/1994:08:49:37 +0000] "GET / HTTP/1.1" 200 1024`.
+    #[default]
+    Common,
+    /// One object a line, with the microseconds that the request took inside the server.
+    Json,
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Format, String> {
+        match text {
+            "common" => Ok(Format::Common),
+            "json" => Ok(Format::Json),
+            _ => Err(format!("expected common or json, found `{text}`")),
+        }
+    }
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Format::Common => "common",
+            Format::Json => "json",
+        })
+    }
+}
+
+/// What is known of a request when it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// When its head was whole.
+    pub at: Instant,
+    /// Method, target and version, separated by blanks; `-` if it was not understood.
+    pub line: String,
+}
+
+/// Appends the line of one request. `wall_ns` is the time of its end since 1970.
+pub fn put(
+    format: Format,
+    peer: Peer,
+    asked: &Asked,
+    (now, wall_ns): (Instant, u64),
+    (status, bytes): (u16, u64),
+    out: &mut Vec<u8>,
+) {
+    match format {
+        Format::Common => {
+            put_host(peer, out);
+            out.extend_from_slice(b" - - [");
+            put_common_time(wall_ns / 1_000_000_000, out);
+            out.extend_from_slice(b"] \"");
+            escape(&asked.line, out);
+            out.extend_from_slice(b"\" ");
+            decimal::push(out, status.into());
+            out.push(b' ');
+            decimal::push(out, bytes);
+            out.push(b'\n');
+        }
+        Format::Json => {
+            out.extend_from_slice(b"{\"time\":\"");
+            put_iso_time(wall_ns, out);
+            out.extend_from_slice(b"\",\"host\":\"");
+            put_host(peer, out);
+            out.extend_from_slice(b"\",\"request\":\"");
+            escape_json(&asked.line, out);
+            out.extend_from_slice(b"\",\"status\":");
+            decimal::push(out, status.into());
+            out.extend_from_slice(b",\"bytes\":");
+            decimal::push(out, bytes);
+            out.extend_from_slice(b",\"us\":");
+            let took = now.since(asked.at).as_micros();
+            decimal::push(out, u64::try_from(took).unwrap_or(u64::MAX));
+            out.extend_from_slice(b"}\n");
+        }
+    }
+}
+
+fn put_host(peer: Peer, out: &mut Vec<u8>) {
+    match peer {
+        Peer::Net(address) => write!(out, "{}", address.ip()).expect("a Vec takes every byte"),
+        Peer::Local => out.extend_from_slice(b"local"),
+    }
+}
+
+fn put_common_time(seconds: u64, out: &mut Vec<u8>) {
+    let Civil { year, day, hour, minute, second, .. } = Civil::at(seconds);
+    let month = Civil::at(seconds).month_name();
+    write!(out, "{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000")
+        .expect("a Vec takes every byte");
+}
+
+fn put_iso_time(wall_ns: u64, out: &mut Vec<u8>) {
+    let Civil { year, month, day, hour, minute, second, .. } = Civil::at(wall_ns / 1_000_000_000);
+    let micros = wall_ns / 1000 % 1_000_000;
+    write!(out, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+        .expect("a Vec takes every byte");
+}
+
+/// As Apache escapes: quotes and backslashes by a backslash, what is not printable in hexadecimal.
+fn escape(text: &str, out: &mut Vec<u8>) {
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            b' '..=b'~' => out.push(byte),
+            _ => write!(out, "\\x{byte:02x}").expect("a Vec takes every byte"),
+        }
+    }
+}
+
+fn escape_json(text: &str, out: &mut Vec<u8>) {
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => out.extend_from_slice(&[b'\\', letter as u8]),
+            ' '..='~' => out.push(letter as u8),
+            _ => {
+                for unit in letter.encode_utf16(&mut [0; 2]) {
+                    write!(out, "\\u{unit:04x}").expect("a Vec takes every byte");
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines() {
+        fn check(format: Format, line: &str, want: &str) {
+            let peer = Peer::Net("[::1]:80".parse().expect("an address"));
+            let asked = Asked { at: Instant::from_ns(1_000), line: line.to_owned() };
+            let now = (Instant::from_ns(43_000), 784_111_777_000_045_000);
+            let mut out = Vec::new();
+            put(format, peer, &asked, now, (200, 7), &mut out);
+            assert_eq!(String::from_utf8(out).expect("text"), want);
+        }
+        check(
+            Format::Common,
+            "GET /\"\\\u{7f} HTTP/1.1",
+            "::1 - - [06/Nov/1994:08:49:37 +0000] \"GET /\\\"\\\\\\x7f HTTP/1.1\" 200 7\n",
+        );
+        check(
+            Format::Json,
+            "GET /\"\u{1f600} HTTP/1.1",
+            "{\"time\":\"1994-11-06T08:49:37.000045Z\",\"host\":\"::1\",\
+             \"request\":\"GET /\\\"\\ud83d\\ude00 HTTP/1.1\",\"status\":200,\"bytes\":7,\
+             \"us\":42}\n",
+        );
+    }
+}

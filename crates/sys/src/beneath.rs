@@ -1,0 +1,189 @@
+//! Files beneath a root, opened so that no path and no link leads out of it (openat2(2),
+//! `RESOLVE_BENEATH`), and read without waiting where the kernel can (preadv2(2), `RWF_NOWAIT`).
+//!
+//! The checks are the kernel's and made while it walks, so a link that is swapped between a check
+//! and an open does not help anybody.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
+
+use crate::call::{check_count, check_long, uninterrupted};
+
+/// A folder that everything is opened beneath.
+#[derive(Debug)]
+pub struct Root(OwnedFd);
+
+/// Whether a call may wait for a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It may.
+    May,
+    /// It answers `WouldBlock` instead.
+    Not,
+}
+
+impl Root {
+    /// Opens the root itself.
+    ///
+    /// # Errors
+    /// Those of open(2); `NotADirectory` for a file.
+    pub fn open(path: &Path) -> io::Result<Root> {
+        let file = File::open(path)?;
+        if !file.metadata()?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Root(file.into()))
+    }
+
+    /// Opens what lies at `path`, relative to the root, for reading. It may be a folder or a
+    /// device: ask its metadata before anything else. Opening a pipe without a writer does not
+    /// wait.
+    ///
+    /// # Errors
+    /// `CrossesDevices` where the path leads out of the root; `FilesystemLoop`; `WouldBlock` where
+    /// it would wait and must not; those of open(2).
+    pub fn find(&self, path: &str, wait: Wait) -> io::Result<File> {
+        let path = CString::new(path)?;
+        // SAFETY: all-zero bytes are an open_how without flags.
+        let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
+        how.flags = flags as u64;
+        // Links of /proc lead to places that have no path at all.
+        how.resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
+        if wait == Wait::Not {
+            how.resolve |= RESOLVE_CACHED;
+        }
+        let fd = uninterrupted(|| {
+            // SAFETY: the path ends with NUL, and `how` has the size that is announced.
+            check_long(unsafe {
+                libc::syscall(
+                    libc::SYS_openat2,
+                    self.0.as_raw_fd(),
+                    path.as_ptr(),
+                    &raw const how,
+                    size_of::<libc::open_how>(),
+                )
+            })
+        })?;
+        // SAFETY: the call made this descriptor and nothing else owns it.
+        Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
+    }
+}
+
+/// openat2(2): fail with `EAGAIN` unless all names are in the kernel's memory (Linux 5.12).
+const RESOLVE_CACHED: u64 = 0x20;
+
+/// Reads at most `len` bytes of `file` from `offset` on and appends them to `into`; 0 at its end.
+///
+/// # Errors
+/// `WouldBlock` where it would wait and must not, also where the file system cannot tell
+/// (`EOPNOTSUPP`); those of read(2).
+pub fn read_at(
+    file: impl AsFd,
+    offset: u64,
+    len: usize,
+    wait: Wait,
+    into: &mut Vec<u8>,
+) -> io::Result<usize> {
+    into.reserve(len);
+    let room = into.spare_capacity_mut();
+    let slice = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: len.min(room.len()) };
+    let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let flags = if wait == Wait::Not { libc::RWF_NOWAIT } else { 0 };
+    let fd = file.as_fd().as_raw_fd();
+    let read = uninterrupted(|| {
+        // SAFETY: the slice is writable for the length that it announces, and lives until the end.
+        check_count(unsafe { libc::preadv2(fd, &raw const slice, 1, offset, flags) })
+    });
+    match read {
+        Ok(read) => {
+            // SAFETY: the kernel has filled so many bytes behind the present end.
+            unsafe { into.set_len(into.len() + read) };
+            Ok(read)
+        }
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
+
+    /// A folder with a secret beside its root, removed at the end.
+    struct Ground(PathBuf);
+
+    impl Ground {
+        fn new(name: &str) -> Ground {
+            let path =
+                std::env::temp_dir().join(format!("sys-beneath-{name}-{}", std::process::id()));
+            fs::create_dir_all(path.join("root/in")).unwrap();
+            fs::write(path.join("secret"), "secret").unwrap();
+            fs::write(path.join("root/in/a.txt"), "inside").unwrap();
+            Ground(path)
+        }
+
+        fn root(&self) -> Root {
+            Root::open(&self.0.join("root")).unwrap()
+        }
+    }
+
+    impl Drop for Ground {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn no_path_and_no_link_leads_out() {
+        let ground = Ground::new("out");
+        let root = ground.root();
+        symlink("../secret", ground.0.join("root/near")).unwrap();
+        symlink(ground.0.join("secret"), ground.0.join("root/far")).unwrap();
+        symlink("../..", ground.0.join("root/in/up")).unwrap();
+        symlink("in/a.txt", ground.0.join("root/good")).unwrap();
+        symlink("loop", ground.0.join("root/loop")).unwrap();
+        for path in ["../secret", "/etc/passwd", "near", "far", "in/up/secret", "in/../../secret"] {
+            let kind = root.find(path, Wait::May).unwrap_err().kind();
+            assert_eq!(kind, io::ErrorKind::CrossesDevices, "{path}");
+            // Without waiting the kernel may leave the question to the patient.
+            let kind = root.find(path, Wait::Not).unwrap_err().kind();
+            let good = matches!(kind, io::ErrorKind::CrossesDevices | io::ErrorKind::WouldBlock);
+            assert!(good, "{path}: {kind}");
+        }
+        assert_eq!(io::read_to_string(root.find("good", Wait::May).unwrap()).unwrap(), "inside");
+        assert_eq!(
+            io::read_to_string(root.find("in/../good", Wait::May).unwrap()).unwrap(),
+            "inside"
+        );
+        assert_eq!(root.find("loop", Wait::May).unwrap_err().raw_os_error(), Some(libc::ELOOP));
+        let absent = root.find("in/b.txt", Wait::May).unwrap_err().kind();
+        assert_eq!(absent, io::ErrorKind::NotFound);
+        assert!(Root::open(&ground.0.join("secret")).is_err(), "a file is no root");
+        assert!(root.find("in\0", Wait::May).is_err());
+    }
+
+    #[test]
+    fn what_the_kernel_has_in_memory_is_read_without_waiting() {
+        let ground = Ground::new("warm");
+        let root = ground.root();
+        let mut bytes = b"> ".to_vec();
+        let file = root.find("in/a.txt", Wait::May).unwrap();
+        assert_eq!(read_at(&file, 0, 100, Wait::May, &mut bytes).unwrap(), 6);
+        let file = root.find("in/a.txt", Wait::Not).unwrap();
+        match read_at(&file, 2, 3, Wait::Not, &mut bytes) {
+            Ok(read) => assert_eq!((read, bytes.as_slice()), (3, &b"> insidesid"[..])),
+            // Some file systems cannot tell.
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+        assert_eq!(read_at(&file, 6, 100, Wait::May, &mut bytes).unwrap(), 0);
+    }
+}
