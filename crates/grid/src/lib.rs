@@ -9,7 +9,7 @@
 //!   movingai   the maps and scenarios of the MovingAI benchmark sets, both dialects
 //! ```
 //!
-//! What may be cut is part of the type: `Searcher<NoObstacle>` and `Searcher<OneObstacle>` cannot be
+//! What may be cut is part of the type: a `Searcher<NoObstacle>` and a `Searcher<Always>` cannot be
 //! mixed up, and a table that was made for one cannot be lent to the other. All costs are uniform
 //! and a move is possible in both directions or in none; jump point search is wrong without
 //! either, so neither can be said here.

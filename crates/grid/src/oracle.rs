@@ -109,7 +109,7 @@ impl fmt::Display for Illegal {
 /// Walks a path and adds its steps up.
 ///
 /// # Errors
-/// The first step that is not legal; for a path of one cell that is not free, one from it to itself.
+/// The first step that is not legal; for a path of one blocked cell, one from it to itself.
 pub fn walk(
     grid: &Grid,
     corners: Corners,

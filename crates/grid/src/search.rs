@@ -3,7 +3,7 @@
 //! ```text
 //!   take the most promising cell ── the goal? ──> trace the path back
 //!            │ no
-//!            └── its successors:  A*    every neighbour
+//!            └── its successors:  A*    neighbours                        (`look`)
 //!                                 JPS   jump points, found by scanning       (`jump`)
 //!                                 JPS+  jump points, looked up in a table    (`jumps`)
 //! ```
@@ -32,7 +32,7 @@ use std::marker::PhantomData;
 /// How to search.
 #[derive(Debug)]
 pub enum Method<'t, R: Rule> {
-    /// A*: looks at every neighbour of every cell that may lie on a shortest path.
+    /// A*: from each cell that may lie on a shortest path to its neighbours.
     AStar,
     /// Jump point search: scans rows and columns, 64 cells at a time, for the cells that matter.
     Jps,
@@ -257,7 +257,7 @@ impl<R: Rule> Searcher<R> {
             let goals = &self.goals;
             match method {
                 Method::AStar => {
-                    task.go::<R, _>(memory, grid, goals, cells_max, look::every::<R, _>)
+                    task.go::<R, _>(memory, grid, goals, cells_max, look::around::<R, _>)
                 }
                 _ => task.go::<R, _>(memory, grid, goals, cells_max, jump::points::<R, _>),
             }
@@ -265,7 +265,7 @@ impl<R: Rule> Searcher<R> {
             let goal = &One::at(grid, task.to);
             match method {
                 Method::AStar => {
-                    task.go::<R, _>(memory, grid, goal, cells_max, look::every::<R, _>)
+                    task.go::<R, _>(memory, grid, goal, cells_max, look::around::<R, _>)
                 }
                 Method::Jps => task.go::<R, _>(memory, grid, goal, cells_max, jump::points::<R, _>),
                 Method::JpsPlus(table) => {

@@ -1,4 +1,9 @@
-//! A*: every neighbour is a successor.
+//! A*: cell by cell.
+//!
+//! Of the many shortest paths between two cells one is kept, by the same order as in jump point
+//! search; so a cell has one or two successors instead of eight, and is found about once (Sturtevant
+//! and Rabin, "Canonical Orderings on Grids", IJCAI 2016). What is looked at, and in which order,
+//! hardly changes: the loop only no longer finds out eight times over what it knows.
 
 use super::{Aim, At};
 use crate::cost::Cost;
@@ -6,10 +11,10 @@ use crate::grid::Grid;
 use crate::memory::Memory;
 use crate::rule::{Rule, STEP};
 
-/// Reaches every neighbour of a cell.
-pub(super) fn every<R: Rule, A: Aim>(memory: &mut Memory, grid: &Grid, aim: &A, at: At) {
-    let mut moves = R::MOVES[grid.rows().around(at.position)];
-    memory.stats.scanned += 8;
+/// Reaches the neighbours of a cell to which a path through it may lead.
+pub(super) fn around<R: Rule, A: Aim>(memory: &mut Memory, grid: &Grid, aim: &A, at: At) {
+    let mut moves = R::successors(at.entered, grid.rows().around(at.position));
+    memory.stats.scanned += u64::from(moves.count_ones());
     let stride = grid.rows().stride() as i32;
     while moves != 0 {
         let direction = moves.trailing_zeros() as usize;
