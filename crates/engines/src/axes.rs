@@ -17,12 +17,14 @@ pub enum Container {
     Threads,
     /// Several processes, forked before the first connection; the state lies in shared memory.
     Processes,
+    /// Several processes of several threads each; the state lies in shared memory.
+    Hybrid,
 }
 
 impl Container {
     /// Whether workers are processes.
     pub fn is_processes(self) -> bool {
-        matches!(self, Container::Processes | Container::ProcessPerConnection)
+        matches!(self, Container::Processes | Container::ProcessPerConnection | Container::Hybrid)
     }
 
     /// Whether a worker begins and ends with its connection.
@@ -107,6 +109,7 @@ words!(
     ProcessPerConnection = "process-per-connection",
     Threads = "threads",
     Processes = "processes",
+    Hybrid = "hybrid",
 );
 words!(
     Accept,

@@ -33,6 +33,8 @@ pub struct Desk<'a, S: Service> {
     pub is_visit: bool,
     /// Connections that this worker holds at one time.
     pub sessions_max: usize,
+    /// After how many connections its process is replaced.
+    pub lifetime: u64,
 }
 
 impl<S: Service> Desk<'_, S> {
@@ -50,8 +52,11 @@ impl<S: Service> Desk<'_, S> {
         self.board.seat(self.id.slot())
     }
 
+    /// How far the house is, as far as this worker is concerned: one that was dismissed leaves.
+    #[inline]
     pub fn phase(&self) -> Phase {
-        self.board.phase()
+        let phase = self.board.phase();
+        if self.seat().is_dismissed() { phase.max(Phase::Leaving) } else { phase }
     }
 
     /// The worker can take connections from here on.

@@ -21,6 +21,8 @@ pub enum Fault {
     Wait(io::Error),
     /// A worker cannot be started.
     Spawn(io::Error),
+    /// A thread of a worker process panicked.
+    Panicked,
     /// A worker ended before the house was ready; the reason is on stderr.
     Stillborn(usize),
     /// What a predecessor passed cannot be used.
@@ -49,6 +51,7 @@ impl fmt::Display for Fault {
             Fault::Handover(error) => {
                 write!(f, "cannot take over from the server before: {error}; it goes on serving")
             }
+            Fault::Panicked => f.write_str("a thread panicked"),
             Fault::Stillborn(slot) => write!(f, "worker {slot} ended before it was ready"),
         }
     }

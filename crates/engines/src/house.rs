@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use memory::Board;
-use seam::Service;
+use seam::{Service, Share, WorkerId};
 use sys::eventfd::EventFd;
 
 use crate::accept::Hall;
@@ -118,6 +118,12 @@ pub struct Report {
     pub forced: bool,
     /// Workers that ended unexpectedly and were replaced.
     pub replaced: u64,
+    /// Workers or processes started, those of the start among them.
+    pub spawned: u64,
+    /// Processes that left because there were too many idle ones.
+    pub retired: u64,
+    /// Processes that left because they had served enough.
+    pub recycled: u64,
     /// Connections accepted.
     pub accepted: u64,
     /// Connections closed unserved, or not accepted at a first try, because a limit was reached.
@@ -140,6 +146,26 @@ pub(crate) struct Common<'a, S: Service> {
 }
 
 impl<S: Service> Common<'_, S> {
+    /// The first seat of the post `index`.
+    pub fn seat_of(&self, index: usize) -> usize {
+        self.epoch.seat() + index * self.shape.stride()
+    }
+
+    /// The post of the worker `id`.
+    pub fn post_of(&self, id: WorkerId) -> usize {
+        (id.slot() - self.epoch.seat()) / self.shape.stride()
+    }
+
+    /// Lets go of what the worker `id`, and who shared its process, held.
+    pub fn heal(&self, id: WorkerId) {
+        for offset in 0..self.shape.stride() {
+            let dead = WorkerId::new(id.slot() + offset, id.generation());
+            self.house.state.heal(dead);
+            self.hall.heal(dead);
+            self.board.heal(dead);
+        }
+    }
+
     /// Connections at one time in the whole server.
     pub fn sessions_max(&self) -> usize {
         let wanted = self.shape.knobs.sessions_max;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sys::uring::Setup;
 
+use crate::staff::Staff;
 use crate::wait::uring::tactics::Tactics;
 
 /// What can be turned on any point; the defaults serve.
@@ -36,6 +37,8 @@ pub struct Knobs {
     pub handoff: Option<usize>,
     /// Connections accepted before the others are looked at.
     pub turn_accepts: usize,
+    /// How many workers there are, and for how long.
+    pub staff: Staff,
     /// Threads that work on offloaded jobs, for each worker of an event engine.
     pub job_threads: usize,
 }
@@ -56,6 +59,7 @@ impl Default for Knobs {
             turn_bytes: 64 * 1024,
             handoff: None,
             turn_accepts: 64,
+            staff: Staff::default(),
             job_threads: 4,
         }
     }

@@ -12,6 +12,7 @@
 
 mod accept;
 mod axes;
+mod conflict;
 mod container;
 mod desk;
 mod fault;
@@ -25,10 +26,12 @@ mod run;
 mod say;
 mod shape;
 pub mod spare;
+mod staff;
 mod supervise;
 mod wait;
 
 pub use axes::{Accept, Container, Wait};
+pub use conflict::conflict;
 pub use fault::Fault;
 pub use handover::Handover;
 pub use house::{Control, House, Keeper, NoKeeper, Ready, Report};
@@ -36,5 +39,6 @@ pub use knobs::Knobs;
 pub use parts::assets::Assets;
 pub use presets::{Crowd, PRESETS, Preset};
 pub use run::run;
-pub use shape::{Refused, Shape, WORKERS_MAX, conflict};
+pub use shape::{Refused, Shape, WORKERS_MAX};
+pub use staff::{Staff, Staffing};
 pub use wait::uring::tactics::{AcceptBy, CloseBy, RecvBy, Rings, SendBy, Tactics};

@@ -103,6 +103,16 @@ pub const PRESETS: &[Preset] = &[
         ],
     ),
     preset(
+        "worker",
+        (Container::Hybrid, Accept::Handoff, Wait::Blocking),
+        Crowd::Fixed(400),
+        [
+            "state in shared memory; as many processes as the load asks for",
+            "container/hybrid.rs",
+            "processes of threads with spare ones (Apache worker)",
+        ],
+    ),
+    preset(
         "select",
         (Container::Solo, Accept::Shared, Wait::Select),
         Crowd::Fixed(1),

@@ -7,6 +7,7 @@ use memory::Placement;
 use seam::SHARDS_MAX;
 
 use crate::axes::{Accept, Container, Wait};
+use crate::conflict::conflict;
 use crate::knobs::Knobs;
 use crate::presets::{Crowd, PRESETS};
 use crate::wait::uring::tactics::AcceptBy;
@@ -15,6 +16,9 @@ use crate::wait::uring::tactics::AcceptBy;
 pub(crate) const SEATS: usize = SHARDS_MAX / 2;
 /// Workers at one time; one seat is the supervisor's, and one may be the acceptor's.
 pub const WORKERS_MAX: usize = SEATS - 2;
+
+/// Workers of a hybrid if nobody says (`MaxRequestWorkers` of Apache's worker MPM).
+const HYBRID_WORKERS: usize = 400;
 
 /// A point of the space with its knobs.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,13 +84,19 @@ impl Shape {
         match container {
             Container::Solo => 1,
             Container::Threads | Container::Processes => cores.max(1),
+            Container::Hybrid => HYBRID_WORKERS,
             Container::ThreadPerConnection | Container::ProcessPerConnection => 0,
         }
     }
 
-    /// Workers and acceptors that are there from the beginning to the end.
+    /// Acceptors that serve all workers; a hybrid's belong to its processes.
+    pub fn acceptors(&self) -> usize {
+        usize::from(self.accept.has_acceptor() && self.container != Container::Hybrid)
+    }
+
+    /// Threads or processes that the supervisor starts at the most, acceptors among them.
     pub fn posts(&self) -> usize {
-        self.workers + usize::from(self.accept.has_acceptor())
+        self.workers / self.threads() + self.acceptors()
     }
 
     /// Checks that the point can be.
@@ -98,6 +108,7 @@ impl Shape {
             return Err(Refused(format!("{self} cannot be: {reason}")));
         }
         self.check_workers()?;
+        self.check_staff()?;
         if self.wait == Wait::Uring
             && self.accept.has_acceptor()
             && let Some(by @ (AcceptBy::Multi | AcceptBy::Once)) = self.knobs.tactics.accept
@@ -115,6 +126,11 @@ impl Shape {
         }
         match self.knobs.handoff {
             Some(0) => Err(Refused("expected a buffer of 1 or more, found --handoff 0".into())),
+            Some(_) if self.container == Container::Hybrid => Err(Refused(
+                "each process of a hybrid takes connections only for workers that wait for one, \
+                 found --handoff: leave it out"
+                    .into(),
+            )),
             Some(_) if self.accept != Accept::Handoff => Err(Refused(format!(
                 "the buffer belongs to accept handoff, found accept {}: leave --handoff out",
                 self.accept
@@ -167,42 +183,6 @@ impl Shape {
     /// that shall hand its state over to the next binary needs it there in any case.
     pub fn placement(&self) -> Placement {
         if self.container.is_processes() { Placement::Shared } else { Placement::Private }
-    }
-}
-
-/// Why a point cannot be, whatever its knobs, and what to say instead.
-pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'static str> {
-    if container.is_per_connection() {
-        if wait != Wait::Blocking {
-            return Some(
-                "a worker with one connection has nothing to choose from: say --wait blocking",
-            );
-        }
-        if accept != Accept::Shared {
-            return Some(
-                "who accepts starts the worker, so there is no other to compete with: say \
-                 --accept shared",
-            );
-        }
-        return None;
-    }
-    match (accept, container, wait) {
-        (Accept::Lock | Accept::Exclusive | Accept::Handoff | Accept::Pass, Container::Solo, _) => {
-            Some("one worker has nobody to share with: say --accept shared")
-        }
-        (Accept::Lock, _, Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring) => Some(
-            "a loop must not sleep before a lock while its connections wait: say --wait blocking",
-        ),
-        (Accept::Exclusive, _, Wait::Blocking | Wait::Select | Wait::Poll | Wait::Uring) => {
-            Some("exclusive wake-ups are a flag of epoll_ctl(2): say --wait epoll")
-        }
-        (Accept::Handoff, Container::Processes, _) => {
-            Some("a descriptor in a buffer means nothing to another process: say --accept pass")
-        }
-        (Accept::Pass, Container::Threads, _) => {
-            Some("threads have their descriptors in common: say --accept handoff")
-        }
-        _ => None,
     }
 }
 

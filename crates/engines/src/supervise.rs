@@ -7,6 +7,7 @@
 mod keep;
 mod posts;
 mod receive;
+mod spares;
 mod succeed;
 
 use std::io;
@@ -26,6 +27,7 @@ use crate::fault::Fault;
 use crate::handover::Successor;
 use crate::house::{Common, Keeper, Report};
 use crate::say::say;
+use crate::spare::Spare;
 
 /// The signals that a house obeys.
 pub(crate) const SIGNALS: &[Signal] = &[Signal::TERM, Signal::INT, Signal::HUP, Signal::USR2];
@@ -62,6 +64,8 @@ struct Supervisor<'a, S: Service, C: Crew> {
     keeper: &'a mut dyn Keeper<S::State>,
     posts: Vec<Post>,
     reception: Option<Reception<'a, S>>,
+    /// Who decides how many processes there are, where that changes.
+    spare: Option<Spare>,
     save_at: Option<Instant>,
     save_next: Option<Instant>,
     reserve: Reserve,
@@ -93,6 +97,7 @@ pub(crate) fn supervise<S: Service, C: Crew>(
         keeper,
         posts: Vec::new(),
         reception: Reception::new(common),
+        spare: spares::controller(common.shape, now),
         save_at: None,
         save_next,
         reserve: Reserve::take(),
@@ -119,6 +124,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             self.bury()?;
             let now = clock();
             self.respawn(now);
+            self.follow_load(now);
             self.receive(now);
             self.look_at_board(now, ready);
             self.keep(now);
@@ -137,7 +143,9 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     fn wait(&mut self, signals: Option<&SignalFd>) -> Result<bool, Fault> {
         let respawns = self.posts.iter().filter_map(|post| post.respawn_at);
         let guests = self.reception.as_ref().and_then(Reception::wakes_at);
-        let others = [self.save_at, self.save_next, self.deadline, guests];
+        let looks_at = self.spare.as_ref().filter(|_| self.phase() == Phase::Ready);
+        let looks_at = looks_at.and_then(Spare::wakes_at);
+        let others = [self.save_at, self.save_next, self.deadline, guests, looks_at];
         let soonest = others.into_iter().flatten().chain(respawns).min();
         let timeout = soonest.map(|moment| moment.since(clock()));
         let mut fds: Vec<BorrowedFd<'_>> = self.successor.iter().map(Successor::watched).collect();
@@ -216,8 +224,11 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     fn look_at_board(&mut self, now: Instant, ready: &mut dyn FnMut()) {
         let board = self.common.board;
         if self.phase() == Phase::Starting {
-            let first = self.common.epoch.seat();
-            let mut seats = (first..first + self.posts.len()).map(|slot| board.seat(slot));
+            let alive = |index: &usize| self.posts[*index].alive;
+            let mut seats = (0..self.posts.len()).filter(alive).flat_map(|index| {
+                let first = self.common.seat_of(index);
+                (first..first + self.common.shape.stride()).map(|slot| board.seat(slot))
+            });
             if seats.all(|seat| seat.state() == SeatState::Ready) {
                 board.advance(Phase::Ready);
                 ready();
@@ -251,6 +262,10 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let totals = self.common.board.totals();
         (self.report.accepted, self.report.refused) = (totals.accepted, totals.refused);
         self.report.starved = totals.enobufs;
+        let turnover = self.common.board.turnover();
+        self.report.spawned = turnover.spawned.read();
+        self.report.retired = turnover.retired.read();
+        self.report.recycled = turnover.recycled.read();
         self.save();
         self.common.board.advance(Phase::Done);
         Ok(())
@@ -263,7 +278,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let until = clock() + GRACE;
         while self.posts.iter().any(|post| post.alive) && clock() < until {
             for ended in self.crew.reap() {
-                self.posts[ended.id.slot() - self.common.epoch.seat()].alive = false;
+                self.posts[self.common.post_of(ended.id)].alive = false;
             }
             std::thread::sleep(Duration::from_millis(5));
         }

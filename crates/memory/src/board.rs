@@ -112,6 +112,7 @@ pub struct Seat {
     state: AtomicU32,
     worker: AtomicU32,
     pid: AtomicI32,
+    dismissed: AtomicU32,
     /// Connections open now.
     pub open: Tally,
     /// Connections accepted.
@@ -154,6 +155,18 @@ impl Seat {
         WorkerId::from_bits(self.worker.load(Ordering::Relaxed))
     }
 
+    /// Asks who sits here to take no new connection and to leave with the last one it has.
+    pub fn dismiss(&self) {
+        self.dismissed.store(1, Ordering::Release);
+    }
+
+    /// Whether who sits here, or sat here last, was asked to leave.
+    #[inline]
+    #[must_use]
+    pub fn is_dismissed(&self) -> bool {
+        self.dismissed.load(Ordering::Relaxed) != 0
+    }
+
     /// The process of who sits here, or sat here last.
     #[must_use]
     pub fn pid(&self) -> Option<Pid> {
@@ -173,7 +186,22 @@ pub struct Board {
     /// Seats from here on are empty; nobody need look at them.
     used: Padded<AtomicU32>,
     busy: Padded<Busy>,
+    turnover: Padded<Turnover>,
     seats: [Padded<Seat>; SHARDS_MAX],
+}
+
+/// Processes, or workers of their own, that came and went. Only the supervisor counts here.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Turnover {
+    /// Started, whatever for; those of the start among them.
+    pub spawned: Tally,
+    /// Ended because there were more idle ones than wanted.
+    pub retired: Tally,
+    /// Ended because they had served as many connections as they may.
+    pub recycled: Tally,
+    /// Ended without being told to.
+    pub crashed: Tally,
 }
 
 /// The time from a first connection to the last disconnect.
@@ -213,6 +241,7 @@ impl Board {
         );
         seat.open.set(0);
         seat.beat_ns.set(0);
+        seat.dismissed.store(0, Ordering::Relaxed);
         seat.worker.store(worker.bits(), Ordering::Relaxed);
         seat.pid.store(pid.number(), Ordering::Relaxed);
         seat.set_state(SeatState::Starting);
@@ -239,6 +268,12 @@ impl Board {
     #[must_use]
     pub fn count(&self, state: SeatState) -> usize {
         self.seats().filter(|seat| seat.state() == state).count()
+    }
+
+    /// Who came and went.
+    #[must_use]
+    pub fn turnover(&self) -> &Turnover {
+        &self.turnover
     }
 
     /// Connections open now, over all seats.
@@ -380,7 +415,10 @@ mod tests {
         assert_eq!((board.open_total(), board.totals().accepted), (5, 20));
         assert_eq!(board.seat(3).state(), SeatState::Gone);
         let successor = WorkerId::new(3, 2);
+        board.seat(3).dismiss();
+        assert!(board.seat(3).is_dismissed());
         let seat = board.sit(successor, pid);
+        assert!(!seat.is_dismissed(), "that was for the one before");
         seat.accepted.add(1);
         assert_eq!((seat.worker(), seat.pid()), (Some(successor), Some(pid)));
         assert_eq!((board.totals().accepted, board.seats().len()), (21, 6));
@@ -461,6 +499,6 @@ mod tests {
     #[test]
     fn a_seat_keeps_to_its_own_lines() {
         assert_eq!(size_of::<Padded<Seat>>(), 128);
-        assert_eq!(size_of::<Board>(), 128 * (SHARDS_MAX + 3));
+        assert_eq!(size_of::<Board>(), 128 * (SHARDS_MAX + 4));
     }
 }

@@ -11,12 +11,19 @@ use std::time::{Duration, Instant};
 /// Values on their way from some threads to others, at most a fixed number, first in, first out.
 #[derive(Debug)]
 pub struct Buffer<T> {
-    items: Mutex<VecDeque<T>>,
+    inside: Mutex<Inside<T>>,
     capacity: usize,
     /// An item has come.
     came: Condvar,
-    /// A slot has become free.
+    /// A slot has become free, or a thread has begun to wait for an item.
     freed: Condvar,
+}
+
+#[derive(Debug)]
+struct Inside<T> {
+    items: VecDeque<T>,
+    /// Threads that wait for an item.
+    takers: usize,
 }
 
 impl<T> Buffer<T> {
@@ -24,20 +31,21 @@ impl<T> Buffer<T> {
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.max(1);
-        let items = Mutex::new(VecDeque::with_capacity(capacity));
-        Self { items, capacity, came: Condvar::new(), freed: Condvar::new() }
+        let items = VecDeque::with_capacity(capacity);
+        let inside = Mutex::new(Inside { items, takers: 0 });
+        Self { inside, capacity, came: Condvar::new(), freed: Condvar::new() }
     }
 
     /// How many values are in it.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.lock().len()
+        self.lock().items.len()
     }
 
     /// Whether nothing is in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        self.lock().items.is_empty()
     }
 
     /// Puts `value` at the rear.
@@ -45,12 +53,12 @@ impl<T> Buffer<T> {
     /// # Errors
     /// The value, if all slots are taken.
     pub fn try_put(&self, value: T) -> Result<(), T> {
-        let mut items = self.lock();
-        if items.len() == self.capacity {
+        let mut inside = self.lock();
+        if inside.items.len() == self.capacity {
             return Err(value);
         }
-        items.push_back(value);
-        drop(items);
+        inside.items.push_back(value);
+        drop(inside);
         self.came.notify_one();
         Ok(())
     }
@@ -59,16 +67,25 @@ impl<T> Buffer<T> {
     /// it stays free until that thread fills it.
     #[must_use]
     pub fn wait_room(&self, timeout: Duration) -> bool {
-        let items = self.lock();
-        let full = |items: &mut VecDeque<T>| items.len() == self.capacity;
-        let waited = self.freed.wait_timeout_while(items, timeout, full);
-        waited.unwrap_or_else(PoisonError::into_inner).0.len() < self.capacity
+        let full = |inside: &Inside<T>| inside.items.len() == self.capacity;
+        let waited = self.freed.wait_timeout_while(self.lock(), timeout, |inside| full(inside));
+        !full(&waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+
+    /// Waits up to `timeout` until more threads wait in [`Buffer::take`] than there are items for
+    /// them; says whether that is so. With one thread that puts, what it puts next is taken at
+    /// once, unless a thread gives up waiting at that moment.
+    #[must_use]
+    pub fn wait_taker(&self, timeout: Duration) -> bool {
+        let served = |inside: &Inside<T>| inside.takers <= inside.items.len();
+        let waited = self.freed.wait_timeout_while(self.lock(), timeout, |inside| served(inside));
+        !served(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
     /// Takes the value at the front, if there is one.
     #[must_use]
     pub fn try_take(&self) -> Option<T> {
-        let value = self.lock().pop_front();
+        let value = self.lock().items.pop_front();
         if value.is_some() {
             self.freed.notify_one();
         }
@@ -79,22 +96,25 @@ impl<T> Buffer<T> {
     #[must_use]
     pub fn take(&self, timeout: Duration) -> Option<T> {
         let until = Instant::now() + timeout;
-        let mut items = self.lock();
+        let mut inside = self.lock();
         loop {
-            if let Some(value) = items.pop_front() {
-                drop(items);
+            if let Some(value) = inside.items.pop_front() {
+                drop(inside);
                 self.freed.notify_one();
                 return Some(value);
             }
             let left = until.checked_duration_since(Instant::now())?;
-            let waited = self.came.wait_timeout(items, left);
-            items = waited.unwrap_or_else(PoisonError::into_inner).0;
+            inside.takers += 1;
+            self.freed.notify_one();
+            let waited = self.came.wait_timeout(inside, left);
+            inside = waited.unwrap_or_else(PoisonError::into_inner).0;
+            inside.takers -= 1;
         }
     }
 
     /// A panic elsewhere leaves the ring whole.
-    fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Inside<T>> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -118,6 +138,26 @@ mod tests {
         assert_eq!((buffer.take(LATE), buffer.try_take()), (Some(2), None));
         assert_eq!(buffer.take(Duration::from_millis(1)), None);
         assert!(buffer.is_empty());
+    }
+
+    #[test]
+    fn who_waits_is_counted_until_an_item_is_there_for_him() {
+        let buffer = Buffer::new(8);
+        assert!(!buffer.wait_taker(Duration::from_millis(1)), "nobody waits");
+        thread::scope(|threads| {
+            let takers: Vec<_> =
+                (0..2).map(|_| threads.spawn(|| buffer.take(LATE).expect("an item"))).collect();
+            let mut put = 0;
+            while put < 2 {
+                assert!(buffer.wait_taker(LATE), "item {put}");
+                buffer.try_put(put).expect("room");
+                put += 1;
+            }
+            let mut taken: Vec<_> = takers.into_iter().map(|it| it.join().unwrap()).collect();
+            taken.sort_unstable();
+            assert_eq!(taken, [0, 1]);
+        });
+        assert!(!buffer.wait_taker(Duration::from_millis(1)), "nobody waits any more");
     }
 
     #[test]

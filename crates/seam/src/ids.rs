@@ -17,6 +17,9 @@ pub const SHARDS_MAX: usize = 1 << SLOT_BITS;
 pub struct WorkerId(u32);
 
 impl WorkerId {
+    /// Generations that a name can tell apart; after the last comes the first again.
+    pub const GENERATION_MAX: u32 = (1 << (32 - SLOT_BITS)) - 1;
+
     /// Names the `generation`-th worker in `slot`.
     ///
     /// # Panics

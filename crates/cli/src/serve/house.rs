@@ -14,6 +14,7 @@ use memory::{Placement, Region};
 use seam::Service;
 
 use super::rings::{self, RingArgs};
+use super::staff::StaffArgs;
 use load::parse::span;
 
 /// The flags that every service has.
@@ -23,7 +24,7 @@ pub struct HouseArgs {
     #[arg(long, default_value = "auto", value_name = "NAME")]
     engine: String,
     /// Where the workers live: solo, threads, processes, thread-per-connection,
-    /// process-per-connection (overrides the engine's)
+    /// process-per-connection, hybrid (overrides the engine's)
     #[arg(long)]
     container: Option<Container>,
     /// Who takes a connection: shared, lock, exclusive, reuseport, handoff, pass (overrides the
@@ -33,9 +34,8 @@ pub struct HouseArgs {
     /// How a worker waits: blocking, select, poll, epoll, uring (overrides the engine's)
     #[arg(long)]
     wait: Option<Wait>,
-    /// How many workers
-    #[arg(long, value_name = "N")]
-    workers: Option<usize>,
+    #[command(flatten)]
+    staff: StaffArgs,
     /// Connections that may wait between an acceptor and its workers (accept handoff)
     #[arg(long, value_name = "N")]
     handoff: Option<usize>,
@@ -103,7 +103,7 @@ impl HouseArgs {
         }
         shape.accept = self.accept.unwrap_or(shape.accept);
         shape.wait = self.wait.unwrap_or(shape.wait);
-        shape.workers = self.workers.unwrap_or(shape.workers);
+        self.staff.apply(&mut shape);
         let knobs = &mut shape.knobs;
         knobs.edge = self.edge;
         knobs.handoff = self.handoff;
@@ -115,6 +115,9 @@ impl HouseArgs {
         knobs.write_stall = self.write_stall;
         knobs.drain = self.drain;
         shape.check()?;
+        if let Some(words) = self.staff.corrections(&shape) {
+            eprintln!("{words}");
+        }
         Ok(shape)
     }
 
@@ -177,7 +180,17 @@ fn announce(service: &str, shape: &Shape, ready: &Ready) {
         "accept": shape.accept.to_string(),
         "wait": shape.wait.to_string(),
         "workers": shape.workers,
-        "acceptors": shape.posts() - shape.workers,
+        "acceptors": shape.acceptors(),
+        "processes": shape.staffing().map(|staffing| {
+            serde_json::json!({
+                "policy": staffing.policy.to_string(),
+                "threads": staffing.terms.size,
+                "start": staffing.start,
+                "most": staffing.terms.processes_max,
+                "spare_min": staffing.terms.spare_min,
+                "spare_max": staffing.terms.spare_max,
+            })
+        }),
         "rings": ready.rings.as_ref().map(rings::told),
         "pid": std::process::id(),
     });
@@ -186,6 +199,10 @@ fn announce(service: &str, shape: &Shape, ready: &Ready) {
 
 fn leave(report: &Report) -> ExitCode {
     let Report { forced, replaced, accepted, refused, unsaved, .. } = report;
+    let (spawned, retired, recycled) = (report.spawned, report.retired, report.recycled);
+    if retired + recycled > 0 {
+        eprintln!("{spawned} processes started, {retired} retired, {recycled} recycled");
+    }
     let refused = if *refused > 0 { format!("{refused} refused, ") } else { String::new() };
     eprintln!("stopped after {accepted} connections, {refused}{replaced} workers replaced");
     if *forced || unsaved.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }

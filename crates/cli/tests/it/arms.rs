@@ -173,6 +173,50 @@ pub const THREADS_HANDOFF: Arm = Arm {
     ..LOOP
 };
 
+/// Two processes of four threads, one client each.
+pub const WORKER: Arm = Arm {
+    flags: &["--engine", "worker", "--policy", "static"],
+    workers: Some(8),
+    crowd: 8,
+    is_blocking: true,
+    ..LOOP
+};
+
+/// The same, one at first and the other when it is wanted, as Apache does it.
+pub const WORKER_SPARE: Arm = Arm {
+    flags: &[
+        "--engine",
+        "worker",
+        "--policy",
+        "apache",
+        "--start",
+        "1",
+        "--spare-min",
+        "1",
+        "--spare-max",
+        "5",
+    ],
+    ..WORKER
+};
+
+/// Children that are forked when they are wanted, as we do it.
+pub const PREFORK_SPARE: Arm = Arm {
+    flags: &[
+        "--engine",
+        "prefork",
+        "--policy",
+        "damped",
+        "--start",
+        "2",
+        "--spare-min",
+        "1",
+        "--spare-max",
+        "3",
+    ],
+    workers: Some(12),
+    ..WORKER
+};
+
 /// Whether the kernel lets us make a ring.
 fn has_uring() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
@@ -189,6 +233,11 @@ impl Arm {
             return;
         }
         test(self);
+    }
+
+    /// Whether workers are threads of several processes.
+    pub fn is_hybrid(&self) -> bool {
+        self.flags.contains(&"worker")
     }
 
     /// A server of the probe.

@@ -21,6 +21,7 @@ mod save;
 mod scarce;
 mod sets;
 mod slow;
+mod spares;
 mod stock;
 mod storm;
 mod term;
@@ -204,6 +205,20 @@ macro_rules! private {
     };
 }
 
+/// What those do whose processes come and go, so that nobody can count their descriptors.
+macro_rules! spare {
+    ($arm:ident) => {
+        tests! { $arm,
+            spares: processes_follow_the_load, who_has_served_enough_is_replaced;
+            probe: random_scripts;
+            storm: reset_storm;
+            crash: supervisor_killed;
+            term: stopped_under_load, the_second_signal_forces, the_drain_has_an_end;
+            injected: interrupted_calls, calls_that_would_block;
+        }
+    };
+}
+
 /// Mounts groups of tests on arms, a module for each arm.
 macro_rules! mount {
     ($($engine:ident = $arm:ident: $($group:ident),+;)+) => {
@@ -238,5 +253,8 @@ mount! {
     processes_pass = PROCESSES_PASS: every, crowd, loops, calls, processes, passing;
     processes_pass_uring = PROCESSES_PASS_URING: every, crowd, loops, calls, ring, processes,
         passing;
+    worker = WORKER: every, waits, crowd, blocking, calls, processes;
+    worker_spare = WORKER_SPARE: crowd, spare;
+    prefork_spare = PREFORK_SPARE: crowd, spare;
     threads_handoff = THREADS_HANDOFF: every, crowd, loops, calls, hoard, private;
 }

@@ -26,13 +26,20 @@ pub fn serve<S: Service>(
 ) -> Result<(), Fault> {
     let mut acceptor = Acceptor { desk, hall, first, each, passed: Vec::new() };
     let mut door = Door::new(usize::MAX);
+    let mut accepted = 0;
     desk.ready();
     while desk.phase() <= Phase::Ready {
         let now = desk.now();
         desk.turn(now);
         let Some(chosen) = acceptor.choose().map_err(Fault::Wait)? else { continue };
         match socket::accept(desk.listener, false) {
-            Ok(arrival) => acceptor.deliver(chosen, arrival),
+            Ok(arrival) => {
+                acceptor.deliver(chosen, arrival);
+                accepted += 1;
+                if accepted >= desk.lifetime {
+                    (first..=desk.id.slot()).for_each(|slot| desk.board.seat(slot).dismiss());
+                }
+            }
             Err(error) => match door.failed(&error, now) {
                 Failure::Empty => {}
                 Failure::Peer => desk.seat().refused.add(1),

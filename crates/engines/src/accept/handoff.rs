@@ -24,6 +24,9 @@ pub struct Lanes {
     lanes: Vec<Lane>,
     /// Each worker has its own, and watches the bell.
     own: bool,
+    /// A connection is taken only for a worker that waits for it, since another process may have
+    /// one that does.
+    modest: bool,
 }
 
 struct Lane {
@@ -33,7 +36,8 @@ struct Lane {
 }
 
 impl Lanes {
-    pub fn new(shape: &Shape) -> io::Result<Lanes> {
+    /// `modest`: see there.
+    pub fn new(shape: &Shape, modest: bool) -> io::Result<Lanes> {
         let own = shape.wait != Wait::Blocking;
         let count = if own { shape.workers } else { 1 };
         let lane = |_| {
@@ -42,7 +46,7 @@ impl Lanes {
                 bell: EventFd::new()?,
             })
         };
-        Ok(Lanes { lanes: (0..count).map(lane).collect::<io::Result<_>>()?, own })
+        Ok(Lanes { lanes: (0..count).map(lane).collect::<io::Result<_>>()?, own, modest })
     }
 
     pub fn entrance<'h>(&'h self, index: usize, acceptor: &'h Seat) -> Inbox<'h> {
@@ -55,7 +59,9 @@ impl Lanes {
     pub fn choose(&self, open: impl Fn(usize) -> u64) -> Option<usize> {
         let load = |lane: &usize| open(*lane) + self.lanes[*lane].buffer.len() as u64;
         let least = if self.own { (0..self.lanes.len()).min_by_key(load)? } else { 0 };
-        self.lanes[least].buffer.wait_room(GRAIN).then_some(least)
+        let buffer = &self.lanes[least].buffer;
+        let room = if self.modest { buffer.wait_taker(GRAIN) } else { buffer.wait_room(GRAIN) };
+        room.then_some(least)
     }
 
     /// Gives a connection to the worker that was chosen.

@@ -22,9 +22,10 @@ use seam::WorkerId;
 use sys::ready::Interest;
 use sys::socket::{self, ListenOptions};
 
-use crate::axes::{Accept, Wait};
+use crate::axes::{Accept, Container, Wait};
+use crate::container::Place;
 use crate::fault::Fault;
-use crate::handover::{Epoch, Handover};
+use crate::handover::Handover;
 use crate::shape::Shape;
 
 /// How long a call that waits for a connection lasts before it looks around.
@@ -95,28 +96,46 @@ impl Hall {
             Some(handover) => inherit(handover, shape).map_err(Fault::Handover)?,
             None => listen(address, shape)?,
         };
+        Hall::of(listeners, listening, shape, false).map_err(Fault::Wait)
+    }
+
+    /// What the threads of one process of a hybrid have among themselves: the same listeners, and
+    /// means of their own.
+    pub fn within(&self, shape: &Shape) -> io::Result<Hall> {
+        let listeners = self.listeners.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
+        Hall::of(listeners, self.listening, shape, true)
+    }
+
+    fn of(
+        listeners: Vec<OwnedFd>,
+        listening: SocketAddr,
+        shape: &Shape,
+        is_within: bool,
+    ) -> io::Result<Hall> {
         let means = match shape.accept {
             Accept::Shared | Accept::Reuseport => Means::Nothing,
             Accept::Exclusive => Means::Exclusive,
-            Accept::Lock => Means::Lock(lock::Shared::new(shape).map_err(Fault::Wait)?),
-            Accept::Handoff => Means::Handoff(handoff::Lanes::new(shape).map_err(Fault::Wait)?),
-            Accept::Pass => Means::Pass(pass::Channels::new(shape).map_err(Fault::Wait)?),
+            Accept::Lock => Means::Lock(lock::Shared::new(shape)?),
+            // Each process of a hybrid has its own.
+            Accept::Handoff if shape.container == Container::Hybrid => Means::Nothing,
+            Accept::Handoff => Means::Handoff(handoff::Lanes::new(shape, is_within)?),
+            Accept::Pass => Means::Pass(pass::Channels::new(shape)?),
         };
         Ok(Hall { listeners, listening, means })
     }
 
-    /// The entrance of the worker in post `index`.
+    /// The entrance of the worker at `place`.
     pub fn entrance<'h>(
         &'h self,
-        index: usize,
+        place: Place,
         id: WorkerId,
         board: &'h Board,
-        epoch: Epoch,
         workers: usize,
     ) -> Box<dyn Entrance + 'h> {
+        let Place { first, index } = place;
         let listener = self.listeners[index % self.listeners.len()].as_fd();
         // The acceptor sits behind the last worker.
-        let acceptor = board.seat(epoch.seat() + workers);
+        let acceptor = board.seat(first + workers);
         match &self.means {
             // The acceptor itself comes by the front door.
             _ if index >= workers => Box::new(shared::Listener(listener)),

@@ -1,6 +1,7 @@
 //! Where the workers live. A container starts workers, learns of their end and can kill them; the
 //! supervisor decides when.
 
+pub mod hybrid;
 pub mod processes;
 pub mod threads;
 
@@ -9,21 +10,32 @@ use std::os::fd::AsFd;
 use seam::{Effects, Service, WorkerId};
 
 use crate::accept::{Arrival, acceptor};
-use crate::axes::Wait;
+use crate::axes::{Container, Wait};
 use crate::desk::Desk;
 use crate::fault::Fault;
 use crate::house::Common;
+use crate::shape::Shape;
 use crate::wait::{blocking, epoll, poll, select, uring};
+
+/// Where a worker sits among those who share a hall.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    /// The seat of the first of them.
+    pub first: usize,
+    /// How many sit before this one; an acceptor sits behind all workers.
+    pub index: usize,
+}
 
 /// One worker's life, from its desk to the end of the drain, or to the end of its visitor.
 pub(crate) fn serve<S: Service>(
     common: &Common<'_, S>,
     id: WorkerId,
+    place: Place,
     visitor: Option<Arrival>,
 ) -> Result<(), Fault> {
     let Common { house, shape, board, hall, stop, bell, epoch } = common;
-    let index = id.slot() - epoch.seat();
-    let entrance = hall.entrance(index, id, board, *epoch, shape.workers);
+    let Place { first, index } = place;
+    let entrance = hall.entrance(place, id, board, shape.workers);
     // Only a worker that has all sessions to itself can carry bytes from one to another.
     let carries = shape.workers == 1 && shape.wait != Wait::Blocking;
     let desk = Desk {
@@ -32,7 +44,7 @@ pub(crate) fn serve<S: Service>(
         assets: house.assets,
         knobs: &shape.knobs,
         id,
-        is_first: index == 0 && visitor.is_none(),
+        is_first: id.slot() == epoch.seat() && visitor.is_none(),
         is_visit: visitor.is_some(),
         board,
         listener: hall.listeners[index % hall.listeners.len()].as_fd(),
@@ -41,6 +53,7 @@ pub(crate) fn serve<S: Service>(
         bell,
         effects: Effects::new(carries, house.verbose),
         sessions_max: sessions_max(common, index),
+        lifetime: lifetime(shape, id, index),
     };
     if let Some(visitor) = visitor {
         blocking::serve_one(&desk, visitor);
@@ -48,7 +61,7 @@ pub(crate) fn serve<S: Service>(
     }
     if index >= shape.workers {
         let each = if shape.wait == Wait::Blocking { 1 } else { sessions_max(common, 0) as u64 };
-        return acceptor::serve(&desk, hall, epoch.seat(), each);
+        return acceptor::serve(&desk, hall, first, each);
     }
     match shape.wait {
         Wait::Blocking => blocking::serve(&desk),
@@ -57,6 +70,18 @@ pub(crate) fn serve<S: Service>(
         Wait::Epoll => epoll::serve(&desk),
         Wait::Uring => uring::serve(&desk),
     }
+}
+
+/// After how many connections its process is replaced, for the one that counts them: a worker for
+/// itself, in a hybrid the listener for all.
+fn lifetime(shape: &Shape, id: WorkerId, index: usize) -> u64 {
+    let Some(most) = shape.knobs.staff.lifetime else { return u64::MAX };
+    if (index >= shape.workers) != (shape.container == Container::Threads) {
+        return u64::MAX;
+    }
+    // Any number that differs between processes does; this is Knuth's multiplicative hash.
+    let jitter = id.bits().wrapping_mul(2_654_435_761) % (most / 10 + 1);
+    u64::from(most - jitter)
 }
 
 /// How many connections the worker in post `index` may have at one time.

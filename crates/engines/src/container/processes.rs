@@ -11,14 +11,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use seam::{Service, Share, WorkerId};
+use seam::{Service, WorkerId};
 use sys::epoll::{Epoll, Events};
 use sys::process::{self, Exit, Fork, Pid};
 use sys::ready::Interest;
 use sys::signal::Signal;
 
-use super::serve;
+use super::{Place, hybrid, serve};
 use crate::accept::Arrival;
+use crate::axes::Container;
 use crate::fault::Fault;
 use crate::house::{Common, Keeper, Report};
 use crate::say::say;
@@ -76,8 +77,7 @@ impl<S: Service> Crew for Processes<'_, S> {
                 // Nobody would see its end, and its successor would share its seat.
                 let _ = process::kill(pid, Signal::KILL);
                 let _ = process::wait(pid);
-                self.common.house.state.heal(id);
-                self.common.board.heal(id);
+                self.common.heal(id);
                 return Err(error);
             }
         }
@@ -140,7 +140,13 @@ impl<S: Service> Processes<'_, S> {
             process::exit_now(1);
         }
         // A panic must not unwind on into the supervisor's frames, of which we have a copy.
-        let serve = || bound.and_then(|()| serve(self.common, id, visitor));
+        let first = self.common.epoch.seat();
+        let place = Place { first, index: id.slot() - first };
+        let serve = || match self.common.shape.container {
+            Container::Hybrid => hybrid::live(self.common, id),
+            _ => serve(self.common, id, place, visitor),
+        };
+        let serve = || bound.and_then(|()| serve());
         match catch_unwind(AssertUnwindSafe(serve)) {
             Ok(Ok(())) => process::exit_now(0),
             Ok(Err(fault)) => {

@@ -9,7 +9,7 @@ use std::thread::{self, Scope};
 use seam::{Service, Share, WorkerId};
 use sys::process;
 
-use super::serve;
+use super::{Place, serve};
 use crate::accept::Arrival;
 use crate::fault::Fault;
 use crate::house::{Common, Keeper, Report};
@@ -37,9 +37,11 @@ struct Threads<'scope, 'env, S: Service> {
 impl<S: Service> Crew for Threads<'_, '_, S> {
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> std::io::Result<()> {
         let (common, ended) = (self.common, self.ended);
+        let first = common.epoch.seat();
+        let place = Place { first, index: id.slot() - first };
         common.board.sit(id, process::this());
         let work = move || {
-            let fault = match catch_unwind(AssertUnwindSafe(|| serve(common, id, visitor))) {
+            let fault = match catch_unwind(AssertUnwindSafe(|| serve(common, id, place, visitor))) {
                 Ok(Ok(())) => None,
                 Ok(Err(fault)) => Some(fault.to_string()),
                 Err(panic) => Some(format!("panicked: {}", message(&*panic))),

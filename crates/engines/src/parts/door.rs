@@ -74,8 +74,11 @@ impl Door {
 
     /// Accepting failed: says what to do, and shuts the door if the machine is at its limit.
     pub fn failed(&mut self, error: &io::Error, now: Instant) -> Failure {
+        if error.kind() == io::ErrorKind::WouldBlock {
+            // The kernel's word, or that of a buffer in which nobody came in time.
+            return Failure::Empty;
+        }
         match error.raw_os_error() {
-            Some(libc_errno::AGAIN) => Failure::Empty,
             Some(
                 libc_errno::MFILE | libc_errno::NFILE | libc_errno::NOMEM | libc_errno::NOBUFS,
             ) => {
@@ -91,7 +94,6 @@ impl Door {
 
 /// The errno values that tell a tired machine from a gone peer (errno(3), Linux).
 mod libc_errno {
-    pub const AGAIN: i32 = 11;
     pub const NOMEM: i32 = 12;
     pub const NFILE: i32 = 23;
     pub const MFILE: i32 = 24;
@@ -119,7 +121,8 @@ mod tests {
         let mut door = Door::new(16);
         let error = |errno| io::Error::from_raw_os_error(errno);
         let now = Instant::from_ns(5);
-        assert_eq!(door.failed(&error(libc_errno::AGAIN), now), Failure::Empty);
+        assert_eq!(door.failed(&error(11), now), Failure::Empty, "EAGAIN");
+        assert_eq!(door.failed(&io::ErrorKind::WouldBlock.into(), now), Failure::Empty);
         assert_eq!(door.failed(&error(103), now), Failure::Peer);
         assert!(door.is_open(0, now));
         assert_eq!(door.failed(&error(libc_errno::MFILE), now), Failure::Exhausted);

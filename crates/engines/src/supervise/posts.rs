@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use memory::Phase;
-use seam::{Instant, Service, Share, WorkerId};
+use seam::{Instant, Service, WorkerId};
 
 use super::{Crew, Ended, Supervisor, clock};
 use crate::accept::Arrival;
@@ -14,7 +14,7 @@ use crate::say::say;
 /// The first delay before a worker is replaced that did not live for a second; it doubles.
 const RESPAWN_FIRST: Duration = Duration::from_millis(10);
 /// The longest such delay.
-const RESPAWN_MAX: Duration = Duration::from_millis(800);
+pub(super) const RESPAWN_MAX: Duration = Duration::from_millis(800);
 /// A worker that lived this long did not die of its birth.
 const LIFE_MIN: Duration = Duration::from_secs(1);
 
@@ -26,17 +26,28 @@ pub(super) struct Post {
     pub failures: u32,
     pub respawn_at: Option<Instant>,
     pub alive: bool,
+    /// It was asked to leave because there are too many.
+    pub retiring: bool,
+}
+
+impl Post {
+    fn new(generation: u32) -> Post {
+        let (born, respawn_at) = (clock(), None);
+        Post { generation, born, failures: 0, respawn_at, alive: false, retiring: false }
+    }
 }
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
-    /// Makes the places and fills them.
+    /// Makes the places and fills those that are wanted at the start.
     pub(super) fn open(&mut self) -> io::Result<()> {
-        let generation = self.common.epoch.generation();
-        for index in 0..self.common.shape.posts() {
-            let born = clock();
-            let post = Post { generation, born, failures: 0, respawn_at: None, alive: false };
-            self.posts.push(post);
-            self.start(index, None)?;
+        let (shape, generation) = (self.common.shape, self.common.epoch.generation());
+        let start = shape.staffing().map_or(usize::MAX, |staffing| staffing.start);
+        let processes = shape.posts() - shape.acceptors();
+        for index in 0..shape.posts() {
+            self.posts.push(Post::new(generation));
+            if index < start || index >= processes {
+                self.start(index, None)?;
+            }
         }
         Ok(())
     }
@@ -46,36 +57,36 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         if let Some(index) = self.reception.as_mut().and_then(|room| room.vacant.pop()) {
             return index;
         }
-        let generation = self.common.epoch.generation();
-        let born = clock();
-        self.posts.push(Post { generation, born, failures: 0, respawn_at: None, alive: false });
+        self.posts.push(Post::new(self.common.epoch.generation()));
         self.posts.len() - 1
     }
 
     pub(super) fn start(&mut self, index: usize, visitor: Option<Arrival>) -> io::Result<()> {
+        let common = self.common;
         let post = &mut self.posts[index];
-        post.generation += 1;
+        post.generation = post.generation % WorkerId::GENERATION_MAX + 1;
         post.born = clock();
         post.respawn_at = None;
-        let id = WorkerId::new(self.common.epoch.seat() + index, post.generation);
+        post.retiring = false;
+        let id = WorkerId::new(common.seat_of(index), post.generation);
         self.crew.start(id, visitor)?;
         self.posts[index].alive = true;
+        common.board.turnover().spawned.add(1);
         Ok(())
     }
 
     /// Clears up after workers that have ended and decides when they are replaced.
     pub(super) fn bury(&mut self) -> Result<(), Fault> {
         for Ended { id, fault } in self.crew.reap() {
-            let index = id.slot() - self.common.epoch.seat();
-            let state = self.common.house.state;
-            state.heal(id);
-            self.common.hall.heal(id);
-            self.common.board.heal(id);
+            let (common, turnover) = (self.common, self.common.board.turnover());
+            let index = common.post_of(id);
+            let was_dismissed = common.board.seat(id.slot()).is_dismissed();
+            common.heal(id);
             // Its connections are gone with it.
-            self.common.board.ended(clock().ns());
+            common.board.ended(clock().ns());
             let post = &mut self.posts[index];
             post.alive = false;
-            let phase = self.common.board.phase();
+            let phase = common.board.phase();
             if let Some(reception) = &mut self.reception {
                 reception.vacant.push(index);
                 if let Some(fault) = fault {
@@ -84,12 +95,22 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 continue;
             }
             if phase > Phase::Ready {
-                if index >= self.common.shape.workers {
+                if index >= common.shape.posts() - common.shape.acceptors() {
                     // Those it fed learn that nobody comes any more.
-                    self.common.stop.ring();
+                    common.stop.ring();
                 }
                 continue;
             }
+            if fault.is_none() && post.retiring {
+                turnover.retired.add(1);
+                continue;
+            }
+            if fault.is_none() && was_dismissed {
+                turnover.recycled.add(1);
+                post.respawn_at = Some(clock());
+                continue;
+            }
+            turnover.crashed.add(1);
             let reason = fault.as_deref().unwrap_or("left without being told to");
             if phase == Phase::Starting {
                 say!("worker {index} {reason}");

@@ -27,12 +27,19 @@ pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
     let mut door = Door::new(1);
     let mut room = Room::new(desk);
     desk.ready();
+    let mut visits = 0;
     while desk.phase() <= Phase::Ready || !desk.is_over() {
         let now = desk.now();
         desk.turn(now);
         room.tick(desk, now);
         match desk.entrance.take(true) {
-            Ok((fd, peer)) => Visit::new(desk, &mut room, fd, Peer::Net(peer)).run(),
+            Ok((fd, peer)) => {
+                Visit::new(desk, &mut room, fd, Peer::Net(peer)).run();
+                visits += 1;
+                if visits >= desk.lifetime {
+                    desk.seat().dismiss();
+                }
+            }
             Err(error) => match door.failed(&error, now) {
                 Failure::Empty => {}
                 Failure::Peer => desk.seat().refused.add(1),

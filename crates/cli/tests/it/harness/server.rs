@@ -79,6 +79,9 @@ impl<'a> Plan<'a> {
         words.extend(self.arm.flags.iter().map(|&flag| flag.to_owned()));
         if let Some(workers) = self.workers {
             words.extend(["--workers".to_owned(), workers.to_string()]);
+            if self.arm.is_hybrid() {
+                words.extend(["--threads".to_owned(), workers.min(4).to_string()]);
+            }
         }
         words.extend(self.args.iter().cloned());
         if !words.iter().any(|word| word == "--port") {
@@ -114,7 +117,8 @@ impl<'a> Plan<'a> {
         server.address = text("listening").parse().expect("`listening` is an address");
         let count = |key: &str| ready[key].as_u64().expect("a number") as usize;
         server.workers = count("workers");
-        server.posts = server.workers + count("acceptors");
+        let most = ready["processes"]["most"].as_u64().map(|most| most as usize);
+        server.posts = most.unwrap_or(server.workers) + count("acceptors");
         server.descriptors = server.family().descriptors();
         (server, ready)
     }

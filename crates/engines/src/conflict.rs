@@ -1,0 +1,50 @@
+//! Which points of the space there are not, and why.
+
+use crate::axes::{Accept, Container, Wait};
+
+/// Why a point cannot be, whatever its knobs, and what to say instead.
+pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'static str> {
+    if container.is_per_connection() {
+        if wait != Wait::Blocking {
+            return Some(
+                "a worker with one connection has nothing to choose from: say --wait blocking",
+            );
+        }
+        if accept != Accept::Shared {
+            return Some(
+                "who accepts starts the worker, so there is no other to compete with: say \
+                 --accept shared",
+            );
+        }
+        return None;
+    }
+    match (accept, container, wait) {
+        (Accept::Lock | Accept::Exclusive | Accept::Handoff | Accept::Pass, Container::Solo, _) => {
+            Some("one worker has nobody to share with: say --accept shared")
+        }
+        (Accept::Lock, _, Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring) => Some(
+            "a loop must not sleep before a lock while its connections wait: say --wait blocking",
+        ),
+        (Accept::Exclusive, _, Wait::Blocking | Wait::Select | Wait::Poll | Wait::Uring) => {
+            Some("exclusive wake-ups are a flag of epoll_ctl(2): say --wait epoll")
+        }
+        (_, Container::Hybrid, Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring) => Some(
+            "a process of threads with one connection each has nothing to choose from: say \
+                 --wait blocking",
+        ),
+        (
+            Accept::Shared | Accept::Lock | Accept::Reuseport | Accept::Pass,
+            Container::Hybrid,
+            _,
+        ) => {
+            Some("each process has a listener that hands over to its threads: say --accept handoff")
+        }
+        (Accept::Handoff, Container::Processes, _) => {
+            Some("a descriptor in a buffer means nothing to another process: say --accept pass")
+        }
+        (Accept::Pass, Container::Threads, _) => {
+            Some("threads have their descriptors in common: say --accept handoff")
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,94 @@
+//! Processes that come and go with the load: what the scoreboard shows is put before the
+//! controller, and what it decides is done.
+//!
+//! A process that shall go is asked, never killed: it takes no new connection and leaves with its
+//! last one. The one with the fewest connections is asked, and of those the one that sits last.
+
+use seam::{Instant, Service};
+
+use memory::{Phase, SeatState};
+
+use super::{Crew, Supervisor};
+use crate::say::say;
+use crate::shape::Shape;
+use crate::spare::{Act, Census, Policy, Spare};
+
+/// The controller of a shape, if its processes come and go.
+pub(super) fn controller(shape: &Shape, now: Instant) -> Option<Spare> {
+    let staffing = shape.staffing().filter(|staffing| staffing.policy != Policy::Static)?;
+    Some(Spare::new(staffing.policy, staffing.terms, now))
+}
+
+impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+    /// Starts or retires processes, if it is time to look.
+    pub(super) fn follow_load(&mut self, now: Instant) {
+        let due = |spare: &Spare| spare.wakes_at().is_some_and(|moment| moment <= now);
+        if self.phase() != Phase::Ready || !self.spare.as_ref().is_some_and(due) {
+            return;
+        }
+        let census = self.census();
+        let Some(spare) = &mut self.spare else { return };
+        match spare.look(now, &census).act {
+            Act::Hold => {}
+            Act::Spawn(count) => {
+                for _ in 0..count {
+                    self.add(now);
+                }
+            }
+            Act::Retire(count) => {
+                for _ in 0..count {
+                    self.retire_one();
+                }
+            }
+        }
+    }
+
+    /// Counts workers and processes.
+    fn census(&self) -> Census {
+        let mut census = Census::default();
+        for (index, post) in self.posts.iter().enumerate().filter(|(_, post)| post.alive) {
+            census.processes += 1;
+            if self.is_leaving(index) || post.retiring {
+                census.retiring += 1;
+                continue;
+            }
+            let busy = self.busy(index);
+            census.busy += busy;
+            census.idle += self.common.shape.threads() - busy;
+        }
+        census
+    }
+
+    /// Workers of a process that have a connection.
+    fn busy(&self, index: usize) -> usize {
+        let first = self.common.seat_of(index);
+        let seats = first..first + self.common.shape.threads();
+        seats.filter(|slot| self.common.board.seat(*slot).open.read() > 0).count()
+    }
+
+    /// Whether the process leaves, of its own accord or because it was asked to.
+    fn is_leaving(&self, index: usize) -> bool {
+        let seat = self.common.board.seat(self.common.seat_of(index));
+        seat.is_dismissed() || seat.state() == SeatState::Gone
+    }
+
+    fn add(&mut self, now: Instant) {
+        let vacant = |at: &usize| !self.posts[*at].alive && self.posts[*at].respawn_at.is_none();
+        let Some(index) = (0..self.posts.len()).find(vacant) else { return };
+        if let Err(error) = self.start(index, None) {
+            say!("worker {index} cannot be started: {error}; trying again");
+            self.posts[index].respawn_at = Some(now + super::posts::RESPAWN_MAX);
+        }
+    }
+
+    fn retire_one(&mut self) {
+        let stays = |at: &usize| self.posts[*at].alive && !self.is_leaving(*at);
+        let chosen = (0..self.posts.len()).rev().filter(stays).min_by_key(|at| self.busy(*at));
+        let Some(index) = chosen else { return };
+        self.posts[index].retiring = true;
+        let first = self.common.seat_of(index);
+        for slot in first..first + self.common.shape.stride() {
+            self.common.board.seat(slot).dismiss();
+        }
+    }
+}
