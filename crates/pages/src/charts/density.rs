@@ -4,6 +4,7 @@
 //! picture of all latencies shows them (Gregg, *Visualizing System Latency*, CACM 2010). Shares are
 //! coloured by their logarithm, because the one request in ten thousand is what one looks for.
 
+use super::heat::alike;
 use super::{Chart, Table, chart, short};
 use crate::words;
 use lab::plan::{Arm, LoadPoint};
@@ -85,7 +86,8 @@ fn axis_of(index: usize) -> String {
 fn picture<'a>(run: &Run, point: &str, arm: &'a Arm) -> Option<Picture<'a>> {
     let mut slices: Vec<Slice> = Vec::new();
     let trials = run.trials.iter().filter(|it| it.arm == arm.name && it.point == point);
-    for load in trials.filter_map(|trial| trial.result()) {
+    let trials = alike(trials.filter(|it| it.result().is_some()).collect());
+    for load in trials.iter().filter_map(|trial| trial.result()) {
         for (at, slice) in load.timeline.iter().enumerate() {
             match slices.get_mut(at) {
                 None => slices.push(slice.clone()),

@@ -2,7 +2,7 @@
 
 use super::{Chart, Table, chart, micros};
 use crate::words;
-use lab::plan::Plan;
+use lab::plan::{LoadPoint, Plan};
 use lab::record::Run;
 use lab::stats::median;
 use lab::trial::Trial;
@@ -14,15 +14,17 @@ const ROW: usize = 11;
 /// One chart for each load point whose trials kept a time line.
 pub fn heats(run: &Run) -> Vec<Chart> {
     let points = run.manifest.plan.points.iter().enumerate();
-    points.filter_map(|(at, point)| heat(run, &point.name, at)).collect()
+    points.filter_map(|(at, point)| heat(run, point, at)).collect()
 }
 
-fn heat(run: &Run, point: &str, at: usize) -> Option<Chart> {
+fn heat(run: &Run, point: &LoadPoint, at: usize) -> Option<Chart> {
     let plan = &run.manifest.plan;
     let arms: Vec<(&str, Vec<&Trial>)> = plan
         .arms
         .iter()
-        .map(|arm| (arm.name.as_str(), sliced(run, point, &arm.name)))
+        .map(|arm| (arm.name.as_str(), sliced(run, &point.name, &arm.name)))
+        // An overload's slices are its phases, and it has as many as it needs to recover.
+        .map(|(arm, trials)| (arm, if point.is_overload() { trials } else { alike(trials) }))
         .filter(|(_, trials)| !trials.is_empty())
         .collect();
     let all: usize = arms.iter().map(|(_, trials)| trials.len()).sum();
@@ -62,7 +64,7 @@ fn heat(run: &Run, point: &str, at: usize) -> Option<Chart> {
     let caption = "Each row is one trial in the order of blocks, colour is the 99th percentile in \
         that slice of time on one scale for all arms.";
     let height = inner as usize + 60;
-    Some(chart(&format!("heat-{at}"), point.to_string(), caption, height, &figure, table))
+    Some(chart(&format!("heat-{at}"), point.name.clone(), caption, height, &figure, table))
 }
 
 /// The number behind `y` of the axis of the `index`th arm; the first has none.
@@ -80,6 +82,19 @@ fn sliced<'a>(run: &'a Run, point: &str, arm: &str) -> Vec<&'a Trial> {
         .collect();
     found.sort_by_key(|trial| trial.block);
     found
+}
+
+/// The trials whose slices are as long and as many as most have them. A window that the machine
+/// stretched has slices of another length, which lie across those of the others.
+pub(super) fn alike(trials: Vec<&Trial>) -> Vec<&Trial> {
+    let shape = |trial: &Trial| {
+        let slices = trial.result().map(|load| load.timeline.as_slice()).unwrap_or_default();
+        (slices.len(), slices.first().map_or(0, |slice| (slice.for_ms * 1e3) as u64))
+    };
+    let most = trials.iter().map(|it| shape(it)).max_by_key(|one| {
+        (trials.iter().filter(|it| shape(it) == *one).count(), std::cmp::Reverse(*one))
+    });
+    trials.into_iter().filter(|it| Some(shape(it)) == most).collect()
 }
 
 /// The tail of each slice: its p99, or its longest where so few requests have no p99.

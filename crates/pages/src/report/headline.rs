@@ -99,7 +99,8 @@ fn claim(base: &str, lead: Lead<'_>) -> String {
             }
         }
     };
-    let place = if lead.alone { String::new() } else { format!(" at {}", lead.point.point) };
+    let place =
+        if lead.alone { String::new() } else { format!(" at {}", whole(&lead.point.point)) };
     let range = comparison.interval.map_or_else(String::new, |it| {
         let (low, high) = (change(it.low), change(it.high));
         format!(
@@ -110,6 +111,11 @@ fn claim(base: &str, lead: Lead<'_>) -> String {
     });
     let than = if comparison.ratio >= 2.0 { "as" } else { "than" };
     format!("{} {verb} {bound}{amount} {words}{tail} {than} {base}{place}{range}", lead.arm)
+}
+
+/// A short name stays on one line.
+fn whole(name: &str) -> String {
+    if name.len() <= 12 { name.replace(' ', "\u{a0}") } else { name.to_string() }
 }
 
 /// The distance of a ratio from 1, in percent; from a factor of two on as a factor.
