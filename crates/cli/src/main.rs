@@ -6,6 +6,7 @@
 
 mod architectures;
 mod client;
+mod config;
 mod course;
 mod doctor;
 mod duet;
@@ -70,7 +71,7 @@ enum Command {
 fn main() -> ExitCode {
     let command = match course::Command::called() {
         Some(command) => Command::Course(command),
-        None => Cli::parse().command,
+        None => config::parse::<Cli>().command,
     };
     let is_server = match &command {
         Command::Serve(_) => true,

@@ -23,6 +23,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use crate::config;
+
 /// The commands of the course, and the one that makes links with their names.
 #[derive(Subcommand)]
 pub enum Command {
@@ -42,7 +44,7 @@ impl Command {
     pub fn called() -> Option<Command> {
         let program = std::env::args_os().next()?;
         Some(match name_of(&program)? {
-            "stockserver" => Command::Stockserver(Box::new(stockserver::Args::parse())),
+            "stockserver" => Command::Stockserver(Box::new(config::parse::<stockserver::Args>())),
             "stockclient" => Command::Stockclient(stockclient::Args::parse()),
             _ => Command::Multiclient(multiclient::Args::parse()),
         })

@@ -10,7 +10,7 @@ use engines::{Assets, Handover, Keeper};
 use load::parse::span;
 use memory::Region;
 use seam::{SHARDS_MAX, WorkerId};
-use services::stock::{Lock, Market, Options, Order, Stock};
+use services::stock::{Book, Lock, Market, Options, Order, Stock};
 use wire::framing::Framing;
 
 use super::house::{HouseArgs, Tenant, usage};
@@ -32,7 +32,11 @@ pub struct Args {
     /// How replies end: line, fixed:8192 (what the course's clients read), eof
     #[arg(long, default_value = "line")]
     framing: Framing,
-    /// How `show` is ordered: file, sorted, pre-order
+    /// What finds a stock: hash, level-order (the course's tree, looked through), bst, red-black,
+    /// sorted; all of them answer alike
+    #[arg(long, default_value_t)]
+    book: Book,
+    /// How `show` is ordered: file, sorted, pre-order (of the book's tree, or the file's)
     #[arg(long, default_value_t)]
     order: Order,
     /// What orders wait for: snapshot (nothing), per-stock, global
@@ -66,7 +70,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     if handover.is_none() {
         let name = file.as_deref().map_or("the built-in stock".into(), Path::to_string_lossy);
-        market.found(&text).map_err(|bad| anyhow!("{name}:{bad}"))?;
+        let seed = Market::seed(args.book, &text);
+        market.found(&seed).map_err(|bad| anyhow!("{name}:{bad}"))?;
+    }
+    if let Some(note) = note(&market, args.book) {
+        eprintln!("{note}");
     }
     let service = Stock::new(Options {
         framing: args.framing,
@@ -93,6 +101,25 @@ pub fn run(args: Args) -> Result<ExitCode> {
         handover: handover.as_ref(),
     };
     args.house.run(&shape, &tenant, &mut ledger)
+}
+
+/// What a person should know of the book that finds stocks, if it is not what was expected.
+fn note(market: &Market, wanted: Book) -> Option<String> {
+    let book = market.book();
+    if book != wanted {
+        return Some(format!(
+            "book {book}: the market is taken over with its book; for {wanted} start it anew"
+        ));
+    }
+    // A random order makes a tree about three times as deep as a balanced one.
+    let least = market.len().max(1).ilog2() + 1;
+    let depth = market.shape().map_or(0, |shape| shape.depth);
+    (depth > 8 * least).then(|| {
+        format!(
+            "book {book}: the tree is {depth} deep where {least} would do, as the file's ids are \
+             nearly in order; red-black stays shallow"
+        )
+    })
 }
 
 /// The market as the server before has left it.

@@ -8,6 +8,7 @@
 mod arms;
 mod books;
 mod caged;
+mod config;
 mod crash;
 mod handover;
 mod harness;

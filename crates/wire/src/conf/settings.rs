@@ -15,8 +15,10 @@ pub struct Setting {
     pub value: String,
     /// Where the name stands, from 1.
     pub line: usize,
-    /// Where the value begins on that line, from 1, in characters.
+    /// Where the name begins on that line, from 1, in characters.
     pub column: usize,
+    /// Where the value does.
+    pub value_column: usize,
 }
 
 /// A whole file of settings, in its order. No name comes twice.
@@ -104,7 +106,7 @@ impl Settings {
         let Some(setting) = self.find(name) else { return Ok(None) };
         read(&setting.value).map(Some).ok_or_else(|| BadConf {
             line: setting.line,
-            column: setting.column,
+            column: setting.value_column,
             fault: Fault::NotA { name: shown(name), kind, found: shown(&setting.value) },
         })
     }
@@ -183,7 +185,7 @@ impl<'a> Reader<'a> {
         if self.rest.is_empty() {
             return Ok(None);
         }
-        let (line, start) = (self.line, self.column);
+        let (line, column) = (self.line, self.column);
         let name = self.take_while(is_of_name);
         let len = name.chars().count();
         if name.is_empty() {
@@ -191,7 +193,7 @@ impl<'a> Reader<'a> {
             return Err(self.bad(Fault::NoName { found: shown(found) }));
         }
         if len > NAME_MAX {
-            return Err(BadConf { line, column: start, fault: Fault::NameTooLong { len } });
+            return Err(BadConf { line, column, fault: Fault::NameTooLong { len } });
         }
         self.between(is_blank)?;
         if !self.rest.starts_with('=') {
@@ -203,7 +205,7 @@ impl<'a> Reader<'a> {
         if self.line != line || self.rest.is_empty() || self.rest.starts_with('\n') {
             return Err(self.bad(Fault::NoValue { name: shown(name) }));
         }
-        let column = self.column;
+        let value_column = self.column;
         let value = self.value()?.to_owned();
         let value_line = self.line;
         self.between(is_blank)?;
@@ -211,7 +213,7 @@ impl<'a> Reader<'a> {
             let found = self.rest.split_whitespace().next().unwrap_or_default();
             return Err(self.bad(Fault::Extra { found: shown(found) }));
         }
-        Ok(Some(Setting { name: name.to_owned(), value, line, column }))
+        Ok(Some(Setting { name: name.to_owned(), value, line, column, value_column }))
     }
 
     fn value(&mut self) -> Result<&'a str, BadConf> {
@@ -347,7 +349,7 @@ mod tests {
         check_refused("/ b", "1:1: expected `//` or `/*`");
         check_refused(
             "a = 1\nb = 2\na = 3",
-            "3:5: expected each name once, found `a` again after line 1",
+            "3:1: expected each name once, found `a` again after line 1",
         );
         check_refused(b"a = 1\nb = \xff\xff", "2:5: expected text in UTF-8");
         check_refused("a".repeat(NAME_MAX + 1) + " = 1", "1:1: expected a name of at most 255");

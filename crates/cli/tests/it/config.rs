@@ -1,0 +1,47 @@
+//! The options of a server, from a file.
+
+use crate::arms::EPOLL;
+use crate::harness::Folder;
+
+const BOOK: &str = "10 4 100\n2 9 20\n";
+
+/// What `show` says of a server whose options stand in a file called `name`.
+fn shown(name: &str, text: impl AsRef<[u8]>, flags: &[&str]) -> String {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", BOOK);
+    let config = folder.file(name, text);
+    let config = config.to_str().expect("a path of ours");
+    let server = EPOLL.stock(&data).with(&["--config", config]).with(flags).start();
+    server.show()
+}
+
+#[test]
+fn options_come_from_a_file_and_flags_win() {
+    let settings = "// \u{c11c}\u{bc84}\r\norder = \"sorted\" /* by id */\r\nmaxClient = 20\r\n";
+    let sorted = "2 9 20\n10 4 100\n";
+    assert_eq!(shown("server.txt", settings, &[]), sorted);
+    let utf16: Vec<u8> =
+        format!("\u{feff}{settings}").encode_utf16().flat_map(u16::to_be_bytes).collect();
+    assert_eq!(shown("server.txt", utf16, &[]), sorted);
+    assert_eq!(shown("server.toml", "order = \"sorted\"\nbook = \"bst\"\n", &[]), sorted);
+    assert_eq!(shown("server.txt", settings, &["--order", "file"]), BOOK);
+}
+
+#[test]
+fn a_name_that_is_none_is_refused_with_the_nearest() {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", BOOK);
+    let config = folder.file("server.txt", "port = 0\nordre = file\n");
+    let config = config.to_str().expect("a path of ours");
+    let ended = EPOLL.stock(&data).with(&["--config", config]).fail();
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    for word in ["server.txt:2:1: expected", "`ordre`", "did you mean `order`?"] {
+        assert!(ended.stderr.contains(word), "expected {word:?} in {}", ended.stderr);
+    }
+    let config = folder.file("server.txt", "workers = many\n");
+    let config = config.to_str().expect("a path of ours");
+    let ended = EPOLL.stock(&data).with(&["--config", config]).fail();
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("with the options of "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("'many' for '--workers"), "{}", ended.stderr);
+}
