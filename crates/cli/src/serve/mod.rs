@@ -1,6 +1,7 @@
 //! `roundhouse serve`: a service on an engine, from the command line to the last save.
 
 mod house;
+mod http;
 mod probe;
 mod rings;
 mod staff;
@@ -16,6 +17,8 @@ use clap::Subcommand;
 pub enum Command {
     /// The stock market: show, buy, sell over lines of text
     Stock(stock::Args),
+    /// A web server: files, or the routes of a demonstration, over HTTP/1.1
+    Http(http::Args),
     /// A service that walks through every door of the seam on request, watched for its laws
     #[command(hide = true)]
     Probe(probe::Args),
@@ -25,6 +28,7 @@ pub enum Command {
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Stock(args) => stock::run(args),
+        Command::Http(args) => http::run(args),
         Command::Probe(args) => probe::run(args),
     }
 }
