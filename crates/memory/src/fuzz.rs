@@ -49,6 +49,7 @@ impl Dice {
             capacity: 1 + self.below(40) as u32,
             backing: self.pick(&[Backing::Array, Backing::List]),
             order: self.pick(&[Order::Lifo, Order::Fifo]),
+            align: self.pick(&[1, 3, 64]),
             guard: self.pick(&[Guard::Off, Guard::Full, Guard::Sampled(some)]),
             quarantine: self.below(10) as u32,
             on_fault: None,

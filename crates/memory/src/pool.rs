@@ -15,6 +15,8 @@
 
 #[cfg(not(loom))]
 mod arena;
+#[cfg(feature = "asan")]
+mod asan;
 mod depot;
 #[cfg(not(loom))]
 mod fault;
@@ -34,18 +36,21 @@ mod worker;
 #[cfg(not(loom))]
 pub use fault::{Fault, Report};
 #[cfg(not(loom))]
-pub use local::Pool;
-#[cfg(not(loom))]
 pub use lent::Lent;
+#[cfg(not(loom))]
+pub use local::Pool;
 #[cfg(not(loom))]
 pub use shared::{Home, Shared};
 #[cfg(not(loom))]
 pub use worker::Worker;
 
+#[cfg(not(loom))]
+use std::alloc::Layout;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
+use std::str::FromStr;
 
 /// No slot: the end of a chain of indices.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -85,6 +90,42 @@ pub enum Guard {
     Full,
 }
 
+impl fmt::Display for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Guard::Off => f.pad("off"),
+            Guard::Full => f.pad("full"),
+            Guard::Sampled(each) => write!(f, "1/{each}"),
+        }
+    }
+}
+
+impl FromStr for Guard {
+    type Err = BadGuard;
+
+    /// `off`, `full`, or `1/N` for every N-th object.
+    fn from_str(text: &str) -> Result<Guard, BadGuard> {
+        let sampled = || text.strip_prefix("1/")?.parse().ok().map(Guard::Sampled);
+        match text {
+            "off" => Ok(Guard::Off),
+            "full" => Ok(Guard::Full),
+            _ => sampled().ok_or_else(|| BadGuard(text.to_owned())),
+        }
+    }
+}
+
+/// A text that names no [`Guard`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadGuard(pub String);
+
+impl fmt::Display for BadGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expected off, full or 1/N (every N-th object), found `{}`", self.0)
+    }
+}
+
+impl std::error::Error for BadGuard {}
+
 /// What a pool shall be like.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -94,6 +135,10 @@ pub struct Plan {
     pub backing: Backing,
     /// Which is used next.
     pub order: Order,
+    /// Where objects may begin: at multiples of this power of two, or of what their type needs if
+    /// that is more. With 64 no two objects share a cache line, which pays where neighbours are
+    /// written by different threads; 1 wastes nothing.
+    pub align: usize,
     /// How they are watched at first. A pool that begins with `Off` has no room for canaries and
     /// cannot be watched later.
     pub guard: Guard,
@@ -117,16 +162,26 @@ impl Plan {
             capacity: capacity.min(NONE - 1),
             backing: Backing::Array,
             order: Order::Lifo,
+            align: 1,
             guard: Guard::Off,
             quarantine: 64,
             on_fault: None,
         }
     }
+
+    /// How an object of type `T` lies in a slot. An alignment beyond a page, or one that is no
+    /// power of two, is cut to the next one that is neither.
+    #[cfg(not(loom))]
+    fn layout<T>(&self) -> Layout {
+        let align = self.align.clamp(1, 4096).next_power_of_two();
+        let layout = Layout::new::<T>();
+        layout.align_to(align).expect("an object that fits into memory does so at a page")
+    }
 }
 
 /// An object of a [`Pool`] or [`Shared`] pool: its slot, its pool and the number of its life.
 ///
-/// A slot has 2^63 lives, one each nanosecond for 292 years, so a handle is never valid again.
+/// A slot has 2^61 lives, one each nanosecond for 73 years, so a handle is never valid again.
 pub struct Handle<T> {
     pub(crate) index: u32,
     pub(crate) tag: u32,
@@ -144,8 +199,14 @@ impl<T> Handle<T> {
     /// How many objects have lain in that slot, this one included; at least 1.
     #[must_use]
     pub fn generation(self) -> u64 {
-        self.life / 2 + 1
+        self.life.wrapping_sub(first_life(self.tag)) / 2 + 1
     }
+}
+
+/// Where the lives of a pool's slots begin: at an even number far from those of other pools, with
+/// its two upper bits free.
+pub(crate) fn first_life(tag: u32) -> u64 {
+    u64::from(tag & u32::MAX >> 2) << 32
 }
 
 impl<T> Clone for Handle<T> {
@@ -193,14 +254,42 @@ impl<T: fmt::Debug> std::error::Error for Full<T> {}
 pub struct Usage {
     /// Slots there can be.
     pub capacity: u32,
-    /// Slots that memory was taken for so far.
+    /// Slots that memory was taken for so far: with [`Order::Lifo`] the most objects that there
+    /// have been at one time.
     pub carved: u32,
     /// Objects at this time.
     pub live: u32,
-    /// The most there have been at one time.
-    pub live_max: u32,
     /// Slots given up because something wrote where it may not.
     pub retired: u32,
     /// Objects turned away because the pool was full.
     pub refused: u64,
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guard_is_what_it_is_called() {
+        for text in ["off", "full", "1/1", "1/64"] {
+            assert_eq!(text.parse::<Guard>().map(|guard| guard.to_string()), Ok(text.to_owned()));
+        }
+        for text in ["", "on", "1/0", "1/", "64", "1/-3"] {
+            assert_eq!(text.parse::<Guard>(), Err(BadGuard(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn an_object_begins_where_the_plan_says() {
+        for (align, expected) in [(0, 8), (1, 8), (3, 8), (33, 64), (64, 64), (1 << 40, 4096)] {
+            for guard in [Guard::Off, Guard::Full] {
+                let mut pool = Pool::new(Plan { align, guard, ..Plan::new(3) });
+                for value in 0..3_u64 {
+                    let handle = pool.put(value).expect("there is room");
+                    let address = pool.pointer(handle).expect("it lives").addr().get();
+                    assert_eq!(address % expected, 0, "{align}, {guard}");
+                }
+            }
+        }
+    }
 }

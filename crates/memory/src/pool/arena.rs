@@ -100,6 +100,23 @@ impl Arena {
         }
     }
 
+    /// Nobody may touch slot `index` from now on, whose object is gone: AddressSanitizer sees to
+    /// it, where there is one.
+    #[inline]
+    pub(super) fn hide(&self, index: u32) {
+        #[cfg(feature = "asan")]
+        super::asan::hide(self.at(index), self.size);
+        let _ = index;
+    }
+
+    /// Slot `index` gets an object.
+    #[inline]
+    pub(super) fn show(&self, index: u32) {
+        #[cfg(feature = "asan")]
+        super::asan::show(self.at(index), self.size);
+        let _ = index;
+    }
+
     /// Bytes of an object.
     pub(super) fn size(&self) -> usize {
         self.size

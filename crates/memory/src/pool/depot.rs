@@ -7,6 +7,7 @@ use crate::sync::{AtomicU32, Ordering};
 
 use super::NONE;
 use super::stack::Stack;
+use crate::Padded;
 
 /// Indices in a magazine. Under loom it is small, so that all of a magazine's life is seen.
 #[cfg(not(loom))]
@@ -20,28 +21,53 @@ pub(crate) const ROUNDS: usize = 1;
 /// Its words are atomics only so that handing it over needs no `unsafe`: the stacks order the
 /// accesses of one holder before those of the next, so relaxed ones are enough.
 #[derive(Debug)]
-struct Magazine {
+pub(crate) struct Magazine {
+    /// Its place among all.
+    number: u32,
     link: AtomicU32,
     count: AtomicU32,
     rounds: [AtomicU32; ROUNDS],
 }
 
-/// All magazines: the full, the empty, and by number those that workers hold.
+impl Magazine {
+    /// Takes the index on top. Only who holds the magazine may.
+    #[inline]
+    pub(crate) fn unload(&self) -> Option<u32> {
+        let count = self.count.load(Ordering::Relaxed).checked_sub(1)?;
+        let index = self.rounds.get(count as usize)?.load(Ordering::Relaxed);
+        self.count.store(count, Ordering::Relaxed);
+        Some(index)
+    }
+
+    /// Puts `index` on top; says whether there was room. Only who holds the magazine may.
+    #[inline]
+    pub(crate) fn load(&self, index: u32) -> bool {
+        let count = self.count.load(Ordering::Relaxed);
+        let Some(round) = self.rounds.get(count as usize) else { return false };
+        round.store(index, Ordering::Relaxed);
+        self.count.store(count + 1, Ordering::Relaxed);
+        true
+    }
+}
+
+/// All magazines: the full, the empty, and those that workers hold.
 #[derive(Debug)]
 pub(crate) struct Depot {
     magazines: Box<[Magazine]>,
-    full: Stack,
-    empty: Stack,
+    full: Padded<Stack>,
+    empty: Padded<Stack>,
 }
 
 impl Depot {
-    /// A depot whose magazines hold the indices `0..slots`, with two more for each of `workers`.
+    /// A depot whose magazines hold the indices `0..slots`, with four more for each of `workers`:
+    /// two that it holds, one in its hands while it exchanges, and one that is always there.
     pub(crate) fn new(slots: u32, workers: usize) -> Depot {
         let filled = (slots as usize).div_ceil(ROUNDS);
         let magazine = |number: usize| {
             let first = number * ROUNDS;
             let count = (slots as usize).saturating_sub(first).min(ROUNDS);
             Magazine {
+                number: number as u32,
                 link: AtomicU32::new(NONE),
                 count: AtomicU32::new(count as u32),
                 // The lowest index is used first.
@@ -50,50 +76,35 @@ impl Depot {
                 }),
             }
         };
-        let magazines = (0..filled + 2 * workers).map(magazine).collect();
-        let depot = Depot { magazines, full: Stack::new(), empty: Stack::new() };
-        for number in (0..depot.magazines.len() as u32).rev() {
-            depot.give(number);
+        let magazines = (0..filled + 4 * workers).map(magazine).collect();
+        let (full, empty) = (Padded(Stack::new()), Padded(Stack::new()));
+        let depot = Depot { magazines, full, empty };
+        for magazine in depot.magazines.iter().rev() {
+            depot.give(magazine);
         }
         depot
     }
 
     /// A magazine with at least one index in it.
-    pub(crate) fn take_filled(&self) -> Option<u32> {
-        self.full.pop(|number| &self.magazines[number as usize].link)
+    pub(crate) fn take_filled(&self) -> Option<&Magazine> {
+        self.take(&self.full)
     }
 
     /// A magazine with nothing in it.
-    pub(crate) fn take_empty(&self) -> Option<u32> {
-        self.empty.pop(|number| &self.magazines[number as usize].link)
+    pub(crate) fn take_empty(&self) -> Option<&Magazine> {
+        self.take(&self.empty)
     }
 
     /// Gives a magazine back, whatever is in it.
-    pub(crate) fn give(&self, number: u32) {
-        let magazine = &self.magazines[number as usize];
+    pub(crate) fn give(&self, magazine: &Magazine) {
         let is_empty = magazine.count.load(Ordering::Relaxed) == 0;
         let stack = if is_empty { &self.empty } else { &self.full };
-        stack.push(number, &magazine.link);
+        stack.push(magazine.number, &magazine.link);
     }
 
-    /// Takes the index that lies on top in magazine `number`, which the caller holds.
-    #[inline]
-    pub(crate) fn unload(&self, number: u32) -> Option<u32> {
-        let magazine = &self.magazines[number as usize];
-        let count = magazine.count.load(Ordering::Relaxed).checked_sub(1)?;
-        magazine.count.store(count, Ordering::Relaxed);
-        Some(magazine.rounds[count as usize].load(Ordering::Relaxed))
-    }
-
-    /// Puts `index` into magazine `number`, which the caller holds; says whether there was room.
-    #[inline]
-    pub(crate) fn load(&self, number: u32, index: u32) -> bool {
-        let magazine = &self.magazines[number as usize];
-        let count = magazine.count.load(Ordering::Relaxed);
-        let Some(round) = magazine.rounds.get(count as usize) else { return false };
-        round.store(index, Ordering::Relaxed);
-        magazine.count.store(count + 1, Ordering::Relaxed);
-        true
+    fn take(&self, stack: &Stack) -> Option<&Magazine> {
+        let number = stack.pop(|number| &self.magazines[number as usize].link)?;
+        Some(&self.magazines[number as usize])
     }
 }
 
@@ -105,16 +116,16 @@ mod tests {
     fn all_indices_come_out_once_the_lowest_first() {
         let depot = Depot::new(150, 1);
         let mut seen = Vec::new();
-        let held: Vec<u32> = std::iter::from_fn(|| depot.take_filled()).collect();
-        for number in &held {
-            seen.extend(std::iter::from_fn(|| depot.unload(*number)));
+        let held: Vec<&Magazine> = std::iter::from_fn(|| depot.take_filled()).collect();
+        for magazine in &held {
+            seen.extend(std::iter::from_fn(|| magazine.unload()));
         }
         assert_eq!(held.len(), 3);
         assert_eq!(seen, (0..150).collect::<Vec<_>>());
         let empty = depot.take_empty().unwrap();
-        assert!((0..64).all(|index| depot.load(empty, index)) && !depot.load(empty, 64));
+        assert!((0..64).all(|index| empty.load(index)) && !empty.load(64));
         depot.give(empty);
-        assert_eq!(depot.take_filled(), Some(empty));
+        assert_eq!(depot.take_filled().map(|it| it.number), Some(empty.number));
     }
 }
 
@@ -126,16 +137,16 @@ mod loom_models {
 
     /// Takes a slot, and brings it back through an empty magazine, as a worker does.
     fn turn(depot: &Depot) -> Option<u32> {
-        let number = depot.take_filled()?;
-        let index = depot.unload(number).expect("a filled magazine has an index");
-        depot.give(number);
+        let magazine = depot.take_filled()?;
+        let index = magazine.unload().expect("a filled magazine has an index");
+        depot.give(magazine);
         Some(index)
     }
 
     fn bring(depot: &Depot, index: u32) {
-        let number = depot.take_empty().expect("as many magazines as indices, and more");
-        assert!(depot.load(number, index));
-        depot.give(number);
+        let magazine = depot.take_empty().expect("as many magazines as indices, and more");
+        assert!(magazine.load(index));
+        depot.give(magazine);
     }
 
     #[test]

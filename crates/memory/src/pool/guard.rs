@@ -3,6 +3,7 @@
 //! All functions take a slot of an [`Arena`] and touch only bytes that belong to no living object:
 //! the gaps on both sides, or the data while there is none.
 
+use std::mem::MaybeUninit;
 use std::panic::Location;
 use std::slice;
 
@@ -42,11 +43,12 @@ fn gaps(arena: &Arena, index: u32) -> [(*mut u8, usize, u64); 2] {
 /// Writes the canaries around slot `index`.
 pub(super) fn fence(arena: &Arena, index: u32) {
     for (start, len, word) in gaps(arena, index) {
-        // SAFETY: a gap belongs to the slot and to no object.
-        let bytes = unsafe { slice::from_raw_parts_mut(start, len) };
+        // SAFETY: a gap belongs to the slot and to no object, and need not be written yet.
+        let bytes = unsafe { slice::from_raw_parts_mut(start.cast::<MaybeUninit<u8>>(), len) };
+        let pattern = word.to_le_bytes().map(MaybeUninit::new);
         let (words, rest) = bytes.as_chunks_mut::<8>();
-        words.fill(word.to_le_bytes());
-        rest.copy_from_slice(&word.to_le_bytes()[..rest.len()]);
+        words.fill(pattern);
+        rest.copy_from_slice(&pattern[..rest.len()]);
     }
 }
 
@@ -56,9 +58,7 @@ pub(super) fn look_around(arena: &Arena, index: u32) -> Result<(), Fault> {
     let whole = |(start, len, word): (*mut u8, usize, u64)| {
         // SAFETY: a gap belongs to the slot and to no object, and `fence` has written it.
         let bytes = unsafe { slice::from_raw_parts(start.cast_const(), len) };
-        let (words, rest) = bytes.as_chunks::<8>();
-        let word = word.to_le_bytes();
-        words.iter().all(|found| *found == word) && *rest == word[..rest.len()]
+        is_filled(bytes, word)
     };
     if gaps(arena, index).into_iter().all(whole) { Ok(()) } else { Err(damage(arena, index)) }
 }
@@ -92,18 +92,27 @@ pub(super) fn poison(arena: &Arena, index: u32) {
 pub(super) fn look_inside(arena: &Arena, index: u32) -> Result<(), Fault> {
     // SAFETY: the bytes were filled by `poison` and hold no object.
     let bytes = unsafe { slice::from_raw_parts(arena.at(index).as_ptr(), arena.size()) };
-    match bytes.iter().position(|byte| *byte != POISON) {
-        Some(offset) => Err(Fault::WriteAfterFree { index, offset }),
-        None => look_around(arena, index),
+    if !is_filled(bytes, u64::from_ne_bytes([POISON; 8])) {
+        let offset = bytes.iter().position(|byte| *byte != POISON).expect("one byte differs");
+        return Err(Fault::WriteAfterFree { index, offset });
     }
+    look_around(arena, index)
+}
+
+/// Whether `bytes` are `word` again and again, in little-endian order. All are looked at before
+/// the answer is, which lets the compiler take many at a time.
+#[inline]
+fn is_filled(bytes: &[u8], word: u64) -> bool {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let differ = words.iter().fold(0, |seen, found| seen | (u64::from_le_bytes(*found) ^ word));
+    differ == 0 && *rest == word.to_le_bytes()[..rest.len()]
 }
 
 /// The memory of a guarded pool for faults, and who put what.
 pub(super) struct Watch {
-    guard: Guard,
-    /// Objects until the next sample.
-    countdown: u32,
+    pub(super) guard: Guard,
     on_fault: Option<fn(&Report)>,
+    /// By slot, for the last object in it that was guarded.
     sites: Vec<Option<&'static Location<'static>>>,
     kept: Vec<Report>,
     /// Faults found, those kept and those not.
@@ -112,53 +121,21 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn new(plan: &Plan) -> Watch {
-        let (sites, kept) = (Vec::new(), Vec::new());
-        let mut watch = Watch {
-            guard: plan.guard,
-            countdown: 1,
-            on_fault: plan.on_fault,
-            sites,
-            kept,
-            found: 0,
-        };
-        watch.set(plan.guard);
-        watch
-    }
-
-    pub(super) fn set(&mut self, guard: Guard) {
-        self.guard = guard;
-        self.countdown = if let Guard::Sampled(each) = guard { each.get() } else { 1 };
-    }
-
-    /// Whether the next object is one of those that are guarded.
-    pub(super) fn chooses(&mut self) -> bool {
-        match self.guard {
-            Guard::Off => false,
-            Guard::Full => true,
-            Guard::Sampled(each) => {
-                self.countdown -= 1;
-                let chosen = self.countdown == 0;
-                if chosen {
-                    self.countdown = each.get();
-                }
-                chosen
-            }
-        }
+        let (guard, on_fault) = (plan.guard, plan.on_fault);
+        Watch { guard, on_fault, sites: Vec::new(), kept: Vec::new(), found: 0 }
     }
 
     /// Remembers who put the object in slot `index`.
-    pub(super) fn sign(&mut self, index: u32, by: Option<&'static Location<'static>>) {
+    pub(super) fn sign(&mut self, index: u32, by: &'static Location<'static>) {
         let index = index as usize;
         if self.sites.len() <= index {
             self.sites.resize(index + 1, None);
         }
-        self.sites[index] = by;
+        self.sites[index] = Some(by);
     }
 
-    /// Keeps and tells a fault of slot `index`, and hands it back.
-    pub(super) fn tell(&mut self, fault: Fault, index: u32) -> Fault {
-        let put_by = self.sites.get(index as usize).copied().flatten();
-        let report = Report { fault, put_by };
+    /// Keeps and tells what was found.
+    pub(super) fn tell(&mut self, report: Report) {
         self.found += 1;
         if self.kept.len() < KEPT_MAX {
             self.kept.push(report);
@@ -166,7 +143,6 @@ impl Watch {
         if let Some(on_fault) = self.on_fault {
             on_fault(&report);
         }
-        fault
     }
 
     pub(super) fn put_by(&self, index: u32) -> Option<&'static Location<'static>> {

@@ -7,21 +7,13 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use super::Handle;
-use super::shared::{DETACHED, Shared};
-
-impl<T> Shared<T> {
-    /// What owns the object in slot `index`; the caller sees that there is one only.
-    pub(super) fn lent(&self, index: u32) -> Lent<'_, T> {
-        Lent { value: self.arena.at(index).cast(), index, pool: self }
-    }
-}
+use super::shared::Shared;
 
 /// An object lent from a [`Shared`] pool: the only way to it, like a `Box`.
 ///
 /// [`Worker::take`] is the quick way to give it back. Dropping it anywhere works too and costs one
 /// compare-and-swap.
 pub struct Lent<'p, T> {
-    pub(super) value: NonNull<T>,
     pub(super) index: u32,
     pub(super) pool: &'p Shared<T>,
 }
@@ -32,6 +24,12 @@ unsafe impl<T: Send> Send for Lent<'_, T> {}
 unsafe impl<T: Send + Sync> Sync for Lent<'_, T> {}
 
 impl<T> Lent<'_, T> {
+    /// Where the object lies.
+    #[inline]
+    pub(super) fn place(&self) -> NonNull<T> {
+        self.pool.arena.at(self.index).cast()
+    }
+
     /// Leaves the object in the pool under a handle, which can travel as a number: through the
     /// kernel, or in a packet. [`Shared::claim`] gets it back, once.
     #[must_use = "an object whose handle is lost stays in the pool until its end"]
@@ -39,16 +37,16 @@ impl<T> Lent<'_, T> {
         let (pool, index) = (self.pool, self.index);
         forget(self);
         let word = &pool.meta(index).life;
-        let life = word.load(Ordering::Relaxed);
+        let life = word.load(Ordering::Relaxed) + 1;
         // Release: who claims it sees the object.
-        word.store(life | DETACHED, Ordering::Release);
+        word.store(life, Ordering::Release);
         Handle { index, tag: pool.tag, life, of: PhantomData }
     }
 
     /// The object's address, for the kernel: valid for one `T` while it is lent or detached.
     #[must_use]
     pub fn pointer(&mut self) -> NonNull<T> {
-        self.value
+        self.place()
     }
 }
 
@@ -58,7 +56,7 @@ impl<T> Deref for Lent<'_, T> {
     #[inline]
     fn deref(&self) -> &T {
         // SAFETY: the slot holds a T for as long as this lives.
-        unsafe { self.value.as_ref() }
+        unsafe { self.place().as_ref() }
     }
 }
 
@@ -66,7 +64,7 @@ impl<T> DerefMut for Lent<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above, and there is no other way to it.
-        unsafe { self.value.as_mut() }
+        unsafe { self.place().as_mut() }
     }
 }
 
@@ -85,7 +83,7 @@ impl<T: AsMut<[u8]>> AsMut<[u8]> for Lent<'_, T> {
 impl<T> Drop for Lent<'_, T> {
     fn drop(&mut self) {
         // SAFETY: the slot holds a T, which nobody reaches after this.
-        unsafe { self.value.drop_in_place() };
+        unsafe { self.place().drop_in_place() };
         self.pool.strayed.fetch_add(1, Ordering::Relaxed);
         if self.pool.end(self.index) {
             self.pool.stray(self.index);

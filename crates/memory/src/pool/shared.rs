@@ -1,7 +1,7 @@
 //! The pool of many workers: each has two magazines, and all of them one depot.
 
-use std::alloc::Layout;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,7 @@ use super::arena::Arena;
 use super::depot::{Depot, ROUNDS};
 use super::guard::{self, Watch};
 use super::inbox::Inbox;
-use super::{Fault, Guard, Handle, Lent, NONE, Plan, Report, Usage};
+use super::{Fault, Guard, Handle, Lent, NONE, Plan, Report, Usage, first_life};
 use crate::Padded;
 
 /// Where a slot goes that one worker lent and another gets back.
@@ -27,20 +27,29 @@ pub enum Home {
 /// himself; the words are atomics so that handing it over needs no `unsafe`.
 #[derive(Default)]
 pub(super) struct Meta {
-    /// Odd while an object lives, with [`DETACHED`] while nobody holds it.
+    /// Odd while an object is detached: it grows by one when one is, and when it is claimed. An
+    /// object that is only lent leaves it alone, and so the line of another processor.
     pub(super) life: AtomicU64,
     pub(super) link: AtomicU32,
     /// The seat of the worker that lent it, and above it the marks.
     pub(super) lender: AtomicU32,
 }
 
-/// Set in a life whose object waits for [`Shared::claim`].
-pub(super) const DETACHED: u64 = 1 << 63;
 /// The present object has canaries that are looked at when it ends.
 pub(super) const GUARDED: u32 = 1 << 16;
 /// The slot is free and filled with poison.
 pub(super) const POISONED: u32 = 1 << 17;
 pub(super) const SEAT: u32 = GUARDED - 1;
+
+impl Meta {
+    fn is_detached(&self) -> bool {
+        !self.life.load(Ordering::Acquire).is_multiple_of(2)
+    }
+
+    fn is_out(&self) -> bool {
+        self.is_detached() || self.lender.load(Ordering::Relaxed) & GUARDED != 0
+    }
+}
 
 /// One worker's part of the pool's words, apart from the others'.
 #[derive(Default)]
@@ -108,12 +117,13 @@ impl<T> Shared<T> {
         let slack = (3 * workers * ROUNDS) as u32;
         let slots = plan.capacity.saturating_add(slack).min(NONE - 1);
         let guarded = plan.guard != Guard::Off;
-        let mut arena = Arena::new(Layout::new::<T>(), slots, plan.backing, guarded);
+        let mut arena = Arena::new(plan.layout::<T>(), slots, plan.backing, guarded);
         for index in 0..slots {
             arena.carve(index);
         }
         let meta: Box<[Meta]> = (0..slots).map(|_| Meta::default()).collect();
         let tag = (meta.as_ptr().addr() >> 4) as u32;
+        meta.iter().for_each(|meta| meta.life.store(first_life(tag), Ordering::Relaxed));
         Shared {
             arena,
             meta,
@@ -141,19 +151,16 @@ impl<T> Shared<T> {
             _ if handle.tag != self.tag => Fault::WrongPool { index },
             None => Fault::Unknown { index },
             Some(meta) => {
-                let waiting = handle.life | DETACHED;
                 // Acquire: the object as it was when it was detached.
                 let claimed = meta.life.compare_exchange(
-                    waiting,
                     handle.life,
+                    handle.life + 1,
                     Ordering::Acquire,
                     Ordering::Relaxed,
                 );
                 match claimed {
-                    Ok(_) => return Ok(self.lent(index)),
-                    Err(life) if life & !DETACHED == handle.life + 1 || life == handle.life => {
-                        Fault::DoubleFree { index }
-                    }
+                    Ok(_) => return Ok(Lent { index, pool: self }),
+                    Err(life) if life == handle.life + 1 => Fault::DoubleFree { index },
                     Err(_) => Fault::Stale { index },
                 }
             }
@@ -174,7 +181,6 @@ impl<T> Shared<T> {
             capacity: self.capacity,
             carved: self.meta.len() as u32,
             live,
-            live_max: live,
             retired: self.retired.load(Ordering::Relaxed),
             refused: sum(|seat| &seat.refused),
         }
@@ -196,19 +202,19 @@ impl<T> Shared<T> {
         self.watched().map_or_else(Vec::new, |watch| watch.kept().to_vec())
     }
 
-    /// The objects that are lent or detached now, each with the line that lent it if it was
-    /// watched: what has leaked, if all should be back.
+    /// The objects that are detached now, and those lent that are watched, with the line that lent
+    /// them: what has leaked, if all should be back. [`Shared::usage`] counts all.
     #[must_use]
     pub fn leaks(&self) -> Vec<Report> {
-        let living = |meta: &Meta| meta.life.load(Ordering::Acquire) % 2 == 1;
-        let all = self.meta.iter().enumerate().filter(|(_, meta)| living(meta));
-        let watch = self.watched();
-        let put_by = |index| watch.as_ref().and_then(|watch| watch.put_by(index));
-        all.map(|(index, _)| {
-            let index = index as u32;
-            Report { fault: Fault::Leak { index }, put_by: put_by(index) }
-        })
-        .collect()
+        let all = self.meta.iter().enumerate().filter(|(_, meta)| meta.is_out());
+        let report = |index: u32| Report { fault: Fault::Leak { index }, put_by: self.put_by(index) };
+        all.map(|(index, _)| report(index as u32)).collect()
+    }
+
+    /// Who lent the last object of slot `index`, if that object was watched.
+    fn put_by(&self, index: u32) -> Option<&'static Location<'static>> {
+        let marks = self.meta.get(index as usize)?.lender.load(Ordering::Relaxed);
+        if marks & (GUARDED | POISONED) == 0 { None } else { self.watched()?.put_by(index) }
     }
 
     pub(super) fn watched(&self) -> Option<MutexGuard<'_, Watch>> {
@@ -216,23 +222,29 @@ impl<T> Shared<T> {
     }
 
     pub(super) fn tell(&self, fault: Fault, index: u32) -> Fault {
-        self.watched().map_or(fault, |mut watch| watch.tell(fault, index))
+        let put_by = self.put_by(index);
+        if let Some(mut watch) = self.watched() {
+            watch.tell(Report { fault, put_by });
+        }
+        fault
     }
 
     pub(super) fn meta(&self, index: u32) -> &Meta {
         &self.meta[index as usize]
     }
 
-    /// Ends the life in a slot whose object is gone; says whether the slot may be used again.
+    /// Looks after a slot whose object is gone; says whether it may be used again.
     #[inline]
     pub(super) fn end(&self, index: u32) -> bool {
-        let meta = self.meta(index);
-        let life = meta.life.load(Ordering::Relaxed);
-        meta.life.store(life + 1, Ordering::Relaxed);
-        meta.lender.load(Ordering::Relaxed) <= SEAT || self.bury(index)
+        if self.watch.is_some() && self.meta(index).lender.load(Ordering::Relaxed) > SEAT {
+            return self.bury(index);
+        }
+        self.arena.hide(index);
+        true
     }
 
     #[cold]
+    #[inline(never)]
     fn bury(&self, index: u32) -> bool {
         let meta = self.meta(index);
         let seat = meta.lender.load(Ordering::Relaxed) & SEAT;
@@ -249,6 +261,8 @@ impl<T> Shared<T> {
     pub(super) fn retire(&self, fault: Fault, index: u32) {
         self.retired.fetch_add(1, Ordering::Relaxed);
         self.tell(fault, index);
+        let lender = &self.meta(index).lender;
+        lender.store(lender.load(Ordering::Relaxed) & SEAT, Ordering::Relaxed);
     }
 
     /// Leaves a free slot that came back without a worker where one will find it.
@@ -279,7 +293,7 @@ impl<T> Drop for Shared<T> {
             }
         }
         for index in 0..self.meta.len() as u32 {
-            if self.meta(index).life.load(Ordering::Acquire) & DETACHED != 0 {
+            if self.meta(index).is_detached() {
                 // SAFETY: a detached object lives and nobody holds it; nobody will claim it.
                 unsafe { self.arena.at(index).cast::<T>().drop_in_place() };
             }

@@ -1,10 +1,10 @@
 //! One worker's side of a shared pool: two magazines, and batches on their way home.
 
-use std::mem::forget;
+use std::mem::{ManuallyDrop, forget};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::depot::ROUNDS;
+use super::depot::{Magazine, ROUNDS};
 use super::shared::{GUARDED, Home, POISONED, SEAT, Seat, Shared};
 use super::{Fault, Full, Lent, NONE, guard};
 use crate::Padded;
@@ -19,9 +19,15 @@ impl<T> Shared<T> {
         let (number, seat) = all.find(|(_, seat)| free(seat))?;
         let none = || Batch { first: NONE, last: NONE, count: 0 };
         let batches = if self.home == Home::Lender { self.seats.len() } else { 0 };
-        let held = || self.depot.take_empty().or_else(|| self.depot.take_filled());
-        let loaded = held().expect("expected two magazines for each worker");
-        let spare = held().expect("expected two magazines for each worker");
+        // There is always one; it may change its kind between the two looks.
+        let held = || loop {
+            let empty = self.depot.take_empty();
+            if let Some(magazine) = empty.or_else(|| self.depot.take_filled()) {
+                break magazine;
+            }
+            std::hint::spin_loop();
+        };
+        let (loaded, spare) = (held(), held());
         Some(Worker {
             pool: self,
             seat,
@@ -29,6 +35,7 @@ impl<T> Shared<T> {
             loaded,
             spare,
             waiting: 0,
+            is_plain: self.watch.is_none() && self.home == Home::Depot,
             countdown: self.sampling.load(Ordering::Relaxed),
             batches: (0..batches).map(|_| none()).collect(),
         })
@@ -48,8 +55,10 @@ pub struct Worker<'p, T> {
     seat: &'p Seat,
     number: u32,
     /// The magazine that is used, and the one behind it: full or empty.
-    loaded: u32,
-    spare: u32,
+    loaded: &'p Magazine,
+    spare: &'p Magazine,
+    /// Whether a slot from a magazine needs no look and no name of who lent it.
+    is_plain: bool,
     /// Slots in all batches, at most one less than [`Worker::BATCH`].
     waiting: usize,
     /// Objects until the next that is guarded.
@@ -65,54 +74,83 @@ impl<'p, T> Worker<'p, T> {
     ///
     /// # Errors
     /// The value, if this worker can find none.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub fn lend(&mut self, value: T) -> Result<Lent<'p, T>, Full<T>> {
-        let pool = self.pool;
-        let found = pool.depot.unload(self.loaded).or_else(|| self.refill());
-        let Some(mut index) = found else {
-            count(&self.seat.refused);
-            return Err(Full(value));
+        // The slot is found before the value is touched, so that it is copied once on every path.
+        let found = match self.loaded.unload() {
+            Some(index) if self.is_plain => Some(index),
+            found => self.find_slot(found, Location::caller()),
         };
-        if pool.watch.is_some() {
-            let Some(sound) = self.admit(index, Location::caller()) else {
-                count(&self.seat.refused);
-                return Err(Full(value));
-            };
-            index = sound;
-        } else if pool.home == Home::Lender {
-            pool.meta(index).lender.store(self.number, Ordering::Relaxed);
-        }
-        let meta = pool.meta(index);
-        meta.life.store(meta.life.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let Some(index) = found else { return Err(Full(value)) };
         count(&self.seat.lent);
-        let lent = pool.lent(index);
+        self.pool.arena.show(index);
+        let lent = Lent { index, pool: self.pool };
         // SAFETY: the slot came out of a magazine or a chain, so it is ours alone and holds no T.
-        unsafe { lent.value.write(value) };
+        unsafe { lent.place().write(value) };
         Ok(lent)
     }
 
-    /// Takes the value out of `lent`, whoever lent it; its slot is free from then on.
-    #[inline]
+    /// Takes the value out of `lent`, whoever lent it; its slot is free from then on. Damage around
+    /// it is told as a fault, and the value is as it is.
+    #[inline(always)]
     pub fn take(&mut self, lent: Lent<'p, T>) -> T {
+        // SAFETY: `lent` is the only way to the value and is forgotten by the next line.
+        let value = unsafe { lent.place().read() };
+        self.end(lent);
+        value
+    }
+
+    /// Drops the object where it lies; quicker than dropping `lent`, which has no worker at hand.
+    #[inline]
+    pub fn discard(&mut self, lent: Lent<'p, T>) {
+        let lent = ManuallyDrop::new(lent);
+        // SAFETY: the slot holds a T, and nobody reaches it after this: `lent` is not dropped, also
+        // if the value's drop panics.
+        unsafe { lent.place().drop_in_place() };
+        self.end(ManuallyDrop::into_inner(lent));
+    }
+
+    /// Frees the slot of an object that was moved out or dropped.
+    #[inline]
+    fn end(&mut self, lent: Lent<'p, T>) {
         let (pool, index) = (lent.pool, lent.index);
-        // SAFETY: `lent` is the only way to the value and is forgotten below.
-        let value = unsafe { lent.value.read() };
         forget(lent);
         if !std::ptr::eq(pool, self.pool) {
-            // Of another pool that lives as long: it finds its way home by itself.
-            self.pool.tell(Fault::WrongPool { index }, NONE);
-            if pool.end(index) {
-                pool.stray(index);
-            }
-            pool.strayed.fetch_add(1, Ordering::Relaxed);
-            return value;
+            return self.send_home(pool, index);
         }
         count(&self.seat.returned);
         if pool.end(index) {
             self.keep(index);
         }
-        value
+    }
+
+    /// An object of another pool that lives as long finds its way home by itself.
+    #[cold]
+    #[inline(never)]
+    fn send_home(&self, pool: &Shared<T>, index: u32) {
+        self.pool.tell(Fault::WrongPool { index }, NONE);
+        pool.strayed.fetch_add(1, Ordering::Relaxed);
+        if pool.end(index) {
+            pool.stray(index);
+        }
+    }
+
+    /// A slot that is sound and signed: `found`, or another.
+    #[cold]
+    #[inline(never)]
+    fn find_slot(&mut self, found: Option<u32>, by: &'static Location<'static>) -> Option<u32> {
+        let found = found.or_else(|| self.refill()).and_then(|index| {
+            if self.pool.watch.is_some() {
+                return self.admit(index, by);
+            }
+            self.pool.meta(index).lender.store(self.number, Ordering::Relaxed);
+            Some(index)
+        });
+        if found.is_none() {
+            count(&self.seat.refused);
+        }
+        found
     }
 
     /// Sends home what waits for a full batch; a worker that goes to sleep should. Dropping it
@@ -134,46 +172,49 @@ impl<'p, T> Worker<'p, T> {
                 return self.batch(index, lender as usize);
             }
         }
-        if !pool.depot.load(self.loaded, index) {
+        if !self.loaded.load(index) {
             self.exchange(index);
         }
     }
 
     /// Makes room for a free slot: the loaded magazine is full.
     #[cold]
+    #[inline(never)]
     fn exchange(&mut self, index: u32) {
-        let depot = &self.pool.depot;
+        let pool = self.pool;
+        let depot = &pool.depot;
         std::mem::swap(&mut self.loaded, &mut self.spare);
-        if depot.load(self.loaded, index) {
+        if self.loaded.load(index) {
             return;
         }
         // A depot without an empty magazine has half-full ones that workers left behind.
-        let Some(empty) = depot.take_empty() else { return self.pool.stray(index) };
+        let Some(empty) = depot.take_empty() else { return pool.stray(index) };
         depot.give(self.loaded);
         self.loaded = empty;
-        let loaded = depot.load(empty, index);
+        let loaded = empty.load(index);
         debug_assert!(loaded, "an empty magazine has room");
     }
 
     /// Finds free slots: the loaded magazine is empty.
     #[cold]
     fn refill(&mut self) -> Option<u32> {
-        let depot = &self.pool.depot;
+        let pool = self.pool;
+        let depot = &pool.depot;
         std::mem::swap(&mut self.loaded, &mut self.spare);
-        if let Some(index) = depot.unload(self.loaded) {
+        if let Some(index) = self.loaded.unload() {
             return Some(index);
         }
-        let own = &self.pool.inboxes[self.number as usize];
+        let own = &pool.inboxes[self.number as usize];
         if let Some(index) = self.sort(own.take_all()) {
             return Some(index);
         }
         if let Some(filled) = depot.take_filled() {
             depot.give(self.loaded);
             self.loaded = filled;
-            return depot.unload(filled);
+            return filled.unload();
         }
         // What others left: strays first, then what was sent to workers that may sleep.
-        let mut inboxes = self.pool.inboxes.iter().rev();
+        let mut inboxes = pool.inboxes.iter().rev();
         inboxes.find_map(|inbox| self.sort(inbox.take_all()))
     }
 
@@ -190,7 +231,7 @@ impl<'p, T> Worker<'p, T> {
         };
         let first = next()?;
         while let Some(index) = next() {
-            if !pool.depot.load(self.loaded, index) {
+            if !self.loaded.load(index) {
                 self.exchange(index);
             }
         }
@@ -198,13 +239,12 @@ impl<'p, T> Worker<'p, T> {
     }
 
     /// Prepares a slot of a guarded pool, or finds another if it is damaged.
-    #[cold]
     fn admit(&mut self, mut index: u32, by: &'static Location<'static>) -> Option<u32> {
         let pool = self.pool;
         while pool.meta(index).lender.load(Ordering::Relaxed) & POISONED != 0 {
             let Err(fault) = guard::look_inside(&pool.arena, index) else { break };
             pool.retire(fault, index);
-            index = pool.depot.unload(self.loaded).or_else(|| self.refill())?;
+            index = self.loaded.unload().or_else(|| self.refill())?;
         }
         let each = pool.sampling.load(Ordering::Relaxed);
         self.countdown = self.countdown.min(each).saturating_sub(1);
@@ -214,9 +254,9 @@ impl<'p, T> Worker<'p, T> {
             self.countdown = each;
             guard::fence(&pool.arena, index);
             marks = GUARDED;
-        }
-        if let Some(mut watch) = pool.watched() {
-            watch.sign(index, chosen.then_some(by));
+            if let Some(mut watch) = pool.watched() {
+                watch.sign(index, by);
+            }
         }
         pool.meta(index).lender.store(self.number | marks, Ordering::Relaxed);
         Some(index)

@@ -3,6 +3,7 @@
 use std::cell::UnsafeCell;
 use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use super::{Lane, RingError, at_most, checked, copy_in, copy_out, spans};
 
@@ -48,6 +49,16 @@ pub fn spsc(capacity: usize) -> Result<(Producer, Consumer), RingError> {
     let shared = Arc::new(Shared { lane: Lane::new(), bytes });
     let producer = Producer { shared: shared.clone(), tail: 0, head_seen: 0 };
     Ok((producer, Consumer { shared, head: 0, tail_seen: 0 }))
+}
+
+/// Whether the other side was dropped. What it did before is seen from then on: its end of the
+/// count is a release, which the fence turns into an order.
+fn is_alone(shared: &Arc<Shared>) -> bool {
+    let alone = Arc::strong_count(shared) == 1;
+    if alone {
+        fence(Ordering::Acquire);
+    }
+    alone
 }
 
 impl Producer {
@@ -105,7 +116,7 @@ impl Producer {
     /// Whether the consumer is gone, so that nobody will read what is written.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
-        Arc::strong_count(&self.shared) == 1
+        is_alone(&self.shared)
     }
 }
 
@@ -162,7 +173,7 @@ impl Consumer {
     /// Whether the producer is gone, so that nothing more than what is there will come.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
-        Arc::strong_count(&self.shared) == 1
+        is_alone(&self.shared)
     }
 }
 

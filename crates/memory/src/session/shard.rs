@@ -7,14 +7,15 @@ use seam::SessionId;
 use super::Closing;
 use crate::pool::{Full, NONE, Order};
 
-/// Set in a generation that no id can have: of a free slot, and of a closing session.
-const FREE: u32 = 1 << 31;
-const CLOSING: u32 = 1 << 30;
-const GENERATION: u32 = SessionId::GENERATION_MAX;
+/// Set in a name that no id can have: of a free slot, and of a closing session.
+const FREE: u64 = 1 << 63;
+const CLOSING: u64 = 1 << 62;
+/// The bits of an id. One that was made up may have others, which must not meet [`FREE`].
+const ID: u64 = u64::MAX >> 4;
 
 struct Slot<T> {
-    /// Of the session in it, or of the next one with [`FREE`].
-    generation: u32,
+    /// The id of the session in it, or of the next one with [`FREE`].
+    name: u64,
     /// Operations in flight; in a free slot the next free one.
     flight: u32,
     value: MaybeUninit<T>,
@@ -83,10 +84,10 @@ impl<T> ShardTable<T> {
     #[must_use]
     pub fn get(&self, id: SessionId) -> Option<&T> {
         let slot = self.slots.get(id.index() as usize)?;
-        if slot.generation != id.generation() || id.shard() != self.shard {
+        if slot.name != id.bits() & ID {
             return None;
         }
-        // SAFETY: the generation has neither bit set, so the slot holds a value.
+        // SAFETY: the name has neither FREE nor CLOSING, so the slot holds a value.
         Some(unsafe { slot.value.assume_init_ref() })
     }
 
@@ -94,9 +95,8 @@ impl<T> ShardTable<T> {
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, id: SessionId) -> Option<&mut T> {
-        let shard = self.shard;
         let slot = self.slots.get_mut(id.index() as usize)?;
-        if slot.generation != id.generation() || id.shard() != shard {
+        if slot.name != id.bits() & ID {
             return None;
         }
         // SAFETY: as in `get`.
@@ -106,60 +106,62 @@ impl<T> ShardTable<T> {
     /// Counts an operation that the kernel is given for `id`; `None`, and not counted, if the
     /// session is gone or closing.
     pub fn launch(&mut self, id: SessionId) -> Option<&mut T> {
-        self.get_mut(id)?;
-        let slot = &mut self.slots[id.index() as usize];
+        let slot = self.slots.get_mut(id.index() as usize)?;
+        if slot.name != id.bits() & ID {
+            return None;
+        }
         slot.flight = slot.flight.checked_add(1)?;
-        // SAFETY: `get_mut` found the session.
+        // SAFETY: as in `get`.
         Some(unsafe { slot.value.assume_init_mut() })
     }
 
     /// A completion of an operation that was launched for `id`. Each launch has one.
     pub fn land(&mut self, id: SessionId) -> Landing<'_, T> {
         let index = id.index() as usize;
-        let shard = self.shard;
         let Some(slot) = self.slots.get_mut(index) else { return Landing::Stray };
-        let is_its = slot.generation & !CLOSING == id.generation() && id.shard() == shard;
-        if !is_its || slot.flight == 0 {
+        if slot.name & !CLOSING != id.bits() & ID || slot.flight == 0 {
             return Landing::Stray;
         }
         slot.flight -= 1;
-        if slot.generation & CLOSING != 0 && slot.flight == 0 {
+        let is_closing = slot.name & CLOSING != 0;
+        if is_closing && slot.flight == 0 {
             return Landing::Last(self.vacate(index));
         }
-        let slot = &mut self.slots[index];
-        let closing = slot.generation & CLOSING != 0;
-        // SAFETY: the slot is not free, since it has the generation of an id but for CLOSING.
-        let value = unsafe { slot.value.assume_init_mut() };
-        if closing { Landing::Closing(value) } else { Landing::Live(value) }
+        // SAFETY: the slot's name is the id but for CLOSING, so it holds a value.
+        let value = unsafe { self.slots[index].value.assume_init_mut() };
+        if is_closing { Landing::Closing(value) } else { Landing::Live(value) }
     }
 
     /// Operations in flight for `id`, also of a closing session; 0 for one that is gone.
     #[must_use]
     pub fn in_flight(&self, id: SessionId) -> u32 {
         let slot = self.slots.get(id.index() as usize);
-        let its = |slot: &&Slot<T>| slot.generation & !CLOSING == id.generation();
+        let its = |slot: &&Slot<T>| slot.name & !CLOSING == id.bits() & ID;
         slot.filter(its).map_or(0, |slot| slot.flight)
     }
 
     /// Ends a session: its name finds nothing from now on, and its slot is free as soon as nothing
     /// is in flight.
+    #[inline]
     pub fn close(&mut self, id: SessionId) -> Closing<T> {
-        if self.get(id).is_none() {
-            return Closing::Unknown;
-        }
         let index = id.index() as usize;
-        if self.slots[index].flight == 0 {
-            return Closing::Freed(self.vacate(index));
+        match self.slots.get_mut(index) {
+            Some(slot) if slot.name == id.bits() & ID => {
+                if slot.flight == 0 {
+                    return Closing::Freed(self.vacate(index));
+                }
+                slot.name |= CLOSING;
+                Closing::Waits
+            }
+            _ => Closing::Unknown,
         }
-        self.slots[index].generation |= CLOSING;
-        Closing::Waits
     }
 
     /// The names of all sessions that live and are not closing, in the order of their slots.
     pub fn ids(&self) -> impl Iterator<Item = SessionId> + '_ {
-        let open = self.slots.iter().enumerate();
-        let open = open.filter(|(_, slot)| slot.generation & (FREE | CLOSING) == 0);
-        open.map(|(index, slot)| SessionId::new(self.shard, index as u32, slot.generation))
+        let open = self.slots.iter();
+        open.filter(|slot| slot.name & (FREE | CLOSING) == 0)
+            .map(|slot| SessionId::from_bits(slot.name))
     }
 
     /// How many sessions have a value, closing ones included.
@@ -175,12 +177,12 @@ impl<T> ShardTable<T> {
     }
 
     /// A slot for the next session, out of the chain.
+    #[inline]
     fn claim(&mut self) -> Option<usize> {
-        let fresh_first = self.order == Order::Fifo || self.head == NONE;
-        if fresh_first && self.slots.len() < self.capacity {
-            let value = MaybeUninit::uninit();
-            self.slots.push(Slot { generation: 1 | FREE, flight: NONE, value });
-            return Some(self.slots.len() - 1);
+        if (self.order == Order::Fifo || self.head == NONE)
+            && let Some(fresh) = self.carve()
+        {
+            return Some(fresh);
         }
         if self.head == NONE {
             return None;
@@ -190,34 +192,48 @@ impl<T> ShardTable<T> {
         Some(index)
     }
 
+    /// A slot that was never used, while there is one.
+    fn carve(&mut self) -> Option<usize> {
+        let index = self.slots.len();
+        if index == self.capacity {
+            return None;
+        }
+        let name = SessionId::new(self.shard, index as u32, 1).bits() | FREE;
+        self.slots.push(Slot { name, flight: NONE, value: MaybeUninit::uninit() });
+        Some(index)
+    }
+
+    #[inline]
     fn settle(&mut self, index: usize, make: impl FnOnce(SessionId) -> T) -> SessionId {
         let slot = &mut self.slots[index];
-        let generation = slot.generation & GENERATION;
-        let id = SessionId::new(self.shard, index as u32, generation);
+        let id = SessionId::from_bits(slot.name & ID);
         // Should `make` panic, the slot stays free but in no chain: it is lost, not dangerous.
         slot.value.write(make(id));
-        (slot.generation, slot.flight) = (generation, 0);
+        (slot.name, slot.flight) = (id.bits(), 0);
         self.live += 1;
         id
     }
 
     /// Takes the value out of a slot that has one and has nothing in flight.
+    #[inline]
     fn vacate(&mut self, index: usize) -> T {
         self.live -= 1;
         let slot = &mut self.slots[index];
-        let generation = slot.generation & GENERATION;
+        let id = SessionId::from_bits(slot.name & ID);
         // SAFETY: the caller found the session in the slot; FREE, set below, ends it.
         let value = unsafe { slot.value.assume_init_read() };
-        if generation == GENERATION {
-            // Retired: in no chain, and FREE with a generation that is never settled.
-            slot.generation = FREE;
+        if id.generation() == SessionId::GENERATION_MAX {
+            // Retired: free for ever, and in no chain.
+            slot.name = FREE;
             return value;
         }
-        (slot.generation, slot.flight) = ((generation + 1) | FREE, NONE);
+        let next = SessionId::new(self.shard, index as u32, id.generation() + 1);
+        (slot.name, slot.flight) = (next.bits() | FREE, NONE);
         self.chain(index as u32);
         value
     }
 
+    #[inline]
     fn chain(&mut self, index: u32) {
         match (self.order, self.head) {
             (Order::Lifo, head) => {
@@ -235,7 +251,7 @@ impl<T> ShardTable<T> {
 impl<T> Drop for ShardTable<T> {
     fn drop(&mut self) {
         for slot in &mut self.slots {
-            if slot.generation & FREE == 0 {
+            if slot.name & FREE == 0 {
                 // SAFETY: a slot that is not free holds a value, and is not used again.
                 unsafe { slot.value.assume_init_drop() };
             }
@@ -305,8 +321,8 @@ mod tests {
         for order in [Order::Lifo, Order::Fifo] {
             let mut table = ShardTable::new(0, 2, order);
             let id = table.open(()).unwrap();
-            table.slots[0].generation = SessionId::GENERATION_MAX;
             let last = SessionId::new(0, id.index(), SessionId::GENERATION_MAX);
+            table.slots[0].name = last.bits();
             assert_eq!(table.close(last), Closing::Freed(()));
             assert_eq!(table.open(()).unwrap().index(), 1);
             assert_eq!(table.open(()), Err(Full(())), "the first slot is never used again");

@@ -1,0 +1,164 @@
+//! Look-ups by id: session tables against slot maps and hash maps.
+
+use std::collections::HashMap;
+use std::hint::black_box;
+
+use memory::{Order, ShardTable, SharedTable};
+use paired::{Dice, ns_each};
+use seam::SessionId;
+use slotmap::{DefaultKey, SlotMap};
+
+/// Sessions that live.
+pub const LIVE: usize = 10_000;
+/// Look-ups in the prepared order, which is gone through again and again.
+const ORDER: usize = 1 << 16;
+
+/// The same sessions in each table, and a random order of look-ups for each.
+pub struct Tables {
+    shard: ShardTable<u64>,
+    shared: SharedTable<u64>,
+    slots: SlotMap<DefaultKey, u64>,
+    hash: HashMap<u64, u64>,
+    ids: Vec<SessionId>,
+    shared_ids: Vec<SessionId>,
+    keys: Vec<DefaultKey>,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        let mut shard = ShardTable::new(1, LIVE, Order::Lifo);
+        let shared = SharedTable::new(1, LIVE);
+        let mut slots = SlotMap::new();
+        let mut hash = HashMap::new();
+        let mut all = Vec::new();
+        for value in 0..LIVE as u64 {
+            let id = shard.open(value).expect("there is room");
+            let shared_id = shared.open(value).expect("there is room");
+            hash.insert(id.bits(), value);
+            all.push((id, shared_id, slots.insert(value)));
+        }
+        let mut dice = Dice(1);
+        let order: Vec<_> = (0..ORDER).map(|_| all[dice.below(LIVE)]).collect();
+        Tables {
+            shard,
+            shared,
+            slots,
+            hash,
+            ids: order.iter().map(|it| it.0).collect(),
+            shared_ids: order.iter().map(|it| it.1).collect(),
+            keys: order.iter().map(|it| it.2).collect(),
+        }
+    }
+}
+
+impl Tables {
+    /// By our table of one worker.
+    #[must_use]
+    pub fn shard(&self, operations: u64) -> f64 {
+        look_up(&self.ids, operations, |id| self.shard.get(*id).copied())
+    }
+
+    /// By our table of many workers: a reference taken and dropped.
+    #[must_use]
+    pub fn shared(&self, operations: u64) -> f64 {
+        look_up(&self.shared_ids, operations, |id| self.shared.acquire(*id).map(|held| *held))
+    }
+
+    /// By `slotmap`.
+    #[must_use]
+    pub fn slotmap(&self, operations: u64) -> f64 {
+        look_up(&self.keys, operations, |key| self.slots.get(*key).copied())
+    }
+
+    /// By the standard library's hash map.
+    #[must_use]
+    pub fn hash(&self, operations: u64) -> f64 {
+        look_up(&self.ids, operations, |id| self.hash.get(&id.bits()).copied())
+    }
+}
+
+fn look_up<K>(keys: &[K], operations: u64, find: impl Fn(&K) -> Option<u64>) -> f64 {
+    ns_each(operations, || {
+        let mut sum = 0_u64;
+        for operation in 0..operations {
+            sum += find(&keys[operation as usize % ORDER]).expect("it lives");
+        }
+        black_box(sum);
+    })
+}
+
+/// A session opened and another closed, with `LIVE` of them; ours.
+#[must_use]
+pub fn churn_shard(operations: u64) -> f64 {
+    let mut table = ShardTable::new(1, LIVE, Order::Lifo);
+    let mut ids: Vec<_> = (0..LIVE as u64).map(|at| table.open(at).expect("room")).collect();
+    let mut dice = Dice(3);
+    let order: Vec<usize> = (0..4096).map(|_| dice.below(LIVE)).collect();
+    ns_each(operations, || {
+        for operation in 0..operations {
+            let id = &mut ids[order[operation as usize % 4096]];
+            black_box(table.close(*id));
+            *id = table.open(operation).expect("room");
+        }
+    })
+}
+
+/// The same in `slab`.
+#[must_use]
+pub fn churn_slab(operations: u64) -> f64 {
+    let mut table = slab::Slab::new();
+    let mut ids: Vec<_> = (0..LIVE as u64).map(|at| table.insert(at)).collect();
+    let mut dice = Dice(3);
+    let order: Vec<usize> = (0..4096).map(|_| dice.below(LIVE)).collect();
+    ns_each(operations, || {
+        for operation in 0..operations {
+            let id = &mut ids[order[operation as usize % 4096]];
+            black_box(table.remove(*id));
+            *id = table.insert(operation);
+        }
+    })
+}
+
+/// The same in `slotmap`.
+#[must_use]
+pub fn churn_slotmap(operations: u64) -> f64 {
+    let mut table: SlotMap<DefaultKey, u64> = SlotMap::new();
+    let mut ids: Vec<_> = (0..LIVE as u64).map(|at| table.insert(at)).collect();
+    let mut dice = Dice(3);
+    let order: Vec<usize> = (0..4096).map(|_| dice.below(LIVE)).collect();
+    ns_each(operations, || {
+        for operation in 0..operations {
+            let id = &mut ids[order[operation as usize % 4096]];
+            black_box(table.remove(*id));
+            *id = table.insert(operation);
+        }
+    })
+}
+
+/// Bytes by pieces of 512 into a ring and out of it again, on one thread; ours.
+#[must_use]
+pub fn ring(operations: u64) -> f64 {
+    let (mut producer, mut consumer) = memory::ring::spsc(1 << 16).expect("a power of two");
+    let (bytes, mut back) = ([7; 512], [0; 512]);
+    ns_each(operations, || {
+        for _ in 0..operations {
+            assert_eq!(producer.write(black_box(&bytes)), 512);
+            assert_eq!(consumer.read(&mut back), 512);
+            black_box(&back);
+        }
+    })
+}
+
+/// The same in `rtrb`.
+#[must_use]
+pub fn ring_rtrb(operations: u64) -> f64 {
+    let (mut producer, mut consumer) = rtrb::RingBuffer::<u8>::new(1 << 16);
+    let (bytes, mut back) = ([7; 512], [0; 512]);
+    ns_each(operations, || {
+        for _ in 0..operations {
+            producer.push_entire_slice(black_box(&bytes)).expect("there is room");
+            consumer.pop_entire_slice(&mut back).expect("it is there");
+            black_box(&back);
+        }
+    })
+}
