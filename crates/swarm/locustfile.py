@@ -9,7 +9,8 @@ counts users, and a worker has a scenario of the same name. The custom arguments
 the page and travel to the workers with every order, so a test is set up in the browser.
 
 In the open model users are a rate: so many users times --rate-per-user is what is offered each
-second, whether the server keeps up or not, and the ramp becomes a staircase of load.
+second, whether the server keeps up or not, and the ramp becomes a staircase of load. In the model
+"sessions" it is a rate of visitors, each of whom makes --session-requests on a connection of his own.
 
 Beyond Locust's own tabs there are two: whether a generator was the limit ("Generator"), and where
 the time went before a reply ("Times"). Both come from the workers' reports, which carry times below
@@ -92,19 +93,21 @@ def add_arguments(parser):
     add(
         "--model",
         "closed",
-        "closed: each user waits for his replies; open: users x rate, come what may",
-        choices=["closed", "open"],
+        "closed: each user waits for his replies; open: users x rate, come what may; "
+        "sessions: users x rate of them, each waits",
+        choices=["closed", "open", "sessions"],
     )
-    add("--rate-per-user", 1.0, "open: requests a second for each user")
+    add("--rate-per-user", 1.0, "open: requests a second for each user; sessions: sessions")
     add(
         "--arrivals",
         "poisson",
-        "open: how they are spread",
+        "open, sessions: how they are spread",
         choices=["poisson", "constant"],
     )
     add("--depth", 1, "requests that go out at once; open: that may share a connection")
-    add("--think", "0s", "closed: the pause after a reply: 100ms, exp:100ms, 50ms..150ms")
-    add("--connections", 64, "open: connections of a worker")
+    add("--session-requests", 10, "sessions: how often each asks (--depth requests at once)")
+    add("--think", "0s", "closed, sessions: the pause after a reply: 100ms, exp:100ms, 50ms..150ms")
+    add("--connections", 64, "open: connections of a worker; sessions: at a time")
     add("--requests-per-connection", 0, "make a connection anew after so many; 0: never")
     add("--mix", "show=5,buy=50,sell=45", "StockUser: how often each command is asked")
     add("--paths", "", "WebUser: paths with weights, as /,/index.html=3; else the host's own")

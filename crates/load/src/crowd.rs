@@ -7,8 +7,9 @@
 //!
 //! How users behave is [`Behaviour`]: in the closed model each asks, waits, thinks and asks again;
 //! in the open model the number of users times a rate is the rate of one Poisson process, which is
-//! what many independent users look like from the server's side. Rates of several crowds, on one
-//! machine or on many, add up to one such process.
+//! what many independent users look like from the server's side; in the partly open model it is
+//! the rate of sessions. Rates of several crowds, on one machine or on many, add up to one such
+//! process.
 //!
 //! The surprising thing: a crowd never pauses. Stopping is zero users; starting again is more.
 
@@ -50,6 +51,21 @@ pub enum Behaviour {
         constant: bool,
         /// Requests that a connection may have outstanding.
         depth: u32,
+    },
+    /// Partly open: all together are a process of `rate_per_user` sessions a second for each of
+    /// them. A session has a connection of its own, of [`Settings::connections`] at a time, makes
+    /// its requests, and leaves.
+    Sessions {
+        /// Sessions a second for each user.
+        rate_per_user: f64,
+        /// Evenly spaced instead of independent.
+        constant: bool,
+        /// Batches of a session.
+        rounds: u64,
+        /// Requests in a batch.
+        depth: u32,
+        /// The pause between two batches.
+        think: Think,
     },
 }
 
@@ -103,7 +119,7 @@ pub struct Harvest {
     pub faults: Faults,
     /// Requests whose connection ended before the reply came, since the last harvest.
     pub lost: u64,
-    /// Users that are here now: connections in the closed model, the number set in the open one.
+    /// Users that are here now: connections in the closed model, the number set in the others.
     pub users: usize,
     /// Connections that are up now.
     pub connections: usize,
@@ -165,6 +181,11 @@ impl Crowd {
         let (work, connections) = match plan.behaviour {
             Behaviour::Closed { depth, think } => (Work::Own { rounds: u64::MAX, depth, think }, 1),
             Behaviour::Open { depth, .. } => (Work::Shared { depth }, plan.settings.connections),
+            Behaviour::Sessions { rounds, depth, think, .. } => {
+                // No end of rounds is what a user of the closed model has.
+                let rounds = rounds.clamp(1, u64::MAX - 1);
+                (Work::Own { rounds, depth, think }, plan.settings.connections)
+            }
         };
         let mut script = run::script(&plan.target, &plan.talk, connections)?;
         // Other workers may speak to the same server.
@@ -177,7 +198,7 @@ impl Crowd {
             work,
             script,
             seed: plan.seed,
-            scheduled: !work.is_own(),
+            scheduled: plan.behaviour.is_scheduled(),
         })
         .map_err(machinery("making a generator"))?;
         let event = EventFd::new().map_err(machinery("making a bell"))?;
@@ -330,7 +351,10 @@ impl Host {
                 let new = users.saturating_sub(self.drive.users()) as u64;
                 self.drive.set_arrivals(Box::new(arrive::Crowd::at_once(new)));
             }
-            Behaviour::Open { rate_per_user, constant, .. } if users != self.users => {
+            Behaviour::Open { rate_per_user, constant, .. }
+            | Behaviour::Sessions { rate_per_user, constant, .. }
+                if users != self.users =>
+            {
                 let rate = users as f64 * rate_per_user;
                 self.changes += 1;
                 let seed = self.plan.seed.wrapping_add(self.changes << 48);
@@ -341,7 +365,7 @@ impl Host {
                     (_, false) => Box::new(Poisson::new(rate, seed)),
                 });
             }
-            Behaviour::Open { .. } => {}
+            Behaviour::Open { .. } | Behaviour::Sessions { .. } => {}
         }
         self.users = users;
     }
@@ -364,7 +388,7 @@ impl Host {
             tally,
             faults,
             lost,
-            users: if self.plan.behaviour.is_open() { self.users } else { self.drive.users() },
+            users: if self.plan.behaviour.is_scheduled() { self.users } else { self.drive.users() },
             connections: self.drive.connections(),
             outstanding: self.drive.outstanding(),
             pulse: std::mem::take(&mut self.drive.pulse),
@@ -389,8 +413,9 @@ impl Host {
 }
 
 impl Behaviour {
-    fn is_open(self) -> bool {
-        matches!(self, Self::Open { .. })
+    /// Whether arrivals follow a schedule, so that being late means something.
+    pub fn is_scheduled(self) -> bool {
+        !matches!(self, Self::Closed { .. })
     }
 }
 

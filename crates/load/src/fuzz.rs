@@ -1,5 +1,5 @@
 //! Random replies, cut at random places, right and broken: scripts find the right ones right, and
-//! survive the broken ones.
+//! survive the broken ones. And replies at random moments: the time line loses none of them.
 //!
 //! Right means that each request is answered once, nothing is a fault and nothing is left over.
 //! Of broken bytes only this is promised: no panic, no more replies than requests, no more bytes
@@ -12,6 +12,8 @@ use crate::script::{
     Ear, Echo, Heard, Http, HttpOptions, Line, LineOptions, Notes, Script, Stock, StockOptions,
     Wanted,
 };
+use crate::timeline::{BUCKETS_MAX, SLICES_MAX, Slice, Timeline};
+use seam::Instant;
 use wire::dice::Dice;
 use wire::framing::Framing;
 
@@ -24,6 +26,7 @@ const REQUESTS: u32 = 12;
 /// When a promise is broken; the message carries the seed.
 pub fn fuzz(seed: u64, events: u32) {
     let mut dice = Dice::new(seed);
+    slices(&mut dice, &format!("load::fuzz seed {seed}, slices"));
     for conversation in 0..events.div_ceil(REQUESTS) {
         let at = format!("load::fuzz seed {seed}, conversation {conversation}");
         let asked = 1 + dice.below(REQUESTS as usize) as u32;
@@ -43,6 +46,40 @@ pub fn fuzz(seed: u64, events: u32) {
         assert!(done <= asked, "{at}: {done} replies to {asked} requests");
         script.close(0);
     }
+}
+
+/// Replies at random moments of two threads: slices tile the window, are bounded, and lose nothing.
+fn slices(dice: &mut Dice, at: &str) {
+    let start = Instant::from_ns(1 + dice.below(1 << 40) as u64);
+    let mut threads = [Timeline::new(start), Timeline::new(start)];
+    let (mut requests, mut errors, mut last) = (0, 0, start.ns());
+    for line in &mut threads {
+        let mut now = start.ns();
+        for _ in 0..dice.below(200) {
+            let stride = 1 + dice.below(36);
+            now += dice.below(1 << stride) as u64;
+            let (good, bad) = (1 + dice.below(3) as u64, dice.below(2) as u64);
+            line.replied(Instant::from_ns(now), good, Some(dice.below(1 << 37) as u64));
+            line.failed(bad);
+            (requests, errors, last) = (requests + good, errors + bad, last.max(now));
+        }
+    }
+    let [mut all, other] = threads;
+    all.merge(other);
+    let window_ns = last - start.ns() + 1;
+    let slices = all.slices(window_ns);
+    let sum = |of: fn(&Slice) -> u64| slices.iter().map(of).sum::<u64>();
+    assert_eq!((sum(|it| it.requests), sum(|it| it.errors)), (requests, errors), "{at}");
+    let times = slices.iter().flat_map(|it| &it.buckets).map(|it| it.1).sum::<u64>();
+    assert_eq!(times, requests, "{at}");
+    let most = slices.iter().map(|it| it.buckets.len()).max().unwrap_or(0);
+    assert!(slices.len() <= SLICES_MAX && most <= BUCKETS_MAX, "{at}: {} {most}", slices.len());
+    let mut end = 0.0;
+    for slice in &slices {
+        assert!((slice.at_ms - end).abs() < 1e-3, "{at}: {} behind {end}", slice.at_ms);
+        end = slice.at_ms + slice.for_ms;
+    }
+    assert!((end - window_ns as f64 / 1e6).abs() < 1e-3, "{at}: {end} ms of {window_ns} ns");
 }
 
 /// Asks, then feeds `wire` in random pieces; the replies heard, the faults, and the bytes left.

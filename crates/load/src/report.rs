@@ -12,6 +12,8 @@
 
 mod text;
 
+pub use text::time;
+
 use crate::censor::Percentile;
 use crate::faults::Faults;
 use crate::health::Health;

@@ -52,7 +52,12 @@ impl Scribe {
     pub fn begin(file: File, plan: &Plan) -> io::Result<Self> {
         let (pages, inbox) = mpsc::channel();
         let (parts, each) = (plan.threads, plan.interval());
-        let comments = comments(plan);
+        let mut comments = comments(plan);
+        let more = match plan.model.is_scheduled() {
+            true => "in ns; Tag=service: from sent to done; Tag=lateness: from due to sent",
+            false => "in ns",
+        };
+        comments.push(more.to_owned());
         let write = move || {
             let mut lines = Lines::new(inbox, parts, each);
             let start = lines.wait();
@@ -88,10 +93,8 @@ impl Scribe {
 /// What a file of a run says about it.
 pub fn comments(plan: &Plan) -> Vec<String> {
     let what = match plan.model.is_scheduled() {
-        true => {
-            "response times, from due to done (ns); Tag=service from sent, Tag=lateness to sent"
-        }
-        false => "service times, from sent to done (ns)",
+        true => "response times, from due to done",
+        false => "service times, from sent to done",
     };
     let rate = plan.model.rate().map(|rate| format!(" of {rate}/s")).unwrap_or_default();
     let run = format!(

@@ -262,6 +262,39 @@ fn an_open_crowd_has_a_rate_for_each_user() {
 }
 
 #[test]
+fn a_crowd_of_sessions_has_a_connection_for_each() {
+    let served = Served::echo();
+    let target = format!("echo://{}", served.address).parse().expect("a target");
+    let mut plan = CrowdPlan::new(target, Talk::Echo);
+    plan.behaviour = Behaviour::Sessions {
+        rate_per_user: 50.0,
+        constant: true,
+        rounds: 3,
+        depth: 2,
+        think: Think::Fixed(MS),
+    };
+    let crowd = Crowd::start(plan).expect("a server");
+    crowd.set_users(4).expect("it runs");
+    let (mut sum, mut arrived) = (0, 0);
+    let end = Instant::now() + Duration::from_secs(30);
+    while arrived < 20 && Instant::now() < end {
+        let harvest = crowd.harvest().expect("it runs");
+        sum += harvest.tally.done;
+        arrived += harvest.tally.arrived;
+        assert_eq!(harvest.users, 4);
+        thread::sleep(5 * MS);
+    }
+    // Nobody comes any more; those who are here make their requests.
+    crowd.set_users(0).expect("it runs");
+    let last = harvest_until(&crowd, &mut sum, |it| it.connections == 0 && it.outstanding == 0);
+    assert_eq!(last.users, 0);
+    let end = crowd.end().expect("it runs");
+    sum += end.harvest.tally.done;
+    assert!(sum >= 20 * 6 && sum.is_multiple_of(6), "{sum}");
+    assert_eq!((sum, end.harvest.faults.is_empty()), (served.requests(), true));
+}
+
+#[test]
 fn a_crowd_that_is_dropped_is_gone() {
     let target = format!("echo://{}", mute()).parse().expect("a target");
     let crowd = Crowd::start(CrowdPlan::new(target, Talk::Echo)).expect("a server");

@@ -14,7 +14,7 @@ use crate::message::Users;
 use crate::options::plan;
 use crate::run::Ear;
 use books::Books;
-use load::crowd::{Crowd, Gone, Harvest};
+use load::crowd::{Behaviour, Crowd, Gone, Harvest};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -168,15 +168,19 @@ impl Foreman {
         self.ear.tell(News::Halted);
     }
 
-    /// Tells what the users of a class do until the last reply has come, or until `end`. A market
-    /// is not audited: who trades beside others cannot know what should be left.
+    /// Tells what the users of a class do until the last reply has come and the last session has
+    /// ended, or until `end`. A market is not audited: who trades beside others cannot know what
+    /// should be left.
     fn dismiss(&self, squad: Squad, end: Instant) {
         let Squad { crowd, mut books } = squad;
+        let sessions = matches!(books.plan.behaviour, Behaviour::Sessions { .. });
         loop {
             match crowd.harvest() {
                 Ok(harvest) => {
                     let left = harvest.outstanding;
-                    let over = left == 0 || Instant::now() >= end;
+                    // Who thinks has nothing outstanding, and is still here.
+                    let here = if sessions { harvest.connections } else { 0 };
+                    let over = (left == 0 && here == 0) || Instant::now() >= end;
                     tell(&self.ear, &mut books, harvest, if over { left } else { 0 });
                     if over {
                         return;

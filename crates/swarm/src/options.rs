@@ -29,7 +29,9 @@ const CLASSES: [(&str, Scheme, &str, &str); 4] = [
 const RATE_MAX: f64 = 1e6;
 /// The most requests that may go out together.
 const DEPTH_MAX: u32 = 100_000;
-/// The most connections of a worker in the open model.
+/// The most batches of a session.
+const ROUNDS_MAX: u64 = 1_000_000_000;
+/// The most connections of a worker in the open and partly open models.
 const CONNECTIONS_MAX: usize = 1_000_000;
 /// Distance of the random streams of two workers.
 const STREAM: u64 = 1 << 52;
@@ -118,9 +120,9 @@ impl Fields<'_> {
         })
     }
 
-    fn word(&self, name: &str, words: [&'static str; 2]) -> Result<&'static str, Trouble> {
+    fn word(&self, name: &str, words: &[&'static str]) -> Result<&'static str, Trouble> {
         let Some(text) = self.text(name) else { return Ok(words[0]) };
-        words.into_iter().find(|word| *word == text).ok_or_else(|| {
+        words.iter().copied().find(|word| *word == text).ok_or_else(|| {
             trouble(name, &format!("expected {}, found `{text}`", words.join(" or ")))
         })
     }
@@ -130,9 +132,11 @@ impl Fields<'_> {
         let think = self.parsed("think", Think::None)?;
         // Tiny rates would only overflow the moment of the next arrival.
         let rate_per_user = self.number("rate_per_user", 1.0, 1e-6..=RATE_MAX)?;
-        let constant = self.word("arrivals", ["poisson", "constant"])? == "constant";
-        Ok(match self.word("model", ["closed", "open"])? {
+        let constant = self.word("arrivals", &["poisson", "constant"])? == "constant";
+        let rounds = self.number("session_requests", 10, 1..=ROUNDS_MAX)?;
+        Ok(match self.word("model", &["closed", "open", "sessions"])? {
             "open" => Behaviour::Open { rate_per_user, constant, depth },
+            "sessions" => Behaviour::Sessions { rate_per_user, constant, rounds, depth, think },
             _ => Behaviour::Closed { depth, think },
         })
     }
@@ -252,6 +256,18 @@ mod tests {
         );
         let open = Behaviour::Open { rate_per_user: 1000.0, constant: true, depth: 1 };
         assert_eq!(sent.behaviour, open);
+        let partly = read(
+            "WebUser",
+            &[
+                ("model", "sessions".into()),
+                ("rate_per_user", 0.5.into()),
+                ("session_requests", 4.into()),
+                ("think", "10ms".into()),
+            ],
+        );
+        let sessions =
+            Behaviour::Sessions { rate_per_user: 0.5, constant: false, rounds: 4, depth: 1, think };
+        assert_eq!(partly.behaviour, sessions);
         assert_eq!(
             (sent.settings.connections, sent.settings.requests_per_connection),
             (16, Some(3))
@@ -276,7 +292,8 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_with_a_reason() {
-        check_refused("StockUser", "model", "opne".into(), "closed or open");
+        check_refused("StockUser", "model", "opne".into(), "closed or open or sessions");
+        check_refused("StockUser", "session_requests", 0.into(), "from 1 to");
         check_refused("StockUser", "rate_per_user", 0.into(), "found `0`");
         check_refused("StockUser", "rate_per_user", f64::NAN.into(), "expected a number");
         check_refused("StockUser", "depth", "many".into(), "from 1 to 100000");

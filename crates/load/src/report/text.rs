@@ -202,7 +202,7 @@ fn quantiles(found: &Quantiles) -> String {
 }
 
 /// Nanoseconds with a unit that leaves at most four digits before the point.
-fn time(ns: f64) -> String {
+pub fn time(ns: f64) -> String {
     match ns {
         _ if ns < 1e4 => format!("{ns:.0} ns"),
         _ if ns < 1e7 => format!("{:.1} us", ns / 1e3),

@@ -143,7 +143,7 @@ impl Books {
         }
         let window_ns = watch.window_ns;
         let judged = Judgement::judge(&Evidence {
-            scheduled: matches!(self.plan.behaviour, Behaviour::Open { .. }),
+            scheduled: self.plan.behaviour.is_scheduled(),
             window_ns,
             threads: 1,
             busy: watch.busy_ns as f64 / window_ns as f64,
@@ -165,6 +165,10 @@ impl Books {
         let (model, rate) = match self.plan.behaviour {
             Behaviour::Closed { .. } => ("closed", 0.0),
             Behaviour::Open { rate_per_user, .. } => ("open", rate_per_user),
+            // Requests are told, as in the other models, not sessions.
+            Behaviour::Sessions { rate_per_user, rounds, depth, .. } => {
+                ("sessions", rate_per_user * rounds as f64 * f64::from(depth))
+            }
         };
         Health {
             model: model.to_owned(),

@@ -158,6 +158,26 @@ fn in_the_open_model_users_are_a_rate() {
 }
 
 #[test]
+fn in_the_partly_open_model_users_are_a_rate_of_sessions() {
+    let (host, answered) = server();
+    let mut rig = Rig::new();
+    let fields = [
+        ("model", "sessions".into()),
+        ("rate_per_user", 10.into()),
+        ("session_requests", 5.into()),
+        ("arrivals", "constant".into()),
+        ("connections", 8.into()),
+    ];
+    rig.aim(host, 2, &fields);
+    rig.work(100);
+    assert_eq!((rig.last().model.as_str(), rig.last().offered), ("sessions", 100.0));
+    assert!(rig.batches.iter().any(|batch| !batch.health.tardiness.is_empty()));
+    rig.halt(PATIENCE);
+    // Sessions that had begun when the test was stopped have made all their requests.
+    assert_eq!((rig.done(), rig.done() % 5), (answered.load(Ordering::SeqCst), 0));
+}
+
+#[test]
 fn fields_that_change_make_other_users() {
     let (host, answered) = server();
     let mut rig = Rig::new();
