@@ -73,6 +73,7 @@ fn offered(command: Command) -> Command {
             .long(CONFIG)
             .value_name("FILE")
             .value_parser(ValueParser::path_buf())
+            .help_heading(clap::builder::Resettable::Reset)
             .help(help),
     )
 }
@@ -372,6 +373,27 @@ mod tests {
         let none = ["x", "serve", "--config", "/nowhere/at/all"].map(OsString::from).to_vec();
         let error = expanded(&offered(Cli::command()), none).expect_err("refused");
         assert!(error.to_string().contains("cannot read /nowhere/at/all"), "{error}");
+    }
+
+    #[test]
+    fn a_server_may_be_a_command_of_its_own() {
+        #[derive(Parser)]
+        #[command(name = "y")]
+        struct Alone {
+            port: u16,
+            #[arg(long)]
+            write_stall: Option<String>,
+        }
+        let file = std::env::temp_dir().join(format!("roundhouse-alone-{}", std::process::id()));
+        std::fs::write(&file, "writeStall = 5s").expect("a file");
+        let words = ["y".into(), "7".into(), "--config".into(), file.clone().into()];
+        let command = offered(Alone::command());
+        let found = expanded(&command, words.into());
+        std::fs::remove_file(&file).expect("the file is there");
+        let matches = command.try_get_matches_from(found.expect("an option").0);
+        let alone =
+            matches.and_then(|matches| Alone::from_arg_matches(&matches)).expect("a server");
+        assert_eq!((alone.port, alone.write_stall.as_deref()), (7, Some("5s")));
     }
 
     #[test]

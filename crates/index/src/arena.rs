@@ -109,6 +109,9 @@ pub(crate) struct Stem {
     pub(crate) used: u32,
     /// The free node that was given back last.
     pub(crate) free: u32,
+    /// The nodes with the least and the greatest key: numbers that are given in order, and expire
+    /// in order, are not searched for.
+    pub(crate) ends: [u32; 2],
 }
 
 impl Stem {

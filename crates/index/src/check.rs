@@ -5,6 +5,7 @@
 //! deep as it is large.
 
 use crate::arena::{LEFT, NIL, Node, RIGHT, Stem};
+use crate::links::outermost;
 use std::fmt;
 
 /// How a sound tree is built.
@@ -65,6 +66,13 @@ pub enum Broken {
         expected: u32,
         /// Black nodes on the second.
         found: u32,
+    },
+    /// The tree takes another node for its first or its last.
+    Ends {
+        /// The nodes that are.
+        expected: [u32; 2],
+        /// The nodes that it names.
+        found: [u32; 2],
     },
     /// The tree counts its keys wrongly.
     Len {
@@ -210,6 +218,11 @@ impl Survey {
         if self.shape.len != stem.len {
             return Err(Broken::Len { expected: self.shape.len, found: stem.len });
         }
+        let end = |side| if stem.root == NIL { NIL } else { outermost(nodes, stem.root, side) };
+        let expected = [end(LEFT), end(RIGHT)];
+        if stem.ends != expected {
+            return Err(Broken::Ends { expected, found: stem.ends });
+        }
         let mut free = stem.free;
         while free != NIL {
             self.mark(free).map_err(|_| Broken::Free { node: free })?;
@@ -245,6 +258,11 @@ impl fmt::Display for Broken {
             Broken::BlackHeight { node, expected, found } => write!(
                 f,
                 "expected {expected} black nodes on every way down, found {found} to node {node}"
+            ),
+            Broken::Ends { expected: [first, last], found } => write!(
+                f,
+                "expected the tree to begin at node {first} and to end at {last}, found that it \
+                 names {found:?}"
             ),
             Broken::Len { expected, found } => {
                 write!(f, "expected the tree to count {expected} keys, found that it says {found}")

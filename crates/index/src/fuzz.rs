@@ -4,6 +4,7 @@
 use crate::arena::{Node, Refused};
 use crate::by_id::{ById, Slot};
 use crate::check::Shape;
+use crate::level_order::LevelOrder;
 use crate::search::{Bst, RedBlack, SearchTree};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -26,6 +27,7 @@ pub fn fuzz(seed: u64, events: u32) {
         let at = format!("index::fuzz seed {seed}, {order:?} from event {done}");
         search_tree::<RedBlack>(&mut rolls.clone(), order, round, &at);
         search_tree::<Bst>(&mut rolls.clone(), order, round, &at);
+        level_order(&mut rolls, round, &at);
         by_id(&mut rolls, round, &at);
         done += round;
     }
@@ -134,6 +136,30 @@ impl<T: SearchTree + Debug> Pair<T> {
             let back = self.model.iter().rev().map(|(key, value)| (*key, *value));
             assert!(view.iter().rev().eq(back), "{at}: backwards");
         }
+    }
+}
+
+/// The complete tree over an array, of which it is only the shape, against a list.
+fn level_order(rolls: &mut Rolls, events: u32, at: &str) {
+    let (mut tree, mut keys) = (LevelOrder::default(), [0; CAPACITY]);
+    let mut model: Vec<u32> = Vec::new();
+    for event in 0..events {
+        if rolls.below(3) > 0 {
+            let pushed = tree.push(CAPACITY as u32);
+            let wanted = (model.len() < CAPACITY).then_some(model.len() as u32);
+            assert_eq!(pushed, wanted, "{at}");
+            if let Some(node) = pushed {
+                keys[node as usize] = event;
+                model.push(event);
+            }
+        } else if !model.is_empty() {
+            let key = model[rolls.below(model.len())];
+            let node = tree.find(|node| keys[node as usize], &key).expect(at);
+            keys[node as usize] = keys[tree.remove(node) as usize];
+            model.swap_remove(node as usize);
+        }
+        assert!(tree.by_level().map(|node| keys[node as usize]).eq(model.iter().copied()), "{at}");
+        assert_eq!(tree.find(|node| keys[node as usize], &events), None, "{at}");
     }
 }
 

@@ -26,6 +26,10 @@ impl Stem {
         value: u32,
     ) -> Result<u32, Refused> {
         let (mut parent, mut side, mut at) = (NIL, LEFT, self.root);
+        let last = self.ends[RIGHT];
+        if last != NIL && nodes[last as usize].key < key {
+            (parent, side, at) = (last, RIGHT, NIL);
+        }
         // The last node at which the search went left: the only one that can have the key.
         let mut candidate = NIL;
         while at != NIL {
@@ -41,8 +45,13 @@ impl Stem {
         let new = self.take(nodes, key, value).ok_or(Refused::Full)?;
         nodes[new as usize].set_parent(parent);
         match parent {
-            NIL => self.root = new,
-            _ => nodes[parent as usize].child[side] = new,
+            NIL => (self.root, self.ends) = (new, [new; 2]),
+            _ => {
+                nodes[parent as usize].child[side] = new;
+                if self.ends[side] == parent {
+                    self.ends[side] = new;
+                }
+            }
         }
         Ok(new)
     }
@@ -51,6 +60,11 @@ impl Stem {
     /// replaced by the next one in order, which gets its colour.
     pub(crate) fn unlink<K>(&mut self, nodes: &mut [Node<K>], at: u32) -> Gap {
         let Node { child: [left, right], up, .. } = nodes[at as usize];
+        for side in [LEFT, RIGHT] {
+            if self.ends[side] == at {
+                self.ends[side] = neighbour(nodes, at, 1 - side);
+            }
+        }
         if left == NIL || right == NIL {
             let parent = up >> 1;
             let gap = Gap { parent, side: side_of(nodes, at), was_red: up & 1 == 1 };
@@ -111,6 +125,20 @@ impl Stem {
 pub(crate) fn side_of<K>(nodes: &[Node<K>], at: u32) -> usize {
     let parent = nodes[at as usize].parent();
     usize::from(nodes[parent as usize].child[RIGHT] == at)
+}
+
+/// The next node in order towards `side`.
+#[inline]
+pub(crate) fn neighbour<K>(nodes: &[Node<K>], mut at: u32, side: usize) -> u32 {
+    let below = nodes[at as usize].child[side];
+    if below != NIL {
+        return outermost(nodes, below, 1 - side);
+    }
+    let mut above = nodes[at as usize].parent();
+    while above != NIL && nodes[above as usize].child[side] == at {
+        (at, above) = (above, nodes[above as usize].parent());
+    }
+    above
 }
 
 /// The node to which the links on `side` lead from `at`.

@@ -42,7 +42,10 @@ pub trait SearchTree: Copy + Default {
 
     /// Takes `key` out of the tree and returns its value, or `None` if it is not there.
     fn remove<K: Ord + Copy>(&mut self, nodes: &mut [Node<K>], key: K) -> Option<u32> {
-        let node = self.view(nodes).find(key)?;
+        let view = self.view(nodes);
+        // The oldest goes first where keys are numbers that expire.
+        let oldest = view.first().filter(|first| view.key(*first) == key);
+        let node = oldest.or_else(|| view.find(key))?;
         let value = nodes[node as usize].value;
         self.remove_node(nodes, node);
         Some(value)
@@ -95,6 +98,7 @@ impl Bst {
             }
             last = new;
         }
+        stem.ends = [sorted.first(), sorted.last()].map(|row| row.map_or(NIL, |row| row + 1));
         stem.len = sorted.len() as u32;
         stem.used = stem.len;
         Bst { stem }

@@ -24,7 +24,7 @@ fn filled<T: SearchTree>(keys: impl IntoIterator<Item = u64>, len: usize) -> (T,
 fn sizes_are_those_of_the_documentation() {
     assert_eq!(size_of::<Node<u64>>(), 24);
     assert_eq!(size_of::<Node<u32>>(), 20);
-    assert_eq!(size_of::<RedBlack>(), 16);
+    assert_eq!(size_of::<RedBlack>(), 24);
     assert_eq!(NODES_MAX, u32::MAX >> 1);
 }
 
@@ -185,6 +185,10 @@ fn colours_that_are_wrong_are_noticed() {
 
 #[test]
 fn storage_that_is_lost_is_noticed() {
+    check_mutant(
+        |tree, _| tree.stem.ends[RIGHT] = tree.stem.root,
+        |broken| matches!(broken, Broken::Ends { .. }),
+    );
     check_mutant(|tree, _| tree.stem.len += 1, |broken| matches!(broken, Broken::Len { .. }));
     check_mutant(
         |tree, _| tree.stem.free = tree.stem.root,

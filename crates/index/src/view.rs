@@ -7,7 +7,7 @@
 
 use crate::Tree;
 use crate::arena::{LEFT, NIL, Node, RIGHT, Stem};
-use crate::links::outermost;
+use crate::links;
 use std::iter::FusedIterator;
 use std::ops::{Bound, RangeBounds};
 
@@ -43,12 +43,12 @@ impl<'a, K> View<'a, K> {
 
     /// The node with the least key.
     pub fn first(&self) -> Option<u32> {
-        self.root().map(|root| outermost(self.nodes, root, LEFT))
+        some(self.stem.ends[LEFT])
     }
 
     /// The node with the greatest key.
     pub fn last(&self) -> Option<u32> {
-        self.root().map(|root| outermost(self.nodes, root, RIGHT))
+        some(self.stem.ends[RIGHT])
     }
 
     /// The node with the next greater key.
@@ -62,15 +62,7 @@ impl<'a, K> View<'a, K> {
     }
 
     fn neighbour(&self, node: u32, side: usize) -> u32 {
-        let below = self.nodes[node as usize].child[side];
-        if below != NIL {
-            return outermost(self.nodes, below, 1 - side);
-        }
-        let (mut at, mut above) = (node, self.nodes[node as usize].parent());
-        while above != NIL && self.nodes[above as usize].child[side] == at {
-            (at, above) = (above, self.nodes[above as usize].parent());
-        }
-        above
+        links::neighbour(self.nodes, node, side)
     }
 }
 

@@ -28,6 +28,18 @@ fn options_come_from_a_file_and_flags_win() {
 }
 
 #[test]
+fn the_example_is_one() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/server.conf");
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", BOOK);
+    let server = EPOLL.stock(&data).with(&["--config", example]).start();
+    let mut client = server.client();
+    client.send("show\n");
+    let block = client.exact(8192);
+    assert!(block.starts_with(BOOK.as_bytes()) && block.ends_with(&[0]), "a padded block");
+}
+
+#[test]
 fn a_name_that_is_none_is_refused_with_the_nearest() {
     let folder = Folder::new();
     let data = folder.file("stock.txt", BOOK);
