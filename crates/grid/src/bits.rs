@@ -62,10 +62,15 @@ impl Bits {
     #[inline]
     pub(crate) fn around(&self, position: u32) -> usize {
         let left = position - 1;
-        let above = self.window(left - self.stride) & 7;
-        let beside = self.window(left) & 7;
-        let below = self.window(left + self.stride) & 7;
-        (above | beside << 3 | below << 6) as usize
+        let (above, below) = (left - self.stride, left + self.stride);
+        // A row is a whole number of words, so the three lie alike in theirs.
+        let shift = left & 63;
+        let three = |first: u32| {
+            let word = self.words[(first >> 6) as usize] >> shift;
+            // Two times in 64 they reach into the next word.
+            if shift < 62 { word & 7 } else { self.window(first) & 7 }
+        };
+        (three(above) | three(left) << 3 | three(below) << 6) as usize
     }
 
     /// Blocks all that are free. For sets of marks, where free means marked.

@@ -31,14 +31,14 @@ impl Cell {
         (i32::from(other.x) - i32::from(self.x), i32::from(other.y) - i32::from(self.y))
     }
 
-    /// Both coordinates in one word.
+    /// Both coordinates in the lower 24 bits of a word: a side of a grid has at most 4096 cells.
     pub(crate) fn packed(self) -> u32 {
-        u32::from(self.y) << 16 | u32::from(self.x)
+        u32::from(self.y) << 12 | u32::from(self.x)
     }
 
-    /// What [`Cell::packed`] packed.
+    /// What [`Cell::packed`] packed; the upper 8 bits may hold something else.
     pub(crate) fn unpacked(word: u32) -> Cell {
-        Cell { x: word as u16, y: (word >> 16) as u16 }
+        Cell { x: (word & 0xfff) as u16, y: (word >> 12 & 0xfff) as u16 }
     }
 }
 

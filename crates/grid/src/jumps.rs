@@ -12,7 +12,7 @@ use crate::cost::Cost;
 use crate::error::GridError;
 use crate::grid::Grid;
 use crate::memory::Memory;
-use crate::rule::{Rule, STEP, turned};
+use crate::rule::{NOWHERE, Rule, STEP, turned};
 use crate::search::{Aim, At, One};
 use std::marker::PhantomData;
 
@@ -203,7 +203,7 @@ impl<R: Rule> Jump<'_, R> {
             cost += steps(reach);
             let position = self.grid.position(cell);
             if R::FORCED[direction][self.grid.rows().around(position)] != 0 {
-                self.reach(cell, cost);
+                self.reach(cell, cost, direction);
                 return;
             }
             self.run(cell, cost, turned(direction, R::TURN));
@@ -227,7 +227,7 @@ impl<R: Rule> Jump<'_, R> {
         let (dx, dy) = cell.offset(self.goal.cell);
         let left = (dx.abs() + dy.abs()) as u32;
         if left == 0 {
-            self.reach(cell, cost);
+            self.reach(cell, cost, NOWHERE);
             return;
         }
         let direction = match (dx, dy) {
@@ -237,7 +237,7 @@ impl<R: Rule> Jump<'_, R> {
             _ => 2,
         };
         if left <= u32::from(self.entry(cell, direction).unsigned_abs()) {
-            self.reach(self.goal.cell, cost + Cost::of(left, 0));
+            self.reach(self.goal.cell, cost + Cost::of(left, 0), direction);
         }
     }
 
@@ -250,15 +250,15 @@ impl<R: Rule> Jump<'_, R> {
         let left = dx * x + dy * y;
         let ahead = left > 0 && (if x == 0 { dx } else { dy }) == 0;
         if ahead && left as u32 <= reach {
-            self.reach(self.goal.cell, cost + Cost::of(left as u32, 0));
+            self.reach(self.goal.cell, cost + Cost::of(left as u32, 0), direction);
         } else if entry > 0 {
-            self.reach(cell.moved((x, y), reach), cost + Cost::of(reach, 0));
+            self.reach(cell.moved((x, y), reach), cost + Cost::of(reach, 0), direction);
         }
     }
 
     #[inline]
-    fn reach(&mut self, cell: Cell, cost: Cost) {
+    fn reach(&mut self, cell: Cell, cost: Cost, entered: usize) {
         let (position, goal) = (self.grid.position(cell), self.goal);
-        self.memory.reach(cell, position, cost, self.from, || goal.remains::<R>(cell));
+        self.memory.reach(cell, position, cost, (self.from, entered), || goal.remains::<R>(cell));
     }
 }

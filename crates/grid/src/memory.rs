@@ -17,11 +17,27 @@ const SEARCHES: u64 = (1 << (64 - cost::BITS)) - 1;
 /// The estimate is part of the key in whole steps, which leaves out these bits.
 const STEP_BITS: u32 = 24;
 
+/// Where the direction stands above a cell.
+const ENTERED: u32 = 24;
+/// The position has been left.
+const LEFT: u32 = 1 << 31;
+
+/// A position: both halves are read together, so they lie together.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    /// The number of the search that was here last, and the best cost that it found.
+    best: u64,
+    /// The cell from which it came, and above it the direction in which it came.
+    parent: u32,
+}
+
+/// A position where no search has been.
+const UNSEEN: Node = Node { best: u64::MAX, parent: 0 };
+
 /// Where a search writes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
-    best: Vec<u64>,
-    parent: Vec<u32>,
+    nodes: Vec<Node>,
     /// The number of the present search, in its place above the costs.
     search: u64,
     pub(crate) open: Open,
@@ -30,43 +46,41 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Forgets everything, and has room for `grid` afterwards.
-    pub(crate) fn begin(&mut self, grid: &Grid) {
+    /// Forgets everything, and has room for `grid` afterwards; `estimate` is that of the first cell.
+    pub(crate) fn begin(&mut self, grid: &Grid, estimate: Cost) {
         let positions = grid.rows().positions();
-        if self.best.len() < positions {
-            self.best.resize(positions, u64::MAX);
-            self.parent.resize(positions, 0);
+        if self.nodes.len() < positions {
+            self.nodes.resize(positions, UNSEEN);
         }
         if self.search == 0 {
-            self.best.fill(u64::MAX);
+            self.nodes.fill(UNSEEN);
             self.search = SEARCHES << cost::BITS;
         }
         self.search -= 1 << cost::BITS;
-        self.open.clear();
+        self.open.clear(key(Cost::ZERO, estimate));
         self.stats = Stats::default();
         if let Some(events) = &mut self.events {
             events.clear();
         }
     }
 
-    /// Notes that `cell`, at `position`, can be reached from `parent` at `cost`, if that is news;
-    /// `estimate` is what remains to the goal.
+    /// Notes that `cell`, at `position`, can be reached from `parent` at `cost`, if that is news,
+    /// `entered` in a direction; `estimate` is what remains to the goal.
     #[inline]
     pub(crate) fn reach(
         &mut self,
         cell: Cell,
         position: u32,
         cost: Cost,
-        parent: Cell,
+        (parent, entered): (Cell, usize),
         estimate: impl FnOnce() -> Cost,
     ) {
         let word = self.search | cost.word();
-        let best = &mut self.best[position as usize];
-        if word >= *best {
+        let node = &mut self.nodes[position as usize];
+        if word >= node.best {
             return;
         }
-        *best = word;
-        self.parent[position as usize] = parent.packed();
+        *node = Node { best: word, parent: (entered as u32) << ENTERED | parent.packed() };
         self.open.push(key(cost, estimate()), cell.packed());
         self.stats.opened += 1;
         if let Some(events) = &mut self.events {
@@ -77,14 +91,34 @@ impl Memory {
     /// The cost of the position, which this search has reached.
     #[inline]
     pub(crate) fn cost(&self, position: u32) -> Cost {
-        Cost::from_word(self.best[position as usize] & COST)
+        Cost::from_word(self.nodes[position as usize].best & COST)
+    }
+
+    /// Takes leave of a position that came out of the open list: its cost, and the direction in which
+    /// it was reached. Nothing if it came out before: then it was found again on a shorter way, and
+    /// that one came first.
+    #[inline]
+    pub(crate) fn leave(&mut self, position: u32) -> Option<(Cost, usize)> {
+        let node = &mut self.nodes[position as usize];
+        if node.parent & LEFT != 0 {
+            return None;
+        }
+        let entered = node.parent >> ENTERED;
+        node.parent |= LEFT;
+        Some((Cost::from_word(node.best & COST), entered as usize))
     }
 
     /// The cell from which the position was reached.
     #[inline]
     pub(crate) fn parent(&self, position: u32) -> Cell {
-        Cell::unpacked(self.parent[position as usize])
+        Cell::unpacked(self.nodes[position as usize].parent)
     }
+}
+
+/// Whole steps that remain, as a key has them.
+#[inline]
+pub(crate) fn steps_left(key: u64) -> u64 {
+    key & ((1 << (64 - cost::BITS)) - 1)
 }
 
 /// The place in the open list: by the whole, then by what remains.
@@ -110,11 +144,11 @@ mod tests {
         let (one, two) = (Cell::new(0, 0), Cell::new(1, 0));
         let mut memory = Memory::default();
         for round in 0..2 * SEARCHES + 3 {
-            memory.begin(&grid);
+            memory.begin(&grid, Cost::ZERO);
             let position = grid.position(two);
-            memory.reach(two, position, Cost::of(9, 0), one, || Cost::ZERO);
+            memory.reach(two, position, Cost::of(9, 0), (one, 2), || Cost::ZERO);
             assert_eq!(memory.cost(position), Cost::of(9, 0), "round {round}");
-            memory.reach(two, position, Cost::STRAIGHT, one, || Cost::ZERO);
+            memory.reach(two, position, Cost::STRAIGHT, (one, 2), || Cost::ZERO);
             assert_eq!(memory.cost(position), Cost::STRAIGHT, "round {round}");
         }
     }

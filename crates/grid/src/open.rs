@@ -1,12 +1,27 @@
-//! The open list: a heap in which each parent has four children, by one 64-bit key.
+//! The open list: what is due soon in a small heap, what is due later in buckets.
 //!
 //! The key is the estimated cost of the whole path and, where that is equal, the distance that is
-//! still to go, so that of equally good cells the one nearest to the goal comes first. Four
-//! children make the heap half as deep as two, and their keys lie beside each other. A cell that
-//! is found again on a shorter way is put in again; what is outdated is skipped when it comes out.
+//! still to go, so that of equally good cells the one nearest to the goal comes first. A heap of
+//! everything would be deep and seldom in the cache. So only cells within an eighth of a step of
+//! the present cost are in the heap, whose parents have four children; the others wait in lists,
+//! one for each eighth of a step, and enter the heap when their turn comes (the idea of Dial,
+//! "Algorithm 360", CACM 1969, but in an exact order). A cell that is found again on a shorter way
+//! is put in again; what is outdated is skipped when it comes out.
+//!
+//! The surprising thing is the last bucket: it takes whatever is too far away, and where a search
+//! gets that far, the list is an ordinary heap again, slower and as right as before.
 
-/// Children of a node.
+/// Children of a node of the heap.
 const CHILDREN: usize = 4;
+/// Keys that differ in these bits only share a bucket: 21 bits of cost, 15 that break ties. A
+/// straight step is a little less than 2^24.
+const BUCKET_BITS: u32 = 21 + 15;
+/// Buckets: what lies 8192 steps beyond the first estimate is in the last.
+const BUCKETS: usize = 1 << 16;
+/// No place among the links.
+const NONE: u32 = u32::MAX;
+/// No entry: no search makes such a key.
+const NOTHING: Entry = Entry { key: u64::MAX, cell: 0 };
 
 /// A key and the cell it belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -15,46 +30,172 @@ struct Entry {
     cell: u32,
 }
 
+/// An entry that waits, and the next one in its bucket or in the list of places to be used again.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    entry: Entry,
+    next: u32,
+}
+
 /// Cells to be looked at, the most promising first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Open {
-    entries: Vec<Entry>,
+    /// Not behind anything in the heap: a search that gets nearer to its goal with each step finds
+    /// its next cell here, and the heap is left alone. May be [`NOTHING`].
+    next: Entry,
+    heap: Vec<Entry>,
+    /// The first entry of each bucket.
+    buckets: Vec<u32>,
+    /// A bit for each bucket that is not empty.
+    filled: Vec<u64>,
+    links: Vec<Link>,
+    /// The first place in `links` to be used again.
+    unused: u32,
+    /// The key at which the first bucket begins.
+    base: u64,
+    /// The bucket whose entries are in the heap.
+    present: usize,
+    /// The last bucket that has been filled.
+    furthest: usize,
+}
+
+impl Default for Open {
+    fn default() -> Open {
+        Open {
+            next: NOTHING,
+            heap: Vec::new(),
+            buckets: Vec::new(),
+            filled: Vec::new(),
+            links: Vec::new(),
+            unused: NONE,
+            base: 0,
+            present: 0,
+            furthest: 0,
+        }
+    }
 }
 
 impl Open {
-    pub(crate) fn clear(&mut self) {
-        self.entries.clear();
+    /// Empties the list; the keys to come will not be below `base`.
+    pub(crate) fn clear(&mut self, base: u64) {
+        self.buckets.resize(BUCKETS, NONE);
+        self.filled.resize(BUCKETS / 64, 0);
+        for at in self.present / 64..=self.furthest / 64 {
+            if self.filled[at] != 0 {
+                self.buckets[at * 64..at * 64 + 64].fill(NONE);
+                self.filled[at] = 0;
+            }
+        }
+        self.next = NOTHING;
+        self.heap.clear();
+        self.links.clear();
+        (self.unused, self.base, self.present, self.furthest) = (NONE, base, 0, 0);
     }
 
     /// Puts a cell in.
     #[inline]
     pub(crate) fn push(&mut self, key: u64, cell: u32) {
-        let mut hole = self.entries.len();
-        self.entries.push(Entry { key, cell });
-        while hole > 0 {
-            let parent = (hole - 1) / CHILDREN;
-            if self.entries[parent].key <= key {
-                break;
-            }
-            self.entries[hole] = self.entries[parent];
-            hole = parent;
+        let entry = Entry { key, cell };
+        let bucket =
+            (key.saturating_sub(self.base) >> BUCKET_BITS).min(BUCKETS as u64 - 1) as usize;
+        if bucket <= self.present {
+            self.push_now(entry);
+            return;
         }
-        self.entries[hole] = Entry { key, cell };
+        let link = Link { entry, next: self.buckets[bucket] };
+        let at = self.unused;
+        if at == NONE {
+            self.buckets[bucket] = self.links.len() as u32;
+            self.links.push(link);
+        } else {
+            self.unused = self.links[at as usize].next;
+            self.links[at as usize] = link;
+            self.buckets[bucket] = at;
+        }
+        self.filled[bucket / 64] |= 1 << (bucket % 64);
+        self.furthest = self.furthest.max(bucket);
     }
 
     /// Takes the cell with the least key out.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u64, u32)> {
-        let last = self.entries.pop()?;
-        let Some(first) = self.entries.first().copied() else { return Some((last.key, last.cell)) };
-        let len = self.entries.len();
+        if self.next.key != NOTHING.key {
+            let next = std::mem::replace(&mut self.next, NOTHING);
+            return Some((next.key, next.cell));
+        }
+        if self.heap.is_empty() {
+            self.turn()?;
+        }
+        let last = self.heap.pop()?;
+        let Some(first) = self.heap.first().copied() else { return Some((last.key, last.cell)) };
+        self.sift_down(last);
+        Some((first.key, first.cell))
+    }
+
+    /// Moves the next bucket that is not empty into the heap; nothing if there is none.
+    fn turn(&mut self) -> Option<()> {
+        let mut at = self.present / 64;
+        let mut word = self.filled[at] & u64::MAX << (self.present % 64);
+        while word == 0 {
+            at += 1;
+            word = *self.filled.get(at)?;
+        }
+        self.present = at * 64 + word.trailing_zeros() as usize;
+        self.filled[at] &= !(word & word.wrapping_neg());
+        let mut next = std::mem::replace(&mut self.buckets[self.present], NONE);
+        while next != NONE {
+            let link = self.links[next as usize];
+            self.sift_up(link.entry);
+            self.links[next as usize].next = self.unused;
+            self.unused = next;
+            next = link.next;
+        }
+        Some(())
+    }
+
+    #[inline]
+    fn push_now(&mut self, entry: Entry) {
+        let least = match self.next.key {
+            u64::MAX => self.heap.first().map_or(u64::MAX, |first| first.key),
+            key => key,
+        };
+        if entry.key > least {
+            self.sift_up(entry);
+            return;
+        }
+        let before = std::mem::replace(&mut self.next, entry);
+        if before.key != NOTHING.key {
+            self.sift_up(before);
+        }
+    }
+
+    /// Puts `entry` where it belongs, from the bottom.
+    #[inline]
+    fn sift_up(&mut self, entry: Entry) {
+        let mut hole = self.heap.len();
+        self.heap.push(entry);
+        while hole > 0 {
+            let parent = (hole - 1) / CHILDREN;
+            if self.heap[parent].key <= entry.key {
+                break;
+            }
+            self.heap[hole] = self.heap[parent];
+            hole = parent;
+        }
+        self.heap[hole] = entry;
+    }
+
+    /// Puts `last` where it belongs, from the top, which is free.
+    #[inline]
+    fn sift_down(&mut self, last: Entry) {
+        let len = self.heap.len();
         let mut hole = 0;
         loop {
             let child = hole * CHILDREN + 1;
             if child >= len {
                 break;
             }
-            let children = &self.entries[child..len.min(child + CHILDREN)];
+            let children = &self.heap[child..len.min(child + CHILDREN)];
             let (mut least, mut key) = (0, children[0].key);
             for (at, entry) in children.iter().enumerate().skip(1) {
                 if entry.key < key {
@@ -64,36 +205,59 @@ impl Open {
             if key >= last.key {
                 break;
             }
-            self.entries[hole] = children[least];
+            self.heap[hole] = children[least];
             hole = child + least;
         }
-        self.entries[hole] = last;
-        Some((first.key, first.cell))
+        self.heap[hole] = last;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Open;
+    use super::*;
     use crate::dice::Dice;
 
-    #[test]
-    fn what_is_least_comes_out_first() {
-        for seed in 0..50 {
+    /// Random keys come out in order, the lists being used again for each seed.
+    fn check(spread: u32) {
+        let mut open = Open::default();
+        for seed in 0..40 {
             let mut dice = Dice::new(seed);
-            let (mut open, mut model) = (Open::default(), Vec::new());
-            for cell in 0..400 {
+            let base = dice.roll() >> 2;
+            let mut model: Vec<(u64, u32)> = Vec::new();
+            let mut present = base;
+            open.clear(base);
+            for cell in 0..600 {
                 if dice.once_in(3) {
                     let least = model.iter().min().copied();
                     let found = open.pop();
-                    assert_eq!(found.map(|it| it.0), least.map(|it: (u64, u32)| it.0), "{seed}");
+                    assert_eq!(found.map(|it| it.0), least.map(|it| it.0), "seed {seed}");
                     model.retain(|it| Some(*it) != found);
+                    present = found.map_or(present, |it| it.0);
                 } else {
-                    let key = dice.below(50) as u64;
-                    open.push(key, cell);
-                    model.push((key, cell));
+                    // As in a search: now and then a key that is a little less than the present.
+                    let early = dice.below(3) as u64;
+                    let key = (present + (dice.roll() >> (64 - spread))).saturating_sub(early);
+                    open.push(key.max(base), cell);
+                    model.push((key.max(base), cell));
                 }
             }
+            while let Some(found) = open.pop() {
+                assert_eq!(Some(found.0), model.iter().map(|it| it.0).min(), "seed {seed}");
+                model.retain(|it| *it != found);
+            }
+            assert_eq!(model, [], "seed {seed}");
         }
+    }
+
+    #[test]
+    fn what_is_least_comes_out_first() {
+        check(8);
+        check(BUCKET_BITS + 1);
+        check(BUCKET_BITS + 6);
+    }
+
+    #[test]
+    fn keys_beyond_the_last_bucket_keep_their_order() {
+        check(BUCKET_BITS + 18);
     }
 }

@@ -213,27 +213,6 @@ pub trait Tables {
             Corners::NoObstacle | Corners::FourNeighbour => beside & !beside >> 1,
         }
     }
-
-    /// The direction in which a cell was entered that lies (`dx`, `dy`) from its parent: a walk
-    /// comes first and a run, if there is one, last.
-    #[inline]
-    fn entered(dx: i32, dy: i32) -> usize {
-        let vertical = if dy < 0 { 0 } else { 4 };
-        let horizontal = if dx < 0 { 6 } else { 2 };
-        if Self::RULE == Corners::FourNeighbour {
-            return if dx == 0 { vertical } else { horizontal };
-        }
-        match dx.abs().cmp(&dy.abs()) {
-            std::cmp::Ordering::Less => vertical,
-            std::cmp::Ordering::Greater => horizontal,
-            std::cmp::Ordering::Equal => match (dx < 0, dy < 0) {
-                (false, true) => 1,
-                (false, false) => 3,
-                (true, false) => 5,
-                (true, true) => 7,
-            },
-        }
-    }
 }
 
 /// A rule as a type: [`Always`], [`OneObstacle`], [`NoObstacle`] or [`FourNeighbour`].

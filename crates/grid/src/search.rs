@@ -22,9 +22,9 @@ use crate::cost::Cost;
 use crate::error::GridError;
 use crate::grid::Grid;
 use crate::jumps::Jumps;
-use crate::memory::{Memory, key};
+use crate::memory::{Memory, steps_left};
 use crate::path::{Path, extend};
-use crate::rule::Rule;
+use crate::rule::{NOWHERE, Rule};
 use aim::Many;
 pub(crate) use aim::{Aim, One};
 use std::marker::PhantomData;
@@ -113,8 +113,8 @@ struct Task {
     progress: Progress,
     /// Where the search ended, or the cell from which least seemed to remain.
     end: Cell,
-    /// What seemed to remain there.
-    remains: Cost,
+    /// How many steps seemed to remain there.
+    steps_left: u64,
     /// What the path costs, once it is found.
     cost: Cost,
 }
@@ -223,15 +223,16 @@ impl<R: Rule> Searcher<R> {
         many: bool,
         progress: Progress,
     ) {
-        self.memory.begin(grid);
-        self.turns.clear();
-        let fingerprint = grid.fingerprint();
         let remains =
             if many { self.goals.remains::<R>(from) } else { aim::distance::<R>(from, to) };
-        let (end, cost) = (from, Cost::ZERO);
-        self.task = Some(Task { kind, fingerprint, to, many, progress, end, remains, cost });
+        self.memory.begin(grid, remains);
+        self.turns.clear();
+        let fingerprint = grid.fingerprint();
+        let (end, cost, steps_left) = (from, Cost::ZERO, u64::MAX);
+        self.task = Some(Task { kind, fingerprint, to, many, progress, end, steps_left, cost });
         if progress == Progress::More {
-            self.memory.reach(from, grid.position(from), Cost::ZERO, from, || remains);
+            let start = (from, NOWHERE);
+            self.memory.reach(from, grid.position(from), Cost::ZERO, start, || remains);
         }
     }
 
@@ -256,21 +257,17 @@ impl<R: Rule> Searcher<R> {
         if task.many {
             let goals = &self.goals;
             match method {
-                Method::AStar => {
-                    task.go::<R, _>(memory, grid, goals, cells_max, look::around::<R, _>)
-                }
-                _ => task.go::<R, _>(memory, grid, goals, cells_max, jump::points::<R, _>),
+                Method::AStar => task.go(memory, grid, goals, cells_max, look::around::<R, _>),
+                _ => task.go(memory, grid, goals, cells_max, jump::points::<R, _>),
             }
         } else {
             let goal = &One::at(grid, task.to);
             match method {
-                Method::AStar => {
-                    task.go::<R, _>(memory, grid, goal, cells_max, look::around::<R, _>)
-                }
-                Method::Jps => task.go::<R, _>(memory, grid, goal, cells_max, jump::points::<R, _>),
+                Method::AStar => task.go(memory, grid, goal, cells_max, look::around::<R, _>),
+                Method::Jps => task.go(memory, grid, goal, cells_max, jump::points::<R, _>),
                 Method::JpsPlus(table) => {
                     table.fits(grid)?;
-                    task.go::<R, _>(memory, grid, goal, cells_max, |memory, grid, goal, at| {
+                    task.go(memory, grid, goal, cells_max, |memory, grid, goal, at| {
                         table.points(memory, grid, goal, at);
                     });
                 }
@@ -344,7 +341,7 @@ pub(crate) struct At {
 
 impl Task {
     /// The loop. `expand` reaches the successors of a cell.
-    fn go<R: Rule, A: Aim>(
+    fn go<A: Aim>(
         &mut self,
         memory: &mut Memory,
         grid: &Grid,
@@ -353,32 +350,28 @@ impl Task {
         expand: impl Fn(&mut Memory, &Grid, &A, At),
     ) {
         for _ in 0..cells_max {
-            let (cell, position, cost, remains) = loop {
-                let Some((found, cell)) = memory.open.pop() else {
+            let (key, cell, position, (cost, entered)) = loop {
+                let Some((key, cell)) = memory.open.pop() else {
                     self.progress = Progress::Unreachable;
                     return;
                 };
                 let cell = Cell::unpacked(cell);
                 let position = grid.position(cell);
-                let cost = memory.cost(position);
-                let remains = aim.remains::<R>(cell);
-                // A cell that was found again on a shorter way has another key now.
-                if key(cost, remains) == found {
-                    break (cell, position, cost, remains);
+                if let Some(known) = memory.leave(position) {
+                    break (key, cell, position, known);
                 }
             };
             if aim.is_reached(position) {
                 (self.progress, self.end, self.cost) = (Progress::Found, cell, cost);
                 return;
             }
-            if remains < self.remains {
-                (self.end, self.remains) = (cell, remains);
+            if steps_left(key) < self.steps_left {
+                (self.end, self.steps_left) = (cell, steps_left(key));
             }
             memory.stats.expanded += 1;
             if let Some(events) = &mut memory.events {
                 events.push(Event::Expanded(cell));
             }
-            let entered = aim::entered::<R>(memory.parent(position), cell);
             expand(memory, grid, aim, At { cell, position, cost, entered });
         }
     }

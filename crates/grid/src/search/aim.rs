@@ -4,7 +4,7 @@ use crate::bits::Bits;
 use crate::cell::Cell;
 use crate::cost::Cost;
 use crate::grid::Grid;
-use crate::rule::{Corners, NOWHERE, Rule};
+use crate::rule::{Corners, Rule};
 
 /// Up to so many goals the estimate is the least of the estimates to each; with more it is nothing,
 /// for it would take longer than it saves.
@@ -41,16 +41,6 @@ pub(crate) fn bend<R: Rule>(from: Cell, to: Cell) -> Cell {
     let (dx, dy) = from.offset(to);
     let diagonal = dx.abs().min(dy.abs());
     from.moved((dx.signum(), dy.signum()), diagonal as u32)
-}
-
-/// The direction in which `cell` was entered from its parent.
-#[inline]
-pub(crate) fn entered<R: Rule>(parent: Cell, cell: Cell) -> usize {
-    if parent == cell {
-        return NOWHERE;
-    }
-    let (dx, dy) = parent.offset(cell);
-    R::entered(dx, dy)
 }
 
 /// One goal.

@@ -61,7 +61,7 @@ impl<A: Aim> Jump<'_, A> {
             around = rows.around(position);
             self.memory.stats.scanned += 1;
             if self.aim.is_reached(position) || R::FORCED[direction][around] != 0 {
-                self.reach::<R>(cell, position, cost);
+                self.reach::<R>(cell, position, cost, direction);
                 return;
             }
             self.run::<R>(cell, position, cost, left);
@@ -85,14 +85,14 @@ impl<A: Aim> Jump<'_, A> {
         };
         if let Some(count) = found {
             let cell = cell.moved(STEP[direction], count);
-            self.reach::<R>(cell, grid.position(cell), cost + Cost::of(count, 0));
+            self.reach::<R>(cell, grid.position(cell), cost + Cost::of(count, 0), direction);
         }
     }
 
     #[inline]
-    fn reach<R: Rule>(&mut self, cell: Cell, position: u32, cost: Cost) {
+    fn reach<R: Rule>(&mut self, cell: Cell, position: u32, cost: Cost, entered: usize) {
         let aim = self.aim;
-        self.memory.reach(cell, position, cost, self.from, || aim.remains::<R>(cell));
+        self.memory.reach(cell, position, cost, (self.from, entered), || aim.remains::<R>(cell));
     }
 }
 

@@ -23,6 +23,7 @@ pub(super) fn around<R: Rule, A: Aim>(memory: &mut Memory, grid: &Grid, aim: &A,
         let cell = at.cell.moved((dx, dy), 1);
         let position = at.position.wrapping_add_signed(dx + dy * stride);
         let step = if direction.is_multiple_of(2) { Cost::STRAIGHT } else { Cost::DIAGONAL };
-        memory.reach(cell, position, at.cost + step, at.cell, || aim.remains::<R>(cell));
+        memory
+            .reach(cell, position, at.cost + step, (at.cell, direction), || aim.remains::<R>(cell));
     }
 }
