@@ -204,11 +204,13 @@ fn a_race_that_was_stopped_goes_on_and_can_be_drawn_again() {
     let race = race.args(&words).current_dir(&room.0).stderr(Stdio::piped()).stdout(Stdio::null());
     let mut race = race.spawn().expect("the binary was built for this test");
     // The second block begins when two trials are there.
-    let lines = BufReader::new(race.stderr.take().expect("it was piped")).lines();
-    let begun = lines.map_while(Result::ok).find(|line| line.starts_with("block 2"));
+    let mut lines = BufReader::new(race.stderr.take().expect("it was piped")).lines();
+    let begun = lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("block 2"));
     assert!(begun.is_some(), "the race ended before its second block");
     let pid = rustix::process::Pid::from_child(&race);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    // Its last words have to go somewhere.
+    lines.for_each(drop);
     race.wait().expect("it ends");
     let raw = room.0.join("report.jsonl");
     let before = lab::record::read(&raw).expect("raw data");

@@ -89,6 +89,9 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
     if unclean > 0 {
         warn(format!("{unclean} servers did not end cleanly within 5 s of TERM."));
     }
+    if let Some(why) = plan.hopeless().filter(|_| plan.label != "smoke") {
+        warn(format!("The plan asked for more than its blocks can carry: {why}."));
+    }
     let most = |arm: &ArmSummary| arm.trials;
     let blocks = summary.points.iter().flat_map(|point| point.arms.iter().map(most)).max();
     let blocks = blocks.unwrap_or(0);
@@ -159,18 +162,21 @@ fn of_the_setup(run: &Run) -> Vec<String> {
         "Loopback: no network card, no wire; the kernel's receive work runs on the sender's core."
             .to_string(),
     );
-    found.push(
-        "Closed loop: clients wait for replies, so the times are service times and hide what an \
-         open world would feel when the server stalls."
-            .to_string(),
-    );
-    if run.manifest.host.virtual_machine {
+    if plan.points.iter().any(|point| !point.is_open()) {
         found.push(
-            "A virtual machine: the host's other guests are invisible but for stolen time."
+            "Closed loop: clients wait for replies, so the times are service times and hide what \
+             an open world would feel when the server stalls."
                 .to_string(),
         );
     }
-    found.push("One build of one program: code layout alone can move results by percents.".into());
+    if run.manifest.host.virtual_machine {
+        found.push(
+            "A virtual machine: the host's other guests are invisible but for stolen time, and two \
+             of its processors may be threads of one core, which slow each other unseen."
+                .to_string(),
+        );
+    }
+    found.push("One build of each program: code layout alone can move results by percents.".into());
     found
 }
 
@@ -229,5 +235,11 @@ mod tests {
         let found = texts(&Run { manifest: manifest(), trials: vec![bad], ..Run::default() });
         assert!(found[0].starts_with("Grave: epoll, depth 1, block 1: the model check failed"));
         assert!(found.iter().any(|text| text.contains("1 of 6 blocks were finished")), "{found:?}");
+        let mut greedy = manifest();
+        greedy.plan.blocks = 10;
+        greedy.plan.label = "claim".to_string();
+        greedy.plan.metrics = Metric::EVERY.to_vec();
+        let found = texts(&Run { manifest: greedy, ..Run::default() });
+        assert!(found.iter().any(|text| text.contains("Take 11 blocks")), "{found:?}");
     }
 }

@@ -52,7 +52,8 @@ pub struct Snapshot {
     pub left_ms: Option<u64>,
     /// It is over, or was stopped.
     pub ended: bool,
-    /// Current estimates, one for each load point, arm and metric that can be compared.
+    /// Current estimates for each load point and arm: what the point asks about first, CPU per
+    /// request, and whatever else was pre-registered.
     pub estimates: Vec<Estimate>,
     /// The machine's noise, one value a trial, in the order of running.
     pub noise: Vec<Noise>,
@@ -223,16 +224,14 @@ impl Inner {
         self.shot.sentence = summary.sentence;
         self.shot.estimates.clear();
         for point in &summary.points {
+            let leads = |it: &&Judged| it.metric == point.lead;
+            let beside = |it: &&Judged| it.registered || it.metric == Metric::Cpu;
             for arm in &point.arms {
-                let shown = arm.judged.iter().filter(|it| Metric::ALL.contains(&it.metric));
-                let lead = arm
-                    .judged
-                    .iter()
-                    .filter(|it| it.metric == point.lead && !Metric::ALL.contains(&it.metric));
+                let first = arm.judged.iter().filter(leads);
+                let rest = arm.judged.iter().filter(|it| !leads(it) && beside(it));
+                let shown = first.chain(rest);
                 self.shot.estimates.extend(
-                    shown
-                        .chain(lead)
-                        .map(|judged| estimate_of(&point.point, &arm.arm, arm.twin, judged)),
+                    shown.map(|judged| estimate_of(&point.point, &arm.arm, arm.twin, judged)),
                 );
             }
         }

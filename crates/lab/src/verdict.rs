@@ -140,7 +140,7 @@ pub struct ArmSummary {
     pub memory_kb: Option<f64>,
     /// Share of the window in which the generator was busy.
     pub busy: Option<f64>,
-    /// The generator sent its requests so late that the times are its own (open load points).
+    /// In most trials the generator called itself, or the machine under it, the limit.
     #[serde(default)]
     pub late: bool,
     /// 999 of 1000 are quicker, nanoseconds; only if every trial supports it.

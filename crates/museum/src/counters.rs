@@ -56,6 +56,22 @@ impl Counters {
     }
 }
 
+/// How many sockets of this machine have asked for a connection to that port or have one: rows of
+/// `/proc/net/tcp` whose other end it is, in SYN_SENT or ESTABLISHED (proc_net(5)).
+pub fn knocking(port: u16) -> Option<usize> {
+    Some(knocks(&fs::read_to_string("/proc/net/tcp").ok()?, port))
+}
+
+fn knocks(table: &str, port: u16) -> usize {
+    let (other, states) = (format!(":{port:04X}"), ["01", "02"]);
+    let rows = table.lines().skip(1).filter(|line| {
+        let mut words = line.split_whitespace().skip(2);
+        let (remote, state) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        remote.ends_with(&other) && states.contains(&state)
+    });
+    rows.count()
+}
+
 /// How many times SYNs wait one second before the wait doubles. Kernels before 6.5 have no such
 /// setting and double at once: 0.
 pub fn syn_linear_timeouts() -> u32 {
@@ -98,6 +114,18 @@ mod tests {
         assert_eq!((found.listen_overflows, found.listen_drops), (Some(10), Some(20)));
         assert_eq!((found.syn_retransmits, found.retransmits), (Some(0), Some(0)));
         assert_eq!(found.timeouts, None, "a counter that is not there is not zero");
+    }
+
+    #[test]
+    fn clients_that_knock_are_counted_by_where_they_want_to_go() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue\n\
+            0: 0100007F:1770 00000000:0000 0A 00000000:00000000\n\
+            1: 0100007F:A001 0100007F:1770 02 00000001:00000000\n\
+            2: 0100007F:A002 0100007F:1770 01 00000000:00000000\n\
+            3: 0100007F:1770 0100007F:A002 01 00000000:00000000\n\
+            4: 0100007F:A003 0100007F:1771 02 00000001:00000000\n";
+        assert_eq!((knocks(table, 6_000), knocks(table, 6_001), knocks("", 6_000)), (2, 1, 0));
+        assert!(knocking(1).is_some(), "/proc/net/tcp is there");
     }
 
     #[test]

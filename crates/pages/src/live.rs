@@ -93,16 +93,7 @@ impl Watch {
 
     /// The document for the race as it is now. `report` names the finished report.
     pub fn document(&mut self, shot: &Snapshot, report: Option<&str>) -> Document {
-        let shown = |it: &&Estimate| {
-            // What a load point asks about comes first among its metrics: speed in a closed loop.
-            matches!(it.metric, Metric::Throughput | Metric::Cpu | Metric::Capacity)
-                || (it.metric == Metric::P99
-                    && shot
-                        .estimates
-                        .iter()
-                        .all(|other| other.point != it.point || other.metric != Metric::Throughput))
-        };
-        let rows = shot.estimates.iter().filter(shown).map(|it| self.row(it)).collect();
+        let rows = shot.estimates.iter().map(|it| self.row(it)).collect();
         let noise = &shot.noise[shot.noise.len().saturating_sub(NOISE_MAX)..];
         let phase = match (shot.ended, shot.done >= shot.total, shot.done) {
             (true, true, _) => "over",
@@ -221,7 +212,7 @@ mod tests {
         Snapshot {
             total: 10,
             done: blocks,
-            estimates: vec![estimate(Metric::Throughput), estimate(Metric::P99)],
+            estimates: vec![estimate(Metric::Throughput), estimate(Metric::Cpu)],
             ..Snapshot::default()
         }
     }
@@ -233,7 +224,8 @@ mod tests {
             watch.document(&shot(blocks, ratio), None);
         }
         let document = watch.document(&shot(7, 1.12), Some("out/report.html"));
-        assert_eq!(document.rows.len(), 1, "p99 stays away where requests/s is the question");
+        let names: Vec<&str> = document.rows.iter().map(|row| row.metric).collect();
+        assert_eq!(names, ["requests/s", "CPU per request"]);
         let steps: Vec<(u32, f64, bool)> = document.rows[0]
             .steps
             .iter()

@@ -95,7 +95,6 @@ fn rows_expected(shot: &Snapshot) -> u16 {
 
 /// Draws one snapshot.
 fn draw(frame: &mut Frame<'_>, shot: &Snapshot) {
-    let shown: Vec<&Estimate> = shot.estimates.iter().filter(|it| is_shown(it)).collect();
     let [head, bar, heading, table, noise, news] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
@@ -107,20 +106,12 @@ fn draw(frame: &mut Frame<'_>, shot: &Snapshot) {
     .areas(frame.area());
     frame.render_widget(Line::from(shot.question.as_str()).bold(), head);
     frame.render_widget(gauge(shot), bar);
-    frame.render_widget(Line::from(axis(shot, shown.is_empty())), heading);
-    estimates(frame, table, &shown, shot);
+    frame.render_widget(Line::from(axis(shot, shot.estimates.is_empty())), heading);
+    estimates(frame, table, shot);
     noise_line(frame, noise, &shot.noise);
     let last: Vec<Line<'_>> =
         shot.news.iter().rev().take(2).rev().map(|text| Line::from(text.as_str())).collect();
     frame.render_widget(Paragraph::new(last).style(Style::new().fg(Color::Yellow)), news);
-}
-
-/// Speed and cost; what answers a point's question where it is something else.
-fn is_shown(estimate: &Estimate) -> bool {
-    matches!(
-        estimate.metric,
-        Metric::Throughput | Metric::Cpu | Metric::Capacity | Metric::Recovery
-    )
 }
 
 fn gauge(shot: &Snapshot) -> Gauge<'_> {
@@ -146,8 +137,8 @@ fn axis(shot: &Snapshot, empty: bool) -> String {
     format!("ratio to {}; 95 % from six blocks on{floor}", shot.baseline)
 }
 
-fn estimates(frame: &mut Frame<'_>, area: Rect, shown: &[&Estimate], shot: &Snapshot) {
-    let rows = shown.iter().map(|it| {
+fn estimates(frame: &mut Frame<'_>, area: Rect, shot: &Snapshot) {
+    let rows = shot.estimates.iter().map(|it| {
         let what = match it.metric {
             Metric::Throughput => "speed",
             Metric::Cpu => "CPU",

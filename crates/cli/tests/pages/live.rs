@@ -21,8 +21,20 @@ struct Server {
 }
 
 impl Server {
-    /// Serves the page of a raw file.
+    /// Serves the page of a raw file. An address that was free a moment ago may have become the
+    /// other end of somebody's connection, so it is tried until it is free again.
     fn start(file: &Path, listen: &str) -> Server {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(server) = Server::try_start(file, listen) {
+                return server;
+            }
+            assert!(Instant::now() < until, "{listen} cannot be listened on");
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    fn try_start(file: &Path, listen: &str) -> Option<Server> {
         let mut child = Command::new(EXE)
             .arg("live")
             .arg(file)
@@ -33,10 +45,14 @@ impl Server {
             .expect("the binary was built for this test");
         let output = child.stdout.take().expect("it is piped");
         let mut line = String::new();
-        BufReader::new(output).read_line(&mut line).expect("one line of JSON");
+        BufReader::new(output).read_line(&mut line).expect("it is text");
+        let mut server = Server { child, address: String::new() };
+        if line.is_empty() {
+            return None;
+        }
         let ready: Value = serde_json::from_str(&line).expect("one line of JSON");
-        let address = ready["listening"].as_str().expect("it says where").to_owned();
-        Server { child, address }
+        ready["listening"].as_str().expect("it says where").clone_into(&mut server.address);
+        Some(server)
     }
 }
 
@@ -131,21 +147,25 @@ fn the_live_page_fits_a_phone_in_the_dark() {
     browser.shot("live-360-dark");
 }
 
-/// Asks for one page and reads until the server closes.
-fn get(address: &str, path: &str) -> std::io::Result<String> {
+/// Asks for one page; what comes is to be read.
+fn ask(address: &str, path: &str) -> std::io::Result<BufReader<TcpStream>> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text)?;
-    Ok(text)
+    Ok(BufReader::new(stream))
+}
+
+/// What an event of the stream says, if the line is one.
+fn event(line: &str) -> Option<Value> {
+    Some(serde_json::from_str(line.strip_prefix("data: ")?).expect("an event is JSON"))
 }
 
 #[test]
 fn a_race_shows_itself_from_its_first_trial_to_its_report() {
     let room = Room::new("race");
+    // Far more blocks than are waited for: the race must not be over before somebody looks.
     let mut race = Command::new(EXE)
-        .args(["race", "stock", "--arms", "epoll", "--blocks", "2", "--depths", "1"])
+        .args(["race", "stock", "--arms", "epoll", "--blocks", "5000", "--depths", "1"])
         .args(["--window", "50ms", "--warmup", "20ms", "--live"])
         .current_dir(&room.0)
         .stdout(Stdio::null())
@@ -161,14 +181,27 @@ fn a_race_shows_itself_from_its_first_trial_to_its_report() {
         })
         .expect("the race says where it can be watched");
     let rest = thread::spawn(move || said.map_while(Result::ok).collect::<Vec<_>>());
-    // The stream ends with the race; what it told last is how the race ended.
-    let page = get(&address, "/").expect("the page is served");
+    let mut page = String::new();
+    let mut answer = ask(&address, "/").expect("the page is served");
+    answer.read_to_string(&mut page).expect("the page ends in order");
     let policy = "Content-Security-Policy: default-src 'none'";
     assert!(page.starts_with("HTTP/1.1 200 OK") && page.contains(policy), "{page}");
-    let events = get(&address, "/events").expect("the stream ends in order");
-    let last = events.lines().rfind(|line| line.starts_with("data: ")).expect("an edition");
-    let last: Value = serde_json::from_str(&last["data: ".len()..]).expect("JSON");
-    assert_eq!((&last["phase"], &last["done"]), (&json!("over"), &json!(4)), "{last}");
+    // When two trials are seen the race is stopped. The stream ends with the race; what it told
+    // last is how the race ended.
+    let (mut stream, mut events) = (ask(&address, "/events").expect("events"), String::new());
+    let mut line = String::new();
+    let (mut stopped, mut last) = (false, Value::Null);
+    while stream.read_line(&mut line).expect("the stream ends in order") > 0 {
+        last = event(&line).unwrap_or(last);
+        if !stopped && last["done"].as_u64() >= Some(2) {
+            let pid = rustix::process::Pid::from_child(&race);
+            rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+            stopped = true;
+        }
+        events.push_str(&line);
+        line.clear();
+    }
+    assert_eq!((&last["phase"], &last["total"]), (&json!("stopped"), &json!(10_000)), "{last}");
     assert!(last["report"].as_str().is_some_and(|it| it.ends_with("report.html")), "{last}");
     assert!(events.ends_with("0\r\n\r\n"), "the stream is whole");
     let until = Instant::now() + PATIENCE;

@@ -13,23 +13,18 @@ fn report(run: &Run) -> String {
     pages::report(run, &summary, &doubts).expect("the template fits")
 }
 
-/// Scrolls through the page so that every chart comes near once, then waits for them.
+/// Brings one chart after the other into view and waits until it is drawn: they are drawn when
+/// they come near, however long the browser takes to notice.
 fn draw(browser: &mut Browser) -> (u64, u64) {
     browser.wait("document.documentElement.classList.contains('drawn')");
-    browser.eval(
-        "(async () => {
-            const root = document.documentElement;
-            for (let y = 0; y < root.scrollHeight; y += 500) {
-                scrollTo({ top: y, behavior: 'instant' });
-                await new Promise((done) => setTimeout(done, 40));
-            }
-            scrollTo({ top: 0, behavior: 'instant' });
-        })()",
-    );
-    browser.wait(
-        "[...document.querySelectorAll('details[open] .chart, section .chart')]
-            .every((it) => it.dataset.drawn)",
-    );
+    let charts = "document.querySelectorAll('details[open] .chart, section .chart')";
+    let all = browser.eval(&format!("{charts}.length")).as_u64().unwrap_or(0);
+    for at in 0..all {
+        let show = "scrollIntoView({ behavior: 'instant', block: 'center' })";
+        browser.eval(&format!("{charts}[{at}].{show}"));
+        browser.wait(&format!("{charts}[{at}].dataset.drawn"));
+    }
+    browser.eval("scrollTo({ top: 0, behavior: 'instant' })");
     let count = |browser: &mut Browser, what: &str| {
         browser.eval(&format!("document.querySelectorAll('{what}').length")).as_u64().unwrap_or(0)
     };

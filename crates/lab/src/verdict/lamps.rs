@@ -40,8 +40,9 @@ pub(super) fn lamps(
     if let Some(busy) = busy.filter(|&busy| busy > BUSY_MAX) {
         lamp(Light::Amber, format!("generator-limited, {:.0} % busy", busy * 100.0));
     }
-    if late {
-        lamp(Light::Amber, "generator-limited, requests left late".to_string());
+    // Who is that busy is late because of it; one reason is enough.
+    if late && busy.is_none_or(|busy| busy <= BUSY_MAX) {
+        lamp(Light::Amber, "generator-limited by its own account".to_string());
     }
     if unclean > 0 {
         lamp(Light::Amber, format!("unclean end {unclean}/{n}"));

@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,34 +29,72 @@ pub(super) struct Market {
     burn: Burn,
 }
 
-/// So many rounds of nothing. Reading a clock instead would add what the reading costs.
-#[derive(Clone, Copy, Default)]
+/// So many rounds of nothing for each request. One request in [`Burn::EVERY`] is timed and the
+/// rounds follow: what they take is not the same on an idle core and beside a busy one, where two
+/// processors share what is underneath (in a virtual machine nobody says so).
+#[derive(Default)]
 struct Burn {
-    rounds: u64,
+    /// What it shall take, nanoseconds; 0 = nothing is burnt.
+    wanted_ns: f64,
+    /// What reading the clock twice takes by itself, nanoseconds.
+    clock_ns: f64,
+    rounds: AtomicU64,
+    requests: AtomicU64,
 }
 
 impl Burn {
-    /// As many rounds as take `time` here: the quickest of several tries, because whatever disturbs
-    /// one makes it slower.
+    /// Timing each request would add what the clock costs.
+    const EVERY: u64 = 32;
+    /// How many times what is wanted a timed request may have taken; beyond that somebody else had
+    /// the processor meanwhile.
+    const DISTURBED: f64 = 8.0;
+    /// How far one timed request moves the rounds: a thirtieth of the way.
+    const STEP: f64 = 0.03;
+
     fn of(time: Duration) -> Burn {
-        const ROUNDS: u64 = 100_000;
-        if time.is_zero() {
-            return Burn::default();
-        }
-        let tries = (0..20).map(|_| {
-            let begun = Instant::now();
-            Burn { rounds: ROUNDS }.work();
-            begun.elapsed()
-        });
-        let quickest = tries.min().unwrap_or(time).max(Duration::from_nanos(1));
-        let rounds = ROUNDS as f64 * time.as_secs_f64() / quickest.as_secs_f64();
-        Burn { rounds: rounds.round() as u64 }
+        let ns = |time: Duration| time.as_secs_f64() * 1e9;
+        let nothing = (0..1_000).map(|_| Instant::now().elapsed()).min().unwrap_or_default();
+        let burn = Burn { wanted_ns: ns(time), clock_ns: ns(nothing), ..Burn::default() };
+        // A first guess: a round is about a nanosecond. It is right after some thousand requests.
+        burn.rounds.store(burn.wanted_ns as u64, Ordering::Relaxed);
+        burn
     }
 
-    fn work(self) {
-        for round in 0..self.rounds {
-            std::hint::black_box(round);
+    fn work(&self) {
+        if self.wanted_ns == 0.0 {
+            return;
         }
+        let rounds = self.rounds.load(Ordering::Relaxed);
+        if !self.requests.fetch_add(1, Ordering::Relaxed).is_multiple_of(Burn::EVERY) {
+            return spin(rounds);
+        }
+        let begun = Instant::now();
+        spin(rounds);
+        let took_ns = begun.elapsed().as_secs_f64() * 1e9 - self.clock_ns;
+        self.rounds.store(self.follow(rounds, took_ns), Ordering::Relaxed);
+    }
+
+    /// The rounds for the requests to come, if so many took so long.
+    fn follow(&self, rounds: u64, took_ns: f64) -> u64 {
+        let ratio = self.wanted_ns / took_ns.max(1.0);
+        if ratio < 1.0 / Burn::DISTURBED {
+            return rounds;
+        }
+        let step = 1.0 + Burn::STEP * (ratio.min(2.0) - 1.0);
+        // Few rounds times a small step would be the same few rounds for ever.
+        let next = (rounds as f64 * step).round() as u64;
+        match next == rounds {
+            true if ratio > 1.0 => rounds + 1,
+            true if ratio < 1.0 => rounds.saturating_sub(1).max(1),
+            _ => next.max(1),
+        }
+    }
+}
+
+/// Counts to `rounds` in a way that no compiler can leave out.
+fn spin(rounds: u64) {
+    for round in 0..rounds {
+        std::hint::black_box(round);
     }
 }
 
@@ -171,6 +210,25 @@ async fn client(mut peer: TcpStream, market: &Market) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_burnt_follows_the_machine() {
+        let burn = Burn { wanted_ns: 200.0, ..Burn::default() };
+        // A round takes so many nanoseconds; the rounds find it from any beginning.
+        for (begin, each) in [(200, 0.25), (5_000, 0.25), (1, 0.5), (800, 2.0)] {
+            let mut rounds = begin;
+            for _ in 0..1_000 {
+                rounds = burn.follow(rounds, rounds as f64 * each);
+            }
+            let took = rounds as f64 * each;
+            assert!((took - 200.0).abs() < 10.0, "{begin} rounds of {each} ns became {took} ns");
+        }
+        assert_eq!(burn.follow(500, 1e6), 500, "who was interrupted learns nothing");
+        Burn::default().work();
+        let burn = Burn::of(Duration::from_nanos(200));
+        (0..100).for_each(|_| burn.work());
+        assert!(burn.rounds.load(Ordering::Relaxed) > 0);
+    }
 
     #[test]
     fn the_market_answers_as_ours_does() {
