@@ -5,15 +5,44 @@
 //! asked on their standard input, one line a round, and answer with nanoseconds: rounds stay
 //! paired although the arms live in different processes.
 
+use std::fmt;
+use std::mem::MaybeUninit;
+
 mod heap;
 pub mod objects;
 pub mod sessions;
 
 pub use heap::{Child, serve};
 
-/// Objects of 64 bytes, one line: large enough to be worth a pool, small enough that the pool is
-/// what is measured.
-pub type Object = [u64; 8];
+/// Objects of 64 bytes, one line, of which the first word is written: the line is touched, and the
+/// rest of the time is the source's and not that of filling it.
+#[derive(Clone, Copy)]
+pub struct Object {
+    first: u64,
+    _rest: [MaybeUninit<u64>; 7],
+}
+
+impl Object {
+    /// An object whose first word is `first`.
+    #[inline(always)]
+    #[must_use]
+    pub fn new(first: u64) -> Object {
+        Object { first, _rest: [const { MaybeUninit::uninit() }; 7] }
+    }
+
+    /// Its first word.
+    #[inline(always)]
+    #[must_use]
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Object({})", self.first)
+    }
+}
 
 /// What a pair costs depends on how many objects live meanwhile: few fit the nearest cache.
 pub const LIVE: [usize; 3] = [1, 64, 4096];

@@ -84,12 +84,12 @@ impl Source for slab::Slab<Object> {
 pub fn pairs(source: &mut impl Source, live: usize, operations: u64) -> f64 {
     let mut dice = Dice(live as u64);
     let order: Vec<usize> = (0..4096).map(|_| dice.below(live)).collect();
-    let mut held: Vec<_> = (0..live as u64).map(|at| source.put([at; 8])).collect();
+    let mut held: Vec<_> = (0..live as u64).map(|at| source.put(Object::new(at))).collect();
     let cost = ns_each(operations, || {
         for operation in 0..operations {
-            let new = source.put([operation; 8]);
+            let new = source.put(Object::new(operation));
             let old = mem::replace(&mut held[order[operation as usize % 4096]], new);
-            black_box(source.take(old)[0]);
+            black_box(source.take(old).first());
         }
     });
     for old in held {
@@ -117,7 +117,7 @@ where
             for batch in 0..operations / BATCH as u64 {
                 let mut objects: Vec<S> = emptied.recv().expect("the consumer brings it");
                 for at in 0..BATCH as u64 {
-                    objects.push(producer.put([batch ^ at; 8]));
+                    objects.push(producer.put(Object::new(batch ^ at)));
                 }
                 full.send(objects).expect("the consumer waits");
             }
@@ -126,7 +126,7 @@ where
             let mut sum = 0;
             for mut objects in filled {
                 for object in objects.drain(..) {
-                    sum ^= consumer.take(object)[0];
+                    sum ^= consumer.take(object).first();
                 }
                 // At the end nobody wants it back.
                 let _ = empty.send(objects);

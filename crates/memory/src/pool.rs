@@ -183,23 +183,34 @@ impl Plan {
 ///
 /// A slot has 2^61 lives, one each nanosecond for 73 years, so a handle is never valid again.
 pub struct Handle<T> {
-    pub(crate) index: u32,
-    pub(crate) tag: u32,
+    /// The pool's tag above the slot's index: two words travel in two registers.
+    place: u64,
     pub(crate) life: u64,
-    pub(crate) of: PhantomData<fn() -> T>,
+    of: PhantomData<fn() -> T>,
 }
 
 impl<T> Handle<T> {
+    #[inline]
+    pub(crate) fn new(tag: u32, index: u32, life: u64) -> Handle<T> {
+        Handle { place: u64::from(tag) << 32 | u64::from(index), life, of: PhantomData }
+    }
+
     /// The slot, below the pool's capacity.
+    #[inline]
     #[must_use]
     pub fn index(self) -> u32 {
-        self.index
+        self.place as u32
+    }
+
+    #[inline]
+    pub(crate) fn tag(self) -> u32 {
+        (self.place >> 32) as u32
     }
 
     /// How many objects have lain in that slot, this one included; at least 1.
     #[must_use]
     pub fn generation(self) -> u64 {
-        self.life.wrapping_sub(first_life(self.tag)) / 2 + 1
+        self.life.wrapping_sub(first_life(self.tag())) / 2 + 1
     }
 }
 
@@ -219,7 +230,7 @@ impl<T> Copy for Handle<T> {}
 
 impl<T> PartialEq for Handle<T> {
     fn eq(&self, other: &Self) -> bool {
-        (self.index, self.tag, self.life) == (other.index, other.tag, other.life)
+        (self.place, self.life) == (other.place, other.life)
     }
 }
 
@@ -227,13 +238,13 @@ impl<T> Eq for Handle<T> {}
 
 impl<T> Hash for Handle<T> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.index, self.tag, self.life).hash(state);
+        (self.place, self.life).hash(state);
     }
 }
 
 impl<T> fmt::Debug for Handle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}@{:x}", self.index, self.generation(), self.tag)
+        write!(f, "{}.{}@{:x}", self.index(), self.generation(), self.tag())
     }
 }
 

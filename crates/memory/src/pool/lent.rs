@@ -1,6 +1,5 @@
 //! What a worker has lent, as a value that owns it.
 
-use std::marker::PhantomData;
 use std::mem::forget;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -40,7 +39,7 @@ impl<T> Lent<'_, T> {
         let life = word.load(Ordering::Relaxed) + 1;
         // Release: who claims it sees the object.
         word.store(life, Ordering::Release);
-        Handle { index, tag: pool.tag, life, of: PhantomData }
+        Handle::new(pool.tag, index, life)
     }
 
     /// The object's address, for the kernel: valid for one `T` while it is lent or detached.

@@ -138,7 +138,7 @@ impl<T> Pool<T> {
             return None;
         }
         // SAFETY: the slot's life is the handle's, so it holds a T; `self` is borrowed with it.
-        Some(unsafe { self.place(handle.index).as_ref() })
+        Some(unsafe { self.place(handle.index()).as_ref() })
     }
 
     /// The object of `handle`, if it lives.
@@ -149,7 +149,7 @@ impl<T> Pool<T> {
             return None;
         }
         // SAFETY: as in `get`, and `self` is borrowed for writing.
-        Some(unsafe { self.place(handle.index).as_mut() })
+        Some(unsafe { self.place(handle.index()).as_mut() })
     }
 
     /// The address of the object of `handle`, if it lives: for the kernel, or a C library. It is
@@ -157,7 +157,7 @@ impl<T> Pool<T> {
     /// by it is what guards are for.
     #[must_use]
     pub fn pointer(&mut self, handle: Handle<T>) -> Option<NonNull<T>> {
-        self.knows(handle).then(|| self.place(handle.index))
+        self.knows(handle).then(|| self.place(handle.index()))
     }
 
     /// Takes the object of `handle` out; its slot is free from then on.
@@ -169,8 +169,8 @@ impl<T> Pool<T> {
     pub fn take(&mut self, handle: Handle<T>) -> Result<T, Fault> {
         let guarded = self.end(handle)?;
         // SAFETY: the slot held a T, whose life has just ended: nobody reads it again.
-        let value = unsafe { self.place(handle.index).read() };
-        self.free(handle.index, guarded);
+        let value = unsafe { self.place(handle.index()).read() };
+        self.free(handle.index(), guarded);
         Ok(value)
     }
 
@@ -182,8 +182,8 @@ impl<T> Pool<T> {
     pub fn discard(&mut self, handle: Handle<T>) -> Result<(), Fault> {
         let guarded = self.end(handle)?;
         // SAFETY: as in `take`. Should its drop panic, the slot is in no chain: lost, not dangerous.
-        unsafe { self.place(handle.index).drop_in_place() };
-        self.free(handle.index, guarded);
+        unsafe { self.place(handle.index()).drop_in_place() };
+        self.free(handle.index(), guarded);
         Ok(())
     }
 
@@ -203,18 +203,13 @@ impl<T> Pool<T> {
         if life.is_multiple_of(2) {
             return Err(self.tell(Fault::DoubleFree { index }, index));
         }
-        self.take(Handle { index, tag: self.tag, life, of: PhantomData })
+        self.take(Handle::new(self.tag, index, life))
     }
 
     /// The handles of all objects, in the order of their slots.
     pub fn handles(&self) -> impl Iterator<Item = Handle<T>> + '_ {
         let living = self.meta.iter().enumerate().filter(|(_, meta)| meta.life % 2 == 1);
-        living.map(|(index, meta)| Handle {
-            index: index as u32,
-            tag: self.tag,
-            life: meta.life,
-            of: PhantomData,
-        })
+        living.map(|(index, meta)| Handle::new(self.tag, index as u32, meta.life))
     }
 
     /// How many objects there are.
@@ -271,15 +266,15 @@ impl<T> Pool<T> {
     #[must_use]
     pub fn leaks(&self) -> Vec<Report> {
         let report = |handle: Handle<T>| Report {
-            fault: Fault::Leak { index: handle.index },
-            put_by: self.put_by(handle.index),
+            fault: Fault::Leak { index: handle.index() },
+            put_by: self.put_by(handle.index()),
         };
         self.handles().map(report).collect()
     }
 
     #[inline]
     fn knows(&self, handle: Handle<T>) -> bool {
-        let meta = self.meta.get(handle.index as usize);
+        let meta = self.meta.get(handle.index() as usize);
         meta.is_some_and(|meta| meta.life == handle.life)
     }
 
@@ -292,14 +287,24 @@ impl<T> Pool<T> {
     #[inline]
     fn pop(&mut self) -> u32 {
         let index = self.head;
-        self.head = self.meta[index as usize].next;
+        self.head = self.meta_of(index).next;
         index
+    }
+
+    /// What is known of slot `index`, which is carved.
+    #[inline]
+    fn meta_of(&mut self, index: u32) -> &mut Meta {
+        debug_assert!((index as usize) < self.meta.len(), "a slot that was never carved");
+        // SAFETY: the index is that of a carved slot: it was in the chain, came out of `free_slot`
+        // or was found by a handle, and `meta` never shrinks.
+        unsafe { self.meta.get_unchecked_mut(index as usize) }
     }
 
     #[inline]
     fn push(&mut self, index: u32) {
         if self.order == Order::Lifo {
-            self.meta[index as usize].next = self.head;
+            let head = self.head;
+            self.meta_of(index).next = head;
             self.head = index;
             return;
         }
@@ -316,18 +321,19 @@ impl<T> Pool<T> {
     fn settle(&mut self, index: u32, value: T) -> Handle<T> {
         let tag = self.tag;
         self.arena.show(index);
-        let meta = &mut self.meta[index as usize];
+        let meta = self.meta_of(index);
         meta.life += 1;
         // SAFETY: the slot is carved and its life was over, so nobody else knows the place.
         unsafe { meta.data.cast::<T>().write(value) };
+        let life = meta.life;
         self.live += 1;
-        Handle { index, tag, life: meta.life, of: PhantomData }
+        Handle::new(tag, index, life)
     }
 
     /// Ends a life; the object still lies there. Says whether it was guarded.
     #[inline(always)]
     fn end(&mut self, handle: Handle<T>) -> Result<bool, Fault> {
-        match self.meta.get_mut(handle.index as usize) {
+        match self.meta.get_mut(handle.index() as usize) {
             Some(meta) if meta.life == handle.life => {
                 meta.life += 1;
                 self.live -= 1;
@@ -335,9 +341,9 @@ impl<T> Pool<T> {
                     return Ok(false);
                 }
             }
-            _ => return Err(self.why_not(handle)),
+            _ => return Err(self.why_not(handle.index(), handle.tag(), handle.life)),
         }
-        self.inspect(handle.index).map(|()| true)
+        self.inspect(handle.index()).map(|()| true)
     }
 
     /// Makes a slot free whose object is gone.
@@ -349,7 +355,6 @@ impl<T> Pool<T> {
         self.arena.hide(index);
         self.push(index);
     }
-
 }
 
 /// Objects until one is guarded: see [`Pool::unwatched`].

@@ -146,9 +146,9 @@ impl<T> Shared<T> {
     /// # Errors
     /// A handle that is not, or no longer, that of a detached object of this pool.
     pub fn claim(&self, handle: Handle<T>) -> Result<Lent<'_, T>, Fault> {
-        let index = handle.index;
+        let index = handle.index();
         let fault = match self.meta.get(index as usize) {
-            _ if handle.tag != self.tag => Fault::WrongPool { index },
+            _ if handle.tag() != self.tag => Fault::WrongPool { index },
             None => Fault::Unknown { index },
             Some(meta) => {
                 // Acquire: the object as it was when it was detached.
@@ -207,7 +207,8 @@ impl<T> Shared<T> {
     #[must_use]
     pub fn leaks(&self) -> Vec<Report> {
         let all = self.meta.iter().enumerate().filter(|(_, meta)| meta.is_out());
-        let report = |index: u32| Report { fault: Fault::Leak { index }, put_by: self.put_by(index) };
+        let report =
+            |index: u32| Report { fault: Fault::Leak { index }, put_by: self.put_by(index) };
         all.map(|(index, _)| report(index as u32)).collect()
     }
 

@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use super::super::guard;
-use super::super::{Fault, Handle, NONE, Report, first_life};
+use super::super::{Fault, NONE, Report, first_life};
 use super::{BARE, GUARDED, Meta, POISONED, Pool, unwatched};
 
 impl<T> Pool<T> {
@@ -33,8 +33,8 @@ impl<T> Pool<T> {
         while index != NONE {
             let meta = &mut self.meta[index as usize];
             // A damaged slot stays, so that its damage is told when it is used again.
-            let is_sound = meta.marks & POISONED == 0
-                || guard::look_inside(&self.arena, index).is_ok();
+            let is_sound =
+                meta.marks & POISONED == 0 || guard::look_inside(&self.arena, index).is_ok();
             if meta.marks & BARE == 0 && is_sound && self.arena.give_back(index) {
                 meta.marks = BARE;
                 trimmed += 1;
@@ -159,12 +159,11 @@ impl<T> Pool<T> {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn why_not(&mut self, handle: Handle<T>) -> Fault {
-        let index = handle.index;
+    pub(super) fn why_not(&mut self, index: u32, tag: u32, life: u64) -> Fault {
         let fault = match self.meta.get(index as usize) {
-            _ if handle.tag != self.tag => Fault::WrongPool { index },
+            _ if tag != self.tag => Fault::WrongPool { index },
             None => Fault::Unknown { index },
-            Some(meta) if meta.life == handle.life + 1 => Fault::DoubleFree { index },
+            Some(meta) if meta.life == life + 1 => Fault::DoubleFree { index },
             Some(_) => Fault::Stale { index },
         };
         self.tell(fault, index)
