@@ -9,18 +9,21 @@
 mod calibration;
 mod files;
 mod flags;
+mod live;
 mod null;
 mod plan;
 
 pub use flags::Args;
 
 use crate::race::watch;
+use ::load::beat::Board;
 use ::load::health::Verdict;
 use ::load::run::Company;
 use ::load::search::{self, Capacity};
 use ::load::{Duet, Failure, Report, Slo, Target};
 use anyhow::{Context, Result};
 use files::Files;
+use live::Live;
 use serde::Serialize;
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -73,8 +76,14 @@ fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     // Without the flag Ctrl-C ends the process as ever, and nothing is lost but the report.
     let stop = watch().ok();
     let files = Files::create(&args.output, &plan)?;
-    let company = Company { onlooker: files.onlooker(&plan), stop, board: None };
-    let (report, recorded) = ::load::run::measure(&plan, &company)?;
+    let board = Board::default();
+    let live = Live::open(&args.output, &plan, &board, stop.clone());
+    let board = live.is_some().then_some(board);
+    let company = Company { onlooker: files.onlooker(&plan), stop, board };
+    let measured = ::load::run::measure(&plan, &company);
+    // The terminal is given back before anything is printed on it.
+    drop(live);
+    let (report, recorded) = measured?;
     // The scribe ends when nobody looks on any more.
     drop(company);
     let written = files.finish(&plan, &report, &recorded);

@@ -13,12 +13,20 @@ use wire::framing::Framing;
 /// The arguments of `load`.
 #[derive(clap::Args)]
 #[command(after_help = "\
+Examples:
+  roundhouse load http://127.0.0.1:8080/ -c 64 -d 10s    as fast as it goes: what wrk asks
+  roundhouse load http://127.0.0.1:8080/ --open 5000     5000 a second, come what may
+  roundhouse load http://127.0.0.1:8080/ --find-capacity --slo '99%<5ms'
+  roundhouse load line://127.0.0.1:6379 --request 'INCR x\\r\\n' --expect-prefix :
+  roundhouse load stock://127.0.0.1 --sessions 200 --hgrm out.hgrm --csv out.csv
+
 Exit codes: 0 everything was answered, and rightly; 1 it was not; 2 the flags make no sense; 98 \
 the measurement is invalid, because the generator was kept from running; 99 the objective was \
 missed.\nThe flags -c -t -d -n -q -z -R -H -m mean what wrk, wrk2 and oha mean by them.")]
 pub struct Args {
     /// The server: stock://HOST[:PORT], http://HOST[:PORT]/PATH, echo://HOST[:PORT], or
-    /// line://HOST:PORT for any protocol of lines. With `--arrivals replay` also the file of moments
+    /// line://HOST:PORT for any protocol of lines. With `--arrivals replay` also the file of
+    /// moments
     #[arg(value_name = "TARGET", num_args = 1..=2)]
     #[arg(required_unless_present_any = ["calibrate", "serve_null", "schema"])]
     pub places: Vec<String>,

@@ -14,6 +14,8 @@ use std::time::Duration;
 /// Users or pooled connections where nothing else is said, and sessions at a time.
 const CONNECTIONS: usize = 64;
 const SESSIONS: usize = 1000;
+/// A line of --hlog costs the generator some 0.2 ms.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// Load before a measurement by time.
 const WARMUP: Duration = Duration::from_millis(300);
 /// How long to measure; with a precision at the most.
@@ -53,6 +55,10 @@ impl Args {
                  --open, --sessions and -t"
                     .to_owned(),
             ));
+        }
+        // A mix is for the one that takes it, and somebody must.
+        if let (Some(mix), false) = (&self.mix, takes_mix(&target) || takes_mix(other)) {
+            return Err(no_mix(&target, mix));
         }
         let spoken = self.line.spoken()?;
         let answer = self.duet.spoken(&spoken)?;
@@ -147,6 +153,12 @@ impl Args {
         if connections == 0 {
             return Err(Usage("expected at least one connection, found --closed 0".to_owned()));
         }
+        if self.output.interval < INTERVAL_MIN {
+            return Err(Usage(format!(
+                "expected an --interval of {INTERVAL_MIN:?} or more, found {:?}",
+                self.output.interval
+            )));
+        }
         let usual = Settings::default();
         Ok(Settings {
             connections,
@@ -164,10 +176,8 @@ impl Args {
 
     fn talk(&self, target: &Target, spoken: &Spoken) -> Result<Talk, Usage> {
         let mix = self.mix.as_deref();
-        if let (Some(mix), Scheme::Echo | Scheme::Line) = (mix, target.scheme) {
-            return Err(Usage(format!(
-                "expected --mix with stock:// or http://, found {target} and `{mix}`"
-            )));
+        if let (Some(mix), true) = (mix, !takes_mix(target) && self.duet.duet.is_none()) {
+            return Err(no_mix(target, mix));
         }
         Ok(match target.scheme {
             Scheme::Stock => Talk::Stock(StockOptions {
@@ -182,6 +192,15 @@ impl Args {
             Scheme::Line => Talk::Line(spoken.options(target)?),
         })
     }
+}
+
+/// Whether a target's protocol has kinds of requests.
+fn takes_mix(target: &Target) -> bool {
+    matches!(target.scheme, Scheme::Stock | Scheme::Http)
+}
+
+fn no_mix(target: &Target, mix: &str) -> Usage {
+    Usage(format!("expected --mix with stock:// or http://, found {target} and `{mix}`"))
 }
 
 impl HttpArgs {
