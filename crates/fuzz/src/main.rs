@@ -21,6 +21,7 @@ const REGISTRY: &[(&str, Fuzz)] = &[
     ("grid", grid::fuzz),
     ("sim", sim::fuzz),
     ("services", services::fuzz),
+    ("web", services::web::fuzz),
     ("load", load::fuzz),
 ];
 

@@ -6,9 +6,12 @@
 //!   body        the body of a request, counted, kept or thrown away, within its rate
 //!   demo        the routes of the demonstration
 //!   file        which file, under which conditions, which of its bytes
+//!   deliver     a file piece by piece, as there is room
+//!   memo        the last request and its answer, for who asks again
 //!   backstage   what the launcher lends: files beneath a root, time that passes
 //!   journal     records of requests in memory that all workers see
 //!   record      a request as a line of the log
+//!   fuzz        conversations whole and in pieces, which must be answered alike
 //! ```
 //!
 //! Requests are read by [`wire::http`], as strictly as it is: what could be understood in two ways
@@ -18,11 +21,14 @@
 
 mod backstage;
 mod body;
+mod deliver;
 mod demo;
 mod file;
+mod fuzz;
 mod journal;
 mod kinds;
 mod listing;
+mod memo;
 mod options;
 mod order;
 mod record;
@@ -30,6 +36,7 @@ mod say;
 mod service;
 
 pub use backstage::{Backstage, Bare, Entry, Found, Meta, Missing};
+pub use fuzz::fuzz;
 pub use journal::Journal;
 pub use kinds::kind;
 pub use options::{ErrorPage, Options};

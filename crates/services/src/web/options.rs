@@ -85,6 +85,11 @@ impl Options {
         wall_ns.saturating_add(now.ns()).saturating_sub(moment.ns())
     }
 
+    /// Seconds since 1970 at a moment.
+    pub(super) fn second(&self, now: Instant) -> u64 {
+        self.wall_ns(now) / 1_000_000_000
+    }
+
     /// The page of a status, if it has one.
     pub(super) fn error_page(&self, status: Status) -> Option<&ErrorPage> {
         self.error_pages.iter().find(|page| page.code == status.0)

@@ -126,6 +126,9 @@ fn act(options: &Options, head: &Head<'_>) -> Act {
     if !METHODS.contains(&head.method) {
         return Act::Dismiss(Status::NOT_IMPLEMENTED, "expected a method that is known");
     }
+    if head.version == Version::Http10 && lacks_length(head) {
+        return Act::Dismiss(Status::LENGTH, "expected a Content-Length");
+    }
     if head.target == "*" && head.method == "OPTIONS" {
         return Act::Options(if options.demo { ALLOW_DEMO } else { ALLOW_FILE });
     }
@@ -153,6 +156,11 @@ fn act(options: &Options, head: &Head<'_>) -> Act {
         "GET" | "HEAD" => Act::File(Box::new(wish(head, target))),
         _ => Act::NotAllowed(ALLOW_FILE),
     }
+}
+
+/// Whether a body should come whose end cannot be found: before HTTP/1.1 none was no statement.
+fn lacks_length(head: &Head<'_>) -> bool {
+    matches!(head.method, "POST" | "PUT" | "PATCH") && head.field("content-length").is_none()
 }
 
 fn wish(head: &Head<'_>, target: Target<'_>) -> Wish {

@@ -28,7 +28,7 @@ impl Clockface {
 
     /// The date at `now`.
     fn at(&mut self, options: &Options, now: Instant) -> &str {
-        let second = options.wall_ns(now) / 1_000_000_000;
+        let second = options.second(now);
         if second != self.second {
             (self.second, self.text) = (second, written(second));
         }

@@ -5,37 +5,34 @@
 //! a request that is not answered yet waits in the connection.
 
 use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Step, Then};
-use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 use wire::http::{Bad, Body, Head, Status, Version, head, reply};
 
-use super::backstage::{Backstage, Missing};
+use super::backstage::Backstage;
 use super::body::{Incoming, Trouble};
-use super::file::{self, Piece, Target};
+use super::deliver::Sending;
+use super::file::{self, Target};
 use super::journal::Journal;
 use super::kinds;
-use super::listing::encoded;
+use super::memo::Memo;
 use super::options::Options;
 use super::order::{Act, How, Order, Terms, Wish, Words, order};
 use super::record::{self, Asked};
 use super::say::{Clockface, Said, Speaker};
 
-/// How much of a file is read at once, in bytes.
-const PIECE: usize = 64 * 1024;
-
 /// The service.
 #[derive(Debug)]
 pub struct Web<B> {
-    options: Options,
-    backstage: B,
+    pub(super) options: Options,
+    pub(super) backstage: B,
 }
 
 /// One connection.
 #[derive(Debug)]
 pub struct Session<F> {
     peer: Peer,
-    stage: Stage<F>,
+    pub(super) stage: Stage<F>,
     /// When a session that waits for a head is given up.
     until: Instant,
     /// Part of a head has come.
@@ -43,23 +40,17 @@ pub struct Session<F> {
     /// The house drains: the next answer is the last.
     last: bool,
     clock: Clockface,
+    /// The request just answered would be answered the same again.
+    repeatable: bool,
+    memo: Memo,
 }
 
 #[derive(Debug)]
-enum Stage<F> {
+pub(super) enum Stage<F> {
     Head,
     Body(Box<(Order, Incoming)>),
     Away(Box<Terms>),
     Sending(Box<Sending<F>>),
-}
-
-/// A file on its way out. The file is away while a job reads it.
-#[derive(Debug)]
-struct Sending<F> {
-    file: Option<F>,
-    pieces: VecDeque<Piece>,
-    terms: Terms,
-    said: Said,
 }
 
 /// What leaves by the door for slow work.
@@ -87,7 +78,7 @@ enum Back<F> {
 }
 
 /// What comes after a deed.
-enum After<F> {
+pub(super) enum After<F> {
     /// The next request.
     Next,
     /// The end of the connection.
@@ -99,7 +90,7 @@ enum After<F> {
 }
 
 /// The context of a call.
-type At<'a> = Cx<'a, Journal>;
+pub(super) type At<'a> = Cx<'a, Journal>;
 
 impl<B: Backstage> Web<B> {
     /// A server with these choices.
@@ -117,13 +108,26 @@ impl<B: Backstage> Web<B> {
     ) -> Step<Job<B::File>> {
         let mut used = 0;
         while used < input.len() && !out.is_full() {
+            used += self.again(cx, session, &input[used..], out);
             let rest = &input[used..];
+            if rest.is_empty() || out.is_full() {
+                break;
+            }
             let after = match std::mem::replace(&mut session.stage, Stage::Head) {
                 Stage::Head => match head::next(rest, &self.options.heads) {
                     Ok(Some(head)) => {
                         used += head.len;
-                        self.begin(cx, session, &head, out)
+                        let from = out.bytes().len();
+                        session.repeatable = false;
+                        let after = self.begin(cx, session, &head, out);
+                        if session.repeatable && self.options.record.is_none() {
+                            let second = self.options.second(cx.now);
+                            session.memo.keep(&rest[..head.len], &out.bytes()[from..], second);
+                        }
+                        after
                     }
+                    // What clients of old leave behind a body begins nothing.
+                    Ok(None) if b"\r\n".starts_with(rest) => break,
                     Ok(None) => {
                         if !std::mem::replace(&mut session.begun, true) {
                             session.until = session.until.min(cx.now + self.options.head_time);
@@ -156,6 +160,38 @@ impl<B: Backstage> Web<B> {
         self.step(session, used, After::Next)
     }
 
+    /// Answers requests that are the last one once more; says how much of the input they were.
+    #[inline]
+    fn again(
+        &self,
+        cx: &At<'_>,
+        session: &mut Session<B::File>,
+        input: &[u8],
+        out: &mut Out,
+    ) -> usize {
+        if !matches!(session.stage, Stage::Head) || session.last {
+            return 0;
+        }
+        let second = self.options.second(cx.now);
+        let mut used = 0;
+        while let Some((len, answer)) = session.memo.find(&input[used..], second) {
+            cx.note(|note| {
+                let line = input[used..].split(|byte| *byte == b'\r').find(|line| !line.is_empty());
+                *note = String::from_utf8_lossy(line.unwrap_or_default()).into_owned();
+            });
+            out.bytes().extend_from_slice(answer);
+            used += len;
+            if out.is_full() {
+                break;
+            }
+        }
+        if used > 0 {
+            session.begun = false;
+            session.until = cx.now + self.options.keep_alive;
+        }
+        used
+    }
+
     /// A head has come.
     fn begin(
         &self,
@@ -165,7 +201,7 @@ impl<B: Backstage> Web<B> {
         out: &mut Out,
     ) -> After<B::File> {
         session.begun = false;
-        cx.note(|note| *note = format!("{} {}", head.method, head.target));
+        cx.note(|note| *note = format!("{} {} {}", head.method, head.target, words(head.version)));
         let mut order = order(&self.options, head, self.asked(cx, head));
         order.terms.how.keep_alive &= !session.last;
         if head.body == Body::Length(0) {
@@ -250,8 +286,7 @@ impl<B: Backstage> Web<B> {
 
     /// What the log shall know of a request, if there is one.
     fn asked(&self, cx: &At<'_>, head: &Head<'_>) -> Option<Asked> {
-        let version = if head.version == Version::Http10 { "HTTP/1.0" } else { "HTTP/1.1" };
-        let line = || format!("{} {} {version}", head.method, head.target);
+        let line = || format!("{} {} {}", head.method, head.target, words(head.version));
         self.options.record.map(|_| Asked { at: cx.now, line: line() })
     }
 
@@ -268,7 +303,10 @@ impl<B: Backstage> Web<B> {
         let mut speaker = self.speaker(cx, session, terms.how);
         let said = match act {
             Act::Say(kind, words) => {
-                speaker.words(Status::OK, &[("Content-Type", kind)], words.bytes(), out)
+                let fields = [("Content-Type", kind)];
+                let said = speaker.words(Status::OK, &fields, words.bytes(), out);
+                session.repeatable = matches!(words, Words::Fixed(_)) && terms.how.keep_alive;
+                said
             }
             Act::Echo => speaker.words(Status::OK, &[("Content-Type", kinds::UNKNOWN)], body, out),
             Act::Options(allow) => speaker.words(Status::NO_CONTENT, &[("Allow", allow)], b"", out),
@@ -291,99 +329,8 @@ impl<B: Backstage> Web<B> {
         self.finish(cx, session, &terms, said)
     }
 
-    /// Answers with what a path leads to.
-    fn answer(
-        &self,
-        cx: &At<'_>,
-        session: &mut Session<B::File>,
-        (wish, target): (&Wish, Target<B::File>),
-        terms: Terms,
-        out: &mut Out,
-    ) -> After<B::File> {
-        let mut speaker = self.speaker(cx, session, terms.how);
-        let said = match target {
-            Target::File(file, meta, coding, kind) => {
-                let now = self.options.wall_ns(cx.now) / 1_000_000_000;
-                let plan = file::plan(wish, meta, coding, kind, now);
-                let fields: Vec<(&str, &str)> =
-                    plan.fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
-                if plan.status.0 >= 400 {
-                    let why = "the conditions of the request do not hold for this file";
-                    speaker.refuse(plan.status, &fields, why, out)
-                } else {
-                    let said = speaker.head(plan.status, &fields, plan.len, out);
-                    let pieces = if said.bytes > 0 { plan.pieces } else { VecDeque::new() };
-                    let sending = Sending { file: Some(file), pieces, terms, said };
-                    return self.send(cx, session, Box::new(sending), out);
-                }
-            }
-            Target::Folder => {
-                let mut place = format!("{}/", encoded(&wish.path));
-                // Two slashes in front would name another host.
-                place.replace_range(..place.len() - place.trim_start_matches('/').len(), "/");
-                if !wish.query.is_empty() {
-                    place = format!("{place}?{}", wish.query);
-                }
-                speaker.refuse(Status::MOVED, &[("Location", &place)], "a folder ends in /", out)
-            }
-            Target::Listing(page) => {
-                speaker.words(Status::OK, &[("Content-Type", kinds::HTML)], &page, out)
-            }
-            Target::Missing(missing) => {
-                let (status, why) = match missing {
-                    Missing::Absent => (Status::NOT_FOUND, "there is no such page"),
-                    Missing::Forbidden => (Status::FORBIDDEN, "this may not be read"),
-                    Missing::Exhausted => (Status::UNAVAILABLE, "too many files are open"),
-                    Missing::Broken => (Status::INTERNAL, "the file cannot be read"),
-                };
-                let later = [("Retry-After", "1")];
-                let more = if status == Status::UNAVAILABLE { &later[..] } else { &[] };
-                speaker.refuse(status, more, why, out)
-            }
-        };
-        self.finish(cx, session, &terms, said)
-    }
-
-    /// Sends a file until the output is full, or a piece has to be waited for.
-    fn send(
-        &self,
-        cx: &At<'_>,
-        session: &mut Session<B::File>,
-        mut sending: Box<Sending<B::File>>,
-        out: &mut Out,
-    ) -> After<B::File> {
-        while let Some(piece) = sending.pieces.front_mut() {
-            if out.is_full() {
-                session.stage = Stage::Sending(sending);
-                return After::Room;
-            }
-            let range = match piece {
-                Piece::Text(text) => {
-                    out.bytes().append(text);
-                    sending.pieces.pop_front();
-                    continue;
-                }
-                Piece::Bytes(range) => range,
-            };
-            let Some(file) = &sending.file else { return After::Close };
-            let len = (range.end - range.start).min(PIECE as u64) as usize;
-            match self.backstage.read_now(file, range.start, len, out.bytes()) {
-                // Its length was promised; only the end of the connection can tell.
-                Some(Ok(0) | Err(_)) => return After::Close,
-                Some(Ok(read)) => advance(&mut sending.pieces, read),
-                None => {
-                    let from = range.start;
-                    let Some(file) = sending.file.take() else { return After::Close };
-                    session.stage = Stage::Sending(sending);
-                    return After::Job(Job::Read(file, from, len));
-                }
-            }
-        }
-        self.finish(cx, session, &sending.terms, sending.said)
-    }
-
     /// A request is answered.
-    fn finish(
+    pub(super) fn finish(
         &self,
         cx: &At<'_>,
         session: &mut Session<B::File>,
@@ -401,7 +348,7 @@ impl<B: Backstage> Web<B> {
         if terms.how.keep_alive { After::Next } else { After::Close }
     }
 
-    fn speaker<'a>(
+    pub(super) fn speaker<'a>(
         &'a self,
         cx: &At<'_>,
         session: &'a mut Session<B::File>,
@@ -449,9 +396,7 @@ impl<B: Backstage> Web<B> {
                 self.act(cx, session, order, &[], out)
             }
             (Stage::Sending(mut sending), Back::Read(file, Ok(bytes))) if !bytes.is_empty() => {
-                sending.file = Some(file);
-                advance(&mut sending.pieces, bytes.len());
-                out.bytes().extend_from_slice(&bytes);
+                sending.resume(file, &bytes, out);
                 self.send(cx, session, sending, out)
             }
             _ => After::Close,
@@ -500,14 +445,9 @@ impl<B: Backstage> Web<B> {
     }
 }
 
-/// Forgets what was sent of the first piece.
-fn advance(pieces: &mut VecDeque<Piece>, sent: usize) {
-    if let Some(Piece::Bytes(range)) = pieces.front_mut() {
-        range.start += sent as u64;
-        if range.start >= range.end {
-            pieces.pop_front();
-        }
-    }
+/// A version as it was sent.
+fn words(version: Version) -> &'static str {
+    if version == Version::Http10 { "HTTP/1.0" } else { "HTTP/1.1" }
 }
 
 /// Sends a job out.
@@ -537,8 +477,9 @@ impl<B: Backstage> Service for Web<B> {
 
     fn open(&self, cx: &At<'_>, peer: Peer, _out: &mut Out) -> Session<B::File> {
         let until = cx.now + self.options.head_time;
-        let clock = Clockface::new();
-        Session { peer, stage: Stage::Head, until, begun: false, last: false, clock }
+        let (begun, last, repeatable) = (false, false, false);
+        let (clock, memo) = (Clockface::new(), Memo::default());
+        Session { peer, stage: Stage::Head, until, begun, last, clock, repeatable, memo }
     }
 
     fn step(

@@ -32,6 +32,8 @@ fn head_bytes(dice: &mut Dice) -> Vec<u8> {
         b"X y: z\r\n",
         b": z\r\n",
         b"Host: a b\r\n",
+        b"Host: [::1]:80\r\n",
+        b"Host: a:80\r\n",
         b"Content-Length: 3, 3\r\n",
         b"Transfer-Encoding: chunked\r\n",
         b"transfer-encoding:\tchunked\r\n",

@@ -92,10 +92,10 @@ fn head(lines: &[&[u8]], len: usize) -> Option<Verdict> {
     }
     match all("host")[..] {
         [] if !is_new => {}
-        [host] if host.iter().all(|byte| is_host_byte(*byte)) => {}
+        [host] if is_host(&String::from_utf8_lossy(host)) => {}
         _ => return None,
     }
-    if !all("expect").iter().all(|value| value.eq_ignore_ascii_case(b"100-continue")) {
+    if is_new && !all("expect").iter().all(|value| value.eq_ignore_ascii_case(b"100-continue")) {
         return None;
     }
     let body = match (&all("content-length")[..], &all("transfer-encoding")[..]) {
@@ -137,9 +137,23 @@ fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(tchar)
 }
 
-/// RFC 3986: unreserved, pct-encoded, sub-delims, the brackets of a literal, and the port's colon.
-fn is_host_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || "-._~%!$&'()*+,;=[]:".contains(char::from(byte))
+/// `IP-literal / reg-name`, and a port, each letter of which RFC 3986 lists.
+fn is_host(text: &str) -> bool {
+    let (host, port) = match text.rfind(']') {
+        Some(end) => text.split_at(end + 1),
+        None => text.split_at(text.find(':').unwrap_or(text.len())),
+    };
+    let good_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => address.chars().all(|it| it.is_ascii_hexdigit() || it == ':' || it == '.'),
+        None => {
+            host.chars().all(|it| it.is_ascii_alphanumeric() || "-._~%!$&'()*+,;=".contains(it))
+        }
+    };
+    let good_port = match port.strip_prefix(':') {
+        Some(digits) => digits.chars().all(|it| it.is_ascii_digit()),
+        None => port.is_empty(),
+    };
+    good_host && good_port
 }
 
 fn decimal(text: &[u8]) -> Option<u64> {

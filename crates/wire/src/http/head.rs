@@ -6,6 +6,10 @@ use memchr::memchr_iter;
 /// The most fields of a head; HAProxy and Envoy stop at about as many.
 pub const FIELDS_MAX: usize = 100;
 
+/// Fields that a head holds in itself: as many as browsers send. A hundred of them, filled and
+/// moved for every request, would cost more than the parsing.
+const FEW: usize = 16;
+
 /// How much of a head is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -57,14 +61,29 @@ pub struct Head<'a> {
     pub keep_alive: bool,
     /// The client waits for `100 Continue` before it sends the body.
     pub expects: bool,
-    fields: [httparse::Header<'a>; FIELDS_MAX],
-    count: usize,
+    fields: Fields<'a>,
+}
+
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "the common case is to stay off the heap")]
+enum Fields<'a> {
+    Few([httparse::Header<'a>; FEW], usize),
+    Many(Vec<httparse::Header<'a>>),
+}
+
+impl<'a> Fields<'a> {
+    fn as_slice(&self) -> &[httparse::Header<'a>] {
+        match self {
+            Fields::Few(fields, count) => &fields[..*count],
+            Fields::Many(fields) => fields,
+        }
+    }
 }
 
 impl<'a> Head<'a> {
     /// The fields in their order: name and value, the value without white space around it.
     pub fn fields(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
-        self.fields[..self.count].iter().map(|it| (it.name, it.value))
+        self.fields.as_slice().iter().map(|it| (it.name, it.value))
     }
 
     /// The value of the first field of that name, whatever its case.
@@ -83,37 +102,51 @@ pub fn next<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<Head<'a>>, Ba
     let skipped = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
     let Some(end) = end(&bytes[skipped..], limits)? else { return Ok(None) };
     let used = skipped + end;
-    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
-    let mut request = httparse::Request::new(&mut fields);
-    match request.parse(&bytes[skipped..used]) {
-        Ok(httparse::Status::Complete(parsed)) if parsed == end => {}
-        Ok(_) => return Err(Bad::Syntax),
-        Err(httparse::Error::TooManyHeaders) => return Err(Bad::HeadTooLong),
-        Err(httparse::Error::Version) => return Err(version_or_syntax(&bytes[skipped..used])),
-        Err(_) => return Err(Bad::Syntax),
-    }
-    let (Some(method), Some(target), Some(minor)) = (request.method, request.path, request.version)
-    else {
-        return Err(Bad::Syntax);
-    };
+    let ((method, target, minor), fields) = parse(&bytes[skipped..used])?;
     if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Bad::Syntax);
     }
-    let count = request.headers.len();
     let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
-    let body = Body::Length(0);
-    let head = Head {
-        len: used,
-        method,
-        target,
-        version,
-        body,
-        keep_alive: false,
-        expects: false,
-        fields,
-        count,
-    };
-    meant(head).map(Some)
+    let (body, keep_alive, expects) = meant(version, fields.as_slice())?;
+    Ok(Some(Head { len: used, method, target, version, body, keep_alive, expects, fields }))
+}
+
+/// Method, target and minor version.
+type Line<'a> = (&'a str, &'a str, u8);
+
+fn parse(head: &[u8]) -> Result<(Line<'_>, Fields<'_>), Bad> {
+    let mut few = [httparse::EMPTY_HEADER; FEW];
+    match parse_into(head, &mut few) {
+        // There are more than a few, or too many.
+        Err(Bad::HeadTooLong) => {
+            let mut many = vec![httparse::EMPTY_HEADER; FIELDS_MAX];
+            let (line, count) = parse_into(head, &mut many)?;
+            many.truncate(count);
+            Ok((line, Fields::Many(many)))
+        }
+        found => found.map(|(line, count)| (line, Fields::Few(few, count))),
+    }
+}
+
+/// Fills `fields` and says how many there are.
+fn parse_into<'a>(
+    head: &'a [u8],
+    fields: &mut [httparse::Header<'a>],
+) -> Result<(Line<'a>, usize), Bad> {
+    let mut request = httparse::Request::new(fields);
+    match request.parse(head) {
+        Ok(httparse::Status::Complete(parsed)) if parsed == head.len() => {}
+        Ok(_) => return Err(Bad::Syntax),
+        Err(httparse::Error::TooManyHeaders) => return Err(Bad::HeadTooLong),
+        Err(httparse::Error::Version) => return Err(version_or_syntax(head)),
+        Err(_) => return Err(Bad::Syntax),
+    }
+    match (request.method, request.path, request.version) {
+        (Some(method), Some(target), Some(minor)) => {
+            Ok(((method, target, minor), request.headers.len()))
+        }
+        _ => Err(Bad::Syntax),
+    }
 }
 
 /// Where the head ends, with its empty line. Every newline on the way must be CR LF.
@@ -157,13 +190,16 @@ fn version_or_syntax(head: &[u8]) -> Bad {
     }
 }
 
+/// How the body ends, whether the connection goes on, whether the client waits for a word.
+type Meaning = (Body, bool, bool);
+
 /// Reads from the fields what they mean for the connection.
-fn meant(mut head: Head<'_>) -> Result<Head<'_>, Bad> {
+fn meant(version: Version, fields: &[httparse::Header<'_>]) -> Result<Meaning, Bad> {
     let mut length: Option<u64> = None;
     let mut chunked = false;
     let (mut close, mut keep) = (false, false);
-    let mut hosts = 0;
-    for (name, value) in head.fields[..head.count].iter().map(|it| (it.name, it.value)) {
+    let (mut hosts, mut expects) = (0, false);
+    for httparse::Header { name, value } in fields {
         let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
         if is("content-length") {
             if length.is_some() {
@@ -189,26 +225,26 @@ fn meant(mut head: Head<'_>) -> Result<Head<'_>, Bad> {
                 keep |= word.eq_ignore_ascii_case(b"keep-alive");
             }
         } else if is("expect") {
-            if !value.eq_ignore_ascii_case(b"100-continue") {
+            // A server must not hear it from HTTP/1.0 (RFC 9110 section 10.1.1).
+            if version == Version::Http11 && !value.eq_ignore_ascii_case(b"100-continue") {
                 return Err(Bad::Expectation);
             }
-            head.expects = true;
+            expects = true;
         } else if is("content_length") || is("transfer_encoding") {
             // A gateway that takes `_` for `-`, as CGI does, would see another framing.
             return Err(Bad::Framing);
         }
     }
-    if hosts > 1 || (hosts == 0 && head.version == Version::Http11) {
+    if hosts > 1 || (hosts == 0 && version == Version::Http11) {
         return Err(Bad::Host);
     }
-    if chunked && (length.is_some() || head.version == Version::Http10) {
+    if chunked && (length.is_some() || version == Version::Http10) {
         return Err(Bad::Framing);
     }
-    head.body = if chunked { Body::Chunked } else { Body::Length(length.unwrap_or(0)) };
+    let body = if chunked { Body::Chunked } else { Body::Length(length.unwrap_or(0)) };
     // An expectation without a body, or from HTTP/1.0, means nothing (RFC 9110 section 10.1.1).
-    head.expects &= head.version == Version::Http11 && head.body != Body::Length(0);
-    head.keep_alive = !close && (keep || head.version == Version::Http11);
-    Ok(head)
+    expects &= version == Version::Http11 && body != Body::Length(0);
+    Ok((body, !close && (keep || version == Version::Http11), expects))
 }
 
 /// A Content-Length: digits only, no sign, no list, no overflow.
@@ -221,8 +257,17 @@ fn digits(value: &[u8]) -> Option<u64> {
 
 /// `uri-host [ ":" port ]`, or nothing, which RFC 9112 section 3.2 allows.
 fn is_host(value: &[u8]) -> bool {
-    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(byte);
-    value.iter().all(allowed)
+    let literal = |byte: &u8| byte.is_ascii_hexdigit() || b":.".contains(byte);
+    let name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(byte);
+    let rest = match value {
+        [b'[', rest @ ..] => {
+            let len = rest.iter().take_while(|byte| literal(byte)).count();
+            let Some((&b']', behind)) = rest[len..].split_first() else { return false };
+            behind
+        }
+        _ => &value[value.iter().take_while(|byte| name(byte)).count()..],
+    };
+    matches!(rest, [] | [b':', ..]) && rest.iter().skip(1).all(u8::is_ascii_digit)
 }
 
 #[cfg(test)]
@@ -246,6 +291,10 @@ mod tests {
         }
         check("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET / Http11 Length(0) true false");
         check("\r\nGET / HTTP/1.1\r\nhost:a:80\r\n\r\n", "GET / Http11 Length(0) true false");
+        let literal = "GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n";
+        check(literal, "GET / Http11 Length(0) true false");
+        let old = "GET / HTTP/1.0\r\nExpect: a miracle\r\nHost: a:\r\n\r\n";
+        check(old, "GET / Http10 Length(0) false false");
         check("GET /x?y HTTP/1.0\r\n\r\n", "GET /x?y Http10 Length(0) false false");
         check(
             "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
@@ -287,6 +336,11 @@ mod tests {
         check(&host("Host: a\r\n"), Bad::Host);
         check(&get("Host: a b\r\n"), Bad::Host);
         check(&get("Host: a/b\r\n"), Bad::Host);
+        check(&get("Host: a@b\r\n"), Bad::Host);
+        check(&get("Host: a:b\r\n"), Bad::Host);
+        check(&get("Host: a:1:2\r\n"), Bad::Host);
+        check(&get("Host: [::1\r\n"), Bad::Host);
+        check(&get("Host: [::1]2\r\n"), Bad::Host);
         check(&host("X : y\r\n"), Bad::Syntax);
         check(&host(" folded\r\n"), Bad::Syntax);
         check(&host("X: y\r\n folded\r\n"), Bad::Syntax);

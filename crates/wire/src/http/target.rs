@@ -44,7 +44,7 @@ impl<'a> Target<'a> {
     /// # Errors
     /// See [`BadTarget`].
     pub fn read(target: &'a str) -> Result<Target<'a>, BadTarget> {
-        let local = match target.strip_prefix("http://").or(target.strip_prefix("https://")) {
+        let local = match behind_scheme(target) {
             Some(rest) => {
                 let end = rest.find(['/', '?']).unwrap_or(rest.len());
                 if end == 0 {
@@ -61,6 +61,13 @@ impl<'a> Target<'a> {
         let (path, query) = local.split_once('?').unwrap_or((local, ""));
         Ok(Target { path: normal(path)?, query })
     }
+}
+
+/// What stands behind `http://`, whatever its case (RFC 3986 section 3.1).
+fn behind_scheme(target: &str) -> Option<&str> {
+    let (scheme, rest) = target.split_once("://")?;
+    let known = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    known.then_some(rest)
 }
 
 /// Decodes each segment, then removes dots (RFC 3986 section 5.2.4).
@@ -131,6 +138,7 @@ mod tests {
         check("/a/%2e%2e/", "/", "");
         check("/a/b/..", "/a/", "");
         check("http://host:1/a?b", "/a", "b");
+        check("HTTP://host/x", "/x", "");
         check("http://host", "/", "");
         check("https://host?q", "/", "q");
     }

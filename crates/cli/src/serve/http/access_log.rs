@@ -1,49 +1,92 @@
 //! The journal of requests, written to a file by the supervisor: now and then, and once more when
 //! the last worker has left.
+//!
+//! The file stays open, so that writing needs no descriptor when clients have taken all; before
+//! each batch its name is looked at, so that a file that was moved away is followed by a new one.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::{Context, Result};
 use engines::Keeper;
 use services::web::Journal;
 
-/// How often the journal is written. The rings hold 10,000 lines each, so a worker that serves more
-/// than 200,000 requests a second loses lines, and is told so.
+/// How often the journal is written. A ring holds some 10,000 lines, so a worker that serves more
+/// than 200,000 requests a second loses lines, and that is told.
 const EVERY: Duration = Duration::from_millis(50);
 
 /// Writes the journal.
 pub struct AccessLog {
-    path: Option<PathBuf>,
+    place: Option<Place>,
     /// What was taken out of the journal and is not written yet.
     lines: Vec<u8>,
 }
 
+/// Where the lines go.
+enum Place {
+    Stdout,
+    File(PathBuf, File),
+}
+
 impl AccessLog {
     /// A log that is written to `path`, if there is one; `-` is standard output.
-    pub fn new(path: Option<PathBuf>) -> AccessLog {
-        AccessLog { path, lines: Vec::new() }
+    ///
+    /// # Errors
+    /// The file cannot be opened for writing.
+    pub fn open(path: Option<PathBuf>) -> Result<AccessLog> {
+        let place = match path {
+            None => None,
+            Some(path) if path.as_os_str() == "-" => Some(Place::Stdout),
+            Some(path) => {
+                let file = append(&path)
+                    .with_context(|| format!("cannot write the access log {}", path.display()))?;
+                Some(Place::File(path, file))
+            }
+        };
+        Ok(AccessLog { place, lines: Vec::new() })
     }
 
-    fn write(&self) -> io::Result<()> {
-        match &self.path {
-            None => Ok(()),
-            Some(path) if path.as_os_str() == "-" => {
-                let mut out = io::stdout().lock();
-                out.write_all(&self.lines).and_then(|()| out.flush())
+    /// Writes what waits; what could not be written goes on waiting.
+    fn write(&mut self) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        let out: &mut dyn Write = match &mut self.place {
+            None => return Ok(()),
+            Some(Place::Stdout) => &mut stdout,
+            Some(Place::File(path, file)) => {
+                if !is_at(file, path)
+                    && let Ok(fresh) = append(path)
+                {
+                    *file = fresh;
+                }
+                file
             }
-            Some(path) => {
-                let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-                file.write_all(&self.lines)
-            }
+        };
+        while !self.lines.is_empty() {
+            let written = out.write(&self.lines)?;
+            self.lines.drain(..written);
         }
+        out.flush()
+    }
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+/// Whether `path` still names this file.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(ours), Ok(named)) => (ours.dev(), ours.ino()) == (named.dev(), named.ino()),
+        _ => false,
     }
 }
 
 impl Keeper<Journal> for AccessLog {
     fn is_changed(&mut self, journal: &Journal) -> bool {
-        self.path.is_some() && (!self.lines.is_empty() || !journal.is_empty())
+        self.place.is_some() && (!self.lines.is_empty() || !journal.is_empty())
     }
 
     fn save(&mut self, journal: &Journal) -> Result<(), String> {
@@ -54,14 +97,45 @@ impl Keeper<Journal> for AccessLog {
             }
         }
         self.write().map_err(|error| {
-            let path = self.path.as_deref().unwrap_or(Path::new("-")).display();
-            format!("cannot write the access log {path}: {error}; it is tried again")
-        })?;
-        self.lines.clear();
-        Ok(())
+            format!("cannot write the access log: {error}; what waits is tried again")
+        })
     }
 
     fn every(&self) -> Option<Duration> {
-        self.path.as_ref().map(|_| EVERY)
+        self.place.as_ref().map(|_| EVERY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memory::{Placement, Region};
+    use seam::WorkerId;
+
+    #[test]
+    fn a_file_that_is_moved_away_is_followed_by_a_new_one() {
+        let folder = std::env::temp_dir().join(format!("roundhouse-log-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a temporary directory");
+        let path = folder.join("access.log");
+        let mut journal = Region::<Journal>::place(Placement::Private).expect("memory");
+        journal.found(&[]).expect("no seed is needed");
+        let mut log = AccessLog::open(Some(path.clone())).expect("a new file");
+        let mut write = |line: &str| {
+            journal.put(WorkerId::new(0, 1), line.as_bytes());
+            assert!(log.is_changed(&journal));
+            log.save(&journal).expect("a disk with room");
+            assert!(!log.is_changed(&journal));
+        };
+        write("one\n");
+        write("two\n");
+        std::fs::rename(&path, folder.join("old.log")).expect("our own file");
+        write("three\n");
+        let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("a log");
+        assert_eq!(
+            (read("old.log").as_str(), read("access.log").as_str()),
+            ("one\ntwo\n", "three\n")
+        );
+        assert!(AccessLog::open(Some(folder.join("none/log"))).is_err());
+        std::fs::remove_dir_all(&folder).expect("our own directory");
     }
 }

@@ -50,8 +50,8 @@ pub struct Args {
     /// How long a body may be slower than that
     #[arg(long, default_value = "5s", value_parser = span, value_name = "TIME")]
     body_grace: Duration,
-    /// Write a line for each request to this file; - is standard output. It is opened anew for
-    /// each batch, so it may be moved away at any time
+    /// Write a line for each request to this file, which may be moved away at any time; - is
+    /// standard output
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
     /// How a line is written: common, json
@@ -118,6 +118,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         error_pages: args.error_page.iter().map(PageFlag::page).collect::<Result<_>>()?,
         ..Options::default()
     };
+    let mut log = AccessLog::open(args.access_log)?;
     let handover = Handover::receive()?;
     let mut journal: Region<Journal> = match &handover {
         Some(handover) => Region::adopt(handover.state()?).map_err(|refused| {
@@ -138,7 +139,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         assets: &Assets::default(),
         handover: handover.as_ref(),
     };
-    args.house.run(&shape, &tenant, &mut AccessLog::new(args.access_log))
+    args.house.run(&shape, &tenant, &mut log)
 }
 
 /// Nanoseconds since 1970.

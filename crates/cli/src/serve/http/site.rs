@@ -59,20 +59,27 @@ fn modified_ns(about: &Metadata) -> u64 {
 
 /// What an error of the file system means to who asked.
 fn missing(error: &io::Error) -> Missing {
-    // errno(3), Linux: the names are too long, a part is no folder, no descriptor is left.
+    // errno(3), Linux.
+    const NO_SUCH_DEVICE: i32 = 6;
+    const TOO_MANY_IN_SYSTEM: i32 = 23;
+    const TOO_MANY: i32 = 24;
     const NAME_TOO_LONG: i32 = 36;
-    const TOO_MANY: [i32; 2] = [23, 24];
+    const LOOP_OF_LINKS: i32 = 40;
     match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Missing::Absent,
-        io::ErrorKind::InvalidInput => Missing::Absent,
-        io::ErrorKind::PermissionDenied | io::ErrorKind::CrossesDevices => Missing::Forbidden,
-        _ => match error.raw_os_error() {
-            Some(NAME_TOO_LONG) => Missing::Absent,
-            Some(code) if TOO_MANY.contains(&code) => Missing::Exhausted,
-            // A loop of links leads nowhere; ELOOP is also what a magic link is refused with.
-            Some(40) => Missing::Forbidden,
-            _ => Missing::Broken,
-        },
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidInput => {
+            return Missing::Absent;
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::CrossesDevices => {
+            return Missing::Forbidden;
+        }
+        _ => {}
+    }
+    match error.raw_os_error() {
+        Some(NAME_TOO_LONG) => Missing::Absent,
+        // A socket cannot be opened; neither can a link that leads to itself, or out of the tree.
+        Some(NO_SUCH_DEVICE | LOOP_OF_LINKS) => Missing::Forbidden,
+        Some(TOO_MANY | TOO_MANY_IN_SYSTEM) => Missing::Exhausted,
+        _ => Missing::Broken,
     }
 }
 
@@ -145,5 +152,47 @@ impl Backstage for Site {
 
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_found_and_why_the_rest_is_not() {
+        let folder = std::env::temp_dir().join(format!("roundhouse-site-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("d")).expect("a temporary directory");
+        std::fs::write(folder.join("a.txt"), "0123456789").expect("a temporary file");
+        std::os::unix::fs::symlink("loop", folder.join("loop")).expect("a link");
+        std::os::unix::fs::symlink("/etc/passwd", folder.join("leak")).expect("a link");
+        let _socket =
+            std::os::unix::net::UnixListener::bind(folder.join("socket")).expect("a name");
+        let site = Site::open(&folder).expect("our own folder");
+        let check = |path: &str, want: Missing| {
+            let patient = site.find(path).expect_err(path);
+            assert_eq!(patient, want, "{path}");
+            if let Some(quick) = site.glance(path) {
+                assert_eq!(quick.expect_err(path), want, "{path}, at a glance");
+            }
+        };
+        check("none", Missing::Absent);
+        check("a.txt/x", Missing::Absent);
+        check(&"x".repeat(300), Missing::Absent);
+        check("loop", Missing::Forbidden);
+        check("leak", Missing::Forbidden);
+        check("socket", Missing::Forbidden);
+        check("../etc/passwd", Missing::Forbidden);
+        assert!(matches!(site.find("d"), Ok(Found::Folder)));
+        let Ok(Found::File(file, meta)) = site.find("a.txt") else { panic!("a file") };
+        let mut bytes = Vec::new();
+        assert_eq!(site.read(&file, 8, 100, &mut bytes).expect("a file"), 2);
+        assert_eq!((meta.len, bytes.as_slice()), (10, &b"89"[..]));
+        let mut names: Vec<String> =
+            site.list(".").expect("our own folder").into_iter().map(|entry| entry.name).collect();
+        names.sort();
+        assert_eq!(names, ["a.txt", "d"], "what cannot be served is not listed");
+        assert!(matches!(Site::without_files().find("a.txt"), Err(Missing::Absent)));
+        std::fs::remove_dir_all(&folder).expect("our own folder");
     }
 }

@@ -1,0 +1,137 @@
+//! Files on their way out: the head of the answer, then piece by piece as there is room.
+
+use seam::Out;
+use std::collections::VecDeque;
+use wire::http::Status;
+
+use super::backstage::{Backstage, Missing};
+use super::file::{self, Piece, Target};
+use super::kinds;
+use super::listing::encoded;
+use super::order::{Terms, Wish};
+use super::say::Said;
+use super::service::{After, At, Job, Session, Stage, Web};
+
+/// How much of a file is read at once, in bytes.
+const PIECE: usize = 64 * 1024;
+
+/// A file on its way out. The file is away while a job reads it.
+#[derive(Debug)]
+pub struct Sending<F> {
+    file: Option<F>,
+    pieces: VecDeque<Piece>,
+    terms: Terms,
+    said: Said,
+}
+
+impl<F> Sending<F> {
+    /// A job has read `bytes`, the next ones of `file`.
+    pub fn resume(&mut self, file: F, bytes: &[u8], out: &mut Out) {
+        self.file = Some(file);
+        advance(&mut self.pieces, bytes.len());
+        out.bytes().extend_from_slice(bytes);
+    }
+}
+
+impl<B: Backstage> Web<B> {
+    /// Answers with what a path leads to.
+    pub(super) fn answer(
+        &self,
+        cx: &At<'_>,
+        session: &mut Session<B::File>,
+        (wish, target): (&Wish, Target<B::File>),
+        terms: Terms,
+        out: &mut Out,
+    ) -> After<B::File> {
+        let mut speaker = self.speaker(cx, session, terms.how);
+        let said = match target {
+            Target::File(file, meta, coding, kind) => {
+                let now = self.options.second(cx.now);
+                let plan = file::plan(wish, meta, coding, kind, now);
+                let fields: Vec<(&str, &str)> =
+                    plan.fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                if plan.status.0 >= 400 {
+                    let why = "the conditions of the request do not hold for this file";
+                    speaker.refuse(plan.status, &fields, why, out)
+                } else {
+                    let said = speaker.head(plan.status, &fields, plan.len, out);
+                    let pieces = if said.bytes > 0 { plan.pieces } else { VecDeque::new() };
+                    let sending = Sending { file: Some(file), pieces, terms, said };
+                    return self.send(cx, session, Box::new(sending), out);
+                }
+            }
+            Target::Folder => {
+                let mut place = format!("{}/", encoded(&wish.path));
+                // Two slashes in front would name another host.
+                place.replace_range(..place.len() - place.trim_start_matches('/').len(), "/");
+                if !wish.query.is_empty() {
+                    place = format!("{place}?{}", wish.query);
+                }
+                speaker.refuse(Status::MOVED, &[("Location", &place)], "a folder ends in /", out)
+            }
+            Target::Listing(page) => {
+                speaker.words(Status::OK, &[("Content-Type", kinds::HTML)], &page, out)
+            }
+            Target::Missing(missing) => {
+                let (status, why) = match missing {
+                    Missing::Absent => (Status::NOT_FOUND, "there is no such page"),
+                    Missing::Forbidden => (Status::FORBIDDEN, "this may not be read"),
+                    Missing::Exhausted => (Status::UNAVAILABLE, "too many files are open"),
+                    Missing::Broken => (Status::INTERNAL, "the file cannot be read"),
+                };
+                let later = [("Retry-After", "1")];
+                let more = if status == Status::UNAVAILABLE { &later[..] } else { &[] };
+                speaker.refuse(status, more, why, out)
+            }
+        };
+        self.finish(cx, session, &terms, said)
+    }
+
+    /// Sends a file until the output is full, or a piece has to be waited for.
+    pub(super) fn send(
+        &self,
+        cx: &At<'_>,
+        session: &mut Session<B::File>,
+        mut sending: Box<Sending<B::File>>,
+        out: &mut Out,
+    ) -> After<B::File> {
+        while let Some(piece) = sending.pieces.front_mut() {
+            if out.is_full() {
+                session.stage = Stage::Sending(sending);
+                return After::Room;
+            }
+            let range = match piece {
+                Piece::Text(text) => {
+                    out.bytes().append(text);
+                    sending.pieces.pop_front();
+                    continue;
+                }
+                Piece::Bytes(range) => range,
+            };
+            let Some(file) = &sending.file else { return After::Close };
+            let len = (range.end - range.start).min(PIECE as u64) as usize;
+            match self.backstage.read_now(file, range.start, len, out.bytes()) {
+                // Its length was promised; only the end of the connection can tell.
+                Some(Ok(0) | Err(_)) => return After::Close,
+                Some(Ok(read)) => advance(&mut sending.pieces, read),
+                None => {
+                    let from = range.start;
+                    let Some(file) = sending.file.take() else { return After::Close };
+                    session.stage = Stage::Sending(sending);
+                    return After::Job(Job::Read(file, from, len));
+                }
+            }
+        }
+        self.finish(cx, session, &sending.terms, sending.said)
+    }
+}
+
+/// Forgets what was sent of the first piece.
+fn advance(pieces: &mut VecDeque<Piece>, sent: usize) {
+    if let Some(Piece::Bytes(range)) = pieces.front_mut() {
+        range.start += sent as u64;
+        if range.start >= range.end {
+            pieces.pop_front();
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Random conversations: good requests, broken ones and noise, once as a whole and once in random
+//! pieces with late jobs, random sips and files that are not in memory. Both must be answered with
+//! the same bytes, and whoever is told that the connection closes hears nothing after it.
+
+use memory::{Placement, Region};
+use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
+use std::io::{self, IoSlice};
+use std::time::Duration;
+use wire::dice::Dice;
+
+use super::backstage::{Backstage, Entry, Found, Meta, Missing};
+use super::{Journal, Options, Web};
+
+/// Runs `events` conversations from `seed`.
+///
+/// # Panics
+/// When a promise is broken; the message carries the seed.
+pub fn fuzz(seed: u64, events: u32) {
+    let mut dice = Dice::new(seed);
+    let mut journal = Region::<Journal>::place(Placement::Private).expect("memory");
+    journal.found(&[]).expect("no seed is needed");
+    // A conversation is some hundred events of the other fuzzers.
+    for conversation in 0..events.div_ceil(100) {
+        let at = format!("services::web::fuzz seed {seed}, conversation {conversation}");
+        converse(&mut dice, &journal, &at);
+    }
+}
+
+/// Two files, one of them longer than an output, and a folder.
+struct Pocket {
+    cold: bool,
+}
+
+/// The length of the long file.
+const LONG: u64 = 300_000;
+
+impl Backstage for Pocket {
+    type File = u64;
+
+    fn glance(&self, path: &str) -> Option<Result<Found<u64>, Missing>> {
+        (!self.cold).then(|| self.find(path))
+    }
+
+    fn find(&self, path: &str) -> Result<Found<u64>, Missing> {
+        let len = match path {
+            "a.txt" => 10,
+            "a.txt.gz" => 7,
+            "long" => LONG,
+            "d" => return Ok(Found::Folder),
+            _ => return Err(Missing::Absent),
+        };
+        Ok(Found::File(len, Meta { len, modified_ns: 1 }))
+    }
+
+    fn read_now(
+        &self,
+        file: &u64,
+        offset: u64,
+        len: usize,
+        into: &mut Vec<u8>,
+    ) -> Option<io::Result<usize>> {
+        (!self.cold).then(|| self.read(file, offset, len, into))
+    }
+
+    fn read(&self, file: &u64, offset: u64, len: usize, into: &mut Vec<u8>) -> io::Result<usize> {
+        let end = (offset + len as u64).min(*file);
+        into.extend((offset..end).map(|byte| byte as u8 | 0x80));
+        Ok((end - offset) as usize)
+    }
+
+    fn list(&self, _path: &str) -> Result<Vec<Entry>, Missing> {
+        Ok(vec![Entry { name: "x".to_owned(), len: Some(1) }])
+    }
+
+    fn toil(&self, _time: Duration) {}
+
+    fn sleep(&self, _time: Duration) {}
+}
+
+fn converse(dice: &mut Dice, journal: &Journal, at: &str) {
+    let sent = requests(dice);
+    let mut options = Options { demo: true, files: true, body_max: 100, ..Options::default() };
+    let whole = {
+        let web = Web::new(options.clone(), Pocket { cold: false });
+        exchange(&mut Dice::new(0), &web, journal, &sent, sent.len().max(1), at)
+    };
+    options.limits.output_high = 1 + dice.below(200_000);
+    options.limits.output_low = dice.below(options.limits.output_high);
+    let web = Web::new(options, Pocket { cold: dice.once_in(2) });
+    let most = *dice.pick(&[1, 7, 200, 20_000]);
+    let pieces = exchange(dice, &web, journal, &sent, most, at);
+    let differs = whole.iter().zip(&pieces).position(|(one, other)| one != other);
+    assert!(
+        whole == pieces,
+        "{at}: answers of {} and {} bytes differ at {differs:?}; sent {:?}",
+        whole.len(),
+        pieces.len(),
+        sent.escape_ascii().to_string()
+    );
+    let text = String::from_utf8_lossy(&whole);
+    if let Some((_, behind)) = text.split_once("\r\nConnection: close\r\n") {
+        assert!(!behind.contains("HTTP/1.1 "), "{at}: an answer behind the last one");
+    }
+}
+
+/// Some requests in a row, most of them good.
+fn requests(dice: &mut Dice) -> Vec<u8> {
+    const LINES: &[&str] = &[
+        "GET / HTTP/1.1",
+        "HEAD /a.txt HTTP/1.1",
+        "GET /a.txt HTTP/1.1",
+        "GET /long HTTP/1.1",
+        "GET /d HTTP/1.1",
+        "GET /d/ HTTP/1.1",
+        "GET /none HTTP/1.1",
+        "POST / HTTP/1.1",
+        "PUT / HTTP/1.1",
+        "GET /work?ms=1 HTTP/1.1",
+        "OPTIONS * HTTP/1.1",
+        "GET /json HTTP/1.0",
+        "GET /.. HTTP/1.1",
+        "BREW / HTTP/1.1",
+    ];
+    const FIELDS: &[&str] = &[
+        "Content-Length: 5",
+        "Content-Length: 101",
+        "Transfer-Encoding: chunked",
+        "Expect: 100-continue",
+        "Connection: keep-alive",
+        "Connection: close",
+        "Range: bytes=0-3,-1",
+        "Range: bytes=5-",
+        "If-None-Match: *",
+        "Accept-Encoding: gzip",
+        "Host: b",
+        " folded",
+    ];
+    const BODIES: &[&str] = &[
+        "hello",
+        "5\r\nhello\r\n0\r\n\r\n",
+        "5;a=b\r\nhello\r\n1\r\n!\r\n0\r\nX: y\r\n\r\n",
+        "5\nhello\r\n0\r\n\r\n",
+        "65\r\n",
+    ];
+    let mut bytes = Vec::new();
+    for _ in 0..1 + dice.below(6) {
+        let mut text = format!("{}\r\nHost: a\r\n", dice.pick(LINES));
+        let mut wants_body = 0;
+        while dice.once_in(2) {
+            let field = *dice.pick(FIELDS);
+            wants_body |= usize::from(field == FIELDS[0]) | (usize::from(field == FIELDS[2]) << 1);
+            text += &format!("{field}\r\n");
+        }
+        text += "\r\n";
+        text += match wants_body {
+            1 => BODIES[0],
+            2 => *dice.pick(&BODIES[1..]),
+            _ => "",
+        };
+        bytes.extend_from_slice(text.as_bytes());
+    }
+    if dice.once_in(3) {
+        // Who asks again is answered from memory.
+        bytes.extend_from_within(..);
+    }
+    if dice.once_in(4) {
+        let place = dice.below(bytes.len());
+        bytes[place] = *dice.pick(b"\r\n\0 :x");
+    }
+    bytes
+}
+
+/// Feeds `sent` in pieces of at most `most` bytes; returns all output.
+fn exchange(
+    dice: &mut Dice,
+    web: &Web<Pocket>,
+    journal: &Journal,
+    sent: &[u8],
+    most: usize,
+    at: &str,
+) -> Vec<u8> {
+    let effects = Effects::new(false, false);
+    let cx =
+        Cx::new(Instant::ZERO, SessionId::new(0, 0, 1), WorkerId::new(0, 1), journal, &effects);
+    let mut conn = Conn::open(web, &cx, Peer::Local, &mut Buffers::new(1));
+    let (mut received, mut fed, mut ended) = (Vec::new(), 0, false);
+    loop {
+        let wants = conn.wants();
+        if wants.done {
+            break;
+        }
+        let may_feed = wants.read && fed < sent.len();
+        if wants.job && (!may_feed || dice.once_in(2)) {
+            let job = conn.take_job().expect("it was wanted");
+            let outcome = web.work(journal, job);
+            conn.done(web, &cx, outcome);
+        } else if may_feed {
+            let whole = most >= sent.len();
+            let end = if whole { sent.len() } else { sent.len().min(fed + 1 + dice.below(most)) };
+            conn.feed(web, &cx, &sent[fed..end]);
+            fed = end;
+        } else if fed == sent.len() && !ended {
+            conn.eof(web, &cx);
+            ended = true;
+        } else {
+            assert!(wants.write, "{at}: neither reads nor writes nor works nor ends");
+        }
+        if dice.once_in(2) || !conn.wants().read {
+            let mut slices = [IoSlice::new(&[]); 3];
+            let filled = conn.out().gather(&mut slices);
+            let bytes = slices[..filled].iter().flat_map(|slice| slice.iter().copied());
+            let before = received.len();
+            received.extend(bytes.take(1 + dice.below(100_000)));
+            conn.sent(web, &cx, received.len() - before);
+        }
+    }
+    conn.close(web, &cx);
+    received
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_few_seeds() {
+        for seed in 0..40 {
+            super::fuzz(seed, 1000);
+        }
+    }
+}

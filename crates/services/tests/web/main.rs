@@ -1,0 +1,9 @@
+//! The web service through the seam: what each request gets, under any split, warm or cold; what
+//! is refused; and what slowness costs.
+
+mod files;
+mod refusals;
+mod shelf;
+mod slowness;
+mod splits;
+mod talk;

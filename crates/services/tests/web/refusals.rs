@@ -1,0 +1,190 @@
+//! What is not understood in one way only is answered once, and nothing behind it is read.
+
+use super::talk::{body, options, reply, request};
+use services::web::Options;
+
+/// What follows every request here: if it is read, its answer shows.
+const NEXT: &str = "GET /plaintext HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// One answer with this status, and the end.
+#[track_caller]
+fn refused(input: &str, status: u16) {
+    let (found, goes_on) = reply(&[], &options(), format!("{input}{NEXT}").as_bytes());
+    let statuses: Vec<&str> = found.split("HTTP/1.1 ").skip(1).map(|it| &it[..3]).collect();
+    assert_eq!(statuses, [status.to_string()], "{input:?}: {found}");
+    assert!(!goes_on && found.contains("Connection: close\r\n"), "{input:?}: {found}");
+    assert!(found.contains("Date: Sun, 06 Nov 1994 08:51:17 GMT\r\n"), "{found}");
+}
+
+/// One answer with this status, and then the next request's.
+#[track_caller]
+fn goes_on(input: &str, status: u16) -> String {
+    let (found, goes_on) = reply(&[], &options(), format!("{input}{NEXT}").as_bytes());
+    assert!(found.starts_with(&format!("HTTP/1.1 {status} ")), "{input:?}: {found}");
+    assert!(goes_on && found.ends_with("\r\n\r\nHello, World!"), "{input:?}: {found}");
+    found
+}
+
+fn post(fields: &str, body: &str) -> String {
+    format!("{}{body}", request("POST", "/", fields))
+}
+
+#[test]
+fn framing_has_one_meaning() {
+    let length = "Content-Length: 5\r\n";
+    let chunked = "Transfer-Encoding: chunked\r\n";
+    refused(&post(&format!("{length}{length}"), "hello"), 400);
+    refused(&post(&format!("{length}Content-Length: 6\r\n"), "hello"), 400);
+    refused(&post(&format!("{length}{chunked}"), "0\r\n\r\n"), 400);
+    refused(&post(&format!("{chunked}{length}"), "0\r\n\r\n"), 400);
+    refused(&post("Content-Length: 5, 5\r\n", "hello"), 400);
+    refused(&post("Content-Length: +5\r\n", "hello"), 400);
+    refused(&post("Content-Length: 5 5\r\n", "hello"), 400);
+    refused(&post("Content-Length: -1\r\n", ""), 400);
+    refused(&post("Content_Length: 5\r\n", "hello"), 400);
+    refused(&post("Content-Length : 5\r\n", "hello"), 400);
+    refused(&post("Content-Length:\n 5\r\n", "hello"), 400);
+    refused(&post("Content-Length:\r\n 5\r\n", "hello"), 400);
+    refused(&post("Transfer-Encoding: chunked, chunked\r\n", "0\r\n\r\n"), 501);
+    refused(&post("Transfer-Encoding: gzip\r\n", "0\r\n\r\n"), 501);
+    refused(&post("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n"), 501);
+    let old = format!("POST / HTTP/1.0\r\n{chunked}\r\n0\r\n\r\n");
+    refused(&old, 400);
+    for bad in [
+        "5\nhello\r\n0\r\n\r\n",
+        "5\r\nhelloX\r\n0\r\n\r\n",
+        "5\r\nhello\n0\r\n\r\n",
+        "5;\nhello\r\n0\r\n\r\n",
+        "5;a\rb\r\nhello\r\n0\r\n\r\n",
+        "5 \r\nhello\r\n0\r\n\r\n",
+        "0x5\r\nhello\r\n0\r\n\r\n",
+        "FFFFFFFFFFFFFFFFF\r\nhello",
+        "\r\n5\r\nhello\r\n0\r\n\r\n",
+        "0\r\nX : y\r\n\r\n",
+        "0\r\n folded: x\r\n\r\n",
+    ] {
+        refused(&post(chunked, bad), 400);
+    }
+}
+
+#[test]
+fn heads_have_one_meaning() {
+    let get = |fields: &str| format!("GET / HTTP/1.1\r\n{fields}\r\n");
+    refused("GET / HTTP/1.1\nHost: a\r\n\r\n", 400);
+    refused("GET / HTTP/1.1\r\nHost: a\n\r\n", 400);
+    refused("GET / HTTP/1.1\r\nHost: a\rX: y\r\n\r\n", 400);
+    refused("\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", 400);
+    refused("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400);
+    refused("GET /\tHTTP/1.1\r\nHost: a\r\n\r\n", 400);
+    refused("GET / http/1.1\r\nHost: a\r\n\r\n", 400);
+    refused("GET /\r\n\r\n", 400);
+    refused(&get(""), 400);
+    refused(&get("Host: a\r\nHost: a\r\n"), 400);
+    refused(&get("Host: a, b\r\nHost\r\n"), 400);
+    refused(&get("Host: a b\r\n"), 400);
+    refused(&get("Host: a\r\n X: y\r\n"), 400);
+    refused(&get("Host: a\r\nX : y\r\n"), 400);
+    refused(&get("Host: a\r\n: y\r\n"), 400);
+    refused(&get("Host: a\r\nX: \u{0}\r\n"), 400);
+    refused("GET /.. HTTP/1.1\r\nHost: a\r\n\r\n", 400);
+    refused("GET /%2e%2e/etc HTTP/1.1\r\nHost: a\r\n\r\n", 400);
+    refused("GET /a%2fb HTTP/1.1\r\nHost: a\r\n\r\n", 400);
+    refused("GET /%00 HTTP/1.1\r\nHost: a\r\n\r\n", 400);
+    refused("GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n", 400);
+    refused("GET a HTTP/1.1\r\nHost: a\r\n\r\n", 400);
+    refused("\u{16}\u{3}\u{1}\r\n\r\n", 400);
+}
+
+#[test]
+fn limits() {
+    refused(&format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(8192)), 414);
+    refused(&request("GET", "/", &format!("X: {}\r\n", "a".repeat(16 * 1024))), 431);
+    refused(&request("GET", "/", &"X: y\r\n".repeat(100)), 431);
+    goes_on(&request("GET", "/", &"X: y\r\n".repeat(99)), 200);
+    refused("POST / HTTP/1.0\r\n\r\n", 411);
+    refused("GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505);
+    refused(&request("BREW", "/", ""), 501);
+    refused(&request("get", "/", ""), 501);
+    refused(&request("GET", "/", "Expect: a miracle\r\n"), 417);
+    refused(&post("Content-Length: 1048577\r\n", "x"), 413);
+    refused(&post("Content-Length: 99999999999\r\nExpect: 100-continue\r\n", ""), 413);
+    let small = Options { body_max: 5, ..options() };
+    let chunks = post("Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n");
+    let (found, goes_on) = reply(&[], &small, format!("{chunks}{NEXT}").as_bytes());
+    assert!(found.starts_with("HTTP/1.1 413 ") && !goes_on, "{found}");
+    assert_eq!(found.matches("HTTP/1.1").count(), 1, "{found}");
+}
+
+#[test]
+fn what_is_refused_and_goes_on() {
+    let allow = "Allow: GET, HEAD, POST, OPTIONS\r\n";
+    for method in ["PUT", "DELETE", "PATCH", "TRACE"] {
+        assert!(goes_on(&request(method, "/", ""), 405).contains(allow));
+    }
+    goes_on(&request("CONNECT", "a:80", ""), 405);
+    goes_on(&request("GET", "/none", ""), 404);
+    goes_on(&format!("{}hello", request("DELETE", "/", "Content-Length: 5\r\n")), 405);
+    goes_on(&format!("{}hello", request("GET", "/none", "Content-Length: 5\r\n")), 404);
+    goes_on(&request("GET", "/work?ms=10001", ""), 400);
+    goes_on(&request("GET", "/sleep", ""), 400);
+    goes_on(&request("GET", "/dynamic?rows=-1", ""), 400);
+    assert!(goes_on(&request("OPTIONS", "*", ""), 204).contains(allow));
+}
+
+#[test]
+fn the_routes() {
+    let says = |input: &str, want: &str| {
+        let (found, goes_on) = reply(&[], &options(), input.as_bytes());
+        assert!(found.starts_with("HTTP/1.1 200 OK\r\nServer: roundhouse\r\nDate: "), "{found}");
+        assert_eq!((body(&found), goes_on), (want, true), "{input:?}");
+    };
+    let get = |target: &str| request("GET", target, "");
+    says(&get("/"), "OK");
+    says(&get("/?x"), "OK");
+    says(&get("http://a/"), "OK");
+    says(&get("/plaintext"), "Hello, World!");
+    says(&get("/json"), "{\"message\":\"Hello, World!\"}");
+    says(&request("HEAD", "/json", ""), "");
+    says(&post("Content-Length: 5\r\n", "hello"), "hello");
+    says(
+        &post("Transfer-Encoding: chunked\r\n", "2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\nA: b\r\n\r\n"),
+        "hello",
+    );
+    says(&post("", ""), "");
+    says(&request("GET", "/echo", "X-Y:  z \r\nx-y: \r\n"), "Host: a\nX-Y: z\nx-y: \n");
+    says(
+        &request("GET", "/cookie", "Cookie: a=b; c=d=e;f; =g\r\ncookie: h=\r\n"),
+        "a=b\nc=d=e\nh=\n",
+    );
+    says(&get("/work?ms=3"), "done\n");
+    says(&get("/sleep?ms=3"), "done\n");
+    says(&format!("{}hello", request("GET", "/", "Content-Length: 5\r\n")), "OK");
+}
+
+#[test]
+fn the_client_that_waits_is_told_to_go_on() {
+    let expects = "Expect: 100-continue\r\nContent-Length: 5\r\n";
+    let (found, goes_on) = reply(&[], &options(), post(expects, "hello").as_bytes());
+    let (first, rest) = found.split_once("\r\n\r\n").expect("two heads");
+    assert_eq!((first, body(rest), goes_on), ("HTTP/1.1 100 Continue", "hello", true));
+    // Who would be refused anyway hears that instead, and keeps its body.
+    let input = format!("{}hello", request("DELETE", "/", expects));
+    let (found, goes_on) = reply(&[], &options(), input.as_bytes());
+    assert!(found.starts_with("HTTP/1.1 405 ") && !goes_on, "{found}");
+    let old = "GET / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\nx";
+    let (found, goes_on) = reply(&[], &options(), old.as_bytes());
+    assert!(found.starts_with("HTTP/1.1 200 ") && !goes_on, "{found}");
+}
+
+#[test]
+fn connections_go_on_as_their_version_has_it() {
+    let ends = |input: &str, want: &str| {
+        let (found, goes_on) = reply(&[], &options(), input.as_bytes());
+        assert!(!goes_on && found.contains(want), "{found}");
+    };
+    ends("GET / HTTP/1.0\r\n\r\n", "Connection: close\r\n");
+    ends(&request("GET", "/", "Connection: x, close\r\n"), "Connection: close\r\n");
+    let (found, goes_on) =
+        reply(&[], &options(), b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    assert!(goes_on && found.contains("Connection: keep-alive\r\n"), "{found}");
+}

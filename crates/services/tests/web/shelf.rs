@@ -1,0 +1,91 @@
+//! Files in memory, as the backstage of the tests. A cold shelf makes every look and every read a
+//! job, as a disk does that has nothing in memory.
+
+use services::web::{Backstage, Entry, Found, Meta, Missing};
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+/// When every file was changed: 6 November 1994, 08:49:37, and a little.
+pub const CHANGED_NS: u64 = 784_111_777_000_000_001;
+
+/// The files.
+#[derive(Clone, Default)]
+pub struct Shelf {
+    files: BTreeMap<String, Vec<u8>>,
+    cold: bool,
+    /// Files are shorter than they said, by so many bytes.
+    pub shrunk: usize,
+}
+
+impl Shelf {
+    pub fn new(files: &[(&str, &str)], cold: bool) -> Shelf {
+        let owned = |(path, text): &(&str, &str)| (path.to_string(), text.as_bytes().to_vec());
+        Shelf { files: files.iter().map(owned).collect(), cold, shrunk: 0 }
+    }
+
+    pub fn put(&mut self, path: &str, bytes: Vec<u8>) {
+        self.files.insert(path.to_owned(), bytes);
+    }
+
+    fn below(&self, path: &str) -> Vec<&str> {
+        let prefix = if path == "." { String::new() } else { format!("{path}/") };
+        self.files.keys().filter_map(|name| name.strip_prefix(&prefix)).collect()
+    }
+}
+
+impl Backstage for Shelf {
+    type File = String;
+
+    fn glance(&self, path: &str) -> Option<Result<Found<String>, Missing>> {
+        (!self.cold).then(|| self.find(path))
+    }
+
+    fn find(&self, path: &str) -> Result<Found<String>, Missing> {
+        assert!(!path.is_empty() && !path.starts_with('/') && !path.ends_with('/'), "{path:?}");
+        match self.files.get(path) {
+            Some(bytes) if bytes == b"forbidden" => Err(Missing::Forbidden),
+            Some(bytes) => {
+                let meta = Meta { len: bytes.len() as u64, modified_ns: CHANGED_NS };
+                Ok(Found::File(path.to_owned(), meta))
+            }
+            None if self.below(path).is_empty() => Err(Missing::Absent),
+            None => Ok(Found::Folder),
+        }
+    }
+
+    fn read_now(
+        &self,
+        file: &String,
+        offset: u64,
+        len: usize,
+        into: &mut Vec<u8>,
+    ) -> Option<io::Result<usize>> {
+        (!self.cold).then(|| self.read(file, offset, len, into))
+    }
+
+    fn read(&self, file: &String, at: u64, len: usize, into: &mut Vec<u8>) -> io::Result<usize> {
+        let bytes = &self.files[file];
+        let rest = &bytes[at as usize..bytes.len() - self.shrunk];
+        // Never as much as was asked for, which no read promises.
+        let read = &rest[..rest.len().min(len.min(10_000))];
+        into.extend_from_slice(read);
+        Ok(read.len())
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<Entry>, Missing> {
+        let mut found: Vec<Entry> = Vec::new();
+        for name in self.below(path) {
+            let (name, rest) = name.split_once('/').unwrap_or((name, ""));
+            let len = rest.is_empty().then_some(7);
+            if found.iter().all(|entry| entry.name != name) {
+                found.push(Entry { name: name.to_owned(), len });
+            }
+        }
+        Ok(found)
+    }
+
+    fn toil(&self, _time: Duration) {}
+
+    fn sleep(&self, _time: Duration) {}
+}
