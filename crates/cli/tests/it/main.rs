@@ -28,6 +28,7 @@ mod storm;
 mod term;
 mod transcript;
 mod vanished;
+mod web;
 mod words;
 
 /// Makes each function of a module a test of the arm.
@@ -59,6 +60,7 @@ macro_rules! every {
             injected: interrupted_calls, calls_that_would_block;
             vanished: who_vanished_is_asked_for, replies_to_who_vanished;
             handover: no_request_fails, who_is_inside_stays;
+            web: the_same_answers, no_line_of_the_log_is_lost;
         }
     };
 }
@@ -78,6 +80,7 @@ macro_rules! waits {
                 foreign_books;
             vanished: who_vanished_is_idle;
             words: verbose, silent_by_default, timer;
+            web: cut_at_every_byte, a_great_file_to_a_slow_reader, the_slow_are_told;
         }
     };
 }
@@ -111,6 +114,13 @@ macro_rules! bits {
 macro_rules! calls {
     ($arm:ident) => {
         tests! { $arm, injected: accepts_that_fail; }
+    };
+}
+
+/// What is tried with the clients of others, once for each way to wait.
+macro_rules! foreign {
+    ($arm:ident) => {
+        tests! { $arm, web: foreign_clients; }
     };
 }
 
@@ -231,10 +241,10 @@ macro_rules! mount {
 
 mount! {
     iterative = ITERATIVE: every, waits, blocking, calls, private;
-    epoll = EPOLL: every, waits, crowd, loops, calls, hoard, private;
+    epoll = EPOLL: every, waits, crowd, loops, calls, hoard, private, foreign;
     epoll_edge = EPOLL_EDGE: every, waits, crowd, loops, calls, hoard, private;
-    prefork = PREFORK: every, waits, crowd, blocking, calls, processes, single, sharing;
-    uring = URING: every, waits, crowd, loops, ring, hoard, private;
+    prefork = PREFORK: every, waits, crowd, blocking, calls, processes, single, sharing, foreign;
+    uring = URING: every, waits, crowd, loops, ring, hoard, private, foreign;
     uring_own = URING_OWN: every, waits, crowd, loops, ring, hoard, private;
     uring_calls = URING_CALLS: every, waits, crowd, loops, calls, ring, hoard, private;
     processes_uring = PROCESSES_URING: every, waits, crowd, loops, ring, processes, sharing;

@@ -1,0 +1,376 @@
+//! The web server on every engine: the same bytes, whatever carries them.
+
+use std::fs::File;
+use std::process::Command;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use crate::arms::Arm;
+use crate::harness::{Client, Folder, PATIENCE, Plan, Server, ms, skip};
+
+/// When the files of the tests were changed, in seconds and nanoseconds since 1970.
+const CHANGED: Duration = Duration::new(784_111_777, 1);
+/// What their tags begin with, and their date.
+const TAG: &str = "ae1b981bc490a01";
+const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+/// Bytes of the great file.
+const GREAT: usize = 10 << 20;
+/// How much the server's memory may grow for a client that does not read a great file: its output
+/// (128 KiB) and a piece (64 KiB) with room for the allocator; the file itself would be more.
+const GROWTH_MAX: u64 = 4 << 20;
+
+/// A site, with a secret beside it that links lead to.
+fn site(folder: &Folder) -> String {
+    let root = folder.path().join("site");
+    std::fs::create_dir_all(root.join("d")).expect("a temporary directory");
+    folder.file("secret", "secret");
+    let files =
+        [("a.txt", "0123456789"), ("b.css", "body {}"), ("b.css.gz", "packed"), ("d/e", "")];
+    for (name, text) in files {
+        let path = folder.file(&format!("site/{name}"), text);
+        let file = File::options().append(true).open(path).expect("just written");
+        file.set_modified(UNIX_EPOCH + CHANGED).expect("our own file");
+    }
+    std::os::unix::fs::symlink("../secret", root.join("leak")).expect("a link");
+    root.to_str().expect("a temporary path is text").to_owned()
+}
+
+/// The server of a site, with the routes of the demonstration.
+fn serve(arm: &Arm, root: &str, more: &[&str]) -> Server {
+    Plan::new(arm, "http").with(&["--demo", root]).with(more).start()
+}
+
+fn get(target: &str, fields: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n")
+}
+
+/// An answer without its date.
+fn answer(status: &str, fields: &str, body: &str) -> String {
+    let len = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\nServer: roundhouse\r\n{fields}Content-Length: {len}\r\n\r\n{body}"
+    )
+}
+
+/// An answer that is text.
+fn text(status: &str, body: &str) -> String {
+    answer(status, "Content-Type: text/plain; charset=utf-8\r\n", body)
+}
+
+/// Removes the lines that tell the time.
+fn undated(heard: &[u8]) -> String {
+    let heard = String::from_utf8_lossy(heard);
+    heard.split_inclusive('\n').filter(|line| !line.starts_with("Date: ")).collect()
+}
+
+/// The field of a media type.
+fn kind(kind: &str) -> String {
+    format!("Content-Type: {kind}\r\n")
+}
+
+/// The fields of a file, the end of whose tag is given, and more.
+fn file(tag: &str, more: &str) -> String {
+    format!("ETag: \"{TAG}-{tag}\"\r\nLast-Modified: {DATE}\r\nVary: Accept-Encoding\r\n{more}")
+}
+
+const PLAIN: &str = "Content-Type: text/plain; charset=utf-8\r\n";
+const OCTETS: &str = "Content-Type: application/octet-stream\r\n";
+const RANGES: &str = "Accept-Ranges: bytes\r\n";
+const ALLOW: &str = "Allow: GET, HEAD, POST, OPTIONS\r\n";
+
+/// A request and its answer.
+type Exchange = (String, String);
+
+/// Requests of every kind with their answers; the last ends the conversation.
+fn conversation() -> Vec<Exchange> {
+    [routes(), files(), ranges(), refusals()].concat()
+}
+
+fn routes() -> Vec<Exchange> {
+    let head = "HEAD /json HTTP/1.1\r\nHost: a\r\n\r\n";
+    let bare = answer("200 OK", &kind("application/json"), &" ".repeat(27));
+    let post = "POST / HTTP/1.1\r\nHost: a\r\n";
+    let expects = "Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let chunks = "5;a=b\r\nhello\r\n1\r\n!\r\n0\r\nX: y\r\n\r\n";
+    let hello = answer("200 OK", OCTETS, "hello!");
+    vec![
+        (get("/", ""), text("200 OK", "OK")),
+        (head.to_owned(), bare.trim_end_matches(' ').to_owned()),
+        (format!("{post}Content-Length: 5\r\n\r\nhello"), answer("200 OK", OCTETS, "hello")),
+        (format!("{post}{expects}{chunks}"), format!("HTTP/1.1 100 Continue\r\n\r\n{hello}")),
+        (get("/echo", "X-Y: z\r\n"), text("200 OK", "Host: a\nX-Y: z\n")),
+        (get("/cookie", "Cookie: a=b; c=d\r\n"), text("200 OK", "a=b\nc=d\n")),
+        (get("/work?ms=2", ""), text("200 OK", "done\n")),
+        (get("/sleep?ms=2", ""), text("200 OK", "done\n")),
+    ]
+}
+
+fn files() -> Vec<Exchange> {
+    let page = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n<title>/d/</title>\n\
+                <h1>/d/</h1>\n<table>\n<tr><td><a href=\"../\">../</a><td>\n\
+                <tr><td><a href=\"./e\">e</a><td>0\n</table>\n";
+    let moved = "301 Moved Permanently";
+    let gzip = format!("{RANGES}Content-Encoding: gzip\r\n{}", kind("text/css; charset=utf-8"));
+    let known = format!("If-None-Match: \"{TAG}-a\"\r\n");
+    let unchanged =
+        format!("HTTP/1.1 304 Not Modified\r\nServer: roundhouse\r\n{}\r\n", file("a", ""));
+    let whole = file("a", &format!("{RANGES}{PLAIN}"));
+    vec![
+        (get("/a.txt", ""), answer("200 OK", &whole, "0123456789")),
+        (get("/a.txt", &known), unchanged),
+        (
+            get("/b.css", "Accept-Encoding: gzip\r\n"),
+            answer("200 OK", &file("6-gzip", &gzip), "packed"),
+        ),
+        (get("/d/", ""), answer("200 OK", &kind("text/html; charset=utf-8"), page)),
+        (
+            get("/d", ""),
+            answer(
+                moved,
+                &format!("{PLAIN}Location: /d/\r\n"),
+                &format!("{moved}\na folder ends in /\n"),
+            ),
+        ),
+    ]
+}
+
+fn ranges() -> Vec<Exchange> {
+    let partial = "206 Partial Content";
+    let boundary = format!("roundhouse-{TAG}-a");
+    let part = |range: &str, text: &str| {
+        format!("--{boundary}\r\n{PLAIN}Content-Range: bytes {range}/10\r\n\r\n{text}\r\n")
+    };
+    let parts = part("0-1", "01") + &part("9-9", "9") + &format!("--{boundary}--\r\n");
+    let one = format!("{RANGES}{PLAIN}Content-Range: bytes 7-9/10\r\n");
+    let several =
+        format!("{RANGES}{}", kind(&format!("multipart/byteranges; boundary={boundary}")));
+    vec![
+        (get("/%61.txt", "Range: bytes=-3\r\n"), answer(partial, &file("a", &one), "789")),
+        (get("/a.txt", "Range: bytes=0-1,9-\r\n"), answer(partial, &file("a", &several), &parts)),
+    ]
+}
+
+fn refusals() -> Vec<Exchange> {
+    let put = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
+    let not_allowed = "405 Method Not Allowed";
+    let options = "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n";
+    let twice = "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let bad = "400 Bad Request\nexpected exactly one Host field that names a host\n";
+    let last = text("400 Bad Request", bad);
+    vec![
+        (get("/leak", ""), text("403 Forbidden", "403 Forbidden\nthis may not be read\n")),
+        (get("/none", ""), text("404 Not Found", "404 Not Found\nthere is no such page\n")),
+        (
+            put.to_owned(),
+            answer(
+                not_allowed,
+                &format!("{PLAIN}{ALLOW}"),
+                &format!("{not_allowed}\nexpected one of the methods in Allow\n"),
+            ),
+        ),
+        (
+            options.to_owned(),
+            format!("HTTP/1.1 204 No Content\r\nServer: roundhouse\r\n{ALLOW}\r\n"),
+        ),
+        (twice.to_owned(), last.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n")),
+    ]
+}
+
+/// Every kind of request in one burst, the same bytes from every engine; then files that are new.
+pub fn the_same_answers(arm: &Arm) {
+    let folder = Folder::new();
+    let root = site(&folder);
+    let server = serve(arm, &root, &[]);
+    let (requests, wanted): (Vec<String>, Vec<String>) = conversation().into_iter().unzip();
+    let mut client = server.client();
+    client.send(requests.concat());
+    let heard = undated(&client.rest());
+    let wanted = wanted.concat();
+    let differs = heard.bytes().zip(wanted.bytes()).position(|(heard, wanted)| heard != wanted);
+    let at = differs.unwrap_or(heard.len().min(wanted.len())).saturating_sub(60);
+    let near =
+        |text: &str| String::from_utf8_lossy(&text.as_bytes()[at.min(text.len())..]).into_owned();
+    assert!(heard == wanted, "expected ..{:.300}, found ..{:.300}", near(&wanted), near(&heard));
+    drop(client);
+    let mut client = server.client();
+    for text in ["first", "second, longer"] {
+        folder.file("site/new.txt", text);
+        client.send(get("/new.txt", ""));
+        assert_eq!(body(&mut client), text.as_bytes());
+    }
+    drop(client);
+    server.stop();
+}
+
+/// The body of the next answer, found by its length.
+fn body(client: &mut Client) -> Vec<u8> {
+    let mut len = None;
+    loop {
+        let line = client.line();
+        match line.trim_end() {
+            "" => return client.exact(len.expect("a Content-Length")),
+            line => {
+                let value = line.strip_prefix("Content-Length: ");
+                len = value.map(|value| value.parse().expect("digits")).or(len);
+            }
+        }
+    }
+}
+
+/// A conversation cut in two at every byte.
+pub fn cut_at_every_byte(arm: &Arm) {
+    let folder = Folder::new();
+    let root = site(&folder);
+    let server = serve(arm, &root, &[]);
+    let script = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+        3\r\nabc\r\n0\r\n\r\nGET /a.txt HTTP/1.0\r\n\r\n";
+    let mut wanted = None;
+    for at in 0..=script.len() {
+        let mut client = server.client();
+        client.send(&script[..at]);
+        std::thread::sleep(ms(1));
+        client.send(&script[at..]);
+        let heard = undated(&client.rest());
+        assert!(heard.ends_with("\r\n\r\n0123456789"), "cut at {at}: {heard}");
+        assert_eq!(heard, *wanted.get_or_insert(heard.clone()), "cut at {at}");
+    }
+    server.stop();
+}
+
+/// A client that does not read costs little, and gets every byte when it does.
+pub fn a_great_file_to_a_slow_reader(arm: &Arm) {
+    let folder = Folder::new();
+    let root = site(&folder);
+    let great: Vec<u8> = (0..GREAT as u32).map(|number| (number % 251) as u8).collect();
+    folder.file("site/great", &great);
+    let server = serve(arm, &root, &[]);
+    let mut first = server.client();
+    first.send(get("/a.txt", ""));
+    assert_eq!(body(&mut first), b"0123456789");
+    let memory = server.family().memory();
+    first.narrow(64 * 1024);
+    first.send(get("/great", "").repeat(2) + &get("/plaintext", "Connection: close\r\n"));
+    std::thread::sleep(ms(100));
+    let grown = server.family().memory().saturating_sub(memory);
+    assert!(grown < GROWTH_MAX, "memory grew by {grown} bytes");
+    for round in 0..2 {
+        assert!(body(&mut first) == great, "round {round}");
+    }
+    assert_eq!(body(&mut first), b"Hello, World!");
+    assert_eq!(first.rest(), b"");
+    drop(first);
+    server.stop();
+}
+
+/// Who is too slow with a head or a body is told so; who is silent between two requests is left
+/// without a word.
+pub fn the_slow_are_told(arm: &Arm) {
+    let folder = Folder::new();
+    let root = site(&folder);
+    let times = ["--head-time", "300ms", "--keep-alive", "300ms", "--body-grace", "300ms"];
+    let server = serve(arm, &root, &[&times[..], &["--body-rate", "1000000"]].concat());
+    for begun in [
+        "GET / HTTP/1.1\r\nHost: a\r\nX: y".to_owned(),
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhello".to_owned(),
+        get("/", "") + "G",
+    ] {
+        let begin = Instant::now();
+        let mut client = server.client();
+        client.send(&begun);
+        let heard = undated(&client.rest());
+        let waited = begin.elapsed();
+        let told = heard.find("HTTP/1.1 408 Request Timeout\r\n");
+        assert!(told.is_some() && heard.contains("Connection: close"), "{begun:?}: {heard}");
+        assert!((ms(250)..PATIENCE).contains(&waited), "told after {waited:?}");
+    }
+    let mut silent = server.client();
+    silent.send(get("/", ""));
+    assert_eq!(body(&mut silent), b"OK");
+    assert_eq!(silent.rest(), b"");
+    drop(silent);
+    server.stop();
+}
+
+/// Every request has its line, also those of the last moment before a stop.
+pub fn no_line_of_the_log_is_lost(arm: &Arm) {
+    let folder = Folder::new();
+    let root = site(&folder);
+    let log = folder.path().join("access.log");
+    let path = log.to_str().expect("a temporary path is text");
+    let server = serve(arm, &root, &["--access-log", path, "--log-format", "json"]);
+    for round in 0..4 {
+        let mut client = server.client();
+        client.send(get(&format!("/a.txt?{round}"), "").repeat(50));
+        for _ in 0..50 {
+            assert_eq!(body(&mut client), b"0123456789");
+        }
+    }
+    server.stop();
+    let text = std::fs::read_to_string(&log).expect("the log");
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+    assert_eq!(lines.len(), 200, "{text:.500}");
+    for (number, line) in lines.iter().enumerate() {
+        assert!(line["status"] == 200 && line["bytes"] == 10, "line {number}: {line}");
+    }
+    let round = |round: usize| format!("GET /a.txt?{round} HTTP/1.1");
+    for wanted in (0..4).map(round) {
+        let count = lines.iter().filter(|line| line["request"] == wanted.as_str()).count();
+        assert_eq!(count, 50, "{wanted}");
+    }
+}
+
+/// What Python's own client says and hears: a body of chunks, a connection used again, a range.
+const PYTHON: &str = r#"
+import http.client, sys
+host, port = sys.argv[1].split(":")
+c = http.client.HTTPConnection(host, int(port), timeout=20)
+def ask(method, path, body=None, headers={}):
+    c.request(method, path, body=body, headers=headers, encode_chunked=True)
+    r = c.getresponse()
+    return r.status, r.read()
+chunked = {"Transfer-Encoding": "chunked"}
+assert ask("POST", "/", iter([b"ab", b"c" * 70000]), chunked) == (200, b"ab" + b"c" * 70000)
+assert ask("POST", "/", b"x" * 1000000)[1] == b"x" * 1000000
+assert ask("GET", "/a.txt", headers={"Range": "bytes=2-3"}) == (206, b"23")
+assert ask("HEAD", "/a.txt") == (200, b"")
+assert ask("GET", "/none")[0] == 404
+try:
+    assert ask("POST", "/", b"x" * 1048577)[0] == 413
+except (BrokenPipeError, ConnectionResetError):
+    pass  # it was still sending when it was told
+"#;
+
+/// Clients that we have not written.
+pub fn foreign_clients(arm: &Arm) {
+    let folder = Folder::new();
+    let root = site(&folder);
+    let server = serve(arm, &root, &[]);
+    let url = |path: &str| format!("http://{}{path}", server.address);
+    let curl = |args: &[&str]| {
+        let mut command = Command::new("curl");
+        command.args(["-sS", "--http1.1", "--max-time", "20"]).args(args);
+        let output = command.output().ok()?;
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{args:?}: {complaint}");
+        Some(output.stdout)
+    };
+    let Some(page) = curl(&[&url("/a.txt")]) else {
+        skip("curl");
+        return;
+    };
+    assert_eq!(page, b"0123456789");
+    let heard = curl(&["-r", "0-1,8-", "-o", "/dev/null", "-w", "%{http_code}", &url("/a.txt")]);
+    assert_eq!(heard.as_deref(), Some(&b"206"[..]));
+    let posted = curl(&["-H", "Expect: 100-continue", "--data", "x=y", &url("/")]);
+    assert!(posted.is_some_and(|posted| posted == b"x=y"));
+    let two = curl(&[&url("/plaintext"), &url("/json")]);
+    assert_eq!(two.as_deref(), Some(&b"Hello, World!{\"message\":\"Hello, World!\"}"[..]));
+    let mut python = Command::new("python3");
+    match python.args(["-c", PYTHON, &server.address.to_string()]).output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        Err(_) => skip("python3"),
+    }
+    server.stop();
+}
