@@ -39,6 +39,7 @@ fn found(plan: &Plan, summary: &Summary) -> String {
             };
             format!("{first}; {}.", claim(base, found))
         }
+        (None, None) if leads.iter().all(|it| is_limited(it.judged)) => cost(base, summary),
         (None, None) => same_or_open(plan, &leads),
     }
 }
@@ -53,14 +54,38 @@ struct Lead<'a> {
 }
 
 fn leading(summary: &Summary) -> Vec<Lead<'_>> {
+    comparisons(summary, |point| point.lead)
+}
+
+/// The comparisons of all arms but the baseline and its twin, in one metric of each load point.
+fn comparisons(summary: &Summary, metric: impl Fn(&PointSummary) -> Metric) -> Vec<Lead<'_>> {
     let alone = summary.points.len() == 1;
     let arms =
         summary.points.iter().flat_map(|point| point.arms.iter().map(move |arm| (point, arm)));
     arms.filter(|(_, arm)| !arm.twin && !arm.baseline)
         .filter_map(|(point, arm)| {
-            Some(Lead { point, arm: &arm.arm, judged: arm.judged(point.lead)?, alone })
+            Some(Lead { point, arm: &arm.arm, judged: arm.judged(metric(point))?, alone })
         })
         .collect()
+}
+
+fn is_limited(judged: &Judged) -> bool {
+    judged.verdict == Verdict::GeneratorLimited
+}
+
+/// What can be said where the generator was the limit everywhere: what a request costs.
+fn cost(base: &str, summary: &Summary) -> String {
+    let leads: Vec<Lead<'_>> = comparisons(summary, |_| Metric::Cpu);
+    let best = largest(&leads, Verdict::Better);
+    let found = best.or_else(|| largest(&leads, Verdict::Worse));
+    let limit = "the load generator was the bottleneck everywhere";
+    match found {
+        Some(found) => format!("{}; about speed nothing can be said, {limit}.", claim(base, found)),
+        None => format!(
+            "No difference in CPU per request could be shown; about speed nothing can be said, \
+             {limit}."
+        ),
+    }
 }
 
 fn settled(judged: &Judged) -> bool {
@@ -82,6 +107,8 @@ fn claim(base: &str, lead: Lead<'_>) -> String {
         Metric::Capacity => ("can take", "more load within the promise", "less load within it"),
         Metric::P50 | Metric::P99 | Metric::P999 => ("takes", "longer", "less time"),
         Metric::Recovery => ("needs", "longer to recover", "less time to recover"),
+        Metric::Cpu => ("needs", "more CPU per request", "less CPU per request"),
+        Metric::Memory | Metric::ConnectionMemory => ("needs", "more memory", "less memory"),
         _ => ("needs", "more", "less"),
     };
     let tail = if metric.is_latency() { format!(" ({})", metric.name()) } else { String::new() };
@@ -90,6 +117,8 @@ fn claim(base: &str, lead: Lead<'_>) -> String {
     let words = match (comparison.ratio, metric) {
         (ratio, Metric::Throughput) if ratio >= 2.0 => "as many requests per second",
         (ratio, Metric::Capacity) if ratio >= 2.0 => "as much load within the promise",
+        (ratio, Metric::Cpu) if ratio >= 2.0 => "as much CPU per request",
+        (ratio, Metric::Memory | Metric::ConnectionMemory) if ratio >= 2.0 => "as much memory",
         (ratio, _) if ratio >= 2.0 => "as much",
         (ratio, _) => {
             if ratio > 1.0 {
@@ -142,16 +171,11 @@ fn same_or_open(plan: &Plan, leads: &[Lead<'_>]) -> String {
     let base = &plan.baseline;
     let margin = words::percent(plan.margin);
     let equal = leads.iter().filter(|it| it.judged.verdict == Verdict::Equivalent).count();
-    let limited = leads.iter().filter(|it| it.judged.verdict == Verdict::GeneratorLimited).count();
-    match (equal, limited, leads.len()) {
-        (equal, _, all) if equal == all => {
+    match (equal, leads.len()) {
+        (equal, all) if equal == all => {
             format!("No difference worth the name: every arm is within {margin} of {base}.")
         }
-        (0, limited, all) if limited == all => {
-            "The load generator was the bottleneck everywhere: nothing can be said about speed."
-                .to_string()
-        }
-        (equal, _, all) => {
+        (equal, all) => {
             let forecast = leads.iter().filter_map(|it| it.judged.forecast).min();
             let more = forecast.map_or_else(String::new, |it| format!("; {}", words::forecast(it)));
             match equal {
