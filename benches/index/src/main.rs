@@ -2,11 +2,11 @@
 //! a sorted array and a hash map, in paired rounds.
 //!
 //! Jobs are those of session numbers and stocks: insert in random and in ascending order, find,
-//! remove in random order, a window that moves (first in, first out), and a walk in order. Costs are
-//! the processor time of the thread that works. Every arm starts each job from an empty map that
-//! keeps its storage: our array was lent once, the heap of the others is warm. The surprising thing:
-//! two arms win some rows by not keeping an order or by not keeping it cheaply; they are there so
-//! that nobody takes a tree where it is not needed.
+//! remove in random order, a window that moves (first in, first out), and a walk in order. Costs
+//! are the processor time of the thread that works. Every arm starts each job from an empty map
+//! that keeps its storage: our array was lent once, the heap of the others is warm. The surprising
+//! thing: two arms win some rows by not keeping an order or by not keeping it cheaply; they are
+//! there so that nobody takes a tree where it is not needed.
 
 mod foreign;
 mod maps;
@@ -131,7 +131,6 @@ fn run<M: Map>(map: &mut M, job: Job, keys: &Keys) -> (f64, u64) {
 /// Whether the arm would take a time that grows with the square of the size.
 fn is_quadratic(name: &str, job: Job) -> bool {
     match name {
-        "bst" => matches!(job, Job::Ascending | Job::Fifo),
         "sorted Vec" => matches!(job, Job::Random | Job::Remove | Job::Fifo),
         _ => false,
     }

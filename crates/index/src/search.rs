@@ -68,7 +68,7 @@ pub struct RedBlack {
 
 impl Bst {
     /// The tree that inserting `key(0)` with value 0, `key(1)` with value 1 and so on would make,
-    /// in O(n) whatever the keys are: n insertions of ascending keys would take O(n²).
+    /// in O(n) whatever the keys are: n insertions of descending keys would take O(n²).
     ///
     /// `sorted` are the numbers 0 to n - 1 in ascending order of their distinct keys, n at most
     /// [`crate::NODES_MAX`]. Value i is in node i + 1.

@@ -1,8 +1,8 @@
 //! Plays the transcripts in `tests/golden` in the simulator, under every lock and on every book.
 //!
-//! They are [`sim::Golden`] conversations with a head: `#! framing NAME`, `#! order NAME`, `#! index
-//! NAMES` where only some kinds of book reply so, and one `#! book ID LEFT PRICE` a stock. In `fixed` framing the lines of a reply stand without their
-//! padding.
+//! They are [`sim::Golden`] conversations with a head: `#! framing NAME`, `#! order NAME`,
+//! `#! index NAMES` where only some kinds of book reply so, and one `#! book ID LEFT PRICE` a
+//! stock. In `fixed` framing the lines of a reply stand without their padding.
 
 use crate::desk::founded_as;
 use services::stock::{Book, Lock, Options, Stock};
