@@ -139,7 +139,9 @@ impl FaultKind {
         match self {
             Self::Refused => "start the server, or name the right port",
             Self::Reset => "look at the server's log: it died or threw connections away",
-            Self::ClosedEarly => "look at the server's log and its limits for requests",
+            Self::ClosedEarly => {
+                "look at the server's log and its limits, and whether it speaks this protocol"
+            }
             Self::Timeout => "use fewer connections, or raise --timeout",
             Self::NoPorts => {
                 "keep connections longer (--requests-per-connection), connect from several \

@@ -16,16 +16,20 @@ impl Display for Report {
         }
         let verdict = self.health.verdict;
         let worked_ns = self.generator.cpu_ns.saturating_sub(self.generator.spun_ns);
-        writeln!(
-            f,
-            "  generator     {verdict}: {:.0} % busy, {} CPU a request",
-            self.generator.busy * 100.0,
-            time(worked_ns as f64 / self.requests.max(1) as f64)
-        )?;
+        let each = match self.requests {
+            0 => String::new(),
+            count => format!(", {} CPU a request", time(worked_ns as f64 / count as f64)),
+        };
+        let busy = self.generator.busy * 100.0;
+        writeln!(f, "  generator     {verdict}: {busy:.0} % busy{each}")?;
         if let Some(server) = &self.server {
             server.write(f)?;
         }
-        writeln!(f, "  check         {}: {}", self::verdict(self.check.ok), self.check.detail)?;
+        let checked = match self.check.ok && self.requests_total == 0 {
+            true => "no reply came",
+            false => self::verdict(self.check.ok),
+        };
+        writeln!(f, "  check         {checked}: {}", self.check.detail)?;
         faults(f, &self.errors)?;
         self.unanswered(f)?;
         for it in &self.slo {
@@ -176,7 +180,9 @@ fn censored(percentiles: &[Percentile], known: &Quantiles) -> String {
         let more = if it.beyond { "> " } else { "" };
         format!("p{} {more}{}", it.percent, time(it.ns as f64))
     };
-    let mut parts: Vec<String> = percentiles.iter().map(one).collect();
+    // More than nothing is no news.
+    let told = percentiles.iter().filter(|it| it.ns > 0 || !it.beyond);
+    let mut parts: Vec<String> = told.map(one).collect();
     match known.count {
         0 => parts.push("no request has a time".to_owned()),
         _ => {

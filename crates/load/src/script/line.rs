@@ -140,8 +140,10 @@ impl Script for Line {
             kind: if self.options.prefix.is_empty() { "none" } else { "prefix" }.to_owned(),
             ok: wrong == 0,
             detail: match self.options.prefix.is_empty() {
-                true => format!("{done} replies counted, none looked into"),
-                false => format!("{wrong} of {done} do not begin with {prefix}"),
+                true => format!("{done} replies counted; --expect-prefix looks into them"),
+                false => {
+                    format!("{} of {done} replies begin with {prefix}", done.saturating_sub(wrong))
+                }
             },
         }
     }
