@@ -6,7 +6,7 @@
 
 use std::num::NonZeroU32;
 
-use memory::{Guard, Home};
+use memory::{Boxes, Guard, Home};
 use memory_bench::objects::{Heap, cross, pairs, pool, shared, together};
 use memory_bench::sessions::{self, Tables};
 use memory_bench::{Child, LIVE, OPERATIONS};
@@ -67,8 +67,10 @@ fn pool_pairs(live: usize, rounds: usize) {
     let mut sampled = pool(Guard::Sampled(NonZeroU32::new(64).expect("not zero")));
     let shared = shared(Home::Depot);
     let mut worker = shared.worker().expect("a seat");
+    let boxes = Boxes::new(8192);
     let mut slab = slab::Slab::new();
     let mut arms = [
+        Arm::new("boxes", || pairs(&mut &boxes, live, OPERATIONS)),
         Arm::new("pool", || pairs(&mut own, live, OPERATIONS)),
         Arm::new("pool, guarded", || pairs(&mut guarded, live, OPERATIONS)),
         Arm::new("pool, 1 in 64", || pairs(&mut sampled, live, OPERATIONS)),
@@ -82,6 +84,9 @@ fn pool_pairs(live: usize, rounds: usize) {
     // The goals are for live sets of 64 and 4096.
     let goal = live > 1;
     let goals = [
+        ("boxes", "mimalloc", 0.5, goal),
+        ("boxes", "glibc", 0.35, goal),
+        ("boxes", "snmalloc", 1.0, false),
         ("pool", "mimalloc", 0.5, goal),
         ("pool", "glibc", 0.35, goal),
         ("pool", "snmalloc", 1.0, false),
@@ -177,6 +182,7 @@ fn rings(rounds: usize) {
 fn once(arm: &str, operations: u64) {
     let cost = match arm {
         "pool" => pairs(&mut pool(Guard::Off), 64, operations),
+        "boxes" => pairs(&mut &Boxes::new(8192), 64, operations),
         "guarded" => pairs(&mut pool(Guard::Full), 64, operations),
         "shared" => {
             let pool = shared(Home::Depot);
@@ -189,7 +195,9 @@ fn once(arm: &str, operations: u64) {
         "slotmap" => Tables::default().slotmap(operations),
         "ring" => sessions::ring(operations),
         "rtrb" => sessions::ring_rtrb(operations),
-        _ => panic!("expected pool, guarded, shared, slab, glibc, session, slotmap, ring or rtrb"),
+        _ => panic!(
+            "expected boxes, pool, guarded, shared, slab, glibc, session, slotmap, ring or rtrb"
+        ),
     };
     println!("{arm}: {cost:.2} ns");
 }

@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-use memory::{Handle, Lent, Plan, Pool, Shared, Worker};
+use memory::{Boxed, Boxes, Handle, Lent, Plan, Pool, Shared, Worker};
 use paired::{Dice, ns_each, process_time, thread_time};
 
 use crate::{BATCH, Object};
@@ -62,6 +62,20 @@ impl<'p> Source for Worker<'p, Object> {
     #[inline(always)]
     fn take(&mut self, held: Lent<'p, Object>) -> Object {
         Worker::take(self, held)
+    }
+}
+
+impl<'p> Source for &'p Boxes<Object> {
+    type Held = Boxed<'p, Object>;
+
+    #[inline(always)]
+    fn put(&mut self, value: Object) -> Boxed<'p, Object> {
+        self.lend(value).expect("there is room")
+    }
+
+    #[inline(always)]
+    fn take(&mut self, held: Boxed<'p, Object>) -> Object {
+        held.take()
     }
 }
 

@@ -37,7 +37,7 @@ pub use lock::{Lock, Locked};
 pub use padded::Padded;
 pub use pool::{Backing, Full, Guard, Handle, Order, Plan, Usage};
 #[cfg(not(loom))]
-pub use pool::{Fault, Home, Lent, Pool, Shared, Worker};
+pub use pool::{Boxed, Boxes, Fault, Home, Lent, Pool, Shared, Worker};
 #[cfg(not(loom))]
 pub use region::{Placement, Refused, Region};
 pub use ring::{Ring, RingError};
