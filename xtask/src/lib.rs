@@ -7,6 +7,7 @@ pub mod bare;
 pub mod bench;
 pub mod ci;
 pub mod fuzz;
+pub mod maps;
 pub mod soak;
 pub mod steps;
 pub mod suites;

@@ -17,6 +17,12 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
     ("tidy", "", "the rules of the tree: imports, sizes, dependencies, words", xtask::tidy::run),
     ("bare", "", "compile the C loops of bare/ into bare/build", xtask::bare::run),
     ("fuzz", "[smoke | NAME [SEED] [EVENTS]]", "run the fuzz registry", xtask::fuzz::run),
+    (
+        "maps",
+        "[FOLDER]",
+        "every query of every scenario: each length, each step, each method",
+        xtask::maps::run,
+    ),
     ("soak", "[NAME]", "the long tests, by name or all of them", xtask::soak::run),
     (
         "bench",

@@ -159,7 +159,8 @@ fn record(course: &Course) -> [f64; 2] {
     let [astar, jps, plus] = names.map(|name| rounds.median(name) / 1e3);
     let share = |at: usize| expanded[at] as f64 / course.queries.len() as f64;
     println!(
-        "{:<16} {:016x} {:>4}  {astar:>9.1} {jps:>8.1} {plus:>8.1}   {} {}   {:>8.0} {:>6.0} {:>6.0}",
+        "{:<16} {:016x} {:>4}  {astar:>9.1} {jps:>8.1} {plus:>8.1}   {} {}   {:>8.0} {:>6.0} \
+         {:>6.0}",
         course.name,
         course.grid.fingerprint(),
         course.queries.len(),

@@ -13,6 +13,7 @@ mod duet;
 mod live;
 mod load;
 mod museum;
+mod path;
 mod peer;
 mod pin;
 mod race;
@@ -56,6 +57,9 @@ enum Command {
     Duet(duet::Args),
     /// Repeat published measurements with their flaw, and without it
     Museum(museum::Args),
+    /// Find shortest paths on maps, check them, watch two searches in a browser
+    #[command(subcommand)]
+    Path(path::Command),
     /// Talk to a stock server: line editing, history, completion
     Client(client::Args),
     #[command(flatten)]
@@ -74,7 +78,7 @@ fn main() -> ExitCode {
         None => config::parse::<Cli>().command,
     };
     let is_server = match &command {
-        Command::Serve(_) => true,
+        Command::Serve(_) | Command::Path(path::Command::Edit(_)) => true,
         Command::Course(command) => command.is_server(),
         _ => false,
     };
@@ -94,6 +98,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Duet(args) => duet::run(args),
         Command::Museum(args) => museum::run(&args),
+        Command::Path(command) => path::run(command),
         Command::Client(args) => client::run(&args),
         Command::Course(command) => command.run(),
         Command::Peer(args) => peer::run(&args),

@@ -3,6 +3,7 @@
 
 mod browser;
 mod live;
+mod path;
 mod report;
 
 use std::path::PathBuf;

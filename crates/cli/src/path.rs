@@ -1,0 +1,123 @@
+//! `roundhouse path`: shortest paths on maps: found and drawn, checked against published lengths,
+//! and watched in a browser.
+//!
+//! ```text
+//!   find    one path, over the map in the terminal or as SVG
+//!   check   every length and every step of a scenario
+//!   edit    a page on which walls are drawn and two searches compared, served from here
+//!   page    the same page as one file, with searches recorded beforehand
+//! ```
+//!
+//! Corner rules are types in `grid`; a flag makes them values, and [`under`] is where the one
+//! becomes the other.
+
+mod check;
+mod draw;
+mod edit;
+mod find;
+mod page;
+mod service;
+mod solve;
+mod svg;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Subcommand, ValueEnum};
+use grid::movingai::Map;
+use grid::{Always, Corners, FourNeighbour, NoObstacle, OneObstacle, Rule};
+
+/// The commands of `path`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Find a shortest path and draw it over the map
+    Find(find::Args),
+    /// Check every length and every step of a scenario
+    Check(check::Args),
+    /// Draw walls in a browser and watch two searches side by side
+    Edit(edit::Args),
+    /// Write that page as one file, with recorded searches
+    Page(page::Args),
+}
+
+/// Runs one of them.
+pub fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Find(args) => find::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Edit(args) => edit::run(&args),
+        Command::Page(args) => page::run(&args),
+    }
+}
+
+/// How to search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Algorithm {
+    /// A*: cell by cell
+    #[value(name = "astar", alias = "a*")]
+    AStar,
+    /// Jump point search: 64 cells at a time
+    Jps,
+    /// Jump point search with a table made beforehand
+    #[value(name = "jps+", alias = "jpsplus")]
+    JpsPlus,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Algorithm; 3] = [Algorithm::AStar, Algorithm::Jps, Algorithm::JpsPlus];
+
+    /// Its name for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Algorithm::AStar => "A*",
+            Algorithm::Jps => "JPS",
+            Algorithm::JpsPlus => "JPS+",
+        }
+    }
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::AStar => "astar",
+            Algorithm::Jps => "jps",
+            Algorithm::JpsPlus => "jps+",
+        }
+    }
+}
+
+/// Reads a corner rule by its name.
+fn corners(name: &str) -> Result<Corners, String> {
+    let known = Corners::ALL.into_iter().find(|corners| corners.name() == name);
+    known.ok_or_else(|| {
+        let names = Corners::ALL.map(Corners::name).join(", ");
+        format!("expected one of {names}, found `{name}`")
+    })
+}
+
+/// Something to do under a rule.
+trait Task {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn run<R: Rule>(self) -> Self::Output;
+}
+
+/// Does `task` under the rule that `corners` names.
+fn under<T: Task>(corners: Corners, task: T) -> T::Output {
+    match corners {
+        Corners::Always => task.run::<Always>(),
+        Corners::OneObstacle => task.run::<OneObstacle>(),
+        Corners::NoObstacle => task.run::<NoObstacle>(),
+        Corners::FourNeighbour => task.run::<FourNeighbour>(),
+    }
+}
+
+/// Reads a map from a file.
+fn read_map(path: &Path) -> Result<Map> {
+    let bytes = std::fs::read(path)
+        .with_context(|| format!("expected a map in {}, cannot read it", path.display()))?;
+    Map::parse(&bytes).with_context(|| format!("{} is not a map", path.display()))
+}

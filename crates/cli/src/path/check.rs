@@ -1,0 +1,290 @@
+//! `path check`: every length and every step of a scenario, in both directions.
+//!
+//! A length alone can be right for a path that walks through walls, and a legal path can be too
+//! long; so both are held, each by code that shares nothing with the searches. Where lengths are
+//! wrong but would be right under another rule, that is said: scenarios do not name their rule.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+
+use super::{Algorithm, Task, corners, read_map, under};
+use grid::movingai::{Query, scenario};
+use grid::{Cell, Corners, Cost, Grid, Jumps, Method, Rule, Searcher, oracle};
+
+/// Queries between two signs of progress.
+const BEAT: usize = 100;
+/// Wrong answers that are printed in full.
+const SHOWN_MAX: usize = 10;
+
+/// The arguments of `path check`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A scenario in either dialect of the MovingAI sets
+    #[arg(long, value_name = "FILE")]
+    scen: PathBuf,
+    /// Its map, if it does not lie beside the scenario
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
+    /// How to search
+    #[arg(long, value_enum, default_value = "jps")]
+    algorithm: Algorithm,
+    /// Which corners the scenario's author cut: always, one-obstacle, no-obstacle or four
+    #[arg(long, value_parser = corners, default_value = "no-obstacle", value_name = "RULE")]
+    rule: Corners,
+    /// Check at most so many queries, spread over the scenario
+    #[arg(long, value_name = "COUNT")]
+    sample: Option<usize>,
+    /// Print progress and result as lines of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What came of all queries.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    searches: usize,
+    optimal: usize,
+    wrong_length: usize,
+    illegal: usize,
+    missing: usize,
+    /// The largest difference between a length found and one printed.
+    apart_max: f64,
+    took: Duration,
+    said: Vec<String>,
+}
+
+/// Checks. Anything wrong is exit code 1.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let bytes = std::fs::read(&args.scen)
+        .with_context(|| format!("expected a scenario, cannot read {}", args.scen.display()))?;
+    let mut queries =
+        scenario(&bytes).with_context(|| format!("{} is not a scenario", args.scen.display()))?;
+    let map = map_of(args, &queries)?;
+    let grid = read_map(&map)?.grid()?;
+    fits(&grid, &queries, &map)?;
+    if let Some(sample) = args.sample {
+        let every = queries.len().div_ceil(sample.max(1)).max(1);
+        // From the end, where the long paths are.
+        queries = queries.into_iter().rev().step_by(every).collect();
+    }
+    let bar = bar(args, queries.len());
+    let tally = under(args.rule, Checking { args, grid: &grid, queries: &queries, bar: &bar })?;
+    bar.finish_and_clear();
+    say(args, &grid, &queries, &tally)?;
+    let right = tally.optimal == tally.searches;
+    Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The map of a scenario: as said, or the scenario's name without its ending, or the name that the
+/// scenario gives, with or without an ending, beside it.
+fn map_of(args: &Args, queries: &[Query]) -> Result<PathBuf> {
+    if let Some(map) = &args.map {
+        return Ok(map.clone());
+    }
+    let beside = args.scen.with_extension("");
+    let named = queries.first().map(|query| PathBuf::from(query.map.replace('\\', "/")));
+    let named =
+        named.as_deref().and_then(Path::file_name).map(|name| args.scen.with_file_name(name));
+    let ended = named.as_ref().map(|name| name.with_extension("map"));
+    let places: Vec<PathBuf> = [Some(beside), named, ended].into_iter().flatten().collect();
+    match places.iter().find(|place| place.is_file()) {
+        Some(place) => Ok(place.clone()),
+        None => {
+            let places: Vec<_> = places.iter().map(|it| it.display().to_string()).collect();
+            bail!("expected the map as {}, found none: name it by --map", places.join(" or "))
+        }
+    }
+}
+
+/// The scenario is about a map of this size.
+fn fits(grid: &Grid, queries: &[Query], map: &Path) -> Result<()> {
+    let sides = (usize::from(grid.width()), usize::from(grid.height()));
+    for query in queries {
+        let said = (query.width, query.height);
+        // 1 by 1 is how old files say that they do not scale the map.
+        if said != sides && said != (1, 1) {
+            bail!(
+                "line {}: expected a map of {} by {} cells, found {} by {} in {}: a scaled map \
+                 cannot be checked",
+                query.line,
+                said.0,
+                said.1,
+                sides.0,
+                sides.1,
+                map.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+fn bar(args: &Args, queries: usize) -> ProgressBar {
+    if args.json || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(queries as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} · {elapsed} · {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// The whole check under one rule.
+struct Checking<'a> {
+    args: &'a Args,
+    grid: &'a Grid,
+    queries: &'a [Query],
+    bar: &'a ProgressBar,
+}
+
+impl Task for Checking<'_> {
+    type Output = Result<Tally>;
+
+    fn run<R: Rule>(self) -> Result<Tally> {
+        let Checking { args, grid, queries, bar } = self;
+        let table = (args.algorithm == Algorithm::JpsPlus).then(|| Jumps::of(grid));
+        let method: Method<'_, R> = match (args.algorithm, &table) {
+            (Algorithm::JpsPlus, Some(table)) => Method::JpsPlus(table),
+            (Algorithm::AStar, _) => Method::AStar,
+            _ => Method::Jps,
+        };
+        let mut searcher = Searcher::<R>::new();
+        let mut tally = Tally::default();
+        for (done, query) in queries.iter().enumerate() {
+            for ends in [(query.from, query.to), (query.to, query.from)] {
+                tally.query(&mut searcher, grid, method, query, ends);
+            }
+            bar.inc(1);
+            if args.json && (done + 1).is_multiple_of(BEAT) {
+                let mut out = std::io::stdout().lock();
+                let beat = json!({"event": "progress", "done": done + 1, "of": queries.len()});
+                writeln!(out, "{beat}")?;
+                out.flush()?;
+            }
+        }
+        Ok(tally)
+    }
+}
+
+impl Tally {
+    fn query<R: Rule>(
+        &mut self,
+        searcher: &mut Searcher<R>,
+        grid: &Grid,
+        method: Method<'_, R>,
+        query: &Query,
+        (from, to): (Cell, Cell),
+    ) {
+        self.searches += 1;
+        let at = format!("line {}: {from} to {to}", query.line);
+        let begin = Instant::now();
+        let found = searcher.find(grid, method, from, to);
+        self.took += begin.elapsed();
+        let path = match found {
+            Ok(Some(path)) => path,
+            Ok(None) => {
+                self.missing += 1;
+                return self.say(format!("{at}: expected {}, found no path", query.length));
+            }
+            Err(error) => {
+                self.missing += 1;
+                return self.say(format!("{at}: {error}"));
+            }
+        };
+        let ends = path.turns().first() == Some(&from) && path.turns().last() == Some(&to);
+        let walked = oracle::walk(grid, R::CORNERS, path.steps());
+        match walked.map(|sum| Cost::of(sum.straight, sum.diagonal)) {
+            Ok(cost) if ends && cost == path.cost() => {
+                let apart = (cost.length() - query.length).abs();
+                self.apart_max = self.apart_max.max(apart);
+                if apart <= query.tolerance {
+                    self.optimal += 1;
+                } else {
+                    self.wrong_length += 1;
+                    let (wanted, found) = (query.length, cost.length());
+                    self.say(format!("{at}: expected length {wanted}, found {found:.6}"));
+                }
+            }
+            Ok(_) => {
+                self.illegal += 1;
+                self.say(format!("{at}: a path of other ends or another cost than it says"));
+            }
+            Err(illegal) => {
+                self.illegal += 1;
+                self.say(format!("{at}: {illegal}"));
+            }
+        }
+    }
+
+    fn say(&mut self, what: String) {
+        if self.said.len() < SHOWN_MAX {
+            self.said.push(what);
+        }
+    }
+}
+
+fn say(args: &Args, grid: &Grid, queries: &[Query], tally: &Tally) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let (name, rule) = (args.scen.display(), args.rule.name());
+    let us = tally.took.as_secs_f64() * 1e6 / tally.searches.max(1) as f64;
+    let fitting = (tally.wrong_length > 0).then(|| fitting(grid, queries)).flatten();
+    if args.json {
+        let result = json!({
+            "event": "result", "schema": "roundhouse.path.check/1", "scen": name.to_string(),
+            "fingerprint": format!("{:016x}", grid.fingerprint()), "rule": rule,
+            "algorithm": args.algorithm.name(), "queries": queries.len(),
+            "searches": tally.searches, "optimal": tally.optimal,
+            "wrong_length": tally.wrong_length, "illegal": tally.illegal,
+            "missing": tally.missing, "apart_max": tally.apart_max, "us": us,
+            "said": tally.said, "fitting_rule": fitting.map(Corners::name),
+        });
+        writeln!(out, "{result}")?;
+        return Ok(());
+    }
+    for line in &tally.said {
+        eprintln!("{name}: {line}");
+    }
+    if let Some(fitting) = fitting {
+        eprintln!("{name}: the lengths are those of the rule {fitting}: try --rule {fitting}");
+    }
+    writeln!(
+        out,
+        "{name}: {}, rule {rule}: {} queries, both directions: {} of {} optimal and legal step by \
+         step, {} of another length, {} illegal, {} without a path; {us:.1} us a search, map \
+         {:016x}, lengths at most {:.1e} apart",
+        args.algorithm.title(),
+        queries.len(),
+        tally.optimal,
+        tally.searches,
+        tally.wrong_length,
+        tally.illegal,
+        tally.missing,
+        grid.fingerprint(),
+        tally.apart_max,
+    )?;
+    Ok(())
+}
+
+/// The rule under which the longest few queries have their lengths.
+fn fitting(grid: &Grid, queries: &[Query]) -> Option<Corners> {
+    let longest: Vec<&Query> = queries.iter().rev().take(SHOWN_MAX).collect();
+    Corners::ALL.into_iter().find(|corners| {
+        longest.iter().all(|query| {
+            let question = super::solve::Question {
+                grid,
+                corners: *corners,
+                algorithm: Algorithm::Jps,
+                from: query.from,
+                to: query.to,
+            };
+            let found = question.answer().ok().filter(|answer| !answer.cells.is_empty());
+            found.is_some_and(|it| (it.cost.length() - query.length).abs() <= query.tolerance)
+        })
+    })
+}

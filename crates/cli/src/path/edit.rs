@@ -1,0 +1,71 @@
+//! `path edit`: the page, served by our own web service under one of our own engines.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use engines::{Assets, Control, House, NoKeeper, Ready, Shape};
+use grid::{Cell, Corners};
+
+use super::page::{self, Given};
+use super::service::Editor;
+use super::{corners, read_map};
+
+/// How long an answer that is being sent may take at the end.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// The arguments of `path edit`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A map to begin with, in the format of the MovingAI sets; at most 256 columns and rows
+    map: Option<PathBuf>,
+    /// The cell where paths begin
+    #[arg(long, value_name = "X,Y")]
+    from: Option<Cell>,
+    /// The cell where they end
+    #[arg(long, value_name = "X,Y")]
+    to: Option<Cell>,
+    /// Which corners may be cut: always, one-obstacle, no-obstacle or four
+    #[arg(long, value_parser = corners, default_value = "one-obstacle", value_name = "RULE")]
+    rule: Corners,
+    /// Where to serve the page; port 0 picks one
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    listen: SocketAddr,
+}
+
+/// Serves the page until it is interrupted. One line of JSON on stdout says where.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let map = args.map.as_deref().map(read_map).transpose()?;
+    let given = Given { map, from: args.from, to: args.to, corners: args.rule };
+    let editor = Editor::new(page::live(&given)?.into_bytes());
+    let mut shape = Shape::preset("epoll", 1).map_err(|refused| anyhow!("{refused}"))?;
+    shape.knobs.drain = FAREWELL;
+    shape.knobs.job_threads = 1;
+    let (assets, control) = (Assets::default(), Control::new()?);
+    let house = House {
+        service: &editor,
+        state: &(),
+        assets: &assets,
+        address: args.listen,
+        verbose: false,
+        timer: false,
+        signals: true,
+        control: &control,
+        state_fd: None,
+        handover: None,
+    };
+    let mut ready = |ready: &Ready| {
+        let line = serde_json::json!({
+            "listening": ready.listening.to_string(),
+            "service": "path",
+            "pid": std::process::id(),
+        });
+        println!("{line}");
+        eprintln!("draw walls at http://{}/", ready.listening);
+    };
+    engines::run(&house, &shape, &mut NoKeeper, &mut ready)
+        .with_context(|| format!("cannot serve at {}", args.listen))?;
+    Ok(ExitCode::SUCCESS)
+}

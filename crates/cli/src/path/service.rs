@@ -1,0 +1,231 @@
+//! The editor's web service: the page, and searches on the grids that it sends.
+//!
+//! ```text
+//!   GET  /         the page
+//!   POST /search   a grid and a question in JSON -> answers with everything the searches saw
+//! ```
+//!
+//! Searches leave by the Offload door, so a long one keeps nobody waiting. A browser sends a
+//! request whole or not at all; what is longer than a grid can be is refused before it is read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Step};
+use wire::http::reply::{CONTINUE, Framing};
+use wire::http::{Body, Head, Reply, Status, Version, head};
+
+use super::page::{self, Asked};
+
+/// The media type of answers and questions.
+const JSON: &str = "application/json";
+/// How long a peer may take to send a request, or be silent between two.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// A grid at its largest, as rows of characters, and what stands around it.
+const BODY_MAX: usize = page::SIDE_MAX * (page::SIDE_MAX + 4) + 4096;
+
+/// The service; it has no state but its page.
+pub struct Editor {
+    page: Arc<[u8]>,
+    heads: head::Limits,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Session {
+    until: Instant,
+    /// Part of a request has come.
+    begun: bool,
+    /// The client was told to send the body that it holds back.
+    told: bool,
+    /// How the reply to the search that is out will be sent.
+    asked: (Version, bool),
+}
+
+/// A question as it was sent.
+#[derive(Debug)]
+pub struct Job(Vec<u8>);
+
+/// The reply to it.
+#[derive(Debug)]
+pub struct Answered(Status, Vec<u8>);
+
+/// What to do after looking at the input.
+enum Next {
+    /// The head, or the body behind it, is not whole.
+    Wait,
+    /// A request of so many bytes was answered; whether the connection goes on.
+    Done(usize, bool),
+    /// A request of so many bytes asks for a search.
+    Search(usize, Vec<u8>, (Version, bool)),
+    /// It was refused, and nothing behind it can be read.
+    Refused,
+}
+
+impl Editor {
+    /// A service with this page.
+    pub fn new(page: Vec<u8>) -> Editor {
+        Editor { page: page.into(), heads: head::Limits::default() }
+    }
+
+    fn serve(&self, now: Instant, session: &mut Session, input: &[u8], out: &mut Out) -> Step<Job> {
+        let mut used = 0;
+        while used < input.len() && !out.is_full() {
+            match self.next(session, &input[used..], out) {
+                Next::Wait => break,
+                Next::Done(len, true) => used += len,
+                Next::Done(..) | Next::Refused => return Step::close(input.len()),
+                Next::Search(len, body, asked) => {
+                    (session.asked, session.begun) = (asked, false);
+                    return Step::offload(used + len, Job(body));
+                }
+            }
+            (session.until, session.told) = (now + PATIENCE, false);
+        }
+        session.begun = used < input.len();
+        Step::read(used).wake_at(session.until)
+    }
+
+    fn next(&self, session: &mut Session, input: &[u8], out: &mut Out) -> Next {
+        let head = match head::next(input, &self.heads) {
+            Ok(Some(head)) => head,
+            Ok(None) => return Next::Wait,
+            Err(bad) => {
+                text(bad.status(), (Version::Http11, false), &bad.to_string(), out);
+                return Next::Refused;
+            }
+        };
+        let asked = (head.version, head.keep_alive);
+        let length = match head.body {
+            Body::Length(length) if length <= BODY_MAX as u64 => length as usize,
+            _ => {
+                let words = format!("expected at most {BODY_MAX} bytes, their number said before");
+                text(Status::CONTENT_TOO_LONG, (head.version, false), &words, out);
+                return Next::Refused;
+            }
+        };
+        let whole = head.len + length;
+        let Some(body) = input.get(head.len..whole) else {
+            if head.expects && !session.told {
+                out.bytes().extend_from_slice(CONTINUE);
+                session.told = true;
+            }
+            return Next::Wait;
+        };
+        if (head.method, head.target) == ("POST", "/search") {
+            return Next::Search(whole, body.to_vec(), asked);
+        }
+        self.answer(&head, out);
+        Next::Done(whole, head.keep_alive)
+    }
+
+    fn answer(&self, head: &Head<'_>, out: &mut Out) {
+        let asked = (head.version, head.keep_alive);
+        match (head.method, head.target.split('?').next().unwrap_or_default()) {
+            (method @ ("GET" | "HEAD"), "/") => {
+                let fields = &[
+                    ("Content-Type", "text/html; charset=utf-8"),
+                    ("Content-Security-Policy", page::POLICY),
+                    ("Referrer-Policy", "no-referrer"),
+                ];
+                put(Status::OK, asked, fields, self.page.len(), out);
+                if method == "GET" {
+                    out.shared(Arc::clone(&self.page), 0..self.page.len());
+                }
+            }
+            ("HEAD", "/search") => put(Status::METHOD, asked, &[], 0, out),
+            ("HEAD", _) => put(Status::NOT_FOUND, asked, &[], 0, out),
+            (_, "/" | "/search") => {
+                text(Status::METHOD, asked, "expected GET / or POST /search", out);
+            }
+            _ => text(Status::NOT_FOUND, asked, "expected GET / or POST /search", out),
+        }
+    }
+}
+
+/// A reply's head; a body of `len` bytes follows.
+fn put(
+    status: Status,
+    (version, keep_alive): (Version, bool),
+    fields: &[(&str, &str)],
+    len: usize,
+    out: &mut Out,
+) {
+    let mut all = vec![("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")];
+    if status == Status::METHOD {
+        all.push(("Allow", "GET, HEAD, POST"));
+    }
+    all.extend_from_slice(fields);
+    let framing = Framing::Length(len as u64);
+    Reply { status, fields: &all, framing, keep_alive }.put(version, out.bytes());
+}
+
+fn text(status: Status, asked: (Version, bool), words: &str, out: &mut Out) {
+    let words = format!("{words}\n");
+    put(status, asked, &[("Content-Type", "text/plain; charset=utf-8")], words.len(), out);
+    out.bytes().extend_from_slice(words.as_bytes());
+}
+
+impl Service for Editor {
+    type State = ();
+    type Session = Session;
+    type Job = Job;
+    type Outcome = Answered;
+
+    fn limits(&self) -> Limits {
+        Limits {
+            input_max: self.heads.head_max + BODY_MAX,
+            output_high: 256 * 1024,
+            output_low: 64 * 1024,
+            sessions_max: 64,
+        }
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(PATIENCE)
+    }
+
+    fn open(&self, cx: &Cx<'_, ()>, _peer: Peer, _out: &mut Out) -> Session {
+        let asked = (Version::Http11, false);
+        Session { until: cx.now + PATIENCE, begun: false, told: false, asked }
+    }
+
+    fn step(
+        &self,
+        cx: &Cx<'_, ()>,
+        session: &mut Session,
+        event: Event<'_, Answered>,
+        out: &mut Out,
+    ) -> Step<Job> {
+        match event {
+            Event::Bytes(input) => self.serve(cx.now, session, input, out),
+            Event::Done(Answered(status, body)) => {
+                put(status, session.asked, &[("Content-Type", JSON)], body.len(), out);
+                out.bytes().extend_from_slice(&body);
+                session.until = cx.now + PATIENCE;
+                let goes_on = session.asked.1;
+                if goes_on { Step::read(0).wake_at(session.until) } else { Step::close(0) }
+            }
+            Event::Deadline if cx.now >= session.until => {
+                if session.begun {
+                    let asked = (Version::Http11, false);
+                    text(Status::TIMEOUT, asked, "expected the rest in time", out);
+                }
+                Step::close(0)
+            }
+            Event::Room | Event::Deadline => Step::read(0).wake_at(session.until),
+            Event::Eof | Event::Drain => Step::close(0),
+        }
+    }
+
+    fn work(&self, _state: &(), job: Job) -> Answered {
+        let answered = Asked::read(&job.0).and_then(|asked| asked.answer());
+        match answered {
+            Ok(answer) => Answered(Status::OK, answer.to_string().into_bytes()),
+            Err(error) => {
+                let told = serde_json::json!({ "error": format!("{error:#}") });
+                Answered(Status::BAD_REQUEST, told.to_string().into_bytes())
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! One path by one method, with what the search did on the way.
+
+use std::time::{Duration, Instant};
+
+use super::{Algorithm, Task, under};
+use grid::{Cell, Corners, Cost, Event, Grid, GridError, Jumps, Method, Rule, Searcher, Stats};
+
+/// Searches that are timed, beside the one that is watched; the fastest counts.
+const TIMED: u32 = 5;
+
+/// A question.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// Where.
+    pub grid: &'a Grid,
+    /// Which corners may be cut.
+    pub corners: Corners,
+    /// By which method.
+    pub algorithm: Algorithm,
+    /// From here.
+    pub from: Cell,
+    /// To there.
+    pub to: Cell,
+}
+
+/// A path, and what it took.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Each cell from the first to the last; empty if there is no path.
+    pub cells: Vec<Cell>,
+    /// What the path costs.
+    pub cost: Cost,
+    /// What the search did.
+    pub stats: Stats,
+    /// What it saw.
+    pub events: Vec<Event>,
+    /// The fastest of several warm searches; without the table's making.
+    pub took: Duration,
+}
+
+impl Question<'_> {
+    /// Searches, watches and times.
+    ///
+    /// # Errors
+    /// An end of the path that is outside or blocked.
+    pub fn answer(self) -> Result<Answer, GridError> {
+        under(self.corners, self)
+    }
+}
+
+impl Task for Question<'_> {
+    type Output = Result<Answer, GridError>;
+
+    fn run<R: Rule>(self) -> Result<Answer, GridError> {
+        let Question { grid, algorithm, from, to, .. } = self;
+        let table = (algorithm == Algorithm::JpsPlus).then(|| Jumps::of(grid));
+        let method: Method<'_, R> = match (algorithm, &table) {
+            (Algorithm::JpsPlus, Some(table)) => Method::JpsPlus(table),
+            (Algorithm::AStar, _) => Method::AStar,
+            _ => Method::Jps,
+        };
+        let mut searcher = Searcher::<R>::new();
+        let mut took = Duration::MAX;
+        for _ in 0..TIMED {
+            let begin = Instant::now();
+            searcher.find(grid, method, from, to)?;
+            took = took.min(begin.elapsed());
+        }
+        searcher.watch(true);
+        let found = searcher.find(grid, method, from, to)?;
+        let cost = found.map_or(Cost::ZERO, |path| path.cost());
+        let cells = found.map(|path| path.steps().collect()).unwrap_or_default();
+        let (stats, events) = (searcher.stats(), searcher.events().to_vec());
+        Ok(Answer { cells, cost, stats, events, took })
+    }
+}

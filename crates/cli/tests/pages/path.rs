@@ -1,0 +1,139 @@
+//! The page on which walls are drawn: served, where our own searches answer, and as one file.
+
+use crate::Room;
+use crate::browser::Browser;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
+
+/// The server of the page, killed with its guard.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    fn start() -> Server {
+        let mut child = Command::new(EXE)
+            .args(["path", "edit"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary was built for this test");
+        let output = child.stdout.take().expect("it is piped");
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line).expect("one line of JSON");
+        let ready: Value = serde_json::from_str(&line).expect("one line of JSON");
+        let address = ready["listening"].as_str().expect("it says where").to_owned();
+        Server { child, address }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const DONE: &str = "document.documentElement.dataset.state === 'done'";
+
+/// What the page says of itself.
+fn told(browser: &mut Browser, key: &str) -> String {
+    let value = browser.eval(&format!("document.documentElement.dataset.{key}"));
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Moves the pointer along cells of the left grid, pressed from the first to the last.
+fn drag(browser: &mut Browser, cells: &[(u32, u32)]) {
+    for (at, (x, y)) in cells.iter().enumerate() {
+        let place = browser.eval(&format!(
+            "(() => {{ const it = document.getElementById('canvas0'); \
+             const box = it.getBoundingClientRect(); \
+             return [box.left + 1 + ({x} + .5) * it.clientWidth / 80, \
+             box.top + 1 + ({y} + .5) * it.clientHeight / 40]; }})()"
+        ));
+        let kinds: &[&str] = match at {
+            0 => &["mouseMoved", "mousePressed"],
+            _ if at + 1 == cells.len() => &["mouseMoved", "mouseReleased"],
+            _ => &["mouseMoved"],
+        };
+        for kind in kinds {
+            let event = json!({"type": kind, "x": place[0], "y": place[1], "button": "left",
+                               "buttons": 1, "clickCount": 1});
+            browser.call("Input.dispatchMouseEvent", event);
+        }
+    }
+}
+
+#[test]
+fn walls_that_are_drawn_change_both_searches() {
+    let Some(mut browser) = Browser::open("path") else { return };
+    let server = Server::start();
+    browser.look(1280, 900, "light");
+    browser.go(&format!("http://{}/", server.address));
+    browser.wait(DONE);
+    assert_eq!((told(&mut browser, "length0"), told(&mut browser, "length1")), both("84.4975"));
+    assert_eq!(told(&mut browser, "walls"), "328");
+    browser.shot("path-1280-light");
+    // From the upper edge to near the lower: whoever comes by has to go around below.
+    drag(&mut browser, &[(60, 0), (60, 20), (60, 38)]);
+    browser.wait(DONE);
+    assert_eq!(told(&mut browser, "length0"), told(&mut browser, "length1"));
+    let around: f64 = told(&mut browser, "length0").parse().expect("a length");
+    assert!(around > 84.4975, "{around}");
+    browser.shot("path-walls");
+    // To the very edge: now nothing leads there.
+    drag(&mut browser, &[(60, 39), (61, 39)]);
+    browser.wait(&format!("{DONE} && document.documentElement.dataset.length0 === 'none'"));
+    assert!(
+        browser.eval("document.getElementById('said').textContent.includes('nearest cell')")
+            == json!(true)
+    );
+    // Back to an empty grid, by keys: the mark goes one to the right of the start and builds there.
+    browser.eval("document.getElementById('clear').click()");
+    browser.wait(&format!("{DONE} && document.documentElement.dataset.walls === '0'"));
+    assert_eq!((told(&mut browser, "length0"), told(&mut browser, "length1")), both("84.4975"));
+    browser.eval("document.getElementById('canvas0').focus()");
+    for key in ["ArrowRight", "Enter"] {
+        browser.press(key);
+    }
+    browser.wait(&format!("{DONE} && document.documentElement.dataset.walls === '1'"));
+    let over = browser.eval("document.documentElement.scrollWidth - innerWidth");
+    assert_eq!(over, json!(0), "the page is wider than the window");
+    assert!(browser.complaints().is_empty(), "{:#?}", browser.complaints());
+    drop(server);
+    browser.eval("document.getElementById('run').click()");
+    browser.wait("document.documentElement.dataset.state === 'lost'");
+}
+
+fn both(length: &str) -> (String, String) {
+    (length.to_owned(), length.to_owned())
+}
+
+#[test]
+fn the_page_is_also_one_file_that_asks_nobody() {
+    let Some(mut browser) = Browser::open("path-file") else { return };
+    let room = Room::new("path");
+    let file = room.0.join("path.html");
+    let status = Command::new(EXE).args(["path", "page"]).arg(&file).stderr(Stdio::null()).status();
+    assert!(status.expect("the binary was built for this test").success());
+    browser.look(360, 800, "dark");
+    browser.go(&format!("file://{}", file.display()));
+    browser.wait(DONE);
+    assert_eq!((told(&mut browser, "length0"), told(&mut browser, "length1")), both("84.4975"));
+    browser.eval(
+        "(() => { const it = document.getElementById('map'); it.selectedIndex = 1; \
+         it.dispatchEvent(new Event('change')); })()",
+    );
+    browser.wait(&format!("{DONE} && document.documentElement.dataset.length1 === '108.0122'"));
+    browser.shot("path-file-360-dark");
+    let over = browser.eval("document.documentElement.scrollWidth - innerWidth");
+    assert_eq!(over, json!(0), "the page is wider than the window");
+    let asked = browser.requests();
+    assert!(asked.iter().all(|it| it.starts_with("file:") || it.starts_with("data:")), "{asked:?}");
+    assert!(browser.complaints().is_empty(), "{:#?}", browser.complaints());
+}
