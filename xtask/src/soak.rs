@@ -5,7 +5,7 @@
 
 use crate::steps::{self, PROFILE};
 use anyhow::bail;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Set to 1, tests lengthen their storms (more seeds, more connections, more kills).
 pub const SOAK: &str = "ROUNDHOUSE_SOAK";
@@ -23,14 +23,40 @@ const SOAKS: &[Soak] = &[
         command.args(["--", "soak", "600"]);
         command
     }),
-    ("loom", "every interleaving of the lock and the gate", || {
+    ("loom", "every interleaving of locks, pools, rings and tables", || {
         let mut command = steps::cargo(["test", "-p", "memory", "--release", "loom"]);
         // Another flag is another build of everything; it must not throw away the usual one.
         let target = crate::root().join("target/loom");
         command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target);
         command
     }),
+    ("sanitizer", "pools, rings and tables under AddressSanitizer", sanitizer),
 ];
+
+/// The memory crate's own tests, compiled so that a stray access stops them. The compiler's switch
+/// is not stable; without a nightly one there is nothing to run, which is said.
+fn sanitizer() -> Command {
+    let quiet = |command: &mut Command| {
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !quiet(Command::new("rustup").args(["run", "nightly", "rustc", "--version"])) {
+        let mut said = Command::new("echo");
+        said.arg("skipped: AddressSanitizer needs a nightly toolchain of rustup's");
+        return said;
+    }
+    let machine = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly", "cargo", "test", "-p", "memory", "--target", &machine]);
+    command.args(["--features", "asan", "--lib"]);
+    for test in ["faults", "models", "threads", "sanitizer"] {
+        command.args(["--test", test]);
+    }
+    command.current_dir(crate::root()).stdin(Stdio::null());
+    let target = crate::root().join("target/sanitizer");
+    command.env("RUSTFLAGS", "-Zsanitizer=address").env("CARGO_TARGET_DIR", target);
+    command
+}
 
 /// Runs the soak named by the first argument, or all of them.
 ///

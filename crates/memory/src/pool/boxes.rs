@@ -39,7 +39,6 @@ pub struct Boxes<T> {
     /// Slots that were used so far.
     carved: Cell<usize>,
     capacity: usize,
-    live: Cell<usize>,
     start: NonNull<Slot<T>>,
     values: PhantomData<T>,
 }
@@ -56,8 +55,8 @@ impl<T> Boxes<T> {
         // SAFETY: a slot has at least the size of a pointer, and there is at least one.
         let start = unsafe { alloc(layout) };
         let Some(start) = NonNull::new(start.cast()) else { handle_alloc_error(layout) };
-        let (head, carved, live) = (Cell::new(ptr::null_mut()), Cell::new(0), Cell::new(0));
-        Boxes { head, carved, capacity, live, start, values: PhantomData }
+        let (head, carved) = (Cell::new(ptr::null_mut()), Cell::new(0));
+        Boxes { head, carved, capacity, start, values: PhantomData }
     }
 
     /// Puts `value` into a free slot.
@@ -76,7 +75,6 @@ impl<T> Boxes<T> {
             // SAFETY: the slot is free and was pushed with its link written.
             self.head.set(unsafe { (*slot).next });
         }
-        self.live.set(self.live.get() + 1);
         // SAFETY: the slot is in the pool's memory, in no chain and in no box.
         unsafe { slot.cast::<T>().write(value) };
         // SAFETY: it is not null: neither a free slot nor a fresh one is.
@@ -84,10 +82,16 @@ impl<T> Boxes<T> {
         Ok(Boxed { slot, pool: self })
     }
 
-    /// How many objects there are.
+    /// How many objects there are. The free slots are counted for that, one by one.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.live.get()
+        let (mut slot, mut free) = (self.head.get(), 0);
+        while !slot.is_null() {
+            free += 1;
+            // SAFETY: the slot is in the chain, so it is free and its link is written.
+            slot = unsafe { (*slot).next };
+        }
+        self.carved.get() - free
     }
 
     /// Whether there is no object.
@@ -114,7 +118,6 @@ impl<T> Boxes<T> {
         // SAFETY: its object is gone and its box with it, so the slot is ours.
         unsafe { (*slot.as_ptr()).next = self.head.get() };
         self.head.set(slot.as_ptr());
-        self.live.set(self.live.get() - 1);
     }
 }
 
