@@ -70,6 +70,8 @@ pub enum Wait {
     Epoll,
     /// Completion by `io_uring(7)`.
     Uring,
+    /// Threads that serve what moves, and an epoll in which all others are parked.
+    Parked,
 }
 
 /// Writes the words that the command line takes for an enum, reads them, and lists them.
@@ -127,4 +129,5 @@ words!(
     Poll = "poll",
     Epoll = "epoll",
     Uring = "uring",
+    Parked = "parked",
 );

@@ -18,6 +18,9 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
         }
         return None;
     }
+    if wait == Wait::Parked && container != Container::Hybrid {
+        return Some("who is parked needs threads that are called to him: say --container hybrid");
+    }
     match (accept, container, wait) {
         (Accept::Lock | Accept::Exclusive | Accept::Handoff | Accept::Pass, Container::Solo, _) => {
             Some("one worker has nobody to share with: say --accept shared")

@@ -15,6 +15,7 @@ use crate::accept::Hall;
 use crate::handover::{Epoch, Handover};
 use crate::parts::assets::Assets;
 use crate::shape::{Shape, WORKERS_MAX};
+use crate::wait::parked::lobby::Lobby;
 use crate::wait::uring::tactics::Rings;
 
 /// What is served, and for whom.
@@ -143,6 +144,8 @@ pub(crate) struct Common<'a, S: Service> {
     pub stop: &'a EventFd,
     pub bell: &'a EventFd,
     pub epoch: Epoch,
+    /// Where the sessions of this process are parked, where they are.
+    pub lobby: Option<&'a Lobby<S>>,
 }
 
 impl<S: Service> Common<'_, S> {

@@ -113,6 +113,16 @@ pub const PRESETS: &[Preset] = &[
         ],
     ),
     preset(
+        "event",
+        (Container::Hybrid, Accept::Handoff, Wait::Parked),
+        Crowd::Fixed(400),
+        [
+            "state in shared memory; as many processes as the load asks for",
+            "wait/parked.rs",
+            "the same, with idle connections parked in an epoll (Apache event)",
+        ],
+    ),
+    preset(
         "select",
         (Container::Solo, Accept::Shared, Wait::Select),
         Crowd::Fixed(1),

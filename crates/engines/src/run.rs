@@ -45,7 +45,7 @@ pub fn run<S: Service>(
     let bell = EventFd::new().map_err(Fault::Wait)?;
     let epoch = Epoch::of(house.handover);
     let (board, hall, stop, bell) = (&*board, &hall, &stop, &bell);
-    let common = Common { house, shape, board, hall, stop, bell, epoch };
+    let common = Common { house, shape, board, hall, stop, bell, epoch, lobby: None };
     let mut announce = || ready(&Ready { listening: hall.listening, rings: rings.clone() });
     if shape.container.is_processes() {
         processes::run(&common, keeper, &mut announce)
@@ -57,7 +57,7 @@ pub fn run<S: Service>(
 /// Finds out before any worker starts whether the machine has what the shape needs.
 fn probe(shape: &Shape) -> Result<Option<Rings>, Fault> {
     match shape.wait {
-        Wait::Blocking | Wait::Select | Wait::Poll | Wait::Epoll => Ok(None),
+        Wait::Blocking | Wait::Select | Wait::Poll | Wait::Epoll | Wait::Parked => Ok(None),
         Wait::Uring => tactics::probe(shape).map(Some).map_err(Fault::Ring),
     }
 }

@@ -169,6 +169,8 @@ impl Shape {
             ));
         }
         match most {
+            // Who is parked shares a process's part with its others.
+            Some(most) if self.wait == Wait::Parked && most >= self.posts() => Ok(()),
             Some(most) if most < self.workers => refuse(format!(
                 "each of {} workers may have a connection, found --max-connections {most}: say \
                  --workers {}, or allow more",

@@ -53,6 +53,11 @@ impl Shape {
         if self.container == Container::Hybrid { self.threads() + 1 } else { 1 }
     }
 
+    /// Whether a worker has one connection at a time, be it for as long as that one moves.
+    fn is_crowd(&self) -> bool {
+        matches!(self.wait, Wait::Blocking | Wait::Parked)
+    }
+
     /// How many processes there are, where workers live in processes of their own accord.
     pub fn staffing(&self) -> Option<Staffing> {
         let (staff, size) = (&self.knobs.staff, self.threads());
@@ -93,7 +98,7 @@ impl Shape {
         if staff.lifetime == Some(0) {
             return refuse("expected 1 connection or more, found 0: leave it out for ever".into());
         }
-        if staff.lifetime.is_some() && (self.wait != Wait::Blocking || self.staffing().is_none()) {
+        if staff.lifetime.is_some() && (!self.is_crowd() || self.staffing().is_none()) {
             return refuse(format!(
                 "--max-connections-per-child belongs to processes that block, found {self}"
             ));
@@ -151,7 +156,7 @@ impl Shape {
                 ),
             };
         }
-        if self.wait != Wait::Blocking {
+        if !self.is_crowd() {
             return refuse(format!(
                 "a worker is spare while it has no connection, and a loop has many: expected wait \
                  blocking or --policy static, found wait {}",

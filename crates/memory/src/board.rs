@@ -133,6 +133,8 @@ pub struct Seat {
     pub panics: Tally,
     /// Bytes for another session that found it gone or its output full, counted by pushes.
     pub pushes_dropped: Tally,
+    /// Connections that it attends to now, where they belong to another seat.
+    pub serving: Tally,
     /// When the worker last showed that it lives, on `sys::clock`'s clock; 0: never.
     pub beat_ns: Tally,
 }
@@ -240,6 +242,7 @@ impl Board {
             seat.worker()
         );
         seat.open.set(0);
+        seat.serving.set(0);
         seat.beat_ns.set(0);
         seat.dismissed.store(0, Ordering::Relaxed);
         seat.worker.store(worker.bits(), Ordering::Relaxed);

@@ -23,6 +23,7 @@ fn bits(interest: Interest) -> u32 {
         | bit(interest.edge, libc::EPOLLET)
         | bit(interest.exclusive, libc::EPOLLEXCLUSIVE)
         | bit(interest.rdhup, libc::EPOLLRDHUP)
+        | bit(interest.oneshot, libc::EPOLLONESHOT)
 }
 
 /// Room for what one wait reports; made once, used for every wait.

@@ -17,12 +17,21 @@ pub struct Interest {
     pub exclusive: bool,
     /// Tell that the peer ended its output (`EPOLLRDHUP`), even while `read` is off.
     pub rdhup: bool,
+    /// Tell one thing, then nothing until it is asked for again (`EPOLLONESHOT`): what several
+    /// threads hand to one another is told to one of them.
+    pub oneshot: bool,
 }
 
 impl Interest {
     /// Errors and hang-ups only.
-    pub const NONE: Self =
-        Self { read: false, write: false, edge: false, exclusive: false, rdhup: false };
+    pub const NONE: Self = Self {
+        read: false,
+        write: false,
+        edge: false,
+        exclusive: false,
+        rdhup: false,
+        oneshot: false,
+    };
     /// Reading, told at each wait.
     pub const READ: Self = Self { read: true, ..Self::NONE };
     /// Writing, told at each wait.
@@ -33,7 +42,7 @@ impl Interest {
     /// # Errors
     /// `InvalidInput` for anything else.
     pub(crate) fn plain(self) -> io::Result<(bool, bool)> {
-        if self.edge || self.exclusive || self.rdhup {
+        if self.edge || self.exclusive || self.rdhup || self.oneshot {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "expected an interest in reading or writing, found one that only epoll knows",

@@ -50,9 +50,9 @@ pub struct HouseArgs {
     /// The port to listen on; 0 picks one [default: stock 6000]
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
-    /// Connections that may wait to be accepted
-    #[arg(long, default_value_t = 4096, value_name = "N")]
-    backlog: u32,
+    /// Connections that may wait to be accepted [default: 4096] (ListenBacklog)
+    #[arg(long, value_name = "N", alias = "ListenBacklog")]
+    backlog: Option<u32>,
     /// Connections at one time; further ones wait to be accepted
     #[arg(long, value_name = "N")]
     max_connections: Option<usize>,
@@ -101,15 +101,15 @@ impl HouseArgs {
             shape.workers = Shape::usual_workers(container, cores);
             shape.container = container;
         }
+        self.staff.apply(&mut shape)?;
         shape.accept = self.accept.unwrap_or(shape.accept);
         shape.wait = self.wait.unwrap_or(shape.wait);
-        self.staff.apply(&mut shape);
         let knobs = &mut shape.knobs;
         knobs.edge = self.edge;
         knobs.handoff = self.handoff;
         (knobs.ring, knobs.tactics) = self.rings.chosen();
-        knobs.backlog = self.backlog;
-        knobs.sessions_max = self.max_connections;
+        knobs.backlog = self.backlog.unwrap_or(knobs.backlog);
+        knobs.sessions_max = self.max_connections.or(knobs.sessions_max);
         knobs.idle = self.idle;
         knobs.keepalive = self.keepalive;
         knobs.write_stall = self.write_stall;

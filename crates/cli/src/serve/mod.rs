@@ -1,5 +1,6 @@
 //! `roundhouse serve`: a service on an engine, from the command line to the last save.
 
+mod apache;
 mod house;
 mod http;
 mod probe;

@@ -1,8 +1,12 @@
 //! The flags about workers: how many, who decides it, how long they stay. Apache's names for them
 //! are accepted as they are, in this spelling.
 
+use std::path::PathBuf;
+
 use engines::spare::Policy;
-use engines::{Shape, Staff};
+use engines::{Accept, Container, Refused, Shape, Staff};
+
+use super::apache;
 
 /// How many workers there are, and for how long.
 #[derive(clap::Args)]
@@ -29,21 +33,46 @@ pub struct StaffArgs {
     /// Replace a process after so many connections, less up to a tenth (MaxConnectionsPerChild)
     #[arg(long, value_name = "N", aliases = ["MaxConnectionsPerChild", "MaxRequestsPerChild"])]
     max_connections_per_child: Option<u32>,
+    /// Take the directives about processes and threads from an Apache configuration; flags win
+    #[arg(long, value_name = "FILE")]
+    apache_conf: Option<PathBuf>,
 }
 
 impl StaffArgs {
-    /// Puts what was said into `shape`.
-    pub fn apply(&self, shape: &mut Shape) {
-        shape.workers = self.workers.unwrap_or(shape.workers);
-        shape.knobs.staff = Staff {
-            policy: self.policy,
-            threads: self.threads,
-            start: self.start,
-            spare_min: self.spare_min,
-            spare_max: self.spare_max,
-            // Apache's word for never is 0.
-            lifetime: self.max_connections_per_child.filter(|most| *most > 0),
+    /// Puts what was said into `shape`, which has the defaults of the other flags.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub fn apply(&self, shape: &mut Shape) -> Result<(), Refused> {
+        let conf = match &self.apache_conf {
+            Some(file) => apache::read(file, shape)?,
+            None => apache::Directives::default(),
         };
+        conf.said.iter().for_each(|words| eprintln!("{words}"));
+        shape.workers = self.workers.or(conf.workers).unwrap_or(shape.workers);
+        let policy = match (self.policy, &self.apache_conf, shape.container) {
+            // Such a file speaks of processes that come and go.
+            (None, Some(_), Container::Processes) => Some(Policy::Damped),
+            (policy, ..) => policy,
+        };
+        let is_static = policy == Some(Policy::Static);
+        let moving = |value: Option<usize>| value.filter(|_| !is_static);
+        shape.knobs.staff = Staff {
+            policy,
+            threads: self.threads.or(conf.threads),
+            start: self.start.or(moving(conf.start)),
+            spare_min: self.spare_min.or(moving(conf.spare_min)),
+            spare_max: self.spare_max.or(moving(conf.spare_max)),
+            // Apache's word for never is 0.
+            lifetime: self.max_connections_per_child.or(conf.lifetime).filter(|most| *most > 0),
+        };
+        let knobs = &mut shape.knobs;
+        knobs.backlog = conf.backlog.unwrap_or(knobs.backlog);
+        knobs.sessions_max = conf.max_connections.or(knobs.sessions_max);
+        if conf.is_locked {
+            shape.accept = Accept::Lock;
+        }
+        Ok(())
     }
 
     /// What was corrected, in words: nothing is corrected in silence.

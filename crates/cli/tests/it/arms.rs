@@ -182,7 +182,11 @@ pub const WORKER: Arm = Arm {
     ..LOOP
 };
 
-/// The same, one at first and the other when it is wanted, as Apache does it.
+/// Two processes of four threads, which park who is idle.
+pub const EVENT: Arm =
+    Arm { flags: &["--engine", "event", "--policy", "static"], workers: Some(8), ..LOOP };
+
+/// Two processes of four threads, one at first and the other when it is wanted, as Apache does it.
 pub const WORKER_SPARE: Arm = Arm {
     flags: &[
         "--engine",
@@ -237,7 +241,7 @@ impl Arm {
 
     /// Whether workers are threads of several processes.
     pub fn is_hybrid(&self) -> bool {
-        self.flags.contains(&"worker")
+        ["worker", "event"].iter().any(|name| self.flags.contains(name))
     }
 
     /// A server of the probe.

@@ -265,6 +265,7 @@ mount! {
     processes_pass_uring = PROCESSES_PASS_URING: every, crowd, loops, calls, ring, processes,
         passing;
     worker = WORKER: every, waits, crowd, blocking, calls, processes;
+    event = EVENT: every, waits, crowd, loops, calls, processes;
     worker_spare = WORKER_SPARE: crowd, spare;
     prefork_spare = PREFORK_SPARE: crowd, spare;
     threads_handoff = THREADS_HANDOFF: every, crowd, loops, calls, hoard, private;

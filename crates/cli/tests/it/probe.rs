@@ -244,7 +244,7 @@ fn id(client: &mut Client) -> u64 {
 /// name elsewhere.
 pub fn bytes_for_another_session(arm: &Arm) {
     let check = |server: &Server| {
-        let carries = server.workers == 1 && !arm.is_blocking;
+        let carries = server.workers == 1 && !arm.is_blocking && !arm.is_hybrid();
         if arm.crowd == 1 {
             let mut client = server.client();
             let me = id(&mut client);

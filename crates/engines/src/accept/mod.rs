@@ -118,6 +118,8 @@ impl Hall {
             Accept::Lock => Means::Lock(lock::Shared::new(shape)?),
             // Each process of a hybrid has its own.
             Accept::Handoff if shape.container == Container::Hybrid => Means::Nothing,
+            // The lobby is the buffer.
+            Accept::Handoff if shape.wait == Wait::Parked => Means::Nothing,
             Accept::Handoff => Means::Handoff(handoff::Lanes::new(shape, is_within)?),
             Accept::Pass => Means::Pass(pass::Channels::new(shape)?),
         };
@@ -178,7 +180,7 @@ fn listeners_of(shape: &Shape) -> usize {
 /// Whether who accepts sleeps in accept(2) itself.
 fn blocks(shape: &Shape) -> bool {
     match shape.accept {
-        Accept::Handoff | Accept::Pass => true,
+        Accept::Handoff | Accept::Pass => shape.wait != Wait::Parked,
         // Where each connection has a worker, the supervisor accepts, which sleeps elsewhere.
         _ if shape.container.is_per_connection() => false,
         _ => matches!(shape.wait, Wait::Blocking | Wait::Uring),

@@ -15,17 +15,27 @@ use seam::{Service, WorkerId};
 use sys::process;
 
 use super::{Place, serve};
-use crate::axes::Container;
+use crate::axes::{Container, Wait};
 use crate::fault::Fault;
 use crate::house::Common;
 use crate::shape::Shape;
+use crate::wait::parked::lobby::Lobby;
 
 /// The process's whole life. `id` names its first worker; the others and the listener sit behind.
 pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(), Fault> {
     let threads = common.shape.threads();
-    let shape = Shape { container: Container::Threads, workers: threads, ..common.shape.clone() };
+    let processes = (common.shape.workers / threads).max(1);
+    let most = (common.sessions_max() / processes).max(1);
+    let mut shape =
+        Shape { container: Container::Threads, workers: threads, ..common.shape.clone() };
+    shape.knobs.sessions_max = Some(most);
+    let lobby = match shape.wait {
+        Wait::Parked => Some(Lobby::new(most).map_err(Fault::Wait)?),
+        _ => None,
+    };
+    let lobby = lobby.as_ref();
     let hall = common.hall.within(&shape).map_err(Fault::Spawn)?;
-    let inner = Common { shape: &shape, hall: &hall, ..*common };
+    let inner = Common { shape: &shape, hall: &hall, lobby, ..*common };
     let crew = Crew { first: id.slot(), count: threads + 1, board: common.board };
     let fault = Mutex::new(None);
     let names = (0..crew.count).map(|index| WorkerId::new(crew.first + index, id.generation()));
@@ -39,6 +49,9 @@ pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(
             let work = move || {
                 let lived = catch_unwind(AssertUnwindSafe(|| serve(inner, name, place, None)));
                 crew.board.seat(name.slot()).set_state(SeatState::Gone);
+                if let Some(lobby) = lobby.filter(|_| index == threads) {
+                    lobby.close();
+                }
                 let found = match lived {
                     Ok(Ok(())) => return,
                     Ok(Err(found)) => found,
@@ -54,6 +67,7 @@ pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(
                     common.board.seat(crew.first + rest).set_state(SeatState::Gone);
                 });
                 crew.dismiss();
+                lobby.into_iter().for_each(Lobby::close);
                 *fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(Fault::Spawn(error));
                 break;
             }

@@ -15,7 +15,7 @@ use crate::desk::Desk;
 use crate::fault::Fault;
 use crate::house::Common;
 use crate::shape::Shape;
-use crate::wait::{blocking, epoll, poll, select, uring};
+use crate::wait::{blocking, epoll, parked, poll, select, uring};
 
 /// Where a worker sits among those who share a hall.
 #[derive(Clone, Copy)]
@@ -33,18 +33,20 @@ pub(crate) fn serve<S: Service>(
     place: Place,
     visitor: Option<Arrival>,
 ) -> Result<(), Fault> {
-    let Common { house, shape, board, hall, stop, bell, epoch } = common;
+    let Common { house, shape, board, hall, stop, bell, epoch, lobby } = common;
     let Place { first, index } = place;
     let entrance = hall.entrance(place, id, board, shape.workers);
     // Only a worker that has all sessions to itself can carry bytes from one to another.
-    let carries = shape.workers == 1 && shape.wait != Wait::Blocking;
+    let carries = shape.workers == 1 && !matches!(shape.wait, Wait::Blocking | Wait::Parked);
+    // The world is moved by the first worker of all, or by who waits for it.
+    let is_first = first == epoch.seat() && index == lobby.map_or(0, |_| shape.workers);
     let desk = Desk {
         service: house.service,
         state: house.state,
         assets: house.assets,
         knobs: &shape.knobs,
         id,
-        is_first: id.slot() == epoch.seat() && visitor.is_none(),
+        is_first: is_first && visitor.is_none(),
         is_visit: visitor.is_some(),
         board,
         listener: hall.listeners[index % hall.listeners.len()].as_fd(),
@@ -52,19 +54,28 @@ pub(crate) fn serve<S: Service>(
         stop,
         bell,
         effects: Effects::new(carries, house.verbose),
-        sessions_max: sessions_max(common, index),
+        sessions_max: match lobby {
+            Some(_) => common.sessions_max(),
+            None => sessions_max(common, index),
+        },
         lifetime: lifetime(shape, id, index),
     };
     if let Some(visitor) = visitor {
         blocking::serve_one(&desk, visitor);
         return Ok(());
     }
+    if let Some(lobby) = lobby {
+        return match index < shape.workers {
+            true => parked::serve(&desk, lobby, first + shape.workers),
+            false => parked::listener::serve(&desk, lobby, first),
+        };
+    }
     if index >= shape.workers {
         let each = if shape.wait == Wait::Blocking { 1 } else { sessions_max(common, 0) as u64 };
         return acceptor::serve(&desk, hall, first, each);
     }
     match shape.wait {
-        Wait::Blocking => blocking::serve(&desk),
+        Wait::Blocking | Wait::Parked => blocking::serve(&desk),
         Wait::Select => select::serve(&desk),
         Wait::Poll => poll::serve(&desk),
         Wait::Epoll => epoll::serve(&desk),

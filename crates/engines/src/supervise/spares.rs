@@ -63,7 +63,11 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     fn busy(&self, index: usize) -> usize {
         let first = self.common.seat_of(index);
         let seats = first..first + self.common.shape.threads();
-        seats.filter(|slot| self.common.board.seat(*slot).open.read() > 0).count()
+        let is_busy = |slot: &usize| {
+            let seat = self.common.board.seat(*slot);
+            seat.open.read() + seat.serving.read() > 0
+        };
+        seats.filter(is_busy).count()
     }
 
     /// Whether the process leaves, of its own accord or because it was asked to.

@@ -3,6 +3,7 @@
 
 pub mod blocking;
 pub mod epoll;
+pub mod parked;
 pub mod poll;
 pub mod select;
 pub mod uring;
