@@ -46,7 +46,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Forgets everything, and has room for `grid` afterwards; `estimate` is that of the first cell.
+    /// Forgets everything and has room for `grid`; `estimate` is that of the first cell.
     pub(crate) fn begin(&mut self, grid: &Grid, estimate: Cost) {
         let positions = grid.rows().positions();
         if self.nodes.len() < positions {
@@ -94,8 +94,8 @@ impl Memory {
         Cost::from_word(self.nodes[position as usize].best & COST)
     }
 
-    /// Takes leave of a position that came out of the open list: its cost, and the direction in which
-    /// it was reached. Nothing if it came out before: then it was found again on a shorter way, and
+    /// Takes leave of a position that came out of the open list: its cost, and the direction in
+    /// which it was reached. Nothing if it came out before: then it was found again on a shorter way, and
     /// that one came first.
     #[inline]
     pub(crate) fn leave(&mut self, position: u32) -> Option<(Cost, usize)> {
