@@ -65,6 +65,32 @@ impl Slots {
     }
 }
 
+/// What flies for a session, and whether it was closed.
+type Known = (u32, bool);
+
+/// What a completion for a session of the model must be called.
+fn landing(known: Option<&mut Known>) -> &'static str {
+    let Some((flight, closed)) = known.filter(|(flight, _)| *flight > 0) else { return "stray" };
+    *flight -= 1;
+    match (*flight, *closed) {
+        (0, true) => "last",
+        (_, true) => "closing",
+        (_, false) => "live",
+    }
+}
+
+/// What closing a session of the model must say.
+fn closing(known: Option<&mut Known>) -> Closing<i32> {
+    match known {
+        Some((0, false)) => Closing::Freed(0),
+        Some((_, closed)) if !*closed => {
+            *closed = true;
+            Closing::Waits
+        }
+        _ => Closing::Unknown,
+    }
+}
+
 proptest! {
     #[test]
     fn a_pool_uses_the_slots_that_its_order_says(
@@ -167,8 +193,7 @@ proptest! {
     ) {
         let mut table = ShardTable::new(9, capacity, order);
         let mut slots = Slots { order, free: VecDeque::new(), fresh: 0, capacity: capacity as u32 };
-        // What flies for each session, and whether it was closed.
-        let mut model = HashMap::new();
+        let mut model: HashMap<_, Known> = HashMap::new();
         let mut names = Vec::new();
         for (step, at) in steps {
             let id = names.get(at % names.len().max(1)).copied();
@@ -189,18 +214,7 @@ proptest! {
                     open.into_iter().for_each(|(flight, _)| *flight += 1);
                 }
                 (2, Some(id)) => {
-                    let known = model.get_mut(&id).filter(|(flight, _)| *flight > 0);
-                    let expected = match known {
-                        None => "stray",
-                        Some((flight, closed)) => {
-                            *flight -= 1;
-                            match (*flight, *closed) {
-                                (0, true) => "last",
-                                (_, true) => "closing",
-                                (_, false) => "live",
-                            }
-                        }
-                    };
+                    let expected = landing(model.get_mut(&id));
                     let found = match table.land(id) {
                         Landing::Stray => "stray",
                         Landing::Last(_) => "last",
@@ -214,14 +228,7 @@ proptest! {
                     }
                 }
                 (3, Some(id)) => {
-                    let expected = match model.get_mut(&id) {
-                        Some((0, false)) => Closing::Freed(0),
-                        Some((_, closed)) if !*closed => {
-                            *closed = true;
-                            Closing::Waits
-                        }
-                        _ => Closing::Unknown,
-                    };
+                    let expected = closing(model.get_mut(&id));
                     let found = table.close(id);
                     prop_assert_eq!(&found, &expected);
                     if found == Closing::Freed(0) {

@@ -181,7 +181,7 @@ impl<T> Pool<T> {
     #[inline]
     pub fn discard(&mut self, handle: Handle<T>) -> Result<(), Fault> {
         let guarded = self.end(handle)?;
-        // SAFETY: as in `take`. Should its drop panic, the slot is in no chain: lost, not dangerous.
+        // SAFETY: as in `take`. Should its drop panic, the slot is in no chain: lost, no danger.
         unsafe { self.place(handle.index()).drop_in_place() };
         self.free(handle.index(), guarded);
         Ok(())

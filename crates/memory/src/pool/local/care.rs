@@ -25,8 +25,8 @@ impl<T> Pool<T> {
         self.faults_found()
     }
 
-    /// Gives the memory of free slots back to the heap, with [`crate::Backing::List`]; returns how many.
-    /// The slots stay usable and take memory anew.
+    /// Gives the memory of free slots back to the heap, with [`crate::Backing::List`]; returns how
+    /// many. The slots stay usable and take memory anew.
     pub fn trim(&mut self) -> usize {
         self.release_quarantine();
         let (mut index, mut trimmed) = (self.head, 0);
