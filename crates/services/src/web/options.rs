@@ -59,7 +59,9 @@ impl Default for Options {
             limits: Limits {
                 input_max: 2 * heads.head_max,
                 output_high: 128 * 1024,
-                output_low: 32 * 1024,
+                // Filled again only when all is gone: an output that never becomes empty keeps what
+                // was sent in front of what waits, and a great file would pile up in it.
+                output_low: 0,
                 sessions_max: 16 * 1024,
             },
             heads,

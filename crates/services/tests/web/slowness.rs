@@ -89,6 +89,7 @@ fn a_great_file_to_a_slow_reader() {
         let most = options().limits.output_high + 64 * 1024;
         while talk.waiting() > 0 {
             assert!(talk.waiting() < most, "{} bytes wait, cold: {cold}", talk.waiting());
+            assert!(talk.held() < 3 * most, "{} bytes are held, cold: {cold}", talk.held());
             heard.extend(talk.sip(7_777));
         }
         let head = heard.windows(4).position(|it| it == b"\r\n\r\n").expect("a head") + 4;

@@ -61,6 +61,11 @@ impl<'a> Talk<'a> {
         self.conn.out().len()
     }
 
+    /// Bytes of memory that the output holds.
+    pub fn held(&mut self) -> usize {
+        self.conn.out().bytes().capacity()
+    }
+
     /// Sends at most `len` bytes of what waits.
     pub fn sip(&mut self, len: usize) -> Vec<u8> {
         let mut slices = [IoSlice::new(&[]); 4];
