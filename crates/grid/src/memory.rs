@@ -95,8 +95,8 @@ impl Memory {
     }
 
     /// Takes leave of a position that came out of the open list: its cost, and the direction in
-    /// which it was reached. Nothing if it came out before: then it was found again on a shorter way, and
-    /// that one came first.
+    /// which it was reached. Nothing if it came out before: then it was found again on a shorter
+    /// way, and that one came first.
     #[inline]
     pub(crate) fn leave(&mut self, position: u32) -> Option<(Cost, usize)> {
         let node = &mut self.nodes[position as usize];
