@@ -10,8 +10,8 @@ use super::shared::Shared;
 
 /// An object lent from a [`Shared`] pool: the only way to it, like a `Box`.
 ///
-/// [`Worker::take`] is the quick way to give it back. Dropping it anywhere works too and costs one
-/// compare-and-swap.
+/// [`crate::Worker::take`] is the quick way to give it back. Dropping it anywhere works too and
+/// costs one compare-and-swap.
 pub struct Lent<'p, T> {
     pub(super) index: u32,
     pub(super) pool: &'p Shared<T>,

@@ -77,8 +77,8 @@ unsafe impl<T: Send> Send for Pool<T> {}
 unsafe impl<T: Sync> Sync for Pool<T> {}
 
 impl<T> Pool<T> {
-    /// An empty pool. Of its memory only 24 bytes a slot and, with [`Backing::Array`], the address
-    /// range are reserved at once.
+    /// An empty pool. Of its memory only 24 bytes a slot and, with [`crate::Backing::Array`], the
+    /// address range are reserved at once.
     ///
     /// # Panics
     /// If `plan.capacity` objects are more than memory can hold.

@@ -18,8 +18,8 @@ pub enum Home {
     /// It stays with who got it back, and finds its way through the depot by full magazines.
     #[default]
     Depot,
-    /// It is sent to the worker that lent it, [`Worker::BATCH`] at a time, so that a worker's slots
-    /// stay in its own cache and on its own memory node.
+    /// It is sent to the worker that lent it, [`crate::Worker::BATCH`] at a time, so that a
+    /// worker's slots stay in its own cache and on its own memory node.
     Lender,
 }
 
