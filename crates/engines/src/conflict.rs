@@ -35,11 +35,7 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
             "a process of threads with one connection each has nothing to choose from: say \
                  --wait blocking",
         ),
-        (
-            Accept::Shared | Accept::Lock | Accept::Reuseport | Accept::Pass,
-            Container::Hybrid,
-            _,
-        ) => {
+        (accept, Container::Hybrid, _) if accept != Accept::Handoff => {
             Some("each process has a listener that hands over to its threads: say --accept handoff")
         }
         (Accept::Handoff, Container::Processes, _) => {
