@@ -73,11 +73,13 @@ impl<T> Buffer<T> {
     }
 
     /// Waits up to `timeout` until more threads wait in [`Buffer::take`] than there are items for
-    /// them; says whether that is so. With one thread that puts, what it puts next is taken at
+    /// them, and a slot is free; says whether that is so. With one thread that puts, what it puts next is taken at
     /// once, unless a thread gives up waiting at that moment.
     #[must_use]
     pub fn wait_taker(&self, timeout: Duration) -> bool {
-        let served = |inside: &Inside<T>| inside.takers <= inside.items.len();
+        let served = |inside: &Inside<T>| {
+            inside.takers <= inside.items.len() || inside.items.len() == self.capacity
+        };
         let waited = self.freed.wait_timeout_while(self.lock(), timeout, |inside| served(inside));
         !served(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
@@ -158,6 +160,21 @@ mod tests {
             assert_eq!(taken, [0, 1]);
         });
         assert!(!buffer.wait_taker(Duration::from_millis(1)), "nobody waits any more");
+    }
+
+    #[test]
+    fn no_more_is_asked_for_than_there_are_slots() {
+        // Those who were told of an item and have not run yet still count as waiting.
+        let inside = Inside { items: VecDeque::from([1, 2]), takers: 5 };
+        let buffer = Buffer {
+            inside: Mutex::new(inside),
+            capacity: 2,
+            came: Condvar::new(),
+            freed: Condvar::new(),
+        };
+        assert!(!buffer.wait_taker(Duration::from_millis(1)), "five wait, but nothing fits");
+        assert_eq!(buffer.try_take(), Some(1));
+        assert!(buffer.wait_taker(LATE));
     }
 
     #[test]
