@@ -172,7 +172,10 @@ fn command(duet: &Duet, length: &Length, tools: &Tools) -> Command {
     for (flag, value) in numbers {
         command.arg(flag).arg(value.to_string());
     }
-    command.args(["--mix", MIX, "--json"]).current_dir(crate::root());
+    if !constant {
+        command.args(["--mix", MIX]);
+    }
+    command.arg("--json").current_dir(crate::root());
     command
 }
 
