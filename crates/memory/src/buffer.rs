@@ -73,8 +73,8 @@ impl<T> Buffer<T> {
     }
 
     /// Waits up to `timeout` until more threads wait in [`Buffer::take`] than there are items for
-    /// them, and a slot is free; says whether that is so. With one thread that puts, what it puts next is taken at
-    /// once, unless a thread gives up waiting at that moment.
+    /// them, and a slot is free; says whether that is so. With one thread that puts, what it puts
+    /// next is taken at once, unless a thread gives up waiting at that moment.
     #[must_use]
     pub fn wait_taker(&self, timeout: Duration) -> bool {
         let served = |inside: &Inside<T>| {
