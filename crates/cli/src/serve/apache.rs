@@ -190,6 +190,27 @@ impl Found {
             .map_err(|_| (*line, format!("expected a number behind {name}, found `{text}`")))
     }
 
+    /// What belongs to another module and has no effect in this one, in words.
+    fn foreign(&self, module: Module) -> Option<String> {
+        let others: &[&str] = match module {
+            Module::Prefork => &[
+                "threadlimit",
+                "threadsperchild",
+                "minsparethreads",
+                "maxsparethreads",
+                "asyncrequestworkerfactor",
+            ],
+            Module::Worker => {
+                &["minspareservers", "maxspareservers", "acceptmutex", "asyncrequestworkerfactor"]
+            }
+            Module::Event => &["minspareservers", "maxspareservers", "acceptmutex"],
+        };
+        let found: Vec<&str> =
+            others.iter().copied().filter(|name| self.values.contains_key(name)).collect();
+        (!found.is_empty())
+            .then(|| format!("without effect on this engine, left alone: {}", found.join(", ")))
+    }
+
     /// At least 1, aloud.
     fn positive(&self, name: &str, said: &mut Vec<String>) -> Result<Option<usize>, Wrong> {
         let found = self.number(name)?;
@@ -239,6 +260,7 @@ fn correct(found: &Found, module: Module) -> Result<Directives, Wrong> {
         Some((text, line)) if module == Module::Event => Some(capacity(text, *line, workers)?),
         _ => None,
     };
+    said.extend(found.foreign(module));
     if found.others > 0 {
         said.push(format!(
             "{} directives are not about processes and threads and were left alone",
@@ -343,6 +365,8 @@ mod tests {
         assert!(event.said[0].starts_with("1 directives"), "{:?}", event.said);
         let factor = read_as("AsyncRequestWorkerFactor 2\nMaxClients 100", Module::Event);
         assert_eq!(factor.max_connections, Some(300));
+        let strange = read_as("MinSpareServers 3\nAcceptMutex fcntl\n", Module::Worker).said;
+        assert!(strange[0].contains("minspareservers, acceptmutex"), "{strange:?}");
     }
 
     #[test]
