@@ -57,6 +57,9 @@ impl StaffArgs {
         };
         let is_static = policy == Some(Policy::Static);
         let moving = |value: Option<usize>| value.filter(|_| !is_static);
+        if is_static && conf.start.or(conf.spare_min).or(conf.spare_max).is_some() {
+            eprintln!("--policy static: start and spare workers of the configuration are left out");
+        }
         shape.knobs.staff = Staff {
             policy,
             threads: self.threads.or(conf.threads),
