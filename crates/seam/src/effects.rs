@@ -1,4 +1,5 @@
-//! What a step wishes for beside its own output: bytes to other sessions, and notes.
+//! What a step wishes for beside its own output: bytes to other sessions, the casters' bell, and
+//! notes.
 //!
 //! Plain values that the engine collects after the step; no callback reaches out of a service.
 
@@ -32,6 +33,7 @@ impl std::error::Error for NoPush {}
 #[derive(Debug, Default)]
 pub struct Effects {
     filled: Cell<bool>,
+    rung: Cell<bool>,
     carries: bool,
     verbose: bool,
     pushes: RefCell<Vec<Push>>,
@@ -45,8 +47,8 @@ impl Effects {
         Effects { carries, verbose, ..Effects::default() }
     }
 
-    /// True if something was wished for since the last [`Effects::take_pushes`] and
-    /// [`Effects::take_notes`]. Costs one load.
+    /// True if something was wished for since the last [`Effects::take_pushes`],
+    /// [`Effects::take_ring`] and [`Effects::take_notes`]. Costs one load.
     pub fn is_filled(&self) -> bool {
         self.filled.get()
     }
@@ -54,15 +56,32 @@ impl Effects {
     /// Empties the tray of pushes, oldest first.
     pub fn take_pushes(&self) -> Vec<Push> {
         let pushes = self.pushes.take();
-        self.filled.set(!self.notes.borrow().is_empty());
+        self.refill();
         pushes
     }
 
     /// Empties the tray of notes, oldest first.
     pub fn take_notes(&self) -> Vec<String> {
         let notes = self.notes.take();
-        self.filled.set(!self.pushes.borrow().is_empty());
+        self.refill();
         notes
+    }
+
+    /// Whether the casters are to be rung; asks once for however many wished it.
+    pub fn take_ring(&self) -> bool {
+        let rung = self.rung.take();
+        self.refill();
+        rung
+    }
+
+    fn refill(&self) {
+        let left = !self.pushes.borrow().is_empty() || !self.notes.borrow().is_empty();
+        self.filled.set(left || self.rung.get());
+    }
+
+    pub(crate) fn ring(&self) {
+        self.filled.set(true);
+        self.rung.set(true);
     }
 
     pub(crate) fn push(&self, to: SessionId, bytes: &[u8]) -> Result<(), NoPush> {
@@ -81,5 +100,24 @@ impl Effects {
             self.filled.set(true);
             self.notes.borrow_mut().push(note);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tray_is_filled_until_everything_was_taken() {
+        let effects = Effects::new(true, true);
+        assert!(!effects.is_filled() && !effects.take_ring());
+        effects.ring();
+        effects.ring();
+        effects.note(|note| note.push('n'));
+        effects.push(SessionId::NONE, b"p").expect("it carries");
+        assert_eq!(effects.take_notes(), ["n"]);
+        assert_eq!(effects.take_pushes().len(), 1);
+        assert!(effects.is_filled() && effects.take_ring());
+        assert!(!effects.is_filled() && !effects.take_ring());
     }
 }

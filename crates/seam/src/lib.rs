@@ -15,6 +15,7 @@
 //! [`Conn::landed`]; the service cannot tell.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod caster;
 mod conn;
 mod effects;
 mod ids;
@@ -24,6 +25,7 @@ mod service;
 mod share;
 mod time;
 
+pub use caster::{Body, Burst, CastCx, CastLaw, Caster, Channel, Next, Packet, Payload};
 pub use conn::{Conn, PushRefused, Wants};
 pub use effects::{Effects, NoPush, Push};
 pub use ids::{AssetId, SHARDS_MAX, SessionId, WorkerId};

@@ -91,6 +91,12 @@ impl<'a, T> Cx<'a, T> {
         self.effects.push(to, bytes)
     }
 
+    /// Rings the casters' bell once this turn is over: an order in the state has changed
+    /// ([`crate::Caster::rung`]). Where no caster runs nobody hears it.
+    pub fn ring(&self) {
+        self.effects.ring();
+    }
+
     /// Leaves a line for the person who watches (`--verbose`); `write` runs only if someone does.
     pub fn note(&self, write: impl FnOnce(&mut String)) {
         self.effects.note(write);

@@ -1,0 +1,402 @@
+//! What sends by the clock: datagrams that are due at a moment, whoever sees to it that they leave
+//! then.
+//!
+//! A [`Service`](crate::Service) answers; a [`Caster`] speaks first. The two share one state: a
+//! session orders a transmission there (play, pause, seek, tear down) and rings
+//! ([`crate::Cx::ring`]); a caster's worker takes the order up as a *cast*, the memory of one
+//! running transmission.
+//!
+//! The surprising thing: [`Caster::due`] is told *until* when packets are wanted, and that moment
+//! need not be now. A timer wheel asks for what is due at this tick; an engine that hands the
+//! kernel seconds of packets at once asks for the future, and says afterwards how many of them
+//! never left ([`Caster::withdrawn`]); a worker that was held up asks for the past, a little at a
+//! time, so that what is late is never compressed into a burst.
+//!
+//! What an engine may rely on, and a caster on the engine, is held by [`CastLaw`]:
+//!
+//! ```text
+//!   start -> due, due, .. -> (rung | withdrawn | due)* -> close
+//! ```
+
+use core::fmt;
+use core::net::SocketAddr;
+use core::ops::Range;
+use std::sync::Arc;
+
+use crate::{AssetId, Effects, Instant, Share, WorkerId};
+
+/// A protocol's sender: timer-driven datagrams, written once, run on every way to wake it and
+/// every way to send.
+///
+/// Each method gets the outside world as values and may not block. One cast is in the hands of one
+/// worker from [`Caster::start`] to [`Caster::close`].
+pub trait Caster: Sync {
+    /// What all workers see, those of the service that orders the transmissions among them.
+    type State: Share;
+    /// One running transmission's memory: plain data.
+    type Cast: Send;
+
+    /// How many casts one worker may hold at a time; further orders wait in the state.
+    fn casts_max(&self) -> usize;
+
+    /// Takes the next ordered transmission from the state and says when it wants to be called;
+    /// `None` if no order waits. Called until it answers `None`, at a worker's start and whenever
+    /// the bell rang. Two workers must never get the same order.
+    fn start(&self, cx: &CastCx<'_, Self::State>) -> Option<(Self::Cast, Next)>;
+
+    /// Appends every packet whose moment is at or before `until`, oldest first, and says when it
+    /// wants to be called next.
+    ///
+    /// `until` never decreases for a cast, [`Caster::withdrawn`] excepted. It lies behind `cx.now`
+    /// where the worker was held up: it then moves at twice the speed of the clock until it has
+    /// caught up. A caster that finds it too far behind may skip to what is worth sending.
+    fn due(
+        &self,
+        cx: &CastCx<'_, Self::State>,
+        cast: &mut Self::Cast,
+        until: Instant,
+        burst: &mut Burst,
+    ) -> Next;
+
+    /// The last `unsent` packets that this cast appended never left and never will: the next
+    /// [`Caster::due`] appends the same again, each with the moment that it now has. Told before
+    /// [`Caster::rung`], which moves those moments.
+    fn withdrawn(&self, cx: &CastCx<'_, Self::State>, cast: &mut Self::Cast, unsent: usize);
+
+    /// The bell rang: the cast's order in the state may have changed (pause, play, seek, tear
+    /// down). Told to every cast, so one without news should cost one load. Answers as
+    /// [`Caster::due`] does; [`Next::Done`] ends it without another packet.
+    fn rung(&self, cx: &CastCx<'_, Self::State>, cast: &mut Self::Cast) -> Next;
+
+    /// A datagram came to the socket of `channel`: a report, or a hole punched. What it says goes
+    /// into the state; the sender's address can be forged.
+    fn hear(
+        &self,
+        cx: &CastCx<'_, Self::State>,
+        from: SocketAddr,
+        channel: Channel,
+        datagram: &[u8],
+    );
+
+    /// The cast has ended; called exactly once for each that was started.
+    fn close(&self, cx: &CastCx<'_, Self::State>, cast: Self::Cast);
+}
+
+/// The outside world of one call, as values.
+#[derive(Debug)]
+pub struct CastCx<'a, T> {
+    /// The time of this turn; never decreases for a cast.
+    pub now: Instant,
+    /// Who runs it.
+    pub worker: WorkerId,
+    /// What all workers share.
+    pub state: &'a T,
+    effects: &'a Effects,
+}
+
+impl<'a, T> CastCx<'a, T> {
+    /// The context of one call.
+    pub fn new(
+        now: Instant,
+        worker: WorkerId,
+        state: &'a T,
+        effects: &'a Effects,
+    ) -> CastCx<'a, T> {
+        CastCx { now, worker, state, effects }
+    }
+
+    /// Leaves a line for the person who watches (`--verbose`); `write` runs only if someone does.
+    pub fn note(&self, write: impl FnOnce(&mut String)) {
+        self.effects.note(write);
+    }
+}
+
+/// When a cast wants to be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// At this moment; later than the `until` of the call that answers it, unless the burst was
+    /// full and the rest is due already.
+    At(Instant),
+    /// Not until it is rung: nothing is due while it is paused.
+    Parked,
+    /// Never: close it.
+    Done,
+}
+
+/// Which of the server's two sockets; with one port for both (RFC 5761) they are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Channel {
+    /// Media, even port (RFC 3550, section 11).
+    Rtp,
+    /// Control, the odd port after it.
+    Rtcp,
+}
+
+/// What follows the head of a packet.
+#[derive(Clone, Debug)]
+pub enum Body<'b> {
+    /// Bytes that are copied into the burst.
+    Bytes(&'b [u8]),
+    /// A range of bytes that several packets share.
+    Shared(&'b Arc<[u8]>, Range<usize>),
+    /// A range of a file, in bytes from its start; read, mapped or spliced by the sender.
+    File(AssetId, Range<u64>),
+}
+
+/// What follows the front of a packet in a burst.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// Nothing: the front is the datagram.
+    None,
+    /// A range of bytes that several packets share.
+    Shared(Arc<[u8]>, Range<usize>),
+    /// A range of a file, in bytes from its start.
+    File(AssetId, Range<u64>),
+}
+
+impl Payload {
+    /// How many bytes it stands for.
+    pub fn len(&self) -> usize {
+        match self {
+            Payload::None => 0,
+            Payload::Shared(_, range) => range.len(),
+            Payload::File(_, range) => (range.end - range.start) as usize,
+        }
+    }
+
+    /// True if it stands for no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// One datagram: its front, which lies in the burst, then its payload.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    /// The moment at which it is due by its schedule; what it misses is its lateness.
+    pub at: Instant,
+    /// Who gets it.
+    pub to: SocketAddr,
+    /// From which socket it leaves.
+    pub channel: Channel,
+    /// What follows the front.
+    pub payload: Payload,
+    front: Range<u32>,
+}
+
+impl Packet {
+    /// The length of the datagram, in bytes.
+    pub fn len(&self) -> usize {
+        self.front.len() + self.payload.len()
+    }
+
+    /// True of a datagram without a byte, which is a datagram still.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Packets in the order in which they are to leave, with the bytes that are theirs alone.
+#[derive(Debug)]
+pub struct Burst {
+    packets: Vec<Packet>,
+    arena: Vec<u8>,
+    packets_max: usize,
+}
+
+impl Burst {
+    /// The most bytes that one datagram can carry over IPv4: 65,535 less two headers.
+    pub const DATAGRAM_MAX: usize = 65_507;
+
+    /// An empty burst that is full at `packets_max` packets.
+    ///
+    /// # Panics
+    /// If `packets_max` is 0: nothing would ever leave.
+    pub fn new(packets_max: usize) -> Burst {
+        assert!(packets_max > 0, "expected room for one packet at least");
+        Burst { packets: Vec::new(), arena: Vec::new(), packets_max }
+    }
+
+    // ---- the caster's side
+
+    /// Appends a packet: `head` (12 to 64 bytes as a rule) and the body behind it.
+    ///
+    /// # Panics
+    /// If it is longer than [`Burst::DATAGRAM_MAX`] or a range is no range of its bytes: both are
+    /// the caster's own arithmetic, never a peer's.
+    pub fn push(
+        &mut self,
+        at: Instant,
+        to: SocketAddr,
+        channel: Channel,
+        head: &[u8],
+        body: Body<'_>,
+    ) {
+        let start = self.arena.len() as u32;
+        self.arena.extend_from_slice(head);
+        let payload = match body {
+            Body::Bytes(bytes) => {
+                self.arena.extend_from_slice(bytes);
+                Payload::None
+            }
+            Body::Shared(bytes, range) => {
+                assert!(range.start <= range.end && range.end <= bytes.len());
+                Payload::Shared(bytes.clone(), range)
+            }
+            Body::File(asset, range) => {
+                assert!(range.start <= range.end);
+                Payload::File(asset, range)
+            }
+        };
+        let packet = Packet { at, to, channel, payload, front: start..self.arena.len() as u32 };
+        assert!(packet.len() <= Burst::DATAGRAM_MAX, "a datagram of {} bytes", packet.len());
+        self.packets.push(packet);
+    }
+
+    /// True if a caster should stop, and ask to be called again at once if more is due.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.packets.len() >= self.packets_max
+    }
+
+    // ---- the sender's side
+
+    /// The packets, oldest first.
+    #[inline]
+    pub fn packets(&self) -> &[Packet] {
+        &self.packets
+    }
+
+    /// How many packets there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// True if there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// The bytes of `packet` that come before its payload.
+    #[inline]
+    pub fn front(&self, packet: &Packet) -> &[u8] {
+        &self.arena[packet.front.start as usize..packet.front.end as usize]
+    }
+
+    /// Forgets all packets and keeps the memory.
+    pub fn clear(&mut self) {
+        self.packets.clear();
+        self.arena.clear();
+    }
+}
+
+/// One law of casting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CastLaw {
+    /// The schedule is kept.
+    Time,
+    /// What comes first goes first.
+    Order,
+    /// Nothing is asked for in vain.
+    Progress,
+    /// What never left comes again.
+    Withdrawal,
+    /// How often a cast is called does not matter.
+    Cutting,
+    /// Started once, closed once.
+    Closing,
+}
+
+impl CastLaw {
+    /// All six, in their customary order.
+    pub const ALL: [CastLaw; 6] = [
+        CastLaw::Time,
+        CastLaw::Order,
+        CastLaw::Progress,
+        CastLaw::Withdrawal,
+        CastLaw::Cutting,
+        CastLaw::Closing,
+    ];
+
+    /// Its name, in one word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CastLaw::Time => "time",
+            CastLaw::Order => "order",
+            CastLaw::Progress => "progress",
+            CastLaw::Withdrawal => "withdrawal",
+            CastLaw::Cutting => "cutting",
+            CastLaw::Closing => "closing",
+        }
+    }
+
+    /// What it demands, in one sentence.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            CastLaw::Time => {
+                "`now` and `until` never decrease for a cast, and no packet is appended before \
+                 its moment"
+            }
+            CastLaw::Order => "the moments of a cast's packets never decrease",
+            CastLaw::Progress => {
+                "a cast asks for a moment after `until`, unless the burst is full, and has nothing \
+                 due before the moment it asked for"
+            }
+            CastLaw::Withdrawal => {
+                "after `unsent` packets were withdrawn the same packets come again, neither more \
+                 nor fewer"
+            }
+            CastLaw::Cutting => {
+                "however often a cast is called, and with however much room, it makes the same \
+                 packets for the same moments"
+            }
+            CastLaw::Closing => {
+                "each order is started by one worker and closed once, a cast that is parked or \
+                 done makes no packet, and a cast that is torn down ends"
+            }
+        }
+    }
+}
+
+impl fmt::Display for CastLaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name(), self.sentence())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_its_front_and_then_its_payload() {
+        let to = SocketAddr::from(([127, 0, 0, 1], 9));
+        let at = Instant::from_ns(7);
+        let shared: Arc<[u8]> = Arc::from(&b"0123456789"[..]);
+        let mut burst = Burst::new(3);
+        burst.push(at, to, Channel::Rtp, b"head", Body::Bytes(b"body"));
+        burst.push(at, to, Channel::Rtp, b"more", Body::Shared(&shared, 2..5));
+        assert!(!burst.is_full());
+        burst.push(at, to, Channel::Rtcp, b"", Body::File(AssetId(1), 10..30));
+        assert!(burst.is_full());
+        let fronts: Vec<&[u8]> = burst.packets().iter().map(|it| burst.front(it)).collect();
+        assert_eq!(fronts, [&b"headbody"[..], b"more", b""]);
+        let lengths: Vec<usize> = burst.packets().iter().map(Packet::len).collect();
+        assert_eq!(lengths, [8, 7, 20]);
+        burst.clear();
+        assert!(burst.is_empty());
+    }
+
+    #[test]
+    fn every_law_has_a_name_and_a_sentence_of_its_own() {
+        for (at, law) in CastLaw::ALL.iter().enumerate() {
+            for other in &CastLaw::ALL[..at] {
+                assert_ne!(law.name(), other.name());
+                assert_ne!(law.sentence(), other.sentence());
+            }
+            assert!(law.to_string().starts_with(law.name()));
+        }
+    }
+}
