@@ -6,10 +6,12 @@
 //! contain is either decoded or refused by a value, never by a panic.
 //!
 //! - [`conf`]: settings (`name = value`, comments) and tables, in any encoding of [`text`].
+//! - [`containers`]: files of sound and pictures as plans of packets.
 //! - [`decimal`]: whole numbers to digits and back.
 //! - [`mod@line`]: the next line of a byte stream, with a length limit.
 //! - [`framing`]: the three ways in which the stock protocol marks the end of a reply.
 //! - [`http`]: HTTP/1.1 heads, targets, chunked bodies and replies, strictly.
+//! - [`rtp`]: the headers of media packets.
 //! - [`text`]: whole text files in UTF-8, UTF-16 or CP949, as UTF-8.
 //! - [`dice`]: the seeded generator that the fuzzers of this and of higher crates roll.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.
@@ -17,12 +19,14 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod conf;
+pub mod containers;
 pub mod decimal;
 pub mod dice;
 pub mod framing;
 mod fuzz;
 pub mod http;
 pub mod line;
+pub mod rtp;
 pub mod text;
 
 pub use fuzz::fuzz;

@@ -1,0 +1,98 @@
+//! Files of sound and pictures as plans of packets: which bytes of the file leave when, behind
+//! which header.
+//!
+//! ```text
+//!   plan    what a file becomes: tracks, their packets, times
+//!   ts      MPEG transport streams, seven packets to a datagram, paced by their clock (RFC 2250)
+//!   wav     RIFF WAVE: PCMU, PCMA, L16 (RFC 3551)
+//!   mp4     ISO base media: H.264 (RFC 6184) and AAC (RFC 3640)
+//!   avc     how a picture of H.264 is cut into payloads
+//!   ogg     Ogg: Opus (RFC 7587)
+//! ```
+//!
+//! A plan is made once, in one pass over the file, and shared by all who play it. The surprising
+//! thing is what it does not hold: no media. Packets name ranges of the file, as the hint tracks
+//! of QuickTime did, so a plan is some thirty bytes a packet at most, and whoever sends may take
+//! the bytes from a map, a read or the page cache as it likes.
+
+mod plan;
+mod ts;
+mod wav;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io::{self, Read, Seek};
+
+pub use plan::{Kind, Packet, Payload, Plan, Prefix, Program, Track};
+
+/// The largest payload of a packet, in bytes: seven packets of a transport stream are 1316, and
+/// with 12 + 8 + 40 bytes of headers 1400 stay below the 1500 of Ethernet with room for a tunnel.
+pub const PAYLOAD_MAX: usize = 1400;
+/// The most packets of one track; half a day of a video of 20 Mbit/s.
+const PACKETS_MAX: usize = 1 << 26;
+
+/// Reads `file` and makes its plan, whatever kind of file it is.
+///
+/// # Errors
+/// [`Unplayable`] says what was expected, what was found and what to do.
+pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
+    let mut magic = [0; 12];
+    let read = fill(file, &mut magic)?;
+    file.rewind()?;
+    match &magic[..read] {
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'A', b'V', b'E'] => wav::open(file),
+        [0x47, ..] => ts::open(file),
+        _ => Err(Unplayable::Kind),
+    }
+}
+
+/// Fills `into` as far as the file reaches.
+fn fill(file: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < into.len() {
+        match file.read(&mut into[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Why a file cannot be played.
+#[derive(Debug)]
+pub enum Unplayable {
+    /// It is no file of a kind that we know.
+    Kind,
+    /// Its kind is known, and what is in it is not.
+    Codec(String),
+    /// It is damaged, or not whole.
+    Damaged(&'static str),
+    /// It cannot be read.
+    Io(io::Error),
+}
+
+impl From<io::Error> for Unplayable {
+    fn from(error: io::Error) -> Unplayable {
+        Unplayable::Io(error)
+    }
+}
+
+impl fmt::Display for Unplayable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unplayable::Kind => f.write_str(
+                "expected a file of MPEG-TS, WAV, MP4 (H.264, AAC) or Ogg (Opus), found another \
+                 kind; ffmpeg -i FILE -c copy FILE.ts makes a transport stream of most",
+            ),
+            Unplayable::Codec(found) => write!(f, "expected a codec that is sent here, {found}"),
+            Unplayable::Damaged(what) => write!(f, "the file is damaged: {what}"),
+            Unplayable::Io(error) => write!(f, "the file cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Unplayable {}

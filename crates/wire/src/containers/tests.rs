@@ -1,0 +1,182 @@
+//! Each kind of file, made here byte by byte, gives its bytes back packet by packet.
+
+use std::io::Cursor;
+
+use super::*;
+use crate::dice::Dice;
+
+/// A WAVE file with these samples.
+pub(super) fn wave(code: u16, channels: u16, rate: u32, bits: u16, data: &[u8]) -> Vec<u8> {
+    let block = channels * bits / 8;
+    let mut file = b"RIFF\0\0\0\0WAVELIST\x03\0\0\0abc\0fmt \x10\0\0\0".to_vec();
+    file.extend_from_slice(&code.to_le_bytes());
+    file.extend_from_slice(&channels.to_le_bytes());
+    file.extend_from_slice(&rate.to_le_bytes());
+    file.extend_from_slice(&(rate * u32::from(block)).to_le_bytes());
+    file.extend_from_slice(&block.to_le_bytes());
+    file.extend_from_slice(&bits.to_le_bytes());
+    file.extend_from_slice(b"data");
+    file.extend_from_slice(&(data.len() as u32).to_le_bytes());
+    file.extend_from_slice(data);
+    file
+}
+
+/// A transport stream of `packets` packets; every tenth has a clock that ticks `per_packet` of
+/// 27 MHz a packet from `start` on, and every fiftieth can be begun with.
+fn stream(packets: usize, start: u64, per_packet: u64) -> Vec<u8> {
+    let mut file = Vec::new();
+    for index in 0..packets {
+        let mut packet = vec![index as u8; 188];
+        packet[..4].copy_from_slice(&[0x47, 0x01, 0x00, 0x10]);
+        if index % 10 == 0 {
+            let pcr = (start + index as u64 * per_packet) % ((1 << 33) * 300);
+            let (base, rest) = (pcr / 300, pcr % 300);
+            packet[3] = 0x30;
+            packet[4] = 7;
+            packet[5] = 0x10 | if index % 50 == 0 { 0x40 } else { 0 };
+            packet[6..10].copy_from_slice(&((base >> 1) as u32).to_be_bytes());
+            packet[10] = ((base & 1) as u8) << 7 | 0x7e | (rest >> 8) as u8;
+            packet[11] = rest as u8;
+        }
+        file.extend_from_slice(&packet);
+    }
+    file
+}
+
+/// Puts the payloads of a track together, without their prefixes, and holds what must hold of
+/// every plan: due times and packets are in order, and payloads fit.
+pub(super) fn payloads(program: &Program, track: usize, file: &[u8]) -> Vec<Vec<u8>> {
+    let plan = &program.tracks[track].plan;
+    let mut last_ns = 0;
+    (0..plan.len())
+        .map(|index| {
+            let packet = plan.packet(index);
+            assert_eq!(plan.at_ns(index), Some(packet.at_ns));
+            assert!(packet.at_ns >= last_ns, "packet {index} is due before the one before");
+            assert!(packet.at_ns <= program.duration_ns, "packet {index} is due after the end");
+            last_ns = packet.at_ns;
+            let mut bytes = packet.prefix.bytes().to_vec();
+            match packet.payload {
+                Payload::File(range) => {
+                    bytes.extend_from_slice(&file[range.start as usize..range.end as usize]);
+                }
+                Payload::Swapped(range) => {
+                    let samples = &file[range.start as usize..range.end as usize];
+                    bytes.extend(samples.chunks_exact(2).flat_map(|pair| [pair[1], pair[0]]));
+                }
+                Payload::Made(range) => bytes.extend_from_slice(&program.made[range]),
+            }
+            assert!(!bytes.is_empty() && bytes.len() <= PAYLOAD_MAX, "packet {index}");
+            bytes
+        })
+        .collect()
+}
+
+#[test]
+fn sound_comes_back_sample_by_sample_and_due_times_are_those_of_its_rate() {
+    let data: Vec<u8> = (0..48_000_u32).map(|at| (at * 7) as u8).collect();
+    let check = |code, channels, rate, bits, name: &str, payload_type, bytes: usize| {
+        let file = wave(code, channels, rate, bits, &data);
+        let program = open(&mut Cursor::new(&file)).expect(name);
+        let track = &program.tracks[0];
+        assert_eq!((track.encoding.as_str(), track.payload_type), (name, payload_type));
+        let payloads = payloads(&program, 0, &file);
+        assert_eq!(payloads[0].len(), bytes, "{name}");
+        let mut sent = payloads.concat();
+        if bits == 16 {
+            sent.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
+        }
+        assert_eq!(sent, data, "{name}");
+        let frame = u64::from(channels * bits / 8);
+        let samples = bytes as u64 / frame;
+        let third = track.plan.packet(2);
+        assert_eq!(third.ticks, 2 * samples, "{name}");
+        assert_eq!(third.at_ns, 2 * samples * 1_000_000_000 / u64::from(rate), "{name}");
+        assert_eq!(program.duration_ns, 48_000 / frame * 1_000_000_000 / u64::from(rate));
+    };
+    check(7, 1, 8_000, 8, "PCMU/8000", 0, 160);
+    check(6, 1, 8_000, 8, "PCMA/8000", 8, 160);
+    check(1, 1, 8_000, 16, "L16/8000", 97, 320);
+    check(1, 1, 44_100, 16, "L16/44100", 11, 1400);
+    check(1, 2, 44_100, 16, "L16/44100/2", 10, 1400);
+    check(1, 2, 48_000, 16, "L16/48000/2", 97, 1400);
+}
+
+#[test]
+fn a_transport_stream_comes_back_and_its_clock_paces_it_across_its_wrap() {
+    // 188 bytes in 0.5 ms are 3 Mbit/s; the clock wraps after a second.
+    let wrap = (1_u64 << 33) * 300;
+    for start in [0, 12_345, wrap - 27_000_000] {
+        let file = stream(8_003, start, 13_500);
+        let program = open(&mut Cursor::new(&file)).expect("a stream");
+        let sent = payloads(&program, 0, &file);
+        assert_eq!(sent.concat(), file);
+        assert_eq!((sent[0].len(), sent[1143].len()), (1316, 2 * 188));
+        let plan = &program.tracks[0].plan;
+        for index in 0..plan.len() {
+            let due = plan.packet(index).at_ns;
+            let want = index * 7 * 500_000;
+            assert!(due.abs_diff(want) <= 50, "packet {index} is due at {due}, not {want}");
+        }
+        assert!(program.duration_ns.abs_diff(8_003 * 500_000) < 1_000);
+        assert!(program.tracks[0].bits.abs_diff(3_008_000) < 10);
+    }
+}
+
+#[test]
+fn a_jump_of_the_clock_does_not_stop_the_stream() {
+    let mut file = stream(4_000, 0, 13_500);
+    file.extend_from_slice(&stream(4_000, 900_000_000, 13_500));
+    let program = open(&mut Cursor::new(&file)).expect("a stream");
+    assert!(program.duration_ns.abs_diff(4_000_000_000) < 10_000_000, "{}", program.duration_ns);
+}
+
+#[test]
+fn an_index_is_found_by_its_time_and_a_beginning_before_it() {
+    let file = stream(8_000, 0, 13_500);
+    let program = open(&mut Cursor::new(&file)).expect("a stream");
+    let plan = &program.tracks[0].plan;
+    for ns in [0, 1, 3_500_000, 3_500_001, 2_000_000_000, program.duration_ns, u64::MAX] {
+        let index = plan.first_at(ns);
+        assert!(plan.at_ns(index).is_none_or(|at| at >= ns), "at {ns}");
+        assert!(index == 0 || plan.at_ns(index - 1).is_some_and(|at| at < ns), "before {ns}");
+        let sync = plan.sync_at(ns);
+        assert!(plan.packet(sync).sync && plan.packet(sync).at_ns <= ns, "a beginning for {ns}");
+        let next = plan.sync_from(index);
+        assert!(next == plan.len() || next >= index && plan.packet(next).sync);
+    }
+}
+
+#[test]
+fn what_is_no_media_is_refused_in_words() {
+    let words = |file: &[u8]| match open(&mut Cursor::new(file)) {
+        Ok(program) => panic!("played as {}", program.kind),
+        Err(unplayable) => unplayable.to_string(),
+    };
+    assert!(words(b"").contains("another kind"));
+    assert!(words(b"<html>").contains("another kind"));
+    assert!(words(&wave(1, 2, 48_000, 24, &[0; 60])).contains("24 bits"));
+    assert!(words(&wave(7, 0, 8_000, 8, &[0; 60])).contains("channels"));
+    assert!(words(&wave(7, 1, 8_000, 8, &[])).contains("found none"));
+    assert!(words(b"RIFF\0\0\0\0WAVEfmt \x02\0\0\0").contains("16 bytes"));
+    assert!(words(&[0x47; 188 * 3]).contains("clock"));
+}
+
+#[test]
+fn a_broken_file_is_refused_or_played_and_never_a_panic() {
+    let mut dice = Dice::new(1);
+    let files = [wave(1, 2, 44_100, 16, &[7; 999]), stream(400, 99, 13_500)];
+    for round in 0..2_000 {
+        let mut file = dice.pick(&files).clone();
+        for _ in 0..1 + dice.below(6) {
+            let at = dice.below(file.len().min(600));
+            file[at] = dice.roll() as u8;
+        }
+        file.truncate(1 + dice.below(file.len()));
+        if let Ok(program) = open(&mut Cursor::new(&file)) {
+            for track in 0..program.tracks.len() {
+                assert!(!payloads(&program, track, &file).is_empty(), "round {round}");
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! MPEG transport streams (ISO/IEC 13818-1): seven packets of 188 bytes to a datagram, paced by the
+//! program clock reference that the stream itself carries (RFC 2250 section 2).
+//!
+//! The clock is read wherever it stands, from the first PID that has one. Where it jumps, as at
+//! the joint of two recordings, time goes on at the pace it had.
+
+use std::io::{Read, Seek, SeekFrom};
+
+use super::plan::{Clocked, Kind, Plan, SECOND, Track, scaled};
+use super::{PACKETS_MAX, Program, Unplayable, fill};
+
+/// Bytes of a packet.
+const PACKET: usize = 188;
+/// The first byte of each.
+const SYNC_BYTE: u8 = 0x47;
+/// Packets to a datagram: 1316 bytes, what every sender does.
+const GROUP: usize = 7;
+/// The payload type (RFC 3551) and its clock.
+const PAYLOAD_TYPE: u8 = 33;
+const CLOCK: u32 = 90_000;
+/// Ticks of the program clock a second, and where it wraps (2^33 times 300).
+const PCR_HZ: u64 = 27_000_000;
+const PCR_WRAP: u64 = (1 << 33) * 300;
+/// A clock that has gone further than this between two readings has jumped; it has to be told
+/// every 100 ms.
+const JUMP: u64 = 2 * PCR_HZ;
+/// Readings closer than this are not kept, in nanoseconds: they would only add jitter.
+const READING_NS: u64 = 20_000_000;
+/// Packets to which sync may be lost at the end: a file that is still being written.
+const READ: usize = PACKET * GROUP * 256;
+
+/// What one packet says about time.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    pid: u16,
+    /// The program clock, in ticks of 27 MHz.
+    pcr: Option<u64>,
+    /// A player can begin at this packet.
+    sync: bool,
+}
+
+/// Reads the head of a packet; `None` if it is none.
+fn told(packet: &[u8]) -> Option<Told> {
+    if packet[0] != SYNC_BYTE {
+        return None;
+    }
+    let pid = u16::from_be_bytes([packet[1] & 0x1f, packet[2]]);
+    let mut told = Told { pid, pcr: None, sync: false };
+    let (has_field, field_len) = (packet[3] & 0x20 != 0, packet[4]);
+    if has_field && field_len > 0 {
+        let flags = packet[5];
+        told.sync = flags & 0x40 != 0;
+        if flags & 0x10 != 0 && field_len >= 7 {
+            let base = u64::from(u32::from_be_bytes([packet[6], packet[7], packet[8], packet[9]]));
+            let base = (base << 1) | u64::from(packet[10] >> 7);
+            let rest = u64::from(packet[10] & 1) << 8 | u64::from(packet[11]);
+            told.pcr = Some(base * 300 + rest);
+        }
+    }
+    Some(told)
+}
+
+/// The clock as far as it has been read.
+#[derive(Default)]
+struct Watch {
+    /// The PID whose clock counts.
+    pid: Option<u16>,
+    /// Byte and ticks of the latest reading.
+    last: Option<(u64, u64)>,
+    /// Ticks since the first reading.
+    elapsed: u64,
+    /// Bytes and nanoseconds.
+    readings: Vec<(u64, u64)>,
+}
+
+impl Watch {
+    fn read(&mut self, at: u64, pid: u16, pcr: u64) {
+        if *self.pid.get_or_insert(pid) != pid {
+            return;
+        }
+        if let Some((last_at, last)) = self.last {
+            let gone = (pcr + PCR_WRAP - last) % PCR_WRAP;
+            let gone = if gone > JUMP { self.usual(at - last_at) } else { gone };
+            self.elapsed += gone;
+        }
+        self.last = Some((at, pcr));
+        let ns = scaled(self.elapsed, SECOND, PCR_HZ);
+        let is_new = self.readings.last().is_none_or(|(_, last)| ns >= last + READING_NS);
+        if is_new {
+            self.readings.push((at, ns));
+        }
+    }
+
+    /// The ticks that `bytes` took on average so far.
+    fn usual(&self, bytes: u64) -> u64 {
+        match (self.readings.first(), self.readings.last()) {
+            (Some((from, _)), Some((to, ns))) if to > from => {
+                scaled(scaled(bytes, *ns, to - from), PCR_HZ, SECOND)
+            }
+            _ => 0,
+        }
+    }
+
+    /// The readings, moved so that the first byte is due at nanosecond 0.
+    fn finish(mut self) -> Result<Vec<(u64, u64)>, Unplayable> {
+        let few = Unplayable::Damaged("expected a program clock at two places, found fewer");
+        let [(first, first_ns), (second, second_ns), ..] = self.readings[..] else {
+            return Err(few);
+        };
+        if first > 0 {
+            let lead = scaled(first, second_ns - first_ns, second - first);
+            self.readings.iter_mut().for_each(|(_, ns)| *ns += lead);
+            self.readings.insert(0, (0, 0));
+        }
+        Ok(self.readings)
+    }
+}
+
+/// Makes the plan of a transport stream.
+pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut piece = vec![0; READ];
+    let mut watch = Watch::default();
+    let mut syncs = Vec::new();
+    let mut at = 0_u64;
+    'file: loop {
+        let filled = fill(file, &mut piece)?;
+        for packet in piece[..filled].chunks_exact(PACKET) {
+            let Some(told) = told(packet) else { break 'file };
+            if let Some(pcr) = told.pcr {
+                watch.read(at, told.pid, pcr);
+            }
+            let group = (at / (PACKET * GROUP) as u64) as u32;
+            if told.sync && watch.pid == Some(told.pid) && syncs.last() != Some(&group) {
+                syncs.push(group);
+            }
+            at += PACKET as u64;
+        }
+        if filled < piece.len() {
+            break;
+        }
+    }
+    if at / (PACKET * GROUP) as u64 >= PACKETS_MAX as u64 {
+        return Err(Unplayable::Damaged("the stream is longer than half a day"));
+    }
+    let readings = watch.finish()?;
+    let bytes = (PACKET * GROUP) as u64;
+    let clocked = Clocked { data: 0..at, bytes, readings, syncs };
+    let duration_ns = clocked.ns_at(at).max(1);
+    let track = Track {
+        kind: Kind::Video,
+        payload_type: PAYLOAD_TYPE,
+        encoding: "MP2T/90000".to_owned(),
+        parameters: None,
+        clock: CLOCK,
+        bits: scaled(at * 8, SECOND, duration_ns),
+        plan: Plan::from(clocked),
+    };
+    Ok(Program { kind: "MPEG-TS", tracks: vec![track], duration_ns, made: [].into() })
+}
