@@ -1,0 +1,296 @@
+//! UDP sockets (udp(7)): one datagram a call, many a call, or one call's bytes cut into datagrams.
+//!
+//! [`Udp`] never blocks. [`Batch`] gathers datagrams from pieces of memory and of mapped files and
+//! sends them by sendmsg(2) or sendmmsg(2), each with its own destination and, where its bytes are
+//! to be cut into equal datagrams by the kernel, with the length of one (`UDP_SEGMENT`, 4.18).
+//! [`Mail`] receives many with the times at which the kernel took them in.
+//!
+//! The surprising thing: a socket of IPv6 that is bound to every address sends to IPv4 as well, but
+//! only if the destination is written as an IPv6 address (`::ffff:10.0.0.1`). [`Udp`] writes it so,
+//! and reads it back.
+
+mod address;
+mod batch;
+mod mail;
+
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
+
+use crate::call::{check, check_count, uninterrupted};
+use crate::poll::{PollFd, poll};
+
+pub use batch::{Batch, Filling, MESSAGES_MAX, SEGMENTS_MAX};
+pub use mail::{Letter, Mail};
+
+/// What a socket shall be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UdpOptions {
+    /// Bytes of datagrams on their way out (`SO_SNDBUF`); the kernel doubles it and holds it below
+    /// its limit. `None`: the machine's default.
+    pub send_buffer: Option<usize>,
+    /// Bytes of datagrams that wait to be received (`SO_RCVBUF`).
+    pub receive_buffer: Option<usize>,
+    /// Several sockets on one port (`SO_REUSEPORT`).
+    pub reuse_port: bool,
+}
+
+/// A socket for datagrams: non-blocking, close-on-exec.
+#[derive(Debug)]
+pub struct Udp {
+    fd: OwnedFd,
+    is_v6: bool,
+}
+
+impl Udp {
+    /// A socket bound to `address`; port 0 lets the kernel choose. `[::]` is IPv4 as well.
+    ///
+    /// # Errors
+    /// `AddrInUse`, `AddrNotAvailable`, `PermissionDenied` for a low port, `EMFILE`, `ENFILE`.
+    pub fn bind(address: SocketAddr, options: &UdpOptions) -> io::Result<Udp> {
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        if address.is_ipv6() {
+            socket.set_only_v6(!address.ip().is_unspecified())?;
+        }
+        if options.reuse_port {
+            socket.set_reuse_port(true)?;
+        }
+        socket.set_nonblocking(true)?;
+        // A smaller buffer than was asked for is not an error: the kernel has a limit.
+        options.send_buffer.map_or(Ok(()), |bytes| socket.set_send_buffer_size(bytes))?;
+        options.receive_buffer.map_or(Ok(()), |bytes| socket.set_recv_buffer_size(bytes))?;
+        socket.bind(&address.into())?;
+        Ok(Udp { fd: socket.into(), is_v6: address.is_ipv6() })
+    }
+
+    /// A second descriptor of the same socket.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn try_clone(&self) -> io::Result<Udp> {
+        Ok(Udp { fd: self.fd.try_clone()?, is_v6: self.is_v6 })
+    }
+
+    /// The address of this end.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        crate::socket::local_addr(&self.fd)
+    }
+
+    /// Only datagrams from `address` come in, and [`Udp::send`] goes there.
+    ///
+    /// # Errors
+    /// `ENETUNREACH`.
+    pub fn connect(&self, address: SocketAddr) -> io::Result<()> {
+        SockRef::from(&self.fd).connect(&self.written(address))
+    }
+
+    /// How far a datagram to a group goes: 1 stays in this network (`IP_MULTICAST_TTL`).
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn set_multicast_ttl(&self, hops: u8) -> io::Result<()> {
+        let socket = SockRef::from(&self.fd);
+        if self.is_v6 {
+            socket.set_multicast_hops_v6(hops.into())?;
+        }
+        socket.set_multicast_ttl_v4(hops.into())
+    }
+
+    /// The socket belongs to this class of the queueing discipline (`SO_PRIORITY`).
+    ///
+    /// # Errors
+    /// `EPERM` above 6 without `CAP_NET_ADMIN`.
+    pub fn set_priority(&self, class: u32) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_PRIORITY, class.cast_signed())
+    }
+
+    /// Leaves the checksum out (`SO_NO_CHECK`): IPv4 allows it, and nobody reads the payload then.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn set_no_check(&self, off: bool) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_NO_CHECK, off.into())
+    }
+
+    /// What is sent without a length of its own is cut into datagrams of `bytes` (`UDP_SEGMENT`); 0
+    /// ends it.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT` before Linux 4.18.
+    pub fn set_segment(&self, bytes: u16) -> io::Result<()> {
+        self.set(libc::SOL_UDP, libc::UDP_SEGMENT, bytes.into())
+    }
+
+    /// Sends with `zerocopy` may leave their bytes where they are (`SO_ZEROCOPY`).
+    ///
+    /// # Errors
+    /// `ENOTSUPP` before Linux 5.0.
+    pub fn set_zerocopy(&self, on: bool) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_ZEROCOPY, on.into())
+    }
+
+    fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+        let size = size_of_val(&value) as libc::socklen_t;
+        let start = (&raw const value).cast();
+        // SAFETY: `value` is readable for the size of an int, which these options want.
+        check(unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, option, start, size) })
+            .map(drop)
+    }
+
+    /// Sends one datagram to `address`. With `more` it waits for what further calls add to it.
+    ///
+    /// # Errors
+    /// `WouldBlock` while the send buffer is full; `EMSGSIZE`, `ENETUNREACH`, `EPERM` (a filter)
+    /// concern this datagram.
+    pub fn send_to(&self, bytes: &[u8], address: SocketAddr, more: bool) -> io::Result<usize> {
+        let address = address::Address::new(address, self.is_v6);
+        let flags = libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
+        uninterrupted(|| {
+            // SAFETY: bytes and address are readable for the lengths that are passed.
+            check_count(unsafe {
+                let (start, len) = (bytes.as_ptr().cast(), bytes.len());
+                let (to, to_len) = (address.as_ptr(), address.len());
+                libc::sendto(self.fd.as_raw_fd(), start, len, flags, to, to_len)
+            })
+        })
+    }
+
+    /// Sends one datagram to where the socket is connected.
+    ///
+    /// # Errors
+    /// As [`Udp::send_to`]; `ConnectionRefused` for an earlier one that nobody took.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        crate::socket::send_nowait(&self.fd, bytes)
+    }
+
+    /// Receives one datagram and says how long it is and who sent it. What does not fit into
+    /// `buffer` is lost.
+    ///
+    /// # Errors
+    /// `WouldBlock` when none waits.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        let receive = |storage: *mut socket2::SockAddrStorage, len: *mut libc::socklen_t| {
+            // SAFETY: buffer and storage are writable for the lengths that are passed.
+            check_count(unsafe {
+                let (start, room) = (buffer.as_mut_ptr().cast(), buffer.len());
+                libc::recvfrom(self.fd.as_raw_fd(), start, room, 0, storage.cast(), len)
+            })
+        };
+        let mut receive = receive;
+        // SAFETY: recvfrom fills the address and its length whenever it succeeds (recvfrom(2)).
+        let (len, from) = uninterrupted(|| unsafe { SockAddr::try_init(&mut receive) })?;
+        Ok((len, read_address(&from)?))
+    }
+
+    /// How many sends without a copy have been dealt with since the last call, and for how many of
+    /// them the kernel copied after all (`MSG_ERRQUEUE`). Never blocks.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn reap_zerocopy(&self) -> io::Result<(u32, u32)> {
+        batch::reap(self)
+    }
+
+    /// Waits until a datagram can be sent, or `at_most` so long; true if one can.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn wait_writable(&self, at_most: Duration) -> io::Result<bool> {
+        let mut list = [PollFd::new(self.fd.as_fd(), false, true)];
+        poll(&mut list, Some(at_most))?;
+        Ok(list[0].writable())
+    }
+
+    /// Waits until a datagram came, or `at_most` so long; true if one is there.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn wait_readable(&self, at_most: Duration) -> io::Result<bool> {
+        let mut list = [PollFd::new(self.fd.as_fd(), true, false)];
+        poll(&mut list, Some(at_most))?;
+        Ok(list[0].readable())
+    }
+
+    /// `address` as this socket's family writes it.
+    fn written(&self, address: SocketAddr) -> SockAddr {
+        match (self.is_v6, address.ip()) {
+            (true, IpAddr::V4(ip)) => {
+                let mapped: Ipv6Addr = ip.to_ipv6_mapped();
+                SocketAddr::from((mapped, address.port())).into()
+            }
+            _ => address.into(),
+        }
+    }
+}
+
+impl AsFd for Udp {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// An address as everybody else writes it.
+fn read_address(address: &SockAddr) -> io::Result<SocketAddr> {
+    let unknown = || io::Error::new(io::ErrorKind::InvalidData, "expected an internet address");
+    let address = address.as_socket().ok_or_else(unknown)?;
+    Ok(SocketAddr::new(address.ip().to_canonical(), address.port()))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn pair() -> (Udp, Udp, SocketAddr) {
+        let local = SocketAddr::from(([127, 0, 0, 1], 0));
+        let receiver = Udp::bind(local, &UdpOptions::default()).unwrap();
+        let to = receiver.local_addr().unwrap();
+        (Udp::bind(local, &UdpOptions::default()).unwrap(), receiver, to)
+    }
+
+    pub(crate) fn take(receiver: &Udp) -> Vec<u8> {
+        let mut buffer = [0; 70_000];
+        assert!(receiver.wait_readable(Duration::from_secs(10)).unwrap(), "nothing came");
+        let (len, _) = receiver.receive(&mut buffer).unwrap();
+        buffer[..len].to_vec()
+    }
+
+    #[test]
+    fn a_datagram_comes_whole_and_says_from_where() {
+        let (sender, receiver, to) = pair();
+        let mut buffer = [0; 16];
+        assert_eq!(receiver.receive(&mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(sender.send_to(b"one", to, false).unwrap(), 3);
+        assert!(receiver.wait_readable(Duration::from_secs(10)).unwrap());
+        let (len, from) = receiver.receive(&mut buffer).unwrap();
+        assert_eq!((&buffer[..len], from), (&b"one"[..], sender.local_addr().unwrap()));
+    }
+
+    #[test]
+    fn a_socket_for_all_addresses_speaks_to_both_families() {
+        let (_, receiver, to) = pair();
+        let all = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+        let Ok(sender) = Udp::bind(all, &UdpOptions::default()) else { return };
+        sender.send_to(b"mapped", to, false).unwrap();
+        assert_eq!(take(&receiver), b"mapped");
+        let mut batch = Batch::default();
+        batch.send(&sender, |filling: &mut Filling<'_, '_>| {
+            filling.datagram(to);
+            filling.piece(b"again");
+        });
+        assert_eq!(take(&receiver), b"again");
+    }
+
+    #[test]
+    fn what_waits_for_more_leaves_as_one() {
+        let (sender, receiver, to) = pair();
+        sender.send_to(b"head ", to, true).unwrap();
+        sender.send_to(b"body", to, false).unwrap();
+        assert_eq!(take(&receiver), b"head body");
+    }
+}

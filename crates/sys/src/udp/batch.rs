@@ -1,0 +1,320 @@
+//! Datagrams gathered from pieces and sent by one call, or by one call each.
+
+use std::io;
+use std::marker::PhantomData;
+use std::mem;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr;
+
+use super::Udp;
+use super::address::Address;
+use crate::call::{check, check_count, uninterrupted};
+use crate::mapped::MappedFile;
+
+/// The most datagrams that one sendmmsg(2) takes (`UIO_MAXIOV`).
+pub const MESSAGES_MAX: usize = 1024;
+/// The most datagrams that one message is cut into (`UDP_MAX_SEGMENTS`): 128 since Linux 6.10, 64
+/// before. The smaller one works on both.
+pub const SEGMENTS_MAX: usize = 64;
+
+/// The bytes of a control message that holds the length of a segment: 16 of header, 2 of value,
+/// rounded up to a multiple of 8 (cmsg(3)).
+const CONTROL: usize = 24;
+
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; CONTROL]);
+
+/// Memory for calls that send many datagrams; empty between them.
+#[derive(Default)]
+pub struct Batch {
+    headers: Vec<libc::mmsghdr>,
+    /// Where the pieces of each datagram begin; they end where the next one's begin.
+    firsts: Vec<usize>,
+    pieces: Vec<libc::iovec>,
+    addresses: Vec<Address>,
+    controls: Vec<Option<Control>>,
+}
+
+// SAFETY: the pointers inside are used within one call only, by whoever holds the batch then.
+unsafe impl Send for Batch {}
+
+/// Where a call's datagrams are written down.
+pub struct Filling<'b, 'd> {
+    batch: &'b mut Batch,
+    socket: &'b Udp,
+    data: PhantomData<&'d [u8]>,
+}
+
+impl<'d> Filling<'_, 'd> {
+    /// The next datagram, to `address`, without a byte so far.
+    #[inline]
+    pub fn datagram(&mut self, address: SocketAddr) {
+        self.batch.firsts.push(self.batch.pieces.len());
+        self.batch.addresses.push(Address::new(address, self.socket.is_v6));
+        self.batch.controls.push(None);
+    }
+
+    /// Adds bytes to the datagram.
+    #[inline]
+    pub fn piece(&mut self, bytes: &'d [u8]) {
+        self.append(bytes.as_ptr(), bytes.len());
+    }
+
+    /// Adds a range of a mapped file to the datagram. Our process does not touch it: a file that
+    /// became shorter fails the call (`EFAULT`) and does no harm.
+    ///
+    /// # Panics
+    /// If the range is not inside the mapping.
+    #[inline]
+    pub fn mapped(&mut self, file: &'d MappedFile, range: std::ops::Range<u64>) {
+        let (start, len) = file.range(range);
+        self.append(start, len);
+    }
+
+    /// The datagram is cut by the kernel into datagrams of `bytes`, the last one the rest.
+    #[inline]
+    pub fn segment(&mut self, bytes: u16) {
+        let mut control = [0; CONTROL];
+        // A cmsghdr: length (18: header and value), level, type; then the value. In native order.
+        control[..8].copy_from_slice(&18_usize.to_ne_bytes());
+        control[8..12].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
+        control[12..16].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
+        control[16..18].copy_from_slice(&bytes.to_ne_bytes());
+        *self.batch.controls.last_mut().expect("a datagram was begun") = Some(Control(control));
+    }
+
+    fn append(&mut self, start: *const u8, len: usize) {
+        assert!(!self.batch.firsts.is_empty(), "a piece belongs to a datagram");
+        self.batch.pieces.push(libc::iovec { iov_base: start.cast_mut().cast(), iov_len: len });
+    }
+}
+
+/// What became of the datagrams of a call.
+#[derive(Debug, Default)]
+pub struct Sent {
+    /// How many the kernel took, from the front.
+    pub count: usize,
+    /// Why it did not take the next one, if it did not take them all.
+    pub error: Option<io::Error>,
+    /// Calls made.
+    pub calls: usize,
+}
+
+impl Batch {
+    /// Sends the datagrams that `fill` writes down by one sendmmsg(2) for every 1024 of them.
+    pub fn send<'d>(&mut self, socket: &Udp, fill: impl FnOnce(&mut Filling<'_, 'd>)) -> Sent {
+        self.fill(socket, fill);
+        let mut sent = Sent::default();
+        while sent.count < self.headers.len() {
+            let rest = &mut self.headers[sent.count..];
+            let len = rest.len().min(MESSAGES_MAX) as libc::c_uint;
+            sent.calls += 1;
+            let fd = socket.as_fd().as_raw_fd();
+            let took = uninterrupted(|| {
+                // SAFETY: the headers point to what `fill` borrowed for longer than this call, to
+                // our own vectors, which stay as they are, and there are `len` of them.
+                check(unsafe { libc::sendmmsg(fd, rest.as_mut_ptr(), len, libc::MSG_NOSIGNAL) })
+            });
+            match took {
+                Ok(count) => sent.count += count as usize,
+                Err(error) => {
+                    sent.error = Some(error);
+                    break;
+                }
+            }
+        }
+        self.clear();
+        sent
+    }
+
+    /// Sends each datagram by a sendmsg(2) of its own; with `zerocopy` from where its bytes lie
+    /// (`MSG_ZEROCOPY`), which must stay as they are until [`Udp::reap_zerocopy`] tells of them.
+    pub fn send_each<'d>(
+        &mut self,
+        socket: &Udp,
+        zerocopy: bool,
+        fill: impl FnOnce(&mut Filling<'_, 'd>),
+    ) -> Sent {
+        self.fill(socket, fill);
+        let mut sent = Sent::default();
+        let flags = libc::MSG_NOSIGNAL | if zerocopy { libc::MSG_ZEROCOPY } else { 0 };
+        for header in &self.headers {
+            sent.calls += 1;
+            let fd = socket.as_fd().as_raw_fd();
+            let took = uninterrupted(|| {
+                // SAFETY: as in `send`. Without a copy the kernel goes on reading after the call, from
+                // pages that it holds by itself: who changes them too early sends other bytes.
+                check_count(unsafe { libc::sendmsg(fd, &header.msg_hdr, flags) })
+            });
+            match took {
+                Ok(_) => sent.count += 1,
+                Err(error) => {
+                    sent.error = Some(error);
+                    break;
+                }
+            }
+        }
+        self.clear();
+        sent
+    }
+
+    fn fill<'d>(&mut self, socket: &Udp, fill: impl FnOnce(&mut Filling<'_, 'd>)) {
+        self.clear();
+        fill(&mut Filling { batch: self, socket, data: PhantomData });
+        // Pointers into our own vectors are taken only now that these grow no more.
+        for at in 0..self.firsts.len() {
+            let first = self.firsts[at];
+            let last = self.firsts.get(at + 1).copied().unwrap_or(self.pieces.len());
+            // SAFETY: an mmsghdr is made of integers and pointers, for which zero is a value.
+            let mut header: libc::mmsghdr = unsafe { mem::zeroed() };
+            let message = &mut header.msg_hdr;
+            message.msg_name = self.addresses[at].as_ptr().cast_mut().cast();
+            message.msg_namelen = self.addresses[at].len();
+            message.msg_iov = self.pieces[first..last].as_mut_ptr();
+            message.msg_iovlen = last - first;
+            let control = self.controls[at].as_mut();
+            message.msg_controllen = control.as_ref().map_or(0, |_| CONTROL);
+            message.msg_control =
+                control.map_or(ptr::null_mut(), |control| control.0.as_mut_ptr().cast());
+            self.headers.push(header);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.headers.clear();
+        self.firsts.clear();
+        self.pieces.clear();
+        self.addresses.clear();
+        self.controls.clear();
+    }
+}
+
+/// Reads the notices of sends without a copy; see [`Udp::reap_zerocopy`].
+pub(super) fn reap(socket: &Udp) -> io::Result<(u32, u32)> {
+    let (mut done, mut copied) = (0, 0);
+    loop {
+        let mut control = Notice([0; NOTICE]);
+        // SAFETY: a msghdr is made of integers and pointers, for which zero is a value.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = NOTICE;
+        let (fd, flags) = (socket.as_fd().as_raw_fd(), libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT);
+        let read = uninterrupted(|| {
+            // SAFETY: the message names our control buffer alone, with the size that it has.
+            check_count(unsafe { libc::recvmsg(fd, &mut message, flags) })
+        });
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok((done, copied)),
+            other => other?,
+        };
+        // Behind the 16 bytes of a cmsghdr lies a sock_extended_err: errno (4), origin, type, code,
+        // a spare byte, then the first and the last number of a range.
+        let word =
+            |at: usize| u32::from_ne_bytes(control.0[at..at + 4].try_into().expect("four bytes"));
+        if control.0[20] != ZEROCOPY {
+            continue;
+        }
+        let count = 1 + word(28).wrapping_sub(word(24));
+        done += count;
+        copied += if control.0[22] == COPIED { count } else { 0 };
+    }
+}
+
+/// Room for a notice: a header, the error, and an address that we do not read.
+const NOTICE: usize = 128;
+/// The origin of a notice about a send without a copy (`SO_EE_ORIGIN_ZEROCOPY`).
+const ZEROCOPY: u8 = 5;
+/// The code of a notice that says that the bytes were copied (`SO_EE_CODE_ZEROCOPY_COPIED`).
+const COPIED: u8 = 1;
+
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Notice([u8; NOTICE]);
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{pair, take};
+    use super::*;
+
+    #[test]
+    fn many_leave_by_one_call_in_their_order() {
+        let (sender, receiver, to) = pair();
+        let text = b"abcdefghijklmnopqrst";
+        let mut batch = Batch::default();
+        for _ in 0..3 {
+            let sent = batch.send(&sender, |filling| {
+                for at in 0..10 {
+                    filling.datagram(to);
+                    filling.piece(&text[at..at + 1]);
+                    filling.piece(&text[at + 10..at + 11]);
+                }
+            });
+            assert_eq!((sent.count, sent.calls), (10, 1), "{sent:?}");
+            for at in 0..10 {
+                assert_eq!(take(&receiver), [text[at], text[at + 10]]);
+            }
+        }
+        assert_eq!(batch.send_each(&sender, false, |_| {}).count, 0);
+    }
+
+    #[test]
+    fn the_kernel_cuts_a_message_into_datagrams() {
+        let (sender, receiver, to) = pair();
+        let mut batch = Batch::default();
+        let sent = batch.send(&sender, |filling| {
+            filling.datagram(to);
+            filling.piece(b"aaaabbb");
+            filling.piece(b"bcc");
+            filling.segment(4);
+        });
+        if sent.error.is_some() {
+            eprintln!("skipped: no UDP_SEGMENT here: {sent:?}");
+            return;
+        }
+        assert_eq!((sent.count, sent.calls), (1, 1));
+        assert_eq!(
+            [take(&receiver), take(&receiver), take(&receiver)],
+            ["aaaa", "bbbb", "cc"].map(|text| text.as_bytes().to_vec())
+        );
+    }
+
+    #[test]
+    fn sends_without_a_copy_are_told_of_when_they_are_done() {
+        let (sender, receiver, to) = pair();
+        sender.set_zerocopy(true).unwrap();
+        let text = vec![5; 20_000];
+        let mut batch = Batch::default();
+        let sent = batch.send_each(&sender, true, |filling| {
+            for _ in 0..3 {
+                filling.datagram(to);
+                filling.piece(&text);
+            }
+        });
+        assert_eq!((sent.count, sent.calls), (3, 3), "{sent:?}");
+        let mut done = 0;
+        for _ in 0..3 {
+            assert_eq!(take(&receiver), text);
+            done += sender.reap_zerocopy().unwrap().0;
+        }
+        done += sender.reap_zerocopy().unwrap().0;
+        assert_eq!(done, 3);
+    }
+
+    #[test]
+    fn the_first_that_cannot_leave_is_told() {
+        let (sender, receiver, to) = pair();
+        let long = vec![0; 70_000];
+        let mut batch = Batch::default();
+        let sent = batch.send(&sender, |filling| {
+            filling.datagram(to);
+            filling.piece(b"fits");
+            filling.datagram(to);
+            filling.piece(&long);
+        });
+        assert_eq!(sent.count, 1);
+        assert_eq!(sent.error.unwrap().raw_os_error(), Some(libc::EMSGSIZE));
+        assert_eq!(take(&receiver), b"fits");
+    }
+}
