@@ -12,6 +12,7 @@ mod flags;
 mod live;
 mod null;
 mod plan;
+mod simulator;
 
 pub use flags::Args;
 
@@ -48,6 +49,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let outcome = match (&args.duet.duet, &args.goal.slo) {
         _ if args.goal.calibrate => calibrate(&args),
+        _ if args.profile.profile.is_some() => simulator::run(&args),
         (Some(other), _) => two(&args, other),
         (None, Some(slo)) if args.goal.find_capacity => capacity(&args, slo),
         (None, _) => one(&args),

@@ -16,7 +16,7 @@
 //! generator under remote control: users come and go, runs stop and start, figures are harvested
 //! whenever somebody asks. [`mod@duet`] lets two servers take turns under one generator, which
 //! tells differences of a few percent on a noisy machine. What comes out is described in
-//! [`report`].
+//! [`report`]. [`simulator`] is a published study's own client, threads and barrier and all.
 //!
 //! The generator depends on no service and on no engine: what it knows of a server it learns from
 //! the wire and from `/proc`, like anybody else. The surprising thing: the answer of a request
@@ -64,6 +64,7 @@ pub mod run;
 pub mod scribe;
 pub mod script;
 pub mod search;
+pub mod simulator;
 pub mod slo;
 pub mod stop;
 pub mod tally;

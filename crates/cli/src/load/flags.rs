@@ -68,6 +68,8 @@ pub struct Args {
     pub line: LineArgs,
     #[command(flatten)]
     pub duet: DuetArgs,
+    #[command(flatten)]
+    pub profile: ProfileArgs,
 }
 
 /// Who asks, and when.
@@ -304,4 +306,35 @@ pub struct DuetArgs {
     /// it has a request of its own]
     #[arg(long, value_name = "TEXT", requires = "duet")]
     pub expect_prefix_b: Option<String>,
+}
+
+/// Another generator than ours.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Profiles")]
+pub struct ProfileArgs {
+    /// Be the clients of a published study: `simulator` is a thread for each of --closed clients,
+    /// all of whom start at a barrier, connect anew for each request, and try again when the time
+    /// is up; knows --for, --warmup, --timeout, --ramp, --json and the flags below
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["open", "sessions", "duet", "count"])]
+    pub profile: Option<Profile>,
+    /// Further clients, who come for --stay, leave for as long, and come again
+    #[arg(long, default_value_t = 0, value_name = "N", requires = "profile")]
+    pub guests: u32,
+    /// How long guests stay, and how long they are away
+    #[arg(long, default_value = "2s", value_parser = span, value_name = "TIME")]
+    #[arg(requires = "profile")]
+    pub stay: Duration,
+    /// End with the first failure, and tell its circumstances
+    #[arg(long, requires = "profile")]
+    pub until_failure: bool,
+    /// A row for each request: when, connecting, response, bytes
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    pub log: Option<PathBuf>,
+}
+
+/// The profiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Profile {
+    /// The client simulator of a study of Apache's directives
+    Simulator,
 }
