@@ -27,6 +27,9 @@ pub struct Knobs {
     pub keepalive: Duration,
     /// A peer that takes no output for this long is cut off.
     pub write_stall: Duration,
+    /// What a peer must take of waiting output at least, in bytes a second, over five seconds or
+    /// over the time of a stall where that is shorter; 0: any.
+    pub write_rate: u64,
     /// After the last reply, how long a peer may take to stop sending before it is cut off.
     pub linger: Duration,
     /// How long a drain may take before it is forced.
@@ -54,6 +57,7 @@ impl Default for Knobs {
             idle: Duration::from_secs(3600),
             keepalive: Duration::from_secs(60),
             write_stall: Duration::from_secs(30),
+            write_rate: 256,
             linger: Duration::from_secs(2),
             drain: Duration::from_secs(10),
             turn_bytes: 64 * 1024,

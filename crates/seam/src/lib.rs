@@ -29,7 +29,7 @@ pub use caster::{Body, Burst, CastCx, CastLaw, Caster, Channel, Next, Packet, Pa
 pub use conn::{Conn, PushRefused, Wants};
 pub use effects::{Effects, NoPush, Push};
 pub use ids::{AssetId, SHARDS_MAX, SessionId, WorkerId};
-pub use out::{Buffers, Out, Part};
+pub use out::{Buffers, Out, Part, Source};
 pub use service::{Closed, Cx, Event, Limits, Peer, Service, Step, Then};
 pub use share::{BadSeed, Share};
 pub use time::Instant;

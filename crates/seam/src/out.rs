@@ -7,9 +7,45 @@
 use core::ops::Range;
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::{AssetId, Limits};
+
+/// Where the bytes of a file come from. Nobody here reads it: it is a name that the service passes
+/// on and the engine sends from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A file that was there before the first worker, by its number.
+    Asset(AssetId),
+    /// A file that was opened since; it is closed with the last piece of output that names it.
+    Open(Arc<OwnedFd>),
+}
+
+impl PartialEq for Source {
+    /// The same open file, not merely the same content.
+    fn eq(&self, other: &Source) -> bool {
+        match (self, other) {
+            (Source::Asset(one), Source::Asset(two)) => one == two,
+            (Source::Open(one), Source::Open(two)) => Arc::ptr_eq(one, two),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Source {}
+
+impl From<AssetId> for Source {
+    fn from(asset: AssetId) -> Source {
+        Source::Asset(asset)
+    }
+}
+
+impl From<Arc<OwnedFd>> for Source {
+    fn from(file: Arc<OwnedFd>) -> Source {
+        Source::Open(file)
+    }
+}
 
 /// One piece of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +55,7 @@ pub enum Part {
     /// A range of bytes that several connections send.
     Shared(Arc<[u8]>, Range<usize>),
     /// A range of a file, in bytes from its start; read or spliced by the engine.
-    File(AssetId, Range<u64>),
+    File(Source, Range<u64>),
 }
 
 impl Part {
@@ -92,9 +128,9 @@ impl Out {
     }
 
     /// Appends `range` of a file, in bytes from its start.
-    pub fn file(&mut self, asset: AssetId, range: Range<u64>) {
+    pub fn file(&mut self, source: impl Into<Source>, range: Range<u64>) {
         assert!(range.start <= range.end);
-        self.append(Part::File(asset, range));
+        self.append(Part::File(source.into(), range));
     }
 
     /// True if a service should stop making output; [`crate::Conn`] then offers it no input.
@@ -135,6 +171,11 @@ impl Out {
         self.len() <= self.low
     }
 
+    /// True if a file waits behind the oldest bytes in memory, so that [`Out::gather`] stops there.
+    pub fn has_file(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::File(..)))
+    }
+
     /// Fills `slices` with the oldest bytes in memory and says how many it filled; stops at a file.
     pub fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let mut filled = 0;
@@ -161,11 +202,11 @@ impl Out {
         self.parts.is_empty().then(|| &self.tail[self.head..])
     }
 
-    /// The oldest piece if it is a file: its name and the range not sent yet.
-    pub fn front_file(&self) -> Option<(AssetId, Range<u64>)> {
+    /// The oldest piece if it is a file: where it comes from and the range not sent yet.
+    pub fn front_file(&self) -> Option<(&Source, Range<u64>)> {
         match self.parts.front() {
-            Some(Part::File(asset, range)) => {
-                Some((*asset, range.start + self.head as u64..range.end))
+            Some(Part::File(source, range)) => {
+                Some((source, range.start + self.head as u64..range.end))
             }
             _ => None,
         }
@@ -177,14 +218,15 @@ impl Out {
     /// # Panics
     /// If the front is no file or is shorter.
     pub fn load_front(&mut self, bytes: Vec<u8>) {
-        let (asset, range) = self.front_file().expect("the caller saw a file at the front");
-        let next = range.start + bytes.len() as u64;
-        assert!(next <= range.end);
+        let (_, Range { start, end }) =
+            self.front_file().expect("the caller saw a file at the front");
+        let next = start + bytes.len() as u64;
+        assert!(next <= end);
         self.sealed -= self.head;
         self.head = 0;
-        self.parts.pop_front();
-        if next < range.end {
-            self.parts.push_front(Part::File(asset, next..range.end));
+        match self.parts.front_mut() {
+            Some(Part::File(_, range)) if next < end => range.start = next,
+            _ => drop(self.parts.pop_front()),
         }
         self.parts.push_front(Part::Bytes(bytes));
     }
@@ -332,9 +374,10 @@ mod tests {
     fn drain_by_sending(out: &mut Out, step: usize) -> Vec<u8> {
         let mut sent = Vec::new();
         while out.waiting() > 0 {
-            if let Some((asset, range)) = out.front_file() {
-                let len = (range.end - range.start).min(3);
-                out.load_front(vec![b'0' + asset.0 as u8; len as usize]);
+            if let Some((source, range)) = out.front_file() {
+                let Source::Asset(asset) = source else { panic!("an asset was appended") };
+                let (len, digit) = ((range.end - range.start).min(3), b'0' + asset.0 as u8);
+                out.load_front(vec![digit; len as usize]);
             }
             let mut slices = [IoSlice::new(&[]); 4];
             let filled = out.gather(&mut slices);
@@ -376,7 +419,7 @@ mod tests {
             flying += part.len();
             assert_eq!(out.len(), 14);
             match &part {
-                Part::File(asset, range) => {
+                Part::File(Source::Asset(asset), range) => {
                     seen.extend(range.clone().map(|_| b'0' + asset.0 as u8));
                 }
                 memory => seen.extend_from_slice(memory.in_memory().expect("not a file")),

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-use seam::{Buffers, Closed, Conn, Cx, Instant, Part, Service, SessionId};
+use seam::{Buffers, Closed, Conn, Cx, Instant, Part, Service, SessionId, Source};
 
 use crate::dice::Dice;
 use crate::link::Link;
@@ -257,7 +257,10 @@ impl<S: Service> Seat<S> {
         if desk.faults.short {
             limit = limit.min(desk.dice.size(room.min(4096)));
         }
-        if let Some((asset, range)) = self.conn.out().front_file() {
+        if let Some((source, range)) = self.conn.out().front_file() {
+            let Source::Asset(asset) = source else {
+                panic!("there is no kernel here: lend no open file in a simulation");
+            };
             let file = &desk.faults.assets[asset.0 as usize];
             let len = ((range.end - range.start) as usize).min(limit);
             let from = range.start as usize;
@@ -293,7 +296,7 @@ impl<S: Service> Seat<S> {
         for _ in 0..desk.dice.size(4) {
             let Some(part) = self.conn.out().take() else { break };
             match &part {
-                Part::File(asset, range) => {
+                Part::File(Source::Asset(asset), range) => {
                     let file = &desk.faults.assets[asset.0 as usize];
                     self.flight.extend(&file[range.start as usize..range.end as usize]);
                 }

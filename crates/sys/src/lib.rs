@@ -26,6 +26,7 @@ pub mod process;
 pub mod ready;
 pub mod seccomp;
 pub mod select;
+pub mod sendfile;
 pub mod signal;
 pub mod socket;
 pub mod timerfd;

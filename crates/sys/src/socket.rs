@@ -257,6 +257,23 @@ pub fn send_vectored_nowait(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result
     sendmsg(fd.as_fd(), slices, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
 }
 
+/// Like [`send_vectored`], and tells the kernel that more follows at once (`MSG_MORE`), so that it
+/// need not send a packet that is not full.
+///
+/// # Errors
+/// As [`send`].
+pub fn send_vectored_more(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    sendmsg(fd.as_fd(), slices, libc::MSG_NOSIGNAL | libc::MSG_MORE)
+}
+
+/// Like [`send_vectored_more`], and never blocks.
+///
+/// # Errors
+/// As [`send`].
+pub fn send_vectored_more_nowait(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    sendmsg(fd.as_fd(), slices, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_MORE)
+}
+
 fn sendmsg(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>], flags: libc::c_int) -> io::Result<usize> {
     // SAFETY: a msghdr is made of integers and pointers, for which zero is a value.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };

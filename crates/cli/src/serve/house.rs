@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use engines::{
-    Accept, Assets, Container, Control, Fault, Handover, House, Keeper, Ready, Refused, Report,
-    Shape, Wait,
+    Accept, Assets, Container, Control, Fault, Handover, House, Keeper, Knobs, Ready, Refused,
+    Report, Shape, Wait,
 };
 use memory::{Placement, Region};
 use seam::Service;
@@ -66,6 +66,9 @@ pub struct HouseArgs {
     /// Cut off a peer that takes no reply for this long
     #[arg(long, default_value = "30s", value_parser = span, value_name = "TIME")]
     write_stall: Duration,
+    /// Cut off a peer that takes waiting replies more slowly than this, in bytes a second; 0: never
+    #[arg(long, default_value_t = Knobs::default().write_rate, value_name = "BYTES")]
+    write_rate: u64,
     /// How long a stop may take before it is forced
     #[arg(long, default_value = "10s", value_parser = span, value_name = "TIME")]
     drain: Duration,
@@ -113,6 +116,7 @@ impl HouseArgs {
         knobs.idle = self.idle;
         knobs.keepalive = self.keepalive;
         knobs.write_stall = self.write_stall;
+        knobs.write_rate = self.write_rate;
         knobs.drain = self.drain;
         shape.check()?;
         if let Some(words) = self.staff.corrections(&shape) {

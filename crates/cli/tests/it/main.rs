@@ -74,7 +74,8 @@ macro_rules! waits {
                 great_replies, a_line_too_long, bye, patience_with_the_silent, the_world_ticks,
                 bytes_for_another_session;
             stock: course_clients, an_overlong_line, a_big_book;
-            slow: a_reader_that_never_reads, a_slow_reader_gets_every_byte, the_idle_are_sent_home;
+            slow: a_reader_that_never_reads, a_slow_reader_gets_every_byte,
+                who_takes_too_little_is_cut_off, the_idle_are_sent_home;
             term: a_deaf_client_is_cut_when_forced;
             save: saved_at_intervals, never_torn, a_full_disk, a_read_only_directory,
                 foreign_books;

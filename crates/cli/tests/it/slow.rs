@@ -74,6 +74,28 @@ pub fn a_slow_reader_gets_every_byte(arm: &Arm) {
     assert!(begin.elapsed() < PATIENCE, "it took {:?}", begin.elapsed());
 }
 
+/// A client that takes something all the time, and less than it must, is cut off before it has
+/// everything.
+pub fn who_takes_too_little_is_cut_off(arm: &Arm) {
+    let folder = Folder::new();
+    let text = book(STOCKS, 1_000_000);
+    let data = folder.file("stock.txt", &text);
+    let server = arm.stock(&data).with(&["--write-stall", "1s", "--write-rate", "1000000"]).start();
+    let mut slow = server.client();
+    slow.narrow(16 * 1024);
+    slow.send("show\n".repeat(100));
+    let begin = Instant::now();
+    let mut heard = 0;
+    while let Ok(true) = slow.try_receive() {
+        heard += slow.take().len();
+        std::thread::sleep(ms(50));
+        assert!(begin.elapsed() < PATIENCE, "it was let read for {:?}", begin.elapsed());
+    }
+    assert!(heard < 100 * text.len(), "it got all of its {heard} bytes");
+    server.settles();
+    server.stop();
+}
+
 /// Clients that order without end, as fast as they can, leave room for others.
 pub fn the_greedy_do_not_starve_the_rest(arm: &Arm) {
     let folder = Folder::new();

@@ -1,11 +1,12 @@
-//! Files that sessions send: opened by the launcher, named by number, read into memory by the
-//! engines a piece at a time.
+//! Files that sessions send: opened by the launcher and named by number, or opened since and lent
+//! to the engine. Sent by the kernel from its own pages, or read into memory a piece at a time.
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use seam::{AssetId, Out};
+use seam::{AssetId, Out, Source};
+use sys::beneath::{Wait, read_at};
 
 /// The files of a house. Frozen before the first worker starts.
 #[derive(Debug, Default)]
@@ -23,18 +24,33 @@ impl Assets {
         AssetId(self.files.len() as u32 - 1)
     }
 
+    /// The file itself.
+    ///
+    /// # Errors
+    /// There is no file of this number.
+    pub fn file<'a>(&'a self, source: &'a Source) -> io::Result<BorrowedFd<'a>> {
+        match source {
+            Source::Open(file) => Ok(file.as_fd()),
+            Source::Asset(asset) => {
+                self.files.get(asset.0 as usize).map(AsFd::as_fd).ok_or_else(|| {
+                    io::Error::new(io::ErrorKind::NotFound, format!("no asset {}", asset.0))
+                })
+            }
+        }
+    }
+
     /// If the front of `out` is a file, reads its next piece into memory.
     ///
     /// # Errors
     /// The file is unknown, cannot be read or is shorter than the range: the connection can only
     /// be ended, for its length was promised.
     pub fn load(&self, out: &mut Out) -> io::Result<()> {
-        let Some((asset, range)) = out.front_file() else { return Ok(()) };
-        let unknown = || io::Error::new(io::ErrorKind::NotFound, format!("no asset {}", asset.0));
-        let file = self.files.get(asset.0 as usize).ok_or_else(unknown)?;
+        let Some((source, range)) = out.front_file() else { return Ok(()) };
         let len = (range.end - range.start).min(PIECE as u64) as usize;
-        let mut bytes = vec![0; len];
-        file.read_exact_at(&mut bytes, range.start)?;
+        let mut bytes = Vec::with_capacity(len);
+        if read_at(self.file(source)?, range.start, len, Wait::May, &mut bytes)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         out.load_front(bytes);
         Ok(())
     }
@@ -65,8 +81,10 @@ mod tests {
         }
         assert_eq!(read, content[5..]);
         out.file(id, 0..content.len() as u64 + 1);
-        assets.load(&mut out).expect("the first piece is there");
-        out.take();
+        for _ in 0..2 {
+            assets.load(&mut out).expect("so much is there");
+            out.take();
+        }
         assert!(assets.load(&mut out).is_err());
         out.file(AssetId(9), 0..1);
     }

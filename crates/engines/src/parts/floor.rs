@@ -10,6 +10,7 @@ use sys::socket;
 
 use super::deadlines::Deadlines;
 use super::door::Door;
+use super::pace::{Pace, Taking};
 use super::table::Table;
 use crate::desk::Desk;
 use crate::helpers::Helpers;
@@ -22,8 +23,8 @@ pub struct Place<S: Service, X> {
     pub active: Instant,
     /// The entry that counts among the deadlines.
     scheduled: Instant,
-    /// What the peer's kernel had not taken when a sweep last looked, in bytes.
-    untaken: usize,
+    /// How the peer takes its output.
+    pace: Pace,
     /// The last reply is out; until then the peer may still send before it is cut off.
     pub linger: Option<Instant>,
     pub x: X,
@@ -35,6 +36,15 @@ pub struct At<'f, 'a, S: Service, X> {
     pub cx: Cx<'a, S::State>,
     pub buffers: &'f mut Buffers,
     deadlines: &'f mut Deadlines,
+}
+
+impl<S: Service, X> Place<S, X> {
+    /// The kernel was given `bytes` of the output.
+    #[inline]
+    pub fn sent(&mut self, bytes: usize, now: Instant) {
+        self.active = now;
+        self.pace.give(bytes);
+    }
 }
 
 impl<S: Service, X> At<'_, '_, S, X> {
@@ -109,7 +119,15 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
         let cx = self.cx(id);
         let conn = Conn::open(self.desk.service, &cx, peer, &mut self.buffers);
         let (active, scheduled) = (self.now, Instant::NEVER);
-        self.table.insert(Place { conn, fd, active, scheduled, untaken: 0, linger: None, x });
+        self.table.insert(Place {
+            conn,
+            fd,
+            active,
+            scheduled,
+            pace: Pace::new(),
+            linger: None,
+            x,
+        });
         self.desk.opened(self.now);
         if self.drained {
             // It was on its way when the others were told.
@@ -224,18 +242,20 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
         let mut found = Vec::new();
         for id in self.table.ids() {
             let Some(place) = self.table.lookup(id) else { continue };
-            if !place.conn.out().is_empty() && self.now.since(place.active) >= self.sweep_every {
-                // The kernel makes room for us only when a third of its buffer is empty, which is
-                // long for a peer that is slow; what it has taken meanwhile counts.
-                let untaken = socket::unsent_bytes(&place.fd).unwrap_or(0);
-                if untaken < std::mem::replace(&mut place.untaken, untaken) {
-                    place.active = self.now;
+            let mut slow = false;
+            if place.conn.out().is_empty() {
+                place.pace.rest();
+            } else {
+                match place.pace.look(&place.fd, self.now, knobs) {
+                    Taking::Some => place.active = self.now,
+                    Taking::Nothing => {}
+                    Taking::TooLittle => slow = true,
                 }
             }
             let still = self.now.since(place.active);
             if place.linger.is_some_and(|until| until <= self.now) {
                 found.push((id, Overdue::Lingering));
-            } else if !place.conn.out().is_empty() && still >= knobs.write_stall {
+            } else if slow || (!place.conn.out().is_empty() && still >= knobs.write_stall) {
                 found.push((id, Overdue::Stalled));
             } else if still >= knobs.idle {
                 found.push((id, Overdue::Idle));

@@ -4,5 +4,7 @@ pub mod assets;
 pub mod deadlines;
 pub mod door;
 pub mod floor;
+pub mod pace;
 pub mod readiness;
 pub mod table;
+pub mod transmit;

@@ -4,17 +4,18 @@
 //! change the interest only if it differs. Everything that was received is stepped before anything
 //! is sent, so a pipelined batch costs one `recv(2)` and one `send(2)`.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use memory::{Phase, SeatState};
-use seam::{Closed, Conn, Peer, Service, SessionId};
+use seam::{Closed, Peer, Service, SessionId};
 use sys::ready::{Interest, Ready};
 use sys::socket;
 
 use super::door::Failure;
 use super::floor::{At, Floor, Overdue, Place};
+use super::transmit::{Wait, transmit};
 use crate::desk::Desk;
 use crate::fault::Fault;
 use crate::helpers::{self, Helpers};
@@ -71,8 +72,6 @@ const KEY_DOOR: u64 = 1 << 60;
 const KEY_STOP: u64 = 2 << 60;
 const KEY_JOBS: u64 = 3 << 60;
 
-/// Pieces of output that one `sendmsg(2)` takes.
-const SLICES: usize = 16;
 /// How long a loop that is not told edges sleeps at most while the house drains.
 const LOOK: Duration = Duration::from_millis(50);
 /// What is received at once, in bytes: one scratch buffer serves all sessions of a worker.
@@ -424,7 +423,7 @@ fn send<S: Service>(desk: &Desk<'_, S>, at: &mut At<'_, '_, S, Watch>, helpers: 
         if place.conn.out().waiting() == 0 || place.x.blocked || share == 0 {
             return;
         }
-        let sent = match send_once(desk, &place.fd, &mut place.conn) {
+        let sent = match transmit(desk.assets, &place.fd, place.conn.out(), Wait::Not) {
             Ok(len) => len,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 place.x.blocked = true;
@@ -436,23 +435,8 @@ fn send<S: Service>(desk: &Desk<'_, S>, at: &mut At<'_, '_, S, Watch>, helpers: 
             }
         };
         share = share.saturating_sub(sent);
-        place.active = cx.now;
+        place.sent(sent, cx.now);
         desk.seat().bytes_out.add(sent as u64);
         place.conn.sent(desk.service, cx, sent);
     }
-}
-
-/// One `send(2)` for a single slice, one `sendmsg(2)` for a rope.
-fn send_once<S: Service>(
-    desk: &Desk<'_, S>,
-    fd: &OwnedFd,
-    conn: &mut Conn<S>,
-) -> io::Result<usize> {
-    if let Some(bytes) = conn.out().single() {
-        return socket::send_nowait(fd, bytes);
-    }
-    desk.assets.load(conn.out())?;
-    let mut slices = [IoSlice::new(&[]); SLICES];
-    let filled = conn.out().gather(&mut slices);
-    socket::send_vectored_nowait(fd, &slices[..filled])
 }

@@ -4,7 +4,7 @@
 //! The kernel's scheduler is the event loop. A call that waits wakes at least every 250 ms, by the
 //! timeouts that accepted sockets inherit from the listener, so that drains and limits are seen.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use crate::accept::{Arrival, GRAIN};
 use crate::desk::Desk;
 use crate::fault::Fault;
 use crate::parts::door::{Door, Failure};
+use crate::parts::pace::{Pace, Taking};
+use crate::parts::transmit::{Wait, transmit};
 
 /// What is received at once, in bytes.
 const SCRATCH: usize = 64 * 1024;
-/// Pieces of output that one `sendmsg(2)` takes.
-const SLICES: usize = 16;
 
 /// Serves until the house drains.
 pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
@@ -97,8 +97,9 @@ struct Visit<'a, 'd, S: Service> {
     now: Instant,
     /// When bytes last moved.
     active: Instant,
-    /// What the peer's kernel had not taken when we last looked, in bytes.
-    untaken: usize,
+    /// How the peer takes its output, and when it is looked at next.
+    pace: Pace,
+    look: Instant,
     /// The socket's receive timeout, if it is not [`GRAIN`].
     patience: Duration,
     ended: bool,
@@ -111,8 +112,8 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
         let id = SessionId::new(desk.id.slot(), 0, room.served);
         let conn = Conn::open(desk.service, &desk.cx(now, id), peer, &mut room.buffers);
         desk.opened(now);
-        let (active, untaken, patience, ended) = (now, 0, GRAIN, false);
-        Visit { desk, room, fd, id, conn, now, active, untaken, patience, ended }
+        let (pace, patience, ended) = (Pace::new(), GRAIN, false);
+        Visit { desk, room, fd, id, conn, now, active: now, pace, look: now, patience, ended }
     }
 
     fn run(mut self) {
@@ -198,17 +199,18 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
                 continue;
             }
             if self.conn.out().waiting() == 0 {
+                self.pace.rest();
                 return;
             }
-            if self.desk.assets.load(self.conn.out()).is_err() {
-                self.conn.abort(Closed::Reset);
-                return;
-            }
-            match self.send_once() {
+            match transmit(self.desk.assets, &self.fd, self.conn.out(), Wait::May) {
                 Ok(len) => {
                     self.active = self.now;
+                    self.pace.give(len);
                     self.desk.seat().bytes_out.add(len as u64);
                     self.conn.sent(self.desk.service, &cx, len);
+                    if self.conn.out().waiting() > 0 {
+                        self.endure();
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.endure(),
                 Err(_) => self.conn.abort(Closed::Reset),
@@ -216,29 +218,21 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
         }
     }
 
-    fn send_once(&mut self) -> io::Result<usize> {
-        let out = self.conn.out();
-        if let Some(bytes) = out.single() {
-            return socket::send(&self.fd, bytes);
-        }
-        let mut slices = [IoSlice::new(&[]); SLICES];
-        let filled = out.gather(&mut slices);
-        socket::send_vectored(&self.fd, &slices[..filled])
-    }
-
-    /// The peer takes nothing: waits on, unless it has lasted too long or the house is forced.
+    /// The peer does not take everything at once: waits on, unless it takes too little or the
+    /// house is forced.
     fn endure(&mut self) {
         self.now = self.desk.now();
-        // The kernel makes room only when a third of its buffer is empty, which is long for a peer
-        // that is slow; what it has taken meanwhile counts.
-        let untaken = socket::unsent_bytes(&self.fd).unwrap_or(0);
-        if untaken < std::mem::replace(&mut self.untaken, untaken) {
-            self.active = self.now;
-        }
         if self.desk.phase() >= Phase::Forced {
             self.conn.abort(Closed::Forced);
-        } else if self.now.since(self.active) >= self.desk.knobs.write_stall {
-            self.conn.abort(Closed::Stalled);
+        }
+        if self.now < self.look {
+            return;
+        }
+        self.look = self.now + GRAIN.min(self.desk.knobs.write_stall / 4);
+        match self.pace.look(&self.fd, self.now, self.desk.knobs) {
+            Taking::Some => self.active = self.now,
+            Taking::Nothing if self.now.since(self.active) < self.desk.knobs.write_stall => {}
+            Taking::Nothing | Taking::TooLittle => self.conn.abort(Closed::Stalled),
         }
     }
 

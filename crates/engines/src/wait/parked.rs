@@ -9,8 +9,9 @@
 pub mod listener;
 pub mod lobby;
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
 
 use memory::Phase;
 use seam::{Buffers, Closed, Conn, Cx, Instant, Peer, Service, SessionId};
@@ -20,11 +21,13 @@ use sys::socket;
 use self::lobby::{Call, Guest, Lobby};
 use crate::desk::Desk;
 use crate::fault::Fault;
+use crate::parts::pace::Taking;
+use crate::parts::transmit::{Wait, transmit};
 
 /// What is received at once, in bytes.
 const SCRATCH: usize = 64 * 1024;
-/// Pieces of output that one `sendmsg(2)` takes.
-const SLICES: usize = 16;
+/// How often a peer that does not take its output is looked at.
+const LOOK: Duration = Duration::from_secs(2);
 /// Receives that a peer who ought to stop sending may cost at a time.
 const LINGER_RECEIVES: usize = 16;
 
@@ -98,14 +101,12 @@ impl<'a, S: Service> Host<'a, '_, S> {
     fn check(&mut self, guest: &mut Guest<S>, moved: bool) {
         let (knobs, cx) = (self.desk.knobs, self.cx(guest.id));
         guest.conn.deadline(self.desk.service, &cx);
-        if guest.blocked && !moved {
-            // The kernel makes room only when a third of its buffer is empty, which is long for a
-            // peer that is slow; what it has taken meanwhile counts.
-            let untaken = socket::unsent_bytes(&guest.fd).unwrap_or(0);
-            if untaken < std::mem::replace(&mut guest.untaken, untaken) {
-                guest.active = self.now;
-            } else if self.now.since(guest.active) >= knobs.write_stall {
-                guest.conn.abort(Closed::Stalled);
+        if guest.blocked {
+            match guest.pace.look(&guest.fd, self.now, knobs) {
+                Taking::Some => guest.active = self.now,
+                Taking::Nothing if self.now.since(guest.active) < knobs.write_stall => {}
+                Taking::Nothing if moved => {}
+                Taking::Nothing | Taking::TooLittle => guest.conn.abort(Closed::Stalled),
             }
         } else if self.now.since(guest.active) >= knobs.idle {
             guest.conn.shut(Closed::Idle);
@@ -185,16 +186,17 @@ impl<'a, S: Service> Host<'a, '_, S> {
                 guest.conn.done(self.desk.service, &cx, outcome);
                 continue;
             }
-            if guest.blocked || guest.conn.out().waiting() == 0 {
+            if guest.conn.out().waiting() == 0 {
+                guest.pace.rest();
                 return;
             }
-            if self.desk.assets.load(guest.conn.out()).is_err() {
-                guest.conn.abort(Closed::Reset);
+            if guest.blocked {
                 return;
             }
-            match send_once(guest) {
+            match transmit(self.desk.assets, &guest.fd, guest.conn.out(), Wait::Not) {
                 Ok(len) => {
                     guest.active = self.now;
+                    guest.pace.give(len);
                     self.desk.seat().bytes_out.add(len as u64);
                     let cx = self.cx(guest.id);
                     guest.conn.sent(self.desk.service, &cx, len);
@@ -213,7 +215,7 @@ impl<'a, S: Service> Host<'a, '_, S> {
             (Some(until), _) => until,
             (None, false) => guest.active + knobs.idle,
             // It is looked at before, for a peer may be slow without being stalled.
-            (None, true) => self.now + knobs.write_stall / 4,
+            (None, true) => self.now + LOOK.min(knobs.write_stall / 4),
         };
         guest.due = still.min(wants.wake.unwrap_or(Instant::NEVER));
         let interest = Interest {
@@ -266,15 +268,4 @@ impl<'a, S: Service> Host<'a, '_, S> {
         drop(fd);
         self.lobby.leave(id);
     }
-}
-
-fn send_once<S: Service>(guest: &mut Guest<S>) -> io::Result<usize> {
-    let Guest { conn, fd, .. } = guest;
-    let out = conn.out();
-    if let Some(bytes) = out.single() {
-        return socket::send_nowait(fd, bytes);
-    }
-    let mut slices = [IoSlice::new(&[]); SLICES];
-    let filled = out.gather(&mut slices);
-    socket::send_vectored_nowait(fd, &slices[..filled])
 }

@@ -6,7 +6,9 @@
 //! patient one runs as a job behind [`seam::Then::Offload`]. A site whose files are warm is so
 //! served without any job, and a cold disk holds up nobody but who asked for it.
 
+use seam::Source;
 use std::io;
+use std::ops::Range;
 use std::time::Duration;
 
 /// The launcher's half.
@@ -22,6 +24,13 @@ pub trait Backstage: Sync {
     /// # Errors
     /// Why there is nothing to serve.
     fn find(&self, path: &str) -> Result<Found<Self::File>, Missing>;
+
+    /// The file as the engine sends it by itself, if that takes no wait for `range` of it, in
+    /// bytes. `None`: read it.
+    fn lend(&self, file: &Self::File, range: Range<u64>) -> Option<Source> {
+        let _ = (file, range);
+        None
+    }
 
     /// Appends at most `len` bytes of `file` from `offset` on to `into`, without waiting, and says
     /// how many; 0 only at the end of the file. `None` if that takes a wait.

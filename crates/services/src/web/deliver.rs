@@ -1,4 +1,6 @@
-//! Files on their way out: the head of the answer, then piece by piece as there is room.
+//! Files on their way out: the head of the answer, then piece by piece as there is room. A large
+//! one is lent to the engine where the kernel has it in memory, and never copied; what would have
+//! to be waited for is read by a job.
 
 use seam::Out;
 use std::collections::VecDeque;
@@ -14,6 +16,12 @@ use super::service::{After, At, Job, Session, Stage, Web};
 
 /// How much of a file is read at once, in bytes.
 const PIECE: usize = 64 * 1024;
+/// What is read although the engine could send it by itself: two copies of so few bytes cost less
+/// than the calls that they save.
+const READ_MAX: u64 = 32 * 1024;
+/// How much of a file is lent at once, in bytes: it counts as output, so it is also what a peer
+/// takes between two looks at whether the next is in the kernel's memory.
+const STRETCH: u64 = 1 << 20;
 
 /// A file on its way out. The file is away while a job reads it.
 #[derive(Debug)]
@@ -28,7 +36,7 @@ impl<F> Sending<F> {
     /// A job has read `bytes`, the next ones of `file`.
     pub fn resume(&mut self, file: F, bytes: &[u8], out: &mut Out) {
         self.file = Some(file);
-        advance(&mut self.pieces, bytes.len());
+        advance(&mut self.pieces, bytes.len() as u64);
         out.bytes().extend_from_slice(bytes);
     }
 }
@@ -109,11 +117,20 @@ impl<B: Backstage> Web<B> {
                 Piece::Bytes(range) => range,
             };
             let Some(file) = &sending.file else { return After::Close };
+            if range.end - range.start > READ_MAX {
+                let stretch = range.start..range.end.min(range.start + STRETCH);
+                if let Some(source) = self.backstage.lend(file, stretch.clone()) {
+                    let len = stretch.end - stretch.start;
+                    out.file(source, stretch);
+                    advance(&mut sending.pieces, len);
+                    continue;
+                }
+            }
             let len = (range.end - range.start).min(PIECE as u64) as usize;
             match self.backstage.read_now(file, range.start, len, out.bytes()) {
                 // Its length was promised; only the end of the connection can tell.
                 Some(Ok(0) | Err(_)) => return After::Close,
-                Some(Ok(read)) => advance(&mut sending.pieces, read),
+                Some(Ok(read)) => advance(&mut sending.pieces, read as u64),
                 None => {
                     let from = range.start;
                     let Some(file) = sending.file.take() else { return After::Close };
@@ -127,9 +144,9 @@ impl<B: Backstage> Web<B> {
 }
 
 /// Forgets what was sent of the first piece.
-fn advance(pieces: &mut VecDeque<Piece>, sent: usize) {
+fn advance(pieces: &mut VecDeque<Piece>, sent: u64) {
     if let Some(Piece::Bytes(range)) = pieces.front_mut() {
-        range.start += sent as u64;
+        range.start += sent;
         if range.start >= range.end {
             pieces.pop_front();
         }

@@ -1,17 +1,21 @@
 //! Backstage of the web service: a folder whose files the kernel opens beneath it, and time that
 //! passes in earnest.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::hint::black_box;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use seam::Source;
 use services::web::{Backstage, Entry, Found, Meta, Missing};
 use sys::beneath::{Root, Wait, read_at};
 use sys::clock::thread_cpu_ns;
+use sys::sendfile::is_resident;
 
 /// A folder, or none.
 pub struct Site {
@@ -37,7 +41,7 @@ impl Site {
         Site { root: None }
     }
 
-    fn look(&self, path: &str, wait: Wait) -> io::Result<Found<File>> {
+    fn look(&self, path: &str, wait: Wait) -> io::Result<Found<Arc<OwnedFd>>> {
         let root = self.root.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let file = root.find(path, wait)?;
         let about = file.metadata()?;
@@ -47,7 +51,8 @@ impl Site {
         if !about.is_file() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        Ok(Found::File(file, Meta { len: about.len(), modified_ns: modified_ns(&about) }))
+        let meta = Meta { len: about.len(), modified_ns: modified_ns(&about) };
+        Ok(Found::File(Arc::new(file.into()), meta))
     }
 }
 
@@ -84,9 +89,9 @@ fn missing(error: &io::Error) -> Missing {
 }
 
 impl Backstage for Site {
-    type File = File;
+    type File = Arc<OwnedFd>;
 
-    fn glance(&self, path: &str) -> Option<Result<Found<File>, Missing>> {
+    fn glance(&self, path: &str) -> Option<Result<Found<Arc<OwnedFd>>, Missing>> {
         match self.look(path, Wait::Not) {
             Ok(found) => Some(Ok(found)),
             // Old kernels do not know how to answer without waiting (InvalidInput).
@@ -96,13 +101,18 @@ impl Backstage for Site {
         }
     }
 
-    fn find(&self, path: &str) -> Result<Found<File>, Missing> {
+    fn find(&self, path: &str) -> Result<Found<Arc<OwnedFd>>, Missing> {
         self.look(path, Wait::May).map_err(|error| missing(&error))
+    }
+
+    fn lend(&self, file: &Arc<OwnedFd>, range: Range<u64>) -> Option<Source> {
+        // A kernel that does not tell what it has in memory may make us wait: read instead.
+        is_resident(file, range).is_ok_and(|is| is).then(|| Arc::clone(file).into())
     }
 
     fn read_now(
         &self,
-        file: &File,
+        file: &Arc<OwnedFd>,
         offset: u64,
         len: usize,
         into: &mut Vec<u8>,
@@ -113,7 +123,13 @@ impl Backstage for Site {
         }
     }
 
-    fn read(&self, file: &File, offset: u64, len: usize, into: &mut Vec<u8>) -> io::Result<usize> {
+    fn read(
+        &self,
+        file: &Arc<OwnedFd>,
+        offset: u64,
+        len: usize,
+        into: &mut Vec<u8>,
+    ) -> io::Result<usize> {
         read_at(file, offset, len, Wait::May, into)
     }
 

@@ -17,6 +17,7 @@ use sys::eventfd::EventFd;
 use sys::ready::Interest;
 
 use crate::accept::{Arrival, GRAIN};
+use crate::parts::pace::Pace;
 
 /// A session with its connection.
 pub struct Guest<S: Service> {
@@ -25,8 +26,8 @@ pub struct Guest<S: Service> {
     pub conn: Conn<S>,
     /// When bytes last moved.
     pub active: Instant,
-    /// What the peer's kernel had not taken when we last looked, in bytes.
-    pub untaken: usize,
+    /// How the peer takes its output.
+    pub pace: Pace,
     /// The last send would have blocked.
     pub blocked: bool,
     /// The peer has stopped sending.
@@ -47,7 +48,7 @@ impl<S: Service> Guest<S> {
             id,
             conn,
             active: now,
-            untaken: 0,
+            pace: Pace::new(),
             blocked: false,
             ended: false,
             linger: None,

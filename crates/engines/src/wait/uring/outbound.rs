@@ -1,5 +1,8 @@
 //! What leaves on the ring: one send a session at a time, of everything that waits. Where a call is
-//! tried first, the ring has what it did not take.
+//! tried first, the ring has what it did not take. Files always go by a call first, `sendfile(2)`:
+//! the ring could only splice them, which the kernel leaves to threads of its own. When the peer
+//! takes no more of a file, its next piece waits on the ring like any other bytes, and when that
+//! has landed there is room again.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,9 +14,12 @@ use sys::uring::{Chunk, Load};
 use super::Loop;
 use super::tactics::SendBy;
 use crate::parts::floor::At;
+use crate::parts::transmit::{Wait, transmit};
 
 /// Pieces of output that one send takes.
 const PIECES: usize = 64;
+/// How many turns' bytes of files may leave in one: they cost no copy.
+const TURNS: usize = 16;
 
 impl<S: Service> Loop<'_, S> {
     pub(super) fn sent(&mut self, id: SessionId, result: io::Result<usize>, load: Option<Load>) {
@@ -26,7 +32,7 @@ impl<S: Service> Loop<'_, S> {
         };
         place.conn.lend(&mut self.floor.buffers);
         if let Ok(len) = result {
-            place.active = now;
+            place.sent(len, now);
             desk.seat().bytes_out.add(len as u64);
             place.conn.landed(desk.service, &cx, len);
         } else {
@@ -53,7 +59,28 @@ impl<S: Service> Loop<'_, S> {
         if self.tactics.send == SendBy::Call {
             self.send_now(id);
         }
+        self.send_files(id);
         self.launch(id);
+    }
+
+    /// Sends files, and what lies before them, as far as the peer takes it and at most some turns'
+    /// share.
+    fn send_files(&mut self, id: SessionId) {
+        let desk = self.floor.desk;
+        let Some(At { place, cx, .. }) = self.floor.at(id) else { return };
+        let mut share = desk.knobs.turn_bytes * TURNS;
+        while share > 0 && place.conn.out().has_file() {
+            match transmit(desk.assets, &place.fd, place.conn.out(), Wait::Not) {
+                Ok(len) => {
+                    share = share.saturating_sub(len);
+                    place.sent(len, cx.now);
+                    desk.seat().bytes_out.add(len as u64);
+                    place.conn.sent(desk.service, &cx, len);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => place.conn.abort(Closed::Reset),
+            }
+        }
     }
 
     /// One `send(2)` of what lies in one piece.
@@ -63,7 +90,7 @@ impl<S: Service> Loop<'_, S> {
         let Some(bytes) = place.conn.out().single() else { return };
         match socket::send_nowait(&place.fd, bytes) {
             Ok(len) => {
-                place.active = cx.now;
+                place.sent(len, cx.now);
                 desk.seat().bytes_out.add(len as u64);
                 place.conn.sent(desk.service, &cx, len);
             }
@@ -78,9 +105,15 @@ impl<S: Service> Loop<'_, S> {
         let mut chunks = Vec::new();
         let mut first = None;
         while chunks.len() < PIECES {
-            if self.floor.desk.assets.load(place.conn.out()).is_err() {
-                place.conn.abort(Closed::Reset);
-                break;
+            if place.conn.out().front_file().is_some() {
+                if !chunks.is_empty() || first.is_some() {
+                    // What lies before a file leaves first; the file then goes without a copy.
+                    break;
+                }
+                if self.floor.desk.assets.load(place.conn.out()).is_err() {
+                    place.conn.abort(Closed::Reset);
+                    break;
+                }
             }
             let chunk = match place.conn.out().take() {
                 Some(Part::Bytes(bytes)) => Chunk::Owned(bytes),

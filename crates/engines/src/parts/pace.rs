@@ -1,0 +1,107 @@
+//! Whether a peer takes what waits for it, and fast enough: the bound on slow readers, in every
+//! loop the same.
+//!
+//! The surprising thing: what was sent is not what was taken. The kernel makes room for us only
+//! when a third of its buffer is empty, which is long for a peer that is slow; so what counts is
+//! what the peer's kernel has acknowledged (`SIOCOUTQ`).
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use seam::Instant;
+use sys::socket;
+
+use crate::knobs::Knobs;
+
+/// The rate counts over so long, or over the time of a stall where that is shorter.
+const WINDOW: Duration = Duration::from_secs(5);
+
+/// What a look has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taking {
+    /// The peer has taken something since the last look.
+    Some,
+    /// It has taken nothing.
+    Nothing,
+    /// Over the last window it has taken less than it must.
+    TooLittle,
+}
+
+/// How one peer takes its output.
+#[derive(Debug)]
+pub struct Pace {
+    /// Bytes that the kernel was given for it.
+    given: u64,
+    /// Those of them that the peer's kernel had when somebody last looked.
+    taken: u64,
+    /// When the window began, and what the peer had then.
+    window: Option<(Instant, u64)>,
+}
+
+impl Pace {
+    pub fn new() -> Pace {
+        Pace { given: 0, taken: 0, window: None }
+    }
+
+    /// The kernel was given `bytes` more.
+    #[inline]
+    pub fn give(&mut self, bytes: usize) {
+        self.given += bytes as u64;
+    }
+
+    /// Nothing waits for the peer: it owes us no haste.
+    #[inline]
+    pub fn rest(&mut self) {
+        self.window = None;
+    }
+
+    /// Output waits: looks at what the peer has taken of what the kernel was given on `fd`.
+    pub fn look(&mut self, fd: impl AsFd, now: Instant, knobs: &Knobs) -> Taking {
+        let untaken = socket::unsent_bytes(fd).unwrap_or(0) as u64;
+        self.judge(self.given.saturating_sub(untaken), now, knobs)
+    }
+
+    fn judge(&mut self, taken: u64, now: Instant, knobs: &Knobs) -> Taking {
+        let moved = taken > std::mem::replace(&mut self.taken, taken);
+        let (since, before) = *self.window.get_or_insert((now, taken));
+        let length = WINDOW.min(knobs.write_stall);
+        let elapsed = now.since(since);
+        if elapsed >= length && !length.is_zero() {
+            self.window = Some((now, taken));
+            let least = u128::from(knobs.write_rate) * elapsed.as_millis() / 1000;
+            if u128::from(taken - before.min(taken)) < least {
+                return Taking::TooLittle;
+            }
+        }
+        if moved { Taking::Some } else { Taking::Nothing }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_ns(ms * 1_000_000)
+    }
+
+    #[test]
+    fn a_peer_must_take_its_rate_in_each_window_while_output_waits() {
+        let knobs = Knobs { write_rate: 100, ..Knobs::default() };
+        let mut pace = Pace::new();
+        assert_eq!(pace.judge(0, at(0), &knobs), Taking::Nothing);
+        assert_eq!(pace.judge(10, at(1000), &knobs), Taking::Some);
+        assert_eq!(pace.judge(10, at(4999), &knobs), Taking::Nothing);
+        assert_eq!(pace.judge(500, at(5000), &knobs), Taking::Some, "100 a second");
+        assert_eq!(pace.judge(999, at(10_000), &knobs), Taking::TooLittle);
+        let mut pace = Pace::new();
+        pace.judge(0, at(0), &knobs);
+        pace.rest();
+        assert_eq!(pace.judge(0, at(60_000), &knobs), Taking::Nothing, "a rest does not count");
+        let short = Knobs { write_stall: Duration::from_millis(400), ..knobs.clone() };
+        assert_eq!(pace.judge(39, at(60_400), &short), Taking::TooLittle);
+        assert_eq!(pace.judge(79, at(60_800), &short), Taking::Some);
+        let any = Knobs { write_rate: 0, ..knobs };
+        assert_eq!(pace.judge(79, at(99_000), &any), Taking::Nothing);
+    }
+}

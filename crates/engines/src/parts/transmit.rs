@@ -1,0 +1,72 @@
+//! How a connection's output leaves by calls: one `send(2)` for what lies in one piece, one
+//! `sendmsg(2)` for a rope, one `sendfile(2)` for a file. The same for loops that may wait and for
+//! loops that may not.
+
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use seam::Out;
+use sys::{sendfile, socket};
+
+use super::assets::Assets;
+
+/// Pieces of output that one `sendmsg(2)` takes.
+const SLICES: usize = 16;
+/// How much of a file one call sends, in bytes: a peer that takes everything at once does not keep
+/// a worker from the others.
+const STRETCH: u64 = 1 << 20;
+
+/// Whether a call may wait for the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// As long as the socket's send timeout.
+    May,
+    /// It answers `WouldBlock` instead.
+    Not,
+}
+
+/// Sends the oldest of what waits, once; says how many bytes were taken.
+///
+/// # Errors
+/// `WouldBlock` where the peer takes nothing; what else the socket or the file says, and
+/// `UnexpectedEof` for a file that has become shorter: the connection can only be ended.
+#[inline]
+pub fn transmit(assets: &Assets, fd: &OwnedFd, out: &Out, wait: Wait) -> io::Result<usize> {
+    match (out.single(), wait) {
+        (Some(bytes), Wait::Not) => socket::send_nowait(fd, bytes),
+        (Some(bytes), Wait::May) => socket::send(fd, bytes),
+        (None, _) => transmit_rope(assets, fd, out, wait),
+    }
+}
+
+fn transmit_rope(assets: &Assets, fd: &OwnedFd, out: &Out, wait: Wait) -> io::Result<usize> {
+    if let Some((source, range)) = out.front_file() {
+        return send_file(fd, assets.file(source)?, range, wait);
+    }
+    let mut slices = [IoSlice::new(&[]); SLICES];
+    let filled = out.gather(&mut slices);
+    let slices = &slices[..filled];
+    // The head of a file shares a packet with its first bytes.
+    match (wait, out.has_file()) {
+        (Wait::Not, true) => socket::send_vectored_more_nowait(fd, slices),
+        (Wait::Not, false) => socket::send_vectored_nowait(fd, slices),
+        (Wait::May, true) => socket::send_vectored_more(fd, slices),
+        (Wait::May, false) => socket::send_vectored(fd, slices),
+    }
+}
+
+/// Sends of a file without a copy.
+fn send_file(
+    fd: &OwnedFd,
+    file: BorrowedFd<'_>,
+    range: Range<u64>,
+    wait: Wait,
+) -> io::Result<usize> {
+    let len = (range.end - range.start).min(STRETCH) as usize;
+    let sent = match wait {
+        Wait::May => sendfile::send_file(fd, file, range.start, len)?,
+        Wait::Not => sendfile::send_file_nowait(fd, file, range.start, len)?,
+    };
+    if sent == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(sent) }
+}

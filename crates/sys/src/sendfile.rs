@@ -1,0 +1,162 @@
+//! Files sent without a copy (sendfile(2)): the socket refers to the pages that the kernel keeps of
+//! the file, and no byte comes by here.
+//!
+//! The surprising thing: `sendfile(2)` has no flag that says "do not wait for the peer"; only the
+//! socket's own mode does. And it always waits for the disk, so ask [`is_resident`] first where
+//! nobody may wait.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use crate::call::{check, check_count, check_long, uninterrupted};
+
+/// Sends at most `len` bytes of `file` from `offset` on and says how many were taken; 0 at its end.
+/// Waits for the peer if the socket does, up to its send timeout.
+///
+/// # Errors
+/// `WouldBlock` when nothing could be taken in time; `BrokenPipe`, `ConnectionReset`; `EINVAL` for
+/// a file that cannot be mapped.
+pub fn send_file(socket: impl AsFd, file: impl AsFd, offset: u64, len: usize) -> io::Result<usize> {
+    let mut offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let (socket, file) = (socket.as_fd().as_raw_fd(), file.as_fd().as_raw_fd());
+    uninterrupted(|| {
+        // SAFETY: both descriptors are open while borrowed; the offset is ours.
+        check_count(unsafe { libc::sendfile(socket, file, &raw mut offset, len) })
+    })
+}
+
+/// Like [`send_file`], and never waits for the peer: a socket that blocks is made not to for this
+/// one call. Nobody else may use the socket meanwhile.
+///
+/// # Errors
+/// As [`send_file`].
+pub fn send_file_nowait(
+    socket: impl AsFd,
+    file: impl AsFd,
+    offset: u64,
+    len: usize,
+) -> io::Result<usize> {
+    let socket = socket.as_fd();
+    let mode = flags(socket)?;
+    if mode & libc::O_NONBLOCK != 0 {
+        return send_file(socket, file, offset, len);
+    }
+    set_flags(socket, mode | libc::O_NONBLOCK)?;
+    let sent = send_file(socket, file, offset, len);
+    set_flags(socket, mode)?;
+    sent
+}
+
+fn flags(fd: BorrowedFd<'_>) -> io::Result<libc::c_int> {
+    // SAFETY: F_GETFL takes no argument; the descriptor is open while borrowed.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })
+}
+
+fn set_flags(fd: BorrowedFd<'_>, flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: F_SETFL takes an int; the descriptor is open while borrowed.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) }).map(drop)
+}
+
+/// Whether the kernel has all of `range` of a file in memory, so that sending it waits for no disk
+/// (cachestat(2), Linux 6.5).
+///
+/// # Errors
+/// `Unsupported` where the kernel is older (`ENOSYS`) or a filter forbids the call (`EPERM`).
+pub fn is_resident(file: impl AsFd, range: Range<u64>) -> io::Result<bool> {
+    // SAFETY: sysconf only answers.
+    let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    if range.is_empty() {
+        return Ok(true);
+    }
+    let asked = CachestatRange { offset: range.start, len: range.end - range.start };
+    let mut found = Cachestat::default();
+    // SAFETY: both structures live through the call and are laid out as <linux/mman.h> has them.
+    let called = check_long(unsafe {
+        let fd = file.as_fd().as_raw_fd();
+        libc::syscall(SYS_CACHESTAT, fd, &raw const asked, &raw mut found, 0)
+    });
+    match called {
+        Ok(_) => Ok(found.cached >= range.end.div_ceil(page) - range.start / page),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ENOSYS | libc::EPERM | libc::EOPNOTSUPP) => {
+                Err(io::ErrorKind::Unsupported.into())
+            }
+            _ => Err(error),
+        },
+    }
+}
+
+/// cachestat(2) has the same number on all architectures.
+const SYS_CACHESTAT: libc::c_long = 451;
+
+#[repr(C)]
+struct CachestatRange {
+    offset: u64,
+    len: u64,
+}
+
+/// All in pages.
+#[repr(C)]
+#[derive(Default)]
+struct Cachestat {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_file_is_sent_until_the_peer_takes_no_more() {
+        let path = std::env::temp_dir().join(format!("sys-sendfile-{}", std::process::id()));
+        let content: Vec<u8> = (0..4 << 20).map(|at: u32| (at / 7) as u8).collect();
+        fs::write(&path, &content).unwrap();
+        let file = File::open(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let sent = send_file_nowait(&near, &file, 5, content.len()).unwrap();
+        assert!(0 < sent && sent < content.len() - 5, "{sent} of 4 MiB fit a socket");
+        // What is full says so, though the socket blocks; and it goes on blocking afterwards.
+        let mut total = sent;
+        loop {
+            match send_file_nowait(&near, &file, 5 + total as u64, content.len()) {
+                Ok(more) => total += more,
+                Err(error) => {
+                    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                    break;
+                }
+            }
+        }
+        assert_eq!(flags(near.as_fd()).unwrap() & libc::O_NONBLOCK, 0);
+        let mut came = vec![0; total];
+        far.read_exact(&mut came).unwrap();
+        assert_eq!(came, content[5..5 + total]);
+        assert_eq!(send_file(&near, &file, content.len() as u64, 10).unwrap(), 0, "the end");
+    }
+
+    #[test]
+    fn what_was_just_written_is_in_memory() {
+        let path = std::env::temp_dir().join(format!("sys-resident-{}", std::process::id()));
+        fs::write(&path, vec![1; 100_000]).unwrap();
+        let file = File::open(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        match is_resident(&file, 10..99_999) {
+            Ok(resident) => assert!(resident),
+            Err(error) => {
+                assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+                eprintln!("skipped: this kernel does not tell what it has in memory");
+                return;
+            }
+        }
+        assert!(is_resident(&file, 5..5).unwrap());
+        assert!(!is_resident(&file, 0..10_000_000).unwrap(), "nothing is behind the end");
+    }
+}
