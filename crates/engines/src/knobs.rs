@@ -18,6 +18,11 @@ pub struct Knobs {
     pub tactics: Tactics,
     /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
     pub backlog: u32,
+    /// Send what is small at once (`TCP_NODELAY`) instead of waiting until what was sent before is
+    /// acknowledged (Nagle's algorithm, RFC 896).
+    pub nodelay: bool,
+    /// Sessions that each worker of an event engine has memory ready for before the first comes.
+    pub prepared: usize,
     /// Connections at one time in the whole server; `None`: what the service says.
     pub sessions_max: Option<usize>,
     /// A connection on which nothing moves for this long is ended.
@@ -53,6 +58,8 @@ impl Default for Knobs {
             ring: Setup::default(),
             tactics: Tactics::default(),
             backlog: 4096,
+            nodelay: true,
+            prepared: 0,
             sessions_max: None,
             idle: Duration::from_secs(3600),
             keepalive: Duration::from_secs(60),

@@ -99,6 +99,12 @@ impl Shape {
         self.workers / self.threads() + self.acceptors()
     }
 
+    /// Whether bytes can go from one session to another ([`seam::Cx::push`]): only a worker that
+    /// has all sessions to itself can carry them.
+    pub fn carries(&self) -> bool {
+        self.workers == 1 && !matches!(self.wait, Wait::Blocking | Wait::Parked)
+    }
+
     /// Checks that the point can be.
     ///
     /// # Errors

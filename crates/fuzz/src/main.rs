@@ -22,6 +22,7 @@ const REGISTRY: &[(&str, Fuzz)] = &[
     ("sim", sim::fuzz),
     ("services", services::fuzz),
     ("web", services::web::fuzz),
+    ("echo", services::echo::fuzz),
     ("load", load::fuzz),
 ];
 

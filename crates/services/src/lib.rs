@@ -4,15 +4,19 @@
 //! deadline come out, and what all workers share lies in a [`seam::Share`] that the launcher
 //! places.
 //!
+//! - [`echo`]: packets that come back unchanged, as game servers' libraries are tried with.
 //! - [`pages`]: a few web pages and a document whose editions are told as they come.
+//! - [`roster`]: who is here, for services whose operator may end sessions.
 //! - [`stock`]: a stock market that speaks a line protocol.
 //! - [`web`]: an HTTP/1.1 server of files and of a demonstration's routes.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod echo;
 mod fuzz;
 pub mod pages;
+pub mod roster;
 pub mod stock;
 pub mod web;
 

@@ -1,8 +1,11 @@
 //! `roundhouse serve`: a service on an engine, from the command line to the last save.
 
 mod apache;
+mod console;
+mod echo;
 mod house;
 mod http;
+mod library;
 mod probe;
 mod rings;
 mod staff;
@@ -20,6 +23,8 @@ pub enum Command {
     Stock(stock::Args),
     /// A web server: files, or the routes of a demonstration, over HTTP/1.1
     Http(http::Args),
+    /// The packets of a game server's library, sent back as they came
+    Echo(echo::Args),
     /// A service that walks through every door of the seam on request, watched for its laws
     #[command(hide = true)]
     Probe(probe::Args),
@@ -30,6 +35,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Stock(args) => stock::run(args),
         Command::Http(args) => http::run(args),
+        Command::Echo(args) => echo::run(args),
         Command::Probe(args) => probe::run(args),
     }
 }

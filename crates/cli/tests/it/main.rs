@@ -10,6 +10,7 @@ mod books;
 mod caged;
 mod config;
 mod crash;
+mod echo;
 mod handover;
 mod harness;
 mod injected;
@@ -61,6 +62,7 @@ macro_rules! every {
             vanished: who_vanished_is_asked_for, replies_to_who_vanished;
             handover: no_request_fails, who_is_inside_stays;
             web: the_same_answers, no_line_of_the_log_is_lost;
+            echo: batches_cut_at_every_byte, a_wrong_length_is_counted;
         }
     };
 }

@@ -193,7 +193,7 @@ fn listen(address: SocketAddr, shape: &Shape) -> Result<(Vec<OwnedFd>, SocketAdd
     let options = ListenOptions {
         backlog: shape.knobs.backlog,
         reuse_port: each > 1,
-        nodelay: true,
+        nodelay: shape.knobs.nodelay,
         nonblocking: !blocks(shape),
         keepalive: Some(shape.knobs.keepalive).filter(|silence| !silence.is_zero()),
     };

@@ -36,8 +36,6 @@ pub(crate) fn serve<S: Service>(
     let Common { house, shape, board, hall, stop, bell, epoch, lobby } = common;
     let Place { first, index } = place;
     let entrance = hall.entrance(place, id, board, shape.workers);
-    // Only a worker that has all sessions to itself can carry bytes from one to another.
-    let carries = shape.workers == 1 && !matches!(shape.wait, Wait::Blocking | Wait::Parked);
     // The world is moved by the first worker of all, or by who waits for it.
     let is_first = first == epoch.seat() && index == lobby.map_or(0, |_| shape.workers);
     let desk = Desk {
@@ -53,7 +51,7 @@ pub(crate) fn serve<S: Service>(
         entrance: &*entrance,
         stop,
         bell,
-        effects: Effects::new(carries, house.verbose),
+        effects: Effects::new(shape.carries(), house.verbose),
         sessions_max: match lobby {
             Some(_) => common.sessions_max(),
             None => sessions_max(common, index),

@@ -92,10 +92,11 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
         let knobs = desk.knobs;
         let shortest = knobs.idle.min(knobs.write_stall).min(knobs.linger);
         let sweep_every = (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(5));
+        let (table, buffers) = prepared(desk);
         Floor {
             desk,
-            table: Table::new(desk.id.slot()),
-            buffers: Buffers::new(BUFFERS_SPARE),
+            table,
+            buffers,
             door: Door::new(desk.sessions_max),
             now,
             deadlines: Deadlines::default(),
@@ -320,4 +321,19 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
         }
         changed
     }
+}
+
+/// A table and buffers, with memory for as many sessions as are to be prepared; what the kernel
+/// gives is touched now, so that the first peers need not wait for it.
+fn prepared<S: Service, X>(desk: &Desk<'_, S>) -> (Table<Place<S, X>>, Buffers) {
+    let count = desk.knobs.prepared.min(desk.sessions_max);
+    let (mut table, mut buffers) = (Table::new(desk.id.slot()), Buffers::new(BUFFERS_SPARE));
+    table.prepare(count);
+    let warm = |mut buffer: Vec<u8>| {
+        buffer.resize(buffer.capacity(), 0);
+        buffer
+    };
+    let made: Vec<_> = (0..count.min(BUFFERS_SPARE)).map(|_| warm(buffers.take())).collect();
+    made.into_iter().for_each(|buffer| buffers.put(buffer));
+    (table, buffers)
 }

@@ -21,6 +21,15 @@ impl<T> Table<T> {
         Table { shard, slots: Vec::new(), free: Vec::new(), live: 0 }
     }
 
+    /// Makes the slots for the first `count` values beforehand.
+    pub fn prepare(&mut self, count: usize) {
+        let made = self.slots.len();
+        let count = count.clamp(made, SessionId::INDEX_MAX as usize);
+        self.slots.resize_with(count, || Slot { generation: 1, value: None });
+        // Taken from the end, so the first slot comes first.
+        self.free.extend((made as u32..count as u32).rev());
+    }
+
     /// How many values there are.
     pub fn len(&self) -> usize {
         self.live
@@ -93,6 +102,14 @@ mod tests {
         assert_eq!(table.remove(first), None);
         assert_eq!(table.ids(), [second]);
         assert_eq!(table.len(), 1);
+    }
+
+    #[test]
+    fn prepared_slots_are_used_from_the_first_on() {
+        let mut table = Table::new(0);
+        table.prepare(3);
+        let made: Vec<u32> = (0..4).map(|value| table.insert(value).index()).collect();
+        assert_eq!(made, [0, 1, 2, 3]);
     }
 
     #[test]

@@ -1,0 +1,92 @@
+//! `roundhouse serve echo`: the packets of a game server's library, sent back.
+
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use engines::{Assets, Handover, Keeper};
+use memory::Region;
+use services::echo::{Echo, Options, Refused, Register};
+
+use super::console::Console;
+use super::house::{HouseArgs, Tenant, usage};
+use super::library::LibraryArgs;
+
+/// The port if nobody names one.
+const PORT: u16 = 6001;
+
+/// The flags of the echo service.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    house: HouseArgs,
+    #[command(flatten)]
+    library: LibraryArgs,
+}
+
+/// Serves until the server is stopped.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let shape = args.house.shape().and_then(|shape| args.library.applied(shape));
+    let shape = match shape {
+        Ok(shape) => shape,
+        Err(refused) => return Ok(usage(&refused.to_string())),
+    };
+    let operated = args.library.is_operated(&shape);
+    let handover = Handover::receive()?;
+    let mut register: Region<Register> = match &handover {
+        Some(handover) => Region::adopt(handover.state()?).map_err(|refused| {
+            anyhow!("cannot take the register over: {refused}; the server before goes on serving")
+        })?,
+        None => Region::place(args.house.placement(&shape))
+            .context("cannot place the register in memory")?,
+    };
+    if handover.is_none() {
+        register.found(&[]).map_err(|bad| anyhow!("{bad}"))?;
+    }
+    let service = Echo::new(Options { operated, ..Options::default() });
+    let tenant = Tenant {
+        name: "echo",
+        port: PORT,
+        service: &service,
+        state: &register,
+        assets: &Assets::default(),
+        handover: handover.as_ref(),
+    };
+    let dismiss = || match register.dismiss_first() {
+        Some(id) => format!("session {id} is told to go"),
+        None => "nobody is here who was not told to go already".to_owned(),
+    };
+    thread::scope(|scope| {
+        let _console = operated.then(|| Console::open(scope, &dismiss));
+        args.house.run(&shape, &tenant, &mut Teller::default())
+    })
+}
+
+/// Says what connections were ended for, when the last client has left and at the end.
+#[derive(Default)]
+struct Teller {
+    said: [u64; Refused::ALL.len()],
+}
+
+impl Keeper<Register> for Teller {
+    fn is_changed(&mut self, register: &Register) -> bool {
+        self.said != Refused::ALL.map(|why| register.refused(why))
+    }
+
+    fn save(&mut self, register: &Register) -> Result<(), String> {
+        for (why, said) in Refused::ALL.into_iter().zip(&mut self.said) {
+            let count = register.refused(why);
+            if count != *said {
+                let plural = if count == 1 { "" } else { "s" };
+                eprintln!("{count} connection{plural} {}", why.words());
+                *said = count;
+            }
+        }
+        Ok(())
+    }
+
+    fn every(&self) -> Option<Duration> {
+        None
+    }
+}

@@ -1,0 +1,106 @@
+//! Random packets in random pieces, with an operator in the way: what comes back is what a loop
+//! over ten bytes at a time would send.
+
+use std::io::IoSlice;
+
+use memory::{Placement, Region};
+use seam::{Buffers, Conn, Cx, Effects, Instant, Limits, Peer, SessionId, WorkerId};
+use wire::dice::Dice;
+
+use super::packet::{HEAD, LENGTH, LOGIN, PACKET, packet};
+use super::{Echo, Options, Refused, Register};
+
+/// Sends about `events` packets from `seed`, on connections of up to a hundred.
+///
+/// # Panics
+/// When a packet is lost, changed or late, or the seam's contract is broken; the message carries
+/// the seed.
+pub fn fuzz(seed: u64, events: u32) {
+    let mut dice = Dice::new(seed);
+    let mut register = Region::<Register>::place(Placement::Private).expect("memory");
+    register.found(&[]).expect("no seed is needed");
+    for connection in 0..events.div_ceil(100) {
+        let at = format!("services::echo::fuzz seed {seed}, connection {connection}");
+        converse(&mut dice, &register, &at);
+    }
+}
+
+fn converse(dice: &mut Dice, register: &Register, at: &str) {
+    let output_high = 1 + dice.below(400);
+    let limits = Limits { output_high, output_low: dice.below(output_high), ..LIMITS };
+    let echo = Echo::new(Options { operated: dice.once_in(2), limits });
+    let mut said: Vec<u8> = (0..dice.below(100)).flat_map(|_| packet(dice.roll())).collect();
+    if dice.once_in(3) && !said.is_empty() {
+        let place = dice.below(said.len());
+        said[place] = said[place].wrapping_add(1);
+    }
+    let counted = register.refused(Refused::BadLength);
+    let heard = exchange(dice, &echo, register, &said, at);
+    let (owed, bad) = owed(&said);
+    assert_eq!(heard, owed, "{at}");
+    assert_eq!(register.refused(Refused::BadLength) - counted, u64::from(bad), "{at}");
+}
+
+const LIMITS: Limits = Limits { input_max: 4096, output_high: 0, output_low: 0, sessions_max: 1 };
+
+/// What must come back, and whether the server closes.
+fn owed(said: &[u8]) -> (Vec<u8>, bool) {
+    let mut owed = packet(LOGIN).to_vec();
+    for found in said.chunks(PACKET) {
+        if found.len() >= HEAD && u16::from_le_bytes([found[0], found[1]]) != LENGTH {
+            return (owed, true);
+        }
+        if found.len() == PACKET {
+            owed.extend_from_slice(found);
+        }
+    }
+    (owed, false)
+}
+
+/// Feeds `said` in random pieces and takes the output in random sips; returns all of it.
+fn exchange(dice: &mut Dice, echo: &Echo, register: &Register, said: &[u8], at: &str) -> Vec<u8> {
+    let effects = Effects::new(false, dice.once_in(2));
+    let id = SessionId::new(0, 0, 1);
+    let cx = Cx::new(Instant::ZERO, id, WorkerId::new(0, 1), register, &effects);
+    let mut buffers = Buffers::new(2);
+    let mut conn = Conn::open(echo, &cx, Peer::Local, &mut buffers);
+    let (mut heard, mut fed, mut ended) = (Vec::new(), 0, false);
+    loop {
+        conn.lend(&mut buffers);
+        let wants = conn.wants();
+        if wants.done {
+            break;
+        }
+        if wants.read && fed < said.len() {
+            let end = said.len().min(fed + 1 + dice.below(60));
+            conn.feed(echo, &cx, &said[fed..end]);
+            fed = end;
+        } else if fed == said.len() && !ended {
+            conn.eof(echo, &cx);
+            ended = true;
+        } else {
+            assert!(wants.write, "{at}: neither reads nor writes nor ends");
+        }
+        if dice.once_in(2) || !conn.wants().read {
+            let mut slices = [IoSlice::new(&[]); 3];
+            let filled = conn.out().gather(&mut slices);
+            let bytes = slices[..filled].iter().flat_map(|slice| slice.iter().copied());
+            let before = heard.len();
+            heard.extend(bytes.take(1 + dice.below(200)));
+            conn.sent(echo, &cx, heard.len() - before);
+        }
+        conn.reclaim(&mut buffers);
+    }
+    conn.close(echo, &cx);
+    heard
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_few_seeds() {
+        for seed in 0..40 {
+            super::fuzz(seed, 1000);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The echo service under the nine laws: whatever the network cuts, joins, delays or breaks, each
+//! packet comes back as it was sent, once and in order, behind one login packet.
+
+use memory::{Placement, Region};
+use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};
+use services::echo::packet::{LOGIN, PACKET, packet};
+use services::echo::{Echo, Options, Refused, Register};
+use sim::{Act, Case, Client, End, Faults, Heard, Script, Transcript};
+use std::borrow::Borrow;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+use wire::dice::Dice;
+
+/// A register in memory of its own, as the simulator wants to borrow it.
+#[derive(Clone)]
+struct Founded(Rc<Region<Register>>);
+
+impl Borrow<Register> for Founded {
+    fn borrow(&self) -> &Register {
+        &self.0
+    }
+}
+
+fn founded() -> Founded {
+    let mut register = Region::<Register>::place(Placement::Private).expect("memory");
+    register.found(&[]).expect("no seed is needed");
+    Founded(Rc::new(register))
+}
+
+fn operated() -> Echo {
+    Echo::new(Options { operated: true, ..Options::default() })
+}
+
+/// An echo whose output is full after a few packets.
+fn narrow() -> Echo {
+    let limits = seam::Limits { output_high: 25, output_low: 3, ..Options::default().limits };
+    Echo::new(Options { limits, operated: false })
+}
+
+fn wire(numbers: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    numbers.into_iter().flat_map(packet).collect()
+}
+
+/// What the service must have sent when it was sent `said` and closed by itself: packets come back
+/// up to the first wrong length.
+fn owed(said: &[u8]) -> Vec<u8> {
+    let mut owed = packet(LOGIN).to_vec();
+    for found in said.chunks(PACKET) {
+        if found.len() < PACKET || !found.starts_with(&[8, 0]) {
+            break;
+        }
+        owed.extend_from_slice(found);
+    }
+    owed
+}
+
+/// Packets, at times with a wrong length among them or cut short.
+fn said(dice: &mut Dice, most: usize) -> Vec<u8> {
+    let mut said = wire((0..dice.below(most) as u64).map(|_| dice.roll()));
+    if dice.once_in(4) && !said.is_empty() {
+        let at = dice.below(said.len() / PACKET) * PACKET;
+        let length: [u8; 2] = *dice.pick(&[[0, 0], [9, 0], [8, 1], [255, 255]]);
+        said[at..at + 2].copy_from_slice(&length);
+    }
+    if dice.once_in(4) {
+        said.truncate(dice.below(said.len() + 1));
+    }
+    said
+}
+
+fn case(seed: u64, faults: Faults) -> Case {
+    let mut dice = Dice::new(seed);
+    let clients = (0..1 + dice.below(5)).map(|_| {
+        let said = said(&mut dice, 60);
+        let (first, second) = said.split_at(dice.below(said.len() + 1));
+        let pause = Act::Wait(Duration::from_micros(dice.below(700_000) as u64));
+        let acts = vec![Act::Send(first.to_vec()), pause, Act::Send(second.to_vec())];
+        Client { start: Duration::from_micros(dice.below(2_000) as u64), acts }
+    });
+    Case { script: Script { clients: clients.collect() }, faults, seed }
+}
+
+/// Who was not broken off hears everything, who was hears the front of it.
+fn judge(case: &Case, transcript: &Transcript) -> Result<(), String> {
+    for (at, (client, heard)) in case.script.clients.iter().zip(&transcript.clients).enumerate() {
+        let (owed, Heard { bytes, end, closed }) = (owed(&client.said()), heard);
+        let drained = case.faults.drain.is_some();
+        let whole = (*end, *closed) == (End::Closed, Some(Closed::Service)) && !drained;
+        let right = match whole {
+            true => *bytes == owed,
+            false => owed.starts_with(bytes),
+        };
+        if !right || *end == End::Open {
+            return Err(format!("client {at}: expected {} bytes, heard {heard:?}", owed.len()));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_packet_comes_back_once_and_in_order() {
+    for echo in [Echo::default(), operated(), narrow()] {
+        sim::check(&echo, founded, 150, |seed| case(seed, Faults::rough(seed)), judge);
+        sim::check(&echo, founded, 150, |seed| case(seed, Faults::wild(seed)), judge);
+    }
+}
+
+#[test]
+fn any_split_gives_the_same_echo() {
+    let whole = wire([0, 1, 0x1000, u64::MAX, LOGIN, 7]);
+    let wrong = [&whole[..], b"\x09\0\0\0\0\0\0\0\0\0\0", &whole[..]].concat();
+    for echo in [Echo::default(), operated(), narrow()] {
+        for input in [&whole[..], &whole[..57], &wrong[..], b"", b"\x08", b"\x07"] {
+            sim::chunking(&echo, founded, input, &Faults::calm(), 20, <[u8]>::to_vec);
+        }
+        sim::determinism(&echo, founded, 20, |seed| case(seed, Faults::wild(seed)));
+    }
+}
+
+#[test]
+fn why_a_connection_ended_is_counted() {
+    let check = |said: &[u8], bad: u64, cut: u64| {
+        let register = founded();
+        let script = Script::saying(said);
+        sim::run(&Echo::default(), register.borrow(), &script, &Faults::calm(), 1);
+        let found = [Refused::BadLength, Refused::CutShort].map(|why| register.0.refused(why));
+        assert_eq!(found, [bad, cut], "{said:?}");
+    };
+    let two = wire([1, 2]);
+    check(&two, 0, 0);
+    check(&two[..13], 0, 1);
+    check(&[&two[..], b"\x08\x08"].concat(), 1, 0);
+    check(b"\x0a\0\x08\0", 1, 0);
+    check(b"\x08", 0, 1);
+}
+
+/// An idle session hears of it at its next pulse, and the one behind it stays.
+#[test]
+fn the_first_session_goes_when_the_operator_wants_it() {
+    let (register, echo) = (founded(), operated());
+    let state: &Register = register.borrow();
+    let (effects, worker) = (Effects::new(false, false), WorkerId::new(0, 1));
+    let cx = |at: usize, now: u64| {
+        let id = SessionId::new(0, at as u32, 1);
+        Cx::new(Instant::from_ns(now), id, worker, state, &effects)
+    };
+    let mut buffers = Buffers::new(1);
+    let open = |at| Conn::open(&echo, &cx(at, 0), Peer::Local, &mut buffers);
+    let mut conns: Vec<Conn<Echo>> = [0, 1].map(open).into();
+    assert_eq!(state.dismiss_first(), Some(SessionId::new(0, 0, 1)));
+    let pulse = conns[0].wants().wake.expect("an operated session has a pulse");
+    for (at, conn) in conns.iter_mut().enumerate() {
+        conn.deadline(&echo, &cx(at, pulse.ns()));
+        let sent = conn.out().waiting();
+        conn.sent(&echo, &cx(at, pulse.ns()), sent);
+    }
+    assert!(conns[0].wants().done && !conns[1].wants().done);
+    assert!(conns[1].wants().wake > Some(pulse), "it looks again later");
+    assert_eq!(state.refused(Refused::Dismissed), 1);
+    conns.remove(0).close(&echo, &cx(0, pulse.ns()));
+    assert_eq!(state.dismiss_first(), Some(SessionId::new(0, 1, 1)));
+    assert_eq!(state.dismiss_first(), None, "nobody is told twice");
+}
+
+/// What the operator does is no accident to the others: under all weathers the one who is called
+/// hears the front of its echo, and the rest hear all.
+#[test]
+fn only_the_called_go() {
+    let last: RefCell<Option<Founded>> = RefCell::new(None);
+    let fresh = || {
+        let register = founded();
+        *last.borrow_mut() = Some(register.clone());
+        register
+    };
+    sim::check(
+        &operated(),
+        fresh,
+        50,
+        |seed| case(seed, Faults::rough(seed)),
+        |case, heard| {
+            let register = last.borrow().clone().expect("a run has a register");
+            if register.0.dismiss_first().is_some() {
+                return Err("somebody still has a seat".to_owned());
+            }
+            judge(case, heard)
+        },
+    );
+}
