@@ -5,6 +5,7 @@ use crate::dice::Dice;
 use crate::framing::{Decoder, Framing, Shape};
 use crate::http;
 use crate::line::{self, Next};
+use crate::media_fuzz;
 use crate::text;
 
 /// Runs `events` rounds from `seed`.
@@ -15,11 +16,12 @@ pub fn fuzz(seed: u64, events: u32) {
     let mut dice = Dice::new(seed);
     for event in 0..events {
         let at = || format!("wire::fuzz seed {seed}, event {event}");
-        match dice.below(5) {
+        match dice.below(6) {
             0 => lines(&mut dice, &at()),
             1 => replies(&mut dice, &at()),
             2 => http::fuzz(&mut dice, &at()),
             3 => conf::fuzz(&mut dice, &at()),
+            4 => media_fuzz::fuzz(&mut dice, &at()),
             _ => texts(&mut dice, &at()),
         }
     }

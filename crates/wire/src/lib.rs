@@ -11,7 +11,8 @@
 //! - [`mod@line`]: the next line of a byte stream, with a length limit.
 //! - [`framing`]: the three ways in which the stock protocol marks the end of a reply.
 //! - [`http`]: HTTP/1.1 heads, targets, chunked bodies and replies, strictly.
-//! - [`rtp`]: the headers of media packets.
+//! - [`rtp`], [`rtcp`], [`rtsp`], [`sdp`]: packets of media, reports about them, the language in
+//!   which they are ordered, and descriptions of what there is.
 //! - [`text`]: whole text files in UTF-8, UTF-16 or CP949, as UTF-8.
 //! - [`dice`]: the seeded generator that the fuzzers of this and of higher crates roll.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.
@@ -26,7 +27,11 @@ pub mod framing;
 mod fuzz;
 pub mod http;
 pub mod line;
+mod media_fuzz;
+pub mod rtcp;
 pub mod rtp;
+pub mod rtsp;
+pub mod sdp;
 pub mod text;
 
 pub use fuzz::fuzz;

@@ -1,0 +1,154 @@
+//! Random RTSP conversations, control packets and media packets: never a panic, never an item that
+//! depends on where the stream was cut, and a range, a transport or a proof that is read is told
+//! so that it is read the same again.
+
+use crate::dice::Dice;
+use crate::{rtcp, rtp, rtsp};
+
+/// One round; `at` names it in messages.
+///
+/// # Panics
+/// When a promise is broken.
+pub(crate) fn fuzz(dice: &mut Dice, at: &str) {
+    match dice.below(4) {
+        0 | 1 => stream(dice, at),
+        2 => fields(dice, at),
+        _ => packets(dice, at),
+    }
+}
+
+/// Out of these streams are made, and broken.
+const PIECES: &[&[u8]] = &[
+    b"OPTIONS * RTSP/1.0\r\n",
+    b"PLAY rtsp://h/a RTSP/1.0\r\n",
+    b"PLAY rtsp://h/a RTSP/2.0\n",
+    b"RTSP/1.0 200 OK\r\n",
+    b"CSeq: 1\r\n",
+    b"Content-Length: 3\r\n",
+    b"content-length: 03\r\n",
+    b"Range: npt=0-\r\n",
+    b" folded\r\n",
+    b"Session\r\n",
+    b"$\x00\x00\x02ab",
+    b"$\x01\xff\xff",
+    b"\r\n",
+    b"\r\n\r\n",
+    b"\n",
+    b"abc",
+    b"\0",
+    b"\xff",
+];
+
+fn stream(dice: &mut Dice, at: &str) {
+    let mut bytes = Vec::new();
+    for _ in 0..1 + dice.below(12) {
+        bytes.extend_from_slice(dice.pick::<&[u8]>(PIECES));
+    }
+    let whole = items(&bytes, bytes.len());
+    let step = 1 + dice.below(9);
+    let cut = items(&bytes, step);
+    assert_eq!(whole, cut, "{at}: {:?}", bytes.escape_ascii().to_string());
+}
+
+/// The items found when `step` bytes come at a time, and how it ended.
+fn items(bytes: &[u8], step: usize) -> (Vec<String>, Option<rtsp::Bad>) {
+    let (mut told, mut from, mut seen) = (Vec::new(), 0, 0);
+    loop {
+        match rtsp::next(&bytes[from..seen]) {
+            Ok(Some((item, used))) => {
+                told.push(format!("{item:?}"));
+                from += used;
+            }
+            Ok(None) if seen == bytes.len() => return (told, None),
+            Ok(None) => seen = (seen + step).min(bytes.len()),
+            Err(bad) => return (told, Some(bad)),
+        }
+    }
+}
+
+/// Values of header fields.
+fn fields(dice: &mut Dice, at: &str) {
+    const WORDS: &[&str] = &[
+        "npt=",
+        "now",
+        "-",
+        "0",
+        "12.5",
+        ":",
+        "59",
+        "RTP/AVP",
+        "/TCP",
+        ";",
+        ",",
+        "unicast",
+        "multicast",
+        "client_port=",
+        "interleaved=",
+        "ttl=",
+        "9",
+        "ssrc=",
+        "ffff",
+        "=",
+        "\"",
+        "Digest ",
+        "username=\"u\"",
+        "destination=",
+        "port=",
+        "mode=record",
+        " ",
+        "é",
+    ];
+    let value: String = (0..dice.below(12)).map(|_| *dice.pick(WORDS)).collect();
+    if let Some(range) = rtsp::ranged(&value) {
+        let told = format!(
+            "npt={}-{}",
+            range.from_ns.map_or("now".to_owned(), rtsp::seconds),
+            range.to_ns.map_or(String::new(), rtsp::seconds)
+        );
+        assert_eq!(rtsp::ranged(&told), Some(range), "{at}: {value}");
+    }
+    for transport in rtsp::transports(&value) {
+        // What stands in quotes may hold a mark that ends it elsewhere; the server tells none.
+        if transport.destination.is_none() {
+            assert_eq!(rtsp::transports(&transport.to_string()), [transport], "{at}: {value}");
+        }
+    }
+    if let Some(answer) = rtsp::Answer::read(&value) {
+        assert!(!answer.proves("a", "PLAY"), "{at}: {value} proves what nobody can know");
+    }
+}
+
+/// Noise, and good packets with a wrong bit or an early end.
+fn packets(dice: &mut Dice, at: &str) {
+    let sent = rtcp::Sent {
+        ssrc: dice.roll() as u32,
+        ntp: dice.roll(),
+        timestamp: 1,
+        packets: 2,
+        octets: 3,
+    };
+    let mut bytes = Vec::new();
+    rtcp::write_report(&sent, "name", dice.once_in(2), &mut bytes);
+    let header = rtp::Header {
+        marker: dice.once_in(2),
+        payload_type: dice.below(128) as u8,
+        sequence: dice.roll() as u16,
+        timestamp: dice.roll() as u32,
+        ssrc: sent.ssrc,
+    };
+    let read = rtp::Packet::read(&header.bytes()).map(|packet| packet.header);
+    assert_eq!(read, Some(header), "{at}");
+    if dice.once_in(2) {
+        bytes = header.bytes().to_vec();
+        bytes.extend((0..dice.below(20)).map(|_| dice.roll() as u8));
+    }
+    for _ in 0..dice.below(4) {
+        let place = dice.below(bytes.len());
+        bytes[place] ^= 1 << dice.below(8);
+    }
+    bytes.truncate(dice.below(bytes.len() + 1));
+    rtcp::read(&bytes, |_| {});
+    if let Some(packet) = rtp::Packet::read(&bytes) {
+        assert!(packet.payload.len() + rtp::HEADER <= bytes.len(), "{at}");
+    }
+}

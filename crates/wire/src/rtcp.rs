@@ -1,0 +1,289 @@
+//! Control packets of RTP (RFC 3550 section 6): what a sender tells, what receivers report, and
+//! when it is time to tell again.
+//!
+//! Packets are written and read by `rtcp-types`; the timer of section 6.3 is ours, for it is
+//! arithmetic on values. The surprising thing is its last factor: reconsideration makes members
+//! wait longer than they drew, so that what was drawn is divided by e - 3/2 to come out right.
+
+use std::time::Duration;
+
+use rtcp_types::{
+    Bye, Compound, Packet, RtcpPacketWriter, RtcpPacketWriterExt, Sdes, SdesChunk, SdesItem,
+    SenderReport,
+};
+
+/// Seconds from 1900, where NTP begins, to 1970.
+const NTP_UNIX: u64 = 2_208_988_800;
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// What a sender reports of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Who sends.
+    pub ssrc: u32,
+    /// The wall clock, as [`ntp`] makes it.
+    pub ntp: u64,
+    /// The same moment in ticks of the media.
+    pub timestamp: u32,
+    /// Packets sent since the beginning.
+    pub packets: u32,
+    /// Bytes of payload sent since the beginning.
+    pub octets: u32,
+}
+
+/// The wall clock in the format of NTP: seconds since 1900 and fractions of 2^-32.
+pub fn ntp(wall_ns: u64) -> u64 {
+    let seconds = (wall_ns / SECOND).wrapping_add(NTP_UNIX);
+    let fraction = ((wall_ns % SECOND) << 32) / SECOND;
+    seconds << 32 | fraction
+}
+
+/// Appends the compound packet of a sender: its report, its name, and a farewell if it ends.
+///
+/// `cname` is at most 255 bytes long, and what is longer is cut.
+pub fn write_report(sent: &Sent, cname: &str, bye: bool, out: &mut Vec<u8>) {
+    let report = SenderReport::builder(sent.ssrc)
+        .ntp_timestamp(sent.ntp)
+        .rtp_timestamp(sent.timestamp)
+        .packet_count(sent.packets)
+        .octet_count(sent.octets);
+    let cut = cname.floor_char_boundary(255);
+    let item = SdesItem::builder(SdesItem::CNAME, &cname[..cut]);
+    let name = Sdes::builder().add_chunk(SdesChunk::builder(sent.ssrc).add_item(item));
+    let mut compound = Compound::builder().add_packet(report).add_packet(name);
+    if bye {
+        compound = compound.add_packet(Bye::builder().add_source(sent.ssrc));
+    }
+    let from = out.len();
+    let len = compound.calculate_size().unwrap_or(0);
+    out.resize(from + len, 0);
+    let written = compound.write_into(&mut out[from..]).unwrap_or(0);
+    out.truncate(from + written);
+}
+
+/// What a receiver reports of one sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// Who reports.
+    pub from: u32,
+    /// Of whom.
+    pub of: u32,
+    /// The share lost since the report before, in 256ths.
+    pub lost_share: u8,
+    /// Packets lost since the beginning; negative where more came than were sent.
+    pub lost: i32,
+    /// The highest sequence number that has come, with its wraps.
+    pub sequence: u32,
+    /// The jitter, in ticks of the media.
+    pub jitter: u32,
+    /// The middle 32 bits of the last report's [`ntp`]; 0 if none has come.
+    pub last_report: u32,
+    /// How long ago it had come, in 65,536ths of a second.
+    pub since_report: u32,
+}
+
+impl Heard {
+    /// The time there and back, where `now` is the wall clock as [`ntp`] makes it; `None` before a
+    /// report of ours has come, or where the numbers make no sense.
+    pub fn round_trip(&self, now: u64) -> Option<Duration> {
+        if self.last_report == 0 {
+            return None;
+        }
+        let middle = (now >> 16) as u32;
+        let units = middle.wrapping_sub(self.last_report).wrapping_sub(self.since_report);
+        // More than nine hours there and back is a lie or a clock that was set.
+        (units < 1 << 31).then(|| Duration::from_nanos((u64::from(units) * SECOND) >> 16))
+    }
+}
+
+/// What a datagram of control says to a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// A report.
+    Report(Heard),
+    /// Somebody is still there, and has nothing to report.
+    Alive(u32),
+    /// Somebody leaves.
+    Bye(u32),
+}
+
+/// Reads a compound packet and tells each word in it to `tell`; false if it is none, and then
+/// nothing behind what is broken was told.
+pub fn read(datagram: &[u8], mut tell: impl FnMut(Word)) -> bool {
+    let Ok(compound) = Compound::parse(datagram) else { return false };
+    for packet in compound {
+        let blocks: Vec<Heard> = match &packet {
+            Ok(Packet::Rr(report)) => {
+                tell(Word::Alive(report.ssrc()));
+                let from = report.ssrc();
+                report.report_blocks().map(|block| heard(from, &block)).collect()
+            }
+            Ok(Packet::Sr(report)) => {
+                tell(Word::Alive(report.ssrc()));
+                let from = report.ssrc();
+                report.report_blocks().map(|block| heard(from, &block)).collect()
+            }
+            Ok(Packet::Bye(bye)) => {
+                bye.ssrcs().for_each(|ssrc| tell(Word::Bye(ssrc)));
+                continue;
+            }
+            Ok(_) => continue,
+            Err(_) => return false,
+        };
+        blocks.into_iter().for_each(|heard| tell(Word::Report(heard)));
+    }
+    true
+}
+
+fn heard(from: u32, block: &rtcp_types::ReportBlock<'_>) -> Heard {
+    // 24 bits with a sign.
+    let lost = (block.cumulative_lost() << 8).cast_signed() >> 8;
+    Heard {
+        from,
+        of: block.ssrc(),
+        lost_share: block.fraction_lost(),
+        lost,
+        sequence: block.extended_sequence_number(),
+        jitter: block.interarrival_jitter(),
+        last_report: block.last_sender_report_timestamp(),
+        since_report: block.delay_since_last_sender_report_timestamp(),
+    }
+}
+
+/// When to report: section 6.3.1 for a sender.
+#[derive(Clone, Copy, Debug)]
+pub struct Timer {
+    /// Bytes a second that reports of all members may take.
+    bandwidth: f64,
+    /// The mean length of reports, in bytes, with the headers beneath.
+    mean: f64,
+    initial: bool,
+}
+
+impl Timer {
+    /// A share of the session's bandwidth that reports may take (section 6.2).
+    const SHARE: f64 = 0.05;
+    /// What of that is the senders'.
+    const SENDERS: f64 = 0.25;
+    /// Never more often than this, in seconds.
+    const LEAST_S: f64 = 5.0;
+    /// What reconsideration adds: e - 3/2.
+    const COMPENSATION: f64 = std::f64::consts::E - 1.5;
+
+    /// The timer of a session of `bits` a second.
+    pub fn new(bits: u64) -> Timer {
+        Timer { bandwidth: bits as f64 / 8.0 * Timer::SHARE, mean: 128.0, initial: true }
+    }
+
+    /// A report of `bytes` was sent or heard.
+    pub fn saw(&mut self, bytes: usize) {
+        // 28 bytes of IPv4 and UDP count as well.
+        self.mean += ((bytes + 28) as f64 - self.mean) / 16.0;
+    }
+
+    /// How long to wait for the next report, with `senders` among `members`; `draw` is 64 bits of
+    /// chance.
+    pub fn interval(&mut self, members: u32, senders: u32, draw: u64) -> Duration {
+        let least = if self.initial { Timer::LEAST_S / 2.0 } else { Timer::LEAST_S };
+        self.initial = false;
+        let few_senders = f64::from(senders) <= f64::from(members) * Timer::SENDERS;
+        let (share, count) =
+            if few_senders { (Timer::SENDERS, senders) } else { (1.0, members.max(1)) };
+        let fair = self.mean * f64::from(count) / (self.bandwidth * share).max(1.0);
+        // 0.5 to 1.5, so that members do not fall into step.
+        let spread = 0.5 + (draw >> 11) as f64 / (1_u64 << 53) as f64;
+        Duration::from_secs_f64(fair.max(least).min(3600.0) * spread / Timer::COMPENSATION)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rtcp_types::{ReceiverReport, ReportBlock};
+
+    const SENT: Sent =
+        Sent { ssrc: 7, ntp: 0xe000_0000_8000_0000, timestamp: 90_000, packets: 3, octets: 99 };
+
+    #[test]
+    fn a_report_is_a_whole_compound_packet() {
+        for bye in [false, true] {
+            let mut bytes = b"before".to_vec();
+            write_report(&SENT, "media@host", bye, &mut bytes);
+            let compound = Compound::parse(&bytes[6..]).expect("a compound packet");
+            let kinds: Vec<String> = compound
+                .map(|packet| match packet.expect("a packet") {
+                    Packet::Sr(report) => {
+                        assert_eq!(report.ntp_timestamp(), SENT.ntp);
+                        assert_eq!((report.packet_count(), report.octet_count()), (3, 99));
+                        format!("SR {} {}", report.ssrc(), report.rtp_timestamp())
+                    }
+                    Packet::Sdes(sdes) => {
+                        let chunk = sdes.chunks().next().expect("a chunk");
+                        let item = chunk.items().next().expect("an item");
+                        format!("CNAME {}", String::from_utf8_lossy(item.value()))
+                    }
+                    Packet::Bye(bye) => format!("BYE {:?}", bye.ssrcs().collect::<Vec<_>>()),
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            let want = ["SR 7 90000", "CNAME media@host", "BYE [7]"];
+            assert_eq!(kinds, want[..if bye { 3 } else { 2 }]);
+        }
+    }
+
+    #[test]
+    fn a_receivers_words_and_the_time_there_and_back() {
+        let block = ReportBlock::builder(7)
+            .fraction_lost(64)
+            .cumulative_lost(0xff_ffff)
+            .extended_sequence_number(0x1_0002)
+            .interarrival_jitter(12)
+            .last_sender_report_timestamp(0x0001_0000)
+            .delay_since_last_sender_report_timestamp(0x8000);
+        let report = ReceiverReport::builder(9).add_report_block(block);
+        let name = Sdes::builder()
+            .add_chunk(SdesChunk::builder(9).add_item(SdesItem::builder(SdesItem::CNAME, "c")));
+        let whole = Compound::builder()
+            .add_packet(report)
+            .add_packet(name)
+            .add_packet(Bye::builder().add_source(9));
+        let mut bytes = vec![0; whole.calculate_size().expect("a size")];
+        whole.write_into(&mut bytes).expect("room");
+        let mut words = Vec::new();
+        assert!(read(&bytes, |word| words.push(word)));
+        let [Word::Alive(9), Word::Report(heard), Word::Bye(9)] = words[..] else {
+            panic!("{words:?}");
+        };
+        assert_eq!((heard.of, heard.lost, heard.lost_share), (7, -1, 64));
+        // Reported at 1 s, held for 0.5 s, back at 1.75 s.
+        assert_eq!(heard.round_trip(0x0000_0001_c000_0000), Some(Duration::from_millis(250)));
+        assert_eq!(heard.round_trip(0x0000_0001_0000_0000), None, "back before it was sent");
+        for end in 0..bytes.len() {
+            let _ = read(&bytes[..end], |_| {});
+        }
+    }
+
+    #[test]
+    fn the_wall_clock_of_1970() {
+        assert_eq!(ntp(0) >> 32, NTP_UNIX);
+        assert_eq!(ntp(500_000_000) & 0xffff_ffff, 1 << 31);
+    }
+
+    #[test]
+    fn reports_of_few_come_every_five_seconds_and_of_many_take_their_share() {
+        let mut timer = Timer::new(1_000_000);
+        let first = timer.interval(2, 1, u64::MAX / 2).as_secs_f64();
+        assert!((first - 2.5 / 1.218).abs() < 0.01, "{first}");
+        let mut all = 0.0;
+        for round in 0_u64..1000 {
+            let next = timer.interval(2, 1, round << 54).as_secs_f64();
+            assert!((2.05..=6.2).contains(&next), "{next}");
+            all += next;
+        }
+        assert!((all / 1000.0 - 5.0 / 1.218).abs() < 0.1, "{all}");
+        // 5 % of 125 kB/s, a quarter of it for senders: 100 senders of 128 bytes in 8.2 s.
+        let many = timer.interval(1000, 100, u64::MAX / 2).as_secs_f64();
+        assert!((many - 12_800.0 / 1_562.5 / 1.218).abs() < 0.1, "{many}");
+    }
+}

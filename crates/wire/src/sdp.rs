@@ -1,0 +1,115 @@
+//! Session descriptions (RFC 8866): what `DESCRIBE` answers, and what a player needs to know.
+
+use std::net::IpAddr;
+
+use sdp_types::{
+    Attribute, Bandwidth, BandwidthType, Connection, Media, MediaType, Origin, Session, Time,
+    TransportProto,
+};
+
+use crate::containers::{Kind, Program};
+use crate::rtsp::seconds;
+
+/// What a description says beside what the program knows of itself.
+#[derive(Clone, Debug)]
+pub struct About<'a> {
+    /// The name of what is played.
+    pub name: &'a str,
+    /// A number that changes when the description does.
+    pub version: u64,
+    /// The server's address.
+    pub server: IpAddr,
+    /// It goes on for ever, and nobody can choose where.
+    pub live: bool,
+    /// Where packets go, and by how many hops, if to a group.
+    pub group: Option<(IpAddr, u8)>,
+    /// The port of the first track's media, if it is known; those of the others follow by twos.
+    pub port: Option<u16>,
+}
+
+/// The part of a track's URL behind that of its program.
+pub fn control(track: usize) -> String {
+    format!("trackID={track}")
+}
+
+/// The description of `program`.
+pub fn describe(program: &Program, about: &About<'_>) -> Vec<u8> {
+    let origin = Origin::with_ip_addr(about.version.to_string(), about.version, about.server);
+    // A name is a line, and an empty one is a space (RFC 8866 section 5.3).
+    let name = about.name.replace(['\r', '\n', '\0'], " ");
+    let mut session = Session::new(origin, if name.is_empty() { " " } else { &name });
+    let anywhere: IpAddr =
+        if about.server.is_ipv4() { [0; 4].into() } else { IpAddr::from([0_u8; 16]) };
+    let connection = match about.group {
+        Some((group, ttl)) => Connection::from_ip_addr_ttl(group, Some(ttl)),
+        None => Connection::from_ip_addr(anywhere),
+    };
+    session.connection = Some(connection);
+    session.times.push(Time::new(0, 0));
+    session.attributes.push(Attribute::with_value("tool", "roundhouse"));
+    session.attributes.push(Attribute::with_value("control", "*"));
+    let range = if about.live {
+        "npt=now-".to_owned()
+    } else {
+        format!("npt=0-{}", seconds(program.duration_ns))
+    };
+    session.attributes.push(Attribute::with_value("range", range));
+    for (index, track) in program.tracks.iter().enumerate() {
+        let kind = match track.kind {
+            Kind::Audio => MediaType::Audio,
+            Kind::Video => MediaType::Video,
+        };
+        let port = about.port.map_or(0, |port| port + 2 * index as u16);
+        let proto = TransportProto::RtpAvp;
+        let mut media = Media::new(kind, port, proto, track.payload_type.to_string());
+        // Kilobits a second, with what headers add to the payload.
+        let kilobits = track.bits.div_ceil(1000).max(1);
+        media.add_bandwidth(Bandwidth::new(BandwidthType::As, kilobits + kilobits / 20 + 1));
+        let map = format!("{} {}", track.payload_type, track.encoding);
+        media.add_attribute_with_value("rtpmap", map);
+        if let Some(parameters) = &track.parameters {
+            let line = format!("{} {parameters}", track.payload_type);
+            media.add_attribute_with_value("fmtp", line);
+        }
+        media.add_attribute_with_value("control", control(index));
+        session.medias.push(media);
+    }
+    let mut bytes = Vec::new();
+    // Writing to memory cannot fail.
+    let _ = session.write(&mut bytes);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    #[test]
+    fn a_description_says_all_that_a_player_asks() {
+        let mut file = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x07\0\x01\0\x40\x1f\0\0\x40\x1f\0\0\x01\0\
+            \x08\0data\x40\x1f\0\0"
+            .to_vec();
+        file.resize(file.len() + 8_000, 0);
+        let program = crate::containers::open(&mut Cursor::new(file)).expect("a second of sound");
+        let mut about = About {
+            name: "a\r\nm=video",
+            version: 5,
+            server: [127, 0, 0, 1].into(),
+            live: false,
+            group: None,
+            port: None,
+        };
+        let text = String::from_utf8(describe(&program, &about)).expect("text");
+        let want = "v=0\r\no=- 5 5 IN IP4 127.0.0.1\r\ns=a  m=video\r\nc=IN IP4 0.0.0.0\r\n\
+            t=0 0\r\na=tool:roundhouse\r\na=control:*\r\na=range:npt=0-1.000000\r\n\
+            m=audio 0 RTP/AVP 0\r\nb=AS:68\r\na=rtpmap:0 PCMU/8000\r\na=control:trackID=0\r\n";
+        assert_eq!(text, want);
+        let read = Session::parse(text.as_bytes()).expect("a description");
+        assert_eq!(read.medias.len(), 1);
+        about = About { live: true, group: Some(([239, 1, 2, 3].into(), 4)), ..about };
+        let text = String::from_utf8(describe(&program, &about)).expect("text");
+        assert!(text.contains("c=IN IP4 239.1.2.3/4\r\n"), "{text}");
+        assert!(text.contains("a=range:npt=now-\r\n"), "{text}");
+    }
+}
