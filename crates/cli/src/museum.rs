@@ -32,6 +32,9 @@ pub struct Args {
     /// Orders and requests come from it
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u32,
+    /// The smallest sizes of the exhibits that measure parts of a server: a look, not a claim
+    #[arg(long)]
+    quick: bool,
     /// Where the page is written, and beside it the raw data with `.jsonl`; with several exhibits a
     /// directory [default: museum-EXHIBIT.html]
     #[arg(long, value_name = "FILE")]
@@ -52,6 +55,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         clients: args.clients.clone(),
         blocks: args.blocks,
         seed: args.seed,
+        quick: args.quick,
     };
     if args.exhibits.is_empty() {
         list(&settings, args.json);
@@ -164,6 +168,9 @@ fn command(args: &Args, name: &str) -> String {
     }
     if args.seed != 1 {
         flag("seed", args.seed.to_string());
+    }
+    if args.quick {
+        words.push_str(" --quick");
     }
     words
 }

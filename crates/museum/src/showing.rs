@@ -118,17 +118,26 @@ pub struct Axis {
     pub title: String,
     /// Equal distances are equal factors.
     pub log: bool,
+    /// Names of the places 1, 2, 3 and so on, where the axis has names instead of numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
 }
 
 impl Axis {
     /// An axis on which equal distances are equal differences.
     pub fn linear(title: &str) -> Axis {
-        Axis { title: title.to_string(), log: false }
+        Axis { title: title.to_string(), ..Axis::default() }
     }
 
     /// An axis on which equal distances are equal factors.
     pub fn log(title: &str) -> Axis {
-        Axis { title: title.to_string(), log: true }
+        Axis { title: title.to_string(), log: true, ..Axis::default() }
+    }
+
+    /// An axis of names; the first is at 1.
+    pub fn named(title: &str, names: impl IntoIterator<Item = impl Into<String>>) -> Axis {
+        let names = names.into_iter().map(Into::into).collect();
+        Axis { title: title.to_string(), log: false, names }
     }
 }
 

@@ -53,6 +53,9 @@ pub struct Settings {
     pub blocks: Option<u32>,
     /// Orders and requests come from it.
     pub seed: u32,
+    /// The smallest sizes: enough to see that an exhibit works, too few for a claim. Exhibits that
+    /// wait for clients go by the scale instead.
+    pub quick: bool,
 }
 
 impl Settings {
@@ -67,6 +70,17 @@ impl Settings {
     /// Blocks, rounds or fresh pairs.
     pub fn blocks(&self, usual: u32) -> u32 {
         self.blocks.unwrap_or(usual)
+    }
+
+    /// Blocks of a contest: as chosen, the fewest that have an interval if it has to be quick, or
+    /// `usual`.
+    pub fn rounds(&self, usual: u32) -> u32 {
+        self.blocks(if self.quick { lab::stats::VALUES_MIN as u32 } else { usual })
+    }
+
+    /// How much of something is done: `usual`, or a `share`th of it if it has to be quick.
+    pub fn amount(&self, usual: u64, share: u64) -> u64 {
+        if self.quick { (usual / share.max(1)).max(1) } else { usual }
     }
 
     /// Length of a window that is usually `usual`: shortened with the waits, but not below 100 ms,
@@ -86,6 +100,7 @@ impl Settings {
             clients: None,
             blocks: None,
             seed: 1,
+            quick: false,
         }
     }
 }
@@ -151,7 +166,8 @@ impl<'a> Stage<'a> {
         stage.record(&json!({
             "row": "museum", "schema": SCHEMA, "exhibit": name, "date": stage.date,
             "version": version, "commit": commit, "scale": scale.factor(), "seed": seed,
-            "clients": settings.clients, "blocks": settings.blocks, "host": stage.host,
+            "clients": settings.clients, "blocks": settings.blocks, "quick": settings.quick,
+            "host": stage.host,
         }))?;
         Ok(stage)
     }
@@ -230,8 +246,18 @@ impl<'a> Stage<'a> {
         Server::boot(&[], &arm, &dir, "server", PATIENCE).map_err(Fault::Server)
     }
 
+    /// Tells that something begins that may take long.
+    pub fn begin(&mut self, what: &str) {
+        self.listener.begin(what);
+    }
+
+    /// Tells that a step is done, and what came of it.
+    pub fn step(&mut self, result: &str) {
+        self.listener.step(result);
+    }
+
     /// Appends a line to the raw file.
-    fn record(&mut self, row: &impl Serialize) -> Result<(), Fault> {
+    pub(crate) fn record(&mut self, row: &impl Serialize) -> Result<(), Fault> {
         let mut line = serde_json::to_string(row).expect("rows are strings and numbers");
         line.push('\n');
         let written = self.raw.write_all(line.as_bytes());

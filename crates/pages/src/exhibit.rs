@@ -148,8 +148,8 @@ mod tests {
         let plot = |lines: Vec<Line>| Plot {
             title: "Requests per second against clients".to_string(),
             caption: "Both axes are logarithmic.".to_string(),
-            x: Axis { title: "clients".to_string(), log: true },
-            y: Axis { title: "requests/s".to_string(), log: true },
+            x: Axis { title: "clients".to_string(), log: true, ..Axis::default() },
+            y: Axis { title: "requests/s".to_string(), log: true, ..Axis::default() },
             lines,
         };
         Exhibit {

@@ -65,7 +65,10 @@ fn table(it: &Grid) -> Table {
 }
 
 fn plot(it: &Plot, scale: &str) -> charts::Plot {
-    let axis = |it: &Axis| charts::Axis { title: it.title.clone(), log: it.log };
+    let axis = |it: &Axis| {
+        let (title, names) = (it.title.clone(), it.names.clone());
+        charts::Axis { title, log: it.log, names }
+    };
     let lines = it.series.iter().map(|series| Line {
         name: series.name.clone(),
         drawn: match series.drawn {

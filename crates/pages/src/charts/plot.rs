@@ -23,6 +23,16 @@ pub struct Axis {
     pub title: String,
     /// Equal distances are equal factors.
     pub log: bool,
+    /// Names of the places 1, 2, 3 and so on, where the axis has names instead of numbers.
+    pub names: Vec<String>,
+}
+
+impl Axis {
+    /// What stands at a place.
+    fn told(&self, at: f64) -> String {
+        let name = self.names.get((at.max(1.0) as usize) - 1);
+        name.cloned().unwrap_or_else(|| number(at))
+    }
 }
 
 /// One place of a series.
@@ -88,7 +98,7 @@ pub fn plot(id: &str, plot: &Plot) -> Chart {
             let range = it.range.map(|(low, high)| format!("[{}, {}]", number(low), number(high)));
             table.row(vec![
                 line.name.clone(),
-                number(it.x),
+                plot.x.told(it.x),
                 number(it.y),
                 range.unwrap_or_else(|| words::NONE.to_string()),
             ]);
@@ -120,6 +130,12 @@ pub fn plot(id: &str, plot: &Plot) -> Chart {
             x["ticktext"] = json!(ticks.iter().map(|it| number(*it)).collect::<Vec<_>>());
             x["tickvals"] = json!(ticks);
         }
+    }
+    if !plot.x.names.is_empty() {
+        x["tickvals"] = json!((1..=plot.x.names.len()).collect::<Vec<_>>());
+        x["ticktext"] = json!(plot.x.names);
+        x["range"] = json!([0.5, plot.x.names.len() as f64 + 0.5]);
+        x["showgrid"] = json!(false);
     }
     let figure = json!({"data": data, "layout": {
         "margin": {"l": 8, "r": 16, "t": 4, "b": 48}, "hovermode": "closest", "legend": legend(),
