@@ -1,12 +1,15 @@
 //! What a worker is given: the service, the state, its seat on the scoreboard, its listener.
 
+use std::cell::Cell;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
-use memory::{Board, Phase, Seat, SeatState};
+use memory::{Board, Doing, Phase, Seat, SeatState};
 use seam::{Cx, Effects, Instant, Service, SessionId, WorkerId};
 use sys::eventfd::EventFd;
 
 use crate::accept::Entrance;
+use crate::house::Renew;
 use crate::knobs::Knobs;
 use crate::parts::assets::Assets;
 use crate::say::say;
@@ -31,10 +34,27 @@ pub struct Desk<'a, S: Service> {
     pub effects: Effects,
     /// It ends with its connection, which tells the supervisor enough.
     pub is_visit: bool,
-    /// Connections that this worker holds at one time.
-    pub sessions_max: usize,
+    /// Which part of the server's connections this worker may have.
+    pub share: Share,
     /// After how many connections its process is replaced.
     pub lifetime: u64,
+    /// Which edition of the settings it knows.
+    pub edition: Cell<u32>,
+    /// What it does when there is another.
+    pub renew: Option<&'a Renew<'a>>,
+}
+
+/// A worker's part of the connections.
+#[derive(Clone, Copy)]
+pub struct Share {
+    /// Among how many processes they are divided first.
+    pub parts: usize,
+    /// Among how many workers of the process.
+    pub workers: usize,
+    /// Which of them it is: the first ones take what does not divide, so that the sum is the limit.
+    pub index: usize,
+    /// Never more than this, whatever the settings say: what it began with has room for no more.
+    pub most: usize,
 }
 
 impl<S: Service> Desk<'_, S> {
@@ -71,10 +91,66 @@ impl<S: Service> Desk<'_, S> {
         phase > Phase::Ready && (phase >= Phase::Forced || self.entrance.is_over())
     }
 
-    /// A turn of the loop begins.
-    pub fn turn(&self, now: Instant) {
-        self.seat().turns.add(1);
-        self.seat().beat_ns.set(now.ns());
+    /// A turn of the loop begins; true if the settings have changed since the last one.
+    #[inline]
+    pub fn turn(&self, now: Instant) -> bool {
+        let seat = self.seat();
+        seat.turns.add(1);
+        seat.beat_ns.set(now.ns());
+        seat.set_doing(Doing::Working);
+        self.count();
+        self.board.edition() != self.edition.get() && self.follow_edition()
+    }
+
+    /// The turn is over, and the worker is about to wait, as what `doing` says.
+    #[inline]
+    pub fn rest(&self, doing: Doing) {
+        self.count();
+        self.seat().set_doing(doing);
+    }
+
+    /// Puts what was answered since the last time on the board.
+    #[inline]
+    fn count(&self) {
+        let answered = self.effects.take_answered();
+        if answered > 0 {
+            self.seat().answered.add(answered);
+        }
+    }
+
+    #[cold]
+    fn follow_edition(&self) -> bool {
+        let edition = self.board.edition();
+        self.edition.set(edition);
+        if let Some(renew) = self.renew {
+            renew(edition);
+        }
+        true
+    }
+
+    /// Connections that this worker may hold at one time, by the settings in force.
+    pub fn sessions_max(&self) -> usize {
+        let Share { parts, workers, index, most } = self.share;
+        let all = (self.board.settings().sessions_max() / parts).max(1);
+        let spare = usize::from(index < all % workers);
+        (all / workers + spare).clamp(1, most)
+    }
+
+    /// How long nothing may move on a connection.
+    pub fn idle(&self) -> Duration {
+        self.board.settings().idle()
+    }
+
+    /// How long a peer may take no output.
+    pub fn write_stall(&self) -> Duration {
+        self.board.settings().write_stall()
+    }
+
+    /// Something was due at `due` and is done at `now`.
+    #[inline]
+    pub fn note_late(&self, due: Instant, now: Instant) {
+        let late = now.since(due).as_nanos();
+        self.seat().note_late(u64::try_from(late).unwrap_or(u64::MAX));
     }
 
     /// A connection has come.

@@ -13,8 +13,10 @@ use sys::eventfd::EventFd;
 
 use crate::accept::Hall;
 use crate::handover::{Epoch, Handover};
+use crate::knobs::Knobs;
 use crate::parts::assets::Assets;
 use crate::shape::{Shape, WORKERS_MAX};
+use crate::status::Gauge;
 use crate::wait::parked::lobby::Lobby;
 use crate::wait::uring::tactics::Rings;
 
@@ -83,6 +85,19 @@ pub trait Keeper<T>: Send {
 
     /// How often to save beside the last disconnect and the end.
     fn every(&self) -> Option<Duration>;
+
+    /// `SIGHUP`: opens logs anew, and whatever else is kept in files that may have been moved;
+    /// never reads data again. Says in words what was done.
+    fn reload(&mut self, state: &T) -> Vec<String> {
+        let _ = state;
+        Vec::new()
+    }
+
+    /// What the service has to tell beside what every server counts: pools, sessions, logs.
+    fn gauges(&self, state: &T) -> Vec<Gauge> {
+        let _ = state;
+        Vec::new()
+    }
 }
 
 /// Keeps nothing.
@@ -146,7 +161,15 @@ pub(crate) struct Common<'a, S: Service> {
     pub epoch: Epoch,
     /// Where the sessions of this process are parked, where they are.
     pub lobby: Option<&'a Lobby<S>>,
+    /// Among how many processes of a hybrid the connections are divided; within one of them.
+    pub parts: usize,
+    /// What each worker does when settings were changed.
+    pub renew: Option<&'a Renew<'a>>,
 }
+
+/// What each worker calls between two turns when the house was reloaded, with the number of the
+/// edition: what it keeps of its own, such as certificates, is read anew there.
+pub type Renew<'a> = dyn Fn(u32) + Sync + 'a;
 
 impl<S: Service> Common<'_, S> {
     /// The first seat of the post `index`.
@@ -169,11 +192,19 @@ impl<S: Service> Common<'_, S> {
         }
     }
 
-    /// Connections at one time in the whole server.
+    /// Connections at one time in the whole server, or in this process of a hybrid.
     pub fn sessions_max(&self) -> usize {
-        let wanted = self.shape.knobs.sessions_max;
+        (self.board.settings().sessions_max() / self.parts).max(1)
+    }
+
+    /// Puts the times and the number of connections of `knobs` in force.
+    pub fn put_in_force(&self, knobs: &Knobs) {
+        let settings = self.board.settings();
+        settings.set_times(knobs.idle, knobs.write_stall);
+        let wanted = knobs.sessions_max;
         let all = wanted.unwrap_or(self.house.service.limits().sessions_max);
         // A worker of its own takes a seat.
-        if self.shape.container.is_per_connection() { all.min(WORKERS_MAX) } else { all }
+        let each = self.shape.container.is_per_connection();
+        settings.set_sessions_max(if each { all.min(WORKERS_MAX) } else { all });
     }
 }

@@ -11,6 +11,7 @@
 //! protocol: all of them drive [`seam::Conn`].
 
 mod accept;
+mod admin;
 mod axes;
 mod conflict;
 mod container;
@@ -27,18 +28,20 @@ mod say;
 mod shape;
 pub mod spare;
 mod staff;
+pub mod status;
 mod supervise;
 mod wait;
 
+pub use admin::{Annex, Answer, Door, Office, Order, Reload};
 pub use axes::{Accept, Container, Wait};
 pub use conflict::conflict;
 pub use fault::Fault;
 pub use handover::Handover;
-pub use house::{Control, House, Keeper, NoKeeper, Ready, Report};
+pub use house::{Control, House, Keeper, NoKeeper, Ready, Renew, Report};
 pub use knobs::Knobs;
 pub use parts::assets::Assets;
 pub use presets::{Crowd, PRESETS, Preset};
-pub use run::run;
+pub use run::{run, run_with};
 pub use shape::{Refused, Shape, WORKERS_MAX};
 pub use staff::{Staff, Staffing};
 pub use wait::uring::tactics::{AcceptBy, CloseBy, RecvBy, Rings, SendBy, Tactics};

@@ -6,6 +6,7 @@ use sys::eventfd::EventFd;
 use sys::signal;
 
 use crate::accept::Hall;
+use crate::admin::Annex;
 use crate::axes::Wait;
 use crate::container::{processes, threads};
 use crate::fault::Fault;
@@ -28,6 +29,20 @@ pub fn run<S: Service>(
     keeper: &mut dyn Keeper<S::State>,
     ready: &mut dyn FnMut(&Ready),
 ) -> Result<Report, Fault> {
+    run_with(house, shape, keeper, Annex::default(), ready)
+}
+
+/// The same with what stands beside the house: its administration, and how it is reloaded.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with<S: Service>(
+    house: &House<'_, S>,
+    shape: &Shape,
+    keeper: &mut dyn Keeper<S::State>,
+    annex: Annex<'_>,
+    ready: &mut dyn FnMut(&Ready),
+) -> Result<Report, Fault> {
     shape.check().map_err(Fault::Refused)?;
     let mut shape = shape.clone();
     shape.knobs.tactics = Tactics::of(&shape);
@@ -45,12 +60,14 @@ pub fn run<S: Service>(
     let bell = EventFd::new().map_err(Fault::Wait)?;
     let epoch = Epoch::of(house.handover);
     let (board, hall, stop, bell) = (&*board, &hall, &stop, &bell);
-    let common = Common { house, shape, board, hall, stop, bell, epoch, lobby: None };
+    let (lobby, parts, renew) = (None, 1, annex.renew);
+    let common = Common { house, shape, board, hall, stop, bell, epoch, lobby, parts, renew };
+    common.put_in_force(&shape.knobs);
     let mut announce = || ready(&Ready { listening: hall.listening, rings: rings.clone() });
     if shape.container.is_processes() {
-        processes::run(&common, keeper, &mut announce)
+        processes::run(&common, keeper, annex, &mut announce)
     } else {
-        threads::run(&common, keeper, &mut announce)
+        threads::run(&common, keeper, annex, &mut announce)
     }
 }
 

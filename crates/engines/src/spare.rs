@@ -152,6 +152,11 @@ impl Spare {
         self.terms
     }
 
+    /// Other terms from now on.
+    pub fn set_terms(&mut self, terms: Terms) {
+        self.terms = terms.widened();
+    }
+
     /// The most idle workers that are left alone: wider than what was promised where the policy
     /// needs that.
     pub fn ceiling(&self) -> usize {

@@ -4,25 +4,32 @@
 //! life: Starting, Ready, (Leaving,) Draining, Forced, Done. It never touches a connection, but
 //! where each has a worker of its own it accepts it and starts that worker.
 
+mod chronicle;
+mod crew;
 mod keep;
 mod posts;
 mod receive;
+mod reload;
+mod sample;
 mod spares;
 mod succeed;
+mod visitors;
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use memory::{Phase, SeatState};
-use seam::{Instant, Service, WorkerId};
+use seam::{Instant, Service};
 use sys::poll::{PollFd, poll};
 use sys::signal::{Signal, SignalFd};
 
+use self::chronicle::Chronicle;
+pub(crate) use self::crew::{Crew, End, Ended};
 use self::keep::Reserve;
 use self::posts::Post;
 use self::receive::Reception;
-use crate::accept::Arrival;
+use self::sample::Windows;
+use crate::admin::{Annex, Desk};
 use crate::fault::Fault;
 use crate::handover::Successor;
 use crate::house::{Common, Keeper, Report};
@@ -32,31 +39,18 @@ use crate::spare::Spare;
 /// The signals that a house obeys.
 pub(crate) const SIGNALS: &[Signal] = &[Signal::TERM, Signal::INT, Signal::HUP, Signal::USR2];
 
-/// What a container can do for the supervisor.
-pub(crate) trait Crew {
-    /// Starts a worker; with a visitor, for as long as that one stays.
-    fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> io::Result<()>;
-    /// Whether there are descriptors for a visitor and what its worker costs the supervisor.
-    fn has_room(&self) -> bool;
-    /// Descriptors that become readable when a worker ends, beside the bell.
-    fn watched(&self) -> Vec<BorrowedFd<'_>>;
-    /// The workers that have ended since the last call.
-    fn reap(&mut self) -> Vec<Ended>;
-    /// Ends all workers at once; false if only the end of the process can.
-    fn kill(&mut self) -> bool;
-}
-
-/// A worker has ended.
-pub(crate) struct Ended {
-    pub id: WorkerId,
-    /// Why, if not because it was told to.
-    pub fault: Option<String>,
-}
-
 /// After the last disconnect, how long to wait for another before saving.
 const SAVE_DELAY: Duration = Duration::from_millis(50);
 /// After being forced, how long workers have to leave by themselves.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Who has something to say after a wait.
+struct Heard {
+    /// The binary that takes over.
+    successor: bool,
+    /// Somebody at the administration's door, or inside.
+    door: bool,
+}
 
 struct Supervisor<'a, S: Service, C: Crew> {
     common: &'a Common<'a, S>,
@@ -75,6 +69,15 @@ struct Supervisor<'a, S: Service, C: Crew> {
     successor: Option<Successor>,
     /// The state is the successor's to keep.
     handed_over: bool,
+    /// How long a drain may take.
+    drain: Duration,
+    /// Since when the house stands.
+    begun: Instant,
+    annex: Annex<'a>,
+    /// Visitors of the administration.
+    desk: Desk,
+    chronicle: Chronicle,
+    windows: Windows,
     report: Report,
 }
 
@@ -83,6 +86,7 @@ pub(crate) fn supervise<S: Service, C: Crew>(
     common: &Common<'_, S>,
     crew: &mut C,
     keeper: &mut dyn Keeper<S::State>,
+    annex: Annex<'_>,
     ready: &mut dyn FnMut(),
 ) -> Result<Report, Fault> {
     let signals = match common.house.signals {
@@ -104,12 +108,19 @@ pub(crate) fn supervise<S: Service, C: Crew>(
         deadline: None,
         successor: None,
         handed_over: false,
+        drain: common.shape.knobs.drain,
+        begun: now,
+        chronicle: Chronicle::new(annex.office.is_some()),
+        annex,
+        desk: Desk::default(),
+        windows: Windows::default(),
         report: Report::default(),
     };
     let outcome = this.lead(signals.as_ref(), ready);
     if outcome.is_err() {
         this.abandon();
     }
+    this.close_office();
     outcome.map(|()| this.report)
 }
 
@@ -117,12 +128,13 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     fn lead(&mut self, signals: Option<&SignalFd>, ready: &mut dyn FnMut()) -> Result<(), Fault> {
         self.open().map_err(Fault::Spawn)?;
         loop {
-            let successor_said = self.wait(signals)?;
+            let heard = self.wait(signals)?;
             self.hear(signals);
-            self.follow_successor(successor_said);
+            self.follow_successor(heard.successor);
             self.common.bell.clear();
             self.bury()?;
             let now = clock();
+            self.attend(now, heard.door);
             self.respawn(now);
             self.follow_load(now);
             self.receive(now);
@@ -139,13 +151,15 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         self.common.board.phase()
     }
 
-    /// Sleeps until something happens or something is due; true if the successor said something.
-    fn wait(&mut self, signals: Option<&SignalFd>) -> Result<bool, Fault> {
+    /// Sleeps until something happens or something is due.
+    fn wait(&mut self, signals: Option<&SignalFd>) -> Result<Heard, Fault> {
         let respawns = self.posts.iter().filter_map(|post| post.respawn_at);
         let guests = self.reception.as_ref().and_then(Reception::wakes_at);
         let looks_at = self.spare.as_ref().filter(|_| self.phase() == Phase::Ready);
         let looks_at = looks_at.and_then(Spare::wakes_at);
-        let others = [self.save_at, self.save_next, self.deadline, guests, looks_at];
+        let (window, visitors) = (self.windows.wakes_at(), self.desk.wakes_at());
+        let others =
+            [self.save_at, self.save_next, self.deadline, guests, looks_at, window, visitors];
         let soonest = others.into_iter().flatten().chain(respawns).min();
         let timeout = soonest.map(|moment| moment.since(clock()));
         let mut fds: Vec<BorrowedFd<'_>> = self.successor.iter().map(Successor::watched).collect();
@@ -156,8 +170,13 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         fds.extend(self.listens());
         let mut list: Vec<PollFd<'_>> =
             fds.into_iter().map(|fd| PollFd::new(fd, true, false)).collect();
+        let door = list.len();
+        list.extend(self.watched_visitors());
         poll(&mut list, timeout).map_err(Fault::Wait)?;
-        Ok(self.successor.is_some() && (list[0].readable() || list[0].hangup()))
+        Ok(Heard {
+            successor: self.successor.is_some() && (list[0].readable() || list[0].hangup()),
+            door: list[door..].iter().any(|fd| fd.readable() || fd.writable()),
+        })
     }
 
     /// Obeys signals and the control.
@@ -168,7 +187,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         while let Some(Ok(Some(signal))) = signals.map(SignalFd::read) {
             match signal {
                 Signal::HUP => {
-                    say!("reload: this server was started without a file of settings");
+                    self.reload();
                 }
                 Signal::USR2 => self.hand_over(),
                 _ => self.stop(),
@@ -180,7 +199,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     fn stop(&mut self) {
         match self.phase() {
             Phase::Starting | Phase::Ready | Phase::Leaving => {
-                self.enter(Phase::Draining, self.common.shape.knobs.drain);
+                self.enter(Phase::Draining, self.drain);
             }
             Phase::Draining => self.force("told twice"),
             Phase::Forced | Phase::Done => {}
@@ -196,7 +215,9 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     fn enter(&mut self, phase: Phase, at_most: Duration) {
         self.common.board.advance(phase);
         self.common.stop.ring();
-        self.deadline = Some(clock() + at_most);
+        let now = clock();
+        self.chronicle.note(now, "phase", None, sample::word(phase).to_owned(), false);
+        self.deadline = Some(now + at_most);
         for post in &mut self.posts {
             post.respawn_at = None;
         }
@@ -209,12 +230,13 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
         self.deadline = None;
         match self.phase() {
-            Phase::Leaving => self.enter(Phase::Draining, self.common.shape.knobs.drain),
+            Phase::Leaving => self.enter(Phase::Draining, self.drain),
             Phase::Draining => self.force("the time to drain is over"),
             _ if self.crew.kill() => {}
             _ => {
                 say!("a worker does not leave: ending the process");
                 self.save();
+                self.close_office();
                 sys::process::exit_now(1);
             }
         }
@@ -269,19 +291,6 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         self.save();
         self.common.board.advance(Phase::Done);
         Ok(())
-    }
-
-    /// The house could not begin: sends home those who came.
-    fn abandon(&mut self) {
-        self.enter(Phase::Forced, GRACE);
-        self.crew.kill();
-        let until = clock() + GRACE;
-        while self.posts.iter().any(|post| post.alive) && clock() < until {
-            for ended in self.crew.reap() {
-                self.posts[self.common.post_of(ended.id)].alive = false;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
     }
 }
 

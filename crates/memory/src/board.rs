@@ -4,13 +4,19 @@
 //! A worker writes its own seat by plain loads and stores, which is why counting costs about
 //! nothing; everybody reads all seats, each number by itself and a moment old.
 
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
+mod seat;
+mod settings;
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use seam::{BadSeed, SHARDS_MAX, Share, WorkerId};
 use sys::process::Pid;
 
 use crate::padded::Padded;
+
+pub use seat::{Doing, LATE_EDGES_NS, Refusal, Seat, SeatState, Tally};
+pub use settings::Settings;
 
 /// How far the whole server is. It only goes forward; draining workers see it each turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,140 +49,7 @@ impl Phase {
     }
 }
 
-/// What sits in a seat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u32)]
-pub enum SeatState {
-    /// Nobody, ever.
-    Empty,
-    /// A worker that does not serve yet.
-    Starting,
-    /// A worker that serves.
-    Ready,
-    /// A worker that takes no new connection.
-    Draining,
-    /// Nobody any more.
-    Gone,
-}
-
-impl SeatState {
-    fn of(number: u32) -> Self {
-        match number {
-            0 => Self::Empty,
-            1 => Self::Starting,
-            2 => Self::Ready,
-            3 => Self::Draining,
-            _ => Self::Gone,
-        }
-    }
-}
-
-/// A number that one worker changes and everybody reads.
-#[derive(Debug, Default)]
-#[repr(transparent)]
-pub struct Tally(AtomicU64);
-
-impl Tally {
-    /// Adds `count`. Only the seat's worker may: two at a time would lose one of their additions.
-    #[inline]
-    pub fn add(&self, count: u64) {
-        self.0.store(self.read().wrapping_add(count), Ordering::Release);
-    }
-
-    /// Takes `count` away, under the same condition. Who reads the new number sees what the worker
-    /// wrote before.
-    #[inline]
-    pub fn sub(&self, count: u64) {
-        self.0.store(self.read().wrapping_sub(count), Ordering::Release);
-    }
-
-    /// Replaces the number, under the same condition.
-    #[inline]
-    pub fn set(&self, count: u64) {
-        self.0.store(count, Ordering::Release);
-    }
-
-    /// What it is now.
-    #[inline]
-    #[must_use]
-    pub fn read(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
-    }
-}
-
-/// One worker's seat. The tallies of a seat go on counting under its next worker, so that totals
-/// never shrink; only `open` belongs to one worker.
-#[derive(Debug, Default)]
-#[repr(C)]
-pub struct Seat {
-    state: AtomicU32,
-    worker: AtomicU32,
-    pid: AtomicI32,
-    dismissed: AtomicU32,
-    /// Connections open now.
-    pub open: Tally,
-    /// Connections accepted.
-    pub accepted: Tally,
-    /// Connections refused because a limit was reached.
-    pub refused: Tally,
-    /// Bytes received.
-    pub bytes_in: Tally,
-    /// Bytes that the kernel took for sending.
-    pub bytes_out: Tally,
-    /// Turns of the worker's loop.
-    pub turns: Tally,
-    /// Receives that found no buffer in the ring (`ENOBUFS`).
-    pub enobufs: Tally,
-    /// Sends of which the kernel took a part only.
-    pub short_sends: Tally,
-    /// Sessions that ended by a panic of their service.
-    pub panics: Tally,
-    /// Bytes for another session that found it gone or its output full, counted by pushes.
-    pub pushes_dropped: Tally,
-    /// Connections that it attends to now, where they belong to another seat.
-    pub serving: Tally,
-    /// When the worker last showed that it lives, on `sys::clock`'s clock; 0: never.
-    pub beat_ns: Tally,
-}
-
-impl Seat {
-    /// What sits here.
-    #[must_use]
-    pub fn state(&self) -> SeatState {
-        SeatState::of(self.state.load(Ordering::Acquire))
-    }
-
-    /// Says what sits here now.
-    pub fn set_state(&self, state: SeatState) {
-        self.state.store(state as u32, Ordering::Release);
-    }
-
-    /// Who sits here, or sat here last.
-    #[must_use]
-    pub fn worker(&self) -> Option<WorkerId> {
-        WorkerId::from_bits(self.worker.load(Ordering::Relaxed))
-    }
-
-    /// Asks who sits here to take no new connection and to leave with the last one it has.
-    pub fn dismiss(&self) {
-        self.dismissed.store(1, Ordering::Release);
-    }
-
-    /// Whether who sits here, or sat here last, was asked to leave.
-    #[inline]
-    #[must_use]
-    pub fn is_dismissed(&self) -> bool {
-        self.dismissed.load(Ordering::Relaxed) != 0
-    }
-
-    /// The process of who sits here, or sat here last.
-    #[must_use]
-    pub fn pid(&self) -> Option<Pid> {
-        Pid::of(self.pid.load(Ordering::Relaxed))
-    }
-}
-
-/// The scoreboard. It is a state like any other: place it in a [`crate::Region`]. It takes 512 KiB
+/// The scoreboard. It is a state like any other: place it in a [`crate::Region`]. It takes 1 MiB
 /// of addresses and pages only for seats in use.
 ///
 /// The all-zero bytes are a board with every seat empty, in [`Phase::Starting`].
@@ -184,12 +57,21 @@ impl Seat {
 #[repr(C)]
 pub struct Board {
     /// Read by every worker each turn, written a few times in a server's life.
-    phase: Padded<AtomicU32>,
+    word: Padded<Word>,
+    settings: Padded<Settings>,
     /// Seats from here on are empty; nobody need look at them.
     used: Padded<AtomicU32>,
     busy: Padded<Busy>,
     turnover: Padded<Turnover>,
     seats: [Padded<Seat>; SHARDS_MAX],
+}
+
+/// What the supervisor says to all workers.
+#[derive(Debug, Default)]
+#[repr(C)]
+struct Word {
+    phase: AtomicU32,
+    edition: AtomicU32,
 }
 
 /// Processes, or workers of their own, that came and went. Only the supervisor counts here.
@@ -241,13 +123,7 @@ impl Board {
             "expected a free seat for worker {worker}, found {:?}",
             seat.worker()
         );
-        seat.open.set(0);
-        seat.serving.set(0);
-        seat.beat_ns.set(0);
-        seat.dismissed.store(0, Ordering::Relaxed);
-        seat.worker.store(worker.bits(), Ordering::Relaxed);
-        seat.pid.store(pid.number(), Ordering::Relaxed);
-        seat.set_state(SeatState::Starting);
+        seat.take(worker, pid);
         self.used.fetch_max(worker.slot() as u32 + 1, Ordering::Release);
         seat
     }
@@ -337,6 +213,7 @@ impl Board {
         for seat in self.seats() {
             totals.open += seat.open.read();
             totals.accepted += seat.accepted.read();
+            totals.answered += seat.answered.read();
             totals.refused += seat.refused.read();
             totals.bytes_in += seat.bytes_in.read();
             totals.bytes_out += seat.bytes_out.read();
@@ -349,16 +226,34 @@ impl Board {
         totals
     }
 
+    /// What can be changed while the server serves.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// How often the settings were changed; workers look whether it is what they know.
+    #[inline]
+    #[must_use]
+    pub fn edition(&self) -> u32 {
+        self.word.edition.load(Ordering::Acquire)
+    }
+
+    /// Says that settings have changed. Only the supervisor may.
+    pub fn publish(&self) {
+        self.word.edition.fetch_add(1, Ordering::Release);
+    }
+
     /// How far the server is.
     #[inline]
     #[must_use]
     pub fn phase(&self) -> Phase {
-        Phase::of(self.phase.load(Ordering::Acquire))
+        Phase::of(self.word.phase.load(Ordering::Acquire))
     }
 
     /// Moves the server on to `phase`, unless it is further already; says how far it is now.
     pub fn advance(&self, phase: Phase) -> Phase {
-        let former = self.phase.fetch_max(phase as u32, Ordering::AcqRel);
+        let former = self.word.phase.fetch_max(phase as u32, Ordering::AcqRel);
         Phase::of(former).max(phase)
     }
 }
@@ -369,6 +264,7 @@ impl Board {
 pub struct Totals {
     pub open: u64,
     pub accepted: u64,
+    pub answered: u64,
     pub refused: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
@@ -501,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_seat_keeps_to_its_own_lines() {
-        assert_eq!(size_of::<Padded<Seat>>(), 128);
-        assert_eq!(size_of::<Board>(), 128 * (SHARDS_MAX + 4));
+        assert_eq!(size_of::<Padded<Seat>>(), 256);
+        assert_eq!(size_of::<Board>(), 256 * SHARDS_MAX + 128 * 5);
     }
 }

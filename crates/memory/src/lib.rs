@@ -28,7 +28,9 @@ pub mod session;
 mod sync;
 
 #[cfg(not(loom))]
-pub use board::{Board, Phase, Seat, SeatState, Tally, Totals};
+pub use board::{
+    Board, Doing, LATE_EDGES_NS, Phase, Refusal, Seat, SeatState, Settings, Tally, Totals, Turnover,
+};
 pub use buffer::Buffer;
 #[cfg(not(loom))]
 pub use fuzz::fuzz;

@@ -38,6 +38,7 @@ pub struct Effects {
     verbose: bool,
     pushes: RefCell<Vec<Push>>,
     notes: RefCell<Vec<String>>,
+    answered: Cell<u64>,
 }
 
 impl Effects {
@@ -82,6 +83,17 @@ impl Effects {
     pub(crate) fn ring(&self) {
         self.filled.set(true);
         self.rung.set(true);
+    }
+
+    /// How many requests were answered since the last call.
+    #[inline]
+    pub fn take_answered(&self) -> u64 {
+        self.answered.replace(0)
+    }
+
+    #[inline]
+    pub(crate) fn answered(&self, count: u64) {
+        self.answered.set(self.answered.get() + count);
     }
 
     pub(crate) fn push(&self, to: SessionId, bytes: &[u8]) -> Result<(), NoPush> {

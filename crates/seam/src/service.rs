@@ -97,6 +97,13 @@ impl<'a, T> Cx<'a, T> {
         self.effects.ring();
     }
 
+    /// Counts requests, or whatever the protocol calls its messages, as answered: what the
+    /// scoreboard shows beside bytes and connections. An addition in the worker's own memory.
+    #[inline]
+    pub fn answered(&self, count: u64) {
+        self.effects.answered(count);
+    }
+
     /// Leaves a line for the person who watches (`--verbose`); `write` runs only if someone does.
     pub fn note(&self, write: impl FnOnce(&mut String)) {
         self.effects.note(write);

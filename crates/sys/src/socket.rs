@@ -366,6 +366,22 @@ pub fn unsent_bytes(fd: impl AsFd) -> io::Result<usize> {
     Ok(usize::try_from(bytes).unwrap_or(0))
 }
 
+/// How many connections wait to be accepted, and how many fit (`TCP_INFO` of a listener, where
+/// `tcpi_unacked` and `tcpi_sacked` are these; tcp_get_info in the kernel's net/ipv4/tcp.c).
+///
+/// # Errors
+/// `EOPNOTSUPP` where it is no TCP socket.
+pub fn accept_queue(listener: impl AsFd) -> io::Result<(u32, u32)> {
+    let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    let (fd, level, name) = (listener.as_fd().as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO);
+    // SAFETY: the call writes at most `len` bytes to `info`, which has so many.
+    check(unsafe { libc::getsockopt(fd, level, name, info.as_mut_ptr().cast(), &mut len) })?;
+    // SAFETY: integers only, for which the zeros that the call left are values.
+    let info = unsafe { info.assume_init() };
+    Ok((info.tcpi_unacked, info.tcpi_sacked))
+}
+
 /// Sizes the queue of outgoing bytes and switches its growth off (`SO_SNDBUF`). The kernel doubles
 /// the number for its own needs and holds it between its limits.
 ///

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use memory::{Phase, Seat, SeatState};
+use memory::{Doing, Phase, Refusal, Seat, SeatState};
 use seam::Service;
 use sys::socket;
 
@@ -16,21 +16,16 @@ use crate::parts::door::{Door, Failure};
 /// How long a worker's full channel is given before it is tried again.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// Accepts until the house drains. `first` is the seat of the first worker, `each` how many
-/// connections one worker may have.
-pub fn serve<S: Service>(
-    desk: &Desk<'_, S>,
-    hall: &Hall,
-    first: usize,
-    each: u64,
-) -> Result<(), Fault> {
-    let mut acceptor = Acceptor { desk, hall, first, each, passed: Vec::new() };
+/// Accepts until the house drains. `first` is the seat of the first worker.
+pub fn serve<S: Service>(desk: &Desk<'_, S>, hall: &Hall, first: usize) -> Result<(), Fault> {
+    let mut acceptor = Acceptor { desk, hall, first, passed: Vec::new() };
     let mut door = Door::new(usize::MAX);
     let mut accepted = 0;
     desk.ready();
     while desk.phase() <= Phase::Ready {
         let now = desk.now();
         desk.turn(now);
+        desk.rest(Doing::Waiting);
         let Some(chosen) = acceptor.choose().map_err(Fault::Wait)? else { continue };
         match socket::accept(desk.listener, false) {
             Ok(arrival) => {
@@ -42,9 +37,9 @@ pub fn serve<S: Service>(
             }
             Err(error) => match door.failed(&error, now) {
                 Failure::Empty => {}
-                Failure::Peer => desk.seat().refused.add(1),
+                Failure::Peer => desk.seat().refuse(Refusal::Gone),
                 Failure::Exhausted => {
-                    desk.seat().refused.add(1);
+                    desk.seat().refuse(Refusal::Exhausted);
                     std::thread::sleep(door.opens_at().map_or(GRAIN, |moment| moment.since(now)));
                 }
             },
@@ -63,7 +58,6 @@ struct Acceptor<'a, 'd, S: Service> {
     desk: &'a Desk<'d, S>,
     hall: &'a Hall,
     first: usize,
-    each: u64,
     /// How many connections each worker was given, counted as it counts what it accepts.
     passed: Vec<u64>,
 }
@@ -85,7 +79,7 @@ impl<S: Service> Acceptor<'_, '_, S> {
                     let taken = taken(seat(index));
                     (passed[index] + seat(index).open.read()).saturating_sub(taken)
                 };
-                channels.choose(load, self.each)
+                channels.choose(load, self.desk.sessions_max() as u64)
             }
             Means::Nothing | Means::Exclusive | Means::Lock(_) => {
                 Err(io::Error::other("nobody needs an acceptor here"))
@@ -100,7 +94,7 @@ impl<S: Service> Acceptor<'_, '_, S> {
                 while let Err(error) = channels.deliver(chosen, &fd, peer) {
                     let full = error.kind() == io::ErrorKind::WouldBlock;
                     if !full || self.desk.phase() >= Phase::Forced {
-                        self.desk.seat().refused.add(1);
+                        self.desk.seat().refuse(Refusal::NoWorker);
                         return;
                     }
                     std::thread::sleep(RETRY);
@@ -108,7 +102,7 @@ impl<S: Service> Acceptor<'_, '_, S> {
                 self.passed[chosen] += 1;
             }
             Means::Handoff(lanes) if lanes.deliver(chosen, fd, peer).is_ok() => {}
-            _ => self.desk.seat().refused.add(1),
+            _ => self.desk.seat().refuse(Refusal::NoWorker),
         }
     }
 }

@@ -22,6 +22,8 @@ const SLOTS: usize = 16;
 /// The buffers of all workers.
 pub struct Lanes {
     lanes: Vec<Lane>,
+    /// How many fit into each.
+    slots: usize,
     /// Each worker has its own, and watches the bell.
     own: bool,
     /// A connection is taken only for a worker that waits for it, since another process may have
@@ -40,13 +42,10 @@ impl Lanes {
     pub fn new(shape: &Shape, modest: bool) -> io::Result<Lanes> {
         let own = shape.wait != Wait::Blocking;
         let count = if own { shape.workers } else { 1 };
-        let lane = |_| {
-            Ok(Lane {
-                buffer: Buffer::new(shape.knobs.handoff.unwrap_or(SLOTS)),
-                bell: EventFd::new()?,
-            })
-        };
-        Ok(Lanes { lanes: (0..count).map(lane).collect::<io::Result<_>>()?, own, modest })
+        let slots = shape.knobs.handoff.unwrap_or(SLOTS);
+        let lane = |_| Ok(Lane { buffer: Buffer::new(slots), bell: EventFd::new()? });
+        let lanes = (0..count).map(lane).collect::<io::Result<_>>()?;
+        Ok(Lanes { lanes, slots, own, modest })
     }
 
     pub fn entrance<'h>(&'h self, index: usize, acceptor: &'h Seat) -> Inbox<'h> {
@@ -62,6 +61,12 @@ impl Lanes {
         let buffer = &self.lanes[least].buffer;
         let room = if self.modest { buffer.wait_taker(GRAIN) } else { buffer.wait_room(GRAIN) };
         room.then_some(least)
+    }
+
+    /// How many connections lie in the buffers, and how many fit.
+    pub fn filled(&self) -> (u64, u64) {
+        let lying: usize = self.lanes.iter().map(|lane| lane.buffer.len()).sum();
+        (lying as u64, (self.lanes.len() * self.slots) as u64)
     }
 
     /// Gives a connection to the worker that was chosen.

@@ -149,6 +149,15 @@ impl Hall {
         }
     }
 
+    /// Connections that an acceptor has taken and no worker yet, and how many fit, where that can
+    /// be seen from here.
+    pub fn handed(&self) -> Option<(u64, u64)> {
+        match &self.means {
+            Means::Handoff(lanes) => Some(lanes.filled()),
+            _ => None,
+        }
+    }
+
     /// Lets go of what `dead` held.
     pub fn heal(&self, dead: WorkerId) {
         if let Means::Lock(shared) = &self.means {

@@ -26,16 +26,14 @@ pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(
     let threads = common.shape.threads();
     let processes = (common.shape.workers / threads).max(1);
     let most = (common.sessions_max() / processes).max(1);
-    let mut shape =
-        Shape { container: Container::Threads, workers: threads, ..common.shape.clone() };
-    shape.knobs.sessions_max = Some(most);
+    let shape = Shape { container: Container::Threads, workers: threads, ..common.shape.clone() };
     let lobby = match shape.wait {
         Wait::Parked => Some(Lobby::new(most).map_err(Fault::Wait)?),
         _ => None,
     };
     let lobby = lobby.as_ref();
     let hall = common.hall.within(&shape).map_err(Fault::Spawn)?;
-    let inner = Common { shape: &shape, hall: &hall, lobby, ..*common };
+    let inner = Common { shape: &shape, hall: &hall, lobby, parts: processes, ..*common };
     let crew = Crew { first: id.slot(), count: threads + 1, board: common.board };
     let fault = Mutex::new(None);
     let names = (0..crew.count).map(|index| WorkerId::new(crew.first + index, id.generation()));

@@ -5,13 +5,14 @@ pub mod hybrid;
 pub mod processes;
 pub mod threads;
 
+use std::cell::Cell;
 use std::os::fd::AsFd;
 
 use seam::{Effects, Service, WorkerId};
 
 use crate::accept::{Arrival, acceptor};
 use crate::axes::{Container, Wait};
-use crate::desk::Desk;
+use crate::desk::{Desk, Share};
 use crate::fault::Fault;
 use crate::house::Common;
 use crate::shape::Shape;
@@ -33,7 +34,7 @@ pub(crate) fn serve<S: Service>(
     place: Place,
     visitor: Option<Arrival>,
 ) -> Result<(), Fault> {
-    let Common { house, shape, board, hall, stop, bell, epoch, lobby } = common;
+    let Common { house, shape, board, hall, stop, bell, epoch, lobby, .. } = common;
     let Place { first, index } = place;
     let entrance = hall.entrance(place, id, board, shape.workers);
     // The world is moved by the first worker of all, or by who waits for it.
@@ -51,12 +52,19 @@ pub(crate) fn serve<S: Service>(
         entrance: &*entrance,
         stop,
         bell,
+<<<<<<< main
         effects: Effects::new(shape.carries(), house.verbose),
         sessions_max: match lobby {
             Some(_) => common.sessions_max(),
             None => sessions_max(common, index),
         },
+=======
+        effects: Effects::new(carries, house.verbose),
+        share: share(common, index),
+>>>>>>> local
         lifetime: lifetime(shape, id, index),
+        edition: Cell::new(board.edition()),
+        renew: common.renew,
     };
     if let Some(visitor) = visitor {
         blocking::serve_one(&desk, visitor);
@@ -69,8 +77,7 @@ pub(crate) fn serve<S: Service>(
         };
     }
     if index >= shape.workers {
-        let each = if shape.wait == Wait::Blocking { 1 } else { sessions_max(common, 0) as u64 };
-        return acceptor::serve(&desk, hall, first, each);
+        return acceptor::serve(&desk, hall, first);
     }
     match shape.wait {
         Wait::Blocking | Wait::Parked => blocking::serve(&desk),
@@ -93,11 +100,15 @@ fn lifetime(shape: &Shape, id: WorkerId, index: usize) -> u64 {
     u64::from(most - jitter)
 }
 
-/// How many connections the worker in post `index` may have at one time.
-fn sessions_max<S: Service>(common: &Common<'_, S>, index: usize) -> usize {
+/// Which connections the worker in post `index` may have.
+fn share<S: Service>(common: &Common<'_, S>, index: usize) -> Share {
+    let parts = common.parts;
+    if common.lobby.is_some() {
+        // The listener has all sessions of its process, for as many as there is room.
+        return Share { parts, workers: 1, index: 0, most: common.sessions_max() };
+    }
+    // An acceptor has none of its own; what it asks for is the first worker's.
     let workers = common.shape.workers.max(1);
-    let all = common.sessions_max();
-    // The first workers take what does not divide, so that the sum is the limit.
-    let spare = usize::from(index < all % workers);
-    (all / workers + spare).max(1)
+    let most = if common.shape.wait == Wait::Blocking { 1 } else { usize::MAX };
+    Share { parts, workers, index: if index < workers { index } else { 0 }, most }
 }

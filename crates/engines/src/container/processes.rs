@@ -19,11 +19,12 @@ use sys::signal::Signal;
 
 use super::{Place, hybrid, serve};
 use crate::accept::Arrival;
+use crate::admin::Annex;
 use crate::axes::Container;
 use crate::fault::Fault;
 use crate::house::{Common, Keeper, Report};
 use crate::say::say;
-use crate::supervise::{Crew, Ended, supervise};
+use crate::supervise::{Crew, End, Ended, supervise};
 
 /// The exit code of a worker that panicked, as of any Rust program.
 const PANICKED: i32 = 101;
@@ -32,12 +33,13 @@ const PANICKED: i32 = 101;
 pub(crate) fn run<S: Service>(
     common: &Common<'_, S>,
     keeper: &mut dyn Keeper<S::State>,
+    annex: Annex<'_>,
     ready: &mut dyn FnMut(),
 ) -> Result<Report, Fault> {
     let ends = Epoll::new().map_err(Fault::Wait)?;
     let events = Events::with_capacity(ENDS);
     let mut crew = Processes { common, children: HashMap::new(), ends, events };
-    supervise(common, &mut crew, keeper, ready)
+    supervise(common, &mut crew, keeper, annex, ready)
 }
 
 struct Processes<'a, S: Service> {
@@ -101,14 +103,14 @@ impl<S: Service> Crew for Processes<'_, S> {
         }
         for event in self.events.iter() {
             let Some(child) = self.children.get(&(event.key as u32)) else { continue };
-            let fault = match process::reap(child.pid) {
+            let end = match process::reap(child.pid) {
                 Ok(None) => continue,
-                Ok(Some(Exit::Code(0))) => None,
-                Ok(Some(Exit::Code(code))) => Some(format!("exited with code {code}")),
-                Ok(Some(Exit::Signal(number))) => Some(format!("was killed by signal {number}")),
-                Err(error) => Some(format!("was lost: {error}")),
+                Ok(Some(Exit::Code(0))) => End::Left,
+                Ok(Some(Exit::Code(code))) => End::Code(code),
+                Ok(Some(Exit::Signal(signal))) => End::Signal(signal),
+                Err(error) => End::Lost(error.to_string()),
             };
-            ended.push(Ended { id: child.id, fault });
+            ended.push(Ended { id: child.id, end });
             // Another child may hold a copy of the pidfd, from which alone the list would not go.
             let _ = self.ends.remove(&child.pidfd);
             self.children.remove(&(event.key as u32));

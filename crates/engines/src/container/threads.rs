@@ -11,20 +11,22 @@ use sys::process;
 
 use super::{Place, serve};
 use crate::accept::Arrival;
+use crate::admin::Annex;
 use crate::fault::Fault;
 use crate::house::{Common, Keeper, Report};
-use crate::supervise::{Crew, Ended, supervise};
+use crate::supervise::{Crew, End, Ended, supervise};
 
 /// Runs the workers as threads beside the supervisor.
 pub(crate) fn run<S: Service>(
     common: &Common<'_, S>,
     keeper: &mut dyn Keeper<S::State>,
+    annex: Annex<'_>,
     ready: &mut dyn FnMut(),
 ) -> Result<Report, Fault> {
     let ended = Mutex::new(Vec::new());
     thread::scope(|scope| {
         let mut crew = Threads { common, scope, ended: &ended };
-        supervise(common, &mut crew, keeper, ready)
+        supervise(common, &mut crew, keeper, annex, ready)
     })
 }
 
@@ -41,12 +43,12 @@ impl<S: Service> Crew for Threads<'_, '_, S> {
         let place = Place { first, index: id.slot() - first };
         common.board.sit(id, process::this());
         let work = move || {
-            let fault = match catch_unwind(AssertUnwindSafe(|| serve(common, id, place, visitor))) {
-                Ok(Ok(())) => None,
-                Ok(Err(fault)) => Some(fault.to_string()),
-                Err(panic) => Some(format!("panicked: {}", message(&*panic))),
+            let end = match catch_unwind(AssertUnwindSafe(|| serve(common, id, place, visitor))) {
+                Ok(Ok(())) => End::Left,
+                Ok(Err(fault)) => End::Failed(fault.to_string()),
+                Err(panic) => End::Panicked(message(&*panic).to_owned()),
             };
-            ended.lock().unwrap_or_else(PoisonError::into_inner).push(Ended { id, fault });
+            ended.lock().unwrap_or_else(PoisonError::into_inner).push(Ended { id, end });
             common.bell.ring();
         };
         let name = format!("worker {}", id.slot());

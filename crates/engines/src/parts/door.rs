@@ -39,6 +39,11 @@ impl Door {
         Door { sessions_max, full: false, shut_until: None, draining: false }
     }
 
+    /// Admits up to `sessions_max` from now on.
+    pub fn set_limit(&mut self, sessions_max: usize) {
+        self.sessions_max = sessions_max;
+    }
+
     /// Whether to accept now, with `live` sessions inside.
     pub fn is_open(&mut self, live: usize, now: Instant) -> bool {
         if live >= self.sessions_max {
@@ -114,6 +119,8 @@ mod tests {
         assert!(door.is_open(14, now));
         let mut single = Door::new(1);
         assert!(!single.is_open(1, now) && single.is_open(0, now));
+        single.set_limit(2);
+        assert!(single.is_open(1, now) && !single.is_open(2, now) && !single.is_open(3, now));
     }
 
     #[test]

@@ -89,6 +89,7 @@ const BUFFERS_SPARE: usize = 256;
 impl<'a, S: Service, X> Floor<'a, S, X> {
     pub fn new(desk: &'a Desk<'a, S>) -> Floor<'a, S, X> {
         let now = desk.now();
+<<<<<<< main
         let knobs = desk.knobs;
         let shortest = knobs.idle.min(knobs.write_stall).min(knobs.linger);
         let sweep_every = (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(5));
@@ -98,6 +99,14 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
             table,
             buffers,
             door: Door::new(desk.sessions_max),
+=======
+        let sweep_every = sweep_every(desk);
+        Floor {
+            desk,
+            table: Table::new(desk.id.slot()),
+            buffers: Buffers::new(BUFFERS_SPARE),
+            door: Door::new(desk.sessions_max()),
+>>>>>>> local
             now,
             deadlines: Deadlines::default(),
             next_sweep: now + sweep_every,
@@ -105,6 +114,17 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
             // A world ticks once, so one worker calls it.
             next_tick: desk.is_first.then_some(now),
             drained: false,
+        }
+    }
+
+    /// A turn begins: reads the clock, once.
+    #[inline]
+    pub fn begin_turn(&mut self) {
+        self.now = self.desk.now();
+        if self.desk.turn(self.now) {
+            self.door.set_limit(self.desk.sessions_max());
+            self.sweep_every = sweep_every(self.desk);
+            self.next_sweep = self.next_sweep.min(self.now + self.sweep_every);
         }
     }
 
@@ -196,6 +216,7 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
                 continue;
             }
             place.scheduled = Instant::NEVER;
+            self.desk.note_late(entry, self.now);
             place.conn.lend(&mut self.buffers);
             place.conn.deadline(self.desk.service, &cx);
             woken.push(id);
@@ -238,8 +259,11 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
         if self.now < self.next_sweep {
             return Vec::new();
         }
+        if self.table.len() > 0 {
+            self.desk.note_late(self.next_sweep, self.now);
+        }
         self.next_sweep = self.now + self.sweep_every;
-        let knobs = self.desk.knobs;
+        let (idle, write_stall) = (self.desk.idle(), self.desk.write_stall());
         let mut found = Vec::new();
         for id in self.table.ids() {
             let Some(place) = self.table.lookup(id) else { continue };
@@ -256,9 +280,13 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
             let still = self.now.since(place.active);
             if place.linger.is_some_and(|until| until <= self.now) {
                 found.push((id, Overdue::Lingering));
+<<<<<<< main
             } else if slow || (!place.conn.out().is_empty() && still >= knobs.write_stall) {
+=======
+            } else if !place.conn.out().is_empty() && still >= write_stall {
+>>>>>>> local
                 found.push((id, Overdue::Stalled));
-            } else if still >= knobs.idle {
+            } else if still >= idle {
                 found.push((id, Overdue::Idle));
             }
         }
@@ -323,6 +351,7 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
     }
 }
 
+<<<<<<< main
 /// A table and buffers, with memory for as many sessions as are to be prepared; what the kernel
 /// gives is touched now, so that the first peers need not wait for it.
 fn prepared<S: Service, X>(desk: &Desk<'_, S>) -> (Table<Place<S, X>>, Buffers) {
@@ -336,4 +365,10 @@ fn prepared<S: Service, X>(desk: &Desk<'_, S>) -> (Table<Place<S, X>>, Buffers) 
     let made: Vec<_> = (0..count.min(BUFFERS_SPARE)).map(|_| warm(buffers.take())).collect();
     made.into_iter().for_each(|buffer| buffers.put(buffer));
     (table, buffers)
+=======
+/// How often to look for sessions that overstay.
+fn sweep_every<S: Service>(desk: &Desk<'_, S>) -> Duration {
+    let shortest = desk.idle().min(desk.write_stall()).min(desk.knobs.linger);
+    (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(5))
+>>>>>>> local
 }

@@ -8,8 +8,13 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+<<<<<<< main
 use memory::{Phase, SeatState};
 use seam::{Closed, Peer, Service, SessionId};
+=======
+use memory::{Doing, Phase, Refusal, SeatState};
+use seam::{Closed, Conn, Peer, Service, SessionId};
+>>>>>>> local
 use sys::ready::{Interest, Ready};
 use sys::socket;
 
@@ -123,9 +128,9 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         let mut ready = Vec::new();
         loop {
             ready.clear();
+            desk.rest(Doing::Waiting);
             self.poller.wait(self.timeout(), &mut ready)?;
-            self.floor.now = desk.now();
-            desk.turn(self.floor.now);
+            self.floor.begin_turn();
             if self.turn(&ready)? {
                 return Ok(());
             }
@@ -243,9 +248,9 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
                 Ok((fd, peer)) => self.admit(fd, peer),
                 Err(error) => match self.floor.door.failed(&error, self.floor.now) {
                     Failure::Empty => return true,
-                    Failure::Peer => desk.seat().refused.add(1),
+                    Failure::Peer => desk.seat().refuse(Refusal::Gone),
                     Failure::Exhausted => {
-                        desk.seat().refused.add(1);
+                        desk.seat().refuse(Refusal::Exhausted);
                         return false;
                     }
                 },
@@ -256,7 +261,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
 
     /// The poller cannot hold this one: it is closed, and the first time that is said.
     fn turn_away(&mut self, fd: &OwnedFd) {
-        self.floor.desk.seat().refused.add(1);
+        self.floor.desk.seat().refuse(Refusal::Unwatchable);
         if !std::mem::replace(&mut self.turned_away, true) {
             say!(
                 "a connection was closed, as others will be, for its descriptor {} is more than \

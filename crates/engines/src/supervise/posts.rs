@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use memory::Phase;
 use seam::{Instant, Service, WorkerId};
+use sys::signal::Signal;
 
-use super::{Crew, Ended, Supervisor, clock};
+use super::chronicle::{Birth, Death};
+use super::{Crew, End, Ended, GRACE, Supervisor, clock};
 use crate::accept::Arrival;
 use crate::fault::Fault;
 use crate::say::say;
@@ -28,12 +30,15 @@ pub(super) struct Post {
     pub alive: bool,
     /// It was asked to leave because there are too many.
     pub retiring: bool,
+    /// The one before had served enough.
+    pub recycled: bool,
 }
 
 impl Post {
     fn new(generation: u32) -> Post {
         let (born, respawn_at) = (clock(), None);
-        Post { generation, born, failures: 0, respawn_at, alive: false, retiring: false }
+        let (alive, retiring, recycled) = (false, false, false);
+        Post { generation, born, failures: 0, respawn_at, alive, retiring, recycled }
     }
 }
 
@@ -46,7 +51,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         for index in 0..shape.posts() {
             self.posts.push(Post::new(generation));
             if index < start || index >= processes {
-                self.start(index, None)?;
+                self.start(index, Birth::Start, None)?;
             }
         }
         Ok(())
@@ -61,7 +66,12 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         self.posts.len() - 1
     }
 
-    pub(super) fn start(&mut self, index: usize, visitor: Option<Arrival>) -> io::Result<()> {
+    pub(super) fn start(
+        &mut self,
+        index: usize,
+        why: Birth,
+        visitor: Option<Arrival>,
+    ) -> io::Result<()> {
         let common = self.common;
         let post = &mut self.posts[index];
         post.generation = post.generation % WorkerId::GENERATION_MAX + 1;
@@ -70,27 +80,35 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         post.retiring = false;
         let id = WorkerId::new(common.seat_of(index), post.generation);
         self.crew.start(id, visitor)?;
-        self.posts[index].alive = true;
+        let post = &mut self.posts[index];
+        post.alive = true;
+        post.recycled = false;
         common.board.turnover().spawned.add(1);
+        // A process seats itself, so it is not known here yet.
+        self.chronicle.born(self.posts[index].born, index, None, why);
         Ok(())
     }
 
     /// Clears up after workers that have ended and decides when they are replaced.
     pub(super) fn bury(&mut self) -> Result<(), Fault> {
-        for Ended { id, fault } in self.crew.reap() {
+        for Ended { id, end } in self.crew.reap() {
             let (common, turnover) = (self.common, self.common.board.turnover());
             let index = common.post_of(id);
             let was_dismissed = common.board.seat(id.slot()).is_dismissed();
+            let death = self.cause(index, &end, was_dismissed);
+            let pid = common.board.seat(id.slot()).pid();
             common.heal(id);
+            let now = clock();
+            self.chronicle.died(now, (index, pid), death, &end);
             // Its connections are gone with it.
-            common.board.ended(clock().ns());
+            common.board.ended(now.ns());
             let post = &mut self.posts[index];
             post.alive = false;
             let phase = common.board.phase();
             if let Some(reception) = &mut self.reception {
                 reception.vacant.push(index);
-                if let Some(fault) = fault {
-                    say!("worker {index} {fault}");
+                if end != End::Left {
+                    say!("worker {index} {end}");
                 }
                 continue;
             }
@@ -101,43 +119,74 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 }
                 continue;
             }
-            if fault.is_none() && post.retiring {
-                turnover.retired.add(1);
-                continue;
-            }
-            if fault.is_none() && was_dismissed {
-                turnover.recycled.add(1);
-                post.respawn_at = Some(clock());
-                continue;
+            match death {
+                Death::Spare => {
+                    turnover.retired.add(1);
+                    continue;
+                }
+                Death::Recycle => {
+                    turnover.recycled.add(1);
+                    (post.respawn_at, post.recycled) = (Some(now), true);
+                    continue;
+                }
+                _ => {}
             }
             turnover.crashed.add(1);
-            let reason = fault.as_deref().unwrap_or("left without being told to");
+            common.board.seat(id.slot()).set_failed();
             if phase == Phase::Starting {
-                say!("worker {index} {reason}");
+                say!("worker {index} {end}");
                 return Err(Fault::Stillborn(index));
             }
-            let now = clock();
             let young = now.since(post.born) < LIFE_MIN;
             post.failures = if young { post.failures + 1 } else { 0 };
             let delay = match post.failures {
                 0 => Duration::ZERO,
                 times => (RESPAWN_FIRST * (1 << (times - 1).min(10))).min(RESPAWN_MAX),
             };
-            say!("worker {index} {reason}; a new one comes in {} ms", delay.as_millis());
+            say!("worker {index} {end}; a new one comes in {} ms", delay.as_millis());
             post.respawn_at = Some(now + delay);
             self.report.replaced += 1;
         }
         Ok(())
     }
 
+    /// Why the worker of the post `index` is gone.
+    fn cause(&self, index: usize, end: &End, was_dismissed: bool) -> Death {
+        let phase = self.phase();
+        match end {
+            // It was killed because it did not leave, or had to leave at once.
+            End::Signal(Signal::KILL) if phase == Phase::Forced => Death::Forced,
+            End::Left if self.reception.is_some() => Death::Visit,
+            End::Left if phase == Phase::Forced => Death::Forced,
+            End::Left if phase > Phase::Ready => Death::Shutdown,
+            End::Left if self.posts[index].retiring => Death::Spare,
+            End::Left if was_dismissed => Death::Recycle,
+            other => Death::of(other),
+        }
+    }
+
     pub(super) fn respawn(&mut self, now: Instant) {
         for index in 0..self.posts.len() {
+            let why = if self.posts[index].recycled { Birth::Recycle } else { Birth::Respawn };
             if self.posts[index].respawn_at.is_some_and(|moment| moment <= now)
-                && let Err(error) = self.start(index, None)
+                && let Err(error) = self.start(index, why, None)
             {
                 say!("worker {index} cannot be replaced: {error}; trying again");
                 self.posts[index].respawn_at = Some(now + RESPAWN_MAX);
             }
+        }
+    }
+
+    /// The house could not begin: sends home those who came.
+    pub(super) fn abandon(&mut self) {
+        self.enter(Phase::Forced, GRACE);
+        self.crew.kill();
+        let until = clock() + GRACE;
+        while self.posts.iter().any(|post| post.alive) && clock() < until {
+            for ended in self.crew.reap() {
+                self.posts[self.common.post_of(ended.id)].alive = false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }

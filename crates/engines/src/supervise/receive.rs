@@ -4,11 +4,12 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use memory::{Phase, SeatState};
+use memory::{Phase, Refusal, SeatState};
 use seam::{Cx, Effects, Instant, Service, SessionId, WorkerId};
 use sys::process;
 use sys::socket;
 
+use super::chronicle::Birth;
 use super::{Crew, Supervisor};
 use crate::house::Common;
 use crate::parts::door::{Door, Failure};
@@ -86,6 +87,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         for _ in 0..self.common.shape.knobs.turn_accepts {
             let live = self.posts.iter().filter(|post| post.alive).count();
             let Some(reception) = &mut self.reception else { return };
+            reception.door.set_limit(self.common.sessions_max());
             if !reception.door.is_open(live, now) {
                 return;
             }
@@ -93,7 +95,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             if !self.crew.has_room() {
                 // Who were accepted now could only be sent away.
                 reception.door.shut(now);
-                seat.refused.add(1);
+                seat.refuse(Refusal::Exhausted);
                 return;
             }
             let arrival = match socket::accept(&self.common.hall.listeners[0], false) {
@@ -101,17 +103,17 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 Err(error) => match reception.door.failed(&error, now) {
                     Failure::Empty => return,
                     Failure::Peer => {
-                        seat.refused.add(1);
+                        seat.refuse(Refusal::Gone);
                         continue;
                     }
                     Failure::Exhausted => {
-                        seat.refused.add(1);
+                        seat.refuse(Refusal::Exhausted);
                         return;
                     }
                 },
             };
             let index = self.vacancy();
-            if let Err(error) = self.start(index, Some(arrival)) {
+            if let Err(error) = self.start(index, Birth::Visit, Some(arrival)) {
                 self.turn_away(index, &error, now);
                 return;
             }
@@ -124,7 +126,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         if let Some(reception) = &mut self.reception {
             reception.vacant.push(index);
             reception.door.shut(now);
-            self.common.board.seat(reception.me.slot()).refused.add(1);
+            self.common.board.seat(reception.me.slot()).refuse(Refusal::NoWorker);
         }
     }
 }

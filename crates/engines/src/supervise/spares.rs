@@ -8,6 +8,7 @@ use seam::{Instant, Service};
 
 use memory::{Phase, SeatState};
 
+use super::chronicle::Birth;
 use super::{Crew, Supervisor};
 use crate::say::say;
 use crate::shape::Shape;
@@ -28,7 +29,12 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
         let census = self.census();
         let Some(spare) = &mut self.spare else { return };
-        match spare.look(now, &census).act {
+        let verdict = spare.look(now, &census);
+        if verdict.act != Act::Hold {
+            let words = format!("{:?}: {}", verdict.act, verdict.why).to_lowercase();
+            self.chronicle.note(now, "spare", None, words, false);
+        }
+        match verdict.act {
             Act::Hold => {}
             Act::Spawn(count) => {
                 for _ in 0..count {
@@ -79,7 +85,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     fn add(&mut self, now: Instant) {
         let vacant = |at: &usize| !self.posts[*at].alive && self.posts[*at].respawn_at.is_none();
         let Some(index) = (0..self.posts.len()).find(vacant) else { return };
-        if let Err(error) = self.start(index, None) {
+        if let Err(error) = self.start(index, Birth::Demand, None) {
             say!("worker {index} cannot be started: {error}; trying again");
             self.posts[index].respawn_at = Some(now + super::posts::RESPAWN_MAX);
         }

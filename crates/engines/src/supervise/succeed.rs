@@ -40,7 +40,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             Outcome::Ready => {
                 self.handed_over = true;
                 if self.phase() == Phase::Ready {
-                    self.enter(Phase::Leaving, self.common.shape.knobs.drain);
+                    self.enter(Phase::Leaving, self.drain);
                 }
             }
             Outcome::Failed => say!("the successor did not become ready; serving on"),

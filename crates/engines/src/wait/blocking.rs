@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use memory::{Phase, SeatState};
+use memory::{Doing, Phase, Refusal, SeatState};
 use seam::{Buffers, Closed, Conn, Instant, Peer, Service, SessionId};
 use sys::socket;
 
@@ -32,6 +32,7 @@ pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
         let now = desk.now();
         desk.turn(now);
         room.tick(desk, now);
+        desk.rest(Doing::Waiting);
         match desk.entrance.take(true) {
             Ok((fd, peer)) => {
                 Visit::new(desk, &mut room, fd, Peer::Net(peer)).run();
@@ -42,9 +43,9 @@ pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
             }
             Err(error) => match door.failed(&error, now) {
                 Failure::Empty => {}
-                Failure::Peer => desk.seat().refused.add(1),
+                Failure::Peer => desk.seat().refuse(Refusal::Gone),
                 Failure::Exhausted => {
-                    desk.seat().refused.add(1);
+                    desk.seat().refuse(Refusal::Exhausted);
                     std::thread::sleep(door.opens_at().map_or(GRAIN, |moment| moment.since(now)));
                 }
             },
@@ -155,7 +156,7 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
         }
         self.room.tick(self.desk, self.now);
         self.conn.deadline(self.desk.service, &self.cx());
-        if self.now.since(self.active) >= self.desk.knobs.idle {
+        if self.now.since(self.active) >= self.desk.idle() {
             self.conn.shut(Closed::Idle);
         }
     }
@@ -170,8 +171,10 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
                 return;
             }
         }
+        self.desk.rest(Doing::Reading);
         let received = socket::recv(&self.fd, &mut self.room.scratch);
         self.now = self.desk.now();
+        self.desk.turn(self.now);
         let cx = self.cx();
         match received {
             Ok(0) => {
@@ -212,7 +215,10 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
                         self.endure();
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.endure(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.desk.rest(Doing::Writing);
+                    self.endure();
+                }
                 Err(_) => self.conn.abort(Closed::Reset),
             }
         }
@@ -224,6 +230,7 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
         self.now = self.desk.now();
         if self.desk.phase() >= Phase::Forced {
             self.conn.abort(Closed::Forced);
+<<<<<<< main
         }
         if self.now < self.look {
             return;
@@ -233,6 +240,10 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
             Taking::Some => self.active = self.now,
             Taking::Nothing if self.now.since(self.active) < self.desk.knobs.write_stall => {}
             Taking::Nothing | Taking::TooLittle => self.conn.abort(Closed::Stalled),
+=======
+        } else if self.now.since(self.active) >= self.desk.write_stall() {
+            self.conn.abort(Closed::Stalled);
+>>>>>>> local
         }
     }
 
@@ -246,6 +257,7 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
             // The kernel would keep what the peer does not take, for minutes.
             let _ = socket::set_linger_reset(&self.fd);
         }
+        self.desk.rest(Doing::Working);
         self.conn.reclaim(&mut self.room.buffers);
         let cx = self.desk.cx(self.now, self.id);
         self.conn.close(self.desk.service, &cx);
@@ -254,6 +266,7 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
 
     fn linger(&mut self) {
         let until = self.desk.now() + self.desk.knobs.linger;
+        self.desk.rest(Doing::Closing);
         if socket::shutdown_write(&self.fd).is_err() {
             return;
         }

@@ -13,7 +13,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
-use memory::Phase;
+use memory::{Doing, Phase};
 use seam::{Buffers, Closed, Conn, Cx, Instant, Peer, Service, SessionId};
 use sys::ready::Interest;
 use sys::socket;
@@ -49,6 +49,7 @@ pub fn serve<S: Service>(desk: &Desk<'_, S>, lobby: &Lobby<S>, shard: usize) -> 
         desk.seat().serving.set(1);
         let attended = catch_unwind(AssertUnwindSafe(|| host.attend(call)));
         desk.seat().serving.set(0);
+        desk.rest(Doing::Waiting);
         if let Err(panic) = attended {
             // The session went down with it; the listener must not wait for it.
             host.with.into_iter().for_each(|id| lobby.leave(id));
@@ -99,16 +100,27 @@ impl<'a, S: Service> Host<'a, '_, S> {
 
     /// Sees what has become of a session while it was parked.
     fn check(&mut self, guest: &mut Guest<S>, moved: bool) {
-        let (knobs, cx) = (self.desk.knobs, self.cx(guest.id));
+        let cx = self.cx(guest.id);
         guest.conn.deadline(self.desk.service, &cx);
+<<<<<<< main
         if guest.blocked {
             match guest.pace.look(&guest.fd, self.now, knobs) {
                 Taking::Some => guest.active = self.now,
                 Taking::Nothing if self.now.since(guest.active) < knobs.write_stall => {}
                 Taking::Nothing if moved => {}
                 Taking::Nothing | Taking::TooLittle => guest.conn.abort(Closed::Stalled),
+=======
+        if guest.blocked && !moved {
+            // The kernel makes room only when a third of its buffer is empty, which is long for a
+            // peer that is slow; what it has taken meanwhile counts.
+            let untaken = socket::unsent_bytes(&guest.fd).unwrap_or(0);
+            if untaken < std::mem::replace(&mut guest.untaken, untaken) {
+                guest.active = self.now;
+            } else if self.now.since(guest.active) >= self.desk.write_stall() {
+                guest.conn.abort(Closed::Stalled);
+>>>>>>> local
             }
-        } else if self.now.since(guest.active) >= knobs.idle {
+        } else if self.now.since(guest.active) >= self.desk.idle() {
             guest.conn.shut(Closed::Idle);
         }
         guest.blocked = false;
@@ -210,12 +222,16 @@ impl<'a, S: Service> Host<'a, '_, S> {
     /// Leaves a session until something moves or a time is over.
     fn park(&mut self, mut guest: Box<Guest<S>>) {
         guest.conn.reclaim(&mut self.buffers);
-        let (knobs, wants) = (self.desk.knobs, guest.conn.wants());
+        let wants = guest.conn.wants();
         let still = match (guest.linger, guest.blocked) {
             (Some(until), _) => until,
-            (None, false) => guest.active + knobs.idle,
+            (None, false) => guest.active + self.desk.idle(),
             // It is looked at before, for a peer may be slow without being stalled.
+<<<<<<< main
             (None, true) => self.now + LOOK.min(knobs.write_stall / 4),
+=======
+            (None, true) => self.now + self.desk.write_stall() / 4,
+>>>>>>> local
         };
         guest.due = still.min(wants.wake.unwrap_or(Instant::NEVER));
         let interest = Interest {

@@ -21,7 +21,7 @@ pub mod tactics;
 use std::io;
 use std::os::fd::AsFd;
 
-use memory::{Phase, SeatState};
+use memory::{Doing, Phase, SeatState};
 use seam::{Closed, Service, SessionId};
 use sys::uring::{Armed, Completion, Raw, Receive, Received, Uring};
 
@@ -96,9 +96,9 @@ impl<S: Service> Loop<'_, S> {
         desk.ready();
         let mut batch: Vec<Raw> = Vec::new();
         loop {
+            desk.rest(Doing::Waiting);
             self.ring.wait(self.floor.timeout(), &mut batch)?;
-            self.floor.now = desk.now();
-            desk.turn(self.floor.now);
+            self.floor.begin_turn();
             for raw in batch.drain(..) {
                 let completion = self.ring.completion(&raw);
                 self.complete(completion);

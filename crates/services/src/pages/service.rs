@@ -115,6 +115,7 @@ impl Pages {
             };
             used += head.len;
             cx.note(|note| *note = format!("{} {}", head.method, head.target));
+            cx.answered(1);
             match self.answer(cx, &head, out) {
                 After::Ask => *session = asking(cx.now),
                 After::Close => return Step::close(input.len()),

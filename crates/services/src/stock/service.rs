@@ -118,7 +118,7 @@ impl Stock {
     /// Answers requests until the input holds no whole one or the output is full.
     fn serve(&self, cx: &Cx<'_, Market>, input: &[u8], out: &mut Out) -> Step<Never> {
         let mut turn = Turn { stock: self, cx, entered: None };
-        let mut used = 0;
+        let (mut used, mut answered) = (0, 0);
         while used < input.len() && !out.is_full() {
             let rest = &input[used..];
             let (len, goes_on) = match trade::common(rest) {
@@ -137,10 +137,13 @@ impl Stock {
             };
             cx.note(|note| *note = format!("server received {len} bytes"));
             used += len;
+            answered += 1;
             if !goes_on {
+                cx.answered(answered);
                 return Step::close(used);
             }
         }
+        cx.answered(answered);
         Step::read(used)
     }
 

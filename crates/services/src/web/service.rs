@@ -173,7 +173,7 @@ impl<B: Backstage> Web<B> {
             return 0;
         }
         let second = self.options.second(cx.now);
-        let mut used = 0;
+        let (mut used, mut answered) = (0, 0);
         while let Some((len, answer)) = session.memo.find(&input[used..], second) {
             cx.note(|note| {
                 let line = input[used..].split(|byte| *byte == b'\r').find(|line| !line.is_empty());
@@ -181,11 +181,13 @@ impl<B: Backstage> Web<B> {
             });
             out.bytes().extend_from_slice(answer);
             used += len;
+            answered += 1;
             if out.is_full() {
                 break;
             }
         }
         if used > 0 {
+            cx.answered(answered);
             session.begun = false;
             session.until = cx.now + self.options.keep_alive;
         }
@@ -337,6 +339,7 @@ impl<B: Backstage> Web<B> {
         terms: &Terms,
         said: Said,
     ) -> After<B::File> {
+        cx.answered(1);
         if let (Some(format), Some(asked)) = (self.options.record, &terms.asked) {
             let mut line = Vec::with_capacity(128);
             let now = (cx.now, self.options.wall_ns(cx.now));

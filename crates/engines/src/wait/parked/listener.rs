@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use memory::{Phase, SeatState};
+use memory::{Doing, Phase, Refusal, SeatState};
 use seam::{Closed, Instant, Service, SessionId};
 use sys::epoll::Events;
 use sys::ready::{Interest, Ready};
@@ -29,7 +29,7 @@ pub fn serve<S: Service>(desk: &Desk<'_, S>, lobby: &Lobby<S>, first: usize) -> 
     let mut listener = Listener {
         desk,
         lobby,
-        door: Door::new(desk.sessions_max),
+        door: Door::new(desk.sessions_max()),
         first,
         accepted: 0,
         listening: false,
@@ -62,9 +62,12 @@ impl<S: Service> Listener<'_, '_, S> {
         let mut events = Events::with_capacity(EVENTS);
         loop {
             self.accept()?;
+            desk.rest(Doing::Waiting);
             lobby.epoll.wait(&mut events, self.timeout())?;
             self.now = desk.now();
-            desk.turn(self.now);
+            if desk.turn(self.now) {
+                self.door.set_limit(desk.sessions_max());
+            }
             events.iter().for_each(|event| self.hear(event));
             (0..lobby.take_gone()).for_each(|_| desk.closed(self.now));
             self.follow_phase();
@@ -134,9 +137,9 @@ impl<S: Service> Listener<'_, '_, S> {
                 Ok(arrival) => self.admit(arrival),
                 Err(error) => match self.door.failed(&error, self.now) {
                     Failure::Empty => break,
-                    Failure::Peer => desk.seat().refused.add(1),
+                    Failure::Peer => desk.seat().refuse(Refusal::Gone),
                     Failure::Exhausted => {
-                        desk.seat().refused.add(1);
+                        desk.seat().refuse(Refusal::Exhausted);
                         wants = false;
                         break;
                     }
@@ -157,7 +160,7 @@ impl<S: Service> Listener<'_, '_, S> {
         let desk = self.desk;
         desk.opened(self.now);
         if self.lobby.call(Call::Come(arrival)).is_err() {
-            desk.seat().refused.add(1);
+            desk.seat().refuse(Refusal::NoWorker);
             desk.closed(self.now);
         }
         self.accepted += 1;

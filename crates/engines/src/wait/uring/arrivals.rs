@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use memory::Phase;
+use memory::{Phase, Refusal};
 use seam::{Peer, Service};
 use sys::poll::{PollFd, poll};
 use sys::socket;
@@ -106,9 +106,9 @@ impl<S: Service> Loop<'_, S> {
                 Ok((fd, peer)) => self.admit(fd, Some(peer)),
                 Err(error) => match self.floor.door.failed(&error, self.floor.now) {
                     Failure::Empty => return true,
-                    Failure::Peer => desk.seat().refused.add(1),
+                    Failure::Peer => desk.seat().refuse(Refusal::Gone),
                     Failure::Exhausted => {
-                        desk.seat().refused.add(1);
+                        desk.seat().refuse(Refusal::Exhausted);
                         return false;
                     }
                 },
@@ -128,8 +128,9 @@ impl<S: Service> Loop<'_, S> {
             Ok(arrival) => self.arrivals.parked.push_back(arrival),
             Err(error) if error.raw_os_error() == Some(CANCELLED) => {}
             Err(error) => {
-                desk.seat().refused.add(1);
                 is_exhausted = self.floor.door.failed(&error, self.floor.now) == Failure::Exhausted;
+                let why = if is_exhausted { Refusal::Exhausted } else { Refusal::Gone };
+                desk.seat().refuse(why);
             }
         }
         if more {

@@ -1,0 +1,68 @@
+//! The administration of a house: a door of its own, beside the one that peers come by.
+//!
+//! It lives in the supervisor's loop, which may fork and must therefore have one thread; so nothing
+//! here waits. A visitor who neither asks nor listens keeps one of a few chairs for some seconds
+//! and delays nobody. What is asked and answered is not known here: bytes go to an [`Office`],
+//! which speaks some protocol, and come back from it.
+
+mod desk;
+mod door;
+
+use crate::house::Renew;
+use crate::knobs::Knobs;
+use crate::status::Sample;
+
+pub(crate) use desk::Desk;
+pub use door::Door;
+
+/// What stands beside a house.
+#[derive(Default)]
+pub struct Annex<'a> {
+    /// Who answers at the administration's door.
+    pub office: Option<(Door, Box<dyn Office + 'a>)>,
+    /// What `SIGHUP` does beside [`crate::Keeper::reload`].
+    pub reload: Option<Box<dyn FnMut() -> Reload + 'a>>,
+    /// What each worker does after that.
+    pub renew: Option<&'a Renew<'a>>,
+}
+
+/// Answers those who come to the administration's door.
+pub trait Office {
+    /// What to do about all that a visitor has `said` so far.
+    fn hear(&mut self, said: &[u8], sample: &mut dyn FnMut() -> Sample) -> Answer;
+
+    /// An order was carried out: what the visitor is told, given what there is to say about it.
+    fn carried_out(&mut self, order: Order, words: &[String]) -> Vec<u8>;
+}
+
+/// What an [`Office`] makes of what was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The visitor has not finished.
+    More,
+    /// This is the answer, and the end.
+    Say(Vec<u8>),
+    /// To be carried out, and answered then.
+    Obey(Order),
+}
+
+/// What a visitor can order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// As the first `SIGTERM`.
+    Drain,
+    /// As a second one at once: connections are cut.
+    Quit,
+    /// As `SIGHUP`.
+    Reload,
+}
+
+/// What a reload has come to.
+#[derive(Clone, Debug, Default)]
+pub struct Reload {
+    /// What shall be in force, of which that is taken which can change while workers serve: idle,
+    /// write stall, drain, connections, spare workers.
+    pub knobs: Option<Knobs>,
+    /// What was done and what cannot be done, in words.
+    pub words: Vec<String>,
+}

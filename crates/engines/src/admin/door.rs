@@ -1,0 +1,152 @@
+//! Where visitors of the administration come from: a socket in the file system that only our own
+//! user can open, or a TCP address.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Where visitors come from.
+#[derive(Debug)]
+pub struct Door {
+    listener: Listener,
+    /// A socket in the file system, by its name and numbers, removed at the end.
+    file: Option<(PathBuf, u64, u64)>,
+}
+
+#[derive(Debug)]
+enum Listener {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl Door {
+    /// A door at `path`, which only our own user can open. What a server that is gone has left
+    /// there is replaced; `is_successor`: so is that of one that is about to go.
+    ///
+    /// # Errors
+    /// `AddrInUse` where another server answers there, or the path is no socket; those of bind(2).
+    pub fn at_path(path: &Path, is_successor: bool) -> io::Result<Door> {
+        if let Ok(found) = fs::symlink_metadata(path) {
+            let answers = || UnixStream::connect(path).is_ok();
+            if !found.file_type().is_socket() || (!is_successor && answers()) {
+                return Err(io::Error::new(
+                    io::ErrorKind::AddrInUse,
+                    format!("expected nobody at {}, found somebody there", path.display()),
+                ));
+            }
+        }
+        // Made under another name and moved, nobody finds it with the wrong permissions, and one
+        // that is replaced answers until then.
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}", std::process::id()));
+        let fresh = PathBuf::from(name);
+        let _ = fs::remove_file(&fresh);
+        let listener = UnixListener::bind(&fresh)?;
+        let done = fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600))
+            .and_then(|()| fs::rename(&fresh, path))
+            .and_then(|()| fs::symlink_metadata(path));
+        let about = done.inspect_err(|_| drop(fs::remove_file(&fresh)))?;
+        listener.set_nonblocking(true)?;
+        let file = Some((path.to_owned(), about.dev(), about.ino()));
+        Ok(Door { listener: Listener::Unix(listener), file })
+    }
+
+    /// A door at a TCP address; port 0 picks one.
+    ///
+    /// # Errors
+    /// Those of bind(2).
+    pub fn at_address(address: SocketAddr) -> io::Result<Door> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(Door { listener: Listener::Tcp(listener), file: None })
+    }
+
+    /// The address, where it is a TCP one.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match &self.listener {
+            Listener::Unix(_) => None,
+            Listener::Tcp(listener) => listener.local_addr().ok(),
+        }
+    }
+
+    /// The path, where it is one.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|(path, _, _)| path.as_path())
+    }
+
+    pub(super) fn accept(&self) -> io::Result<Stream> {
+        let stream = match &self.listener {
+            Listener::Unix(listener) => Stream::Unix(listener.accept()?.0),
+            Listener::Tcp(listener) => Stream::Tcp(listener.accept()?.0),
+        };
+        match &stream {
+            Stream::Unix(stream) => stream.set_nonblocking(true),
+            Stream::Tcp(stream) => stream.set_nonblocking(true),
+        }?;
+        Ok(stream)
+    }
+
+    /// Removes the file, unless a successor has put its own in the place.
+    pub(crate) fn close(&self) {
+        let Some((path, dev, ino)) = &self.file else { return };
+        let is_ours = |about: fs::Metadata| (about.dev(), about.ino()) == (*dev, *ino);
+        if fs::symlink_metadata(path).is_ok_and(is_ours) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl AsFd for Door {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.listener {
+            Listener::Unix(listener) => listener.as_fd(),
+            Listener::Tcp(listener) => listener.as_fd(),
+        }
+    }
+}
+
+/// A visitor's connection.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => stream.read(into),
+            Stream::Tcp(stream) => stream.read(into),
+        }
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => stream.write(bytes),
+            Stream::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    /// Tells the end at once, also where a forked worker has a copy of the descriptor.
+    pub(super) fn end(&self) {
+        let how = std::net::Shutdown::Write;
+        // A peer that is gone has heard the end.
+        let _ = match self {
+            Stream::Unix(stream) => stream.shutdown(how),
+            Stream::Tcp(stream) => stream.shutdown(how),
+        };
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What a house can tell about itself: one sample, in which every count was read at one instant.
+//!
+//! The scoreboard is read in one pass on the supervisor's thread, some tens of nanoseconds a seat;
+//! how long that took is part of the sample. Rates are differences of two samples, so they belong
+//! to the time between them and to nothing else.
+
+use serde::{Deserialize, Serialize};
+
+/// The layout of [`Sample`]; a reader of another number should not guess.
+pub const SCHEMA: u32 = 1;
+
+/// A house at one instant. Times are in nanoseconds, sizes in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// When, on the machine's monotonic clock.
+    pub at_ns: u64,
+    /// How long reading the scoreboard took.
+    pub taken_ns: u64,
+    /// How long the house has stood.
+    pub age_ns: u64,
+    /// The supervisor.
+    pub pid: i32,
+    /// starting, ready, leaving, draining, forced, done.
+    pub phase: String,
+    /// Which architecture.
+    pub shape: ShapeFacts,
+    /// The address that peers connect to.
+    pub listening: String,
+    /// What is in force.
+    pub limits: Limits,
+    /// Sums over all workers since the start.
+    pub totals: Totals,
+    /// What this second is like, by the supervisor's own windows.
+    pub rates: Rates,
+    /// What waits outside.
+    pub queue: Queue,
+    /// Seats that were ever taken.
+    pub workers: Vec<Worker>,
+    /// How many came, by reason.
+    pub spawned: Vec<(String, u64)>,
+    /// How many went, by reason.
+    pub exited: Vec<(String, u64)>,
+    /// How many deadlines were noticed how late, in buckets below [`memory::LATE_EDGES_NS`].
+    pub late: Vec<u64>,
+    /// What happened last, oldest first.
+    pub events: Vec<Happening>,
+    /// What the service and its keeper tell: pools, sessions, whatever they have.
+    pub gauges: Vec<Gauge>,
+}
+
+/// A point of the space of architectures, in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the axes carry the words")]
+pub struct ShapeFacts {
+    pub engine: Option<String>,
+    pub container: String,
+    pub accept: String,
+    pub wait: String,
+}
+
+/// The limits in force.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Connections at one time.
+    pub connections: u64,
+    /// Workers at one time; 0 where each connection has its own.
+    pub workers: usize,
+    /// Workers in each process of a hybrid; 1 elsewhere.
+    pub threads: usize,
+    /// Who decides how many processes there are, where they are processes.
+    pub policy: Option<String>,
+    /// Idle workers, at the least and at the most, where processes come and go.
+    pub spare: Option<(usize, usize)>,
+    /// Nothing may move for so long.
+    pub idle_ns: u64,
+    /// A peer may take nothing for so long.
+    pub write_stall_ns: u64,
+    /// A drain may take so long.
+    pub drain_ns: u64,
+    /// How often the settings were changed.
+    pub edition: u32,
+}
+
+/// Counts since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Connections open now.
+    pub open: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Requests, or what the service calls its messages, answered.
+    pub answered: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Bytes that the kernel took for sending.
+    pub bytes_out: u64,
+    /// Turns of loops.
+    pub turns: u64,
+    /// Connections that were not served, by reason.
+    pub refused: Vec<(String, u64)>,
+    /// Receives that found no buffer in a ring.
+    pub enobufs: u64,
+    /// Sends of which the kernel took a part.
+    pub short_sends: u64,
+    /// Pushes to sessions that were gone or full.
+    pub pushes_dropped: u64,
+}
+
+impl Totals {
+    /// Adds what a seat has counted, but the connections that are open: who attends to one that
+    /// belongs to another seat would count it twice.
+    pub(crate) fn add(&mut self, worker: &Worker) {
+        self.accepted += worker.accepted;
+        self.answered += worker.answered;
+        self.bytes_in += worker.bytes_in;
+        self.bytes_out += worker.bytes_out;
+        self.turns += worker.turns;
+    }
+}
+
+/// Rates a second, over the last whole window, and the highest that any window has had.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// How long the window was; 0: none is over yet.
+    pub window_ns: u64,
+    /// Connections accepted.
+    pub accepted: f64,
+    /// Requests answered.
+    pub answered: f64,
+    /// Bytes received.
+    pub bytes_in: f64,
+    /// Bytes sent.
+    pub bytes_out: f64,
+    /// The most connections accepted in a second.
+    pub accepted_max: f64,
+    /// The most requests answered in a second.
+    pub answered_max: f64,
+    /// The most connections that a window ended with.
+    pub open_max: u64,
+}
+
+/// Connections that wait to be accepted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queue {
+    /// In the kernel, over all listeners.
+    pub length: u64,
+    /// So many fit there.
+    pub limit: u64,
+    /// In the buffers between an acceptor and its workers, where the supervisor can see them: how
+    /// many, and how many fit.
+    pub handoff: Option<(u64, u64)>,
+}
+
+/// One seat.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Worker {
+    /// Its number.
+    pub slot: usize,
+    /// What it is at (`memory::Seat::letter`).
+    pub letter: char,
+    /// worker, listener, acceptor or reception.
+    pub role: String,
+    /// How often the seat was taken, by its present worker's generation.
+    pub generation: u32,
+    /// The process.
+    pub pid: i32,
+    /// How long the present worker has sat here.
+    pub age_ns: u64,
+    /// How long ago it began its last turn; `None`: never.
+    pub beat_ago_ns: Option<u64>,
+    /// Connections open now.
+    pub open: u64,
+    /// Since the start, whoever sat here.
+    pub accepted: u64,
+    /// Since the start.
+    pub answered: u64,
+    /// Since the start.
+    pub bytes_in: u64,
+    /// Since the start.
+    pub bytes_out: u64,
+    /// Since the start.
+    pub turns: u64,
+    /// Since the start.
+    pub refused: u64,
+}
+
+/// Something that happened to the crew.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Happening {
+    /// How long ago.
+    pub ago_ns: u64,
+    /// What: spawned, exited, phase, reload, spare.
+    pub what: String,
+    /// Which post, where it is about one.
+    pub post: Option<usize>,
+    /// Which process, where it is about one.
+    pub pid: Option<i32>,
+    /// Why, in words.
+    pub why: String,
+    /// It should not have happened.
+    pub is_fault: bool,
+}
+
+/// A number that a service tells, with its labels.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Gauge {
+    /// Its name as a metric, without a prefix.
+    pub name: String,
+    /// What it is, in a few words.
+    pub help: String,
+    /// Names and values.
+    pub labels: Vec<(String, String)>,
+    /// The number.
+    pub value: f64,
+    /// It only grows.
+    pub is_total: bool,
+}

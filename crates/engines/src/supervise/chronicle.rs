@@ -1,0 +1,228 @@
+//! Who came and went, when and why: counts by reason since the start, and the last events in words.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use seam::Instant;
+use sys::process::Pid;
+
+use super::End;
+use crate::status::Happening;
+
+/// Events that are kept.
+const EVENTS_MAX: usize = 200;
+
+/// Why a worker was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Birth {
+    /// The house opens.
+    Start,
+    /// More spare workers were wanted.
+    Demand,
+    /// In the place of one that has failed.
+    Respawn,
+    /// In the place of one that has served enough.
+    Recycle,
+    /// For one visitor.
+    Visit,
+}
+
+impl fmt::Display for Birth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Birth::Start => "start",
+            Birth::Demand => "demand",
+            Birth::Respawn => "respawn",
+            Birth::Recycle => "recycle",
+            Birth::Visit => "visit",
+        })
+    }
+}
+
+/// Why a worker is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Death {
+    /// Its visitor has left.
+    Visit,
+    /// Spare control let it go.
+    Spare,
+    /// It had served enough.
+    Recycle,
+    /// The house drained.
+    Shutdown,
+    /// The house was left by force.
+    Forced,
+    /// It left, and nobody had asked it to.
+    Unbidden,
+    /// Its process exited with this code.
+    Code(i32),
+    /// This signal ended its process.
+    Signal(i32),
+    /// Its thread panicked.
+    Panic,
+    /// It could not go on.
+    Failed,
+    /// Nobody knows.
+    Lost,
+}
+
+impl Death {
+    /// What an end means where nobody had asked for it.
+    pub(super) fn of(end: &End) -> Death {
+        match end {
+            End::Left => Death::Unbidden,
+            End::Code(code) => Death::Code(*code),
+            End::Signal(signal) => Death::Signal(signal.number()),
+            End::Panicked(_) => Death::Panic,
+            End::Failed(_) => Death::Failed,
+            End::Lost(_) => Death::Lost,
+        }
+    }
+
+    fn is_fault(self) -> bool {
+        !matches!(self, Death::Visit | Death::Spare | Death::Recycle | Death::Shutdown)
+    }
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Death::Visit => "visit",
+            Death::Spare => "spare",
+            Death::Recycle => "recycle",
+            Death::Shutdown => "shutdown",
+            Death::Forced => "forced",
+            Death::Unbidden => "unbidden",
+            Death::Code(code) => return write!(f, "code_{code}"),
+            Death::Signal(number) => return write!(f, "signal_{number}"),
+            Death::Panic => "panic",
+            Death::Failed => "failed",
+            Death::Lost => "lost",
+        })
+    }
+}
+
+/// The book of it.
+#[derive(Debug)]
+pub(super) struct Chronicle {
+    born: Vec<(Birth, u64)>,
+    dead: Vec<(Death, u64)>,
+    events: VecDeque<(Instant, Happening)>,
+    /// There is somebody who may read the events.
+    is_read: bool,
+}
+
+impl Chronicle {
+    /// An empty book; events are written only if somebody `is_read`ing them may come.
+    pub(super) fn new(is_read: bool) -> Chronicle {
+        Chronicle { born: Vec::new(), dead: Vec::new(), events: VecDeque::new(), is_read }
+    }
+
+    /// A worker was started.
+    pub(super) fn born(&mut self, now: Instant, post: usize, pid: Option<Pid>, why: Birth) {
+        add(&mut self.born, why);
+        if why != Birth::Visit {
+            self.note(now, "spawned", Some((post, pid)), why.to_string(), why == Birth::Respawn);
+        }
+    }
+
+    /// A worker is gone; `words` say more than the reason.
+    pub(super) fn died(
+        &mut self,
+        now: Instant,
+        (post, pid): (usize, Option<Pid>),
+        why: Death,
+        words: &End,
+    ) {
+        add(&mut self.dead, why);
+        if why != Death::Visit {
+            let words = match words {
+                End::Left => why.to_string(),
+                other => other.to_string(),
+            };
+            self.note(now, "exited", Some((post, pid)), words, why.is_fault());
+        }
+    }
+
+    /// Something else happened.
+    pub(super) fn note(
+        &mut self,
+        now: Instant,
+        what: &str,
+        whose: Option<(usize, Option<Pid>)>,
+        why: String,
+        is_fault: bool,
+    ) {
+        if !self.is_read {
+            return;
+        }
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+        }
+        let post = whose.map(|(post, _)| post);
+        let pid = whose.and_then(|(_, pid)| pid).map(Pid::number);
+        let what = what.to_owned();
+        self.events.push_back((now, Happening { ago_ns: 0, what, post, pid, why, is_fault }));
+    }
+
+    /// How many came, by reason.
+    pub(super) fn spawned(&self) -> Vec<(String, u64)> {
+        self.born.iter().map(|(why, count)| (why.to_string(), *count)).collect()
+    }
+
+    /// How many went, by reason.
+    pub(super) fn exited(&self) -> Vec<(String, u64)> {
+        self.dead.iter().map(|(why, count)| (why.to_string(), *count)).collect()
+    }
+
+    /// The last events, oldest first.
+    pub(super) fn events(&self, now: Instant) -> Vec<Happening> {
+        let told = |(at, event): &(Instant, Happening)| Happening {
+            ago_ns: now.since(*at).as_nanos() as u64,
+            ..event.clone()
+        };
+        self.events.iter().map(told).collect()
+    }
+}
+
+fn add<T: PartialEq>(counts: &mut Vec<(T, u64)>, what: T) {
+    match counts.iter_mut().find(|(known, _)| *known == what) {
+        Some((_, count)) => *count += 1,
+        None => counts.push((what, 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sys::signal::Signal;
+
+    #[test]
+    fn counts_are_by_reason_and_events_are_the_last_ones() {
+        let mut book = Chronicle::new(true);
+        let at = |seconds: u64| Instant::from_ns(seconds * 1_000_000_000);
+        for second in 0..300 {
+            book.born(at(second), 0, Pid::of(7), Birth::Respawn);
+            let end = End::Signal(Signal::KILL);
+            book.died(at(second), (0, Pid::of(7)), Death::of(&end), &end);
+        }
+        book.born(at(300), 1, None, Birth::Visit);
+        assert_eq!(book.spawned(), [("respawn".to_owned(), 300), ("visit".to_owned(), 1)]);
+        assert_eq!(book.exited(), [("signal_9".to_owned(), 300)]);
+        let events = book.events(at(301));
+        assert_eq!(events.len(), EVENTS_MAX);
+        let last = events.last().expect("there are some");
+        assert_eq!((last.what.as_str(), last.pid, last.is_fault), ("exited", Some(7), true));
+        assert_eq!(
+            (last.why.as_str(), last.ago_ns),
+            ("was killed by signal SIGKILL", 2_000_000_000)
+        );
+    }
+
+    #[test]
+    fn nobody_reads_and_nothing_is_written() {
+        let mut book = Chronicle::new(false);
+        book.born(Instant::ZERO, 0, None, Birth::Start);
+        assert_eq!((book.spawned().len(), book.events(Instant::ZERO).len()), (1, 0));
+    }
+}

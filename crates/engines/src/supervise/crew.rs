@@ -1,0 +1,60 @@
+//! What a container does for the supervisor, and how it tells of ends.
+
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use seam::WorkerId;
+use sys::signal::Signal;
+
+use crate::accept::Arrival;
+
+/// What a container can do for the supervisor.
+pub(crate) trait Crew {
+    /// Starts a worker; with a visitor, for as long as that one stays.
+    fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> io::Result<()>;
+    /// Whether there are descriptors for a visitor and what its worker costs the supervisor.
+    fn has_room(&self) -> bool;
+    /// Descriptors that become readable when a worker ends, beside the bell.
+    fn watched(&self) -> Vec<BorrowedFd<'_>>;
+    /// The workers that have ended since the last call.
+    fn reap(&mut self) -> Vec<Ended>;
+    /// Ends all workers at once; false if only the end of the process can.
+    fn kill(&mut self) -> bool;
+}
+
+/// A worker has ended.
+pub(crate) struct Ended {
+    pub id: WorkerId,
+    pub end: End,
+}
+
+/// How a worker has ended, as whoever waited for it saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It left of its own accord.
+    Left,
+    /// Its process exited with this code.
+    Code(i32),
+    /// This signal ended its process.
+    Signal(Signal),
+    /// Its thread panicked, with these words.
+    Panicked(String),
+    /// It could not go on, for this reason.
+    Failed(String),
+    /// Nobody knows.
+    Lost(String),
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Left => f.write_str("left without being told to"),
+            End::Code(code) => write!(f, "exited with code {code}"),
+            End::Signal(signal) => write!(f, "was killed by signal {signal}"),
+            End::Panicked(words) => write!(f, "panicked: {words}"),
+            End::Failed(words) => f.write_str(words),
+            End::Lost(words) => write!(f, "was lost: {words}"),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! `SIGHUP`: settings are read again and put in force as far as workers can follow, logs are opened
+//! anew, data is left alone.
+
+use seam::Service;
+
+use super::{Crew, Supervisor, clock};
+use crate::say::say;
+use crate::spare::Terms;
+
+impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+    /// Reloads, and says what that has come to.
+    ///
+    /// The order: the settings of the house; what the keeper has open; then the word to the
+    /// workers, each of which calls [`crate::Annex::renew`] before its next turn.
+    pub(super) fn reload(&mut self) -> Vec<String> {
+        let mut words = Vec::new();
+        if let Some(reload) = &mut self.annex.reload {
+            let found = reload();
+            words.extend(found.words);
+            if let Some(knobs) = found.knobs {
+                self.common.put_in_force(&knobs);
+                self.drain = knobs.drain;
+                if let Some(spare) = &mut self.spare {
+                    let now = spare.terms();
+                    spare.set_terms(Terms {
+                        spare_min: knobs.staff.spare_min.unwrap_or(now.spare_min),
+                        spare_max: knobs.staff.spare_max.unwrap_or(now.spare_max),
+                        ..now
+                    });
+                }
+            }
+        }
+        words.extend(self.keeper.reload(self.common.house.state));
+        self.common.board.publish();
+        if words.is_empty() {
+            words.push("there is nothing to reload".to_owned());
+        }
+        for line in &words {
+            say!("reload: {line}");
+        }
+        self.chronicle.note(clock(), "reload", None, words.join("; "), false);
+        words
+    }
+}

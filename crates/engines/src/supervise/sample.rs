@@ -1,0 +1,221 @@
+//! Taking a sample of the house, and the windows of a second by which rates are known.
+
+use std::time::Duration;
+
+use memory::{LATE_EDGES_NS, Phase, Refusal, Seat, SeatState};
+use seam::{Instant, Service};
+use sys::process;
+use sys::socket;
+
+use super::{Crew, Supervisor, clock};
+use crate::axes::Container;
+use crate::shape::SEATS;
+use crate::spare::Spare;
+use crate::status::{Limits, Queue, Rates, SCHEMA, Sample, ShapeFacts, Totals, Worker};
+
+/// How long a window is, about: it ends when the supervisor wakes.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// The counts at the beginning of the present window, and what the last one came to.
+#[derive(Debug, Default)]
+pub(super) struct Windows {
+    since: Option<(Instant, memory::Totals)>,
+    rates: Rates,
+}
+
+impl Windows {
+    /// When the present window ends.
+    pub(super) fn wakes_at(&self) -> Option<Instant> {
+        self.since.map(|(begun, _)| begun + WINDOW)
+    }
+
+    /// Ends the window if its time is over, and begins the next.
+    pub(super) fn look(&mut self, now: Instant, totals: impl FnOnce() -> memory::Totals) {
+        if self.wakes_at().is_some_and(|moment| now < moment) {
+            return;
+        }
+        let totals = totals();
+        if let Some((begun, before)) = self.since.replace((now, totals)) {
+            let window = now.since(begun);
+            let rate = |now: u64, before: u64| {
+                now.saturating_sub(before) as f64 / window.as_secs_f64().max(1e-9)
+            };
+            let (accepted, answered) =
+                (rate(totals.accepted, before.accepted), rate(totals.answered, before.answered));
+            self.rates = Rates {
+                window_ns: window.as_nanos() as u64,
+                accepted,
+                answered,
+                bytes_in: rate(totals.bytes_in, before.bytes_in),
+                bytes_out: rate(totals.bytes_out, before.bytes_out),
+                accepted_max: self.rates.accepted_max.max(accepted),
+                answered_max: self.rates.answered_max.max(answered),
+                open_max: self.rates.open_max.max(totals.open),
+            };
+        }
+    }
+}
+
+impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+    /// Everything that can be told, now.
+    pub(super) fn sample(&mut self) -> Sample {
+        let (common, board) = (self.common, self.common.board);
+        let now = clock();
+        let mut workers = Vec::new();
+        let mut late = vec![0; LATE_EDGES_NS.len() + 1];
+        let mut refused = vec![0; Refusal::ALL.len()];
+        let mut totals = Totals::default();
+        let mut refusals = 0;
+        for (slot, seat) in board.seats().enumerate() {
+            if seat.state() == SeatState::Empty {
+                continue;
+            }
+            let worker = self.worker(slot, seat, now);
+            totals.add(&worker);
+            totals.open += seat.open.read();
+            totals.enobufs += seat.enobufs.read();
+            totals.short_sends += seat.short_sends.read();
+            totals.pushes_dropped += seat.pushes_dropped.read();
+            refusals += worker.refused;
+            for (sum, count) in late.iter_mut().zip(seat.late()) {
+                *sum += u64::from(count);
+            }
+            for (sum, why) in refused.iter_mut().zip(Refusal::ALL) {
+                *sum += seat.refusals(*why);
+            }
+            // Where each connection has a worker, those that have left are a crowd.
+            if seat.state() != SeatState::Gone || self.reception.is_none() {
+                workers.push(worker);
+            }
+        }
+        let taken = clock().since(now);
+        let known: u64 = refused.iter().sum();
+        let named = Refusal::ALL.iter().map(|why| why.name().to_owned());
+        totals.refused = named.zip(refused).collect();
+        totals.refused.push(("other".to_owned(), refusals.saturating_sub(known)));
+        Sample {
+            schema: SCHEMA,
+            at_ns: now.ns(),
+            taken_ns: taken.as_nanos() as u64,
+            age_ns: now.since(self.begun).as_nanos() as u64,
+            pid: process::this().number(),
+            phase: word(board.phase()).to_owned(),
+            shape: ShapeFacts {
+                engine: common.shape.name().map(str::to_owned),
+                container: common.shape.container.to_string(),
+                accept: common.shape.accept.to_string(),
+                wait: common.shape.wait.to_string(),
+            },
+            listening: common.hall.listening.to_string(),
+            limits: self.limits(),
+            totals,
+            rates: self.windows.rates.clone(),
+            queue: self.queue(),
+            workers,
+            spawned: self.chronicle.spawned(),
+            exited: self.chronicle.exited(),
+            late,
+            events: self.chronicle.events(now),
+            gauges: self.keeper.gauges(common.house.state),
+        }
+    }
+
+    fn worker(&self, slot: usize, seat: &Seat, now: Instant) -> Worker {
+        let ago = |at_ns: u64| now.ns().saturating_sub(at_ns);
+        let beat_ns = seat.beat_ns.read();
+        Worker {
+            slot,
+            letter: seat.letter(),
+            role: self.role(slot).to_owned(),
+            generation: seat.worker().map_or(0, |worker| worker.generation()),
+            pid: seat.pid().map_or(0, |pid| pid.number()),
+            age_ns: ago(seat.since_ns.read()),
+            beat_ago_ns: (beat_ns > 0).then(|| ago(beat_ns)),
+            open: seat.open.read() + seat.serving.read(),
+            accepted: seat.accepted.read(),
+            answered: seat.answered.read(),
+            bytes_in: seat.bytes_in.read(),
+            bytes_out: seat.bytes_out.read(),
+            turns: seat.turns.read(),
+            refused: seat.refused.read(),
+        }
+    }
+
+    fn role(&self, slot: usize) -> &'static str {
+        let (shape, index) = (self.common.shape, slot.wrapping_sub(self.common.epoch.seat()));
+        match shape.container {
+            _ if index == SEATS - 1 => "reception",
+            Container::Hybrid if index % shape.stride() == shape.threads() => "listener",
+            Container::Hybrid => "worker",
+            _ if shape.acceptors() > 0 && index >= shape.workers => "acceptor",
+            _ => "worker",
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        let (shape, settings) = (self.common.shape, self.common.board.settings());
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let spare = self.spare.as_ref().map(Spare::terms);
+        Limits {
+            connections: settings.sessions_max() as u64,
+            workers: shape.workers,
+            threads: shape.threads(),
+            policy: shape.staffing().map(|staffing| staffing.policy.to_string()),
+            spare: spare.map(|terms| (terms.spare_min, terms.spare_max)),
+            idle_ns: ns(settings.idle()),
+            write_stall_ns: ns(settings.write_stall()),
+            drain_ns: ns(self.drain),
+            edition: self.common.board.edition(),
+        }
+    }
+
+    fn queue(&self) -> Queue {
+        let hall = self.common.hall;
+        let mut queue = Queue { handoff: hall.handed(), ..Queue::default() };
+        for listener in &hall.listeners {
+            if let Ok((length, limit)) = socket::accept_queue(listener) {
+                queue.length += u64::from(length);
+                queue.limit += u64::from(limit);
+            }
+        }
+        queue
+    }
+}
+
+/// A phase in a word.
+pub(super) fn word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Starting => "starting",
+        Phase::Ready => "ready",
+        Phase::Leaving => "leaving",
+        Phase::Draining => "draining",
+        Phase::Forced => "forced",
+        Phase::Done => "done",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_belongs_to_its_window_and_the_highest_stays() {
+        let mut windows = Windows::default();
+        let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
+        let counts = |answered: u64, open: u64| memory::Totals {
+            answered,
+            accepted: answered / 10,
+            open,
+            ..memory::Totals::default()
+        };
+        windows.look(at(5000), || counts(100, 1));
+        assert_eq!((windows.rates.clone(), windows.wakes_at()), (Rates::default(), Some(at(6000))));
+        windows.look(at(5999), || panic!("it is not over"));
+        windows.look(at(7000), || counts(700, 9));
+        assert_eq!((windows.rates.answered, windows.rates.accepted), (300.0, 30.0));
+        windows.look(at(8000), || counts(710, 2));
+        let Rates { answered, answered_max, open_max, window_ns, .. } = windows.rates;
+        assert_eq!((answered, answered_max, open_max), (10.0, 300.0, 9));
+        assert_eq!(window_ns, 1_000_000_000);
+    }
+}

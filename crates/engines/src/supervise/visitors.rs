@@ -1,0 +1,71 @@
+//! The administration's visitors, between two looks at the crew.
+
+use std::time::Duration;
+
+use memory::Phase;
+use seam::{Instant, Service};
+use sys::poll::{PollFd, poll};
+
+use super::{Crew, Supervisor, clock};
+use crate::admin::{Answer, Order};
+
+/// How long those who were told the last word may take to hear it.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+    /// The door and those inside, for a wait.
+    pub(super) fn watched_visitors(&self) -> Vec<PollFd<'_>> {
+        let office = self.annex.office.as_ref();
+        office.map_or_else(Vec::new, |(door, _)| self.desk.watched(door))
+    }
+
+    /// Keeps the windows, and answers whoever has finished asking; never waits for anybody.
+    pub(super) fn attend(&mut self, now: Instant, knocked: bool) {
+        let Some((door, mut office)) = self.annex.office.take() else { return };
+        let board = self.common.board;
+        self.windows.look(now, || board.totals());
+        self.desk.sweep(now);
+        if knocked {
+            for asked in self.desk.listen(&door, now) {
+                let said = self.desk.said(&asked).to_vec();
+                let answer = match office.hear(&said, &mut || self.sample()) {
+                    Answer::More => continue,
+                    Answer::Say(words) => words,
+                    Answer::Obey(order) => {
+                        let words = self.obey(order);
+                        office.carried_out(order, &words)
+                    }
+                };
+                self.desk.answer(&asked, answer);
+            }
+            self.desk.tell();
+        }
+        self.annex.office = Some((door, office));
+    }
+
+    fn obey(&mut self, order: Order) -> Vec<String> {
+        match order {
+            Order::Reload => return self.reload(),
+            Order::Drain if self.phase() >= Phase::Draining => {}
+            Order::Drain => self.stop(),
+            Order::Quit if self.phase() >= Phase::Forced => {}
+            Order::Quit => self.force("as was ordered"),
+        }
+        vec![format!("the house is {}", super::sample::word(self.phase()))]
+    }
+
+    /// Lets the last answers out, and closes the door.
+    pub(super) fn close_office(&mut self) {
+        let Some((door, _)) = self.annex.office.take() else { return };
+        door.close();
+        let until = clock() + FAREWELL;
+        self.desk.tell();
+        while self.desk.is_telling() && clock() < until {
+            let mut list = self.desk.watched(&door);
+            if poll(&mut list, Some(until.since(clock()))).is_err() {
+                return;
+            }
+            self.desk.tell();
+        }
+    }
+}

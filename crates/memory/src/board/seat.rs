@@ -1,0 +1,335 @@
+//! One seat of the scoreboard: a worker's own words about itself.
+
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+use seam::WorkerId;
+use sys::process::Pid;
+
+/// What sits in a seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum SeatState {
+    /// Nobody, ever.
+    Empty,
+    /// A worker that does not serve yet.
+    Starting,
+    /// A worker that serves.
+    Ready,
+    /// A worker that takes no new connection.
+    Draining,
+    /// Nobody any more.
+    Gone,
+}
+
+impl SeatState {
+    fn of(number: u32) -> Self {
+        match number {
+            0 => Self::Empty,
+            1 => Self::Starting,
+            2 => Self::Ready,
+            3 => Self::Draining,
+            _ => Self::Gone,
+        }
+    }
+}
+
+/// A number that one worker changes and everybody reads.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Tally(AtomicU64);
+
+impl Tally {
+    /// Adds `count`. Only the seat's worker may: two at a time would lose one of their additions.
+    #[inline]
+    pub fn add(&self, count: u64) {
+        self.0.store(self.read().wrapping_add(count), Ordering::Release);
+    }
+
+    /// Takes `count` away, under the same condition. Who reads the new number sees what the worker
+    /// wrote before.
+    #[inline]
+    pub fn sub(&self, count: u64) {
+        self.0.store(self.read().wrapping_sub(count), Ordering::Release);
+    }
+
+    /// Replaces the number, under the same condition.
+    #[inline]
+    pub fn set(&self, count: u64) {
+        self.0.store(count, Ordering::Release);
+    }
+
+    /// What it is now.
+    #[inline]
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// What a worker is at, for the letter that the scoreboard shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Doing {
+    /// Nothing has happened: it waits for a connection, or for its connections to move.
+    Waiting,
+    /// It has one connection and waits for bytes of that.
+    Reading,
+    /// It steps sessions, sends, accepts.
+    Working,
+    /// It has one connection and that takes no bytes at the moment.
+    Writing,
+    /// It lets a peer finish that was told goodbye.
+    Closing,
+}
+
+impl Doing {
+    fn of(number: u32) -> Self {
+        match number {
+            0 => Self::Waiting,
+            1 => Self::Reading,
+            2 => Self::Working,
+            3 => Self::Writing,
+            _ => Self::Closing,
+        }
+    }
+}
+
+/// Why a connection was not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum Refusal {
+    /// The peer was gone before it was accepted.
+    Gone,
+    /// No descriptor or memory was left; it waits in the kernel's queue and is tried again.
+    Exhausted,
+    /// Its descriptor is more than the engine can watch.
+    Unwatchable,
+    /// No worker could be started or reached for it.
+    NoWorker,
+}
+
+impl Refusal {
+    /// All of them.
+    pub const ALL: &[Self] = &[Self::Gone, Self::Exhausted, Self::Unwatchable, Self::NoWorker];
+
+    /// Its name in metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gone => "gone",
+            Self::Exhausted => "fd_limit",
+            Self::Unwatchable => "unwatchable",
+            Self::NoWorker => "no_worker",
+        }
+    }
+}
+
+/// Upper edges of the buckets in which lateness is counted, in ns; the last one has none.
+pub const LATE_EDGES_NS: [u64; 7] =
+    [100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, 50_000_000, 500_000_000];
+
+/// One worker's seat. The tallies of a seat go on counting under its next worker, so that totals
+/// never shrink; only `open` belongs to one worker.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Seat {
+    state: AtomicU32,
+    worker: AtomicU32,
+    pid: AtomicI32,
+    dismissed: AtomicU32,
+    doing: AtomicU32,
+    /// Ended by a fault, and nobody sits here since.
+    failed: AtomicU32,
+    /// Connections open now.
+    pub open: Tally,
+    /// Turns of the worker's loop.
+    pub turns: Tally,
+    /// When the worker last showed that it lives, on `sys::clock`'s clock; 0: never.
+    pub beat_ns: Tally,
+    /// Bytes received.
+    pub bytes_in: Tally,
+    /// Bytes that the kernel took for sending.
+    pub bytes_out: Tally,
+    /// Requests, or whatever the service calls its messages, that were answered.
+    pub answered: Tally,
+    /// Connections accepted.
+    pub accepted: Tally,
+    /// Connections refused, for whatever reason.
+    pub refused: Tally,
+    /// Receives that found no buffer in the ring (`ENOBUFS`).
+    pub enobufs: Tally,
+    /// Sends of which the kernel took a part only.
+    pub short_sends: Tally,
+    /// Sessions that ended by a panic of their service.
+    pub panics: Tally,
+    /// Bytes for another session that found it gone or its output full, counted by pushes.
+    pub pushes_dropped: Tally,
+    /// Connections that it attends to now, where they belong to another seat.
+    pub serving: Tally,
+    /// When the present worker sat down, on `sys::clock`'s clock.
+    pub since_ns: Tally,
+    refusals: [Tally; Refusal::ALL.len()],
+    /// How late deadlines and sweeps were noticed.
+    late: [AtomicU32; LATE_EDGES_NS.len() + 1],
+}
+
+impl Seat {
+    /// What sits here.
+    #[must_use]
+    pub fn state(&self) -> SeatState {
+        SeatState::of(self.state.load(Ordering::Acquire))
+    }
+
+    /// Says what sits here now.
+    pub fn set_state(&self, state: SeatState) {
+        self.state.store(state as u32, Ordering::Release);
+    }
+
+    /// Who sits here, or sat here last.
+    #[must_use]
+    pub fn worker(&self) -> Option<WorkerId> {
+        WorkerId::from_bits(self.worker.load(Ordering::Relaxed))
+    }
+
+    /// Seats `worker` of process `pid`.
+    pub(super) fn take(&self, worker: WorkerId, pid: Pid) {
+        self.open.set(0);
+        self.serving.set(0);
+        self.beat_ns.set(0);
+        self.since_ns.set(sys::clock::now_ns());
+        self.dismissed.store(0, Ordering::Relaxed);
+        self.failed.store(0, Ordering::Relaxed);
+        self.doing.store(Doing::Waiting as u32, Ordering::Relaxed);
+        self.worker.store(worker.bits(), Ordering::Relaxed);
+        self.pid.store(pid.number(), Ordering::Relaxed);
+        self.set_state(SeatState::Starting);
+    }
+
+    /// What who sits here is at; means something while it is ready or drains.
+    #[must_use]
+    pub fn doing(&self) -> Doing {
+        Doing::of(self.doing.load(Ordering::Relaxed))
+    }
+
+    /// Says what the worker is at: one plain store.
+    #[inline]
+    pub fn set_doing(&self, doing: Doing) {
+        self.doing.store(doing as u32, Ordering::Relaxed);
+    }
+
+    /// Says that who sat here last ended by a fault.
+    pub fn set_failed(&self) {
+        self.failed.store(1, Ordering::Relaxed);
+    }
+
+    /// One letter for what is here, as servers have shown it for thirty years: `_` waits, `R`
+    /// reads, `B` is busy, `W` cannot write on, `C` closes, `S` starts, `G` leaves, `!` died and is
+    /// not replaced yet, `-` has left, `.` was never taken.
+    #[must_use]
+    pub fn letter(&self) -> char {
+        match self.state() {
+            SeatState::Empty => '.',
+            SeatState::Starting => 'S',
+            SeatState::Gone if self.failed.load(Ordering::Relaxed) != 0 => '!',
+            SeatState::Gone => '-',
+            SeatState::Draining => 'G',
+            SeatState::Ready if self.is_dismissed() => 'G',
+            SeatState::Ready => match self.doing() {
+                Doing::Waiting => '_',
+                Doing::Reading => 'R',
+                Doing::Working => 'B',
+                Doing::Writing => 'W',
+                Doing::Closing => 'C',
+            },
+        }
+    }
+
+    /// Counts a connection that was not served. Only the seat's worker may.
+    pub fn refuse(&self, why: Refusal) {
+        self.refused.add(1);
+        self.refusals[why as usize].add(1);
+    }
+
+    /// How often that was the reason; [`Seat::refused`] counts all.
+    #[must_use]
+    pub fn refusals(&self, why: Refusal) -> u64 {
+        self.refusals[why as usize].read()
+    }
+
+    /// Counts something that was due `late_ns` ago and is done now. Only the seat's worker may.
+    pub fn note_late(&self, late_ns: u64) {
+        let at = LATE_EDGES_NS.iter().position(|edge| late_ns <= *edge);
+        let bucket = &self.late[at.unwrap_or(LATE_EDGES_NS.len())];
+        bucket.store(bucket.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// What [`Seat::note_late`] has counted, in the buckets below [`LATE_EDGES_NS`] and one above.
+    #[must_use]
+    pub fn late(&self) -> [u32; LATE_EDGES_NS.len() + 1] {
+        self.late.each_ref().map(|bucket| bucket.load(Ordering::Relaxed))
+    }
+
+    /// Asks who sits here to take no new connection and to leave with the last one it has.
+    pub fn dismiss(&self) {
+        self.dismissed.store(1, Ordering::Release);
+    }
+
+    /// Whether who sits here, or sat here last, was asked to leave.
+    #[inline]
+    #[must_use]
+    pub fn is_dismissed(&self) -> bool {
+        self.dismissed.load(Ordering::Relaxed) != 0
+    }
+
+    /// The process of who sits here, or sat here last.
+    #[must_use]
+    pub fn pid(&self) -> Option<Pid> {
+        Pid::of(self.pid.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_letter_has_its_state() {
+        let seat = Seat::default();
+        let letters = |seat: &Seat| {
+            [Doing::Waiting, Doing::Reading, Doing::Working, Doing::Writing, Doing::Closing].map(
+                |doing| {
+                    seat.set_doing(doing);
+                    assert_eq!(seat.doing(), doing);
+                    seat.letter()
+                },
+            )
+        };
+        assert_eq!(letters(&seat), ['.'; 5], "nobody ever");
+        seat.take(WorkerId::new(0, 1), sys::process::this());
+        assert_eq!(letters(&seat), ['S'; 5]);
+        seat.set_state(SeatState::Ready);
+        assert_eq!(letters(&seat), ['_', 'R', 'B', 'W', 'C']);
+        seat.dismiss();
+        assert_eq!(letters(&seat), ['G'; 5]);
+        seat.set_state(SeatState::Gone);
+        assert_eq!(seat.letter(), '-');
+        seat.set_failed();
+        assert_eq!(seat.letter(), '!');
+        seat.take(WorkerId::new(0, 2), sys::process::this());
+        assert_eq!(seat.letter(), 'S', "that was the one before");
+    }
+
+    #[test]
+    fn refusals_and_lateness_are_counted_by_kind() {
+        let seat = Seat::default();
+        seat.refuse(Refusal::Gone);
+        seat.refuse(Refusal::Exhausted);
+        seat.refuse(Refusal::Exhausted);
+        let counts: Vec<u64> = Refusal::ALL.iter().map(|why| seat.refusals(*why)).collect();
+        assert_eq!((counts, seat.refused.read()), (vec![1, 2, 0, 0], 3));
+        for late in [0, LATE_EDGES_NS[0], LATE_EDGES_NS[0] + 1, u64::MAX] {
+            seat.note_late(late);
+        }
+        assert_eq!(seat.late(), [2, 1, 0, 0, 0, 0, 0, 1]);
+    }
+}

@@ -1,0 +1,67 @@
+//! What can be changed while workers serve: written by the supervisor, read where it counts.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Limits in force. Each is whole by itself; who needs several reads them one after another.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Settings {
+    idle_ns: AtomicU64,
+    write_stall_ns: AtomicU64,
+    sessions_max: AtomicU64,
+}
+
+impl Settings {
+    /// How long nothing may move on a connection.
+    #[inline]
+    #[must_use]
+    pub fn idle(&self) -> Duration {
+        Duration::from_nanos(self.idle_ns.load(Ordering::Relaxed))
+    }
+
+    /// How long a peer may take no output.
+    #[inline]
+    #[must_use]
+    pub fn write_stall(&self) -> Duration {
+        Duration::from_nanos(self.write_stall_ns.load(Ordering::Relaxed))
+    }
+
+    /// Connections at one time in the whole server.
+    #[inline]
+    #[must_use]
+    pub fn sessions_max(&self) -> usize {
+        self.sessions_max.load(Ordering::Relaxed) as usize
+    }
+
+    /// Puts the times in force.
+    pub fn set_times(&self, idle: Duration, write_stall: Duration) {
+        self.idle_ns.store(whole_ns(idle), Ordering::Relaxed);
+        self.write_stall_ns.store(whole_ns(write_stall), Ordering::Relaxed);
+    }
+
+    /// Puts the number of connections in force.
+    pub fn set_sessions_max(&self, most: usize) {
+        self.sessions_max.store(most as u64, Ordering::Relaxed);
+    }
+}
+
+/// 584 years are as good as longer.
+fn whole_ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_in_force_is_read() {
+        let settings = Settings::default();
+        let seconds = Duration::from_secs;
+        settings.set_times(Duration::MAX, seconds(3));
+        settings.set_sessions_max(17);
+        assert!(settings.idle() > seconds(1 << 33));
+        assert_eq!((settings.write_stall(), settings.sessions_max()), (seconds(3), 17));
+    }
+}
