@@ -100,6 +100,11 @@ pub enum Completion {
         /// The operation goes on.
         more: bool,
     },
+    /// The descriptor takes output again, or the wait for that was cancelled.
+    Writable {
+        /// The token it was watched with.
+        token: u64,
+    },
     /// A descriptor was closed or an operation cancelled; nothing is to be done.
     Quiet,
 }
@@ -160,6 +165,7 @@ const KIND_READY: u64 = 4;
 const KIND_QUIET: u64 = 5;
 const KIND_ACCEPT_ONCE: u64 = 6;
 const KIND_RECEIVE_OWN: u64 = 7;
+const KIND_WRITABLE: u64 = 8;
 /// The largest token: the top four bits belong to the ring.
 pub const TOKEN_MAX: u64 = (1 << KIND_SHIFT) - 1;
 const BUFFER_GROUP: u16 = 0;
@@ -322,6 +328,13 @@ impl Uring {
         self.arm(entry, tag(KIND_READY, token))
     }
 
+    /// Waits until a socket takes output, for callers that send by calls.
+    pub fn watch_writable(&mut self, fd: BorrowedFd<'_>, token: u64) -> Armed {
+        let fd = types::Fd(fd.as_raw_fd());
+        let entry = opcode::PollAdd::new(fd, libc::POLLOUT as u32).build();
+        self.arm(entry, tag(KIND_WRITABLE, token))
+    }
+
     /// The bytes that a receive brought.
     #[inline]
     pub fn bytes<'a>(&'a self, filled: &'a Filled) -> &'a [u8] {
@@ -386,6 +399,7 @@ impl Uring {
                 Completion::Accepted { token, result, more }
             }
             KIND_READY => Completion::Ready { token, more },
+            KIND_WRITABLE => Completion::Writable { token },
             _ => Completion::Quiet,
         }
     }

@@ -39,7 +39,7 @@ struct Ops {
     armed: Option<Armed>,
     /// It has been asked to stop.
     stopping: bool,
-    /// A send is in flight.
+    /// A send is in flight, or the wait for a peer that takes no more of a file.
     flying: bool,
     /// It waits for the end of the turn.
     dirty: bool,
@@ -117,6 +117,7 @@ impl<S: Service> Loop<'_, S> {
             Completion::Sent { token, result, load } => {
                 self.sent(SessionId::from_bits(token), result, load);
             }
+            Completion::Writable { token } => self.writable(SessionId::from_bits(token)),
             Completion::Accepted { result, more, .. } => self.accepted(result, more),
             Completion::Ready { token: TOKEN_JOBS, more } => {
                 for id in self.floor.outcomes(self.helpers) {

@@ -1,8 +1,8 @@
 //! What leaves on the ring: one send a session at a time, of everything that waits. Where a call is
 //! tried first, the ring has what it did not take. Files always go by a call first, `sendfile(2)`:
 //! the ring could only splice them, which the kernel leaves to threads of its own. When the peer
-//! takes no more of a file, its next piece waits on the ring like any other bytes, and when that
-//! has landed there is room again.
+//! takes no more of a file, the ring waits until it does. (To send the next piece by the ring
+//! instead took 2.5 times the CPU for a file of 10 MiB.)
 
 use std::io;
 use std::os::fd::AsFd;
@@ -56,10 +56,12 @@ impl<S: Service> Loop<'_, S> {
         if place.x.flying || place.conn.out().waiting() == 0 {
             return;
         }
+        if place.conn.out().has_file() {
+            return self.send_files(id);
+        }
         if self.tactics.send == SendBy::Call {
             self.send_now(id);
         }
-        self.send_files(id);
         self.launch(id);
     }
 
@@ -77,9 +79,24 @@ impl<S: Service> Loop<'_, S> {
                     desk.seat().bytes_out.add(len as u64);
                     place.conn.sent(desk.service, &cx, len);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => place.conn.abort(Closed::Reset),
             }
+        }
+        if place.conn.out().has_file() {
+            // Where the peer would take more, this lets the other sessions have their turn.
+            place.x.flying = true;
+            self.ring.watch_writable(place.fd.as_fd(), id.bits());
+            return;
+        }
+        self.launch(id);
+    }
+
+    /// The peer takes output again, or the wait for that is over.
+    pub(super) fn writable(&mut self, id: SessionId) {
+        if let Some(place) = self.floor.table.lookup(id) {
+            place.x.flying = false;
+            self.touch(id);
         }
     }
 
@@ -105,20 +122,10 @@ impl<S: Service> Loop<'_, S> {
         let mut chunks = Vec::new();
         let mut first = None;
         while chunks.len() < PIECES {
-            if place.conn.out().front_file().is_some() {
-                if !chunks.is_empty() || first.is_some() {
-                    // What lies before a file leaves first; the file then goes without a copy.
-                    break;
-                }
-                if self.floor.desk.assets.load(place.conn.out()).is_err() {
-                    place.conn.abort(Closed::Reset);
-                    break;
-                }
-            }
             let chunk = match place.conn.out().take() {
                 Some(Part::Bytes(bytes)) => Chunk::Owned(bytes),
                 Some(Part::Shared(bytes, range)) => Chunk::Shared(bytes, range),
-                Some(Part::File(..)) => unreachable!("files at the front are loaded above"),
+                Some(Part::File(..)) => unreachable!("files go by calls"),
                 None => break,
             };
             // A single piece, the common case, needs no list.
