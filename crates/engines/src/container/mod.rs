@@ -52,16 +52,8 @@ pub(crate) fn serve<S: Service>(
         entrance: &*entrance,
         stop,
         bell,
-<<<<<<< main
         effects: Effects::new(shape.carries(), house.verbose),
-        sessions_max: match lobby {
-            Some(_) => common.sessions_max(),
-            None => sessions_max(common, index),
-        },
-=======
-        effects: Effects::new(carries, house.verbose),
         share: share(common, index),
->>>>>>> local
         lifetime: lifetime(shape, id, index),
         edition: Cell::new(board.edition()),
         renew: common.renew,

@@ -89,24 +89,13 @@ const BUFFERS_SPARE: usize = 256;
 impl<'a, S: Service, X> Floor<'a, S, X> {
     pub fn new(desk: &'a Desk<'a, S>) -> Floor<'a, S, X> {
         let now = desk.now();
-<<<<<<< main
-        let knobs = desk.knobs;
-        let shortest = knobs.idle.min(knobs.write_stall).min(knobs.linger);
-        let sweep_every = (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(5));
+        let sweep_every = sweep_every(desk);
         let (table, buffers) = prepared(desk);
         Floor {
             desk,
             table,
             buffers,
-            door: Door::new(desk.sessions_max),
-=======
-        let sweep_every = sweep_every(desk);
-        Floor {
-            desk,
-            table: Table::new(desk.id.slot()),
-            buffers: Buffers::new(BUFFERS_SPARE),
             door: Door::new(desk.sessions_max()),
->>>>>>> local
             now,
             deadlines: Deadlines::default(),
             next_sweep: now + sweep_every,
@@ -271,7 +260,7 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
             if place.conn.out().is_empty() {
                 place.pace.rest();
             } else {
-                match place.pace.look(&place.fd, self.now, knobs) {
+                match place.pace.look(&place.fd, self.now, self.desk.knobs) {
                     Taking::Some => place.active = self.now,
                     Taking::Nothing => {}
                     Taking::TooLittle => slow = true,
@@ -280,11 +269,7 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
             let still = self.now.since(place.active);
             if place.linger.is_some_and(|until| until <= self.now) {
                 found.push((id, Overdue::Lingering));
-<<<<<<< main
-            } else if slow || (!place.conn.out().is_empty() && still >= knobs.write_stall) {
-=======
-            } else if !place.conn.out().is_empty() && still >= write_stall {
->>>>>>> local
+            } else if slow || (!place.conn.out().is_empty() && still >= write_stall) {
                 found.push((id, Overdue::Stalled));
             } else if still >= idle {
                 found.push((id, Overdue::Idle));
@@ -351,11 +336,10 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
     }
 }
 
-<<<<<<< main
 /// A table and buffers, with memory for as many sessions as are to be prepared; what the kernel
 /// gives is touched now, so that the first peers need not wait for it.
 fn prepared<S: Service, X>(desk: &Desk<'_, S>) -> (Table<Place<S, X>>, Buffers) {
-    let count = desk.knobs.prepared.min(desk.sessions_max);
+    let count = desk.knobs.prepared.min(desk.sessions_max());
     let (mut table, mut buffers) = (Table::new(desk.id.slot()), Buffers::new(BUFFERS_SPARE));
     table.prepare(count);
     let warm = |mut buffer: Vec<u8>| {
@@ -365,10 +349,10 @@ fn prepared<S: Service, X>(desk: &Desk<'_, S>) -> (Table<Place<S, X>>, Buffers) 
     let made: Vec<_> = (0..count.min(BUFFERS_SPARE)).map(|_| warm(buffers.take())).collect();
     made.into_iter().for_each(|buffer| buffers.put(buffer));
     (table, buffers)
-=======
+}
+
 /// How often to look for sessions that overstay.
 fn sweep_every<S: Service>(desk: &Desk<'_, S>) -> Duration {
     let shortest = desk.idle().min(desk.write_stall()).min(desk.knobs.linger);
     (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(5))
->>>>>>> local
 }

@@ -8,13 +8,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-<<<<<<< main
-use memory::{Phase, SeatState};
-use seam::{Closed, Peer, Service, SessionId};
-=======
 use memory::{Doing, Phase, Refusal, SeatState};
-use seam::{Closed, Conn, Peer, Service, SessionId};
->>>>>>> local
+use seam::{Closed, Peer, Service, SessionId};
 use sys::ready::{Interest, Ready};
 use sys::socket;
 

@@ -230,20 +230,15 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
         self.now = self.desk.now();
         if self.desk.phase() >= Phase::Forced {
             self.conn.abort(Closed::Forced);
-<<<<<<< main
         }
         if self.now < self.look {
             return;
         }
-        self.look = self.now + GRAIN.min(self.desk.knobs.write_stall / 4);
+        self.look = self.now + GRAIN.min(self.desk.write_stall() / 4);
         match self.pace.look(&self.fd, self.now, self.desk.knobs) {
             Taking::Some => self.active = self.now,
-            Taking::Nothing if self.now.since(self.active) < self.desk.knobs.write_stall => {}
+            Taking::Nothing if self.now.since(self.active) < self.desk.write_stall() => {}
             Taking::Nothing | Taking::TooLittle => self.conn.abort(Closed::Stalled),
-=======
-        } else if self.now.since(self.active) >= self.desk.write_stall() {
-            self.conn.abort(Closed::Stalled);
->>>>>>> local
         }
     }
 

@@ -102,23 +102,12 @@ impl<'a, S: Service> Host<'a, '_, S> {
     fn check(&mut self, guest: &mut Guest<S>, moved: bool) {
         let cx = self.cx(guest.id);
         guest.conn.deadline(self.desk.service, &cx);
-<<<<<<< main
         if guest.blocked {
-            match guest.pace.look(&guest.fd, self.now, knobs) {
+            match guest.pace.look(&guest.fd, self.now, self.desk.knobs) {
                 Taking::Some => guest.active = self.now,
-                Taking::Nothing if self.now.since(guest.active) < knobs.write_stall => {}
+                Taking::Nothing if self.now.since(guest.active) < self.desk.write_stall() => {}
                 Taking::Nothing if moved => {}
                 Taking::Nothing | Taking::TooLittle => guest.conn.abort(Closed::Stalled),
-=======
-        if guest.blocked && !moved {
-            // The kernel makes room only when a third of its buffer is empty, which is long for a
-            // peer that is slow; what it has taken meanwhile counts.
-            let untaken = socket::unsent_bytes(&guest.fd).unwrap_or(0);
-            if untaken < std::mem::replace(&mut guest.untaken, untaken) {
-                guest.active = self.now;
-            } else if self.now.since(guest.active) >= self.desk.write_stall() {
-                guest.conn.abort(Closed::Stalled);
->>>>>>> local
             }
         } else if self.now.since(guest.active) >= self.desk.idle() {
             guest.conn.shut(Closed::Idle);
@@ -227,11 +216,7 @@ impl<'a, S: Service> Host<'a, '_, S> {
             (Some(until), _) => until,
             (None, false) => guest.active + self.desk.idle(),
             // It is looked at before, for a peer may be slow without being stalled.
-<<<<<<< main
-            (None, true) => self.now + LOOK.min(knobs.write_stall / 4),
-=======
-            (None, true) => self.now + self.desk.write_stall() / 4,
->>>>>>> local
+            (None, true) => self.now + LOOK.min(self.desk.write_stall() / 4),
         };
         guest.due = still.min(wants.wake.unwrap_or(Instant::NEVER));
         let interest = Interest {
