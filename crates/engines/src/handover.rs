@@ -11,6 +11,7 @@
 
 use std::env;
 use std::io::{self, PipeReader, Read, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command};
 
@@ -30,7 +31,9 @@ const GENERATIONS: u32 = 256;
 pub struct Handover {
     epoch: u32,
     state: OwnedFd,
-    ready: OwnedFd,
+    /// Closed by the end of this process alone: who is still saying why it cannot take over must
+    /// not be taken for one that has ended.
+    ready: ManuallyDrop<OwnedFd>,
     listeners: Vec<OwnedFd>,
     predecessor: Option<Pid>,
 }
@@ -51,7 +54,7 @@ impl Handover {
             let mut words = text.split(' ');
             let epoch = words.next().and_then(|word| word.parse().ok()).ok_or_else(missing)?;
             let state = adopt(words.next().ok_or_else(missing)?)?;
-            let ready = adopt(words.next().ok_or_else(missing)?)?;
+            let ready = ManuallyDrop::new(adopt(words.next().ok_or_else(missing)?)?);
             let listeners = words.map(adopt).collect::<io::Result<_>>()?;
             Ok(Handover { epoch, state, ready, listeners, predecessor: process::parent() })
         };

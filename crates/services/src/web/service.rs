@@ -53,6 +53,10 @@ pub(super) enum Stage<F> {
     Sending(Box<Sending<F>>),
 }
 
+/// How long a silent connection is listened to when the house drains: its next request may be on
+/// the way, and its sender could not know whether it was done. Longer than a way around the world.
+const LAST_CALL: Duration = Duration::from_millis(500);
+
 /// What leaves by the door for slow work.
 #[derive(Debug)]
 pub enum Job<F> {
@@ -512,8 +516,10 @@ impl<B: Backstage> Service for Web<B> {
             Event::Eof => self.end(cx, session, out),
             Event::Drain => {
                 session.last = true;
-                let idle = matches!(session.stage, Stage::Head) && !session.begun;
-                if idle { Step::close(0) } else { self.step(session, 0, After::Next) }
+                if matches!(session.stage, Stage::Head) && !session.begun {
+                    session.until = session.until.min(cx.now + LAST_CALL);
+                }
+                self.step(session, 0, After::Next)
             }
         }
     }

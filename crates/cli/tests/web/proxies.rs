@@ -1,0 +1,247 @@
+//! nginx and haproxy in front of every engine: connections kept between them, bodies of both
+//! framings, `100 Continue`, great files; and requests of two meanings, of which a proxy and we
+//! must never see different numbers.
+//!
+//! The proxies listen on sockets of the file system, so no test takes another's port. One process
+//! of each stands in front of all engines.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::house::{House, PATIENCE, each, eventually, houses};
+use crate::room::{GREAT, Room, great};
+use crate::tools::{Beside, done, has};
+
+/// A proxy that we have not written.
+#[derive(Clone, Copy)]
+struct Front {
+    program: &'static str,
+    config: fn(&Path, &[House]) -> String,
+    arguments: &'static [&'static str],
+}
+
+const NGINX: Front = Front {
+    program: "nginx",
+    config: nginx,
+    arguments: &["-e", "stderr", "-p", "{room}", "-c", "{room}/nginx.conf"],
+};
+
+const HAPROXY: Front =
+    Front { program: "haproxy", config: haproxy, arguments: &["-db", "-f", "{room}/haproxy.conf"] };
+
+/// Where a proxy listens for what goes to a server.
+fn socket(room: &Path, house: &House) -> PathBuf {
+    room.join(format!("{}.sock", house.name))
+}
+
+fn nginx(room: &Path, houses: &[House]) -> String {
+    let dir = room.display();
+    let servers: String = houses
+        .iter()
+        .map(|house| {
+            let (name, address, socket) = (&house.name, house.address, socket(room, house));
+            format!(
+                "upstream {name} {{ server {address}; keepalive 8; }}\nserver {{\n listen \
+                 unix:{};\n location / {{ proxy_pass http://{name}; }}\n}}\n",
+                socket.display()
+            )
+        })
+        .collect();
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .iter()
+        .map(|what| format!("{what}_temp_path {dir}/{what};\n"))
+        .collect();
+    format!(
+        "daemon off;\nmaster_process off;\npid {dir}/nginx.pid;\nevents {{}}\nhttp {{\n\
+         access_log off;\nclient_max_body_size 0;\nproxy_http_version 1.1;\n\
+         proxy_set_header Connection \"\";\nproxy_set_header Host $host;\n\
+         proxy_request_buffering off;\nproxy_pass_header Server;\n{temporary}{servers}}}\n"
+    )
+}
+
+fn haproxy(room: &Path, houses: &[House]) -> String {
+    let mut text = "global\n nbthread 1\ndefaults\n mode http\n option http-keep-alive\n \
+                    http-reuse always\n timeout connect 20s\n timeout client 30s\n \
+                    timeout server 30s\n"
+        .to_owned();
+    for house in houses {
+        let (name, address) = (&house.name, house.address);
+        text += &format!(
+            "listen {name}\n bind {}\n server {name} {address}\n",
+            socket(room, house).display()
+        );
+    }
+    text
+}
+
+impl Front {
+    /// Starts it in front of all, and waits until each socket is there.
+    fn start(self, room: &Room, houses: &[House]) -> Beside {
+        let name = format!("{}.conf", self.program);
+        room.file(&name, (self.config)(room.path(), houses).as_bytes());
+        let folder = room.path().to_str().expect("a temporary path is text");
+        let mut command = Command::new(self.program);
+        // Debian keeps servers where only root looks.
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{path}:/usr/sbin"));
+        command.args(self.arguments.iter().map(|word| word.replace("{room}", folder)));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
+        let beside = Beside(command.spawn().expect("the proxy starts"));
+        eventually("the proxy listens", || {
+            houses.iter().all(|house| UnixStream::connect(socket(room.path(), house)).is_ok())
+        });
+        beside
+    }
+}
+
+/// curl by way of the proxy: one process, one connection to it.
+fn curl(room: &Room, house: &House, args: &[&str]) -> Vec<u8> {
+    let mut command = Command::new("curl");
+    command.args(["-sS", "--http1.1", "--max-time", "50", "--unix-socket"]);
+    command.arg(socket(room.path(), house)).args(args);
+    done(&mut command).out
+}
+
+fn every_engine_behind(front: Front) {
+    if !has(front.program) || !has("curl") {
+        return;
+    }
+    let (site, room) = (Room::site(), Room::new());
+    let whole = great();
+    let upload = format!("@{}", site.file("upload", &whole[..1 << 20]).display());
+    let much = format!("@{}", site.file("much", &whole[..3 << 20]).display());
+    let known = site.path().join("a.txt").display().to_string();
+    let houses = houses(&site);
+    let proxy = front.start(&room, &houses);
+    each(&houses, |house| {
+        let curl = |args: &[&str]| curl(&room, house, args);
+        let five = ["http://a/plaintext"; 5];
+        assert_eq!(curl(&five), b"Hello, World!".repeat(5));
+        assert_eq!(curl(&five), b"Hello, World!".repeat(5));
+        assert!(curl(&["http://a/great"]) == whole);
+        let tail = format!("Range: bytes={}-", GREAT - 9);
+        assert_eq!(curl(&["-H", &tail, "http://a/great"]), whole[GREAT - 9..]);
+        for more in ["Expect: 100-continue", "Transfer-Encoding: chunked", "Expect:"] {
+            let sent = curl(&["--data-binary", &upload, "-H", more, "http://a/"]);
+            assert!(sent == whole[..1 << 20], "{more}: {} bytes came back", sent.len());
+        }
+        let code = |args: &[&str]| {
+            let both = [&["-o", "/dev/null", "-w", "%{http_code}"], args].concat();
+            String::from_utf8_lossy(&curl(&both)).into_owned()
+        };
+        assert_eq!(code(&["--head", "http://a/great"]), "200");
+        assert_eq!(code(&["-z", &known, "http://a/a.txt"]), "304");
+        assert_eq!(code(&["http://a/none"]), "404");
+        assert_eq!(code(&["-X", "PUT", "-d", "abc", "http://a/"]), "405");
+        // Too much is refused while it is still on its way.
+        assert_eq!(code(&["--data-binary", &much, "-H", "Expect:", "http://a/"]), "413");
+        assert_eq!(curl(&five), b"Hello, World!".repeat(5));
+    });
+    // Connections were kept: what was refused ended one, and all the rest fits into a few.
+    for house in houses {
+        let (name, said) = (house.name.clone(), house.close());
+        let count = said.split("stopped after ").nth(1).and_then(|rest| rest.split(' ').next());
+        let count: u32 = count.and_then(|word| word.parse().ok()).expect("a number");
+        assert!((1..=6).contains(&count), "{name} was connected to {count} times: {said}");
+    }
+    drop(proxy);
+}
+
+#[test]
+fn every_engine_behind_nginx() {
+    every_engine_behind(NGINX);
+}
+
+#[test]
+fn every_engine_behind_haproxy() {
+    every_engine_behind(HAPROXY);
+}
+
+/// Requests of which a lenient reader and a strict one see different numbers. Each mentions
+/// `/hidden`, which is a request to one of them.
+const TWO_MEANINGS: &[&str] = &[
+    "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n\
+     0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n\
+     25\r\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n...\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 40\r\n\r\n\
+     helloGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-encoding: x\r\n\r\n\
+     0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\nContent-Length: 5\r\n\r\n\
+     0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\x0bchunked\r\nContent-Length: 5\r\n\r\n\
+     0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+     1;a\nx\r\nZ\r\n0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+     1\r\nZZ\r\n0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+     0\r\nContent-Length: 30\r\n\r\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /plaintext HTTP/1.1\r\nHost: a\r\nX: y\n\r\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /plaintext HTTP/1.1\nHost: a\n\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /plaintext HTTP/1.1\r\nHost: a\r\n X: y\r\n\r\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /plaintext HTTP/1.1\r\nHost: a\r\nContent-Length: 39\r\nExpect: 100-continue\r\n\r\n\
+     GET /hidden HTTP/1.1\r\nHost: a\r\nX: y\r\n\r\n",
+    "GET /plaintext HTTP/1.1\r\nHost: a\r\nContent_Length: 38\r\n\r\n\
+     GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n",
+    "GET /plaintext HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\
+     \r\n0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +5\r\n\r\nhelloGET /hidden HTTP/1.1\r\nHost: \
+     a\r\n\r\n",
+];
+
+/// Sends bytes to a proxy and returns all that comes back.
+fn exchange(socket: &Path, bytes: &[u8]) -> String {
+    let mut stream = UnixStream::connect(socket).expect("the proxy listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    let mut heard = Vec::new();
+    // Who has been refused may be closed before all is sent or read.
+    let _ = stream.write_all(bytes);
+    let _ = stream.read_to_end(&mut heard);
+    String::from_utf8_lossy(&heard).into_owned()
+}
+
+fn one_meaning_behind(front: Front) {
+    if !has(front.program) {
+        return;
+    }
+    let (site, room) = (Room::site(), Room::new());
+    let log = room.path().join("access.log");
+    let path = log.to_str().expect("a temporary path is text");
+    let house = House::open("epoll", &site, &["--access-log", path, "--body-grace", "1s"]);
+    let houses = [house];
+    let proxy = front.start(&room, &houses);
+    let socket = socket(room.path(), &houses[0]);
+    let last = "GET /json HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let mut counts = Vec::new();
+    for text in TWO_MEANINGS {
+        let heard = exchange(&socket, format!("{text}{last}").as_bytes());
+        counts.push(heard.matches("erver: roundhouse").count());
+        // Whatever it was, the next client is served, on a connection that is clean.
+        let next = exchange(&socket, last.as_bytes());
+        assert!(next.ends_with("{\"message\":\"Hello, World!\"}"), "after {text:?}: {next}");
+        counts.push(1);
+    }
+    // Bytes that the proxy holds back for a moment are part of no answer.
+    std::thread::sleep(Duration::from_millis(100));
+    let [house] = houses;
+    house.close();
+    let text = std::fs::read_to_string(&log).expect("the log");
+    let answered: usize = counts.iter().sum();
+    assert_eq!(text.lines().count(), answered, "{counts:?}\n{text}");
+    drop(proxy);
+}
+
+#[test]
+fn nginx_and_we_count_the_same_requests() {
+    one_meaning_behind(NGINX);
+}
+
+#[test]
+fn haproxy_and_we_count_the_same_requests() {
+    one_meaning_behind(HAPROXY);
+}

@@ -1,0 +1,135 @@
+//! Clients that are slow on purpose, hundreds or thousands of them (slowhttptest): they cost a
+//! bounded amount of memory, and those who behave are served beside them.
+//!
+//! How long those wait, with and without the slow ones, is printed and not asserted.
+
+use std::io::{Read, Write};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::house::{House, connect, has_uring};
+use crate::room::{Room, soak};
+use crate::tools::{has, run};
+
+/// What a slow connection may hold of the server's own memory, in bytes: the sum that
+/// `docs/web.md` states, which is 32 KiB of input, what one receive brings, the output and a piece.
+const EACH_MAX: u64 = (32 + 64 + 128 + 64) << 10;
+/// What the server itself may grow by: a page table here, an allocator's room there.
+const HOUSE_MAX: u64 = 16 << 20;
+
+/// A mode of slowhttptest, and what it asks for.
+type Mode = (&'static str, &'static [&'static str], &'static str);
+const MODES: &[Mode] = &[
+    ("headers", &["-H"], "/plaintext"),
+    ("body", &["-B", "-s", "100000"], "/"),
+    ("range", &["-R", "-a", "5", "-b", "3000"], "/great"),
+    ("read", &["-X", "-w", "512", "-y", "1024", "-n", "1", "-z", "32", "-k", "3"], "/great"),
+    // The same of a page that the kernel has no copy of.
+    ("page", &["-X", "-w", "512", "-y", "1024", "-n", "1", "-z", "32"], "/dynamic?rows=3000"),
+];
+
+/// Asks again and again on one connection, until `over` or for so long; the latencies, sorted.
+fn latencies(house: &House, lasts: Duration, over: Option<&AtomicBool>) -> Vec<Duration> {
+    let mut stream = connect(house.address).expect("a door that is open");
+    let (begin, mut found) = (Instant::now(), Vec::new());
+    let ends = |it: &AtomicBool| it.load(Ordering::Relaxed);
+    while over.map_or(begin.elapsed() < lasts, |over| !ends(over)) {
+        let sent = Instant::now();
+        stream.write_all(b"GET /plaintext HTTP/1.1\r\nHost: a\r\n\r\n").expect("it listens");
+        let mut heard = Vec::new();
+        while !heard.ends_with(b"Hello, World!") {
+            let mut scratch = [0; 1024];
+            let len = stream.read(&mut scratch).expect("who behaves is served");
+            assert!(len > 0, "who behaves is not sent away");
+            heard.extend_from_slice(&scratch[..len]);
+        }
+        found.push(sent.elapsed());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    found.sort();
+    found
+}
+
+fn p99(sorted: &[Duration]) -> Duration {
+    sorted[(sorted.len() - 1) * 99 / 100]
+}
+
+/// One mode against one server.
+fn attack(house: &House, (mode, flags, path): Mode, connections: u32, lasts: u32) -> String {
+    let mut command = Command::new("slowhttptest");
+    let (count, lasts) = (connections.to_string(), lasts.to_string());
+    command.args(["-c", &count, "-r", &count, "-l", &lasts, "-i", "1", "-p", "20"]);
+    // It spends its own time on drawing otherwise.
+    command.args(["-v", "1"]).args(flags).args(["-u", &house.url(path)]);
+    let said = run(&mut command);
+    let text = said.text();
+    assert!(text.contains("Exit status"), "{} {mode}: {text}{}", house.name, said.err);
+    assert!(!text.contains("available:   NO"), "{} {mode}: {text}", house.name);
+    text
+}
+
+/// All modes against one engine, one after the other or together.
+fn check(engine: &str, site: &Room, connections: u32, lasts: u32) {
+    let house = House::open(engine, site, &["--max-connections", "20000"]);
+    let alone = latencies(&house, Duration::from_secs(1), None);
+    let before = house.memory();
+    let (over, groups) = (AtomicBool::new(false), soak(MODES.len(), 1));
+    for group in MODES.chunks(groups) {
+        let (beside, memory) = std::thread::scope(|scope| {
+            let attacks: Vec<_> = group
+                .iter()
+                .map(|mode| {
+                    let house = &house;
+                    scope.spawn(move || attack(house, *mode, connections, lasts))
+                })
+                .collect();
+            over.store(false, Ordering::Relaxed);
+            let client = scope.spawn(|| latencies(&house, Duration::ZERO, Some(&over)));
+            let mut memory = 0;
+            while attacks.iter().any(|it| !it.is_finished()) {
+                memory = memory.max(house.memory());
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            over.store(true, Ordering::Relaxed);
+            let attacked = attacks.into_iter().map(|it| it.join()).all(|it| it.is_ok());
+            assert!(attacked, "{engine}: not served beside the slow");
+            (client.join().expect("who behaves is served"), memory)
+        });
+        let names: Vec<&str> = group.iter().map(|(name, ..)| *name).collect();
+        let slow = u64::from(connections) * group.len() as u64;
+        let grown = memory.saturating_sub(before);
+        println!(
+            "{engine}, {slow} connections slow in {}: p99 {:?} alone, {:?} beside them; {} bytes \
+             of memory each",
+            names.join(", "),
+            p99(&alone),
+            p99(&beside),
+            grown / slow
+        );
+        assert!(grown <= HOUSE_MAX + slow * EACH_MAX, "{engine}: {grown} bytes for {slow}");
+    }
+    house.close();
+}
+
+#[test]
+fn who_behaves_is_served_beside_slow_clients() {
+    if !has("slowhttptest") {
+        return;
+    }
+    let site = Room::site();
+    let (connections, lasts) = soak((100, 6), (5000, 30));
+    let engines = ["epoll", "reactor", "uring"];
+    let engines = engines.into_iter().filter(|engine| *engine != "uring" || has_uring());
+    if connections > 1000 {
+        // So many at a time are enough for one machine.
+        engines.for_each(|engine| check(engine, &site, connections, lasts));
+        return;
+    }
+    std::thread::scope(|scope| {
+        let site = &site;
+        let begun: Vec<_> =
+            engines.map(|it| scope.spawn(move || check(it, site, connections, lasts))).collect();
+        assert!(begun.into_iter().all(|it| it.join().is_ok()), "an engine failed");
+    });
+}

@@ -1,0 +1,169 @@
+//! Restarts and hand-overs under load: no request fails, and a successor that cannot read the
+//! state changes nothing.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use sys::signal::Signal;
+
+use crate::house::{House, eventually, has_uring};
+use crate::room::{Room, soak};
+use crate::traffic::{Tally, converse};
+
+/// Clients of each server.
+const CLIENTS: u64 = 3;
+/// How long a server serves before it is replaced.
+const SERVES: Duration = Duration::from_millis(100);
+
+/// Every named engine that this machine has.
+fn engines() -> Vec<&'static str> {
+    let names = engines::PRESETS.iter().map(|preset| preset.name);
+    names.filter(|name| *name != "uring" || has_uring()).collect()
+}
+
+/// Makes a check of every engine, a few at a time.
+fn every(check: impl Fn(&'static str) + Sync) {
+    let engines = engines();
+    let next = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let work = || {
+            while let Some(name) = engines.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                check(name);
+            }
+        };
+        let workers: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+        assert!(workers.into_iter().all(|it| it.join().is_ok()), "an engine failed");
+    });
+}
+
+/// Lets clients converse with an address while `act` is under way.
+fn beside<R>(house: &mut House, seed: u64, act: impl FnOnce(&mut House) -> R) -> (Tally, R) {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let (address, over) = (house.address, &over);
+                let seed = seed * 100 + client;
+                scope.spawn(move || converse(address, seed, || over.load(Ordering::Relaxed)))
+            })
+            .collect();
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| act(house)));
+        over.store(true, Ordering::Relaxed);
+        let tallies = clients.into_iter().map(|it| it.join().expect("right bytes alone"));
+        let tally = tallies.fold(Tally::default(), Tally::and);
+        match outcome {
+            Ok(outcome) => (tally, outcome),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+#[test]
+fn no_request_fails_in_a_hand_over() {
+    let times = soak(2, 20);
+    let site = Room::site();
+    every(|engine| {
+        let room = Room::new();
+        let log = room.path().join("access.log");
+        let path = log.to_str().expect("a temporary path is text");
+        let mut house = House::open(engine, &site, &["--upgradable", "--access-log", path]);
+        let first = house.pid;
+        let (tally, ()) = beside(&mut house, 7, |house| {
+            for _ in 0..times {
+                std::thread::sleep(SERVES);
+                house.signal(Signal::USR2);
+                house.succeeded();
+            }
+            std::thread::sleep(SERVES);
+        });
+        println!("{engine}: {times} hand-overs, {tally:?}");
+        assert_ne!(house.pid, first);
+        assert!(tally.whole > 0 && tally.lost() == 0 && tally.refused == 0, "{engine}: {tally:?}");
+        let said = house.close();
+        assert_eq!(said.matches("handing over to process").count(), times, "{engine}: {said}");
+        // Several binaries wrote it, and every answer has its line.
+        let lines = std::fs::read_to_string(&log).expect("the log").lines().count();
+        assert_eq!(lines as u64, tally.whole, "{engine}");
+    });
+}
+
+#[test]
+fn no_request_fails_in_a_restart() {
+    let times = soak(3, 50);
+    let site = Room::site();
+    every(|engine| {
+        let mut house = House::open(engine, &site, &[]);
+        let port = house.address.port().to_string();
+        let (tally, ()) = beside(&mut house, 8, |house| {
+            for _ in 0..times {
+                std::thread::sleep(SERVES);
+                house.restart(engine, &site, &["--port", &port]);
+            }
+            std::thread::sleep(SERVES);
+        });
+        println!("{engine}: {times} restarts, {tally:?}");
+        assert!(tally.whole > 0, "{engine}: {tally:?}");
+        assert_eq!((tally.cut, tally.unasked), (0, 0), "{engine}: {tally:?}");
+        house.close();
+    });
+}
+
+/// The memory that a server hands over, as a file.
+fn state(house: &House) -> File {
+    let folder = format!("/proc/{}/fd", house.pid);
+    let entries = std::fs::read_dir(&folder).expect("the server runs");
+    let is_state = |path: &PathBuf| {
+        let link = std::fs::read_link(path).unwrap_or_default();
+        link.to_string_lossy().contains("memfd:roundhouse-state")
+    };
+    let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let path = paths.find(is_state).expect("a server that can be upgraded has its state in a file");
+    File::options().read(true).write(true).open(path).expect("we may do that to our own child")
+}
+
+/// Where the hash of the layout stands: behind the eight bytes that name the format.
+const LAYOUT: u64 = 8;
+
+#[test]
+fn a_state_of_another_layout_is_refused_and_the_server_goes_on() {
+    let site = Room::site();
+    for engine in ["epoll", "prefork"] {
+        let mut house = House::open(engine, &site, &["--upgradable"]);
+        let state = state(&house);
+        let mut hash = [0; 8];
+        state.read_exact_at(&mut hash, LAYOUT).expect("a header");
+        let other = hash.map(|byte| !byte);
+        let (tally, ()) = beside(&mut house, 9, |house| {
+            state.write_all_at(&other, LAYOUT).expect("our own child's memory");
+            let before = house.pid;
+            house.signal(Signal::USR2);
+            house.says("cannot take the journal over");
+            house.says("the successor did not become ready; serving on");
+            std::thread::sleep(SERVES);
+            assert_eq!(house.pid, before);
+            // With the layout that it knows a successor comes to its place.
+            state.write_all_at(&hash, LAYOUT).expect("our own child's memory");
+            house.signal(Signal::USR2);
+            house.succeeded();
+            assert_ne!(house.pid, before);
+        });
+        assert!(tally.whole > 0 && tally.lost() == 0, "{engine}: {tally:?}");
+        let said = house.close();
+        assert!(said.contains("layout"), "{engine} says what differs: {said}");
+    }
+}
+
+impl House {
+    /// Stops this server and starts another in its place.
+    fn restart(&mut self, engine: &str, site: &Room, args: &[&str]) {
+        self.signal(Signal::TERM);
+        let before = self.pid;
+        eventually("the server has left", || self.has_ended());
+        let next = House::open(engine, site, args);
+        assert_ne!(next.pid, before);
+        *self = next;
+    }
+}

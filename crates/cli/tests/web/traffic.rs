@@ -1,0 +1,218 @@
+//! Clients that know every byte of every answer: what arrives is right, or the connection ends.
+//!
+//! How it ends is what the tests are about, so it is told apart: before anything was said, between
+//! two answers, or in the middle of one.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use wire::dice::Dice;
+
+use crate::house::connect;
+use crate::room::GREAT;
+
+/// What one client, or several, have lived through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Answers that came whole.
+    pub whole: u64,
+    /// Connections that were refused, or reset before they stood.
+    pub refused: u64,
+    /// Connections that were reset before the first answer began: whoever waits to be accepted by
+    /// a server that closes its door is answered so by the kernel.
+    pub unheard: u64,
+    /// Connections that ended in good order before the first answer began: somebody had accepted
+    /// them, and did not listen.
+    pub unasked: u64,
+    /// Connections that ended after whole answers and before the next began.
+    pub between: u64,
+    /// Connections that ended in the middle of an answer.
+    pub cut: u64,
+}
+
+impl Tally {
+    /// Both together.
+    pub fn and(self, other: Tally) -> Tally {
+        Tally {
+            whole: self.whole + other.whole,
+            refused: self.refused + other.refused,
+            unheard: self.unheard + other.unheard,
+            unasked: self.unasked + other.unasked,
+            between: self.between + other.between,
+            cut: self.cut + other.cut,
+        }
+    }
+
+    /// Connections that were lost with a request under way.
+    pub fn lost(self) -> u64 {
+        self.unheard + self.unasked + self.between + self.cut
+    }
+}
+
+/// A request, and what answers it.
+struct Question {
+    bytes: Vec<u8>,
+    status: &'static str,
+    body: Vec<u8>,
+}
+
+impl Question {
+    fn get(path: &str, fields: &str, status: &'static str, body: Vec<u8>) -> Question {
+        let bytes = format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").into_bytes();
+        Question { bytes, status, body }
+    }
+
+    /// One of those that the site and the demonstration answer; `last` ends the conversation.
+    fn roll(dice: &mut Dice, last: bool) -> Question {
+        let close = if last { "Connection: close\r\n" } else { "" };
+        match dice.below(4) {
+            0 => Question::get("/plaintext", close, "200 OK", b"Hello, World!".to_vec()),
+            1 => Question::get("/a.txt", close, "200 OK", b"0123456789".to_vec()),
+            2 => {
+                let len = 1 + dice.below(200_000);
+                let from = dice.below(GREAT - len);
+                let range = format!("Range: bytes={from}-{}\r\n{close}", from + len - 1);
+                let body = (from..from + len).map(|at| great_byte(at as u32)).collect();
+                Question::get("/great", &range, "206 Partial Content", body)
+            }
+            _ => {
+                let body: Vec<u8> = (0..dice.below(20_000)).map(|_| dice.roll() as u8).collect();
+                let len = body.len();
+                let head =
+                    format!("POST / HTTP/1.1\r\nHost: a\r\n{close}Content-Length: {len}\r\n");
+                let bytes = [head.as_bytes(), b"\r\n", &body].concat();
+                Question { bytes, status: "200 OK", body }
+            }
+        }
+    }
+}
+
+/// A byte of `/great`.
+fn great_byte(at: u32) -> u8 {
+    (at / 4).to_le_bytes()[at as usize % 4]
+}
+
+/// How a connection came to its end.
+enum End {
+    Asked,
+    Unheard,
+    Unasked,
+    Between,
+    Cut,
+}
+
+/// Has conversations of one to four questions until `over`.
+///
+/// # Panics
+/// If a byte of an answer is wrong.
+pub fn converse(address: SocketAddr, seed: u64, mut over: impl FnMut() -> bool) -> Tally {
+    let mut dice = Dice::new(seed);
+    let mut tally = Tally::default();
+    while !over() {
+        let mut stream = match connect(address) {
+            Ok(stream) => stream,
+            Err(error) => {
+                assert_ne!(error.kind(), ErrorKind::TimedOut, "nobody listens, nobody refuses");
+                tally.refused += 1;
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                continue;
+            }
+        };
+        match conversation(&mut stream, &mut dice, &mut tally.whole) {
+            End::Asked => {}
+            End::Unheard => tally.unheard += 1,
+            End::Unasked => tally.unasked += 1,
+            End::Between => tally.between += 1,
+            End::Cut => tally.cut += 1,
+        }
+    }
+    tally
+}
+
+fn conversation(stream: &mut TcpStream, dice: &mut Dice, whole: &mut u64) -> End {
+    let (questions, at_once) = (1 + dice.below(4), dice.once_in(2));
+    let mut ahead = Vec::new();
+    let (mut any, mut reset) = (false, false);
+    let all: Vec<Question> =
+        (0..questions).map(|it| Question::roll(dice, it + 1 == questions)).collect();
+    if at_once {
+        let bytes: Vec<u8> = all.iter().flat_map(|it| it.bytes.iter().copied()).collect();
+        // Answers may come none the less; what does not is seen below. Who is told of a reset here
+        // reads of a mere end.
+        reset |= stream.write_all(&bytes).is_err();
+    }
+    for question in &all {
+        if !at_once {
+            reset |= stream.write_all(&question.bytes).is_err();
+        }
+        match answer(stream, question, &mut ahead) {
+            Answer::Whole(closes) => {
+                *whole += 1;
+                any = true;
+                if closes {
+                    return End::Asked;
+                }
+            }
+            _ if !ahead.is_empty() => return End::Cut,
+            _ if any => return End::Between,
+            Answer::Reset => return End::Unheard,
+            Answer::Ended if reset => return End::Unheard,
+            Answer::Ended => return End::Unasked,
+        }
+    }
+    End::Asked
+}
+
+/// What became of a question.
+enum Answer {
+    /// It came whole; whether it is the last of its connection.
+    Whole(bool),
+    /// The connection ended before.
+    Ended,
+    /// It was reset before.
+    Reset,
+}
+
+/// Reads the answer to a question. What came of it where it did not come whole is left in `ahead`.
+fn answer(stream: &mut TcpStream, question: &Question, ahead: &mut Vec<u8>) -> Answer {
+    loop {
+        check_prefix(question, ahead);
+        if let Some(head) = head_len(ahead) {
+            let fields = String::from_utf8_lossy(&ahead[..head]).into_owned();
+            let len = question.body.len();
+            assert!(fields.contains(&format!("\r\nContent-Length: {len}\r\n")), "{fields}");
+            if ahead.len() >= head + len {
+                ahead.drain(..head + len);
+                return Answer::Whole(fields.contains("\r\nConnection: close\r\n"));
+            }
+        }
+        let mut scratch = [0; 64 * 1024];
+        match stream.read(&mut scratch) {
+            Ok(0) => return Answer::Ended,
+            Ok(len) => ahead.extend_from_slice(&scratch[..len]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => {
+                let hangs = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+                assert!(!hangs, "an answer that does not come, on a connection that does not end");
+                return Answer::Reset;
+            }
+        }
+    }
+}
+
+/// Every byte so far is one of the right answer.
+fn check_prefix(question: &Question, seen: &[u8]) {
+    let start = format!("HTTP/1.1 {}\r\n", question.status);
+    let common = start.len().min(seen.len());
+    let (found, wanted) = (&seen[..common], &start.as_bytes()[..common]);
+    assert_eq!(found.escape_ascii().to_string(), wanted.escape_ascii().to_string());
+    if let Some(head) = head_len(seen) {
+        let body = &seen[head..];
+        let common = body.len().min(question.body.len());
+        assert!(body[..common] == question.body[..common], "a wrong byte in a body");
+    }
+}
+
+fn head_len(bytes: &[u8]) -> Option<usize> {
+    bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
+}
