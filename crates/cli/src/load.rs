@@ -13,6 +13,7 @@ mod live;
 mod null;
 mod plan;
 mod simulator;
+mod stress;
 
 pub use flags::Args;
 
@@ -24,10 +25,11 @@ use ::load::search::{self, Capacity};
 use ::load::{Duet, Failure, Report, Slo, Target};
 use anyhow::{Context, Result};
 use files::Files;
-use live::Live;
+use live::{Live, Wishes};
 use serde::Serialize;
 use std::fmt::Display;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The measurement is invalid.
@@ -79,9 +81,11 @@ fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     let stop = watch().ok();
     let files = Files::create(&args.output, &plan)?;
     let board = Board::default();
-    let live = Live::open(&args.output, &plan, &board, stop.clone());
+    let hold = plan.settings.stress.map(|_| Arc::default());
+    let wishes = Wishes { stop: stop.clone(), hold: hold.clone() };
+    let live = Live::open(&args.output, &plan, &board, wishes);
     let board = live.is_some().then_some(board);
-    let company = Company { onlooker: files.onlooker(&plan), stop, board };
+    let company = Company { onlooker: files.onlooker(&plan), stop, hold, board };
     let measured = ::load::run::measure(&plan, &company);
     // The terminal is given back before anything is printed on it.
     drop(live);

@@ -36,7 +36,7 @@ struct Cli {
 enum Command {
     /// Serve a service on an engine
     #[command(subcommand)]
-    Serve(serve::Command),
+    Serve(Box<serve::Command>),
     /// List the architectures, and why some cannot be
     Engines(architectures::Args),
     /// Load a server: ask, time and check every reply
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
         let _ = sys::signal::set_default(sys::signal::Signal::PIPE);
     }
     let outcome = match command {
-        Command::Serve(command) => serve::run(command),
+        Command::Serve(command) => serve::run(*command),
         Command::Engines(args) => architectures::run(&args),
         Command::Load(args) => load::run(*args),
         Command::Swarm(args) => swarm::run(args),

@@ -4,7 +4,7 @@
 //! is only tried, and where somebody reads the board at that very moment it grows until the next
 //! time. Nobody who looks on can delay an arrival.
 
-use crate::drive::Pulse;
+use crate::drive::{Pulse, Strain};
 use crate::faults::Faults;
 use meter::Spectrum;
 use seam::Instant;
@@ -57,6 +57,8 @@ pub struct Beat {
     pub pulse: Pulse,
     /// What went wrong in the thread since the run began.
     pub faults: Faults,
+    /// What a stress client has counted since the run began.
+    pub strain: Strain,
 }
 
 /// Where beats are left, and taken.

@@ -21,6 +21,7 @@
 //! | [`drive/next.rs`](self) | what a connection does next, by [`Work`] |
 //! | `drive/settings.rs` | what a generator is made of, and who is told what it counts |
 //! | `drive/io.rs` | connect, send, receive, record, and what goes wrong there |
+//! | `drive/stress.rs` | windows that are topped up, connections made anew, what is late |
 //! | `drive/link.rs` | one connection's memory |
 //! | `drive/idle.rs` | connections that never ask |
 //! | `drive/track.rs` | the time line, and beats for those who look on |
@@ -32,10 +33,12 @@ mod link;
 mod next;
 mod pulse;
 mod settings;
+mod stress;
 mod track;
 
 pub use pulse::Pulse;
 pub use settings::{Observer, Parts, Settings, Stretch};
+pub use stress::{ECHO_LATE, LOGIN_LATE, Strain, Stress};
 
 use crate::arrive::Arrive;
 use crate::faults::{FaultKind, Faults};
@@ -51,6 +54,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use sys::epoll::{Epoll, Events, Interest, Ready};
 use sys::{clock, limits};
@@ -111,6 +116,11 @@ pub struct Drive {
     pub lost: u64,
     /// Requests that were asked once more, because the server had ended the connection.
     pub repeated: u64,
+    /// What a stress client counts.
+    pub strain: Strain,
+    round: stress::Round,
+    /// While it is set, nothing is sent.
+    hold: Option<Arc<AtomicBool>>,
     /// Requests that are unanswered now.
     outstanding: u64,
     /// Connections that are up.
@@ -163,6 +173,9 @@ impl Drive {
             faults: Faults::default(),
             lost: 0,
             repeated: 0,
+            strain: Strain::default(),
+            round: stress::Round::default(),
+            hold: None,
             outstanding: 0,
             up: 0,
             asked: 0,
@@ -308,6 +321,7 @@ impl Drive {
         loop {
             let arrived = self.admit(stop, now);
             self.ring(stop, now);
+            self.strain(stop, now);
             self.note_stretch(now, stop);
             if arrived < ARRIVALS && stop.over(self.progress(now)) {
                 return Ok(());
@@ -420,6 +434,9 @@ impl Drive {
             wake = wake.min(moment);
         }
         if let Some(&Reverse((moment, _))) = self.alarms.peek() {
+            wake = wake.min(moment);
+        }
+        if let Some(moment) = self.stress_due() {
             wake = wake.min(moment);
         }
         let open = self.work.is_own() || stop.room(self.asked) > 0;

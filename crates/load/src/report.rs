@@ -10,8 +10,10 @@
 //! request that was asked in the window and answered late is exactly the one that a fair
 //! histogram must not lose.
 
+mod stress;
 mod text;
 
+pub use stress::Stress;
 pub use text::time;
 
 use crate::censor::Percentile;
@@ -96,6 +98,9 @@ pub struct Report {
     /// Requests that were asked once more on a new connection, because the server had announced
     /// the end of the one before.
     pub repeated: u64,
+    /// What a stress client counts, if windows were topped up.
+    #[serde(default)]
+    pub stress: Option<Stress>,
     /// Idle connections that were up at the end.
     pub idle: usize,
     /// Idle connections that the server closed.
@@ -252,7 +257,12 @@ pub struct DuetWindow {
 impl Report {
     /// Whether everything that was asked was answered, and rightly.
     pub fn is_right(&self) -> bool {
-        self.check.ok && self.errors.is_empty() && self.dropped == 0 && self.requests_total > 0
+        let clean = self.stress.as_ref().is_none_or(|stress| stress.counts.is_clean());
+        clean
+            && self.check.ok
+            && self.errors.is_empty()
+            && self.dropped == 0
+            && self.requests_total > 0
     }
 
     /// Whether every goal of the objective was met.

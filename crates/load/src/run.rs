@@ -125,6 +125,8 @@ pub struct Company {
     pub board: Option<Board>,
     /// Set it, and the phase that runs is over: what is known so far is reported.
     pub stop: Option<Arc<AtomicBool>>,
+    /// While it is set, nobody asks.
+    pub hold: Option<Arc<AtomicBool>>,
 }
 
 /// Every measured time of a run (ns), those of the drain too.
@@ -167,6 +169,9 @@ pub fn measure(plan: &Plan, company: &Company) -> Result<(Report, Recorded), Fai
         let mut shift = Shift::new(plan, &prepared, part)?;
         shift.stop.clone_from(&company.stop);
         shift.board.clone_from(&company.board);
+        if let Some(hold) = &company.hold {
+            shift.drive.hold_by(Arc::clone(hold));
+        }
         if let Some(onlooker) = company.onlooker.clone() {
             shift.drive.observe(Box::new(move |stretch| onlooker(part, stretch)));
         }

@@ -81,6 +81,11 @@ pub trait Script: Send {
         Heard::default()
     }
 
+    /// How many greetings the server has sent on this connection, where it owes one on accept.
+    fn greetings(&self, _at: usize) -> Option<u32> {
+        None
+    }
+
     /// The connection is gone; what is unanswered on it may or may not have happened.
     fn close(&mut self, at: usize);
 

@@ -1,12 +1,13 @@
 //! The flags of `load`, in groups.
 
 use ::load::Target;
-use ::load::parse::{self, Scheme, rate, span};
+use ::load::parse::{Scheme, rate, span};
 use ::load::slo::Slo;
 use ::load::stop::Precision;
 use ::load::work::Think;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 use wire::framing::Framing;
 
@@ -66,6 +67,8 @@ pub struct Args {
     pub http: HttpArgs,
     #[command(flatten)]
     pub line: LineArgs,
+    #[command(flatten)]
+    pub echo: EchoArgs,
     #[command(flatten)]
     pub duet: DuetArgs,
     #[command(flatten)]
@@ -279,6 +282,44 @@ pub struct LineArgs {
     pub expect_prefix: Option<String>,
 }
 
+/// A window of packets on each connection; for `echo://`.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Targets echo://")]
+pub struct EchoArgs {
+    /// Packets that each connection may have outstanding, topped up as echoes come: 1, 10, 100, 200
+    /// [default: batches of --depth]. With --duet: the length of a window [default: 40ms]
+    #[arg(long, value_name = "N|TIME")]
+    pub window: Option<WindowArg>,
+    /// The least pause between two sends on a connection
+    #[arg(long, value_parser = span, value_name = "TIME", requires = "window")]
+    pub send_delay: Option<Duration>,
+    /// Every so often each thread closes its oldest connection and makes it anew: 500ms
+    #[arg(long, value_parser = span, value_name = "TIME", requires = "window")]
+    pub reconnect: Option<Duration>,
+}
+
+/// What `--window` says: packets to a stress client, a time to a duet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowArg {
+    /// Packets outstanding.
+    Packets(u32),
+    /// The length of a duet's window.
+    Span(Duration),
+}
+
+impl FromStr for WindowArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<WindowArg, String> {
+        if let Ok(packets @ 1..=100_000) = text.parse() {
+            return Ok(WindowArg::Packets(packets));
+        }
+        span(text).map(WindowArg::Span).map_err(|_| {
+            format!("expected packets such as 100, or a time such as 40ms, found `{text}`")
+        })
+    }
+}
+
 /// Two servers in turns.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Duets")]
@@ -293,9 +334,6 @@ pub struct DuetArgs {
     #[arg(long, default_value_t = 20, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub windows: u32,
-    /// Length of a window
-    #[arg(long, default_value = "40ms", value_parser = parse::span, value_name = "TIME")]
-    pub window: Duration,
     /// The second server's constant request [default: the first's]
     #[arg(long, value_name = "TEXT", requires = "duet")]
     pub request_b: Option<String>,

@@ -68,13 +68,8 @@ impl Manner {
 }
 
 impl Live {
-    /// Begins to show the run that leaves its beats on `board`; `stop` ends that run.
-    pub fn open(
-        args: &OutputArgs,
-        plan: &Plan,
-        board: &Board,
-        stop: Option<Arc<AtomicBool>>,
-    ) -> Option<Live> {
+    /// Begins to show the run that leaves its beats on `board` and does what is wished for.
+    pub fn open(args: &OutputArgs, plan: &Plan, board: &Board, wishes: Wishes) -> Option<Live> {
         let manner = Manner::of(args);
         let (over, stage) = (Arc::new(AtomicBool::new(false)), Shared::default());
         let show = Show {
@@ -82,7 +77,7 @@ impl Live {
             stage: Arc::clone(&stage),
             board: board.clone(),
             view: View::new(plan),
-            stop,
+            wishes,
         };
         let named = thread::Builder::new().name("screen".to_owned());
         let thread = match manner {
@@ -139,7 +134,40 @@ struct Show {
     stage: Shared,
     board: Board,
     view: View,
-    stop: Option<Arc<AtomicBool>>,
+    wishes: Wishes,
+}
+
+/// What keys are for; one that is missing cannot be wished.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// Ends the run.
+    pub stop: Option<Arc<AtomicBool>>,
+    /// Nothing is sent while it is set.
+    pub hold: Option<Arc<AtomicBool>>,
+}
+
+impl Wishes {
+    /// Does what a key stands for.
+    fn obey(&self, key: u8) {
+        match (key, &self.stop, &self.hold) {
+            (b'q' | b'Q', Some(stop), _) => stop.store(true, Ordering::Relaxed),
+            (b's' | b'S', _, Some(hold)) => {
+                hold.fetch_xor(true, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+    }
+
+    /// What can be done on the way, in words; `keys` says whether somebody can press one.
+    fn hint(&self, keys: bool) -> &'static str {
+        let held = self.hold.as_ref().map(|hold| hold.load(Ordering::Relaxed));
+        match (keys, held) {
+            (true, Some(true)) => "STOPPED · s: send on · q: report ",
+            (true, Some(false)) => "s: stop sending · q: report ",
+            (true, None) => "q: stop and report ",
+            (false, _) => "Ctrl-C: stop and report ",
+        }
+    }
 }
 
 impl Show {
@@ -168,12 +196,11 @@ impl Show {
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
             // A panic somewhere has put the screen down.
             let Some(stage) = shared.as_mut() else { return };
-            if stage.wants_end()
-                && let Some(stop) = &self.stop
-            {
-                stop.store(true, Ordering::Relaxed);
-            }
-            if stage.draw(|frame, keys| draw::screen(frame, &self.view, keys)).is_err() {
+            stage.pressed().into_iter().for_each(|key| self.wishes.obey(key));
+            let paint = |frame: &mut ratatui::Frame<'_>, keys| {
+                draw::screen(frame, &self.view, self.wishes.hint(keys));
+            };
+            if stage.draw(paint).is_err() {
                 break;
             }
             drop(shared);

@@ -26,8 +26,12 @@ impl Args {
     /// The plan of one run; its floor is not known yet.
     pub fn plan(&self) -> Result<Plan, Usage> {
         let (target, trace) = self.places()?;
-        let model = self.model(trace)?;
-        let settings = self.settings()?;
+        let stress = self.stress(&target)?;
+        let model = match stress {
+            Some((window, _)) => self.stress_model(window)?,
+            None => self.model(trace)?,
+        };
+        let settings = Settings { stress: stress.map(|(_, stress)| stress), ..self.settings()? };
         let ramp = model.ramp(settings.connections);
         let warmup = if self.span.count.is_some() { Duration::ZERO } else { WARMUP };
         Ok(Plan {
@@ -77,7 +81,7 @@ impl Args {
             seed: self.seed,
             warmup: self.span.warmup.unwrap_or(WARMUP),
             windows: self.duet.windows,
-            window: self.duet.window,
+            window: self.echo.duet_window()?,
             cpu: self.cpu,
         })
     }
@@ -170,6 +174,7 @@ impl Args {
             spin: self.links.spin.unwrap_or(usual.spin),
             linger: self.links.spin.unwrap_or(usual.linger),
             detailed: self.kinds,
+            stress: None,
             interval: self.output.interval,
         })
     }

@@ -1,7 +1,7 @@
 //! Connections: made, sent on, received on, recorded, given up.
 
 use super::link::State;
-use super::{Drive, RECEIVE, now};
+use super::{Drive, ECHO_LATE, RECEIVE, now};
 use crate::faults::FaultKind;
 use crate::script::{Ear, Heard};
 use crate::stop::Stop;
@@ -43,6 +43,7 @@ impl Drive {
             Ok(fd) => {
                 self.links[at].open(fd, now());
                 self.up += 1;
+                self.strain.connects += 1;
                 self.script.open(at);
                 true
             }
@@ -66,6 +67,10 @@ impl Drive {
                 Ok(0) => return self.ended(at, stop, now),
                 Ok(count) => {
                     let heard = self.hear(at, count);
+                    if self.is_stress() {
+                        self.strain.echoes_late += self.links[at].late(now, ECHO_LATE);
+                        self.count_greetings(at);
+                    }
                     self.credit(at, heard, now);
                     if self.links[at].held.len() > REPLY_MAX {
                         let held = self.links[at].held.len();
@@ -203,6 +208,7 @@ impl Drive {
 
     /// The server closed its side.
     fn ended(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
+        self.count_end(at);
         let notes = self.settings.detailed.then_some(&mut self.notes);
         let mut ear = Ear::new(&mut self.faults, notes);
         let held = std::mem::take(&mut self.links[at].held);
@@ -254,6 +260,9 @@ impl Drive {
     }
 
     fn fail_io(&mut self, at: usize, now: Instant, e: &io::Error, doing: &str) {
+        if FaultKind::of(e) == FaultKind::Reset {
+            self.count_end(at);
+        }
         self.count_io(e, doing);
         self.lose(at, now);
     }

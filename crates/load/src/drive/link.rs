@@ -27,6 +27,8 @@ pub(super) struct Run {
     pub(super) due: Instant,
     pub(super) sent: Instant,
     pub(super) left: u32,
+    /// It was counted as late.
+    is_late: bool,
 }
 
 /// One connection.
@@ -47,6 +49,12 @@ pub(super) struct Link {
     pub(super) listed: bool,
     /// When it is to be looked at again, if that is noted.
     pub(super) alarm: Option<Instant>,
+    /// When it was made.
+    pub(super) opened: Instant,
+    /// Greetings of the server that were counted.
+    pub(super) greetings: u32,
+    /// It was counted as one without a greeting.
+    pub(super) unlogged: bool,
     /// When something last moved on it.
     pub(super) moved: Instant,
     /// Bytes received that the script could not use yet.
@@ -70,6 +78,9 @@ impl Default for Link {
             rounds: 0,
             listed: false,
             alarm: None,
+            opened: Instant::ZERO,
+            greetings: 0,
+            unlogged: false,
             moved: Instant::ZERO,
             held: Vec::new(),
             unsent: Vec::new(),
@@ -85,6 +96,7 @@ impl Link {
     pub(super) fn open(&mut self, fd: OwnedFd, now: Instant) {
         self.state = State::Up(fd);
         (self.asked, self.moved) = (0, now);
+        (self.opened, self.greetings, self.unlogged) = (now, 0, false);
     }
 
     /// Lets the connection go; closing the descriptor takes it off the epoll.
@@ -106,7 +118,7 @@ impl Link {
 
     /// Notes `count` requests that go out now.
     pub(super) fn asked(&mut self, count: u32, due: Instant, sent: Instant) {
-        self.runs.push_back(Run { due, sent, left: count });
+        self.runs.push_back(Run { due, sent, left: count, is_late: false });
         self.outstanding += count;
         self.asked += u64::from(count);
         self.moved = sent;
@@ -124,6 +136,18 @@ impl Link {
         self.outstanding -= count;
         self.pause = PAUSE_MIN;
         Some((found, count))
+    }
+
+    /// How many requests have become older than `most` since the last look.
+    pub(super) fn late(&mut self, now: Instant, most: Duration) -> u64 {
+        // The oldest come first, so the first that is young ends the look.
+        let old = self.runs.iter_mut().take_while(|run| now.since(run.sent) > most);
+        let mut count = 0;
+        for run in old.filter(|run| !run.is_late) {
+            run.is_late = true;
+            count += u64::from(run.left);
+        }
+        count
     }
 
     /// Takes what is outstanding, so that it can be asked on another connection.
@@ -173,6 +197,17 @@ mod tests {
         let found: Vec<_> = [2, 4, 1, 9, 9].into_iter().map(&mut next).collect();
         assert_eq!(found, [Some((2, 2)), Some((2, 1)), Some((6, 1)), Some((6, 1)), None]);
         assert_eq!(link.outstanding, 0);
+    }
+
+    #[test]
+    fn what_is_late_is_late_once() {
+        let mut link = Link::default();
+        let most = Duration::from_nanos(10);
+        link.asked(3, at(1), at(1));
+        link.asked(5, at(4), at(4));
+        link.answered(1);
+        let found: Vec<u64> = [11, 12, 12, 14, 15, 90].map(|now| link.late(at(now), most)).into();
+        assert_eq!(found, [0, 2, 0, 0, 5, 0]);
     }
 
     #[test]

@@ -93,7 +93,10 @@ impl Drive {
 
     fn go_on_own(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         let link = &self.links[at];
-        if link.outstanding > 0 || (link.rounds == 0 && !link.is_up()) {
+        // A window is topped up while it is open; all else waits until nothing is outstanding.
+        let open = self.is_stress() && !self.parting && link.rounds > 0 && self.left_on(at) > 0;
+        let most = if open { self.work.depth() - 1 } else { 0 };
+        if link.outstanding > most || (link.rounds == 0 && !link.is_up()) {
             return;
         }
         let (due, rounds, may_ask) = (link.due, link.rounds, stop.room(self.asked) > 0);
@@ -104,6 +107,7 @@ impl Drive {
                 self.go_on_own(at, stop, now);
             }
             _ if !may_ask || self.parting => {}
+            _ if self.is_held() => self.wait_held(at, now),
             _ if due > now => self.set_alarm(at, due),
             State::Down { again } if again > now => self.set_alarm(at, again),
             State::Down { .. } => {
@@ -139,9 +143,17 @@ impl Drive {
     /// Asks a user's next batch.
     fn ask(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         let room = stop.room(self.asked).min(self.left_on(at));
-        let count = u64::from(self.work.depth()).min(room) as u32;
+        let depth = self.work.depth() - self.links[at].outstanding;
+        let count = u64::from(depth).min(room) as u32;
         if count > 0 {
-            let due = self.links[at].due;
+            let due = match self.is_stress() {
+                // Nothing was owed before the window had room.
+                true => now,
+                false => self.links[at].due,
+            };
+            if self.is_stress() {
+                self.links[at].due = now + self.pauses.draw();
+            }
             self.append(at, count, due, now);
             self.asked += u64::from(count);
             self.send(at, now);
@@ -173,7 +185,7 @@ impl Drive {
 
     /// A user's batch is answered: he thinks, or leaves.
     pub(super) fn batch_done(&mut self, at: usize, now: Instant) {
-        if !self.work.is_own() {
+        if !self.work.is_own() || self.is_stress() {
             return;
         }
         let link = &mut self.links[at];

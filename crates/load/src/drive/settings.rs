@@ -1,6 +1,6 @@
 //! What a generator is made of, and what it tells an observer.
 
-use super::Pulse;
+use super::{Pulse, Stress};
 use crate::arrive::Arrive;
 use crate::faults::Faults;
 use crate::script::Script;
@@ -35,6 +35,9 @@ pub struct Settings {
     pub linger: Duration,
     /// Whether kinds of requests are counted apart, at some cost for each reply.
     pub detailed: bool,
+    /// Windows are topped up as replies come, instead of waiting for all of a batch, and what a
+    /// stress client counts is counted.
+    pub stress: Option<Stress>,
     /// How often [`Drive::observe`](super::Drive::observe)'s function is called.
     pub interval: Duration,
 }
@@ -51,6 +54,7 @@ impl Default for Settings {
             spin: Duration::from_micros(60),
             linger: Duration::ZERO,
             detailed: false,
+            stress: None,
             interval: Duration::from_secs(1),
         }
     }

@@ -97,6 +97,7 @@ impl Drive {
             connections: self.up,
             pulse: self.pulse.clone(),
             faults: self.faults.clone(),
+            strain: self.strain,
             ..std::mem::take(&mut live.beat)
         };
         live.next = now + BEAT;

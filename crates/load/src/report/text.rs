@@ -31,6 +31,9 @@ impl Display for Report {
         };
         writeln!(f, "  check         {checked}: {}", self.check.detail)?;
         faults(f, &self.errors)?;
+        if let Some(stress) = &self.stress {
+            stress.fmt(f)?;
+        }
         self.unanswered(f)?;
         for it in &self.slo {
             let (percent, met) = (it.found * 100.0, if it.met { "met" } else { "MISSED" });
@@ -66,7 +69,11 @@ impl Report {
 
     fn times(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.model == "closed" {
-            let name = if self.depth > 1 { "batch time" } else { "service time" };
+            let name = match (&self.stress, self.depth) {
+                (Some(_), _) => "echo time",
+                (None, 1) => "service time",
+                (None, _) => "batch time",
+            };
             let text = censored(&self.percentiles, &self.service);
             return writeln!(f, "  {name:<12}  {text}");
         }

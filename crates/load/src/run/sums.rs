@@ -3,7 +3,7 @@
 use super::shift::Shift;
 use super::{Plan, Recorded, talk};
 use crate::censor;
-use crate::drive::Pulse;
+use crate::drive::{Pulse, Strain};
 use crate::faults::Faults;
 use crate::health::{Evidence, Health};
 use crate::report::{self, Generator, Report};
@@ -21,6 +21,7 @@ struct Sums {
     unanswered: u64,
     lost: u64,
     repeated: u64,
+    strain: Strain,
     idle: (usize, u64),
     faults: Faults,
     pulse: Pulse,
@@ -40,6 +41,7 @@ impl Sums {
             sums.unanswered += shift.unanswered;
             sums.lost += shift.drive.lost;
             sums.repeated += shift.drive.repeated;
+            sums.strain.merge(&shift.drive.strain);
             sums.idle = (sums.idle.0 + shift.idle.0, sums.idle.1 + shift.idle.1);
             sums.faults.merge(&shift.drive.faults);
             sums.pulse.merge(&shift.pulse);
@@ -109,6 +111,10 @@ pub(super) fn report(
         lost: sums.lost,
         censored: sums.unanswered,
         repeated: sums.repeated,
+        stress: plan
+            .settings
+            .stress
+            .map(|stress| report::Stress::of(plan, stress, &sums.strain, &sums.faults)),
         idle: sums.idle.0,
         idle_closed: sums.idle.1,
         service: all.service.quantiles(),

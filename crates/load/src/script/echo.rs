@@ -37,8 +37,10 @@ struct Session {
     /// The number that the next echo must carry.
     expected: u64,
     owed: u32,
-    /// Whether something came: only the first packet may be the login.
+    /// Whether something came.
     greeted: bool,
+    /// Login packets that came; one is owed.
+    logins: u32,
 }
 
 impl Echo {
@@ -86,13 +88,16 @@ impl Script for Echo {
         let session = &mut self.sessions[at];
         let mut heard = Heard::default();
         for found in bytes.as_chunks::<PACKET>().0 {
-            if !session.greeted {
-                session.greeted = true;
-                if *found == packet(LOGIN) {
+            session.greeted = true;
+            if *found == packet(LOGIN) {
+                session.logins += 1;
+                if session.logins == 1 {
                     self.logins += 1;
-                    heard.used += PACKET;
-                    continue;
+                } else {
+                    ear.fault(FaultKind::UnaskedBytes, || "found another login packet".to_owned());
                 }
+                heard.used += PACKET;
+                continue;
             }
             if session.owed == heard.done {
                 break;
@@ -117,6 +122,10 @@ impl Script for Echo {
             heard.used += unasked(&bytes[heard.used..], ear);
         }
         heard
+    }
+
+    fn greetings(&self, at: usize) -> Option<u32> {
+        Some(self.sessions[at].logins)
     }
 
     fn close(&mut self, at: usize) {
@@ -177,7 +186,8 @@ mod tests {
         check(3, &wire(&[LOGIN, 0, 1, 2]), 3, 0, 0);
         check(3, &wire(&[0, 1, 2]), 3, 0, 0);
         check(3, &wire(&[LOGIN, 0, 2, 1]), 3, 2, 0);
-        check(2, &wire(&[LOGIN, 0, LOGIN]), 2, 1, 0);
+        check(2, &wire(&[LOGIN, 0, LOGIN, 1]), 2, 0, 1);
+        check(2, &wire(&[0, LOGIN, 1]), 2, 0, 0);
         check(1, &wire(&[LOGIN, 0, 1]), 1, 0, 1);
         check(2, &wire(&[LOGIN, 0, 1])[..25], 1, 0, 0);
         check(1, b"\x09\0\0\0\0\0\0\0\0\0", 1, 1, 0);

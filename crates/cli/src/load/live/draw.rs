@@ -2,6 +2,7 @@
 //! generator itself is.
 
 use super::view::{Bin, View};
+use ::load::drive::Strain;
 use ::load::health::Verdict;
 use ::load::report::time;
 use ratatui::Frame;
@@ -18,8 +19,8 @@ const FAULTS_MAX: usize = 3;
 /// Columns of a histogram's row beside its bar: the time and the share.
 const ROW_TEXT: u16 = 19;
 
-/// Draws a run; `keys` says whether somebody can press one.
-pub fn screen(frame: &mut Frame<'_>, view: &View, keys: bool) {
+/// Draws a run; `hint` says what can be done on the way.
+pub fn screen(frame: &mut Frame<'_>, view: &View, hint: &str) {
     let [head, bar, charts, rest] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
@@ -29,7 +30,7 @@ pub fn screen(frame: &mut Frame<'_>, view: &View, keys: bool) {
     .areas(frame.area());
     let halves = || Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]);
     let ([rate, times], [shape, health]) = (halves().areas(charts), halves().areas(rest));
-    title(frame, head, view, keys);
+    title(frame, head, view, hint);
     progress(frame, bar, view);
     rates(frame, rate, view);
     latencies(frame, times, view);
@@ -37,11 +38,9 @@ pub fn screen(frame: &mut Frame<'_>, view: &View, keys: bool) {
     generator(frame, health, view);
 }
 
-fn title(frame: &mut Frame<'_>, area: Rect, view: &View, keys: bool) {
-    let hint = if keys { "q: stop and report " } else { "Ctrl-C: stop and report " };
-    let [left, right] =
-        Layout::horizontal([Constraint::Fill(1), Constraint::Length(hint.len() as u16)])
-            .areas(area);
+fn title(frame: &mut Frame<'_>, area: Rect, view: &View, hint: &str) {
+    let columns = Constraint::Length(hint.chars().count() as u16);
+    let [left, right] = Layout::horizontal([Constraint::Fill(1), columns]).areas(area);
     frame.render_widget(Line::from(format!(" {}", view.head)).bold(), left);
     frame.render_widget(Line::from(hint).dim(), right);
 }
@@ -213,6 +212,7 @@ fn generator(frame: &mut Frame<'_>, area: Rect, view: &View) {
     lines.push(Line::from(times.collect::<Vec<_>>().join(" · ")).bold());
     let (outstanding, connections) = view.open();
     lines.push(Line::from(format!("{outstanding} outstanding on {connections} connections")));
+    lines.extend(view.strain.as_ref().map(strain));
     let late = &health.tardiness;
     let noticed = match late.count {
         0 => String::new(),
@@ -233,6 +233,19 @@ fn generator(frame: &mut Frame<'_>, area: Rect, view: &View) {
     }
     let text = Paragraph::new(lines).wrap(Wrap { trim: true });
     frame.render_widget(text.block(Block::bordered().title(heading)), area);
+}
+
+/// What a stress client counts; what is no error of the connection stands among the faults.
+fn strain(strain: &Strain) -> Line<'static> {
+    let Strain { logins, logins_missing, logins_twice, echoes_late, .. } = strain;
+    let Strain { renewals, abandoned, closed_by_server, .. } = strain;
+    let text = format!(
+        "logins {logins}, missing {logins_missing}, twice {logins_twice} · echoes not within 1 s \
+         {echoes_late} · ended by the server {closed_by_server} · renewed {renewals} with \
+         {abandoned} under way"
+    );
+    let bad = logins_missing + logins_twice + echoes_late + closed_by_server > 0;
+    Line::from(text).fg(if bad { HUES[2] } else { Color::Reset })
 }
 
 /// A number with at most four digits before its unit.

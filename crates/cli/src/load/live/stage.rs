@@ -50,9 +50,9 @@ impl Stage {
         Some(stage)
     }
 
-    /// Whether q was pressed since the last time.
-    pub fn wants_end(&mut self) -> bool {
-        self.keys.as_mut().is_some_and(Keys::wants_end)
+    /// What was pressed since the last time.
+    pub fn pressed(&mut self) -> Vec<u8> {
+        self.keys.as_mut().map_or_else(Vec::new, Keys::pressed)
     }
 
     /// Draws one picture; the painter is told whether there are keys.
@@ -107,10 +107,11 @@ impl Keys {
         Some(Self { before })
     }
 
-    fn wants_end(&mut self) -> bool {
-        let mut pressed = [0; 64];
+    fn pressed(&mut self) -> Vec<u8> {
+        let mut pressed = vec![0; 64];
         let count = rustix::io::read(stdin(), &mut pressed).unwrap_or(0);
-        pressed[..count].iter().any(|key| matches!(key, b'q' | b'Q'))
+        pressed.truncate(count);
+        pressed
     }
 }
 

@@ -7,7 +7,7 @@
 use ::load::Plan;
 use ::load::beat::{Beat, Phase};
 use ::load::calibrate::Floor;
-use ::load::drive::Pulse;
+use ::load::drive::{Pulse, Strain};
 use ::load::faults::Faults;
 use ::load::health::{Evidence, Health};
 use ::load::report::time;
@@ -29,7 +29,7 @@ const BEYOND_MIN: f64 = meter::histogram::BEYOND_MIN;
 pub struct View {
     /// Target, model, connections.
     pub head: String,
-    /// `response`, `service` or `batch`: what the times are.
+    /// `response`, `service`, `batch` or `echo`: what the times are.
     pub times: &'static str,
     /// The part of the run.
     pub phase: Phase,
@@ -39,6 +39,8 @@ pub struct View {
     pub sum: Sum,
     /// Everything that went wrong.
     pub faults: Faults,
+    /// What a stress client counts, where there is one.
+    pub strain: Option<Strain>,
     warmup: Duration,
     window: Window,
     scheduled: bool,
@@ -94,6 +96,7 @@ impl View {
         let times = match (scheduled, depth) {
             (true, _) => "response",
             (false, 1) => "service",
+            (false, _) if plan.settings.stress.is_some() => "echo",
             (false, _) => "batch",
         };
         Self {
@@ -103,6 +106,7 @@ impl View {
             bins: Vec::new(),
             sum: Sum::default(),
             faults: Faults::default(),
+            strain: plan.settings.stress.map(|_| Strain::default()),
             warmup: plan.warmup,
             window: plan.window,
             scheduled,
@@ -135,6 +139,10 @@ impl View {
         let mut faults = Faults::default();
         self.last.iter().for_each(|beat| faults.merge(&beat.faults));
         self.faults = faults;
+        if let Some(strain) = &mut self.strain {
+            *strain = Strain::default();
+            self.last.iter().for_each(|beat| strain.merge(&beat.strain));
+        }
     }
 
     /// A beat belongs to the bin in which it began.

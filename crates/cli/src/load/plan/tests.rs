@@ -174,3 +174,27 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check_refused("echo://127.0.0.1:1 --precision 2 --for 1s", "expected a precision");
     check_refused("echo://127.0.0.1:1 --precision 2% -t 2", "expected -t 1");
 }
+
+#[test]
+fn a_stress_client_has_a_window() {
+    let plan = plan("echo://127.0.0.1:1 -c 100 --window 200 --send-delay 2ms --reconnect 500ms");
+    let think = Think::Fixed(Duration::from_millis(2));
+    assert_eq!(plan.model, Model::Closed { depth: 200, think, ramp: None });
+    let renew = Some(Duration::from_millis(500));
+    assert_eq!(plan.settings.stress, Some(::load::drive::Stress { renew }));
+    check_refused("stock://127.0.0.1:1 --window 10", "with echo://");
+    check_refused("echo://127.0.0.1:1 --window 40ms", "a time is for --duet");
+    check_refused("echo://127.0.0.1:1 --window 0", "expected packets such as 100");
+    check_refused("echo://127.0.0.1:1 --reconnect 1s", "--window");
+    check_refused("echo://127.0.0.1:1 --window 10 --depth 3", "--send-delay");
+    check_refused("echo://127.0.0.1:1 --window 10 --reconnect 0s", "1ms or more");
+    let duet = |window: &str| {
+        let line = "echo://127.0.0.1:1 --duet echo://127.0.0.1:2 --watch 1 --watch-b 2";
+        let other = "echo://127.0.0.1:2".parse().expect("a target");
+        args(&format!("{line}{window}")).duet_plan(&other)
+    };
+    let length = |window: &str| duet(window).map(|plan| plan.window).map_err(|it| it.to_string());
+    assert_eq!(length(""), Ok(Duration::from_millis(40)));
+    assert_eq!(length(" --window 25ms"), Ok(Duration::from_millis(25)));
+    assert!(length(" --window 25").unwrap_err().contains("such as 40ms"));
+}

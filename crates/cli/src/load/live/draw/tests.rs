@@ -45,7 +45,7 @@ fn both(phase: Phase, at: u64, us: u64) -> Vec<Beat> {
 
 fn drawn(view: &View, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a test's own");
-    terminal.draw(|frame| screen(frame, view, true)).expect("it cannot fail");
+    terminal.draw(|frame| screen(frame, view, "q: stop and report ")).expect("it cannot fail");
     let buffer = terminal.backend().buffer();
     let row = |y: u16| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
     (0..height).map(row).collect::<Vec<String>>().join("\n")

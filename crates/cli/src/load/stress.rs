@@ -1,0 +1,68 @@
+//! The flags of a stress client, and what they come to.
+
+use super::flags::{Args, EchoArgs, WindowArg};
+use ::load::drive::Stress;
+use ::load::model::Model;
+use ::load::parse::Scheme;
+use ::load::work::Think;
+use ::load::{Target, Usage};
+use std::time::Duration;
+
+/// A connection has to live long enough to be worth making.
+const RECONNECT_MIN: Duration = Duration::from_millis(1);
+/// The length of a duet's window.
+const DUET_WINDOW: Duration = Duration::from_millis(40);
+
+impl Args {
+    /// The window of a stress client, and what else it does, if one is asked for.
+    pub(super) fn stress(&self, target: &Target) -> Result<Option<(u32, Stress)>, Usage> {
+        let packets = match self.echo.window {
+            None => return Ok(None),
+            Some(WindowArg::Packets(packets)) => packets,
+            Some(WindowArg::Span(found)) => {
+                return Err(Usage(format!(
+                    "expected packets for --window, such as 100, found the time {found:?}; a time \
+                     is for --duet"
+                )));
+            }
+        };
+        if target.scheme != Scheme::Echo {
+            return Err(Usage(format!("expected --window with echo://, found {target}")));
+        }
+        if let Some(renew) = self.echo.reconnect.filter(|&renew| renew < RECONNECT_MIN) {
+            return Err(Usage(format!(
+                "expected --reconnect of {RECONNECT_MIN:?} or more, found {renew:?}"
+            )));
+        }
+        Ok(Some((packets, Stress { renew: self.echo.reconnect })))
+    }
+
+    /// A closed loop in which each user has a window.
+    pub(super) fn stress_model(&self, window: u32) -> Result<Model, Usage> {
+        let flags = &self.model;
+        let scheduled = flags.open.is_some() || flags.sessions.is_some();
+        if scheduled || flags.depth != 1 || flags.think != Think::None {
+            return Err(Usage(
+                "expected --window without --open, --sessions, --depth and --think, found one of \
+                 them; the pause between two sends is --send-delay"
+                    .to_owned(),
+            ));
+        }
+        let pause = self.echo.send_delay.filter(|pause| !pause.is_zero());
+        let think = pause.map_or(Think::None, Think::Fixed);
+        Ok(Model::Closed { depth: window, think, ramp: flags.ramp })
+    }
+}
+
+impl EchoArgs {
+    /// The length of a duet's window.
+    pub(super) fn duet_window(&self) -> Result<Duration, Usage> {
+        match self.window {
+            None => Ok(DUET_WINDOW),
+            Some(WindowArg::Span(span)) => Ok(span),
+            Some(WindowArg::Packets(found)) => Err(Usage(format!(
+                "expected a time for --window of a duet, such as 40ms, found {found}"
+            ))),
+        }
+    }
+}

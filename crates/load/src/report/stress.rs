@@ -1,0 +1,71 @@
+//! What a stress client counts, in a report.
+
+use crate::drive::{self, Strain};
+use crate::faults::{FaultKind, Faults};
+use crate::run::Plan;
+use crate::work::{Think, Work};
+use serde::{Deserialize, Serialize};
+use std::fmt::{self, Display, Formatter};
+
+/// How connections were strained, and what came of it in the whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stress {
+    /// Packets that each connection may have outstanding.
+    pub window: u32,
+    /// The least pause between two sends on a connection (ns); `null` where pauses vary.
+    pub delay_ns: Option<u64>,
+    /// Between two connections that a thread closed and made anew (ns); `null`: it closed none.
+    pub reconnect_ns: Option<u64>,
+    /// What was counted.
+    #[serde(flatten)]
+    pub counts: Strain,
+}
+
+impl Stress {
+    pub(crate) fn of(
+        plan: &Plan,
+        stress: drive::Stress,
+        strain: &Strain,
+        faults: &Faults,
+    ) -> Stress {
+        let ns = |time: std::time::Duration| time.as_nanos() as u64;
+        let delay_ns = match plan.model.work() {
+            Work::Own { think: Think::None, .. } => Some(0),
+            Work::Own { think: Think::Fixed(pause), .. } => Some(ns(pause)),
+            _ => None,
+        };
+        let sum = |kinds: &[FaultKind]| kinds.iter().map(|&kind| faults.of(kind)).sum::<u64>();
+        let unmade = [FaultKind::Refused, FaultKind::NoPorts, FaultKind::NoDescriptors];
+        let unasked = sum(&[FaultKind::UnaskedBytes]).saturating_sub(strain.logins_twice);
+        Stress {
+            window: plan.model.depth(),
+            delay_ns,
+            reconnect_ns: stress.renew.map(ns),
+            counts: Strain {
+                connect_failed: sum(&unmade),
+                invalid: sum(&[FaultKind::WrongReply, FaultKind::Overlong]) + unasked,
+                ..*strain
+            },
+        }
+    }
+}
+
+impl Display for Stress {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Strain { connects, renewals, abandoned, connect_failed, logins, .. } = self.counts;
+        writeln!(
+            f,
+            "  connections   {connects} made, {connect_failed} not to be made, {renewals} given up \
+             by us with {abandoned} packets under way"
+        )?;
+        let Strain { logins_missing, logins_twice, echoes_late, .. } = self.counts;
+        let Strain { invalid, closed_by_server, .. } = self.counts;
+        writeln!(
+            f,
+            "  stress        window {}: {logins} logins, {logins_missing} missing after 3 s, \
+             {logins_twice} twice; {echoes_late} echoes not within 1 s, {invalid} invalid packets, \
+             {closed_by_server} connections ended by the server",
+            self.window
+        )
+    }
+}
