@@ -314,8 +314,14 @@ impl FromStr for WindowArg {
         if let Ok(packets @ 1..=100_000) = text.parse() {
             return Ok(WindowArg::Packets(packets));
         }
-        span(text).map(WindowArg::Span).map_err(|_| {
-            format!("expected packets such as 100, or a time such as 40ms, found `{text}`")
+        // A time has a unit.
+        let unit = text.ends_with(|it: char| it.is_ascii_alphabetic());
+        let span = unit.then(|| span(text).ok()).flatten();
+        span.map(WindowArg::Span).ok_or_else(|| {
+            format!(
+                "expected packets such as 100, at most 100000, or a time such as 40ms, found \
+                 `{text}`"
+            )
         })
     }
 }
