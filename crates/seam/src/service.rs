@@ -68,6 +68,8 @@ pub struct Cx<'a, T> {
     /// What all workers share.
     pub state: &'a T,
     effects: &'a Effects,
+    /// What other sessions push would arrive beside what encloses this one.
+    enclosed: bool,
 }
 
 impl<'a, T> Cx<'a, T> {
@@ -79,7 +81,13 @@ impl<'a, T> Cx<'a, T> {
         state: &'a T,
         effects: &'a Effects,
     ) -> Cx<'a, T> {
-        Cx { now, me, worker, state, effects }
+        Cx { now, me, worker, state, effects, enclosed: false }
+    }
+
+    /// The same for a service within another one, which alone knows how bytes must look on the way
+    /// to a peer: [`Cx::push`] is refused.
+    pub fn enclose(&self) -> Cx<'a, T> {
+        Cx { enclosed: true, ..*self }
     }
 
     /// Asks that `bytes` be appended to the output of session `to`, without stepping it. Bytes for
@@ -88,7 +96,7 @@ impl<'a, T> Cx<'a, T> {
     /// # Errors
     /// [`NoPush`] where the engine has no way from one session to another.
     pub fn push(&self, to: SessionId, bytes: &[u8]) -> Result<(), NoPush> {
-        self.effects.push(to, bytes)
+        if self.enclosed { Err(NoPush) } else { self.effects.push(to, bytes) }
     }
 
     /// Rings the casters' bell once this turn is over: an order in the state has changed

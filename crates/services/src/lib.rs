@@ -8,6 +8,7 @@
 //! - [`pages`]: a few web pages and a document whose editions are told as they come.
 //! - [`roster`]: who is here, for services whose operator may end sessions.
 //! - [`stock`]: a stock market that speaks a line protocol.
+//! - [`tls`]: any of them behind TLS.
 //! - [`web`]: an HTTP/1.1 server of files and of a demonstration's routes.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.
 
@@ -18,6 +19,7 @@ mod fuzz;
 pub mod pages;
 pub mod roster;
 pub mod stock;
+pub mod tls;
 pub mod web;
 
 pub use fuzz::fuzz;

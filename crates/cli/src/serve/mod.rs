@@ -22,7 +22,7 @@ pub enum Command {
     /// The stock market: show, buy, sell over lines of text
     Stock(stock::Args),
     /// A web server: files, or the routes of a demonstration, over HTTP/1.1
-    Http(http::Args),
+    Http(Box<http::Args>),
     /// The packets of a game server's library, sent back as they came
     Echo(echo::Args),
     /// A service that walks through every door of the seam on request, watched for its laws
@@ -34,7 +34,7 @@ pub enum Command {
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Stock(args) => stock::run(args),
-        Command::Http(args) => http::run(args),
+        Command::Http(args) => http::run(*args),
         Command::Echo(args) => echo::run(args),
         Command::Probe(args) => probe::run(args),
     }

@@ -83,7 +83,7 @@ macro_rules! waits {
                 foreign_books;
             vanished: who_vanished_is_idle;
             words: verbose, silent_by_default, timer;
-            web: cut_at_every_byte, a_great_file_to_a_slow_reader, the_slow_are_told;
+            web: cut_at_every_byte, a_great_file_to_a_slow_reader, the_slow_are_told, sealed;
         }
     };
 }

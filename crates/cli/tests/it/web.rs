@@ -319,6 +319,45 @@ pub fn no_line_of_the_log_is_lost(arm: &Arm) {
     }
 }
 
+/// The same over TLS: what curl asks for over both versions, in both directions.
+pub fn sealed(arm: &Arm) {
+    let folder = Folder::new();
+    let root = site(&folder);
+    let great: Vec<u8> = (0..3 << 20).map(|at: u32| (at / 11) as u8).collect();
+    std::fs::write(folder.path().join("site/great"), &great).expect("a temporary directory");
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a good name");
+    let text = |name: &str, text: String| {
+        folder.file(name, text).to_str().expect("a temporary path is text").to_owned()
+    };
+    let cert = text("cert.pem", made.cert.pem());
+    let key = text("key.pem", made.signing_key.serialize_pem());
+    let server = serve(arm, &root, &["--tls-cert", &cert, "--tls-key", &key]);
+    let port = server.address.port();
+    let url = |path: &str| format!("https://localhost:{port}{path}");
+    let pin = format!("localhost:{port}:127.0.0.1");
+    let curl = |args: &[&str]| {
+        let mut command = Command::new("curl");
+        command.args(["-sS", "--http1.1", "--max-time", "20", "--cacert", &cert]);
+        let output = command.args(["--resolve", &pin]).args(args).output().ok()?;
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{args:?}: {complaint}");
+        Some(output.stdout)
+    };
+    let Some(page) = curl(&["--tls-max", "1.2", &url("/a.txt"), &url("/json")]) else {
+        skip("curl");
+        return;
+    };
+    assert_eq!(page, b"0123456789{\"message\":\"Hello, World!\"}");
+    assert!(curl(&["--tlsv1.3", &url("/great")]).is_some_and(|heard| heard == great));
+    let posted = curl(&["-H", "Transfer-Encoding: chunked", "--data-binary", "hello", &url("/")]);
+    assert_eq!(posted.as_deref(), Some(&b"hello"[..]));
+    // Who speaks plainly hears an alert and the end.
+    let mut plain = server.client();
+    plain.send(get("/", ""));
+    assert_eq!(plain.rest().first(), Some(&21));
+    server.stop();
+}
+
 /// What Python's own client says and hears: a body of chunks, a connection used again, a range.
 const PYTHON: &str = r#"
 import http.client, sys

@@ -1,6 +1,7 @@
 //! `roundhouse serve http`: files and the routes of a demonstration over HTTP/1.1.
 
 mod access_log;
+mod proof;
 mod site;
 
 use std::path::{Path, PathBuf};
@@ -9,10 +10,11 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
-use engines::{Assets, Handover};
+use engines::{Assets, Handover, Shape};
 use load::parse::span;
 use memory::Region;
-use seam::Instant;
+use seam::{Instant, Service};
+use services::tls::Tls;
 use services::web::{ErrorPage, Format, Journal, Options, Web, kind};
 
 use super::house::{HouseArgs, Tenant, usage};
@@ -57,6 +59,8 @@ pub struct Args {
     /// How a line is written: common, json
     #[arg(long, default_value_t, value_name = "FORMAT")]
     log_format: Format,
+    #[command(flatten)]
+    proof: proof::Flags,
     /// A page for a status from 400 on, as 404=FILE; may be repeated
     #[arg(long, value_name = "STATUS=FILE")]
     error_page: Vec<PageFlag>,
@@ -98,8 +102,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let here = Path::new(".");
     let dir = args.dir.as_deref().or((!args.demo).then_some(here));
+    let keys = match args.proof.keys() {
+        Ok(keys) => keys,
+        Err(refused) => return Ok(usage(&format!("{refused:#}"))),
+    };
     let site = match dir {
-        Some(dir) => Site::open(dir).with_context(|| {
+        Some(dir) => Site::open(dir, keys.is_none()).with_context(|| {
             format!("cannot serve {}: expected a folder that can be read", dir.display())
         })?,
         None => Site::without_files(),
@@ -130,16 +138,29 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if handover.is_none() {
         journal.found(&[]).map_err(|bad| anyhow!("{bad}"))?;
     }
-    let service = Web::new(options, site);
-    let tenant = Tenant {
-        name: "http",
-        port: PORT,
-        service: &service,
-        state: &journal,
-        assets: &Assets::default(),
-        handover: handover.as_ref(),
-    };
-    args.house.run(&shape, &tenant, &mut log)
+    let web = Web::new(options, site);
+    let handover = handover.as_ref();
+    match keys {
+        None => rent(&args.house, &shape, "http", (&web, &journal), handover, &mut log),
+        Some(keys) => {
+            let tls = Tls::new(web, keys);
+            rent(&args.house, &shape, "https", (&tls, &journal), handover, &mut log)
+        }
+    }
+}
+
+/// Serves by `service`, which may be the web service or what encloses it.
+fn rent<S: Service<State = Journal>>(
+    house: &HouseArgs,
+    shape: &Shape,
+    name: &'static str,
+    (service, state): (&S, &Region<Journal>),
+    handover: Option<&Handover>,
+    log: &mut AccessLog,
+) -> Result<ExitCode> {
+    let assets = &Assets::default();
+    let tenant = Tenant { name, port: PORT, service, state, assets, handover };
+    house.run(shape, &tenant, log)
 }
 
 /// Nanoseconds since 1970.

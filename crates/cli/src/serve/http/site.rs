@@ -20,6 +20,8 @@ use sys::sendfile::is_resident;
 /// A folder, or none.
 pub struct Site {
     root: Option<Root>,
+    /// Whether the engine may send files by itself: not where bytes must be sealed on their way.
+    lends: bool,
 }
 
 /// Rounds of computing between two looks at the clock: some microseconds.
@@ -28,17 +30,17 @@ const ROUNDS: u32 = 2_000;
 const ENTRIES_MAX: usize = 10_000;
 
 impl Site {
-    /// The site of a folder.
+    /// The site of a folder, whose files the engine may send by itself if it `lends` them.
     ///
     /// # Errors
     /// Those of opening it.
-    pub fn open(dir: &Path) -> io::Result<Site> {
-        Ok(Site { root: Some(Root::open(dir)?) })
+    pub fn open(dir: &Path, lends: bool) -> io::Result<Site> {
+        Ok(Site { root: Some(Root::open(dir)?), lends })
     }
 
     /// A site that has only routes.
     pub fn without_files() -> Site {
-        Site { root: None }
+        Site { root: None, lends: false }
     }
 
     fn look(&self, path: &str, wait: Wait) -> io::Result<Found<Arc<OwnedFd>>> {
@@ -107,7 +109,8 @@ impl Backstage for Site {
 
     fn lend(&self, file: &Arc<OwnedFd>, range: Range<u64>) -> Option<Source> {
         // A kernel that does not tell what it has in memory may make us wait: read instead.
-        is_resident(file, range).is_ok_and(|is| is).then(|| Arc::clone(file).into())
+        let is_ready = self.lends && is_resident(file, range).is_ok_and(|is| is);
+        is_ready.then(|| Arc::clone(file).into())
     }
 
     fn read_now(
@@ -184,7 +187,7 @@ mod tests {
         std::os::unix::fs::symlink("/etc/passwd", folder.join("leak")).expect("a link");
         let _socket =
             std::os::unix::net::UnixListener::bind(folder.join("socket")).expect("a name");
-        let site = Site::open(&folder).expect("our own folder");
+        let site = Site::open(&folder, true).expect("our own folder");
         let check = |path: &str, want: Missing| {
             let patient = site.find(path).expect_err(path);
             assert_eq!(patient, want, "{path}");

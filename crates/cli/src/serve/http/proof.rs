@@ -1,0 +1,49 @@
+//! The flags by which a web server proves who it is: a certificate with its key, for TLS.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use services::tls::Keys;
+
+/// What is spoken within, for clients that ask (ALPN, RFC 7301).
+const PROTOCOLS: &[&str] = &["http/1.1"];
+
+/// The flags.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Flags {
+    /// Serve HTTPS with this chain of certificates (PEM, the server's own first); read again when
+    /// the server reloads
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the first certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
+
+impl Flags {
+    /// The keys that the files hold; `None` without the flags.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that does not hold what it should.
+    pub fn keys(&self) -> Result<Option<Keys>> {
+        let Some((chain, key)) = self.files()? else { return Ok(None) };
+        Keys::read(&chain, &key, PROTOCOLS).map(Some).with_context(|| self.names())
+    }
+
+    fn files(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let read = |path: &Path| {
+            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+        };
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(chain), Some(key)) => Ok(Some((read(chain)?, read(key)?))),
+            _ => Ok(None),
+        }
+    }
+
+    fn names(&self) -> String {
+        let name = |path: &Option<PathBuf>| {
+            path.as_deref().map_or(String::new(), |path| path.display().to_string())
+        };
+        format!("cannot use {} with {}", name(&self.tls_cert), name(&self.tls_key))
+    }
+}

@@ -1,0 +1,273 @@
+//! TLS around any service: the service itself is not changed, and neither is any engine.
+//!
+//! A session holds a TLS connection and, as soon as both sides have agreed on keys, a [`Conn`] of
+//! the service within. What the engine offers is opened and fed to it; what it says is sealed and
+//! appended to the engine's output. The surprising thing is how little has to be invented for
+//! that: [`Conn`] is the whole contract of an engine, so this is simply one more engine, without a
+//! socket.
+//!
+//! What differs for a service within: [`Cx::push`] is refused, for the bytes would arrive unsealed;
+//! and it must not append files that an engine sends by itself, for the same reason. Signing costs
+//! some hundred microseconds and is done in the step.
+
+mod keys;
+
+pub use keys::{BadKeys, Keys};
+
+use std::io::{IoSlice, Read, Write};
+use std::time::Duration;
+
+use rustls::ServerConnection;
+use seam::{
+    Buffers, Closed, Conn, Cx, Event, Instant, Limits, Out, Peer, Service, Step, Then, Wants,
+};
+
+/// What is opened or sealed at once, in bytes: a TLS record (RFC 8446 section 5.1).
+const RECORD: usize = 16 * 1024;
+/// A session must take more input than one sealed record at once.
+const INPUT_MIN: usize = 2 * RECORD;
+/// Pieces of output that are sealed at once.
+const SLICES: usize = 16;
+/// How long two sides may take to agree on keys.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// A service behind TLS.
+#[derive(Debug)]
+pub struct Tls<S> {
+    inner: S,
+    keys: Keys,
+}
+
+impl<S> Tls<S> {
+    /// `inner` behind TLS with these keys.
+    pub fn new(inner: S, keys: Keys) -> Tls<S> {
+        Tls { inner, keys }
+    }
+
+    /// The keys, to be replaced.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// The service within.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+}
+
+/// One connection: it is spoken with sealed, or not at all.
+pub struct Session<S: Service>(Option<Box<Talk<S>>>);
+
+struct Talk<S: Service> {
+    tls: ServerConnection,
+    /// The session of the service within, as soon as there are keys.
+    conn: Option<Conn<S>>,
+    peer: Peer,
+    /// When the keys must have been agreed on.
+    until: Instant,
+    /// The peer has said that it will send no more, or has stopped.
+    ended: bool,
+    /// It broke the protocol; the last word to it is an alert.
+    broken: bool,
+    drained: bool,
+}
+
+impl<S: Service> Service for Tls<S> {
+    type State = S::State;
+    type Session = Session<S>;
+    type Job = S::Job;
+    type Outcome = S::Outcome;
+
+    fn limits(&self) -> Limits {
+        let limits = self.inner.limits();
+        Limits { input_max: limits.input_max.max(INPUT_MIN), ..limits }
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(HANDSHAKE)
+    }
+
+    fn open(&self, cx: &Cx<'_, S::State>, peer: Peer, _out: &mut Out) -> Session<S> {
+        let Ok(tls) = ServerConnection::new(self.keys.config()) else {
+            // Only a configuration without memory can come to this; the peer is sent away.
+            cx.note(|note| note.push_str("no TLS session could be made"));
+            return Session(None);
+        };
+        let until = cx.now + HANDSHAKE;
+        let (conn, ended, broken, drained) = (None, false, false, false);
+        Session(Some(Box::new(Talk { tls, conn, peer, until, ended, broken, drained })))
+    }
+
+    fn step(
+        &self,
+        cx: &Cx<'_, S::State>,
+        session: &mut Session<S>,
+        event: Event<'_, S::Outcome>,
+        out: &mut Out,
+    ) -> Step<S::Job> {
+        let Some(talk) = &mut session.0 else { return Step::close(0) };
+        let inner = &self.inner;
+        let cx = cx.enclose();
+        let mut used = 0;
+        match (event, &mut talk.conn) {
+            (Event::Bytes(input), _) => used = talk.hear(inner, &cx, input, out),
+            (Event::Eof, _) => talk.ended = true,
+            (Event::Drain, _) => talk.drained = true,
+            (Event::Deadline, Some(conn)) => conn.deadline(inner, &cx),
+            (Event::Done(outcome), Some(conn)) => conn.done(inner, &cx, outcome),
+            (Event::Deadline, None) if talk.until <= cx.now => return Step::close(0),
+            (Event::Deadline | Event::Done(_) | Event::Room, _) => {}
+        }
+        talk.exchange(inner, &cx, out);
+        talk.answer(used, out)
+    }
+
+    fn work(&self, state: &S::State, job: S::Job) -> S::Outcome {
+        self.inner.work(state, job)
+    }
+
+    fn close(&self, cx: &Cx<'_, S::State>, session: Session<S>, why: Closed) {
+        if let Some(mut conn) = session.0.and_then(|talk| talk.conn) {
+            if !conn.wants().done {
+                conn.abort(why);
+            }
+            conn.close(&self.inner, &cx.enclose());
+        }
+    }
+
+    fn tick(&self, cx: &Cx<'_, S::State>) -> Option<Instant> {
+        self.inner.tick(&cx.enclose())
+    }
+}
+
+impl<S: Service> Talk<S> {
+    /// Opens what has come, as far as it can be taken; says how much that was.
+    fn hear(&mut self, inner: &S, cx: &Cx<'_, S::State>, input: &[u8], out: &mut Out) -> usize {
+        let mut rest = input;
+        if self.ended {
+            // Nothing that comes behind a goodbye means anything.
+            return input.len();
+        }
+        // What was opened and is not taken yet stops it: the peer is then not read from either.
+        while !rest.is_empty() && !self.broken && self.tls.wants_read() {
+            match self.tls.read_tls(&mut rest) {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {}
+            }
+            if self.tls.process_new_packets().is_err() {
+                self.broken = true;
+            }
+            self.exchange(inner, cx, out);
+        }
+        if self.broken { input.len() } else { input.len() - rest.len() }
+    }
+
+    /// Passes on whatever can be passed on, in both directions, until nothing more moves.
+    fn exchange(&mut self, inner: &S, cx: &Cx<'_, S::State>, out: &mut Out) {
+        self.welcome(inner, cx);
+        loop {
+            self.put(out);
+            let mut moved = false;
+            if let Some(conn) = &mut self.conn {
+                if self.broken {
+                    conn.abort(Closed::Reset);
+                }
+                if self.drained {
+                    conn.drain(inner, cx);
+                }
+                moved |= take(&mut self.tls, conn, inner, cx, &mut self.ended);
+                moved |= !out.is_full() && say(&mut self.tls, conn, inner, cx);
+            }
+            if !moved {
+                break;
+            }
+        }
+    }
+
+    /// Opens the session within as soon as there are keys.
+    fn welcome(&mut self, inner: &S, cx: &Cx<'_, S::State>) {
+        if self.conn.is_none() && !self.tls.is_handshaking() && !self.broken {
+            self.conn = Some(Conn::open(inner, cx, self.peer, &mut Buffers::new(0)));
+        }
+    }
+
+    /// Appends what is sealed to the output.
+    fn put(&mut self, out: &mut Out) {
+        while self.tls.wants_write() {
+            // A vector takes everything.
+            if self.tls.write_tls(out.bytes()).is_err() {
+                break;
+            }
+        }
+    }
+
+    /// What comes next, and when.
+    fn answer(&mut self, used: usize, out: &mut Out) -> Step<S::Job> {
+        let Some(conn) = &mut self.conn else {
+            let over = self.broken || self.ended || self.drained;
+            return if over { Step::close(used) } else { Step::read(used).wake_at(self.until) };
+        };
+        let Wants { read, job, wake, done, .. } = conn.wants();
+        if let Some(job) = job.then(|| conn.take_job()).flatten() {
+            return Step::offload(used, job);
+        }
+        if done {
+            self.tls.send_close_notify();
+            self.put(out);
+            return Step::close(used);
+        }
+        conn.reclaim(&mut Buffers::new(0));
+        let then = if read { Then::Read } else { Then::Pause };
+        Step { used, then, wake }
+    }
+}
+
+/// Feeds what was opened to the session within, while it takes it; true if anything came of it.
+fn take<S: Service>(
+    tls: &mut ServerConnection,
+    conn: &mut Conn<S>,
+    inner: &S,
+    cx: &Cx<'_, S::State>,
+    ended: &mut bool,
+) -> bool {
+    let mut moved = false;
+    let mut opened = [0; RECORD];
+    while conn.wants().read {
+        match tls.reader().read(&mut opened) {
+            // The peer has said goodbye (`close_notify`).
+            Ok(0) => *ended = true,
+            Ok(len) => {
+                conn.lend(&mut Buffers::new(0));
+                conn.feed(inner, cx, &opened[..len]);
+                moved = true;
+                continue;
+            }
+            Err(_) => {}
+        }
+        if *ended {
+            conn.eof(inner, cx);
+            moved = true;
+        }
+        break;
+    }
+    moved
+}
+
+/// Seals what the session within says, once; true if anything was sealed.
+fn say<S: Service>(
+    tls: &mut ServerConnection,
+    conn: &mut Conn<S>,
+    inner: &S,
+    cx: &Cx<'_, S::State>,
+) -> bool {
+    let mut slices = [IoSlice::new(&[]); SLICES];
+    let filled = conn.out().gather(&mut slices);
+    let sealed = tls.writer().write_vectored(&slices[..filled]).unwrap_or(0);
+    if sealed > 0 {
+        conn.sent(inner, cx, sealed);
+    } else if conn.out().has_file() {
+        // A file that only an engine could send: nothing sealed can come of it.
+        conn.abort(Closed::Reset);
+    }
+    sealed > 0
+}

@@ -1,0 +1,213 @@
+//! TLS around a service changes nothing that the service says, however the bytes are cut; and who
+//! does not speak it is sent away with an alert.
+
+use std::io::{IoSlice, Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use memory::{Placement, Region};
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use seam::laws::probe::{Menu, Probe, World, expected, plain, requests};
+use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
+use services::tls::{Keys, Tls};
+
+const ME: SessionId = SessionId::new(0, 0, 1);
+const WORKER: WorkerId = WorkerId::new(0, 1);
+
+/// A certificate for `localhost` with its key, as PEM.
+fn certificate() -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a good name");
+    (made.cert.pem(), made.signing_key.serialize_pem())
+}
+
+/// A client that trusts the certificate.
+fn client(pem: &str) -> ClientConnection {
+    let mut roots = RootCertStore::empty();
+    let der = rustls::pki_types::CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
+    roots.add(der).expect("a certificate");
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("usual versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").expect("a name");
+    ClientConnection::new(Arc::new(config), name).expect("a client")
+}
+
+/// Pieces of sizes that a seed chooses (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
+    }
+
+    /// A piece of at most `len` bytes, small ones as likely as large ones.
+    fn piece(&mut self, len: usize) -> usize {
+        let most = 1 << self.below(15);
+        (1 + self.below(most)).min(len)
+    }
+}
+
+/// A server's end of one connection; its clock runs when nothing else does.
+struct Seat<'a> {
+    service: &'a Tls<Probe>,
+    world: &'a World,
+    effects: Effects,
+    conn: Conn<Tls<Probe>>,
+    now: Instant,
+}
+
+impl<'a> Seat<'a> {
+    fn new(service: &'a Tls<Probe>, world: &'a World) -> Seat<'a> {
+        let (effects, now) = (Effects::new(true, false), Instant::ZERO);
+        let cx = Cx::new(now, ME, WORKER, world, &effects);
+        let conn = Conn::open(service, &cx, Peer::Local, &mut Buffers::new(1));
+        Seat { service, world, effects, conn, now }
+    }
+
+    /// Lets something happen, then does the jobs.
+    fn let_happen(
+        &mut self,
+        event: impl FnOnce(&mut Conn<Tls<Probe>>, &Tls<Probe>, &Cx<'_, World>),
+    ) {
+        let cx = Cx::new(self.now, ME, WORKER, self.world, &self.effects);
+        event(&mut self.conn, self.service, &cx);
+        while let Some(job) = self.conn.take_job() {
+            let outcome = self.service.work(self.world, job);
+            self.conn.done(self.service, &cx, outcome);
+        }
+    }
+
+    /// Sends a piece of what waits.
+    fn send(&mut self, dice: &mut Dice) -> Vec<u8> {
+        let mut slices = [IoSlice::new(&[]); 8];
+        let filled = self.conn.out().gather(&mut slices);
+        let all: Vec<u8> = slices[..filled].iter().flat_map(|slice| slice.to_vec()).collect();
+        let sent = all[..dice.piece(all.len())].to_vec();
+        self.let_happen(|conn, service, cx| conn.sent(service, cx, sent.len()));
+        sent
+    }
+
+    fn close(mut self) {
+        let cx = Cx::new(self.now, ME, WORKER, self.world, &self.effects);
+        if !self.conn.wants().done {
+            self.conn.abort(Closed::Reset);
+        }
+        self.conn.close(self.service, &cx);
+    }
+}
+
+/// What a client hears that sends `input`, cut into pieces by `seed`.
+fn converse(probe: Probe, input: &[u8], seed: u64) -> Vec<u8> {
+    let (pem, key) = certificate();
+    let keys = Keys::read(pem.as_bytes(), key.as_bytes(), &[]).expect("our own");
+    let service = Tls::new(probe, keys);
+    let mut world = Region::<World>::place(Placement::Private).expect("memory");
+    world.found(&[]).expect("no seed is needed");
+    let mut client = client(&pem);
+    let (mut dice, mut seat) = (Dice(seed), Seat::new(&service, &world));
+    let (mut rest, mut wire, mut heard) = (input, Vec::new(), Vec::new());
+    let (mut goodbye, mut told) = (false, false);
+    for _ in 0..1_000_000 {
+        if !rest.is_empty() && !client.is_handshaking() && dice.below(3) == 0 {
+            let len = dice.piece(rest.len());
+            let taken = client.writer().write(&rest[..len]).expect("a client takes input");
+            rest = &rest[taken..];
+        }
+        if rest.is_empty() && !goodbye && !client.is_handshaking() {
+            client.send_close_notify();
+            goodbye = true;
+        }
+        while client.wants_write() {
+            client.write_tls(&mut wire).expect("a vector takes everything");
+        }
+        let wants = seat.conn.wants();
+        if wants.done {
+            seat.close();
+            assert_eq!(world.opened.load(std::sync::atomic::Ordering::Relaxed), 1);
+            assert_eq!(world.closed.load(std::sync::atomic::Ordering::Relaxed), 1);
+            return heard;
+        }
+        if wants.write && (dice.below(2) == 0 || wire.is_empty()) {
+            let sent = seat.send(&mut dice);
+            let mut sent = sent.as_slice();
+            while !sent.is_empty() {
+                client.read_tls(&mut sent).expect("a client takes output");
+                client.process_new_packets().expect("a server that speaks well");
+                let _ = client.reader().read_to_end(&mut heard);
+            }
+        } else if wants.read && !wire.is_empty() {
+            let len = dice.piece(wire.len());
+            let piece: Vec<u8> = wire.drain(..len).collect();
+            seat.let_happen(|conn, service, cx| conn.feed(service, cx, &piece));
+        } else if wants.read && goodbye && !told && wire.is_empty() && dice.below(4) == 0 {
+            told = true;
+            seat.let_happen(|conn, service, cx| conn.eof(service, cx));
+        } else if let Some(wake) = wants.wake.filter(|_| !client.is_handshaking()) {
+            seat.now = seat.now.max(wake);
+            seat.let_happen(|conn, service, cx| conn.deadline(service, cx));
+        }
+    }
+    panic!("no end: seed {seed}, heard {} bytes", heard.len());
+}
+
+#[test]
+fn the_service_within_says_the_same_however_the_bytes_are_cut() {
+    for seed in 0..60 {
+        let probe = if seed % 2 == 0 { Probe::default() } else { Probe::narrow() };
+        let menu = Menu { endings: seed % 3 == 0, ..Menu::default() };
+        let input = requests(seed, 40, menu);
+        let heard = converse(probe, &input, seed);
+        let (heard, wanted) = (plain(&heard), expected(&input));
+        let (heard, wanted) = (String::from_utf8_lossy(&heard), String::from_utf8_lossy(&wanted));
+        assert!(heard == wanted, "seed {seed}: expected {wanted:.300}, found {heard:.300}");
+    }
+}
+
+#[test]
+fn who_does_not_speak_it_is_sent_away() {
+    let (pem, key) = certificate();
+    let keys = Keys::read(pem.as_bytes(), key.as_bytes(), &["http/1.1"]).expect("our own");
+    let service = Tls::new(Probe::default(), keys);
+    let mut world = Region::<World>::place(Placement::Private).expect("memory");
+    world.found(&[]).expect("no seed is needed");
+    let mut seat = Seat::new(&service, &world);
+    seat.let_happen(|conn, service, cx| conn.feed(service, cx, b"GET / HTTP/1.1\r\n\r\n"));
+    // A fatal alert is a record of type 21 (RFC 8446 section 5.1).
+    assert_eq!(seat.send(&mut Dice(1)).first(), Some(&21));
+    while seat.conn.wants().write {
+        seat.send(&mut Dice(1));
+    }
+    assert!(seat.conn.wants().done);
+    seat.close();
+
+    let mut seat = Seat::new(&service, &world);
+    seat.now = seat.now + Duration::from_secs(10);
+    seat.let_happen(|conn, service, cx| conn.deadline(service, cx));
+    assert!(seat.conn.wants().done, "ten seconds are enough to agree on keys");
+    seat.close();
+    assert_eq!(world.opened.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
+#[test]
+fn keys_that_do_not_fit_are_refused_and_the_former_stay() {
+    let ((pem, key), (other, stranger)) = (certificate(), certificate());
+    let keys = Keys::read(pem.as_bytes(), key.as_bytes(), &["http/1.1"]).expect("our own");
+    for (chain, key, wanted) in [
+        ("", key.as_str(), "expected a certificate"),
+        (pem.as_str(), "", "expected a private key"),
+        (pem.as_str(), stranger.as_str(), "belongs to the first certificate"),
+    ] {
+        let bad = keys.replace(chain.as_bytes(), key.as_bytes()).expect_err(wanted);
+        assert!(bad.to_string().contains(wanted), "{bad}");
+    }
+    keys.replace(other.as_bytes(), stranger.as_bytes()).expect("another pair");
+}
