@@ -36,7 +36,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// Why this machine cannot run the preset, if it cannot.
 fn missing(preset: &Preset) -> Option<String> {
-    if preset.wait != Wait::Uring {
+    if !matches!(preset.wait, Wait::Uring | Wait::Port) {
         return None;
     }
     // The end of a ring interrupts the thread that made it, so that is one of its own.
@@ -62,6 +62,7 @@ fn workers(preset: &Preset) -> String {
     match preset.crowd {
         Crowd::Fixed(count) => count.to_string(),
         Crowd::Cores => "one a core".into(),
+        Crowd::TwiceCores => "two a core".into(),
         Crowd::Connections => "one a connection".into(),
     }
 }

@@ -72,6 +72,8 @@ pub enum Wait {
     Uring,
     /// Threads that serve what moves, and an epoll in which all others are parked.
     Parked,
+    /// Completion by one `io_uring(7)` for all threads, of which some run at a time.
+    Port,
 }
 
 /// Writes the words that the command line takes for an enum, reads them, and lists them.
@@ -130,4 +132,5 @@ words!(
     Epoll = "epoll",
     Uring = "uring",
     Parked = "parked",
+    Port = "port",
 );

@@ -21,6 +21,15 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
     if wait == Wait::Parked && container != Container::Hybrid {
         return Some("who is parked needs threads that are called to him: say --container hybrid");
     }
+    if wait == Wait::Port {
+        if container != Container::Threads {
+            return Some("a port is served by the threads of one process: say --container threads");
+        }
+        if accept != Accept::Shared {
+            return Some("a port accepts for all its threads: say --accept shared");
+        }
+        return None;
+    }
     match (accept, container, wait) {
         (Accept::Lock | Accept::Exclusive | Accept::Handoff | Accept::Pass, Container::Solo, _) => {
             Some("one worker has nobody to share with: say --accept shared")

@@ -18,6 +18,7 @@ use crate::parts::assets::Assets;
 use crate::shape::{Shape, WORKERS_MAX};
 use crate::status::Gauge;
 use crate::wait::parked::lobby::Lobby;
+use crate::wait::port::quay::Quay;
 use crate::wait::uring::tactics::Rings;
 
 /// What is served, and for whom.
@@ -165,6 +166,8 @@ pub(crate) struct Common<'a, S: Service> {
     pub parts: usize,
     /// What each worker does when settings were changed.
     pub renew: Option<&'a Renew<'a>>,
+    /// What the threads of a port have in common, where there is one.
+    pub quay: Option<&'a Quay<S>>,
 }
 
 /// What each worker calls between two turns when the house was reloaded, with the number of the

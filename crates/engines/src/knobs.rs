@@ -47,6 +47,8 @@ pub struct Knobs {
     pub turn_accepts: usize,
     /// How many workers there are, and for how long.
     pub staff: Staff,
+    /// How many threads of a port run at one time; `None`: half of them.
+    pub running: Option<usize>,
     /// Threads that work on offloaded jobs, for each worker of an event engine.
     pub job_threads: usize,
 }
@@ -71,6 +73,7 @@ impl Default for Knobs {
             handoff: None,
             turn_accepts: 64,
             staff: Staff::default(),
+            running: None,
             job_threads: 4,
         }
     }

@@ -9,6 +9,8 @@ pub enum Crowd {
     Fixed(usize),
     /// One for each core that we may use.
     Cores,
+    /// Two for each core, of which as many run as there are cores.
+    TwiceCores,
     /// One for each connection.
     Connections,
 }
@@ -166,6 +168,16 @@ pub const PRESETS: &[Preset] = &[
             "io_uring: Linux 6.1, and the right to use it",
             "wait/uring.rs",
             "a completion ring and a listener for each core (io_uring(7))",
+        ],
+    ),
+    preset(
+        "port",
+        (Container::Threads, Accept::Shared, Wait::Port),
+        Crowd::TwiceCores,
+        [
+            "io_uring: Linux 6.1, and the right to use it",
+            "wait/port.rs",
+            "one completion queue, N threads of which R run (Windows' I/O completion ports)",
         ],
     ),
 ];

@@ -60,8 +60,8 @@ pub fn run_with<S: Service>(
     let bell = EventFd::new().map_err(Fault::Wait)?;
     let epoch = Epoch::of(house.handover);
     let (board, hall, stop, bell) = (&*board, &hall, &stop, &bell);
-    let (lobby, parts, renew) = (None, 1, annex.renew);
-    let common = Common { house, shape, board, hall, stop, bell, epoch, lobby, parts, renew };
+    let (lobby, quay, parts, renew) = (None, None, 1, annex.renew);
+    let common = Common { house, shape, board, hall, stop, bell, epoch, lobby, quay, parts, renew };
     common.put_in_force(&shape.knobs);
     let mut announce = || ready(&Ready { listening: hall.listening, rings: rings.clone() });
     if shape.container.is_processes() {
@@ -75,6 +75,6 @@ pub fn run_with<S: Service>(
 fn probe(shape: &Shape) -> Result<Option<Rings>, Fault> {
     match shape.wait {
         Wait::Blocking | Wait::Select | Wait::Poll | Wait::Epoll | Wait::Parked => Ok(None),
-        Wait::Uring => tactics::probe(shape).map(Some).map_err(Fault::Ring),
+        Wait::Uring | Wait::Port => tactics::probe(shape).map(Some).map_err(Fault::Ring),
     }
 }

@@ -67,6 +67,7 @@ impl Shape {
             workers: match preset.crowd {
                 Crowd::Fixed(count) => count,
                 Crowd::Cores => cores.max(1),
+                Crowd::TwiceCores => 2 * cores.max(1),
                 Crowd::Connections => 0,
             },
             knobs: Knobs::default(),
@@ -89,6 +90,11 @@ impl Shape {
         }
     }
 
+    /// How many threads of a port run at one time.
+    pub fn running(&self) -> usize {
+        self.knobs.running.unwrap_or(self.workers.div_ceil(2)).clamp(1, self.workers.max(1))
+    }
+
     /// Acceptors that serve all workers; a hybrid's belong to its processes.
     pub fn acceptors(&self) -> usize {
         usize::from(self.accept.has_acceptor() && self.container != Container::Hybrid)
@@ -99,10 +105,14 @@ impl Shape {
         self.workers / self.threads() + self.acceptors()
     }
 
-    /// Whether bytes can go from one session to another ([`seam::Cx::push`]): only a worker that
-    /// has all sessions to itself can carry them.
+    /// Whether bytes can go from one session to another ([`seam::Cx::push`]): only who has
+    /// all sessions at hand can carry them.
     pub fn carries(&self) -> bool {
-        self.workers == 1 && !matches!(self.wait, Wait::Blocking | Wait::Parked)
+        match self.wait {
+            Wait::Blocking | Wait::Parked => false,
+            Wait::Port => true,
+            Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring => self.workers == 1,
+        }
     }
 
     /// Checks that the point can be.
@@ -124,6 +134,7 @@ impl Shape {
                 self.accept
             )));
         }
+        self.check_running()?;
         if self.knobs.edge && self.wait != Wait::Epoll {
             return Err(Refused(format!(
                 "edge-triggered readiness belongs to epoll, found wait {}: leave --edge out",
@@ -140,6 +151,23 @@ impl Shape {
             Some(_) if self.accept != Accept::Handoff => Err(Refused(format!(
                 "the buffer belongs to accept handoff, found accept {}: leave --handoff out",
                 self.accept
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_running(&self) -> Result<(), Refused> {
+        match self.knobs.running {
+            Some(_) if self.wait != Wait::Port => Err(Refused(format!(
+                "threads of which some run belong to wait port, found wait {}: leave --running \
+                 out, or say --engine port",
+                self.wait
+            ))),
+            Some(running) if running == 0 || running > self.workers => Err(Refused(format!(
+                "expected 1 to {} of {0} threads to run, found --running {running}: say --threads \
+                 {}, or less",
+                self.workers,
+                running.max(1)
             ))),
             _ => Ok(()),
         }

@@ -13,6 +13,7 @@
 mod buffers;
 mod enter;
 mod flights;
+mod port;
 mod refusal;
 mod setup;
 
@@ -29,6 +30,7 @@ use buffers::{BufferId, BufferRing};
 use enter::Enter;
 pub use flights::{Chunk, Load, OWN_LARGE, OWN_SMALL};
 use flights::{Message, Receiving, Sending, Slots, Spare};
+pub use port::{Hub, Port};
 pub use refusal::{Call, Refusal};
 pub use setup::{BadFlags, FLAGS, Flag, Flags, Setup, Skill};
 
@@ -200,7 +202,7 @@ impl Uring {
             _thread: PhantomData,
         };
         // A filter may let the ring be made and not entered.
-        uring.push(opcode::Nop::new().build().user_data(tag(KIND_QUIET, 0)));
+        uring.knock();
         let entered = uring.enter.call(&mut uring.ring, 1, None);
         entered.map_err(|error| Refusal::of(Call::Enter, error))?;
         uring.ring.completion().for_each(drop);
@@ -312,6 +314,11 @@ impl Uring {
         self.push(entry.user_data(tag(KIND_QUIET, 0)));
     }
 
+    /// Asks for a completion at once, which wakes whoever waits.
+    pub fn knock(&mut self) {
+        self.push(opcode::Nop::new().build().user_data(tag(KIND_QUIET, 0)));
+    }
+
     /// Watches a descriptor for readability until told otherwise (`IORING_POLL_ADD_MULTI`, 5.13).
     pub fn watch(&mut self, fd: BorrowedFd<'_>, token: u64) -> Armed {
         self.poll(fd, token, true)
@@ -340,7 +347,7 @@ impl Uring {
     pub fn bytes<'a>(&'a self, filled: &'a Filled) -> &'a [u8] {
         match &filled.0 {
             Place::Provided(id) => match &self.buffers {
-                Some(buffers) => buffers.bytes(id),
+                Some(buffers) => buffers.pages().bytes(id),
                 None => &[],
             },
             Place::Own(buffer, len) => &buffer[..*len],
@@ -367,10 +374,7 @@ impl Uring {
     /// What `io_uring_enter(2)` reports, but for `EINTR`, `ETIME` and `EBUSY`, which are no errors.
     pub fn wait(&mut self, timeout: Option<Duration>, batch: &mut Vec<Raw>) -> io::Result<()> {
         if let Err(error) = self.enter.call(&mut self.ring, 1, timeout) {
-            match error.raw_os_error() {
-                Some(libc::EINTR | libc::ETIME | libc::EBUSY | libc::EAGAIN) => {}
-                _ => return Err(error),
-            }
+            harmless(error)?;
         }
         batch.extend(self.ring.completion());
         Ok(())
@@ -527,6 +531,14 @@ impl Drop for Uring {
             self.receives.leak();
             std::mem::forget(self.caller.take());
         }
+    }
+}
+
+/// An enter that failed may have been interrupted, have waited long enough, or have found no room.
+fn harmless(error: io::Error) -> io::Result<()> {
+    match error.raw_os_error() {
+        Some(libc::EINTR | libc::ETIME | libc::EBUSY | libc::EAGAIN) => Ok(()),
+        _ => Err(error),
     }
 }
 

@@ -31,7 +31,7 @@ pub struct HouseArgs {
     /// engine's)
     #[arg(long)]
     accept: Option<Accept>,
-    /// How a worker waits: blocking, select, poll, epoll, uring (overrides the engine's)
+    /// How a worker waits: blocking, select, poll, epoll, uring, port (overrides the engine's)
     #[arg(long)]
     wait: Option<Wait>,
     #[command(flatten)]
@@ -107,6 +107,7 @@ impl HouseArgs {
         self.staff.apply(&mut shape)?;
         shape.accept = self.accept.unwrap_or(shape.accept);
         shape.wait = self.wait.unwrap_or(shape.wait);
+        self.staff.man_port(&mut shape)?;
         let knobs = &mut shape.knobs;
         knobs.edge = self.edge;
         knobs.handoff = self.handoff;
@@ -184,6 +185,7 @@ fn announce(service: &str, shape: &Shape, ready: &Ready) {
         "accept": shape.accept.to_string(),
         "wait": shape.wait.to_string(),
         "workers": shape.workers,
+        "running": (shape.wait == Wait::Port).then(|| shape.running()),
         "acceptors": shape.acceptors(),
         "processes": shape.staffing().map(|staffing| {
             serde_json::json!({

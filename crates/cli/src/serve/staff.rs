@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use engines::spare::Policy;
-use engines::{Accept, Container, Refused, Shape, Staff};
+use engines::{Accept, Container, Refused, Shape, Staff, Wait};
 
 use super::apache;
 
@@ -14,9 +14,14 @@ pub struct StaffArgs {
     /// How many workers, at the most where they come and go (MaxRequestWorkers)
     #[arg(long, value_name = "N", aliases = ["MaxRequestWorkers", "MaxClients"])]
     workers: Option<usize>,
-    /// Threads in each process of a hybrid [default: 25] (ThreadsPerChild)
+    /// Threads in each process of a hybrid [default: 25] (ThreadsPerChild), or of a port [default:
+    /// two a core]
     #[arg(long, value_name = "N", alias = "ThreadsPerChild")]
     threads: Option<usize>,
+    /// How many threads of a port run at one time; those that work on a job do not count [default:
+    /// half of them]
+    #[arg(long, value_name = "R")]
+    running: Option<usize>,
     /// Who decides how many processes there are: static, apache (its once-a-second rule), damped
     /// (ours) [default: prefork static, hybrid damped]
     #[arg(long, value_name = "POLICY")]
@@ -76,6 +81,28 @@ impl StaffArgs {
             shape.accept = Accept::Lock;
         }
         Ok(())
+    }
+
+    /// A port's threads are its workers.
+    ///
+    /// # Errors
+    /// Two numbers for the same thing.
+    pub fn man_port(&self, shape: &mut Shape) -> Result<(), Refused> {
+        shape.knobs.running = self.running;
+        if shape.wait != Wait::Port {
+            return Ok(());
+        }
+        match (shape.knobs.staff.threads.take(), self.workers) {
+            (Some(threads), Some(workers)) if threads != workers => Err(Refused(format!(
+                "a port's workers are its threads, found --threads {threads} and --workers \
+                 {workers}: leave one of them out"
+            ))),
+            (Some(threads), _) => {
+                shape.workers = threads;
+                Ok(())
+            }
+            (None, _) => Ok(()),
+        }
     }
 
     /// What was corrected, in words: nothing is corrected in silence.

@@ -21,7 +21,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Makes a test under every engine that this machine can run.
 pub fn each_engine(test: impl Fn(&Preset)) {
     for preset in PRESETS {
-        if preset.wait == Wait::Uring && !has_uring() {
+        if matches!(preset.wait, Wait::Uring | Wait::Port) && !has_uring() {
             skip("io_uring");
             continue;
         }
@@ -35,7 +35,7 @@ pub fn serves_many(preset: &Preset) -> bool {
     let workers = match preset.crowd {
         Crowd::Connections => usize::MAX,
         Crowd::Fixed(workers) => workers,
-        Crowd::Cores => 1,
+        Crowd::Cores | Crowd::TwiceCores => 1,
     };
     preset.wait != Wait::Blocking || workers > 3
 }

@@ -74,6 +74,33 @@ pub const URING_CALLS: Arm = Arm {
     ..LOOP
 };
 
+/// Four threads at one ring, of which two run.
+pub const PORT: Arm =
+    Arm { flags: &["--engine", "port"], workers: Some(4), is_uring: true, ..LOOP };
+
+/// Three threads at one ring, of which one runs, and nothing is done by the ring that can be done
+/// in another way.
+pub const PORT_CALLS: Arm = Arm {
+    flags: &[
+        "--engine",
+        "port",
+        "--running",
+        "1",
+        "--uring-flags=-all",
+        "--uring-recv",
+        "own",
+        "--uring-send",
+        "call",
+        "--uring-accept",
+        "poll",
+        "--uring-close",
+        "call",
+    ],
+    workers: Some(3),
+    is_uring: true,
+    ..LOOP
+};
+
 /// Children with a ring each, which stand in line for the next connection.
 pub const PROCESSES_URING_ONCE: Arm = Arm {
     flags: &["--container", "processes", "--wait", "uring", "--uring-accept", "once"],
@@ -242,6 +269,11 @@ impl Arm {
     /// Whether workers are threads of several processes.
     pub fn is_hybrid(&self) -> bool {
         ["worker", "event"].iter().any(|name| self.flags.contains(name))
+    }
+
+    /// Whether its workers share their sessions.
+    pub fn is_port(&self) -> bool {
+        self.flags.contains(&"port")
     }
 
     /// A server of the probe.

@@ -250,6 +250,8 @@ mount! {
     uring = URING: every, waits, crowd, loops, ring, hoard, private, foreign;
     uring_own = URING_OWN: every, waits, crowd, loops, ring, hoard, private;
     uring_calls = URING_CALLS: every, waits, crowd, loops, calls, ring, hoard, private;
+    port = PORT: every, waits, crowd, loops, ring, hoard, private, foreign;
+    port_calls = PORT_CALLS: rare, loops, calls, ring;
     processes_uring = PROCESSES_URING: every, waits, crowd, loops, ring, processes, sharing;
     processes_uring_once = PROCESSES_URING_ONCE: rare, loops, ring, processes;
     processes_reuseport = PROCESSES_REUSEPORT: rare, loops, calls, processes;

@@ -240,11 +240,12 @@ fn id(client: &mut Client) -> u64 {
     line.strip_prefix("#id ").and_then(|id| id.parse().ok()).expect("an id")
 }
 
-/// Bytes for another session arrive where a worker has all sessions to itself, and are refused by
+/// Bytes for another session arrive where the worker has all sessions at hand, and are refused by
 /// name elsewhere.
 pub fn bytes_for_another_session(arm: &Arm) {
     let check = |server: &Server| {
-        let carries = server.workers == 1 && !arm.is_blocking && !arm.is_hybrid();
+        let is_alone = server.workers == 1 && !arm.is_blocking && !arm.is_hybrid();
+        let carries = is_alone || arm.is_port();
         if arm.crowd == 1 {
             let mut client = server.client();
             let me = id(&mut client);

@@ -192,7 +192,7 @@ fn blocks(shape: &Shape) -> bool {
         Accept::Handoff | Accept::Pass => shape.wait != Wait::Parked,
         // Where each connection has a worker, the supervisor accepts, which sleeps elsewhere.
         _ if shape.container.is_per_connection() => false,
-        _ => matches!(shape.wait, Wait::Blocking | Wait::Uring),
+        _ => matches!(shape.wait, Wait::Blocking | Wait::Uring | Wait::Port),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::desk::{Desk, Share};
 use crate::fault::Fault;
 use crate::house::Common;
 use crate::shape::Shape;
-use crate::wait::{blocking, epoll, parked, poll, select, uring};
+use crate::wait::{blocking, epoll, parked, poll, port, select, uring};
 
 /// Where a worker sits among those who share a hall.
 #[derive(Clone, Copy)]
@@ -34,7 +34,7 @@ pub(crate) fn serve<S: Service>(
     place: Place,
     visitor: Option<Arrival>,
 ) -> Result<(), Fault> {
-    let Common { house, shape, board, hall, stop, bell, epoch, lobby, .. } = common;
+    let Common { house, shape, board, hall, stop, bell, epoch, lobby, quay, .. } = common;
     let Place { first, index } = place;
     let entrance = hall.entrance(place, id, board, shape.workers);
     // The world is moved by the first worker of all, or by who waits for it.
@@ -77,6 +77,10 @@ pub(crate) fn serve<S: Service>(
         Wait::Poll => poll::serve(&desk),
         Wait::Epoll => epoll::serve(&desk),
         Wait::Uring => uring::serve(&desk),
+        Wait::Port => match quay {
+            Some(quay) => port::serve(&desk, quay, index),
+            None => Err(Fault::Wait(std::io::Error::other("a port belongs to threads"))),
+        },
     }
 }
 
@@ -95,8 +99,8 @@ fn lifetime(shape: &Shape, id: WorkerId, index: usize) -> u64 {
 /// Which connections the worker in post `index` may have.
 fn share<S: Service>(common: &Common<'_, S>, index: usize) -> Share {
     let parts = common.parts;
-    if common.lobby.is_some() {
-        // The listener has all sessions of its process, for as many as there is room.
+    if common.lobby.is_some() || common.quay.is_some() {
+        // The listener, or the port, has all sessions of its process, for as many as there is room.
         return Share { parts, workers: 1, index: 0, most: common.sessions_max() };
     }
     // An acceptor has none of its own; what it asks for is the first worker's.

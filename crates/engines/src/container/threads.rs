@@ -12,9 +12,11 @@ use sys::process;
 use super::{Place, serve};
 use crate::accept::Arrival;
 use crate::admin::Annex;
+use crate::axes::Wait;
 use crate::fault::Fault;
 use crate::house::{Common, Keeper, Report};
 use crate::supervise::{Crew, End, Ended, supervise};
+use crate::wait::port::quay::Quay;
 
 /// Runs the workers as threads beside the supervisor.
 pub(crate) fn run<S: Service>(
@@ -23,6 +25,11 @@ pub(crate) fn run<S: Service>(
     annex: Annex<'_>,
     ready: &mut dyn FnMut(),
 ) -> Result<Report, Fault> {
+    let quay = match common.shape.wait {
+        Wait::Port => Some(Quay::new(common)?),
+        _ => None,
+    };
+    let common = &Common { quay: quay.as_ref(), ..*common };
     let ended = Mutex::new(Vec::new());
     thread::scope(|scope| {
         let mut crew = Threads { common, scope, ended: &ended };

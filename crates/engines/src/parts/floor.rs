@@ -352,7 +352,7 @@ fn prepared<S: Service, X>(desk: &Desk<'_, S>) -> (Table<Place<S, X>>, Buffers) 
 }
 
 /// How often to look for sessions that overstay.
-fn sweep_every<S: Service>(desk: &Desk<'_, S>) -> Duration {
+pub fn sweep_every<S: Service>(desk: &Desk<'_, S>) -> Duration {
     let shortest = desk.idle().min(desk.write_stall()).min(desk.knobs.linger);
     (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(5))
 }

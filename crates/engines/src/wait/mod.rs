@@ -5,5 +5,6 @@ pub mod blocking;
 pub mod epoll;
 pub mod parked;
 pub mod poll;
+pub mod port;
 pub mod select;
 pub mod uring;

@@ -14,7 +14,7 @@
 //! of it is armed or in flight.
 
 mod arrivals;
-mod outbound;
+pub(super) mod outbound;
 mod parting;
 pub mod tactics;
 

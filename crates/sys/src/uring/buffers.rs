@@ -4,7 +4,8 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 use io_uring::IoUring;
 use io_uring::types::BufRingEntry;
@@ -16,18 +17,27 @@ pub(super) struct BufferId {
     len: u32,
 }
 
-/// Page-aligned memory for the ring of descriptions and for the buffers behind it.
+/// The ring of descriptions and what it has been told.
 pub(super) struct BufferRing {
+    pages: Arc<Pages>,
+    tail: u16,
+}
+
+/// Page-aligned memory for the ring of descriptions and for the buffers behind it. Whoever has the
+/// name of a filled buffer may read that buffer, on any thread.
+pub(super) struct Pages {
     base: NonNull<u8>,
     layout: Layout,
     count: u16,
     len: u32,
-    tail: u16,
-    leaked: bool,
+    leaked: AtomicBool,
 }
 
 // SAFETY: the memory is owned by this value alone; the kernel's side is tied to the ring.
-unsafe impl Send for BufferRing {}
+unsafe impl Send for Pages {}
+// SAFETY: descriptions are written by the one `BufferRing` of these pages, which needs it whole; a
+// buffer is read by whoever has its name, of which there is one and which the kernel respects.
+unsafe impl Sync for Pages {}
 
 const PAGE: usize = 4096;
 const ENTRY: usize = size_of::<BufRingEntry>();
@@ -42,7 +52,9 @@ impl BufferRing {
         let Some(base) = NonNull::new(unsafe { alloc_zeroed(layout) }) else {
             handle_alloc_error(layout)
         };
-        let mut buffers = BufferRing { base, layout, count, len, tail: 0, leaked: false };
+        let leaked = AtomicBool::new(false);
+        let pages = Arc::new(Pages { base, layout, count, len, leaked });
+        let mut buffers = BufferRing { pages, tail: 0 };
         // SAFETY: the memory outlives the registration: it is freed after the ring was drained, or
         // never.
         unsafe {
@@ -57,11 +69,46 @@ impl BufferRing {
 
     /// Names the buffer that a completion brought.
     pub(super) fn taken(&self, index: u16, len: u32) -> BufferId {
-        assert!(index < self.count && len <= self.len, "a buffer that was never provided");
+        let known = index < self.pages.count && len <= self.pages.len;
+        assert!(known, "a buffer that was never provided");
         BufferId { index, len }
     }
 
+    /// Where the buffers are, for those who read them.
+    pub(super) fn pages(&self) -> &Arc<Pages> {
+        &self.pages
+    }
+
+    pub(super) fn give_back(&mut self, buffer: BufferId) {
+        let Pages { base, count, len, .. } = *self.pages;
+        let slot = usize::from(self.tail & (count - 1));
+        // SAFETY: the slot lies in the ring of descriptions; the kernel reads it only after the
+        // tail has moved past it, and nobody else writes.
+        unsafe {
+            let address = base.as_ptr().add(self.pages.offset(buffer.index)) as u64;
+            let entry = &mut *base.as_ptr().cast::<BufRingEntry>().add(slot);
+            entry.set_addr(address);
+            entry.set_len(len);
+            entry.set_bid(buffer.index);
+        }
+        self.tail = self.tail.wrapping_add(1);
+        // SAFETY: the tail is the aligned `u16` that the kernel's layout keeps in the first entry.
+        let tail = unsafe {
+            let tail = BufRingEntry::tail(base.as_ptr().cast());
+            &*tail.cast::<AtomicU16>()
+        };
+        tail.store(self.tail, Ordering::Release);
+    }
+
+    /// The memory will never be freed.
+    pub(super) fn leak(&mut self) {
+        self.pages.leaked.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Pages {
     pub(super) fn bytes(&self, buffer: &BufferId) -> &[u8] {
+        assert!(buffer.index < self.count && buffer.len <= self.len, "a buffer of another ring");
         // SAFETY: the kernel filled `len` bytes and does not touch the buffer until it is given
         // back, which takes the name away from the caller.
         unsafe {
@@ -70,40 +117,15 @@ impl BufferRing {
         }
     }
 
-    pub(super) fn give_back(&mut self, buffer: BufferId) {
-        let slot = usize::from(self.tail & (self.count - 1));
-        // SAFETY: the slot lies in the ring of descriptions; the kernel reads it only after the
-        // tail has moved past it, and nobody else writes.
-        unsafe {
-            let address = self.base.as_ptr().add(self.offset(buffer.index)) as u64;
-            let entry = &mut *self.base.as_ptr().cast::<BufRingEntry>().add(slot);
-            entry.set_addr(address);
-            entry.set_len(self.len);
-            entry.set_bid(buffer.index);
-        }
-        self.tail = self.tail.wrapping_add(1);
-        // SAFETY: the tail is the aligned `u16` that the kernel's layout keeps in the first entry.
-        let tail = unsafe {
-            let tail = BufRingEntry::tail(self.base.as_ptr().cast());
-            &*tail.cast::<AtomicU16>()
-        };
-        tail.store(self.tail, Ordering::Release);
-    }
-
-    /// The memory will never be freed.
-    pub(super) fn leak(&mut self) {
-        self.leaked = true;
-    }
-
     fn offset(&self, index: u16) -> usize {
         let entries = (usize::from(self.count) * ENTRY).next_multiple_of(PAGE);
         entries + usize::from(index) * self.len as usize
     }
 }
 
-impl Drop for BufferRing {
+impl Drop for Pages {
     fn drop(&mut self) {
-        if !self.leaked {
+        if !*self.leaked.get_mut() {
             // SAFETY: it was allocated with this layout, and the ring was drained before.
             unsafe { dealloc(self.base.as_ptr(), self.layout) };
         }

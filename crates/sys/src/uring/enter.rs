@@ -11,6 +11,7 @@ use super::setup::{Flag, Flags};
 use crate::call::check_long;
 
 /// How a ring is entered.
+#[derive(Clone, Copy)]
 pub(super) struct Enter {
     /// The ring's descriptor, or its index among this thread's registered ones.
     fd: i32,
@@ -78,6 +79,12 @@ impl Enter {
         timeout: Option<Duration>,
     ) -> io::Result<()> {
         let queued = ring.submission().len() as libc::c_uint;
+        self.go(queued, want, timeout)
+    }
+
+    /// Submits `queued` entries, or as many as there are, and waits as [`Enter::call`] does. Nobody
+    /// need have the ring to himself for that.
+    pub(super) fn go(&self, queued: u32, want: u32, timeout: Option<Duration>) -> io::Result<()> {
         let mut flags = self.flags;
         if want > 0 {
             flags |= EnterFlags::GETEVENTS;

@@ -17,9 +17,9 @@ use crate::parts::floor::At;
 use crate::parts::transmit::{Wait, transmit};
 
 /// Pieces of output that one send takes.
-const PIECES: usize = 64;
+pub(in crate::wait) const PIECES: usize = 64;
 /// How many turns' bytes of files may leave in one: they cost no copy.
-const TURNS: usize = 16;
+pub(in crate::wait) const TURNS: usize = 16;
 
 impl<S: Service> Loop<'_, S> {
     pub(super) fn sent(&mut self, id: SessionId, result: io::Result<usize>, load: Option<Load>) {
@@ -56,11 +56,12 @@ impl<S: Service> Loop<'_, S> {
         if place.x.flying || place.conn.out().waiting() == 0 {
             return;
         }
-        if place.conn.out().has_file() {
-            return self.send_files(id);
-        }
-        if self.tactics.send == SendBy::Call {
+        if self.tactics.send == SendBy::Call && !place.conn.out().has_file() {
             self.send_now(id);
+        }
+        // What has left may have made room for a file.
+        if self.floor.table.lookup(id).is_some_and(|place| place.conn.out().has_file()) {
+            return self.send_files(id);
         }
         self.launch(id);
     }
@@ -146,7 +147,7 @@ impl<S: Service> Loop<'_, S> {
 }
 
 /// Puts the buffers of a landed send back among the spare ones.
-fn reuse(load: Load, buffers: &mut Buffers) {
+pub(in crate::wait) fn reuse(load: Load, buffers: &mut Buffers) {
     let mut put = |chunk| {
         if let Chunk::Owned(bytes) = chunk {
             buffers.put(bytes);

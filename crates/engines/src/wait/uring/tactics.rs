@@ -5,9 +5,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use sys::uring::{Acceptance, Receive, Refusal, Setup, Skill, Uring};
+use sys::uring::{Acceptance, Port, Receive, Refusal, Setup, Skill, Uring};
 
-use crate::axes::Accept;
+use crate::axes::{Accept, Wait};
 use crate::shape::{Refused, Shape};
 
 /// How bytes come.
@@ -77,7 +77,8 @@ impl Tactics {
     pub fn of(shape: &Shape) -> Tactics {
         // What an acceptor gives is taken by calls.
         let is_given = shape.accept.has_acceptor();
-        let is_shared = shape.accept == Accept::Shared && shape.workers > 1;
+        let is_port = shape.wait == Wait::Port;
+        let is_shared = shape.accept == Accept::Shared && shape.workers > 1 && !is_port;
         let fitting = if is_shared || is_given { AcceptBy::Poll } else { AcceptBy::Multi };
         let Tactics { accept, .. } = shape.knobs.tactics;
         Tactics { accept: Some(accept.unwrap_or(fitting)), ..shape.knobs.tactics }
@@ -88,8 +89,28 @@ impl Tactics {
     /// # Errors
     /// The kernel refuses a ring, or lacks a way; that is named, with another.
     pub(super) fn ring(self, setup: &Setup) -> Result<Uring, Refusal> {
+        let ring = Uring::new(&self.fitted(setup))?;
+        self.check(&ring)?;
+        Ok(ring)
+    }
+
+    /// The same for several threads.
+    ///
+    /// # Errors
+    /// As [`Tactics::ring`].
+    pub(in crate::wait) fn port(self, setup: &Setup) -> Result<Port, Refusal> {
+        // A connection that finds the ring of buffers empty goes on with its own.
+        let port = Port::new(&self.fitted(setup))?;
+        self.check(&port.hub())?;
+        Ok(port)
+    }
+
+    fn fitted(self, setup: &Setup) -> Setup {
         let buffers = if self.recv == RecvBy::Own { 0 } else { setup.buffers };
-        let ring = Uring::new(&Setup { buffers, ..*setup })?;
+        Setup { buffers, ..*setup }
+    }
+
+    fn check(self, ring: &Uring) -> Result<(), Refusal> {
         if self.recv == RecvBy::Ring && !ring.can(Skill::MultishotReceive)? {
             return Err(Refusal::lacks("multishot receive (6.0); --uring-recv own does without"));
         }
@@ -98,10 +119,10 @@ impl Tactics {
                 "multishot accept (5.19); --uring-accept once does without",
             ));
         }
-        Ok(ring)
+        Ok(())
     }
 
-    pub(super) fn receive(self) -> Receive {
+    pub(in crate::wait) fn receive(self) -> Receive {
         match self.recv {
             RecvBy::Ring => Receive::Multishot,
             RecvBy::Once => Receive::Once,
@@ -110,7 +131,7 @@ impl Tactics {
     }
 
     /// How the ring accepts; `None`: it only polls.
-    pub(super) fn acceptance(self) -> Option<Acceptance> {
+    pub(in crate::wait) fn acceptance(self) -> Option<Acceptance> {
         match self.accept {
             None | Some(AcceptBy::Multi) => Some(Acceptance::Multishot),
             Some(AcceptBy::Once) => Some(Acceptance::Once),
@@ -136,8 +157,15 @@ pub struct Rings {
 /// As [`Tactics::ring`].
 pub fn probe(shape: &Shape) -> Result<Rings, Refusal> {
     let tactics = Tactics::of(shape);
-    let ring = tactics.ring(&shape.knobs.ring)?;
-    Ok(Rings { tactics, flags: ring.flags().words(), refused: ring.refused().words() })
+    let (flags, refused) = if shape.wait == Wait::Port {
+        let port = tactics.port(&shape.knobs.ring)?;
+        let hub = port.hub();
+        (hub.flags(), hub.refused())
+    } else {
+        let ring = tactics.ring(&shape.knobs.ring)?;
+        (ring.flags(), ring.refused())
+    };
+    Ok(Rings { tactics, flags: flags.words(), refused: refused.words() })
 }
 
 /// Writes the words that the command line takes for a tactic, and reads them.

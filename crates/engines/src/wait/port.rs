@@ -1,0 +1,287 @@
+//! Completion by one `io_uring(7)` for several threads, of which some run: the completion port of
+//! Windows (`GetQueuedCompletionStatus`), on Linux.
+//!
+//! One thread *leads*: it waits for completions and puts what they mean into a queue, then takes
+//! its share of it like the others. At most R threads *run*, that is, step sessions; each has one
+//! of R tokens. A job that a session offloads is worked on by these very threads, but without a
+//! token, so that a thread that blocks lets another run, and of N threads N - 1 at the most:
+//! somebody is left to serve those who move. Who has nothing to do rests, and the last to rest is
+//! called first. All of that is decided by a pure state machine ([`shift`]).
+//!
+//! A session has one receive and one send in flight at the most, and one *strand*: whatever happens
+//! to it is put into its mail, and one thread at a time turns it ([`quay`]). Bytes go from any
+//! session to any other (`Cx::push`), for all are in one process and at one ring.
+//!
+//! Wishes are written into the ring under a lock and submitted by whoever is free: by the leader
+//! with the very call by which it waits, by others with a call of their own before they turn to
+//! something else. Leaving all submission to the leader was the other choice; but it sleeps in the
+//! kernel while others run, so each share would have to wake it first, which costs as many calls
+//! and a change of threads besides.
+//!
+//! The surprising thing: with one token (`--running 1`) nobody is ever woken unless somebody
+//! blocks, and this engine is the loop of `uring` with a few uncontended locks. Concurrency is what
+//! costs.
+
+mod door;
+mod letters;
+mod outbound;
+mod parting;
+pub mod quay;
+mod shift;
+mod turn;
+mod watch;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::Ordering;
+
+use memory::{Doing, SeatState};
+use seam::{Buffers, Cx, Instant, Service, SessionId};
+use sys::uring::{Completion, Filled, Received};
+
+use self::quay::{Errand, Job, Mail, Quay, lock};
+use self::shift::{Role, Task};
+use crate::desk::Desk;
+use crate::fault::Fault;
+
+// Sessions have tokens below 2^60 and generations of 1 or more; these name no session.
+const TOKEN_DOOR: u64 = 1;
+const TOKEN_STOP: u64 = 2;
+
+/// Spare buffers that a thread keeps.
+const BUFFERS_SPARE: usize = 64;
+
+/// One thread of a port.
+pub(super) struct Hand<'a, 'd, S: Service> {
+    desk: &'a Desk<'d, S>,
+    quay: &'a Quay<S>,
+    /// Its number among the threads.
+    me: usize,
+    role: Role,
+    buffers: Buffers,
+    /// The time of this share, or of this look of the leader.
+    now: Instant,
+    /// What is to be laid before the shift.
+    brought: Vec<Errand>,
+    jobs: Vec<Job<S>>,
+    share: Vec<Errand>,
+    /// The letters of the session whose turn it is.
+    inbox: Vec<Mail<S::Outcome>>,
+    /// Buffers that have been read.
+    read: Vec<Filled>,
+    found: Vec<Completion>,
+}
+
+/// Serves as the thread `me` of the port until the house drains.
+pub fn serve<S: Service>(desk: &Desk<'_, S>, quay: &Quay<S>, me: usize) -> Result<(), Fault> {
+    quay.sit(me);
+    let mut hand = Hand {
+        desk,
+        quay,
+        me,
+        role: Role::Fresh,
+        buffers: Buffers::new(BUFFERS_SPARE),
+        now: desk.now(),
+        brought: Vec::new(),
+        jobs: Vec::new(),
+        share: Vec::new(),
+        inbox: Vec::new(),
+        read: Vec::new(),
+        found: Vec::new(),
+    };
+    desk.ready();
+    let lived = catch_unwind(AssertUnwindSafe(|| hand.live()));
+    desk.seat().set_state(SeatState::Draining);
+    if !matches!(lived, Ok(Ok(()))) {
+        hand.resign();
+    }
+    lived.unwrap_or_else(|panic| resume_unwind(panic)).map_err(Fault::Wait)
+}
+
+impl<'a, S: Service> Hand<'a, '_, S> {
+    fn live(&mut self) -> io::Result<()> {
+        loop {
+            let task = self.report();
+            if !matches!(task, Task::Lead) {
+                // Who leads submits with the call by which it waits.
+                self.quay.ring.submit()?;
+            }
+            match task {
+                Task::Turn => self.run(),
+                Task::Work(job) => self.work(job),
+                Task::Lead => self.lead()?,
+                Task::Rest => {
+                    self.desk.rest(Doing::Waiting);
+                    self.quay.rest(self.me);
+                }
+                Task::Leave => {
+                    lock(&self.quay.shift).stand(self.me, self.role);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Gives back what it had, hands in what it brought, and hears what is next.
+    fn report(&mut self) -> Task<Job<S>> {
+        let mut shift = lock(&self.quay.shift);
+        shift.lay_down(self.role);
+        shift.bring(&mut self.brought, &mut self.jobs);
+        let task = shift.next(self.me, &mut self.share);
+        self.role = task.role();
+        let whom = shift.call();
+        drop(shift);
+        if let Some(whom) = whom {
+            self.quay.wake(whom);
+        }
+        task
+    }
+
+    /// Goes before its time, and leaves what it had to the others.
+    fn resign(&mut self) {
+        let mut shift = lock(&self.quay.shift);
+        shift.stand(self.me, self.role);
+        self.brought.append(&mut self.share);
+        shift.bring(&mut self.brought, &mut self.jobs);
+        let whom = shift.call();
+        drop(shift);
+        if let Some(whom) = whom {
+            self.quay.wake(whom);
+        }
+    }
+
+    /// The context of a call for session `me`.
+    fn cx(&self, me: SessionId) -> Cx<'a, S::State> {
+        self.desk.cx(self.now, me)
+    }
+
+    fn look_at_clock(&mut self) {
+        self.now = self.desk.now();
+        // What settings the house has is looked up where they count.
+        let _ = self.desk.turn(self.now);
+    }
+
+    // ---- tasks
+
+    fn run(&mut self) {
+        self.look_at_clock();
+        self.desk.seat().serving.set(1);
+        let mut share = std::mem::take(&mut self.share);
+        for errand in share.drain(..) {
+            match errand {
+                Errand::Come(comer) => self.open(comer),
+                Errand::Turn(id) => self.turn(id),
+                Errand::Tick => self.tick(),
+            }
+            self.carry_out();
+        }
+        self.share = share;
+        self.give_back();
+        self.desk.seat().serving.set(0);
+    }
+
+    /// Works on a job in place, without a token.
+    fn work(&mut self, (id, job): Job<S>) {
+        let (service, state) = (self.desk.service, self.desk.state);
+        self.desk.seat().set_doing(Doing::Working);
+        let outcome = catch_unwind(AssertUnwindSafe(|| service.work(state, job))).ok();
+        self.post(id, Mail::Done(outcome));
+    }
+
+    fn tick(&mut self) {
+        let next = self.desk.service.tick(&self.cx(SessionId::NONE));
+        if let Some(next) = next {
+            lock(&self.quay.watch).next_tick = Some(next);
+            self.quay.hurry(next);
+        }
+    }
+
+    /// Waits for completions, unless there is something to do at once, and posts what they mean.
+    fn lead(&mut self) -> io::Result<()> {
+        self.look_at_clock();
+        let quay = self.quay;
+        if quay.watched.set(()).is_ok() {
+            quay.ring.hub().watch(self.desk.stop.as_fd(), TOKEN_STOP);
+        }
+        let Some(timeout) = self.make_round() else { return Ok(()) };
+        let mut found = std::mem::take(&mut self.found);
+        self.desk.rest(Doing::Waiting);
+        let waited = quay.ring.wait(timeout, &mut found);
+        quay.until.store(0, Ordering::Relaxed);
+        self.look_at_clock();
+        for completion in found.drain(..) {
+            self.complete(completion);
+        }
+        self.found = found;
+        self.give_back();
+        waited
+    }
+
+    fn complete(&mut self, completion: Completion) {
+        match completion {
+            Completion::Received { token, input, more, waiting } => {
+                self.post(SessionId::from_bits(token), Mail::Received { input, more, waiting });
+            }
+            Completion::Sent { token, result, load } => {
+                self.post(SessionId::from_bits(token), Mail::Sent { result, load });
+            }
+            Completion::Writable { token } => {
+                self.post(SessionId::from_bits(token), Mail::Writable);
+            }
+            Completion::Accepted { result, more, .. } => {
+                let quay = self.quay;
+                self.accepted(&mut lock(&quay.watch), result, more);
+            }
+            Completion::Ready { token: TOKEN_DOOR, .. } => {
+                lock(&self.quay.watch).arrivals.knocked();
+            }
+            Completion::Ready { more: false, .. } => {
+                self.quay.ring.hub().watch(self.desk.stop.as_fd(), TOKEN_STOP);
+            }
+            // The round that follows sees the phase.
+            Completion::Ready { .. } | Completion::Quiet => {}
+        }
+    }
+
+    // ---- mail
+
+    /// Leaves a letter for a session, and has it turned if nobody does.
+    fn post(&mut self, id: SessionId, letter: Mail<S::Outcome>) {
+        match self.quay.table.acquire(id) {
+            Some(berth) => {
+                if berth.post(letter) {
+                    self.brought.push(Errand::Turn(id));
+                }
+            }
+            None => self.return_to_sender(letter),
+        }
+    }
+
+    /// The session is gone.
+    fn return_to_sender(&mut self, letter: Mail<S::Outcome>) {
+        match letter {
+            Mail::Received { input: Received::Bytes(buffer), .. } => self.read.push(buffer),
+            Mail::Push(_) => self.desk.seat().pushes_dropped.add(1),
+            _ => {}
+        }
+    }
+
+    /// Gives buffers back to the ring that were read.
+    fn give_back(&mut self) {
+        if !self.read.is_empty() {
+            let mut hub = self.quay.ring.hub();
+            self.read.drain(..).for_each(|buffer| hub.give_back(buffer));
+        }
+    }
+
+    /// Carries out what a session wished for beside its own output.
+    fn carry_out(&mut self) {
+        if self.desk.effects.is_filled() {
+            self.desk.print_notes();
+            for push in self.desk.effects.take_pushes() {
+                self.post(push.to, Mail::Push(push.bytes));
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What leaves: one send a session at a time, of everything that waits; files by calls, as in
+//! `uring`.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use seam::{Closed, Out, Part, Service, SessionId};
+use sys::socket;
+use sys::uring::{Chunk, Load};
+
+use super::Hand;
+use super::quay::Place;
+use crate::parts::transmit::{Wait, transmit};
+use crate::wait::uring::outbound::{PIECES, TURNS};
+use crate::wait::uring::tactics::SendBy;
+
+impl<S: Service> Hand<'_, '_, S> {
+    /// Sends everything that waits, if nothing is in flight.
+    pub(super) fn send(&mut self, id: SessionId, place: &mut Place<S>) {
+        if place.flying || place.conn.out().waiting() == 0 {
+            return;
+        }
+        if self.quay.tactics.send == SendBy::Call && !place.conn.out().has_file() {
+            self.send_now(id, place);
+        }
+        // What has left may have made room for a file.
+        if place.conn.out().has_file() {
+            return self.send_files(id, place);
+        }
+        self.launch(id, place);
+    }
+
+    /// One send on the ring of everything that waits.
+    fn launch(&mut self, id: SessionId, place: &mut Place<S>) {
+        if let Some(load) = load(place.conn.out()) {
+            place.flying = true;
+            self.quay.ring.hub().send(place.fd.as_fd(), id.bits(), load);
+        }
+    }
+
+    /// Sends files, and what lies before them, as far as the peer takes it and at most some turns'
+    /// share.
+    fn send_files(&mut self, id: SessionId, place: &mut Place<S>) {
+        let (desk, cx) = (self.desk, self.cx(id));
+        let mut share = desk.knobs.turn_bytes * TURNS;
+        while share > 0 && place.conn.out().has_file() {
+            match transmit(desk.assets, &place.fd, place.conn.out(), Wait::Not) {
+                Ok(len) => {
+                    share = share.saturating_sub(len);
+                    place.sent(len, cx.now);
+                    desk.seat().bytes_out.add(len as u64);
+                    place.conn.sent(desk.service, &cx, len);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => place.conn.abort(Closed::Reset),
+            }
+        }
+        if place.conn.out().has_file() {
+            // Where the peer would take more, this lets the other sessions have their turn.
+            place.flying = true;
+            self.quay.ring.hub().watch_writable(place.fd.as_fd(), id.bits());
+            return;
+        }
+        self.launch(id, place);
+    }
+
+    /// One `send(2)` of what lies in one piece.
+    fn send_now(&mut self, id: SessionId, place: &mut Place<S>) {
+        let (desk, cx) = (self.desk, self.cx(id));
+        let Some(bytes) = place.conn.out().single() else { return };
+        match socket::send_nowait(&place.fd, bytes) {
+            Ok(len) => {
+                place.sent(len, cx.now);
+                desk.seat().bytes_out.add(len as u64);
+                place.conn.sent(desk.service, &cx, len);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => place.conn.abort(Closed::Reset),
+        }
+    }
+}
+
+/// Takes what waits to be sent.
+fn load(out: &mut Out) -> Option<Load> {
+    let mut chunks = Vec::new();
+    let mut first = None;
+    while chunks.len() < PIECES {
+        let chunk = match out.take() {
+            Some(Part::Bytes(bytes)) => Chunk::Owned(bytes),
+            Some(Part::Shared(bytes, range)) => Chunk::Shared(bytes, range),
+            Some(Part::File(..)) => unreachable!("files go by calls"),
+            None => break,
+        };
+        // A single piece, the common case, needs no list.
+        match first.take() {
+            None if chunks.is_empty() => first = Some(chunk),
+            None => chunks.push(chunk),
+            Some(earlier) => chunks.extend([earlier, chunk]),
+        }
+    }
+    match first {
+        Some(chunk) => Some(Load::One(chunk)),
+        None if chunks.is_empty() => None,
+        None => Some(Load::Rope(chunks)),
+    }
+}
