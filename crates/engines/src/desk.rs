@@ -31,6 +31,8 @@ pub struct Desk<'a, S: Service> {
     pub stop: &'a EventFd,
     /// Rung when the supervisor should look at the board.
     pub bell: &'a EventFd,
+    /// The caster's bell, where there is a caster.
+    pub orders: Option<&'a EventFd>,
     pub effects: Effects,
     /// It ends with its connection, which tells the supervisor enough.
     pub is_visit: bool,
@@ -170,13 +172,25 @@ impl<S: Service> Desk<'_, S> {
         }
         self.seat().open.sub(1);
         self.entrance.left();
+        self.ring_caster();
         if is_last && !self.is_visit && self.board.is_empty_now() {
             self.bell.ring();
         }
     }
 
-    /// Prints what the sessions noted since the last call.
-    pub fn print_notes(&self) {
+    /// Rings the caster if a session changed an order since the last call.
+    fn ring_caster(&self) {
+        if self.effects.is_filled()
+            && self.effects.take_ring()
+            && let Some(orders) = self.orders
+        {
+            orders.ring();
+        }
+    }
+
+    /// Rings the caster if it is to be rung, and prints what the sessions noted.
+    pub fn see_to_wishes(&self) {
+        self.ring_caster();
         for note in self.effects.take_notes() {
             say!("{note}");
         }

@@ -12,6 +12,9 @@ use seam::{Service, Share, WorkerId};
 use sys::eventfd::EventFd;
 
 use crate::accept::Hall;
+use crate::casts::Troupe;
+use crate::casts::desk::CastPost;
+use crate::fault::Fault;
 use crate::handover::{Epoch, Handover};
 use crate::knobs::Knobs;
 use crate::parts::assets::Assets;
@@ -168,7 +171,26 @@ pub(crate) struct Common<'a, S: Service> {
     pub renew: Option<&'a Renew<'a>>,
     /// What the threads of a port have in common, where there is one.
     pub quay: Option<&'a Quay<S>>,
+    /// Who sends by the clock, where anybody does.
+    pub cast: Option<Cast<'a, S::State>>,
 }
+
+/// A caster and its bell.
+pub(crate) struct Cast<'a, T> {
+    pub troupe: &'a dyn Troupe<T>,
+    /// Rung when a session has changed an order.
+    pub orders: &'a EventFd,
+    /// The first seat of its post, which comes behind those of all others.
+    pub seat: usize,
+}
+
+impl<T> Clone for Cast<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Cast<'_, T> {}
 
 /// What each worker calls between two turns when the house was reloaded, with the number of the
 /// edition: what it keeps of its own, such as certificates, is read anew there.
@@ -178,6 +200,26 @@ impl<S: Service> Common<'_, S> {
     /// The first seat of the post `index`.
     pub fn seat_of(&self, index: usize) -> usize {
         self.epoch.seat() + index * self.shape.stride()
+    }
+
+    /// The posts that the supervisor fills from the start: workers, acceptors, a caster.
+    pub fn posts(&self) -> usize {
+        self.shape.posts() + usize::from(self.cast.is_some())
+    }
+
+    /// Whether the post `index` is the caster's.
+    pub fn is_cast_post(&self, index: usize) -> bool {
+        self.cast.is_some_and(|cast| cast.seat == self.seat_of(index))
+    }
+
+    /// The life of the caster's worker, if `id` names it.
+    pub fn cast(&self, id: WorkerId) -> Option<Result<(), Fault>> {
+        let Cast { troupe, orders, .. } = self.cast.filter(|cast| cast.seat == id.slot())?;
+        let Common { house, board, stop, bell, .. } = self;
+        let (state, assets, verbose) = (house.state, house.assets, house.verbose);
+        let seats = self.shape.stride();
+        let post = CastPost { state, assets, board, id, seats, orders, stop, bell, verbose };
+        Some(troupe.live(&post))
     }
 
     /// The post of the worker `id`.

@@ -9,10 +9,14 @@
 //! the ways in; `container/` starts workers and learns of their end; `supervise` is one loop on one
 //! thread that keeps the house; `parts/` is what two loops need, written once. No engine knows a
 //! protocol: all of them drive [`seam::Conn`].
+//!
+//! What sends by the clock has a worker of its own beside them: `casts/` holds who wakes a
+//! [`seam::Caster`], `senders/` how its packets leave.
 
 mod accept;
 mod admin;
 mod axes;
+mod casts;
 mod conflict;
 mod container;
 mod desk;
@@ -25,6 +29,7 @@ mod parts;
 mod presets;
 mod run;
 mod say;
+mod senders;
 mod shape;
 pub mod spare;
 mod staff;
@@ -34,6 +39,10 @@ mod wait;
 
 pub use admin::{Annex, Answer, Door, Office, Order, Reload};
 pub use axes::{Accept, Container, Wait};
+pub use casts::alone::cast_alone;
+pub use casts::pacing::{LATE, Pacing, Sum};
+pub use casts::sockets::CastSockets;
+pub use casts::{Casting, drum};
 pub use conflict::conflict;
 pub use fault::Fault;
 pub use handover::Handover;
@@ -41,7 +50,8 @@ pub use house::{Control, House, Keeper, NoKeeper, Ready, Renew, Report};
 pub use knobs::Knobs;
 pub use parts::assets::Assets;
 pub use presets::{Crowd, PRESETS, Preset};
-pub use run::{run, run_with};
+pub use run::{run, run_with, run_with_caster};
+pub use senders::{Sender, UnknownSender};
 pub use shape::{Refused, Shape, WORKERS_MAX};
 pub use staff::{Staff, Staffing};
 pub use wait::uring::tactics::{AcceptBy, CloseBy, RecvBy, Rings, SendBy, Tactics};

@@ -16,6 +16,19 @@ pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// Sleeps until `at_ns` on [`now_ns`]'s clock; not at all if that is past (clock_nanosleep(2) with
+/// `TIMER_ABSTIME`). What a signal interrupts goes on: a moment needs no new arithmetic.
+pub fn sleep_until(at_ns: u64) {
+    let at = libc::timespec {
+        tv_sec: (at_ns / 1_000_000_000).cast_signed(),
+        tv_nsec: (at_ns % 1_000_000_000).cast_signed(),
+    };
+    let (clock, flags) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME);
+    // SAFETY: `at` is a timespec that the call may read; with an absolute time nothing is written.
+    while unsafe { libc::clock_nanosleep(clock, flags, &at, std::ptr::null_mut()) } == libc::EINTR {
+    }
+}
+
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a timespec that the call may write.
@@ -27,7 +40,7 @@ fn read(clock: libc::clockid_t) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::now_ns;
+    use super::{now_ns, sleep_until};
 
     #[test]
     fn it_never_goes_back_and_does_go_on() {
@@ -38,5 +51,13 @@ mod tests {
             assert!(now >= last, "{now} came after {last}");
             last = now;
         }
+    }
+
+    #[test]
+    fn a_sleep_until_a_moment_is_never_short_and_the_past_needs_none() {
+        let at = now_ns() + 2_000_000;
+        sleep_until(at);
+        assert!(now_ns() >= at);
+        sleep_until(0);
     }
 }

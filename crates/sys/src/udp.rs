@@ -23,7 +23,7 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use crate::call::{check, check_count, uninterrupted};
 use crate::poll::{PollFd, poll};
 
-pub use batch::{Batch, Filling, MESSAGES_MAX, SEGMENTS_MAX};
+pub use batch::{Batch, Filling, MESSAGES_MAX, SEGMENTS_MAX, Sent};
 pub use mail::{Letter, Mail};
 
 /// What a socket shall be.

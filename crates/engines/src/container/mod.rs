@@ -34,7 +34,10 @@ pub(crate) fn serve<S: Service>(
     place: Place,
     visitor: Option<Arrival>,
 ) -> Result<(), Fault> {
-    let Common { house, shape, board, hall, stop, bell, epoch, lobby, quay, .. } = common;
+    if let Some(ended) = common.cast(id) {
+        return ended;
+    }
+    let Common { house, shape, board, hall, stop, bell, epoch, lobby, quay, cast, .. } = common;
     let Place { first, index } = place;
     let entrance = hall.entrance(place, id, board, shape.workers);
     // The world is moved by the first worker of all, or by who waits for it.
@@ -52,6 +55,7 @@ pub(crate) fn serve<S: Service>(
         entrance: &*entrance,
         stop,
         bell,
+        orders: cast.map(|cast| cast.orders),
         effects: Effects::new(shape.carries(), house.verbose),
         share: share(common, index),
         lifetime: lifetime(shape, id, index),

@@ -145,7 +145,9 @@ impl<S: Service> Processes<'_, S> {
         let first = self.common.epoch.seat();
         let place = Place { first, index: id.slot() - first };
         let serve = || match self.common.shape.container {
-            Container::Hybrid => hybrid::live(self.common, id),
+            Container::Hybrid if self.common.cast.is_none_or(|cast| cast.seat != id.slot()) => {
+                hybrid::live(self.common, id)
+            }
             _ => serve(self.common, id, place, visitor),
         };
         let serve = || bound.and_then(|()| serve());

@@ -24,6 +24,16 @@ impl Assets {
         AssetId(self.files.len() as u32 - 1)
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The file behind a name.
+    pub(crate) fn asset(&self, asset: AssetId) -> Option<&File> {
+        self.files.get(asset.0 as usize)
+    }
+
     /// The file itself.
     ///
     /// # Errors

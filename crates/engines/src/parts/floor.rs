@@ -319,7 +319,7 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
         if !self.desk.effects.is_filled() {
             return Vec::new();
         }
-        self.desk.print_notes();
+        self.desk.see_to_wishes();
         let mut changed = Vec::new();
         for push in self.desk.effects.take_pushes() {
             let pushed = match self.table.lookup(push.to) {

@@ -48,7 +48,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let (shape, generation) = (self.common.shape, self.common.epoch.generation());
         let start = shape.staffing().map_or(usize::MAX, |staffing| staffing.start);
         let processes = shape.posts() - shape.acceptors();
-        for index in 0..shape.posts() {
+        for index in 0..self.common.posts() {
             self.posts.push(Post::new(generation));
             if index < start || index >= processes {
                 self.start(index, Birth::Start, None)?;
@@ -105,7 +105,9 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             let post = &mut self.posts[index];
             post.alive = false;
             let phase = common.board.phase();
-            if let Some(reception) = &mut self.reception {
+            if let Some(reception) = &mut self.reception
+                && !common.is_cast_post(index)
+            {
                 reception.vacant.push(index);
                 if end != End::Left {
                     say!("worker {index} {end}");

@@ -62,6 +62,11 @@ impl<'a, S: Service> Reception<'a, S> {
         if self.next_tick.is_some_and(|moment| moment <= now) {
             let cx = Cx::new(now, SessionId::NONE, self.me, common.house.state, &self.effects);
             self.next_tick = common.house.service.tick(&cx);
+            if self.effects.take_ring()
+                && let Some(cast) = common.cast
+            {
+                cast.orders.ring();
+            }
             for note in self.effects.take_notes() {
                 say!("{note}");
             }
@@ -85,7 +90,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             return;
         }
         for _ in 0..self.common.shape.knobs.turn_accepts {
-            let live = self.posts.iter().filter(|post| post.alive).count();
+            let visitors = self.posts.iter().skip(usize::from(self.common.cast.is_some()));
+            let live = visitors.filter(|post| post.alive).count();
             let Some(reception) = &mut self.reception else { return };
             reception.door.set_limit(self.common.sessions_max());
             if !reception.door.is_open(live, now) {

@@ -52,7 +52,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// Counts workers and processes.
     fn census(&self) -> Census {
         let mut census = Census::default();
-        for (index, post) in self.posts.iter().enumerate().filter(|(_, post)| post.alive) {
+        let processes = self.posts.iter().take(self.common.shape.posts());
+        for (index, post) in processes.enumerate().filter(|(_, post)| post.alive) {
             census.processes += 1;
             if self.is_leaving(index) || post.retiring {
                 census.retiring += 1;
@@ -84,7 +85,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     fn add(&mut self, now: Instant) {
         let vacant = |at: &usize| !self.posts[*at].alive && self.posts[*at].respawn_at.is_none();
-        let Some(index) = (0..self.posts.len()).find(vacant) else { return };
+        let Some(index) = (0..self.common.shape.posts()).find(vacant) else { return };
         if let Err(error) = self.start(index, Birth::Demand, None) {
             say!("worker {index} cannot be started: {error}; trying again");
             self.posts[index].respawn_at = Some(now + super::posts::RESPAWN_MAX);
@@ -93,7 +94,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     fn retire_one(&mut self) {
         let stays = |at: &usize| self.posts[*at].alive && !self.is_leaving(*at);
-        let chosen = (0..self.posts.len()).rev().filter(stays).min_by_key(|at| self.busy(*at));
+        let chosen =
+            (0..self.common.shape.posts()).rev().filter(stays).min_by_key(|at| self.busy(*at));
         let Some(index) = chosen else { return };
         self.posts[index].retiring = true;
         let first = self.common.seat_of(index);

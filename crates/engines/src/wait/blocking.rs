@@ -120,7 +120,7 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
     fn run(mut self) {
         loop {
             self.work_and_send();
-            self.desk.print_notes();
+            self.desk.see_to_wishes();
             let wants = self.conn.wants();
             if wants.done {
                 break;

@@ -119,7 +119,7 @@ impl<'a, S: Service> Host<'a, '_, S> {
     fn serve(&mut self, mut guest: Box<Guest<S>>, mut readable: bool) {
         loop {
             self.work_and_send(&mut guest);
-            self.desk.print_notes();
+            self.desk.see_to_wishes();
             match self.desk.phase() {
                 Phase::Starting | Phase::Ready | Phase::Leaving => {}
                 Phase::Draining => {

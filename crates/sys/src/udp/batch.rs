@@ -144,8 +144,8 @@ impl Batch {
             sent.calls += 1;
             let fd = socket.as_fd().as_raw_fd();
             let took = uninterrupted(|| {
-                // SAFETY: as in `send`. Without a copy the kernel goes on reading after the call, from
-                // pages that it holds by itself: who changes them too early sends other bytes.
+                // SAFETY: as in `send`. Without a copy the kernel goes on reading after the call,
+                // from pages that it holds by itself: who changes them too early sends others.
                 check_count(unsafe { libc::sendmsg(fd, &header.msg_hdr, flags) })
             });
             match took {

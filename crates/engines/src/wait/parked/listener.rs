@@ -77,7 +77,7 @@ impl<S: Service> Listener<'_, '_, S> {
                 due.into_iter().for_each(|guest| self.call(guest, false));
             }
             self.tick();
-            desk.print_notes();
+            desk.see_to_wishes();
             if desk.phase() > Phase::Ready && desk.seat().open.read() == 0 {
                 return Ok(());
             }

@@ -1,0 +1,60 @@
+//! A caster without a house around it: for probes, benches and tests.
+
+use std::time::Duration;
+
+use memory::{Board, Phase, Placement, Region, SeatState};
+use seam::{Caster, WorkerId};
+use std::os::fd::AsFd;
+use sys::eventfd::EventFd;
+use sys::poll::{PollFd, poll};
+
+use super::desk::CastPost;
+use super::{Casting, Troupe};
+use crate::fault::Fault;
+use crate::parts::assets::Assets;
+
+/// Runs one worker until every cast that was ordered beforehand has ended. For `quiet` nothing else
+/// of this process runs, so that it can be measured.
+///
+/// `meanwhile` is called on a thread of its own with a bell that tells the worker of changed
+/// orders; the worker does not wait for it to return, but this call does.
+///
+/// # Errors
+/// What the worker could not begin with.
+pub fn cast_alone<C: Caster>(
+    casting: &Casting<'_, C>,
+    state: &C::State,
+    assets: &Assets,
+    quiet: Duration,
+    meanwhile: impl FnOnce(&dyn Fn()) + Send,
+) -> Result<(), Fault> {
+    let mut board: Region<Board> = Region::place(Placement::Private).map_err(Fault::Wait)?;
+    board.found(&[]).expect("a scoreboard needs no seed");
+    let [orders, stop, bell] = [(); 3].map(|()| EventFd::new());
+    let (orders, stop, bell) =
+        (orders.map_err(Fault::Wait)?, stop.map_err(Fault::Wait)?, bell.map_err(Fault::Wait)?);
+    let id = WorkerId::new(0, 1);
+    board.sit(id, sys::process::this());
+    let board = &*board;
+    board.advance(Phase::Ready);
+    let (orders, stop, bell) = (&orders, &stop, &bell);
+    let post = CastPost { state, assets, board, id, seats: 1, orders, stop, bell, verbose: false };
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let ended = casting.live(&post);
+            bell.ring();
+            ended
+        });
+        scope.spawn(|| meanwhile(&|| orders.ring()));
+        // It is ready once it has taken up its orders, or has ended without.
+        while board.seat(0).state() != SeatState::Ready && !worker.is_finished() {
+            let mut list = [PollFd::new(bell.as_fd(), true, false)];
+            poll(&mut list, None).map_err(Fault::Wait)?;
+            bell.clear();
+        }
+        std::thread::sleep(quiet);
+        board.advance(Phase::Draining);
+        stop.ring();
+        worker.join().unwrap_or(Err(Fault::Panicked))
+    })
+}

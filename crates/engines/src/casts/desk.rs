@@ -1,0 +1,167 @@
+//! What a caster's worker is given, and what every kind of it does the same way: taking up orders,
+//! hearing what comes in, sending and counting.
+
+use std::io;
+
+use memory::{Board, Phase, SeatState};
+use seam::{Burst, CastCx, Caster, Channel, Effects, Instant, WorkerId};
+use sys::eventfd::EventFd;
+
+use super::Casting;
+use super::pacing::Pacing;
+use super::sockets::CastSockets;
+use crate::parts::assets::Assets;
+use crate::say::say;
+use crate::senders::Transmit;
+use crate::senders::outlet::{Count, Files, Outlet};
+
+/// Packets that leave at a time at the most: what one sendmmsg(2) takes.
+pub const BURST_MAX: usize = 1024;
+/// Datagrams that are heard at a time at the most, so that reports cannot hold up media.
+const HEARD_MAX: usize = 64;
+/// The longest report that is read whole; RTCP keeps below the least MTU.
+const REPORT_MAX: usize = 2048;
+
+/// A caster worker's place in a house.
+pub(crate) struct CastPost<'a, T> {
+    pub state: &'a T,
+    pub assets: &'a Assets,
+    pub board: &'a Board,
+    pub id: WorkerId,
+    /// Seats that belong to its post, its own the first.
+    pub seats: usize,
+    /// Rung when an order changed.
+    pub orders: &'a EventFd,
+    /// Readable from the moment the house leaves [`Phase::Ready`].
+    pub stop: &'a EventFd,
+    /// Rung when the supervisor should look at the board.
+    pub bell: &'a EventFd,
+    pub verbose: bool,
+}
+
+/// One caster worker with what it needs. Several threads of one worker may share it.
+pub(crate) struct CastDesk<'a, C: Caster> {
+    pub caster: &'a C,
+    pub post: &'a CastPost<'a, C::State>,
+    pub outlet: Outlet<'a>,
+    pub pacing: &'a Pacing,
+}
+
+impl<'a, C: Caster> CastDesk<'a, C> {
+    pub fn new(casting: &Casting<'a, C>, post: &'a CastPost<'a, C::State>) -> CastDesk<'a, C> {
+        let Casting { caster, sockets, pacing, .. } = *casting;
+        let outlet = Outlet { sockets, files: Files::new(post.assets) };
+        CastDesk { caster, post, outlet, pacing }
+    }
+
+    pub fn sockets(&self) -> &CastSockets {
+        self.outlet.sockets
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        Instant::from_ns(sys::clock::now_ns())
+    }
+
+    /// A tray for what casters note; one for each thread.
+    pub fn effects(&self) -> Effects {
+        Effects::new(false, self.post.verbose)
+    }
+
+    /// The context of a call.
+    pub fn cx<'c>(&'c self, now: Instant, effects: &'c Effects) -> CastCx<'c, C::State> {
+        CastCx::new(now, self.post.id, self.post.state, effects)
+    }
+
+    /// Prints what was noted.
+    pub fn print_notes(&self, effects: &Effects) {
+        for note in effects.take_notes() {
+            say!("{note}");
+        }
+    }
+
+    /// The worker can take orders from here on.
+    pub fn ready(&self) {
+        let first = self.post.id.slot();
+        for slot in first..first + self.post.seats {
+            self.post.board.seat(slot).set_state(SeatState::Ready);
+        }
+        self.post.bell.ring();
+    }
+
+    /// How far the house is.
+    pub fn phase(&self) -> Phase {
+        self.post.board.phase()
+    }
+
+    /// A turn begins.
+    pub fn turn(&self, now: Instant) {
+        let seat = self.post.board.seat(self.post.id.slot());
+        seat.turns.add(1);
+        seat.beat_ns.set(now.ns());
+    }
+
+    /// Takes up the next order, if one waits and there is room beside `running` casts.
+    pub fn start(
+        &self,
+        running: usize,
+        cx: &CastCx<'_, C::State>,
+    ) -> Option<(C::Cast, seam::Next)> {
+        if running >= self.caster.casts_max() || self.phase() > Phase::Ready {
+            return None;
+        }
+        let started = self.caster.start(cx)?;
+        self.pacing.started.add(1);
+        Some(started)
+    }
+
+    /// Ends a cast.
+    pub fn close(&self, cx: &CastCx<'_, C::State>, cast: C::Cast) {
+        self.caster.close(cx, cast);
+        self.pacing.closed.add(1);
+    }
+
+    /// Sends a burst, counts it, notes how late its packets were, and empties it.
+    pub fn send(&self, transmit: &mut dyn Transmit, burst: &mut Burst) {
+        if burst.is_empty() {
+            return;
+        }
+        let mut count = Count::default();
+        transmit.transmit(&self.outlet, burst, &mut count);
+        self.count(&count);
+        let now = self.now();
+        let mut rest = burst.packets();
+        // Packets of one moment stand together, as a rule.
+        while let Some(first) = rest.first() {
+            let same = rest.iter().take_while(|packet| packet.at == first.at).count();
+            self.pacing.note(now.since(first.at), same as u64);
+            rest = &rest[same..];
+        }
+        burst.clear();
+    }
+
+    pub fn count(&self, count: &Count) {
+        self.pacing.packets.add(count.packets as u64);
+        self.pacing.bytes.add(count.bytes as u64);
+        self.pacing.calls.add(count.calls as u64);
+        self.pacing.failed.add(count.failed as u64);
+        let seat = self.post.board.seat(self.post.id.slot());
+        seat.bytes_out.add(count.bytes as u64);
+    }
+
+    /// Tells the caster what came to the socket of `channel`.
+    pub fn hear(&self, cx: &CastCx<'_, C::State>, channel: Channel) {
+        let mut buffer = [0; REPORT_MAX];
+        for _ in 0..HEARD_MAX {
+            match self.sockets().of(channel).receive(&mut buffer) {
+                Ok((len, from)) => {
+                    self.pacing.heard.add(1);
+                    self.caster.hear(cx, from, channel, &buffer[..len]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // The error of a datagram that we sent; the next receive finds what waits.
+                Err(_) => {}
+            }
+        }
+    }
+}

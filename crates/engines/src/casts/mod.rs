@@ -1,0 +1,53 @@
+//! Who wakes a caster: a thread for each cast (`plain`), or a timer wheel for all of them.
+//!
+//! A caster's worker is a worker like the others: it has a post and a seat, is a thread where the
+//! others are threads and a process where they are processes, is replaced when it dies and leaves
+//! when the house does. The sessions of the other workers order transmissions in the state that
+//! they share with it and ring its bell.
+
+pub(crate) mod alone;
+pub(crate) mod desk;
+pub mod drum;
+mod lag;
+pub(crate) mod pacing;
+mod plain;
+pub(crate) mod sockets;
+mod wheel;
+mod worker;
+
+use seam::Caster;
+
+use crate::fault::Fault;
+use crate::senders::Sender;
+use desk::{CastDesk, CastPost};
+use pacing::Pacing;
+use sockets::CastSockets;
+
+/// What is cast beside what is served, and how.
+pub struct Casting<'a, C: Caster> {
+    /// The protocol's half that the clock drives.
+    pub caster: &'a C,
+    /// How packets wait and leave.
+    pub sender: Sender,
+    /// From where.
+    pub sockets: &'a CastSockets,
+    /// What came of it; it must lie where [`crate::Shape::placement`] says.
+    pub pacing: &'a Pacing,
+}
+
+/// A [`Casting`] whose caster is forgotten: what a house that knows only the state can hold.
+pub(crate) trait Troupe<T>: Sync {
+    /// A worker's life, until the house ends.
+    fn live(&self, post: &CastPost<'_, T>) -> Result<(), Fault>;
+}
+
+impl<C: Caster> Troupe<C::State> for Casting<'_, C> {
+    fn live(&self, post: &CastPost<'_, C::State>) -> Result<(), Fault> {
+        let desk = CastDesk::new(self, post);
+        match self.sender.transmit() {
+            Some(mut transmit) => worker::serve(&desk, &mut *transmit),
+            None => plain::serve(&desk, self.sender == Sender::PlainAbs),
+        }
+        .map_err(Fault::Wait)
+    }
+}

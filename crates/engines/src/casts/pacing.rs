@@ -1,0 +1,162 @@
+//! What casting came to: packets, calls, failures, and how late each packet left by its schedule.
+//!
+//! The lateness of a packet is the time from its moment to the return of the call that took it.
+//! The schedule is fixed beforehand, so a worker that is held up is charged for every packet that
+//! it owes, not only for the one that it was busy with.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use seam::{BadSeed, Share};
+
+/// Buckets for each doubling: an error of at most an eighth.
+const PER_DOUBLING: u32 = 8;
+/// Doublings from 1 ns to 18 minutes.
+const DOUBLINGS: u32 = 40;
+const BUCKETS: usize = (PER_DOUBLING * DOUBLINGS) as usize;
+/// From here on a packet counts as late: a third of the usual 30 ms of audio.
+pub const LATE: Duration = Duration::from_millis(10);
+
+/// The figures of all caster workers of a house; readable while it runs.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Pacing {
+    /// Packets that the kernel took.
+    pub packets: Sum,
+    /// Bytes of them, heads included.
+    pub bytes: Sum,
+    /// System calls that took them.
+    pub calls: Sum,
+    /// Packets that could not leave, for want of room or for a fault of their own.
+    pub failed: Sum,
+    /// Packets that left later than [`LATE`].
+    pub late: Sum,
+    /// Calls of a cast that had fallen behind and went on at twice its speed.
+    pub caught_up: Sum,
+    /// Casts started.
+    pub started: Sum,
+    /// Casts closed.
+    pub closed: Sum,
+    /// Datagrams that came in.
+    pub heard: Sum,
+    lateness: [AtomicU64; BUCKETS],
+}
+
+/// A count to which several workers add.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Sum(AtomicU64);
+
+impl Sum {
+    /// Adds `count`.
+    #[inline]
+    pub fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// What it is now.
+    #[inline]
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+// SAFETY: atomics only, for which zero is a value.
+unsafe impl Share for Pacing {
+    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+        Ok(())
+    }
+}
+
+impl Default for Pacing {
+    fn default() -> Pacing {
+        Pacing {
+            packets: Sum::default(),
+            bytes: Sum::default(),
+            calls: Sum::default(),
+            failed: Sum::default(),
+            late: Sum::default(),
+            caught_up: Sum::default(),
+            started: Sum::default(),
+            closed: Sum::default(),
+            heard: Sum::default(),
+            lateness: [const { AtomicU64::new(0) }; BUCKETS],
+        }
+    }
+}
+
+impl Pacing {
+    /// Notes that `packets` packets left so late.
+    #[inline]
+    pub fn note(&self, lateness: Duration, packets: u64) {
+        let ns = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
+        self.lateness[bucket(ns)].fetch_add(packets, Ordering::Relaxed);
+        if lateness > LATE {
+            self.late.add(packets);
+        }
+    }
+
+    /// The lateness that `share` of the packets (0.0 to 1.0) did not exceed, to an eighth; `None`
+    /// if none has left.
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> Option<Duration> {
+        let counts: Vec<u64> =
+            self.lateness.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        let all: u64 = counts.iter().sum();
+        let rank = ((all as f64 * share.clamp(0.0, 1.0)).ceil() as u64).max(1);
+        let mut below = 0;
+        let at = counts.iter().position(|count| {
+            below += count;
+            below >= rank
+        })?;
+        Some(Duration::from_nanos(upper(at)))
+    }
+
+    /// Casts that run now.
+    #[must_use]
+    pub fn running(&self) -> u64 {
+        self.started.read().saturating_sub(self.closed.read())
+    }
+}
+
+fn bucket(ns: u64) -> usize {
+    let ns = ns.max(u64::from(PER_DOUBLING));
+    let doubling = ns.ilog2();
+    // The three bits behind the first one.
+    let part = (ns >> (doubling - 3)) & u64::from(PER_DOUBLING - 1);
+    (((doubling - 3) * PER_DOUBLING) as usize + part as usize).min(BUCKETS - 1)
+}
+
+/// The largest value of a bucket.
+fn upper(bucket: usize) -> u64 {
+    let (doubling, part) = (bucket as u32 / PER_DOUBLING, bucket as u64 % 8);
+    ((8 + part + 1) << doubling) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_holds_what_it_says_to_an_eighth() {
+        for ns in (0..60).flat_map(|bit| [1_u64 << bit, (1 << bit) + 1, (3 << bit) / 2]) {
+            let upper = upper(bucket(ns));
+            if ns < 1 << 42 {
+                assert!(ns <= upper && upper <= ns.max(8) * 9 / 8, "{ns}: {upper}");
+            }
+        }
+    }
+
+    #[test]
+    fn quantiles_count_every_packet() {
+        let pacing = Pacing::default();
+        assert_eq!(pacing.quantile(0.5), None);
+        pacing.note(Duration::from_micros(100), 989);
+        pacing.note(Duration::from_millis(20), 11);
+        let us = |share| pacing.quantile(share).map(|span| span.as_micros() as u64 / 12);
+        assert_eq!((us(0.5), us(0.98)), (Some(8), Some(8)));
+        assert!(pacing.quantile(0.99).is_some_and(|span| span >= Duration::from_millis(20)));
+        assert_eq!((pacing.late.read(), pacing.running()), (11, 0));
+    }
+}

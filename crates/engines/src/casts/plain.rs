@@ -1,0 +1,194 @@
+//! A thread for each cast: read, send, sleep. The oldest way, and what the published comparison of
+//! in-kernel streaming measured itself against.
+//!
+//! `plain` sleeps for the gap between two packets, so that each gap is longer by what everything
+//! else costs: over a minute it drifts. `plain-abs` sleeps until the moment of the next packet,
+//! which is one flag of the same call (`TIMER_ABSTIME`) and the whole difference.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::{self, Scope};
+use std::time::Duration;
+
+use memory::Phase;
+use seam::{Burst, Caster, Channel, Effects, Instant, Next};
+use sys::poll::{PollFd, poll};
+
+use super::desk::CastDesk;
+use crate::say::say;
+use crate::senders::Sendto;
+
+/// The longest sleep without a look at the bell: how long a cast goes on that was told to pause.
+const NAP: Duration = Duration::from_millis(250);
+/// While the house ends, how often the phase is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How often the bell rang, for threads that sleep through it.
+#[derive(Default)]
+struct Rings {
+    count: AtomicU64,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Rings {
+    fn ring(&self) {
+        let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.count.fetch_add(1, Ordering::AcqRel);
+        self.changed.notify_all();
+    }
+
+    /// Waits until it rings once more than `heard`, or for a nap.
+    fn wait(&self, heard: u64) {
+        let held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.count.load(Ordering::Acquire) == heard {
+            drop(self.changed.wait_timeout(held, NAP));
+        }
+    }
+}
+
+/// Casts until the house ends; with `absolute` sleeps until a moment, else for a time.
+pub(super) fn serve<C: Caster>(desk: &CastDesk<'_, C>, absolute: bool) -> io::Result<()> {
+    let (rings, running) = (Rings::default(), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        let mut effects = desk.effects();
+        take_orders(desk, scope, &rings, &running, absolute, &mut effects);
+        desk.ready();
+        let mut seen = Phase::Ready;
+        loop {
+            let phase = desk.phase();
+            if phase != seen {
+                seen = phase;
+                rings.ring();
+            }
+            let is_idle = running.load(Ordering::Acquire) == 0;
+            if phase >= Phase::Draining && (is_idle || phase >= Phase::Forced) {
+                // The scope waits for the threads, which see the phase themselves.
+                return Ok(());
+            }
+            let sockets = desk.sockets();
+            let mut list = vec![
+                PollFd::new(desk.post.orders.as_fd(), true, false),
+                PollFd::new(sockets.of(Channel::Rtp).as_fd(), true, false),
+                PollFd::new(sockets.of(Channel::Rtcp).as_fd(), true, false),
+            ];
+            let mut timeout = Some(LOOK_EVERY);
+            if phase <= Phase::Ready {
+                list.push(PollFd::new(desk.post.stop.as_fd(), true, false));
+                timeout = None;
+            }
+            poll(&mut list, timeout)?;
+            let now = desk.now();
+            desk.turn(now);
+            for (at, channel) in [(1, Channel::Rtp), (2, Channel::Rtcp)] {
+                if list[at].readable() {
+                    desk.hear(&desk.cx(now, &effects), channel);
+                }
+            }
+            if list[0].readable() {
+                desk.post.orders.clear();
+                rings.ring();
+            }
+            take_orders(desk, scope, &rings, &running, absolute, &mut effects);
+            desk.print_notes(&effects);
+        }
+    })
+}
+
+/// Starts a thread for each order that waits.
+fn take_orders<'scope, 'env, C: Caster>(
+    desk: &'env CastDesk<'_, C>,
+    scope: &'scope Scope<'scope, 'env>,
+    rings: &'env Rings,
+    running: &'env AtomicUsize,
+    absolute: bool,
+    effects: &mut Effects,
+) {
+    loop {
+        let cx = desk.cx(desk.now(), effects);
+        let Some((cast, next)) = desk.start(running.load(Ordering::Acquire), &cx) else { return };
+        running.fetch_add(1, Ordering::AcqRel);
+        let builder = thread::Builder::new().name("cast".to_owned());
+        let life = move || {
+            Life { desk, rings, absolute, effects: desk.effects() }.cast(cast, next);
+            running.fetch_sub(1, Ordering::AcqRel);
+            // Another order may have waited for room.
+            desk.post.orders.ring();
+        };
+        if let Err(error) = builder.spawn_scoped(scope, life) {
+            // The cast went with the thread that could not be; the supervisor starts us anew.
+            say!("a thread for a transmission cannot be started: {error}");
+            running.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+struct Life<'d, 'a, C: Caster> {
+    desk: &'d CastDesk<'a, C>,
+    rings: &'d Rings,
+    absolute: bool,
+    effects: Effects,
+}
+
+impl<C: Caster> Life<'_, '_, C> {
+    fn cast(&mut self, mut cast: C::Cast, mut next: Next) {
+        let desk = self.desk;
+        let mut burst = Burst::new(super::desk::BURST_MAX);
+        let mut transmit = Sendto::default();
+        let mut heard = self.rings.count.load(Ordering::Acquire);
+        // A relative sleep is as long as the schedule says from one call to the next; the first
+        // one, and the one after a pause, last until their moment.
+        let mut called: Option<Instant> = None;
+        let mut wake = Instant::NEVER;
+        let mut planned = Next::Parked;
+        while next != Next::Done && desk.phase() < Phase::Forced {
+            let count = self.rings.count.load(Ordering::Acquire);
+            if count != heard {
+                heard = count;
+                let told = desk.caster.rung(&desk.cx(desk.now(), &self.effects), &mut cast);
+                called = called.filter(|_| told == next);
+                next = told;
+                continue;
+            }
+            let Next::At(asked) = next else {
+                self.rings.wait(heard);
+                continue;
+            };
+            if planned != next {
+                planned = next;
+                wake = match called {
+                    Some(called) if !self.absolute => desk.now() + asked.since(called),
+                    _ => asked,
+                };
+            }
+            if !self.sleep(wake) {
+                continue;
+            }
+            let now = desk.now();
+            let cx = desk.cx(now, &self.effects);
+            // It is asked for what it wanted to be called for and for no more, however late it is.
+            next = desk.caster.due(&cx, &mut cast, asked, &mut burst);
+            called = Some(asked);
+            desk.send(&mut transmit, &mut burst);
+            desk.print_notes(&self.effects);
+        }
+        desk.close(&desk.cx(desk.now(), &self.effects), cast);
+    }
+
+    /// Sleeps until `wake`, or for a nap: true if the moment has come.
+    fn sleep(&self, wake: Instant) -> bool {
+        let now = self.desk.now();
+        let left = wake.since(now);
+        if left > NAP {
+            thread::sleep(NAP);
+            return false;
+        }
+        match self.absolute {
+            true => sys::clock::sleep_until(wake.ns()),
+            false => thread::sleep(left),
+        }
+        true
+    }
+}

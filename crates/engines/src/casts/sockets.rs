@@ -1,0 +1,97 @@
+//! The server's two sockets for datagrams: media from an even port, control from the odd one after
+//! it (RFC 3550, section 11). All transmissions share them.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use seam::Channel;
+use sys::udp::{Udp, UdpOptions};
+
+/// Bytes that may wait for their way out: a hundred video frames, or 5,000 audio packets with what
+/// the kernel adds to each.
+const SEND_BUFFER: usize = 4 << 20;
+/// Ports that are tried before it is given up to find two in a row.
+const TRIES: usize = 100;
+
+/// The two sockets.
+#[derive(Debug)]
+pub struct CastSockets {
+    rtp: Udp,
+    rtcp: Udp,
+}
+
+impl CastSockets {
+    /// Binds both on `ip`: at `port` and the one after it, or with 0 where the kernel finds room.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an odd port; `AddrInUse`, `AddrNotAvailable`.
+    pub fn bind(ip: IpAddr, port: u16) -> io::Result<CastSockets> {
+        if !port.is_multiple_of(2) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("expected an even port for media, found {port}: say {}", port - 1),
+            ));
+        }
+        let mut tries = if port == 0 { TRIES } else { 1 };
+        loop {
+            tries -= 1;
+            match CastSockets::bind_once(ip, port) {
+                Err(_) if tries > 0 => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn bind_once(ip: IpAddr, port: u16) -> io::Result<CastSockets> {
+        let options = UdpOptions { send_buffer: Some(SEND_BUFFER), ..UdpOptions::default() };
+        let first = Udp::bind(SocketAddr::new(ip, port), &options)?;
+        let found = first.local_addr()?.port();
+        // A port that the kernel chose may be the odd one.
+        let second = Udp::bind(SocketAddr::new(ip, found ^ 1), &options)?;
+        let (rtp, rtcp) = if found.is_multiple_of(2) { (first, second) } else { (second, first) };
+        Ok(CastSockets { rtp, rtcp })
+    }
+
+    /// The socket of `channel`.
+    #[inline]
+    pub fn of(&self, channel: Channel) -> &Udp {
+        match channel {
+            Channel::Rtp => &self.rtp,
+            Channel::Rtcp => &self.rtcp,
+        }
+    }
+
+    /// The ports of media and of control.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn ports(&self) -> io::Result<(u16, u16)> {
+        Ok((self.rtp.local_addr()?.port(), self.rtcp.local_addr()?.port()))
+    }
+
+    /// How far datagrams to a group go; 1 stays in this network.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn set_multicast_ttl(&self, hops: u8) -> io::Result<()> {
+        self.rtp.set_multicast_ttl(hops)?;
+        self.rtcp.set_multicast_ttl(hops)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn media_has_the_even_port_and_control_the_next() {
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let sockets = CastSockets::bind(local, 0).expect("two free ports");
+        let (rtp, rtcp) = sockets.ports().expect("bound");
+        assert_eq!((rtp % 2, rtcp), (0, rtp + 1));
+        assert!(CastSockets::bind(local, rtp).is_err(), "it is taken");
+        let odd = CastSockets::bind(local, 5005).expect_err("odd").to_string();
+        assert!(odd.contains("5004"), "{odd}");
+    }
+}

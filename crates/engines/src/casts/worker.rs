@@ -1,0 +1,220 @@
+//! One thread for all casts: a timer wheel, one timerfd set to an absolute moment, and what is due
+//! leaves together.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use memory::Phase;
+use seam::{Burst, Caster, Channel, Effects, Instant, Next};
+use sys::epoll::{Epoll, Events, Interest};
+use sys::timerfd::TimerFd;
+
+use super::desk::{BURST_MAX, CastDesk};
+use super::lag;
+use super::wheel::Wheel;
+use crate::senders::Transmit;
+
+/// The least time between two looks at every cast for changed orders. New ones are taken up at
+/// once; a pause may take so long.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+const TIMER: u64 = 0;
+const ORDERS: u64 = 1;
+const STOP: u64 = 2;
+const RTP: u64 = 3;
+const RTCP: u64 = 4;
+
+struct Running<C: Caster> {
+    cast: C::Cast,
+    /// The moment that it asked for; `NEVER` while it is parked.
+    asked: Instant,
+    /// The entry in the wheel that counts.
+    stamp: u32,
+}
+
+struct Worker<'d, 'a, C: Caster> {
+    desk: &'d CastDesk<'a, C>,
+    transmit: &'d mut dyn Transmit,
+    running: Vec<Option<Running<C>>>,
+    vacant: Vec<u32>,
+    wheel: Wheel,
+    burst: Burst,
+    effects: Effects,
+    now: Instant,
+    /// When to look at every cast because the bell rang.
+    look_at: Option<Instant>,
+    looked: Instant,
+}
+
+/// Casts until the house ends.
+pub(super) fn serve<C: Caster>(
+    desk: &CastDesk<'_, C>,
+    transmit: &mut dyn Transmit,
+) -> io::Result<()> {
+    let timer = TimerFd::new()?;
+    let epoll = Epoll::new()?;
+    epoll.add(&timer, Interest::READ, TIMER)?;
+    epoll.add(desk.post.orders, Interest::READ, ORDERS)?;
+    epoll.add(desk.post.stop, Interest::READ, STOP)?;
+    epoll.add(desk.sockets().of(Channel::Rtp).as_fd(), Interest::READ, RTP)?;
+    epoll.add(desk.sockets().of(Channel::Rtcp).as_fd(), Interest::READ, RTCP)?;
+    let mut events = Events::with_capacity(8);
+    let now = desk.now();
+    let mut worker = Worker {
+        desk,
+        transmit,
+        running: Vec::new(),
+        vacant: Vec::new(),
+        wheel: Wheel::new(now),
+        burst: Burst::new(BURST_MAX),
+        effects: desk.effects(),
+        now,
+        look_at: None,
+        looked: Instant::ZERO,
+    };
+    worker.take_orders();
+    desk.ready();
+    let mut is_stopping = false;
+    loop {
+        let phase = desk.phase();
+        if phase >= Phase::Draining && (worker.is_idle() || phase >= Phase::Forced) {
+            worker.close_all();
+            return Ok(());
+        }
+        if phase > Phase::Ready && !is_stopping {
+            // It stays readable from here on; the phase is asked for at every turn instead.
+            epoll.remove(desk.post.stop)?;
+            is_stopping = true;
+        }
+        let wakes_at = [worker.wheel.next(), worker.look_at].into_iter().flatten().min();
+        timer.set(wakes_at.map(Instant::ns))?;
+        // While the house ends its phase changes without a sign that we could wait for.
+        epoll.wait(&mut events, is_stopping.then_some(LOOK_EVERY))?;
+        worker.now = desk.now();
+        desk.turn(worker.now);
+        for event in events.iter() {
+            match event.key {
+                ORDERS => {
+                    desk.post.orders.clear();
+                    worker.take_orders();
+                    let soon = worker.looked + LOOK_EVERY;
+                    worker.look_at = Some(worker.look_at.map_or(soon, |at| at.min(soon)));
+                }
+                RTP => desk.hear(&desk.cx(worker.now, &worker.effects), Channel::Rtp),
+                RTCP => desk.hear(&desk.cx(worker.now, &worker.effects), Channel::Rtcp),
+                _ => {}
+            }
+        }
+        worker.look();
+        worker.turn();
+        if worker.effects.is_filled() {
+            desk.print_notes(&worker.effects);
+        }
+    }
+}
+
+impl<C: Caster> Worker<'_, '_, C> {
+    fn is_idle(&self) -> bool {
+        self.running.len() == self.vacant.len()
+    }
+
+    /// Takes up what was ordered and not begun.
+    fn take_orders(&mut self) {
+        loop {
+            let running = self.running.len() - self.vacant.len();
+            let cx = self.desk.cx(self.now, &self.effects);
+            let Some((cast, next)) = self.desk.start(running, &cx) else { return };
+            let key = self.vacant.pop().unwrap_or_else(|| {
+                self.running.push(None);
+                self.running.len() as u32 - 1
+            });
+            let asked = Instant::NEVER;
+            self.running[key as usize] = Some(Running { cast, asked, stamp: 0 });
+            self.obey(key, next, self.now, self.now);
+        }
+    }
+
+    /// Looks at every cast if the bell rang long enough ago.
+    fn look(&mut self) {
+        if self.look_at.is_none_or(|at| at > self.now) {
+            return;
+        }
+        self.look_at = None;
+        self.looked = self.now;
+        for key in 0..self.running.len() as u32 {
+            let Some(running) = &mut self.running[key as usize] else { continue };
+            let cx = self.desk.cx(self.now, &self.effects);
+            let next = self.desk.caster.rung(&cx, &mut running.cast);
+            if next == Next::At(running.asked) {
+                // No news; what is scheduled may be later than asked for, to catch up.
+                continue;
+            }
+            self.obey(key, next, self.now, self.now);
+        }
+        // One that has ended made room.
+        self.take_orders();
+    }
+
+    /// Sends what is due.
+    fn turn(&mut self) {
+        let due: Vec<(u32, u32)> = self.wheel.advance(self.now).collect();
+        for (key, stamp) in due {
+            self.call(key, stamp);
+        }
+        self.desk.send(self.transmit, &mut self.burst);
+    }
+
+    /// Calls a cast whose moment has come.
+    fn call(&mut self, key: u32, stamp: u32) {
+        let Some(running) = &mut self.running[key as usize] else { return };
+        if running.stamp != stamp || running.asked == Instant::NEVER {
+            return;
+        }
+        let asked = running.asked;
+        let until = lag::until(asked, self.now);
+        if lag::is_late(asked, self.now) {
+            self.desk.pacing.caught_up.add(1);
+        }
+        let cx = self.desk.cx(self.now, &self.effects);
+        loop {
+            let next = self.desk.caster.due(&cx, &mut running.cast, until, &mut self.burst);
+            if self.burst.is_full() {
+                self.desk.send(self.transmit, &mut self.burst);
+                if matches!(next, Next::At(more) if more <= until) {
+                    continue;
+                }
+            }
+            break self.obey(key, next, asked, self.now);
+        }
+    }
+
+    /// Does what a cast answered: wakes it, leaves it parked, or closes it.
+    fn obey(&mut self, key: u32, next: Next, asked: Instant, now: Instant) {
+        let place = &mut self.running[key as usize];
+        let Some(running) = place else { return };
+        running.stamp = running.stamp.wrapping_add(1);
+        match next {
+            Next::At(next) => {
+                running.asked = next;
+                self.wheel.insert(lag::wake(asked, now, next), key, running.stamp);
+            }
+            Next::Parked => running.asked = Instant::NEVER,
+            Next::Done => {
+                let cast = place.take().expect("looked at just now").cast;
+                self.vacant.push(key);
+                let cx = self.desk.cx(now, &self.effects);
+                self.desk.close(&cx, cast);
+            }
+        }
+    }
+
+    fn close_all(&mut self) {
+        for place in &mut self.running {
+            if let Some(running) = place.take() {
+                let cx = self.desk.cx(self.now, &self.effects);
+                self.desk.close(&cx, running.cast);
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! How a burst leaves the machine: one file a way, all with the same packets.
+//!
+//! [`Sender`] is the table; the trait below is what those have in common that send what is due
+//! *now*. Those that hand the kernel packets of the future are in `casts/`, for there the waiting
+//! is the sender's.
+
+mod gso;
+mod messages;
+pub(crate) mod outlet;
+mod sendto;
+
+use std::fmt;
+use std::str::FromStr;
+
+use seam::Burst;
+
+use outlet::{Count, Outlet};
+
+/// Sends what is due now.
+pub(crate) trait Transmit {
+    /// Sends the packets in their order, each whole or not at all, and counts what became of them.
+    fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count);
+}
+
+/// A way for packets to wait for their moment and to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sender {
+    /// A thread for each cast: read, send, sleep for the gap. It drifts by what the rest costs.
+    Plain,
+    /// The same with sleeps until a moment.
+    PlainAbs,
+    /// A timer wheel; a read and a sendto for each packet.
+    WheelSendto,
+    /// A timer wheel; files are mapped, a sendmsg for each packet.
+    WheelMmap,
+    /// A timer wheel; one sendmmsg for all that is due.
+    Sendmmsg,
+    /// A timer wheel; a sendmsg for each burst to one receiver, cut by the kernel.
+    Gso,
+    /// A timer wheel; one sendmmsg for all such bursts.
+    SendmmsgGso,
+}
+
+/// A row of the table.
+struct Row {
+    sender: Sender,
+    name: &'static str,
+    how: &'static str,
+    needs: &'static str,
+    code: &'static str,
+}
+
+const fn row(sender: Sender, name: &'static str, [how, needs, code]: [&'static str; 3]) -> Row {
+    Row { sender, name, how, needs, code }
+}
+
+const ROWS: &[Row] = &[
+    row(
+        Sender::Plain,
+        "plain",
+        ["thread a cast; pread, sendto, relative sleep", "nothing", "casts/plain.rs"],
+    ),
+    row(
+        Sender::PlainAbs,
+        "plain-abs",
+        ["thread a cast; pread, sendto, sleep until", "nothing", "casts/plain.rs"],
+    ),
+    row(
+        Sender::WheelSendto,
+        "wheel-sendto",
+        ["timer wheel; pread, sendto a packet", "nothing", "senders/sendto.rs"],
+    ),
+    row(
+        Sender::WheelMmap,
+        "wheel-mmap",
+        ["timer wheel; sendmsg a packet from the mapped file", "nothing", "senders/messages.rs"],
+    ),
+    row(
+        Sender::Sendmmsg,
+        "sendmmsg",
+        ["timer wheel; one sendmmsg for all that is due", "Linux 3.0", "senders/messages.rs"],
+    ),
+    row(
+        Sender::Gso,
+        "gso",
+        ["timer wheel; sendmsg a burst, cut by the kernel", "Linux 4.18", "senders/gso.rs"],
+    ),
+    row(
+        Sender::SendmmsgGso,
+        "sendmmsg+gso",
+        ["timer wheel; one sendmmsg for all such bursts", "Linux 4.18", "senders/gso.rs"],
+    ),
+];
+
+impl Sender {
+    /// Every sender, in the order of the table.
+    pub fn all() -> impl Iterator<Item = Sender> {
+        ROWS.iter().map(|row| row.sender)
+    }
+
+    fn row(self) -> &'static Row {
+        ROWS.iter().find(|row| row.sender == self).expect("every sender has a row")
+    }
+
+    /// What `--sender` takes.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// Who waits, and which calls send.
+    pub fn how(self) -> &'static str {
+        self.row().how
+    }
+
+    /// What it needs of kernel and privileges.
+    pub fn needs(self) -> &'static str {
+        self.row().needs
+    }
+
+    /// The file to read, below `crates/engines/src`.
+    pub fn code(self) -> &'static str {
+        self.row().code
+    }
+
+    /// The one for a server of audio and video: bursts of video are cut by the kernel, packets of
+    /// audio leave together with those of other casts.
+    pub const USUAL: Sender = Sender::SendmmsgGso;
+
+    /// What sends for a worker with a timer wheel; `None` for the others.
+    pub(crate) fn transmit(self) -> Option<Box<dyn Transmit>> {
+        match self {
+            Sender::Plain | Sender::PlainAbs => None,
+            Sender::WheelSendto => Some(Box::<sendto::Sendto>::default()),
+            Sender::WheelMmap => Some(Box::<messages::Each>::default()),
+            Sender::Sendmmsg => Some(Box::<messages::Many>::default()),
+            Sender::Gso => Some(Box::new(gso::Gso::new(false))),
+            Sender::SendmmsgGso => Some(Box::new(gso::Gso::new(true))),
+        }
+    }
+}
+
+pub(crate) use sendto::Sendto;
+
+impl fmt::Display for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// There is no sender of that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownSender(String);
+
+impl fmt::Display for UnknownSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        write!(f, "expected a sender ({}), found `{}`", names.join(", "), self.0)
+    }
+}
+
+impl std::error::Error for UnknownSender {}
+
+impl FromStr for Sender {
+    type Err = UnknownSender;
+
+    fn from_str(name: &str) -> Result<Sender, UnknownSender> {
+        let found = ROWS.iter().find(|row| row.name == name);
+        found.map(|row| row.sender).ok_or_else(|| UnknownSender(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sender_has_one_row_and_is_known_by_its_name() {
+        for sender in Sender::all() {
+            assert_eq!(sender.name().parse(), Ok(sender));
+            let code = concat!(env!("CARGO_MANIFEST_DIR"), "/src/");
+            assert!(std::path::Path::new(code).join(sender.code()).is_file(), "{sender}");
+        }
+        let unknown = "sendmsg".parse::<Sender>().expect_err("no such sender").to_string();
+        assert!(unknown.contains("sendmmsg") && unknown.contains("`sendmsg`"), "{unknown}");
+    }
+}

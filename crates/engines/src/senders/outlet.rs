@@ -1,0 +1,139 @@
+//! What a sender sends from: the sockets and the files, and the counts of what became of packets.
+
+use std::fs::File;
+use std::io;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use seam::{AssetId, Burst, Packet, Payload};
+use sys::mapped::MappedFile;
+use sys::udp::{Filling, Sent, Udp};
+
+use crate::casts::sockets::CastSockets;
+use crate::parts::assets::Assets;
+
+/// How long a worker waits for room in a full send buffer before the packet is given up: a slot.
+/// What is later than that is better not sent.
+const ROOM_WAIT: Duration = Duration::from_millis(1);
+
+/// The files of a house, mapped when they are first sent from.
+pub struct Files<'a> {
+    assets: &'a Assets,
+    maps: Vec<OnceLock<Option<MappedFile>>>,
+}
+
+impl<'a> Files<'a> {
+    pub fn new(assets: &'a Assets) -> Files<'a> {
+        let maps = (0..assets.len()).map(|_| OnceLock::new()).collect();
+        Files { assets, maps }
+    }
+
+    pub fn file(&self, asset: AssetId) -> Option<&File> {
+        self.assets.asset(asset)
+    }
+
+    /// The mapping of a file; `None` for one that is unknown or cannot be mapped.
+    pub fn mapped(&self, asset: AssetId) -> Option<&MappedFile> {
+        let cell = self.maps.get(asset.0 as usize)?;
+        let map = || MappedFile::new(self.assets.asset(asset)?).ok();
+        cell.get_or_init(map).as_ref()
+    }
+}
+
+/// Where packets leave from.
+pub struct Outlet<'a> {
+    pub sockets: &'a CastSockets,
+    pub files: Files<'a>,
+}
+
+impl Outlet<'_> {
+    /// Whether the bytes of `packet` are there, as far as a look at their names can tell.
+    fn has(&self, packet: &Packet) -> bool {
+        match &packet.payload {
+            Payload::File(asset, range) => {
+                self.files.mapped(*asset).is_some_and(|file| range.end <= file.len())
+            }
+            _ => true,
+        }
+    }
+
+    /// Writes a packet's bytes down behind what the datagram holds already.
+    #[inline]
+    pub fn write<'d>(
+        &'d self,
+        filling: &mut Filling<'_, 'd>,
+        burst: &'d Burst,
+        packet: &'d Packet,
+    ) {
+        filling.piece(burst.front(packet));
+        match &packet.payload {
+            Payload::None => {}
+            Payload::Shared(bytes, range) => filling.piece(&bytes[range.clone()]),
+            Payload::File(asset, range) => {
+                let file = self.files.mapped(*asset).expect("asked for before the run");
+                filling.mapped(file, range.clone());
+            }
+        }
+    }
+
+    /// Gives `send` the packets in runs that leave from one socket, until each has left or failed.
+    /// `send` says how many of a run left, from its front, and why the next did not.
+    pub fn each_run(
+        &self,
+        burst: &Burst,
+        count: &mut Count,
+        mut send: impl FnMut(&Udp, &[Packet]) -> Sent,
+    ) {
+        let mut rest = burst.packets();
+        let mut has_waited = false;
+        while let Some(first) = rest.first() {
+            let fits = |packet: &&Packet| packet.channel == first.channel && self.has(packet);
+            let run = rest.iter().take_while(fits).count();
+            if run == 0 {
+                count.failed += 1;
+                rest = &rest[1..];
+                continue;
+            }
+            let socket = self.sockets.of(first.channel);
+            let sent = send(socket, &rest[..run]);
+            count.calls += sent.calls;
+            count.left(&rest[..sent.count]);
+            rest = &rest[sent.count..];
+            has_waited &= sent.count == 0;
+            match sent.error {
+                Some(error) if error.kind() == io::ErrorKind::WouldBlock && !has_waited => {
+                    // An error of the wait shows in the next send.
+                    let _ = socket.wait_writable(ROOM_WAIT);
+                    has_waited = true;
+                }
+                Some(_) => {
+                    count.failed += 1;
+                    rest = &rest[1..];
+                    has_waited = false;
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+/// What became of the packets of a burst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets that the kernel took.
+    pub packets: usize,
+    /// Their bytes.
+    pub bytes: usize,
+    /// Packets that could not leave.
+    pub failed: usize,
+    /// System calls that took them.
+    pub calls: usize,
+}
+
+impl Count {
+    /// These packets have left.
+    pub fn left(&mut self, packets: &[Packet]) {
+        self.packets += packets.len();
+        self.bytes += packets.iter().map(Packet::len).sum::<usize>();
+    }
+}

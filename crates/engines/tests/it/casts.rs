@@ -1,0 +1,149 @@
+//! Every sender sends the same packets in the same order, and none before its moment.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use engines::drum::{Beats, Drum, HEAD, Skin};
+use engines::{Assets, CastSockets, Casting, Pacing, Sender, cast_alone};
+use seam::AssetId;
+use sys::udp::{Mail, Udp, UdpOptions};
+
+const CASTS: u32 = 3;
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Bytes that tell every place of a payload apart from its neighbours.
+fn skin(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
+}
+
+fn asset(bytes: &[u8], assets: &mut Assets) -> AssetId {
+    let name = format!("roundhouse-cast-{}-{:p}", std::process::id(), bytes);
+    let path = std::env::temp_dir().join(name);
+    File::create(&path).and_then(|mut file| file.write_all(bytes)).expect("a temp file");
+    let id = assets.add(File::open(&path).expect("just written"));
+    std::fs::remove_file(&path).expect("just written");
+    id
+}
+
+fn receiver() -> (Udp, SocketAddr) {
+    let options = UdpOptions { receive_buffer: Some(1 << 20), ..UdpOptions::default() };
+    let socket = Udp::bind(SocketAddr::new(LOCAL, 0), &options).expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    (socket, address)
+}
+
+/// Receives until nothing more is there.
+fn collect(socket: &Udp) -> BTreeMap<u32, Vec<Vec<u8>>> {
+    let mut mail = Mail::new(64, 2048);
+    let mut heard: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
+    while let Ok(letters) = mail.receive(socket) {
+        for letter in letters {
+            let number = letter.bytes[8..HEAD].try_into().expect("a whole head");
+            heard.entry(u32::from_be_bytes(number)).or_default().push(letter.bytes.to_vec());
+        }
+    }
+    heard
+}
+
+fn expected(drum: &Drum, skin: &[u8]) -> BTreeMap<u32, Vec<Vec<u8>>> {
+    let packet = |number, sent| {
+        let range = drum.range(sent);
+        let payload = &skin[range.start as usize..range.end as usize];
+        [&Drum::head(number, sent)[..], payload].concat()
+    };
+    let cast = |number| (0..drum.packets).map(|sent| packet(number, sent)).collect();
+    (0..drum.casts).map(|number| (number, cast(number))).collect()
+}
+
+fn check(sender: Sender, payload: u32, burst: u32, skin_of: impl Fn(&mut Assets, &[u8]) -> Skin) {
+    let (socket, to) = receiver();
+    let bytes = skin(20_000);
+    let mut assets = Assets::default();
+    let skin = skin_of(&mut assets, &bytes);
+    let gap = Duration::from_millis(2);
+    let (casts, packets) = (CASTS, 50);
+    let drum = Drum { casts, packets, gap, burst, payload, spread: true, to: vec![to], skin };
+    let sockets = CastSockets::bind(LOCAL, 0).expect("two free ports");
+    let (state, pacing) = (Beats::default(), Pacing::default());
+    let casting = Casting { caster: &drum, sender, sockets: &sockets, pacing: &pacing };
+    cast_alone(&casting, &state, &assets, Duration::ZERO, |_| {}).expect("it runs");
+    let all = u64::from(CASTS * packets);
+    let heard = collect(&socket);
+    assert_eq!(heard, expected(&drum, &bytes), "{sender}, {payload} bytes");
+    assert_eq!((pacing.packets.read(), pacing.failed.read()), (all, 0), "{sender}");
+    assert_eq!(pacing.bytes.read(), all * u64::from(HEAD as u32 + payload), "{sender}");
+    assert_eq!((pacing.started.read(), pacing.running()), (u64::from(CASTS), 0), "{sender}");
+    assert!(pacing.calls.read() > 0 && pacing.quantile(1.0).is_some(), "{sender}");
+}
+
+#[test]
+fn every_sender_delivers_the_same_bytes_in_the_same_order() {
+    for sender in Sender::all() {
+        for (payload, burst) in [(32, 1), (1316, 5)] {
+            check(sender, payload, burst, |_, bytes| Skin::Bytes(Arc::from(bytes)));
+            check(sender, payload, burst, |_, bytes| Skin::Shared(Arc::from(bytes)));
+            check(sender, payload, burst, |assets, bytes| {
+                Skin::File(asset(bytes, assets), bytes.len() as u64)
+            });
+        }
+    }
+}
+
+#[test]
+fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end_ends() {
+    for sender in Sender::all() {
+        let (socket, to) = receiver();
+        let bytes = skin(4096);
+        let gap = Duration::from_millis(1);
+        let skin = Skin::Shared(Arc::from(&bytes[..]));
+        let (casts, packets, payload) = (2, 100_000, 64);
+        let drum =
+            Drum { casts, packets, gap, burst: 1, payload, spread: false, to: vec![to], skin };
+        let sockets = CastSockets::bind(LOCAL, 0).expect("two free ports");
+        let (_, rtcp) = sockets.ports().expect("bound");
+        let (state, pacing) = (Beats::default(), Pacing::default());
+        let casting = Casting { caster: &drum, sender, sockets: &sockets, pacing: &pacing };
+        let meanwhile = |ring: &dyn Fn()| {
+            let wait = |at_most| socket.wait_readable(Duration::from_millis(at_most));
+            let report = SocketAddr::new(LOCAL, rtcp);
+            socket.send_to(b"report", report, false).expect("it is near");
+            let mut mail = Mail::new(64, 2048);
+            let mut sequence: BTreeMap<Vec<u8>, u16> = BTreeMap::new();
+            let mut hear = |at_most| {
+                if !wait(at_most).expect("open") {
+                    return false;
+                }
+                for letter in mail.receive(&socket).expect("readable") {
+                    let number = u16::from_be_bytes([letter.bytes[2], letter.bytes[3]]);
+                    let due = sequence.entry(letter.bytes[8..HEAD].to_vec()).or_default();
+                    assert_eq!(number, *due, "{sender}: a packet was lost or came twice");
+                    *due = due.wrapping_add(1);
+                }
+                true
+            };
+            for _ in 0..5 {
+                assert!(hear(20_000), "{sender}: it casts");
+            }
+            state.paused.store(1, Ordering::Release);
+            ring();
+            let mut left = 100_000;
+            while hear(600) {
+                left -= 1;
+                assert!(left > 0, "{sender}: it does not pause");
+            }
+            state.paused.store(0, Ordering::Release);
+            ring();
+            assert!(hear(20_000), "{sender}: it goes on");
+            state.ended.store(1, Ordering::Release);
+            ring();
+        };
+        cast_alone(&casting, &state, &Assets::default(), Duration::ZERO, meanwhile).expect("runs");
+        assert_eq!(state.heard.load(Ordering::Acquire), 1, "{sender}");
+        assert_eq!((pacing.started.read(), pacing.running()), (2, 0), "{sender}");
+    }
+}
