@@ -278,7 +278,7 @@ impl<'a, S: Service> Hand<'a, '_, S> {
     /// Carries out what a session wished for beside its own output.
     fn carry_out(&mut self) {
         if self.desk.effects.is_filled() {
-            self.desk.print_notes();
+            self.desk.see_to_wishes();
             for push in self.desk.effects.take_pushes() {
                 self.post(push.to, Mail::Push(push.bytes));
             }
