@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::builder::ValueParser;
 use clap::error::ErrorKind;
-use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
 use wire::conf::{self, Settings};
 
 /// The name of the flag.
@@ -58,6 +58,26 @@ pub fn parse<P: CommandFactory + FromArgMatches>() -> P {
             error.exit()
         }
     }
+}
+
+/// What the command line of this process says now, with the options of its file as that is now:
+/// the matches of the command that was called.
+///
+/// # Errors
+/// What is wrong with the file, or with what it makes of the command line.
+pub fn again() -> Result<ArgMatches> {
+    let command = offered(crate::grammar());
+    let (words, _) = expanded(&command, std::env::args_os().collect())?;
+    // The message is one of many lines, made for a terminal; the first says what is wrong.
+    let wrong = |error: clap::Error| {
+        let text = error.to_string();
+        anyhow!("{}", text.lines().next().unwrap_or("it cannot be parsed").to_owned())
+    };
+    let mut leaf = command.try_get_matches_from(words).map_err(wrong)?;
+    while let Some((_, next)) = leaf.remove_subcommand() {
+        leaf = next;
+    }
+    Ok(leaf)
 }
 
 /// `command` with the flag at each of its subcommands that is a server.

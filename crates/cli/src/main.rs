@@ -72,6 +72,11 @@ enum Command {
     Pin(pin::Args),
 }
 
+/// What this program's command line can say, under the name by which it was called.
+fn grammar() -> clap::Command {
+    course::Command::grammar().unwrap_or_else(<Cli as clap::CommandFactory>::command)
+}
+
 fn main() -> ExitCode {
     let command = match course::Command::called() {
         Some(command) => Command::Course(command),

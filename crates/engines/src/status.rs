@@ -44,6 +44,8 @@ pub struct Sample {
     pub exited: Vec<(String, u64)>,
     /// How many deadlines were noticed how late, in buckets below [`memory::LATE_EDGES_NS`].
     pub late: Vec<u64>,
+    /// The sum of that lateness.
+    pub late_ns: u64,
     /// What happened last, oldest first.
     pub events: Vec<Happening>,
     /// What the service and its keeper tell: pools, sessions, whatever they have.
@@ -201,6 +203,25 @@ pub struct Happening {
     pub why: String,
     /// It should not have happened.
     pub is_fault: bool,
+}
+
+impl Gauge {
+    /// A number that goes up and down.
+    pub fn now(name: &str, help: &str, value: f64) -> Gauge {
+        Gauge { name: name.to_owned(), help: help.to_owned(), value, ..Gauge::default() }
+    }
+
+    /// A number that only grows; the metric gets `_total` behind its name.
+    pub fn total(name: &str, help: &str, value: f64) -> Gauge {
+        Gauge { is_total: true, ..Gauge::now(name, help, value) }
+    }
+
+    /// The same with a label.
+    #[must_use]
+    pub fn with(mut self, label: &str, value: &str) -> Gauge {
+        self.labels.push((label.to_owned(), value.to_owned()));
+        self
+    }
 }
 
 /// A number that a service tells, with its labels.

@@ -50,6 +50,13 @@ impl Command {
         })
     }
 
+    /// The command line of the server that the name of this program asks for, if it does.
+    pub fn grammar() -> Option<clap::Command> {
+        let program = std::env::args_os().next()?;
+        let is_server = name_of(&program)? == "stockserver";
+        is_server.then(<stockserver::Args as clap::CommandFactory>::command)
+    }
+
     /// Whether it is a server, which must not end because somebody stops listening.
     pub fn is_server(&self) -> bool {
         matches!(self, Command::Stockserver(_))

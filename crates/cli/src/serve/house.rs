@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use engines::{
-    Accept, Assets, Container, Control, Fault, Handover, House, Keeper, Knobs, Ready, Refused,
-    Report, Shape, Wait,
+    Accept, Annex, Assets, Container, Control, Fault, Handover, House, Keeper, Knobs, Office,
+    Ready, Refused, Renew, Report, Shape, Staff, Wait,
 };
 use memory::{Placement, Region};
 use seam::Service;
 
+use super::admin::{self, Front, Place};
+use super::reload::Reloader;
 use super::rings::{self, RingArgs};
 use super::staff::StaffArgs;
 use load::parse::span;
@@ -72,6 +74,14 @@ pub struct HouseArgs {
     /// How long a stop may take before it is forced
     #[arg(long, default_value = "10s", value_parser = span, value_name = "TIME")]
     drain: Duration,
+    /// Where the server can be looked at and told what to do (`roundhouse top`, curl): a path, an
+    /// address of this machine, or none [default: a socket in $XDG_RUNTIME_DIR, else in the
+    /// temporary directory, named after the process]
+    #[arg(long, value_name = "PLACE")]
+    admin: Option<Place>,
+    /// Let --admin be an address that other machines reach: whoever does can stop the server
+    #[arg(long)]
+    admin_anywhere: bool,
     /// Keep the state in shared memory, so that SIGUSR2 can hand it and the listeners over to the
     /// program's next version (where workers are processes it lies there anyway)
     #[arg(long)]
@@ -126,6 +136,28 @@ impl HouseArgs {
         Ok(shape)
     }
 
+    /// Puts what can change while workers serve into `shape`, as the flags say now.
+    ///
+    /// # Errors
+    /// What is wrong with a file that the flags name, or with what they come to.
+    pub fn renew(&self, shape: &mut Shape) -> Result<(), Refused> {
+        let mut fresh = shape.clone();
+        self.staff.apply(&mut fresh)?;
+        let knobs = &mut fresh.knobs;
+        knobs.sessions_max = self.max_connections.or(knobs.sessions_max);
+        knobs.idle = self.idle;
+        knobs.write_stall = self.write_stall;
+        knobs.drain = self.drain;
+        fresh.check()?;
+        let Staff { spare_min, spare_max, .. } = fresh.knobs.staff;
+        shape.knobs.staff = Staff { spare_min, spare_max, ..shape.knobs.staff };
+        shape.knobs.sessions_max = fresh.knobs.sessions_max;
+        shape.knobs.idle = fresh.knobs.idle;
+        shape.knobs.write_stall = fresh.knobs.write_stall;
+        shape.knobs.drain = fresh.knobs.drain;
+        Ok(())
+    }
+
     /// Where the state must lie.
     pub fn placement(&self, shape: &Shape) -> Placement {
         if self.upgradable { Placement::Shared } else { shape.placement() }
@@ -138,6 +170,23 @@ impl HouseArgs {
         tenant: &Tenant<'_, S>,
         keeper: &mut dyn Keeper<S::State>,
     ) -> Result<ExitCode> {
+        self.run_renewed(shape, tenant, keeper, None)
+    }
+
+    /// The same; `renew` is what each worker does before its next turn when the server was
+    /// reloaded, with the number of the reload: reading certificates again belongs there.
+    pub fn run_renewed<S: Service>(
+        &self,
+        shape: &Shape,
+        tenant: &Tenant<'_, S>,
+        keeper: &mut dyn Keeper<S::State>,
+        renew: Option<&Renew<'_>>,
+    ) -> Result<ExitCode> {
+        let wish = self.admin.as_ref();
+        let door = match admin::open(wish, self.admin_anywhere, tenant.handover.is_some()) {
+            Ok(door) => door,
+            Err(reason) => return Ok(usage(&reason)),
+        };
         let control = Control::new()?;
         let house = House {
             service: tenant.service,
@@ -154,8 +203,15 @@ impl HouseArgs {
         if shape.name() == Some("reactor") && shape.workers == 1 {
             eprintln!("reactor with one worker equals epoll: one loop, one listener");
         }
-        let mut announce = |ready: &Ready| announce(tenant.name, shape, ready);
-        match engines::run(&house, shape, keeper, &mut announce) {
+        let place = door.as_ref().map(Place::of);
+        let mut announce = |ready: &Ready| announce(tenant.name, shape, place.as_deref(), ready);
+        let mut reloader = Reloader::new(shape)?;
+        let office = door.map(|door| {
+            let front = Front { service: tenant.name, address: door.address() };
+            (door, Box::new(front) as Box<dyn Office>)
+        });
+        let annex = Annex { office, reload: Some(Box::new(|| reloader.reload())), renew };
+        match engines::run_with(&house, shape, keeper, annex, &mut announce) {
             Ok(report) => Ok(leave(&report)),
             Err(fault @ Fault::Refused(_)) => Ok(usage(&fault.to_string())),
             Err(fault) => Err(fault.into()),
@@ -176,7 +232,7 @@ pub struct Tenant<'a, S: Service> {
 
 /// Prints one line of JSON when the server can take connections: the readiness protocol of scripts
 /// and of the laboratory.
-fn announce(service: &str, shape: &Shape, ready: &Ready) {
+fn announce(service: &str, shape: &Shape, admin: Option<&str>, ready: &Ready) {
     let line = serde_json::json!({
         "listening": ready.listening.to_string(),
         "service": service,
@@ -198,6 +254,7 @@ fn announce(service: &str, shape: &Shape, ready: &Ready) {
             })
         }),
         "rings": ready.rings.as_ref().map(rings::told),
+        "admin": admin,
         "pid": std::process::id(),
     });
     println!("{line}");

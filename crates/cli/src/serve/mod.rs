@@ -1,5 +1,6 @@
 //! `roundhouse serve`: a service on an engine, from the command line to the last save.
 
+pub(crate) mod admin;
 mod apache;
 mod console;
 mod echo;
@@ -7,6 +8,7 @@ mod house;
 mod http;
 mod library;
 mod probe;
+mod reload;
 mod rings;
 mod staff;
 pub(crate) mod stock;

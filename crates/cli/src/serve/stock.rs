@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use engines::status::Gauge;
 use engines::{Assets, Handover, Keeper};
 use load::parse::span;
 use memory::Region;
@@ -201,5 +202,9 @@ impl Keeper<Market> for Ledger {
 
     fn every(&self) -> Option<Duration> {
         self.every
+    }
+
+    fn gauges(&self, market: &Market) -> Vec<Gauge> {
+        vec![Gauge::now("stock_rows", "Stocks of the market", market.len() as f64)]
     }
 }

@@ -91,12 +91,18 @@ impl Door {
     }
 
     /// Removes the file, unless a successor has put its own in the place.
-    pub(crate) fn close(&self) {
+    fn remove(&self) {
         let Some((path, dev, ino)) = &self.file else { return };
         let is_ours = |about: fs::Metadata| (about.dev(), about.ino()) == (*dev, *ino);
         if fs::symlink_metadata(path).is_ok_and(is_ours) {
             let _ = fs::remove_file(path);
         }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.remove();
     }
 }
 

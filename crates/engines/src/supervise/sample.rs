@@ -65,7 +65,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let mut late = vec![0; LATE_EDGES_NS.len() + 1];
         let mut refused = vec![0; Refusal::ALL.len()];
         let mut totals = Totals::default();
-        let mut refusals = 0;
+        let (mut refusals, mut late_ns) = (0, 0);
         for (slot, seat) in board.seats().enumerate() {
             if seat.state() == SeatState::Empty {
                 continue;
@@ -77,6 +77,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             totals.short_sends += seat.short_sends.read();
             totals.pushes_dropped += seat.pushes_dropped.read();
             refusals += worker.refused;
+            late_ns += seat.late_ns.read();
             for (sum, count) in late.iter_mut().zip(seat.late()) {
                 *sum += u64::from(count);
             }
@@ -115,6 +116,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             spawned: self.chronicle.spawned(),
             exited: self.chronicle.exited(),
             late,
+            late_ns,
             events: self.chronicle.events(now),
             gauges: self.keeper.gauges(common.house.state),
         }

@@ -57,7 +57,6 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// Lets the last answers out, and closes the door.
     pub(super) fn close_office(&mut self) {
         let Some((door, _)) = self.annex.office.take() else { return };
-        door.close();
         let until = clock() + FAREWELL;
         self.desk.tell();
         while self.desk.is_telling() && clock() < until {

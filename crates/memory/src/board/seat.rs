@@ -168,6 +168,8 @@ pub struct Seat {
     pub serving: Tally,
     /// When the present worker sat down, on `sys::clock`'s clock.
     pub since_ns: Tally,
+    /// The sum of all lateness that was noted.
+    pub late_ns: Tally,
     refusals: [Tally; Refusal::ALL.len()],
     /// How late deadlines and sweeps were noticed.
     late: [AtomicU32; LATE_EDGES_NS.len() + 1],
@@ -261,6 +263,7 @@ impl Seat {
         let at = LATE_EDGES_NS.iter().position(|edge| late_ns <= *edge);
         let bucket = &self.late[at.unwrap_or(LATE_EDGES_NS.len())];
         bucket.store(bucket.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.late_ns.add(late_ns);
     }
 
     /// What [`Seat::note_late`] has counted, in the buckets below [`LATE_EDGES_NS`] and one above.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use engines::Keeper;
+use engines::status::Gauge;
 use services::web::Journal;
 
 /// How often the journal is written. A ring holds some 10,000 lines, so a worker that serves more
@@ -23,6 +24,8 @@ pub struct AccessLog {
     place: Option<Place>,
     /// What was taken out of the journal and is not written yet.
     lines: Vec<u8>,
+    /// Lines that were lost because they came too fast.
+    dropped: u64,
 }
 
 /// Where the lines go.
@@ -46,7 +49,7 @@ impl AccessLog {
                 Some(Place::File(path, file))
             }
         };
-        Ok(AccessLog { place, lines: Vec::new() })
+        Ok(AccessLog { place, lines: Vec::new(), dropped: 0 })
     }
 
     /// Writes what waits; what could not be written goes on waiting.
@@ -92,6 +95,7 @@ impl Keeper<Journal> for AccessLog {
     fn save(&mut self, journal: &Journal) -> Result<(), String> {
         if self.lines.is_empty() {
             let dropped = journal.take(&mut self.lines);
+            self.dropped += dropped;
             if dropped > 0 {
                 eprintln!("the access log has a gap of {dropped} lines: they came too fast");
             }
@@ -103,6 +107,40 @@ impl Keeper<Journal> for AccessLog {
 
     fn every(&self) -> Option<Duration> {
         self.place.as_ref().map(|_| EVERY)
+    }
+
+    /// Writes what waits to the file that is open, then opens the one of that name.
+    fn reload(&mut self, journal: &Journal) -> Vec<String> {
+        let Some(Place::File(path, _)) = &self.place else { return Vec::new() };
+        let path = path.clone();
+        let mut words = Vec::new();
+        words.extend(self.save(journal).err());
+        match append(&path) {
+            Ok(fresh) => {
+                words.push(format!("access log {} opened again", path.display()));
+                self.place = Some(Place::File(path, fresh));
+            }
+            Err(error) => words.push(format!(
+                "access log {} cannot be opened again: {error}; the old one is written on",
+                path.display()
+            )),
+        }
+        words
+    }
+
+    fn gauges(&self, _journal: &Journal) -> Vec<Gauge> {
+        if self.place.is_none() {
+            return Vec::new();
+        }
+        let waiting = self.lines.len() as f64;
+        vec![
+            Gauge::now("log_bytes_waiting", "Bytes of the access log not written yet", waiting),
+            Gauge::total(
+                "log_lines_dropped",
+                "Lines of the access log that came too fast",
+                self.dropped as f64,
+            ),
+        ]
     }
 }
 

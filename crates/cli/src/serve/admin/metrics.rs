@@ -1,0 +1,375 @@
+//! A sample in the text that Prometheus reads (OpenMetrics 1.0, by the prometheus-client crate).
+//!
+//! Names and units follow Prometheus' practices: base units, `_total` for what only grows. The
+//! label `worker` is left out above some number of workers: a scrape is no place for a thousand
+//! series that nobody looks at.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use memory::LATE_EDGES_NS;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use super::Told;
+use super::processes::{Processes, overflows};
+
+/// Workers that have a label of their own, at the most.
+const WORKERS_LABELLED: usize = 64;
+
+/// The type that goes with [`render`].
+pub const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What a scrape is told.
+pub fn render(told: &Told) -> String {
+    let mut pids: Vec<i32> = told.sample.workers.iter().map(|worker| worker.pid).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    let processes = Processes::read(told.sample.pid, &pids);
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(tables(told, processes)));
+    let mut out = String::new();
+    text::encode(&mut out, &registry).expect("a String takes every text");
+    out
+}
+
+type Labels = Vec<(String, String)>;
+
+/// Metrics in their order.
+#[derive(Debug, Default)]
+struct Tables(Vec<Table>);
+
+/// One metric.
+#[derive(Debug)]
+struct Table {
+    name: String,
+    help: String,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Counter(Vec<(Labels, f64)>),
+    Gauge(Vec<(Labels, f64)>),
+    Histogram { sum: f64, count: u64, buckets: Vec<(f64, u64)> },
+}
+
+impl Tables {
+    fn add(&mut self, name: &str, help: &str, kind: Kind) {
+        self.0.push(Table { name: name.to_owned(), help: help.to_owned(), kind });
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: f64) {
+        self.add(&format!("roundhouse_{name}"), help, Kind::Counter(vec![(Vec::new(), value)]));
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: f64) {
+        self.add(&format!("roundhouse_{name}"), help, Kind::Gauge(vec![(Vec::new(), value)]));
+    }
+
+    fn counters(&mut self, name: &str, help: &str, rows: Vec<(Labels, f64)>) {
+        self.add(&format!("roundhouse_{name}"), help, Kind::Counter(rows));
+    }
+
+    fn gauges(&mut self, name: &str, help: &str, rows: Vec<(Labels, f64)>) {
+        self.add(&format!("roundhouse_{name}"), help, Kind::Gauge(rows));
+    }
+}
+
+impl Collector for Tables {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for table in &self.0 {
+            let kind = match table.kind {
+                Kind::Counter(_) => MetricType::Counter,
+                Kind::Gauge(_) => MetricType::Gauge,
+                Kind::Histogram { .. } => MetricType::Histogram,
+            };
+            let mut metric =
+                encoder.encode_descriptor(&table.name, &escaped(&table.help), None, kind)?;
+            match &table.kind {
+                Kind::Counter(rows) => put(&mut metric, rows, |row, value| {
+                    row.encode_counter::<Labels, f64, f64>(&value, None)
+                })?,
+                Kind::Gauge(rows) => {
+                    put(&mut metric, rows, |row, value| row.encode_gauge(&value))?;
+                }
+                Kind::Histogram { sum, count, buckets } => {
+                    metric.encode_histogram::<Labels>(*sum, *count, buckets, None)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn put(
+    metric: &mut MetricEncoder<'_>,
+    rows: &[(Labels, f64)],
+    encode: impl Fn(&mut MetricEncoder<'_>, f64) -> fmt::Result,
+) -> fmt::Result {
+    for (labels, value) in rows {
+        match labels.is_empty() {
+            true => encode(metric, *value)?,
+            false => {
+                let written = |(name, value): &(String, String)| (name.clone(), escaped(value));
+                let labels: Labels = labels.iter().map(written).collect();
+                encode(&mut metric.encode_family(&labels)?, *value)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Text as it stands in quotes, which the library leaves to us.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn one(name: &str, value: &str) -> Labels {
+    vec![(name.to_owned(), value.to_owned())]
+}
+
+fn tables(told: &Told, processes: Processes) -> Tables {
+    let mut tables = Tables::default();
+    identity(&mut tables, told);
+    connections(&mut tables, told);
+    workers(&mut tables, told);
+    each_worker(&mut tables, told);
+    rest(&mut tables, told, processes);
+    tables
+}
+
+fn identity(tables: &mut Tables, told: &Told) {
+    let (shape, sample) = (&told.sample.shape, &told.sample);
+    let build = one("version", &told.version);
+    tables.gauges("build_info", "This program", vec![(build, 1.0)]);
+    let config = vec![
+        ("service".to_owned(), told.service.clone()),
+        ("engine".to_owned(), shape.engine.clone().unwrap_or_default()),
+        ("container".to_owned(), shape.container.clone()),
+        ("accept".to_owned(), shape.accept.clone()),
+        ("wait".to_owned(), shape.wait.clone()),
+    ];
+    tables.gauges("config_info", "What is served, and how", vec![(config, 1.0)]);
+    let started = told.wall_seconds - sample.age_ns as f64 / 1e9;
+    tables.gauge("start_time_seconds", "When the server started, since 1970", started);
+    let phase = vec![(one("phase", &sample.phase), 1.0)];
+    tables.gauges("phase", "How far the server is in its life", phase);
+    let reloads = f64::from(sample.limits.edition);
+    tables.counter("config_reloads", "How often the configuration was reloaded", reloads);
+}
+
+fn connections(tables: &mut Tables, told: &Told) {
+    let (sample, totals) = (&told.sample, &told.sample.totals);
+    let accepted = totals.accepted as f64;
+    tables.counter("connections_accepted", "Connections accepted", accepted);
+    let refused = totals.refused.iter().map(|(why, count)| (one("reason", why), *count as f64));
+    let help = "Connections closed unserved, or not accepted at a first try";
+    tables.counters("connections_rejected", help, refused.collect());
+    tables.gauge("connections_open", "Connections open now", totals.open as f64);
+    let limit = sample.limits.connections as f64;
+    tables.gauge("connections_limit", "Connections that may be open at one time", limit);
+    let queue = &sample.queue;
+    let help = "Connections that wait to be accepted, over all listeners";
+    tables.gauge("accept_queue_length", help, queue.length as f64);
+    tables.gauge("accept_queue_limit", "So many fit there", queue.limit as f64);
+    if let Some((length, capacity)) = queue.handoff {
+        let queue = |value: u64| vec![(one("queue", "handoff"), value as f64)];
+        tables.gauges("queue_length", "What lies in a bounded buffer", queue(length));
+        tables.gauges("queue_capacity", "How much fits there", queue(capacity));
+    }
+    if let Some((overflows, drops)) = overflows() {
+        let help = "Times that a full queue turned a connection away, in this network namespace";
+        tables.counter("listen_overflows", help, overflows as f64);
+        let help = "Connections dropped before they were accepted, in this network namespace";
+        tables.counter("listen_drops", help, drops as f64);
+    }
+    let answered = vec![(one("service", &told.service), totals.answered as f64)];
+    tables.counters("requests", "Requests, or the service's messages, answered", answered);
+    tables.counter("received_bytes", "Bytes received", totals.bytes_in as f64);
+    tables.counter("sent_bytes", "Bytes that the kernel took for sending", totals.bytes_out as f64);
+}
+
+fn workers(tables: &mut Tables, told: &Told) {
+    let sample = &told.sample;
+    let is_process = matches!(sample.shape.container.as_str(), "processes" | "hybrid")
+        || sample.shape.container == "process-per-connection";
+    let kind = if is_process { "process" } else { "thread" };
+    let labelled = |key: &str, value: &str| {
+        vec![("kind".to_owned(), kind.to_owned()), (key.to_owned(), value.to_owned())]
+    };
+    let mut states: BTreeMap<&str, u64> = STATES.iter().map(|(_, name)| (*name, 0)).collect();
+    for worker in sample.workers.iter().filter(|worker| worker.role == "worker") {
+        if let Some((_, name)) = STATES.iter().find(|(letter, _)| *letter == worker.letter) {
+            *states.entry(name).or_default() += 1;
+        }
+    }
+    let rows = states.iter().map(|(state, count)| (one("state", state), *count as f64)).collect();
+    tables.gauges("workers", "Workers by what they are at", rows);
+    let limits = &sample.limits;
+    tables.gauge("workers_limit", "Workers at one time, at the most", limits.workers as f64);
+    if let Some((least, most)) = limits.spare {
+        tables.gauge("workers_spare_min", "Idle workers at the least", least as f64);
+        tables.gauge("workers_spare_max", "Idle workers at the most", most as f64);
+    }
+    let rows = |counts: &[(String, u64)]| {
+        let row = |(why, count): &(String, u64)| (labelled("reason", why), *count as f64);
+        counts.iter().map(row).collect()
+    };
+    let help = "Threads or processes that were started, by reason";
+    tables.counters("workers_spawned", help, rows(&sample.spawned));
+    let help = "Threads or processes that have ended, by reason";
+    tables.counters("workers_exited", help, rows(&sample.exited));
+}
+
+/// What the letters of the scoreboard are called.
+const STATES: &[(char, &str)] = &[
+    ('_', "idle"),
+    ('R', "reading"),
+    ('B', "processing"),
+    ('W', "writing"),
+    ('C', "closing"),
+    ('S', "starting"),
+    ('G', "draining"),
+    ('!', "dead"),
+    ('-', "gone"),
+];
+
+fn each_worker(tables: &mut Tables, told: &Told) {
+    let workers = &told.sample.workers;
+    if workers.len() > WORKERS_LABELLED {
+        return;
+    }
+    let rows = |value: &dyn Fn(&engines::status::Worker) -> u64| -> Vec<(Labels, f64)> {
+        let row = |worker| (one("worker", &slot(worker)), value(worker) as f64);
+        workers.iter().map(row).collect()
+    };
+    let help = "Turns of the worker's loop";
+    tables.counters("loop_iterations", help, rows(&|worker| worker.turns));
+    let help = "Requests that the worker answered";
+    tables.counters("worker_requests", help, rows(&|worker| worker.answered));
+    let help = "Connections that the worker has";
+    tables.gauges("worker_connections_open", help, rows(&|worker| worker.open));
+}
+
+fn slot(worker: &engines::status::Worker) -> String {
+    worker.slot.to_string()
+}
+
+fn rest(tables: &mut Tables, told: &Told, processes: Processes) {
+    let (sample, totals) = (&told.sample, &told.sample.totals);
+    let mut count = 0;
+    let mut buckets: Vec<(f64, u64)> = Vec::new();
+    let edges = LATE_EDGES_NS.iter().map(|edge| *edge as f64 / 1e9).chain([f64::MAX]);
+    for (edge, found) in edges.zip(&sample.late) {
+        count += found;
+        buckets.push((edge, *found));
+    }
+    let sum = sample.late_ns as f64 / 1e9;
+    let name = "roundhouse_deadline_lateness_seconds";
+    let help = "How late deadlines and sweeps were noticed";
+    tables.add(name, help, Kind::Histogram { sum, count, buckets });
+    let enobufs = totals.enobufs as f64;
+    tables.counter("uring_receive_no_buffer", "Receives that found no buffer", enobufs);
+    let help = "Sends of which the kernel took a part";
+    tables.counter("short_sends", help, totals.short_sends as f64);
+    let help = "Bytes for another session that found it gone or full, by pushes";
+    tables.counter("pushes_dropped", help, totals.pushes_dropped as f64);
+    let mut told: BTreeMap<&str, Vec<&engines::status::Gauge>> = BTreeMap::new();
+    sample.gauges.iter().for_each(|gauge| told.entry(&gauge.name).or_default().push(gauge));
+    for (name, gauges) in told {
+        let rows = gauges.iter().map(|gauge| (gauge.labels.clone(), gauge.value)).collect();
+        match gauges[0].is_total {
+            true => tables.counters(name, &gauges[0].help, rows),
+            false => tables.gauges(name, &gauges[0].help, rows),
+        }
+    }
+    let mut plain = |name: &str, help: &str, value: f64, is_total: bool| {
+        let rows = vec![(Vec::new(), value)];
+        tables.add(name, help, if is_total { Kind::Counter(rows) } else { Kind::Gauge(rows) });
+    };
+    let help = "User and system time of all processes";
+    plain("process_cpu_seconds", help, processes.cpu_seconds, true);
+    let resident = processes.resident_bytes as f64;
+    plain("process_resident_memory_bytes", "Resident memory of all processes", resident, false);
+    plain("process_threads", "Threads of all processes", processes.threads as f64, false);
+    plain("process_open_fds", "Descriptors of the supervisor", processes.fds.0 as f64, false);
+    plain("process_max_fds", "Descriptors that it may have", processes.fds.1 as f64, false);
+    plain("process_count", "Processes", processes.count as f64, false);
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use engines::status::{Gauge, Queue, Sample, Totals, Worker};
+
+    /// A sample with something of everything.
+    pub fn told() -> Told {
+        let worker = |slot: usize, letter| Worker {
+            slot,
+            letter,
+            role: "worker".to_owned(),
+            pid: std::process::id() as i32,
+            answered: 10 + slot as u64,
+            ..Worker::default()
+        };
+        let mut sample = Sample { pid: std::process::id() as i32, ..Sample::default() };
+        sample.phase = "ready".to_owned();
+        sample.shape.container = "processes".to_owned();
+        sample.totals = Totals {
+            open: 3,
+            accepted: 20,
+            answered: 21,
+            refused: vec![("gone".to_owned(), 2)],
+            ..Totals::default()
+        };
+        sample.workers = vec![worker(0, '_'), worker(1, 'B'), worker(2, '!')];
+        sample.spawned = vec![("start".to_owned(), 3), ("respawn".to_owned(), 1)];
+        sample.exited = vec![("signal_9".to_owned(), 1)];
+        sample.queue = Queue { length: 1, limit: 128, handoff: Some((2, 16)) };
+        sample.late = vec![5, 1, 0, 0, 0, 0, 0, 1];
+        sample.late_ns = 1_500_000_000;
+        sample.gauges = vec![Gauge {
+            name: "pool_objects".to_owned(),
+            help: "A \"pool\"\nof objects".to_owned(),
+            labels: vec![("state".to_owned(), "fr\"ee\\\n".to_owned())],
+            value: 7.5,
+            is_total: false,
+        }];
+        Told { service: "stock".to_owned(), version: "0".to_owned(), wall_seconds: 1e9, sample }
+    }
+
+    #[test]
+    fn names_and_values_are_what_they_are_called() {
+        let text = render(&told());
+        for line in [
+            "# TYPE roundhouse_requests counter",
+            "roundhouse_requests_total{service=\"stock\"} 21.0",
+            "roundhouse_connections_open 3.0",
+            "roundhouse_connections_rejected_total{reason=\"gone\"} 2.0",
+            "roundhouse_workers{state=\"processing\"} 1.0",
+            "roundhouse_workers_exited_total{kind=\"process\",reason=\"signal_9\"} 1.0",
+            "roundhouse_queue_capacity{queue=\"handoff\"} 16.0",
+            "roundhouse_worker_requests_total{worker=\"1\"} 11.0",
+            "roundhouse_deadline_lateness_seconds_sum 1.5",
+            "roundhouse_deadline_lateness_seconds_count 7",
+            "roundhouse_deadline_lateness_seconds_bucket{le=\"0.0001\"} 5",
+            "roundhouse_deadline_lateness_seconds_bucket{le=\"+Inf\"} 7",
+            "roundhouse_pool_objects{state=\"fr\\\"ee\\\\\\n\"} 7.5",
+            "process_count 1.0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "expected {line} in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"), "{text}");
+    }
+
+    #[test]
+    fn a_crowd_of_workers_has_no_series_of_its_own() {
+        let mut told = told();
+        told.sample.workers = vec![told.sample.workers[0].clone(); WORKERS_LABELLED + 1];
+        let text = render(&told);
+        assert!(!text.contains("worker=\"") && text.contains("roundhouse_workers{"), "{text}");
+    }
+}

@@ -1,0 +1,31 @@
+//! The administration of a server: where it is found, and what it answers.
+//!
+//! | file | what |
+//! |---|---|
+//! | `place.rs` | `--admin`: a socket in the file system, an address, or none |
+//! | `office.rs` | HTTP/1.1 on it: `/status`, `/status.json`, `/metrics`, and the commands |
+//! | `metrics.rs` | a sample as Prometheus reads it |
+//! | `processes.rs` | what the processes of a sample cost, from `/proc` |
+//! | `page.html` | a page that draws `/status.json` once a second |
+
+mod metrics;
+mod office;
+mod place;
+mod processes;
+
+pub use office::Front;
+pub use place::{Place, open};
+
+/// What `/status.json` says: a sample, and whose it is.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Told {
+    /// Which service is served.
+    pub service: String,
+    /// The version of this program.
+    pub version: String,
+    /// Seconds since 1970 at which the sample was taken.
+    pub wall_seconds: f64,
+    /// The house.
+    #[serde(flatten)]
+    pub sample: engines::status::Sample,
+}

@@ -1,0 +1,281 @@
+//! The office behind the administration's door: HTTP/1.1, one request a connection.
+//!
+//! `GET /status`, `/status.json`, `/metrics`; `POST /drain`, `/quit`, `/reload`. At a TCP address
+//! any page that a browser of this machine shows could post here, so an order must not come from
+//! another origin, and the host must be a name of this machine (or a foreign name could be made to
+//! mean it).
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use engines::status::Sample;
+use engines::{Answer, Office, Order};
+use wire::http::reply::Framing;
+use wire::http::{Body, Head, Limits, Reply, Status, Target, Version, head};
+
+use super::{Told, metrics};
+
+/// The page that draws the status.
+const PAGE: &str = include_str!("page.html");
+/// Bodies are not needed; one this long is waited for and dropped.
+const BODY_MAX: u64 = 4096;
+
+const KINDS_JSON: &str = "application/json";
+const KINDS_TEXT: &str = "text/plain; charset=utf-8";
+const KINDS_HTML: &str = "text/html; charset=utf-8";
+
+/// Who answers.
+pub struct Front {
+    /// The service, as it is called on the command line.
+    pub service: &'static str,
+    /// Where the door is, if that is a TCP address.
+    pub address: Option<SocketAddr>,
+}
+
+/// An answer in the making.
+struct Said<'a> {
+    status: Status,
+    kind: &'a str,
+    body: String,
+    allow: Option<&'a str>,
+}
+
+impl<'a> Said<'a> {
+    fn of(status: Status, words: &str) -> Said<'a> {
+        Said { status, kind: KINDS_TEXT, body: format!("{words}\n"), allow: None }
+    }
+
+    fn ok(kind: &'a str, body: String) -> Said<'a> {
+        Said { status: Status::OK, kind, body, allow: None }
+    }
+
+    fn bytes(self, version: Version, head_only: bool) -> Vec<u8> {
+        let mut fields = vec![
+            ("Content-Type", self.kind),
+            ("Cache-Control", "no-store"),
+            ("X-Content-Type-Options", "nosniff"),
+        ];
+        if self.kind == KINDS_HTML {
+            fields.push((
+                "Content-Security-Policy",
+                "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                 connect-src 'self'; frame-ancestors 'none'",
+            ));
+        }
+        fields.extend(self.allow.map(|allow| ("Allow", allow)));
+        let framing = Framing::Length(self.body.len() as u64);
+        let mut bytes = Vec::with_capacity(self.body.len() + 512);
+        Reply { status: self.status, fields: &fields, framing, keep_alive: false }
+            .put(version, &mut bytes);
+        if !head_only {
+            bytes.extend_from_slice(self.body.as_bytes());
+        }
+        bytes
+    }
+}
+
+impl Office for Front {
+    fn hear(&mut self, said: &[u8], sample: &mut dyn FnMut() -> Sample) -> Answer {
+        let refuse = |status, words: &str| {
+            Answer::Say(Said::of(status, words).bytes(Version::Http11, false))
+        };
+        let head = match head::next(said, &Limits::default()) {
+            Ok(Some(head)) => head,
+            Ok(None) => return Answer::More,
+            Err(bad) => return refuse(bad.status(), bad.why()),
+        };
+        match head.body {
+            Body::Length(len) if len > BODY_MAX => {
+                return refuse(Status::CONTENT_TOO_LONG, "expected no body");
+            }
+            Body::Length(len) if ((said.len() - head.len) as u64) < len => return Answer::More,
+            Body::Length(_) => {}
+            Body::Chunked => return refuse(Status::LENGTH, "expected no body"),
+        }
+        if let Some(words) = self.distrust(&head) {
+            return refuse(Status::FORBIDDEN, words);
+        }
+        let Ok(target) = Target::read(head.target) else {
+            return refuse(Status::BAD_REQUEST, "expected a target such as /status");
+        };
+        let head_only = head.method == "HEAD";
+        let said = match (head.method, target.path.as_ref()) {
+            ("POST", "/drain") => return Answer::Obey(Order::Drain),
+            ("POST", "/quit") => return Answer::Obey(Order::Quit),
+            ("POST", "/reload") => return Answer::Obey(Order::Reload),
+            (_, "/drain" | "/quit" | "/reload") => {
+                let said = Said::of(Status::METHOD, "expected POST: this is an order");
+                Said { allow: Some("POST"), ..said }
+            }
+            ("GET" | "HEAD", path) => self.give(path, sample),
+            _ => {
+                let said = Said::of(Status::METHOD, "expected GET");
+                Said { allow: Some("GET, HEAD"), ..said }
+            }
+        };
+        Answer::Say(said.bytes(head.version, head_only))
+    }
+
+    fn carried_out(&mut self, order: Order, words: &[String]) -> Vec<u8> {
+        let name = match order {
+            Order::Drain => "drain",
+            Order::Quit => "quit",
+            Order::Reload => "reload",
+        };
+        let body = serde_json::json!({ "order": name, "words": words }).to_string();
+        Said::ok(KINDS_JSON, format!("{body}\n")).bytes(Version::Http11, false)
+    }
+}
+
+impl Front {
+    fn give(&self, path: &str, sample: &mut dyn FnMut() -> Sample) -> Said<'static> {
+        match path {
+            "/" | "/status" => Said::ok(KINDS_HTML, PAGE.to_owned()),
+            "/status.json" => {
+                let told = self.told(sample());
+                match serde_json::to_string(&told) {
+                    Ok(text) => Said::ok(KINDS_JSON, format!("{text}\n")),
+                    Err(error) => Said::of(Status::INTERNAL, &error.to_string()),
+                }
+            }
+            "/metrics" => Said::ok(metrics::KIND, metrics::render(&self.told(sample()))),
+            _ => Said::of(
+                Status::NOT_FOUND,
+                "expected /status, /status.json or /metrics, or POST to /drain, /quit or /reload",
+            ),
+        }
+    }
+
+    fn told(&self, sample: Sample) -> Told {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Told {
+            service: self.service.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            wall_seconds: wall.as_secs_f64(),
+            sample,
+        }
+    }
+
+    /// Why a request is not believed to be meant for us.
+    fn distrust(&self, head: &Head<'_>) -> Option<&'static str> {
+        let address = self.address?;
+        let host = head.field("Host").and_then(|host| std::str::from_utf8(host).ok())?;
+        if !is_ours(host, address) {
+            return Some("expected a Host of this machine");
+        }
+        let origin =
+            head.field("Origin").map(|origin| origin == format!("http://{host}").as_bytes());
+        (head.method == "POST" && origin == Some(false))
+            .then_some("expected an order from no other origin")
+    }
+}
+
+/// Whether `host` means this machine, or is the very address that was asked for.
+fn is_ours(host: &str, address: SocketAddr) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    match name.parse::<IpAddr>() {
+        // A number cannot be made to mean another machine's.
+        Ok(ip) => ip.is_loopback() || !address.ip().is_loopback(),
+        Err(_) => name.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn front(address: Option<&str>) -> Front {
+        Front { service: "stock", address: address.map(|it| it.parse().expect("an address")) }
+    }
+
+    /// The status and the body of the answer to `request`, or what is to be done.
+    fn ask(front: &mut Front, request: &str) -> Result<(u16, String), Answer> {
+        let mut sample = || metrics::tests::told().sample;
+        for end in 0..request.len() {
+            let early = front.hear(&request.as_bytes()[..end], &mut sample);
+            assert!(early == Answer::More, "after {end} bytes of {request:?}: {early:?}");
+        }
+        match front.hear(request.as_bytes(), &mut sample) {
+            Answer::Say(bytes) => {
+                let text = String::from_utf8(bytes).expect("text");
+                let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+                assert!(head.contains("\r\nConnection: close"), "{head}");
+                let length = format!("\r\nContent-Length: {}\r\n", body.len());
+                let is_head = request.starts_with("HEAD");
+                assert!(is_head || head.contains(&length), "{head} of {} bytes", body.len());
+                Ok((head[9..12].parse().expect("a status"), body.to_owned()))
+            }
+            other => Err(other),
+        }
+    }
+
+    #[track_caller]
+    fn check(request: &str, status: u16, words: &str) {
+        let (found, body) = ask(&mut front(None), request).expect("an answer");
+        assert!(found == status && body.contains(words), "{request:?}: {found}, {body}");
+    }
+
+    #[test]
+    fn pages_and_what_is_none() {
+        let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        check(&get("/"), 200, "<!doctype html>");
+        check(&get("/status"), 200, "status.json");
+        check(&get("/status.json?x"), 200, "\"answered\":21");
+        check(&get("/metrics"), 200, "roundhouse_requests_total");
+        check(&get("/none"), 404, "expected /status");
+        check(&get("/drain"), 405, "expected POST");
+        check("HEAD /status HTTP/1.1\r\nHost: x\r\n\r\n", 200, "");
+        check("PUT /status HTTP/1.1\r\nHost: x\r\n\r\n", 405, "expected GET");
+        check("GET /status HTTP/1.0\r\n\r\n", 200, "html");
+        check("POST /drain HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n", 413, "no body");
+        let chunked = "POST /drain HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+        check(chunked, 411, "no body");
+    }
+
+    #[test]
+    fn a_status_can_be_read_back() {
+        let request = "GET /status.json HTTP/1.1\r\nHost: x\r\n\r\n";
+        let (_, body) = ask(&mut front(None), request).expect("an answer");
+        let told: Told = serde_json::from_str(&body).expect("our own JSON");
+        assert_eq!(
+            (told.service.as_str(), &told.sample),
+            ("stock", &metrics::tests::told().sample)
+        );
+    }
+
+    #[test]
+    fn orders_are_carried_out_by_others() {
+        for (path, order) in
+            [("drain", Order::Drain), ("quit", Order::Quit), ("reload", Order::Reload)]
+        {
+            let request =
+                format!("POST /{path} HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
+            assert_eq!(ask(&mut front(None), &request), Err(Answer::Obey(order)));
+            let words = front(None).carried_out(order, &["done \"so\"".to_owned()]);
+            let text = String::from_utf8(words).expect("text");
+            assert!(text.contains(path) && text.contains(r#"done \"so\""#), "{text}");
+        }
+    }
+
+    #[test]
+    fn pages_of_others_cannot_order_anything() {
+        let check = |at: &str, host: &str, more: &str, allowed: bool| {
+            let request = format!("POST /drain HTTP/1.1\r\nHost: {host}\r\n{more}\r\n");
+            let found = ask(&mut front(Some(at)), &request);
+            assert_eq!(found.is_err(), allowed, "{at} {host} {more}: {found:?}");
+        };
+        check("127.0.0.1:9", "localhost:9", "", true);
+        check("127.0.0.1:9", "127.0.0.1:9", "Origin: http://127.0.0.1:9\r\n", true);
+        check("127.0.0.1:9", "127.0.0.1:9", "Origin: http://evil.example\r\n", false);
+        check("127.0.0.1:9", "127.0.0.1:9", "Origin: null\r\n", false);
+        check("127.0.0.1:9", "evil.example:9", "", false);
+        check("127.0.0.1:9", "192.0.2.1", "", false);
+        check("[::1]:9", "[::1]:9", "", true);
+        check("0.0.0.0:9", "192.0.2.1:9", "", true);
+        check("0.0.0.0:9", "evil.example", "", false);
+    }
+}
