@@ -191,6 +191,17 @@ fn locks_look_alike_behind_a_sleep() {
 }
 
 #[test]
+fn a_sleep_is_rounded_to_ticks() {
+    let room = Room::new("ticks");
+    let virtually = [("plain-is-rounding", 0.0, 0.01), ("kernel-is-rounding", 0.0, 0.01)];
+    // Twenty gaps of 40 ms and of 30 ms; a busy machine makes both longer.
+    let live = [("live-four-thirds", 1.15, 1.5), ("no-drift", 29.9, 33.0)];
+    room.shows("rounded-sleep --quick", &[virtually, live].concat());
+    let raw = room.text("museum-rounded-sleep.jsonl");
+    assert_eq!(raw.matches("\"spinners\":50").count(), 50, "five waits, ten sessions");
+}
+
+#[test]
 fn an_interrupted_visit_tells_what_it_knows_and_leaves_nobody_behind() {
     let room = Room::new("stop");
     let mut child = room.start("staircase --clients 11 --json");

@@ -22,6 +22,7 @@ pub mod counters;
 pub mod course;
 pub mod exhibit;
 pub mod law;
+mod rounded_sleep;
 pub mod showing;
 pub mod stage;
 mod visit;
@@ -45,6 +46,7 @@ pub const EXHIBITS: &[&dyn Exhibit] = &[
     &accept_queue::AcceptQueue,
     &workload::Workload,
     &stock_lock::StockLock,
+    &rounded_sleep::RoundedSleep,
 ];
 
 /// The exhibit of that name.

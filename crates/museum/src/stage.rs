@@ -187,6 +187,11 @@ impl<'a> Stage<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
+    /// What is set when the visitor asks to stop, for exhibits that run threads of their own.
+    pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
     /// Takes a reason for distrust; said once, however often it is found.
     pub fn doubt(&mut self, text: impl Into<String>) {
         let text = text.into();
