@@ -5,6 +5,7 @@
 //! condition of `--fail-if` is met.
 
 mod architectures;
+mod artefact;
 mod client;
 mod config;
 mod course;
@@ -70,6 +71,9 @@ enum Command {
     /// Run a command on given cores
     #[command(hide = true)]
     Pin(pin::Args),
+    /// Run a flawed arm of the museum in a process of its own
+    #[command(hide = true)]
+    Artefact(artefact::Args),
 }
 
 /// What this program's command line can say, under the name by which it was called.
@@ -108,6 +112,7 @@ fn main() -> ExitCode {
         Command::Course(command) => command.run(),
         Command::Peer(args) => peer::run(&args),
         Command::Pin(args) => pin::run(args),
+        Command::Artefact(args) => artefact::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("roundhouse: {error:#}");

@@ -18,17 +18,22 @@
 //! To add an exhibit: one file beside `think_time.rs` that implements [`Exhibit`], its `mod` line,
 //! and its row in [`EXHIBITS`]. The list, the command line, the page and the JSON follow.
 
+pub mod artefact;
+pub mod contest;
 pub mod counters;
 pub mod course;
 pub mod exhibit;
+pub mod factors;
 pub mod law;
-mod rounded_sleep;
+pub mod parts;
+pub mod portfolio;
 pub mod showing;
 pub mod stage;
 mod visit;
 pub mod words;
 
 mod accept_queue;
+mod rounded_sleep;
 mod staircase;
 mod stock_lock;
 mod think_time;
@@ -47,6 +52,14 @@ pub const EXHIBITS: &[&dyn Exhibit] = &[
     &workload::Workload,
     &stock_lock::StockLock,
     &rounded_sleep::RoundedSleep,
+    &parts::pool_heap::PoolHeap,
+    &parts::pool_layout::PoolLayout,
+    &parts::false_sharing::FalseSharing,
+    &parts::remote_free::RemoteFree,
+    &parts::path_ladder::PathLadder,
+    &parts::server_factors::ServerFactors,
+    &parts::id_schemes::IdSchemes,
+    &parts::ordered_index::OrderedIndex,
 ];
 
 /// The exhibit of that name.

@@ -1,0 +1,479 @@
+//! The echo server of the portfolio, with five switches: before and after its optimisation.
+//!
+//! ```text
+//!   lock      one lock of the whole server is held from finding a session until its send is over,
+//!             or let go as soon as it is found
+//!   table     a hash map and a new session for each client, or places prepared beforehand
+//!   messages  a new buffer of 20,000 bytes for each reception, or one from a pool
+//!   session   a recursive lock (owner and count, as a critical section has) beside the plain one
+//!   lines     a session's words side by side, or on cache lines of their own
+//! ```
+//!
+//! Its shape is the original's on completion ports: several workers wait at one queue (an epoll set
+//! whose events come once), whoever gets an event receives what is there, and the packets of that
+//! reception travel as one message. Packets are ten bytes: a length of 8, little endian, and eight
+//! bytes that come back. Each client is greeted with a login packet. Two faults of the original are
+//! not repeated, because they decide no time: a packet that arrives in two pieces is put together,
+//! and what is queued while another worker sends is sent too.
+
+use memory::Padded;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::ops::Deref;
+use std::os::fd::OwnedFd;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+/// Bytes of a packet, and of its payload.
+pub const PACKET: usize = 10;
+/// What stands in a packet's first two bytes.
+pub const PAYLOAD: u16 = 8;
+/// The payload of the first packet that a client gets.
+pub const LOGIN: u64 = 0x7fff_ffff_ffff_ffff;
+/// Bytes of a message buffer.
+const MESSAGE: usize = 20_000;
+/// Bytes of a session's buffers.
+const BUFFER: usize = 64_000;
+/// Sessions at one time.
+const SESSIONS: usize = 256;
+/// Threads that wait for events.
+const WORKERS: usize = 4;
+
+/// The switches' names, in the order of their letters.
+pub const SWITCHES: [&str; 5] = [
+    "no lock over the send",
+    "prepared sessions",
+    "message pool",
+    "plain session lock",
+    "cache lines apart",
+];
+
+/// Which of the five optimisations are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switches(pub u32);
+
+impl Switches {
+    fn is_on(self, at: u32) -> bool {
+        self.0 >> at & 1 == 1
+    }
+}
+
+impl fmt::Display for Switches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (0..SWITCHES.len() as u32).try_for_each(|at| write!(f, "{}", u8::from(self.is_on(at))))
+    }
+}
+
+impl FromStr for Switches {
+    type Err = String;
+
+    /// A `0` or `1` for each, such as `10011`.
+    fn from_str(text: &str) -> Result<Switches, String> {
+        let bad = || format!("expected five switches such as 10011, found `{text}`");
+        let mut on = 0;
+        for (at, letter) in text.chars().enumerate() {
+            match letter {
+                '0' => {}
+                '1' => on |= 1 << at,
+                _ => return Err(bad()),
+            }
+        }
+        if text.chars().count() == SWITCHES.len() { Ok(Switches(on)) } else { Err(bad()) }
+    }
+}
+
+/// How a session's parts lie.
+trait Lie: Send + Sync + 'static {
+    type Of<T: Send + Sync + 'static>: Deref<Target = T> + From<T> + Send + Sync;
+}
+
+/// Side by side.
+struct Packed;
+/// On lines of their own.
+struct Apart;
+
+struct Beside<T>(T);
+
+impl<T> Deref for Beside<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> From<T> for Beside<T> {
+    fn from(value: T) -> Self {
+        Beside(value)
+    }
+}
+
+struct Lined<T>(Padded<T>);
+
+impl<T> Deref for Lined<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> From<T> for Lined<T> {
+    fn from(value: T) -> Self {
+        Lined(Padded(value))
+    }
+}
+
+impl Lie for Packed {
+    type Of<T: Send + Sync + 'static> = Beside<T>;
+}
+
+impl Lie for Apart {
+    type Of<T: Send + Sync + 'static> = Lined<T>;
+}
+
+/// Waits for a lock whose last holder may have panicked: what it protects is bytes.
+fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A lock that its holder may take again, as a critical section.
+#[derive(Default)]
+struct Recursive {
+    holder: Mutex<Option<(ThreadId, u32)>>,
+    freed: Condvar,
+}
+
+impl Recursive {
+    fn enter(&self) {
+        let me = thread::current().id();
+        let mut holder = held(&self.holder);
+        loop {
+            match &mut *holder {
+                None => break *holder = Some((me, 1)),
+                Some((owner, count)) if *owner == me => break *count += 1,
+                Some(_) => {
+                    holder = self.freed.wait(holder).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+
+    fn leave(&self) {
+        let mut holder = held(&self.holder);
+        match &mut *holder {
+            Some((_, count)) if *count > 1 => *count -= 1,
+            _ => {
+                *holder = None;
+                self.freed.notify_one();
+            }
+        }
+    }
+}
+
+/// What comes in, and what goes out.
+#[derive(Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+}
+
+/// One client.
+struct Session<L: Lie> {
+    received: L::Of<Mutex<Buffer>>,
+    queued: L::Of<Mutex<Buffer>>,
+    in_flight: L::Of<AtomicU32>,
+    sends: L::Of<AtomicU64>,
+    section: Recursive,
+    /// The client, and the id under which it is known; none between two clients.
+    client: Mutex<Option<Arc<TcpStream>>>,
+    id: AtomicU64,
+}
+
+impl<L: Lie> Session<L> {
+    fn new() -> Session<L> {
+        let buffer = || Mutex::new(Buffer { bytes: Vec::with_capacity(BUFFER) });
+        Session {
+            received: buffer().into(),
+            queued: buffer().into(),
+            in_flight: AtomicU32::new(0).into(),
+            sends: AtomicU64::new(0).into(),
+            section: Recursive::default(),
+            client: Mutex::new(None),
+            id: AtomicU64::new(0),
+        }
+    }
+}
+
+type Held<L> = Arc<Session<L>>;
+
+/// The server.
+struct Server<L: Lie> {
+    switches: Switches,
+    poll: OwnedFd,
+    /// The lock of the whole server.
+    gate: Mutex<()>,
+    map: Mutex<HashMap<u64, Held<L>>>,
+    places: Box<[Held<L>]>,
+    /// By place: the session whose events bear its number, as a completion bears its key.
+    keys: Box<[Mutex<Option<Held<L>>>]>,
+    free: Mutex<Vec<usize>>,
+    messages: Mutex<Vec<Vec<u8>>>,
+    count: AtomicU64,
+}
+
+impl<L: Lie> Server<L> {
+    fn new(switches: Switches) -> io::Result<Server<L>> {
+        let places = if switches.is_on(1) { SESSIONS } else { 0 };
+        let messages = if switches.is_on(2) { 64 } else { 0 };
+        Ok(Server {
+            switches,
+            poll: epoll::create(CreateFlags::CLOEXEC)?,
+            gate: Mutex::new(()),
+            map: Mutex::new(HashMap::new()),
+            places: (0..places).map(|_| Arc::new(Session::new())).collect(),
+            keys: (0..SESSIONS).map(|_| Mutex::new(None)).collect(),
+            free: Mutex::new((0..SESSIONS).rev().collect()),
+            messages: Mutex::new((0..messages).map(|_| Vec::with_capacity(MESSAGE)).collect()),
+            count: AtomicU64::new(0),
+        })
+    }
+
+    /// Takes a client in and greets it; turned away if all places are taken.
+    fn enter(&self, client: TcpStream) -> io::Result<()> {
+        client.set_nonblocking(true)?;
+        let Some(place) = held(&self.free).pop() else { return Ok(()) };
+        let session = match self.places.get(place) {
+            Some(session) => session.clone(),
+            None => Arc::new(Session::new()),
+        };
+        let id = (self.count.fetch_add(1, Relaxed) + 1) << 32 | place as u64;
+        session.id.store(id, Relaxed);
+        held(&session.received).bytes.clear();
+        held(&session.queued).bytes.clear();
+        let client = Arc::new(client);
+        *held(&session.client) = Some(client.clone());
+        if !self.switches.is_on(1) {
+            held(&self.map).insert(id, session.clone());
+        }
+        *held(&self.keys[place]) = Some(session);
+        (&*client).write_all(&packet(LOGIN))?;
+        let data = EventData::new_u64(place as u64);
+        Ok(epoll::add(&self.poll, &client, data, wanted(false))?)
+    }
+
+    fn leave(&self, place: usize) {
+        let Some(session) = held(&self.keys[place]).take() else { return };
+        if !self.switches.is_on(1) {
+            held(&self.map).remove(&session.id.load(Relaxed));
+        }
+        session.id.store(0, Relaxed);
+        *held(&session.client) = None;
+        held(&self.free).push(place);
+    }
+
+    /// A worker: event after event, for as long as the process lives.
+    fn work(&self) {
+        let mut events: Vec<Event> = Vec::with_capacity(1);
+        loop {
+            events.clear();
+            let waited = epoll::wait(&self.poll, rustix::buffer::spare_capacity(&mut events), None);
+            if waited.is_err() {
+                continue;
+            }
+            let Some(event) = events.first() else { continue };
+            let place = event.data.u64() as usize;
+            match self.event(place) {
+                Ok(true) => {}
+                Ok(false) | Err(_) => self.leave(place),
+            }
+        }
+    }
+
+    /// What a session's event asks for; says whether the client is still there.
+    fn event(&self, place: usize) -> io::Result<bool> {
+        let Some(session) = held(&self.keys[place]).clone() else { return Ok(true) };
+        let Some(client) = held(&session.client).clone() else { return Ok(true) };
+        session.in_flight.fetch_add(1, Relaxed);
+        let id = session.id.load(Relaxed);
+        let mut message = self.message();
+        let is_there = self.receive(&session, &client, &mut message)?;
+        if !message.is_empty() {
+            self.transmit(id, &message)?;
+        }
+        self.done_with(message);
+        // Something may have been left in the way of an earlier event.
+        let is_full = self.send(&session, &client)?;
+        session.in_flight.fetch_sub(1, Relaxed);
+        if is_there {
+            let data = EventData::new_u64(place as u64);
+            epoll::modify(&self.poll, &client, data, wanted(is_full))?;
+        }
+        Ok(is_there)
+    }
+
+    fn message(&self) -> Vec<u8> {
+        let pooled = if self.switches.is_on(2) { held(&self.messages).pop() } else { None };
+        pooled.unwrap_or_else(|| Vec::with_capacity(MESSAGE))
+    }
+
+    fn done_with(&self, mut message: Vec<u8>) {
+        if self.switches.is_on(2) {
+            message.clear();
+            held(&self.messages).push(message);
+        }
+    }
+
+    /// Receives once and puts whole packets into the message; says whether the client is there.
+    fn receive(
+        &self,
+        session: &Session<L>,
+        mut client: &TcpStream,
+        message: &mut Vec<u8>,
+    ) -> io::Result<bool> {
+        let mut received = held(&session.received);
+        let bytes = &mut received.bytes;
+        let before = bytes.len();
+        bytes.resize(before + MESSAGE / 2, 0);
+        let read = match client.read(&mut bytes[before..]) {
+            Ok(count) => count,
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
+                bytes.truncate(before);
+                return Ok(true);
+            }
+            Err(why) => return Err(why),
+        };
+        bytes.truncate(before + read);
+        let whole = bytes.len() / PACKET * PACKET;
+        let mut packets = bytes[..whole].chunks_exact(PACKET);
+        if !packets.all(|it| it[..2] == PAYLOAD.to_le_bytes()) {
+            return Err(io::Error::other("expected a packet of length 8"));
+        }
+        message.extend_from_slice(&bytes[..whole]);
+        bytes.drain(..whole);
+        Ok(read > 0)
+    }
+
+    fn find(&self, id: u64) -> Option<Held<L>> {
+        if !self.switches.is_on(1) {
+            return held(&self.map).get(&id).cloned();
+        }
+        let session = self.places.get(id as u32 as usize)?;
+        (session.id.load(Relaxed) == id).then(|| session.clone())
+    }
+
+    /// Sends a message to a session by its id, as the library's users do.
+    fn transmit(&self, id: u64, message: &[u8]) -> io::Result<()> {
+        let mut gate = Some(held(&self.gate)).filter(|_| !self.switches.is_on(0));
+        let Some(session) = self.find(id) else { return Ok(()) };
+        let Some(client) = held(&session.client).clone() else { return Ok(()) };
+        if !self.switches.is_on(3) {
+            session.section.enter();
+        }
+        held(&session.queued).bytes.extend_from_slice(message);
+        let sent = self.send(&session, &client);
+        if !self.switches.is_on(3) {
+            session.section.leave();
+        }
+        gate.take();
+        sent.map(|_| ())
+    }
+
+    /// Sends what is queued; says whether something is left.
+    fn send(&self, session: &Session<L>, mut client: &TcpStream) -> io::Result<bool> {
+        let mut queued = held(&session.queued);
+        while !queued.bytes.is_empty() {
+            session.sends.fetch_add(1, Relaxed);
+            match client.write(&queued.bytes) {
+                Ok(count) => _ = queued.bytes.drain(..count),
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn wanted(is_full: bool) -> EventFlags {
+    let out = if is_full { EventFlags::OUT } else { EventFlags::empty() };
+    EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT | out
+}
+
+/// A packet with this payload.
+pub fn packet(payload: u64) -> [u8; PACKET] {
+    let mut bytes = [0; PACKET];
+    bytes[..2].copy_from_slice(&PAYLOAD.to_le_bytes());
+    bytes[2..].copy_from_slice(&payload.to_le_bytes());
+    bytes
+}
+
+/// Serves on a port of the kernel's choice, which is printed, until the standard input ends.
+///
+/// # Errors
+/// In words: bad switches, or a socket that cannot be had.
+pub fn serve(switches: &str) -> Result<(), String> {
+    let switches: Switches = switches.parse()?;
+    let served = match switches.is_on(4) {
+        true => run::<Apart>(switches),
+        false => run::<Packed>(switches),
+    };
+    served.map_err(|why| format!("cannot serve: {why}"))
+}
+
+fn run<L: Lie>(switches: Switches) -> io::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    println!("{}", listener.local_addr()?.port());
+    let server: Arc<Server<L>> = Arc::new(Server::new(switches)?);
+    for _ in 0..WORKERS {
+        let server = server.clone();
+        thread::spawn(move || server.work());
+    }
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            // A client that is gone already is nobody's loss.
+            let _ = server.enter(client);
+        }
+    });
+    // Whoever asked for the server ends it by closing the pipe; the process takes its threads.
+    io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_are_written_as_they_are_read() {
+        for on in 0..32 {
+            assert_eq!(Switches(on).to_string().parse(), Ok(Switches(on)));
+        }
+        assert_eq!("10000".parse(), Ok(Switches(1)));
+        for bad in ["", "1001", "100112", "1001x", "111111"] {
+            assert!(bad.parse::<Switches>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_section_is_entered_again_by_its_holder_alone() {
+        let section = Arc::new(Recursive::default());
+        section.enter();
+        section.enter();
+        let other = section.clone();
+        let (told, heard) = std::sync::mpsc::channel();
+        let waiting = thread::spawn(move || {
+            other.enter();
+            let _ = told.send(());
+            other.leave();
+        });
+        section.leave();
+        assert!(heard.try_recv().is_err(), "it is held once more");
+        section.leave();
+        heard.recv().expect("it is free");
+        waiting.join().expect("no panic");
+    }
+}

@@ -1,0 +1,251 @@
+//! The same A*, one repair of its bookkeeping at a time.
+//!
+//! Every rung looks at the same cells in nearly the same order and finds a shortest path. What
+//! changes is where nodes live, how the best of them is found, and how a cell's node is: gone
+//! through (lists), searched (a map, a hash), or simply there (an array by cell).
+
+use super::search::{ALL, Estimate, Found, neighbour, price};
+use grid::{Cell, Corners, Grid};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, LinkedList};
+
+/// What a rung knows of a cell.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    cell: Cell,
+    g: f64,
+    parent: Option<Cell>,
+    closed: bool,
+}
+
+/// Positive numbers compare as their bits do.
+fn rank(f: f64) -> u64 {
+    f.to_bits()
+}
+
+fn estimate(from: Cell, to: Cell) -> f64 {
+    ALL.estimate.of(from, to)
+}
+
+/// Two linked lists, but nodes from a pool: an array whose places are used again.
+#[derive(Debug, Default)]
+pub struct Pooled {
+    nodes: Vec<Known>,
+}
+
+impl Pooled {
+    /// Finds a shortest path.
+    pub fn find(&mut self, grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
+        let nodes = &mut self.nodes;
+        nodes.clear();
+        nodes.push(Known { cell: from, g: 0.0, parent: None, closed: false });
+        let mut open: LinkedList<u32> = LinkedList::from([0]);
+        let mut closed: LinkedList<u32> = LinkedList::new();
+        let mut expanded = 0;
+        loop {
+            let sum = |at: u32| nodes[at as usize].g + estimate(nodes[at as usize].cell, to);
+            let least = open.iter().enumerate().min_by(|a, b| sum(*a.1).total_cmp(&sum(*b.1)));
+            let Some(place) = least.map(|it| it.0) else { break };
+            let mut behind = open.split_off(place);
+            let Some(at) = behind.pop_front() else { break };
+            open.append(&mut behind);
+            let node = nodes[at as usize];
+            if node.cell == to {
+                let by = |cell| nodes.iter().find(|it| it.cell == cell).copied();
+                return traced(to, expanded, by);
+            }
+            expanded += 1;
+            closed.push_back(at);
+            for direction in 0..8 {
+                let Some(cell) = neighbour(grid, corners, node.cell, direction) else { continue };
+                let (g, parent) = (node.g + price(direction), Some(node.cell));
+                let known = open.iter().chain(&closed).find(|it| nodes[**it as usize].cell == cell);
+                match known {
+                    None => {
+                        open.push_back(nodes.len() as u32);
+                        nodes.push(Known { cell, g, parent, closed: false });
+                    }
+                    Some(&known) if g < nodes[known as usize].g - 1e-9 => {
+                        nodes[known as usize].g = g;
+                        nodes[known as usize].parent = parent;
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        Found { cells: Vec::new(), expanded }
+    }
+}
+
+/// The open list as an ordered map (the repair that the portfolio itself proposes), nodes in a hash
+/// table.
+pub fn ordered(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
+    let mut open: BTreeMap<(u64, u32), Cell> = BTreeMap::new();
+    let mut places: HashMap<Cell, (u64, u32)> = HashMap::new();
+    let mut count = 0;
+    let mut nodes: HashMap<Cell, Known> = HashMap::new();
+    nodes.insert(from, Known { cell: from, g: 0.0, parent: None, closed: false });
+    open.insert((rank(estimate(from, to)), 0), from);
+    let mut expanded = 0;
+    while let Some((_, cell)) = open.pop_first() {
+        let Some(node) = nodes.get_mut(&cell) else { continue };
+        node.closed = true;
+        let node = *node;
+        if cell == to {
+            return traced(to, expanded, |cell| nodes.get(&cell).copied());
+        }
+        expanded += 1;
+        for direction in 0..8 {
+            let Some(next) = neighbour(grid, corners, cell, direction) else { continue };
+            let (g, parent) = (node.g + price(direction), Some(cell));
+            let known = nodes.get(&next);
+            if known.is_some_and(|known| known.closed || g >= known.g - 1e-9) {
+                continue;
+            }
+            count += 1;
+            let place = (rank(g + estimate(next, to)), count);
+            if let Some(before) = places.insert(next, place) {
+                open.remove(&before);
+            }
+            open.insert(place, next);
+            nodes.insert(next, Known { cell: next, g, parent, closed: false });
+        }
+    }
+    Found { cells: Vec::new(), expanded }
+}
+
+/// A binary heap, nodes in a hash table.
+pub fn hashed(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
+    let mut open = BinaryHeap::new();
+    let mut nodes: HashMap<Cell, Known> = HashMap::new();
+    nodes.insert(from, Known { cell: from, g: 0.0, parent: None, closed: false });
+    open.push(Reverse((rank(estimate(from, to)), from)));
+    let mut expanded = 0;
+    while let Some(Reverse((_, cell))) = open.pop() {
+        let Some(node) = nodes.get_mut(&cell) else { continue };
+        if std::mem::replace(&mut node.closed, true) {
+            continue;
+        }
+        let node = *node;
+        if cell == to {
+            return traced(to, expanded, |cell| nodes.get(&cell).copied());
+        }
+        expanded += 1;
+        for direction in 0..8 {
+            let Some(next) = neighbour(grid, corners, cell, direction) else { continue };
+            let (g, parent) = (node.g + price(direction), Some(cell));
+            let known = nodes.get(&next);
+            if known.is_none_or(|known| !known.closed && g < known.g - 1e-9) {
+                nodes.insert(next, Known { cell: next, g, parent, closed: false });
+                open.push(Reverse((rank(g + estimate(next, to)), next)));
+            }
+        }
+    }
+    Found { cells: Vec::new(), expanded }
+}
+
+/// A binary heap, nodes in an array by cell that is kept from search to search.
+#[derive(Debug)]
+pub struct Dense {
+    nodes: Vec<(u32, Known)>,
+    open: BinaryHeap<Reverse<(u64, Cell)>>,
+    width: usize,
+    search: u32,
+    estimate: Estimate,
+}
+
+impl Dense {
+    /// For one grid, with an estimate.
+    pub fn new(grid: &Grid, estimate: Estimate) -> Dense {
+        let width = usize::from(grid.width());
+        let nowhere = Known { cell: Cell::new(0, 0), g: 0.0, parent: None, closed: false };
+        let nodes = vec![(0, nowhere); width * usize::from(grid.height())];
+        Dense { nodes, open: BinaryHeap::new(), width, search: 0, estimate }
+    }
+
+    fn known(&self, cell: Cell) -> Option<Known> {
+        let (search, known) = self.nodes[self.at(cell)];
+        (search == self.search).then_some(known)
+    }
+
+    fn at(&self, cell: Cell) -> usize {
+        usize::from(cell.y) * self.width + usize::from(cell.x)
+    }
+
+    /// Finds a path, a shortest one if the estimate is never too high.
+    pub fn find(&mut self, grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
+        self.search += 1;
+        self.open.clear();
+        let at = self.at(from);
+        self.nodes[at] = (self.search, Known { cell: from, g: 0.0, parent: None, closed: false });
+        self.open.push(Reverse((rank(self.estimate.of(from, to)), from)));
+        let mut expanded = 0;
+        while let Some(Reverse((_, cell))) = self.open.pop() {
+            let at = self.at(cell);
+            if std::mem::replace(&mut self.nodes[at].1.closed, true) {
+                continue;
+            }
+            let node = self.nodes[at].1;
+            if cell == to {
+                return traced(to, expanded, |cell| self.known(cell));
+            }
+            expanded += 1;
+            for direction in 0..8 {
+                let Some(next) = neighbour(grid, corners, cell, direction) else { continue };
+                let (g, parent) = (node.g + price(direction), Some(cell));
+                let known = self.known(next);
+                if known.is_none_or(|known| !known.closed && g < known.g - 1e-9) {
+                    let at = self.at(next);
+                    self.nodes[at] = (self.search, Known { cell: next, g, parent, closed: false });
+                    self.open.push(Reverse((rank(g + self.estimate.of(next, to)), next)));
+                }
+            }
+        }
+        Found { cells: Vec::new(), expanded }
+    }
+}
+
+fn traced(to: Cell, expanded: u32, known: impl Fn(Cell) -> Option<Known>) -> Found {
+    let mut cells = vec![to];
+    while let Some(parent) = cells.last().and_then(|cell| known(*cell)).and_then(|it| it.parent) {
+        cells.push(parent);
+    }
+    cells.reverse();
+    Found { cells, expanded }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contest::Dice;
+
+    #[test]
+    fn every_rung_finds_what_the_oracle_finds() {
+        let rule = Corners::OneObstacle;
+        for seed in 0..30 {
+            let mut dice = Dice::new(seed);
+            let grid = Grid::from_fn(17, 11, |_| dice.below(4) > 0).expect("a small grid");
+            let free: Vec<Cell> = grid.cells().filter(|cell| grid.is_free(*cell)).collect();
+            let (from, to) = (free[0], free[free.len() - 1]);
+            let costs = grid::oracle::costs(&grid, rule, from);
+            let want = costs[usize::from(to.y) * 17 + usize::from(to.x)].map(|pair| {
+                f64::from(pair.straight) + f64::from(pair.diagonal) * std::f64::consts::SQRT_2
+            });
+            let all = [
+                Pooled::default().find(&grid, rule, from, to),
+                ordered(&grid, rule, from, to),
+                hashed(&grid, rule, from, to),
+                Dense::new(&grid, Estimate::Octile).find(&grid, rule, from, to),
+                super::super::search::astar(&grid, rule, from, to, ALL),
+            ];
+            for (rung, found) in all.iter().enumerate() {
+                let length = found.length(&grid, rule);
+                let same = match (length, want) {
+                    (Some(found), Some(want)) => (found - want).abs() < 1e-6,
+                    (found, want) => found.is_none() && want.is_none(),
+                };
+                assert!(same, "seed {seed}, rung {rung}: expected {want:?}, found {length:?}");
+            }
+        }
+    }
+}

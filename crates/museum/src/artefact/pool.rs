@@ -1,0 +1,274 @@
+//! The pool of the published experiments: one lock, taken for every object in and out.
+//!
+//! Each node has its data between two guards, then the link to the next free node and a mark that
+//! it is in use; that order is the original's, and so an overrun of eight bytes meets the link and
+//! not the guard. Nodes lie in one array or each in a piece of its own, and free ones are used last
+//! in first out or first in first out: four pools. All words are atomics that are read and written
+//! without order, which costs what plain words cost and lets threads share the nodes as the
+//! original's did.
+
+use super::build::Build;
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+/// What stands before and behind each node's data.
+const GUARD: u64 = 0x1234_5678_9abc_def0;
+/// No node.
+const NONE: u32 = u32::MAX;
+
+/// A node with `W` words of data; its fields lie as they do in the original.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Node<const W: usize> {
+    before: AtomicU64,
+    data: [AtomicU64; W],
+    next: AtomicU32,
+    in_use: AtomicBool,
+    behind: AtomicU64,
+}
+
+impl<const W: usize> Node<W> {
+    fn new(next: u32) -> Node<W> {
+        Node {
+            before: AtomicU64::new(GUARD),
+            data: [const { AtomicU64::new(0) }; W],
+            next: AtomicU32::new(next),
+            in_use: AtomicBool::new(false),
+            behind: AtomicU64::new(GUARD),
+        }
+    }
+}
+
+/// Where nodes lie.
+pub trait Backing<const W: usize>: Sync {
+    /// So many nodes, each linked to the next.
+    fn new(count: u32) -> Self;
+    /// A node.
+    fn node(&self, index: u32) -> &Node<W>;
+}
+
+fn next_of(index: u32, count: u32) -> u32 {
+    if index + 1 < count { index + 1 } else { NONE }
+}
+
+/// All in one array.
+#[derive(Debug)]
+pub struct Array<const W: usize>(Box<[Node<W>]>);
+
+impl<const W: usize> Backing<W> for Array<W> {
+    fn new(count: u32) -> Self {
+        Array((0..count).map(|at| Node::new(next_of(at, count))).collect())
+    }
+
+    #[inline]
+    fn node(&self, index: u32) -> &Node<W> {
+        &self.0[index as usize]
+    }
+}
+
+/// Each from the heap.
+#[derive(Debug)]
+pub struct List<const W: usize>(Box<[Box<Node<W>>]>);
+
+impl<const W: usize> Backing<W> for List<W> {
+    fn new(count: u32) -> Self {
+        List((0..count).map(|at| Box::new(Node::new(next_of(at, count)))).collect())
+    }
+
+    #[inline]
+    fn node(&self, index: u32) -> &Node<W> {
+        &self.0[index as usize]
+    }
+}
+
+/// Which free nodes there are.
+#[derive(Clone, Copy, Debug)]
+pub struct Ends {
+    first: u32,
+    last: u32,
+    used: u32,
+}
+
+/// Who may change which nodes are free.
+pub trait Gate {
+    /// A gate around `ends`.
+    fn new(ends: Ends) -> Self;
+    /// Lets `change` through.
+    fn pass<T>(&self, change: impl FnOnce(&mut Ends) -> T) -> T;
+}
+
+/// A lock, as published.
+#[derive(Debug)]
+pub struct Locked(Mutex<Ends>);
+
+impl Gate for Locked {
+    fn new(ends: Ends) -> Self {
+        Locked(Mutex::new(ends))
+    }
+
+    #[inline]
+    fn pass<T>(&self, change: impl FnOnce(&mut Ends) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Nothing: for one thread.
+#[derive(Debug)]
+pub struct Open(RefCell<Ends>);
+
+impl Gate for Open {
+    fn new(ends: Ends) -> Self {
+        Open(RefCell::new(ends))
+    }
+
+    #[inline]
+    fn pass<T>(&self, change: impl FnOnce(&mut Ends) -> T) -> T {
+        change(&mut self.0.borrow_mut())
+    }
+}
+
+/// Which free node is used next.
+pub trait Turn {
+    /// First in, first out.
+    const QUEUE: bool;
+}
+
+/// Last in, first out.
+#[derive(Clone, Copy, Debug)]
+pub struct Stack;
+
+impl Turn for Stack {
+    const QUEUE: bool = false;
+}
+
+/// First in, first out.
+#[derive(Clone, Copy, Debug)]
+pub struct Queue;
+
+impl Turn for Queue {
+    const QUEUE: bool = true;
+}
+
+/// A pool of nodes with `W` words of data.
+#[derive(Debug)]
+pub struct Pool<const W: usize, S, G, O, B> {
+    nodes: S,
+    gate: G,
+    how: PhantomData<fn() -> (O, B)>,
+}
+
+impl<const W: usize, S: Backing<W>, G: Gate, O: Turn, B: Build> Pool<W, S, G, O, B> {
+    /// A pool of `count` nodes, at least one.
+    pub fn new(count: u32) -> Self {
+        let count = count.max(1);
+        let ends = Ends { first: 0, last: count - 1, used: 0 };
+        Pool { nodes: S::new(count), gate: G::new(ends), how: PhantomData }
+    }
+
+    /// Takes a free node, if there is one.
+    #[inline]
+    pub fn take(&self) -> Option<u32> {
+        self.gate.pass(|ends| {
+            let index = B::call(|| ends.first);
+            if index == NONE {
+                return None;
+            }
+            let node = B::call(|| self.nodes.node(index));
+            ends.first = B::call(|| node.next.load(Relaxed));
+            B::call(|| node.before.store(GUARD, Relaxed));
+            B::call(|| node.behind.store(GUARD, Relaxed));
+            B::call(|| node.in_use.store(true, Relaxed));
+            ends.used += 1;
+            Some(index)
+        })
+    }
+
+    /// Gives a node back; says whether it was in use and its guards were as they should be.
+    #[inline]
+    pub fn give(&self, index: u32) -> bool {
+        let node = B::call(|| self.nodes.node(index));
+        let is_sound = B::call(|| node.before.load(Relaxed)) == GUARD
+            && B::call(|| node.behind.load(Relaxed)) == GUARD
+            && B::call(|| node.in_use.swap_relaxed(false));
+        if !is_sound {
+            return false;
+        }
+        self.gate.pass(|ends| {
+            if O::QUEUE {
+                node.next.store(NONE, Relaxed);
+                match ends.first {
+                    NONE => ends.first = index,
+                    _ => B::call(|| self.nodes.node(ends.last).next.store(index, Relaxed)),
+                }
+                ends.last = index;
+            } else {
+                B::call(|| node.next.store(ends.first, Relaxed));
+                ends.first = index;
+            }
+            ends.used -= 1;
+        });
+        true
+    }
+
+    /// The data of a node.
+    #[inline]
+    pub fn data(&self, index: u32) -> &[AtomicU64; W] {
+        &self.nodes.node(index).data
+    }
+
+    /// Nodes in use.
+    pub fn used(&self) -> u32 {
+        self.gate.pass(|ends| ends.used)
+    }
+}
+
+/// What a plain word would do: read, then write.
+trait SwapRelaxed {
+    fn swap_relaxed(&self, value: bool) -> bool;
+}
+
+impl SwapRelaxed for AtomicBool {
+    #[inline]
+    fn swap_relaxed(&self, value: bool) -> bool {
+        let before = self.load(Relaxed);
+        self.store(value, Relaxed);
+        before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::build::{Optimised, Plain};
+    use super::*;
+
+    fn check<S: Backing<4>, G: Gate, O: Turn, B: Build>(again: [u32; 2]) {
+        let pool = Pool::<4, S, G, O, B>::new(3);
+        assert_eq!([0, 1, 2].map(Some), [pool.take(), pool.take(), pool.take()]);
+        assert_eq!((pool.take(), pool.used()), (None, 3));
+        pool.data(1)[3].store(7, Relaxed);
+        assert!(pool.give(1) && pool.give(0));
+        assert!(!pool.give(0), "it is free");
+        assert_eq!(again.map(Some), [pool.take(), pool.take()]);
+        assert_eq!((pool.take(), pool.used()), (None, 3));
+    }
+
+    #[test]
+    fn a_stack_gives_the_last_and_a_queue_the_first() {
+        check::<Array<4>, Locked, Stack, Plain>([0, 1]);
+        check::<List<4>, Locked, Queue, Plain>([1, 0]);
+        check::<Array<4>, Open, Queue, Optimised>([1, 0]);
+        check::<List<4>, Open, Stack, Optimised>([0, 1]);
+    }
+
+    #[test]
+    fn an_overrun_of_eight_bytes_meets_the_link_and_not_the_guard() {
+        // What the original's order of fields means: the word behind the data is the link.
+        let node = Node::<4>::new(1);
+        let end = std::ptr::from_ref(&node.data).addr() + size_of_val(&node.data);
+        let behind = std::ptr::from_ref(&node.behind).addr();
+        assert!(behind >= end + size_of::<AtomicU32>(), "eight bytes reach the link alone");
+        assert_eq!(std::ptr::from_ref(&node.next).addr(), end);
+    }
+}

@@ -1,0 +1,347 @@
+//! A* and jump point search as published: over linked lists, with an estimate that is too high.
+//!
+//! Steps cost 1 and the root of two, but the estimate counts a diagonal step as two (Manhattan), so
+//! it may say more than remains; a search that trusts it can go round. It ends when the goal is
+//! first seen, not when it is the best of what is open. A cell that is found again on a shorter way
+//! gets the new cost but keeps its old place in the order (A*), or is left as it was (JPS). Open
+//! and closed cells are linked lists that are gone through for every neighbour, and each node comes
+//! from the heap. All of that is here, and for A* each can be repaired by itself ([`Repairs`]).
+
+use grid::{Cell, Corners, Grid, oracle};
+use std::cell::{Cell as Changing, RefCell};
+use std::collections::LinkedList;
+use std::rc::Rc;
+
+/// Columns and rows of a step in each direction, clockwise from north.
+pub const STEP: [(i32, i32); 8] =
+    [(0, -1), (1, -1), (1, 0), (1, 1), (0, 1), (-1, 1), (-1, 0), (-1, -1)];
+
+/// The neighbour of a free cell in a direction, if a step there is legal.
+#[inline]
+pub fn neighbour(grid: &Grid, corners: Corners, from: Cell, direction: usize) -> Option<Cell> {
+    let (dx, dy) = STEP[direction];
+    let x = from.x.checked_add_signed(dx as i16)?;
+    let y = from.y.checked_add_signed(dy as i16)?;
+    let to = Cell::new(x, y);
+    if !grid.is_free(to) {
+        return None;
+    }
+    if direction.is_multiple_of(2) {
+        return Some(to);
+    }
+    let beside = [Cell::new(to.x, from.y), Cell::new(from.x, to.y)];
+    let free = beside.into_iter().filter(|it| grid.is_free(*it)).count();
+    let fits = match corners {
+        Corners::Always => true,
+        Corners::OneObstacle => free >= 1,
+        Corners::NoObstacle => free == 2,
+        Corners::FourNeighbour => false,
+    };
+    fits.then_some(to)
+}
+
+/// What a step in a direction costs.
+#[inline]
+pub fn price(direction: usize) -> f64 {
+    if direction.is_multiple_of(2) { 1.0 } else { std::f64::consts::SQRT_2 }
+}
+
+/// How far a goal seems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Estimate {
+    /// Columns and rows together: more than remains where diagonal steps are allowed.
+    Manhattan,
+    /// The shortest way on a grid without obstacles.
+    Octile,
+}
+
+impl Estimate {
+    /// From a cell to the goal.
+    #[inline]
+    pub fn of(self, from: Cell, to: Cell) -> f64 {
+        let (dx, dy) = (f64::from(from.x.abs_diff(to.x)), f64::from(from.y.abs_diff(to.y)));
+        match self {
+            Estimate::Manhattan => dx + dy,
+            Estimate::Octile => dx.max(dy) - dx.min(dy) + dx.min(dy) * std::f64::consts::SQRT_2,
+        }
+    }
+}
+
+/// What of the published A* is repaired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repairs {
+    /// The estimate.
+    pub estimate: Estimate,
+    /// It ends when the goal is taken out, and a better way changes a cell's place in the order.
+    pub exact: bool,
+}
+
+/// As published.
+pub const NONE: Repairs = Repairs { estimate: Estimate::Manhattan, exact: false };
+/// Right, and as slow as before.
+pub const ALL: Repairs = Repairs { estimate: Estimate::Octile, exact: true };
+
+/// A path and what it took.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// Turning points or cells, from start to goal; empty if there is no path.
+    pub cells: Vec<Cell>,
+    /// Nodes that were gone on from.
+    pub expanded: u32,
+}
+
+impl Found {
+    /// The length, if the path is legal step by step; the root of two is rounded.
+    pub fn length(&self, grid: &Grid, corners: Corners) -> Option<f64> {
+        let walked = oracle::walk(grid, corners, self.steps()).ok()?;
+        let length =
+            f64::from(walked.straight) + f64::from(walked.diagonal) * std::f64::consts::SQRT_2;
+        (!self.cells.is_empty()).then_some(length)
+    }
+
+    /// Cell by cell.
+    fn steps(&self) -> Vec<Cell> {
+        let mut all: Vec<Cell> = self.cells.first().copied().into_iter().collect();
+        for pair in self.cells.windows(2) {
+            let mut at = pair[0];
+            while at != pair[1] {
+                let side = |from: u16, to: u16| match from.cmp(&to) {
+                    std::cmp::Ordering::Less => from + 1,
+                    std::cmp::Ordering::Equal => from,
+                    std::cmp::Ordering::Greater => from - 1,
+                };
+                at = Cell::new(side(at.x, pair[1].x), side(at.y, pair[1].y));
+                all.push(at);
+            }
+        }
+        all
+    }
+}
+
+/// A node, from the heap, that two lists and its children point to.
+struct Node {
+    cell: Cell,
+    /// The direction in which it was entered; 8 for the start.
+    direction: usize,
+    g: Changing<f64>,
+    f: Changing<f64>,
+    parent: RefCell<Option<Rc<Node>>>,
+}
+
+type Nodes = LinkedList<Rc<Node>>;
+
+/// Takes the node with the least sum out of a list, the first of equals.
+fn take_least(open: &mut Nodes) -> Option<Rc<Node>> {
+    let mut least: Option<(usize, f64)> = None;
+    for (at, node) in open.iter().enumerate() {
+        if least.is_none_or(|(_, f)| node.f.get() < f) {
+            least = Some((at, node.f.get()));
+        }
+    }
+    let mut behind = open.split_off(least?.0);
+    let node = behind.pop_front();
+    open.append(&mut behind);
+    node
+}
+
+fn traced(goal: Option<Rc<Node>>, expanded: u32) -> Found {
+    let mut cells = Vec::new();
+    let mut at = goal;
+    while let Some(node) = at {
+        cells.push(node.cell);
+        at = node.parent.borrow().clone();
+    }
+    cells.reverse();
+    Found { cells, expanded }
+}
+
+fn start(from: Cell, estimate: f64) -> Nodes {
+    let node = Node {
+        cell: from,
+        direction: 8,
+        g: Changing::new(0.0),
+        f: Changing::new(estimate),
+        parent: RefCell::new(None),
+    };
+    LinkedList::from([Rc::new(node)])
+}
+
+/// A* over two linked lists.
+pub fn astar(grid: &Grid, corners: Corners, from: Cell, to: Cell, repairs: Repairs) -> Found {
+    let estimate = |cell| repairs.estimate.of(cell, to);
+    let mut open = start(from, estimate(from));
+    let mut closed = Nodes::new();
+    let mut expanded = 0;
+    while let Some(node) = take_least(&mut open) {
+        if repairs.exact && node.cell == to {
+            return traced(Some(node), expanded);
+        }
+        expanded += 1;
+        closed.push_back(node.clone());
+        for direction in 0..8 {
+            let Some(cell) = neighbour(grid, corners, node.cell, direction) else { continue };
+            let g = node.g.get() + price(direction);
+            let known = open.iter().chain(&closed).find(|it| it.cell == cell);
+            let Some(known) = known else {
+                open.push_back(Rc::new(Node {
+                    cell,
+                    direction,
+                    g: Changing::new(g),
+                    f: Changing::new(g + estimate(cell)),
+                    parent: RefCell::new(Some(node.clone())),
+                }));
+                continue;
+            };
+            // Rounded sums of the same steps in another order are no shorter way.
+            if g < known.g.get() - 1e-9 {
+                known.g.set(g);
+                known.parent.replace(Some(node.clone()));
+                if repairs.exact {
+                    known.f.set(g + estimate(cell));
+                }
+            }
+        }
+        if !repairs.exact
+            && let Some(goal) = open.iter().find(|it| it.cell == to)
+        {
+            return traced(Some(goal.clone()), expanded);
+        }
+    }
+    traced(None, expanded)
+}
+
+/// Jump point search over two linked lists, as published.
+pub fn jps(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
+    let jumper = Jumper { grid, corners, to };
+    let estimate = |cell| Estimate::Manhattan.of(cell, to);
+    let mut open = start(from, estimate(from));
+    let mut closed = Nodes::new();
+    let mut expanded = 0;
+    while let Some(node) = take_least(&mut open) {
+        expanded += 1;
+        closed.push_back(node.clone());
+        for direction in jumper.directions(node.cell, node.direction) {
+            let Some(cell) = jumper.jump(node.cell, direction) else { continue };
+            // Found before: left as it is, whatever the new way costs.
+            if open.iter().chain(&closed).any(|it| it.cell == cell) {
+                continue;
+            }
+            let g = node.g.get() + Estimate::Octile.of(node.cell, cell);
+            open.push_back(Rc::new(Node {
+                cell,
+                direction,
+                g: Changing::new(g),
+                f: Changing::new(g + estimate(cell)),
+                parent: RefCell::new(Some(node.clone())),
+            }));
+        }
+        if let Some(goal) = open.iter().find(|it| it.cell == to) {
+            return traced(Some(goal.clone()), expanded);
+        }
+    }
+    traced(None, expanded)
+}
+
+struct Jumper<'a> {
+    grid: &'a Grid,
+    corners: Corners,
+    to: Cell,
+}
+
+impl Jumper<'_> {
+    fn step(&self, from: Cell, direction: usize) -> Option<Cell> {
+        neighbour(self.grid, self.corners, from, direction)
+    }
+
+    fn is_free(&self, from: Cell, direction: usize) -> bool {
+        let (dx, dy) = STEP[direction % 8];
+        let x = from.x.checked_add_signed(dx as i16);
+        let y = from.y.checked_add_signed(dy as i16);
+        x.zip(y).is_some_and(|(x, y)| self.grid.is_free(Cell::new(x, y)))
+    }
+
+    /// Directions that an obstacle makes necessary for who comes in `direction`.
+    fn forced(&self, cell: Cell, direction: usize) -> [Option<usize>; 2] {
+        let blocked_turn = if direction.is_multiple_of(2) { [2, 6] } else { [3, 5] };
+        let new_turn = if direction.is_multiple_of(2) { [1, 7] } else { [2, 6] };
+        [0, 1].map(|side| {
+            let new = (direction + new_turn[side]) % 8;
+            let is_forced = !self.is_free(cell, direction + blocked_turn[side])
+                && self.step(cell, new).is_some();
+            is_forced.then_some(new)
+        })
+    }
+
+    fn directions(&self, cell: Cell, entered: usize) -> Vec<usize> {
+        if entered == 8 {
+            return (0..8).collect();
+        }
+        let mut all = vec![entered];
+        if !entered.is_multiple_of(2) {
+            all.extend([(entered + 1) % 8, (entered + 7) % 8]);
+        }
+        all.extend(self.forced(cell, entered).into_iter().flatten());
+        all
+    }
+
+    /// The next cell in a direction from which the search must go on.
+    fn jump(&self, from: Cell, direction: usize) -> Option<Cell> {
+        let mut at = from;
+        loop {
+            at = self.step(at, direction)?;
+            if at == self.to || self.forced(at, direction).iter().any(Option::is_some) {
+                return Some(at);
+            }
+            if !direction.is_multiple_of(2) {
+                let beside = [(direction + 1) % 8, (direction + 7) % 8];
+                if beside.into_iter().any(|it| self.jump(at, it).is_some()) {
+                    return Some(at);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::portfolio::{MAPS, QUERIES};
+    use grid::movingai::Map;
+
+    #[test]
+    fn the_repaired_search_is_right_and_the_published_ones_are_not() {
+        let mut longer = [0; 2];
+        for query in QUERIES {
+            let map = Map::parse(MAPS[usize::from(query.maze)]).expect("the map is one");
+            let grid = map.grid().expect("it is a grid");
+            let (from, to) = (Cell::new(0, 0), Cell::new(query.goal.0, query.goal.1));
+            let rule = Corners::OneObstacle;
+            let length = |it: Found| {
+                println!("{}: {:?} by {}", query.name, it.length(&grid, rule), it.expanded);
+                it.length(&grid, rule).expect("a legal path")
+            };
+            let right = length(astar(&grid, rule, from, to, ALL));
+            assert!((right - query.shortest).abs() < 1e-3, "{}: {right}", query.name);
+            let published =
+                [length(astar(&grid, rule, from, to, NONE)), length(jps(&grid, rule, from, to))];
+            for (longer, found) in longer.iter_mut().zip(published) {
+                assert!(found > query.shortest - 1e-3, "shorter than the shortest");
+                *longer += usize::from(found > query.shortest + 1e-3);
+            }
+        }
+        assert!(longer.iter().all(|it| *it > 0), "too long somewhere: {longer:?}");
+    }
+
+    #[test]
+    fn where_there_is_no_way_none_is_found() {
+        let mut grid = Grid::new(5, 3).expect("a small grid");
+        for y in 0..3 {
+            grid.set(Cell::new(2, y), false).expect("inside");
+        }
+        let (from, to) = (Cell::new(0, 0), Cell::new(4, 2));
+        for repairs in [NONE, ALL] {
+            assert_eq!(astar(&grid, Corners::OneObstacle, from, to, repairs).cells, []);
+        }
+        assert_eq!(jps(&grid, Corners::OneObstacle, from, to).cells, []);
+    }
+}

@@ -1,0 +1,186 @@
+//! Exhibits on the parts of a server: memory, paths, ids, indexes, and what holds them together.
+//!
+//! They repeat the experiments of one portfolio ([`crate::portfolio`]), each as it was and then
+//! with one thing changed at a time. What is common to them is here: objects of a given size, and
+//! whatever lends them.
+
+pub mod false_sharing;
+pub mod id_schemes;
+pub mod ordered_index;
+pub mod path_ladder;
+pub mod pool_heap;
+pub mod pool_layout;
+pub mod remote_free;
+pub mod server_factors;
+
+use crate::artefact::build::Build;
+use crate::artefact::pool::{Backing, Gate, Pool as Published, Turn};
+use crate::contest::{Dice, Told, ns_each};
+use crate::showing::{Place, Series};
+use memory::{Boxed, Boxes, Handle, Lent, Plan, Worker};
+use std::hint::black_box;
+use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// An object of `8 * (W + 1)` bytes of which the first word is written.
+pub struct Object<const W: usize> {
+    first: u64,
+    _rest: [MaybeUninit<u64>; W],
+}
+
+impl<const W: usize> Object<W> {
+    /// An object whose first word is `first`.
+    #[inline(always)]
+    pub fn new(first: u64) -> Self {
+        Object { first, _rest: [const { MaybeUninit::uninit() }; W] }
+    }
+}
+
+/// Whatever lends objects.
+pub trait Source {
+    /// What one gets.
+    type Held;
+    /// Takes an object and writes its first word.
+    fn take(&mut self) -> Self::Held;
+    /// Gives it back.
+    fn give(&mut self, held: Self::Held);
+}
+
+/// The heap of this program.
+pub struct Heap<const W: usize>;
+
+impl<const W: usize> Source for Heap<W> {
+    type Held = Box<Object<W>>;
+
+    #[inline(always)]
+    fn take(&mut self) -> Self::Held {
+        black_box(Box::new(Object::new(1)))
+    }
+
+    #[inline(always)]
+    fn give(&mut self, held: Self::Held) {
+        drop(black_box(held));
+    }
+}
+
+impl<const W: usize> Source for memory::Pool<Object<W>> {
+    type Held = Handle<Object<W>>;
+
+    #[inline(always)]
+    fn take(&mut self) -> Self::Held {
+        black_box(self.put(Object::new(1)).unwrap_or_else(|_| unreachable!("there is room")))
+    }
+
+    #[inline(always)]
+    fn give(&mut self, held: Self::Held) {
+        if let Ok(object) = memory::Pool::take(self, held) {
+            black_box(object.first);
+        }
+    }
+}
+
+impl<'p, const W: usize> Source for &'p Boxes<Object<W>> {
+    type Held = Boxed<'p, Object<W>>;
+
+    #[inline(always)]
+    fn take(&mut self) -> Self::Held {
+        black_box(self.lend(Object::new(1)).unwrap_or_else(|_| unreachable!("there is room")))
+    }
+
+    #[inline(always)]
+    fn give(&mut self, held: Self::Held) {
+        drop(black_box(held));
+    }
+}
+
+impl<'p, const W: usize> Source for Worker<'p, Object<W>> {
+    type Held = Lent<'p, Object<W>>;
+
+    #[inline(always)]
+    fn take(&mut self) -> Self::Held {
+        black_box(self.lend(Object::new(1)).unwrap_or_else(|_| unreachable!("there is room")))
+    }
+
+    #[inline(always)]
+    fn give(&mut self, held: Self::Held) {
+        black_box(Worker::take(self, held).first);
+    }
+}
+
+impl<const W: usize, S, G, O, B> Source for &Published<W, S, G, O, B>
+where
+    S: Backing<W>,
+    G: Gate,
+    O: Turn,
+    B: Build,
+{
+    type Held = u32;
+
+    #[inline(always)]
+    fn take(&mut self) -> u32 {
+        let index = Published::take(self).unwrap_or_else(|| unreachable!("there is room"));
+        self.data(index)[0].store(1, Relaxed);
+        black_box(index)
+    }
+
+    #[inline(always)]
+    fn give(&mut self, held: u32) {
+        black_box(Published::give(self, held));
+    }
+}
+
+/// Nanoseconds for a pair: an object is taken and given back at once, so that there is never more
+/// than one.
+pub fn at_once(source: &mut impl Source, operations: u64) -> f64 {
+    ns_each(operations, || {
+        for _ in 0..operations {
+            let held = source.take();
+            source.give(held);
+        }
+    })
+}
+
+/// Nanoseconds for a pair: one of `live` objects, in random order, is replaced by a new one.
+pub fn replaced(source: &mut impl Source, live: usize, operations: u64) -> f64 {
+    let mut dice = Dice::new(live as u64);
+    let order: Vec<usize> = (0..4_096).map(|_| dice.below(live)).collect();
+    let mut held: Vec<_> = (0..live).map(|_| source.take()).collect();
+    let cost = ns_each(operations, || {
+        for at in 0..operations as usize {
+            let new = source.take();
+            source.give(std::mem::replace(&mut held[order[at % 4_096]], new));
+        }
+    });
+    held.into_iter().for_each(|it| source.give(it));
+    cost
+}
+
+/// A pool of ours, not guarded, with room for `capacity`.
+pub fn plan(capacity: usize) -> Plan {
+    Plan::new(u32::try_from(capacity).unwrap_or(u32::MAX))
+}
+
+/// The medians of one arm over several contests, as a series; each contest has a place.
+pub fn medians<'t>(name: &str, all: impl IntoIterator<Item = (f64, &'t Told)>) -> Series {
+    let places = all.into_iter().filter_map(|(x, told)| Some((x, told.median(name)?)));
+    Series::measured(name, places.collect())
+}
+
+/// The ratios of one arm to another over several contests, with their intervals.
+pub fn ratios<'t>(
+    name: &str,
+    (arm, other): (&str, &str),
+    all: impl IntoIterator<Item = (f64, &'t Told)>,
+) -> Series {
+    let places =
+        all.into_iter().filter_map(|(x, told)| Some(Place::of(x, &told.against(arm, other)?)));
+    Series { name: name.to_string(), places: places.collect(), ..Series::default() }
+}
+
+/// The smallest and the largest of some numbers, as `3.0` and `4.8`; 0 and 0 for none.
+pub fn range(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    let values: Vec<f64> = values.into_iter().collect();
+    let least = values.iter().copied().min_by(f64::total_cmp).unwrap_or(0.0);
+    let most = values.iter().copied().max_by(f64::total_cmp).unwrap_or(0.0);
+    (least, most)
+}

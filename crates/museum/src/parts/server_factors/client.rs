@@ -1,0 +1,262 @@
+//! The clients: one thread, a window of packets for each connection, every byte looked at.
+
+use crate::artefact::echo::{LOGIN, PACKET, PAYLOAD, packet};
+use crate::exhibit::Fault;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// How long a server may keep silent.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What one window brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Window {
+    /// Packets that came back.
+    pub(super) packets: u64,
+    /// Of them, those that were not what was sent.
+    pub(super) wrong: u64,
+    /// How often something was received.
+    pub(super) receptions: u64,
+    /// From the first packet sent to the last one back.
+    pub(super) took: Duration,
+    /// Median latency from sending a batch to its last packet, nanoseconds.
+    pub(super) p50: f64,
+    /// The highest.
+    pub(super) most: f64,
+}
+
+/// All clients of one server.
+pub(super) struct Crowd {
+    poll: OwnedFd,
+    port: u16,
+    clients: Vec<Client>,
+    window: usize,
+    /// Who comes back next: one in each window, as clients of the original did all the time.
+    turn: usize,
+}
+
+struct Client {
+    stream: TcpStream,
+    /// Bytes of a packet that has not come whole.
+    rest: Vec<u8>,
+    /// The numbers of the next packet to send, and of the next to come back.
+    next: u64,
+    due: u64,
+    /// Batches on their way: the number behind their last packet, and when they were sent.
+    sent: VecDeque<(u64, Instant)>,
+    greeted: bool,
+}
+
+impl Client {
+    fn connect(port: u16) -> io::Result<Client> {
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let (rest, sent) = (Vec::new(), VecDeque::new());
+        Ok(Client { stream, rest, next: 0, due: 0, sent, greeted: false })
+    }
+
+    /// Sends so many packets at once.
+    fn send(&mut self, count: usize) -> io::Result<()> {
+        let bytes: Vec<u8> = (0..count as u64).flat_map(|at| packet(self.next + at)).collect();
+        self.next += count as u64;
+        self.sent.push_back((self.next, Instant::now()));
+        // A window is far smaller than what the kernel takes.
+        self.stream.write_all(&bytes)
+    }
+
+    /// Receives what is there; returns how many packets came, how many were wrong.
+    fn receive(&mut self, latencies: &mut Vec<u64>) -> io::Result<(u64, u64)> {
+        let mut bytes = [0; 16 * 1024];
+        let count = match self.stream.read(&mut bytes) {
+            Ok(0) => return Err(io::Error::other("the server has hung up")),
+            Ok(count) => count,
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(why) => return Err(why),
+        };
+        self.rest.extend_from_slice(&bytes[..count]);
+        let (mut came, mut wrong) = (0, 0);
+        let whole = self.rest.len() / PACKET * PACKET;
+        for it in self.rest[..whole].chunks_exact(PACKET) {
+            if !self.greeted {
+                self.greeted = true;
+                wrong += u64::from(it != packet(LOGIN));
+                continue;
+            }
+            let is_right = it[..2] == PAYLOAD.to_le_bytes() && it == packet(self.due);
+            wrong += u64::from(!is_right);
+            came += 1;
+            self.due += 1;
+            if self.sent.front().is_some_and(|batch| batch.0 <= self.due)
+                && let Some((_, at)) = self.sent.pop_front()
+            {
+                latencies.push(at.elapsed().as_nanos() as u64);
+            }
+        }
+        self.rest.drain(..whole);
+        Ok((came, wrong))
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.due < self.next || !self.greeted
+    }
+}
+
+impl Crowd {
+    /// Connects so many clients, each with a window of so many packets.
+    pub(super) fn connect(port: u16, clients: u32, window: usize) -> Result<Crowd, Fault> {
+        let connected = || -> io::Result<Crowd> {
+            let poll = epoll::create(CreateFlags::CLOEXEC)?;
+            let clients: io::Result<Vec<Client>> =
+                (0..clients).map(|_| Client::connect(port)).collect();
+            let crowd = Crowd { poll, port, clients: clients?, window, turn: 0 };
+            for at in 0..crowd.clients.len() {
+                crowd.watch(at)?;
+            }
+            Ok(crowd)
+        };
+        connected().map_err(|why| Fault::Clients(format!("cannot connect: {why}")))
+    }
+
+    fn watch(&self, at: usize) -> io::Result<()> {
+        let data = EventData::new_u64(at as u64);
+        Ok(epoll::add(&self.poll, &self.clients[at].stream, data, EventFlags::IN)?)
+    }
+
+    /// Keeps the windows full for `time`, waits until everything is back, and lets one client go
+    /// and another come.
+    pub(super) fn load(&mut self, time: Duration) -> Result<Window, Fault> {
+        let loaded = self.loaded(time).and_then(|seen| {
+            self.renew()?;
+            Ok(seen)
+        });
+        loaded.map_err(|why| Fault::Clients(format!("expected echoes: {why}")))
+    }
+
+    fn loaded(&mut self, time: Duration) -> io::Result<Window> {
+        let start = Instant::now();
+        let mut seen = Window::default();
+        let mut latencies = Vec::new();
+        for client in &mut self.clients {
+            client.send(self.window)?;
+        }
+        let mut events: Vec<Event> = Vec::with_capacity(64);
+        let mut last = start;
+        while self.clients.iter().any(Client::is_waiting) {
+            if last.elapsed() > PATIENCE {
+                return Err(io::Error::other(format!("nothing came for {PATIENCE:?}")));
+            }
+            events.clear();
+            let second = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
+            let room = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.poll, room, Some(&second)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(why) => return Err(why.into()),
+            }
+            for event in &events {
+                let client = &mut self.clients[event.data.u64() as usize];
+                let (came, wrong) = client.receive(&mut latencies)?;
+                seen.receptions += 1;
+                seen.packets += came;
+                seen.wrong += wrong;
+                last = Instant::now();
+                if came > 0 && start.elapsed() < time {
+                    client.send(came as usize)?;
+                }
+            }
+        }
+        seen.took = start.elapsed();
+        latencies.sort_unstable();
+        seen.p50 = latencies.get(latencies.len() / 2).copied().unwrap_or(0) as f64;
+        seen.most = latencies.last().copied().unwrap_or(0) as f64;
+        Ok(seen)
+    }
+
+    /// A client leaves and another takes its place.
+    fn renew(&mut self) -> io::Result<()> {
+        let at = self.turn % self.clients.len().max(1);
+        self.turn += 1;
+        epoll::delete(&self.poll, &self.clients[at].stream)?;
+        self.clients[at] = Client::connect(self.port)?;
+        self.watch(at)
+    }
+}
+
+/// The serialising message buffer: fields are appended and taken out one after another.
+#[derive(Debug)]
+pub(super) struct Message {
+    bytes: Vec<u8>,
+    read: usize,
+    written: usize,
+}
+
+impl Message {
+    /// Its 20,000 bytes from the heap.
+    #[inline(never)]
+    pub(super) fn new() -> Message {
+        Message { bytes: vec![0; 20_000], read: 0, written: 0 }
+    }
+
+    pub(super) fn clear(&mut self) {
+        (self.read, self.written) = (0, 0);
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.written + bytes.len();
+        if let Some(room) = self.bytes.get_mut(self.written..end) {
+            room.copy_from_slice(bytes);
+            self.written = end;
+        }
+    }
+
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let mut out = [0; N];
+        let end = (self.read + N).min(self.written);
+        let found = &self.bytes[self.read..end];
+        out[..found.len()].copy_from_slice(found);
+        self.read = end;
+        out
+    }
+
+    #[inline(never)]
+    pub(super) fn put_u16(&mut self, value: u16) -> &mut Message {
+        self.put(&value.to_le_bytes());
+        self
+    }
+
+    #[inline(never)]
+    pub(super) fn put_u64(&mut self, value: u64) -> &mut Message {
+        self.put(&value.to_le_bytes());
+        self
+    }
+
+    #[inline(never)]
+    pub(super) fn take_u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.take())
+    }
+
+    #[inline(never)]
+    pub(super) fn take_u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.take())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_gives_back_what_was_put_in() {
+        let mut message = Message::new();
+        message.put_u16(8).put_u64(LOGIN);
+        assert_eq!((message.take_u16(), message.take_u64()), (8, LOGIN));
+        assert_eq!(message.take_u64(), 0, "nothing is left");
+        message.clear();
+        message.put_u64(7);
+        assert_eq!(message.take_u64(), 7);
+    }
+}
