@@ -18,6 +18,7 @@ mod path;
 mod peer;
 mod pin;
 mod race;
+mod senders;
 mod serve;
 mod swarm;
 
@@ -40,6 +41,8 @@ enum Command {
     Serve(Box<serve::Command>),
     /// List the architectures, and why some cannot be
     Engines(architectures::Args),
+    /// List the ways to send by the clock, tried on this machine
+    Senders(senders::Args),
     /// Load a server: ask, time and check every reply
     Load(Box<load::Args>),
     /// Make load for a Locust master: one of many generators, one page
@@ -98,6 +101,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Serve(command) => serve::run(*command),
         Command::Engines(args) => architectures::run(&args),
+        Command::Senders(args) => senders::run(&args),
         Command::Load(args) => load::run(*args),
         Command::Swarm(args) => swarm::run(args),
         Command::Race(args) => race::run(*args),

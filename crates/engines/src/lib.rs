@@ -51,6 +51,7 @@ pub use knobs::Knobs;
 pub use parts::assets::Assets;
 pub use presets::{Crowd, PRESETS, Preset};
 pub use run::{run, run_with, run_with_caster};
+pub use senders::probe::{Works, probe, probe_txtime};
 pub use senders::{Sender, UnknownSender};
 pub use shape::{Refused, Shape, WORKERS_MAX};
 pub use staff::{Staff, Staffing};

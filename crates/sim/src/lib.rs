@@ -7,12 +7,15 @@
 //! [`chunking`] and [`determinism`] hold a service to its laws; [`Golden`] plays a written
 //! conversation under many splits.
 //!
+//! A [`seam::Caster`] is driven by [`cast`], and held to its laws by [`cast_laws`].
+//!
 //! The surprising thing: the simulated engine is meaner than the real ones. It writes now or later
 //! by whim, delivers bytes after it was told to stop, wakes sessions for nothing, and its workers
 //! take turns in an order that no machine would choose; all of that is allowed by the contract at
 //! the top of `seam::Conn`.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod cast;
 mod check;
 mod clients;
 mod dice;
@@ -25,6 +28,7 @@ mod seat;
 mod transcript;
 mod world;
 
+pub use cast::{CastHeard, Deed, Made, Whims, cast, cast_case, cast_laws};
 pub use check::{Case, check, find, seeds};
 pub use fuzz::fuzz;
 pub use golden::{BadGolden, Golden};

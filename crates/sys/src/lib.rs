@@ -29,6 +29,7 @@ pub mod select;
 pub mod sendfile;
 pub mod signal;
 pub mod socket;
+pub mod splice;
 pub mod timerfd;
 pub mod udp;
 pub mod uring;

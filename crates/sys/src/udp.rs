@@ -135,6 +135,20 @@ impl Udp {
         self.set(libc::SOL_SOCKET, libc::SO_ZEROCOPY, on.into())
     }
 
+    /// Datagrams may say when they shall leave ([`Filling::leave_at`], `SO_TXTIME`). That this
+    /// succeeds says nothing: without the queues `fq` or `etf` the times are ignored.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT` before Linux 4.19.
+    pub fn set_txtime(&self) -> io::Result<()> {
+        let value = libc::sock_txtime { clockid: libc::CLOCK_MONOTONIC, flags: 0 };
+        let (size, start) = (size_of_val(&value) as libc::socklen_t, (&raw const value).cast());
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_TXTIME);
+        // SAFETY: `value` is readable for its size, which is the one that this option wants.
+        check(unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, option, start, size) })
+            .map(drop)
+    }
+
     fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
         let size = size_of_val(&value) as libc::socklen_t;
         let start = (&raw const value).cast();

@@ -44,7 +44,7 @@ pub(crate) trait Troupe<T>: Sync {
 impl<C: Caster> Troupe<C::State> for Casting<'_, C> {
     fn live(&self, post: &CastPost<'_, C::State>) -> Result<(), Fault> {
         let desk = CastDesk::new(self, post);
-        match self.sender.transmit() {
+        match self.sender.transmit(self.sockets).map_err(Fault::Wait)? {
             Some(mut transmit) => worker::serve(&desk, &mut *transmit),
             None => plain::serve(&desk, self.sender == Sender::PlainAbs),
         }

@@ -7,14 +7,20 @@
 mod gso;
 mod messages;
 pub(crate) mod outlet;
+mod pages;
+pub(crate) mod probe;
 mod sendto;
+mod zerocopy;
 
 use std::fmt;
+use std::io;
 use std::str::FromStr;
 
 use seam::Burst;
 
 use outlet::{Count, Outlet};
+
+use crate::casts::sockets::CastSockets;
 
 /// Sends what is due now.
 pub(crate) trait Transmit {
@@ -39,6 +45,12 @@ pub enum Sender {
     Gso,
     /// A timer wheel; one sendmmsg for all such bursts.
     SendmmsgGso,
+    /// A timer wheel; sendmsg with `MSG_ZEROCOPY`.
+    MsgZerocopy,
+    /// A timer wheel; a head, then sendfile.
+    Sendfile,
+    /// A timer wheel; a head, then splice from the file through a pipe.
+    Splice,
 }
 
 /// A row of the table.
@@ -90,6 +102,21 @@ const ROWS: &[Row] = &[
         "sendmmsg+gso",
         ["timer wheel; one sendmmsg for all such bursts", "Linux 4.18", "senders/gso.rs"],
     ),
+    row(
+        Sender::MsgZerocopy,
+        "msg-zerocopy",
+        ["timer wheel; sendmsg that pins our pages", "Linux 5.0", "senders/zerocopy.rs"],
+    ),
+    row(
+        Sender::Sendfile,
+        "sendfile",
+        ["timer wheel; a head, then sendfile behind it", "nothing", "senders/pages.rs"],
+    ),
+    row(
+        Sender::Splice,
+        "splice",
+        ["timer wheel; file to pipe to socket, behind a head", "nothing", "senders/pages.rs"],
+    ),
 ];
 
 impl Sender {
@@ -127,15 +154,21 @@ impl Sender {
     pub const USUAL: Sender = Sender::SendmmsgGso;
 
     /// What sends for a worker with a timer wheel; `None` for the others.
-    pub(crate) fn transmit(self) -> Option<Box<dyn Transmit>> {
-        match self {
-            Sender::Plain | Sender::PlainAbs => None,
-            Sender::WheelSendto => Some(Box::<sendto::Sendto>::default()),
-            Sender::WheelMmap => Some(Box::<messages::Each>::default()),
-            Sender::Sendmmsg => Some(Box::<messages::Many>::default()),
-            Sender::Gso => Some(Box::new(gso::Gso::new(false))),
-            Sender::SendmmsgGso => Some(Box::new(gso::Gso::new(true))),
-        }
+    ///
+    /// # Errors
+    /// The kernel lacks something, or no descriptor is left.
+    pub(crate) fn transmit(self, sockets: &CastSockets) -> io::Result<Option<Box<dyn Transmit>>> {
+        Ok(Some(match self {
+            Sender::Plain | Sender::PlainAbs => return Ok(None),
+            Sender::WheelSendto => Box::<sendto::Sendto>::default(),
+            Sender::WheelMmap => Box::<messages::Each>::default(),
+            Sender::Sendmmsg => Box::<messages::Many>::default(),
+            Sender::Gso => Box::new(gso::Gso::new(false)),
+            Sender::SendmmsgGso => Box::new(gso::Gso::new(true)),
+            Sender::MsgZerocopy => Box::new(zerocopy::Zerocopy::new(sockets)?),
+            Sender::Sendfile => Box::<pages::Sendfile>::default(),
+            Sender::Splice => Box::new(pages::Splice::new()?),
+        }))
     }
 }
 

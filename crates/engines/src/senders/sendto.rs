@@ -39,7 +39,7 @@ impl Transmit for Sendto {
 
 impl Sendto {
     /// Says how many calls it took.
-    fn send(
+    pub(super) fn send(
         &mut self,
         outlet: &Outlet<'_>,
         burst: &Burst,

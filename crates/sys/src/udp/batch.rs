@@ -18,8 +18,7 @@ pub const MESSAGES_MAX: usize = 1024;
 /// before. The smaller one works on both.
 pub const SEGMENTS_MAX: usize = 64;
 
-/// The bytes of a control message that holds the length of a segment: 16 of header, 2 of value,
-/// rounded up to a multiple of 8 (cmsg(3)).
+/// The bytes of a control message that holds one number: 16 of header, 8 of value (cmsg(3)).
 const CONTROL: usize = 24;
 
 #[derive(Clone, Copy)]
@@ -76,12 +75,22 @@ impl<'d> Filling<'_, 'd> {
     /// The datagram is cut by the kernel into datagrams of `bytes`, the last one the rest.
     #[inline]
     pub fn segment(&mut self, bytes: u16) {
+        self.control(libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes());
+    }
+
+    /// The datagram shall leave at `at_ns` of the monotonic clock (`SCM_TXTIME`), if the socket and
+    /// the device's queue know of such times.
+    pub fn leave_at(&mut self, at_ns: u64) {
+        self.control(libc::SOL_SOCKET, libc::SCM_TXTIME, &at_ns.to_ne_bytes());
+    }
+
+    fn control(&mut self, level: libc::c_int, kind: libc::c_int, value: &[u8]) {
         let mut control = [0; CONTROL];
-        // A cmsghdr: length (18: header and value), level, type; then the value. In native order.
-        control[..8].copy_from_slice(&18_usize.to_ne_bytes());
-        control[8..12].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
-        control[12..16].copy_from_slice(&libc::UDP_SEGMENT.to_ne_bytes());
-        control[16..18].copy_from_slice(&bytes.to_ne_bytes());
+        // A cmsghdr: length of header and value, level, type; then the value. In native order.
+        control[..8].copy_from_slice(&(16 + value.len()).to_ne_bytes());
+        control[8..12].copy_from_slice(&level.to_ne_bytes());
+        control[12..16].copy_from_slice(&kind.to_ne_bytes());
+        control[16..16 + value.len()].copy_from_slice(value);
         *self.batch.controls.last_mut().expect("a datagram was begun") = Some(Control(control));
     }
 

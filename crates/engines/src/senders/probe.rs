@@ -1,0 +1,127 @@
+//! Which senders work here: tried by really sending and receiving, never by whether an option could
+//! be set.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use sys::udp::{Batch, Mail, Udp, UdpOptions};
+
+use super::Sender;
+use crate::casts::Casting;
+use crate::casts::alone::cast_alone;
+use crate::casts::drum::{Beats, Drum, HEAD, Skin};
+use crate::casts::pacing::Pacing;
+use crate::casts::sockets::CastSockets;
+use crate::parts::assets::Assets;
+
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const CASTS: u32 = 2;
+const PACKETS: u32 = 30;
+const GAP: Duration = Duration::from_millis(3);
+const PAYLOAD: u32 = 160;
+
+/// A sender that works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Works {
+    /// The lateness that half of its packets did not exceed.
+    pub late_p50: Duration,
+    /// The lateness of the latest one.
+    pub late_max: Duration,
+    /// System calls for a hundred packets.
+    pub calls_percent: u64,
+}
+
+/// Sends two short streams over the loopback device and looks at what arrives.
+///
+/// # Errors
+/// Why it does not work here, in words.
+pub fn probe(sender: Sender) -> Result<Works, String> {
+    let words = |error: io::Error| error.to_string();
+    let options = UdpOptions { receive_buffer: Some(1 << 20), ..UdpOptions::default() };
+    let receiver = Udp::bind(SocketAddr::new(LOCAL, 0), &options).map_err(words)?;
+    let to = vec![receiver.local_addr().map_err(words)?];
+    let bytes: Vec<u8> = (0..PACKETS * PAYLOAD).map(|at| (at / 3) as u8).collect();
+    let mut assets = Assets::default();
+    let skin = Skin::File(assets.add(scratch(&bytes).map_err(words)?), bytes.len() as u64);
+    let (casts, packets, gap, payload) = (CASTS, PACKETS, GAP, PAYLOAD);
+    let drum = Drum { casts, packets, gap, burst: 3, payload, spread: true, to, skin };
+    let sockets = CastSockets::bind(LOCAL, 0).map_err(words)?;
+    let (state, pacing) = (Beats::default(), Pacing::default());
+    let casting = Casting { caster: &drum, sender, sockets: &sockets, pacing: &pacing };
+    cast_alone(&casting, &state, &assets, Duration::ZERO, |_| {}).map_err(|it| it.to_string())?;
+    compare(&receiver, &drum, &bytes)?;
+    let late = |share| pacing.quantile(share).unwrap_or_default();
+    let calls_percent = pacing.calls.read() * 100 / u64::from(CASTS * PACKETS);
+    Ok(Works { late_p50: late(0.5), late_max: late(1.0), calls_percent })
+}
+
+/// Whether what came is what was to be sent, in its order.
+fn compare(receiver: &Udp, drum: &Drum, bytes: &[u8]) -> Result<(), String> {
+    let mut mail = Mail::new(64, 2048);
+    let mut sent = [0_u32; CASTS as usize];
+    while let Ok(letters) = mail.receive(receiver) {
+        for letter in letters {
+            let short = || format!("a datagram of {} bytes arrived", letter.bytes.len());
+            let (head, payload) = letter.bytes.split_at_checked(HEAD).ok_or_else(short)?;
+            let number = u32::from_be_bytes(head[8..].try_into().expect("four bytes"));
+            let due = sent.get_mut(number as usize).ok_or("a packet of nobody's arrived")?;
+            let range = drum.range(*due);
+            let expected = &bytes[range.start as usize..range.end as usize];
+            if head != Drum::head(number, *due) || payload != expected {
+                return Err(format!("packet {due} arrived changed or out of order"));
+            }
+            *due += 1;
+        }
+    }
+    match sent.iter().all(|&sent| sent == PACKETS) {
+        true => Ok(()),
+        false => Err(format!("of {PACKETS} packets each, {sent:?} arrived")),
+    }
+}
+
+/// A file without a name.
+fn scratch(bytes: &[u8]) -> io::Result<File> {
+    let name = format!("roundhouse-probe-{}-{}", std::process::id(), sys::clock::now_ns());
+    let path = std::env::temp_dir().join(name);
+    let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    file.write_all(bytes)?;
+    Ok(file)
+}
+
+/// How long ahead a datagram is told to leave when `SO_TXTIME` is tried.
+const AHEAD: Duration = Duration::from_millis(40);
+
+/// Whether the kernel holds a datagram back until the moment that it names (`SO_TXTIME`).
+///
+/// # Errors
+/// Why it does not, in words: nearly everywhere the option is accepted and ignored.
+pub fn probe_txtime() -> Result<(), String> {
+    let words = |error: io::Error| error.to_string();
+    let local = SocketAddr::new(LOCAL, 0);
+    let receiver = Udp::bind(local, &UdpOptions::default()).map_err(words)?;
+    let to = receiver.local_addr().map_err(words)?;
+    let sender = Udp::bind(local, &UdpOptions::default()).map_err(words)?;
+    sender.set_txtime().map_err(words)?;
+    let began = sys::clock::now_ns();
+    let sent = Batch::default().send(&sender, |filling| {
+        filling.datagram(to);
+        filling.piece(b"later");
+        filling.leave_at(began + AHEAD.as_nanos() as u64);
+    });
+    sent.error.map_or(Ok(()), |error| Err(words(error)))?;
+    let came = receiver.wait_readable(AHEAD * 10).map_err(words)?;
+    let took = Duration::from_nanos(sys::clock::now_ns() - began);
+    match (came, took >= AHEAD) {
+        (true, true) => Ok(()),
+        (false, _) => Err("the kernel took the datagram and never sent it".to_owned()),
+        (true, false) => Err(format!(
+            "the option is accepted and ignored: told to leave after {} ms, it came after {:.1} \
+             ms; only the queues fq and etf obey it",
+            AHEAD.as_millis(),
+            took.as_secs_f64() * 1e3
+        )),
+    }
+}

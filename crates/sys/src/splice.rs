@@ -1,0 +1,173 @@
+//! Bytes that go from a file to a socket inside the kernel (sendfile(2), splice(2), vmsplice(2)).
+//!
+//! The surprising thing: towards a UDP socket the bytes of one call are one datagram, and those of
+//! several calls are one if all but the last say that more will come. So a head from our memory and
+//! a body from the file's pages leave together, and nobody copies the body.
+
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr;
+
+use crate::call::{check_count, uninterrupted};
+
+/// Sends `len` bytes of `file` from `offset` on to `socket`; what was sent to it before with the
+/// word that more will come goes in front.
+///
+/// # Errors
+/// `WouldBlock` while the send buffer is full; `UnexpectedEof` for a file that is shorter, of which
+/// a part may have left; those of the datagram.
+pub fn sendfile(socket: impl AsFd, file: impl AsFd, offset: u64, len: usize) -> io::Result<()> {
+    let mut at = offset.cast_signed();
+    let mut left = len;
+    while left > 0 {
+        let sent = uninterrupted(|| {
+            // SAFETY: both descriptors are open while borrowed, and `at` is writable.
+            check_count(unsafe {
+                let (to, from) = (socket.as_fd().as_raw_fd(), file.as_fd().as_raw_fd());
+                libc::sendfile(to, from, &mut at, left)
+            })
+        })?;
+        if sent == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        left -= sent;
+    }
+    Ok(())
+}
+
+/// A pipe through which pages pass on their way (Fall and Pasquale's splice, in Linux since 2.6.17).
+pub struct Pipe {
+    reader: PipeReader,
+    writer: PipeWriter,
+}
+
+impl Pipe {
+    /// An empty pipe: 16 pages, or pieces of pages.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`.
+    pub fn new() -> io::Result<Pipe> {
+        let (reader, writer) = io::pipe()?;
+        Ok(Pipe { reader, writer })
+    }
+
+    /// Puts the page that holds `bytes` into the pipe. Until [`Pipe::drain`] has sent them they
+    /// must stay as they are: who changes them sends other bytes.
+    ///
+    /// # Errors
+    /// `WouldBlock` for a full pipe.
+    pub fn put(&self, bytes: &[u8]) -> io::Result<()> {
+        let piece =
+            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let put = uninterrupted(|| {
+            // SAFETY: the piece is readable for its length; the pages are the kernel's to hold.
+            check_count(unsafe {
+                libc::vmsplice(self.writer.as_raw_fd(), &piece, 1, libc::SPLICE_F_NONBLOCK)
+            })
+        })?;
+        if put == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
+    }
+
+    /// Puts pages of `file` into the pipe: `len` bytes from `offset` on.
+    ///
+    /// # Errors
+    /// `WouldBlock` for a full pipe, `UnexpectedEof` for a file that is shorter.
+    pub fn put_file(&self, file: impl AsFd, offset: u64, len: usize) -> io::Result<()> {
+        let mut at = offset.cast_signed();
+        let mut left = len;
+        while left > 0 {
+            let put = uninterrupted(|| {
+                // SAFETY: the descriptors are open while borrowed, and `at` is writable.
+                check_count(unsafe {
+                    let (from, to) = (file.as_fd().as_raw_fd(), self.writer.as_raw_fd());
+                    let flags = libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MOVE;
+                    libc::splice(from, &mut at, to, ptr::null_mut(), left, flags)
+                })
+            })?;
+            if put == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            left -= put;
+        }
+        Ok(())
+    }
+
+    /// Sends `len` bytes of the pipe to `socket`, as one datagram if it is one of UDP.
+    ///
+    /// # Errors
+    /// `WouldBlock` while the send buffer is full; those of the datagram.
+    pub fn drain(&self, socket: impl AsFd, len: usize) -> io::Result<()> {
+        let mut left = len;
+        while left > 0 {
+            let sent = uninterrupted(|| {
+                // SAFETY: the descriptors are open while borrowed; no offset is passed.
+                check_count(unsafe {
+                    let (from, to) = (self.reader.as_raw_fd(), socket.as_fd().as_raw_fd());
+                    let flags = libc::SPLICE_F_NONBLOCK;
+                    libc::splice(from, ptr::null_mut(), to, ptr::null_mut(), left, flags)
+                })
+            })?;
+            if sent == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            left -= sent;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::udp::tests::{pair, take};
+    use std::fs::File;
+
+    fn file(bytes: &[u8]) -> File {
+        let name = format!("roundhouse-splice-{}-{:p}", std::process::id(), bytes);
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let file = File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_head_and_pages_of_a_file_leave_as_one_datagram() {
+        let (sender, receiver, to) = pair();
+        let bytes: Vec<u8> = (0..20_000_u32).map(|at| (at / 7) as u8).collect();
+        let file = file(&bytes);
+        // The second range crosses a page.
+        for (offset, len) in [(0, 32), (4000, 1316), (8192, 9000)] {
+            sender.send_to(b"head", to, true).unwrap();
+            sendfile(&sender, &file, offset, len).unwrap();
+            let expected = [b"head", &bytes[offset as usize..offset as usize + len]].concat();
+            assert_eq!(take(&receiver), expected, "{offset} {len}");
+        }
+    }
+
+    #[test]
+    fn a_pipe_carries_pages_to_a_connected_socket() {
+        let (sender, receiver, to) = pair();
+        sender.connect(to).unwrap();
+        let bytes: Vec<u8> = (0..20_000_u32).map(|at| (at / 7) as u8).collect();
+        let file = file(&bytes);
+        let pipe = Pipe::new().unwrap();
+        for (offset, len) in [(0, 32), (4000, 1316)] {
+            pipe.put(b"head").unwrap();
+            pipe.put_file(&file, offset, len).unwrap();
+            pipe.drain(&sender, 4 + len).unwrap();
+            let expected = [b"head", &bytes[offset as usize..offset as usize + len]].concat();
+            assert_eq!(take(&receiver), expected, "{offset} {len}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_too_short_is_an_error() {
+        let (sender, _receiver, to) = pair();
+        let file = file(b"short");
+        sender.send_to(b"head", to, true).unwrap();
+        let error = sendfile(&sender, &file, 0, 50).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        assert!(Pipe::new().unwrap().put_file(&file, 3, 50).is_err());
+    }
+}
