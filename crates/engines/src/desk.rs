@@ -125,7 +125,8 @@ impl<S: Service> Desk<'_, S> {
         let edition = self.board.edition();
         self.edition.set(edition);
         if let Some(renew) = self.renew {
-            renew(edition);
+            // The supervisor has said it already.
+            let _ = renew(edition);
         }
         true
     }

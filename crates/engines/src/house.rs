@@ -192,9 +192,11 @@ impl<T> Clone for Cast<'_, T> {
 
 impl<T> Copy for Cast<'_, T> {}
 
-/// What each worker calls between two turns when the house was reloaded, with the number of the
-/// edition: what it keeps of its own, such as certificates, is read anew there.
-pub type Renew<'a> = dyn Fn(u32) + Sync + 'a;
+/// What the supervisor calls when the house is reloaded, and then each worker between two of its
+/// turns, with the number of the edition: what a process keeps of its own, such as certificates, is
+/// read anew there, and what there is to say about it is returned. The supervisor's word is heard;
+/// its process is the one that later workers are made of.
+pub type Renew<'a> = dyn Fn(u32) -> Option<String> + Sync + 'a;
 
 impl<S: Service> Common<'_, S> {
     /// The first seat of the post `index`.

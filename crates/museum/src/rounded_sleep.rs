@@ -407,8 +407,8 @@ fn why() -> Vec<String> {
             .to_string(),
         "The idea has relatives: fbufs (1993) and splice (1994) pass pages instead of copying \
          them, MARS (1998) lets one buffer be a file's and a packet's, SPIN (1995) runs a \
-         program's code within the kernel. sendfile, MSG_SPLICE_PAGES, io_uring's chains and BPF are what \
-         became of them."
+         program's code within the kernel. sendfile, MSG_SPLICE_PAGES, io_uring's chains and BPF \
+         are what became of them."
             .to_string(),
     ]
 }

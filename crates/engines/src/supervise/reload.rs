@@ -31,7 +31,9 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             }
         }
         words.extend(self.keeper.reload(self.common.house.state));
-        self.common.board.publish();
+        let board = self.common.board;
+        board.publish();
+        words.extend(self.common.renew.and_then(|renew| renew(board.edition())));
         if words.is_empty() {
             words.push("there is nothing to reload".to_owned());
         }

@@ -7,10 +7,11 @@ mod site;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
-use engines::{Assets, Handover, Shape};
+use engines::{Assets, Handover, Renew, Shape};
 use load::parse::span;
 use memory::Region;
 use seam::{Instant, Service};
@@ -141,10 +142,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let web = Web::new(options, site);
     let handover = handover.as_ref();
     match keys {
-        None => rent(&args.house, &shape, "http", (&web, &journal), handover, &mut log),
+        None => rent(&args.house, &shape, "http", (&web, &journal), handover, &mut log, None),
         Some(keys) => {
             let tls = Tls::new(web, keys);
-            rent(&args.house, &shape, "https", (&tls, &journal), handover, &mut log)
+            let latest = AtomicU32::new(0);
+            // Workers that are threads have their keys in common: the first to come reads them.
+            let renew = |edition: u32| {
+                let fresh = latest.swap(edition, Ordering::Relaxed) != edition;
+                fresh.then(|| args.proof.renew(tls.keys()))
+            };
+            let lodger = (&tls, &journal);
+            rent(&args.house, &shape, "https", lodger, handover, &mut log, Some(&renew))
         }
     }
 }
@@ -157,10 +165,11 @@ fn rent<S: Service<State = Journal>>(
     (service, state): (&S, &Region<Journal>),
     handover: Option<&Handover>,
     log: &mut AccessLog,
+    renew: Option<&Renew<'_>>,
 ) -> Result<ExitCode> {
     let assets = &Assets::default();
     let tenant = Tenant { name, port: PORT, service, state, assets, handover };
-    house.run(shape, &tenant, log)
+    house.run_renewed(shape, &tenant, log, renew)
 }
 
 /// Nanoseconds since 1970.

@@ -30,6 +30,18 @@ impl Flags {
         Keys::read(&chain, &key, PROTOCOLS).map(Some).with_context(|| self.names())
     }
 
+    /// Reads the files again and replaces the keys; says what came of it.
+    pub fn renew(&self, keys: &Keys) -> String {
+        let replaced = self.files().and_then(|files| match files {
+            Some((chain, key)) => keys.replace(&chain, &key).with_context(|| self.names()),
+            None => Ok(()),
+        });
+        match replaced {
+            Ok(()) => "the certificates were read again".to_owned(),
+            Err(error) => format!("the certificates stay as they are: {error:#}"),
+        }
+    }
+
     fn files(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let read = |path: &Path| {
             std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
