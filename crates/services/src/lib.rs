@@ -5,6 +5,7 @@
 //! places.
 //!
 //! - [`echo`]: packets that come back unchanged, as game servers' libraries are tried with.
+//! - [`media`]: files of sound and pictures, streamed by RTSP and RTP.
 //! - [`pages`]: a few web pages and a document whose editions are told as they come.
 //! - [`roster`]: who is here, for services whose operator may end sessions.
 //! - [`stock`]: a stock market that speaks a line protocol.
@@ -16,6 +17,7 @@
 
 pub mod echo;
 mod fuzz;
+pub mod media;
 pub mod pages;
 pub mod roster;
 pub mod stock;

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use engines::{
-    Accept, Annex, Assets, Container, Control, Fault, Handover, House, Keeper, Knobs, Office,
-    Ready, Refused, Renew, Report, Shape, Staff, Wait,
+    Accept, Annex, Assets, Casting, Container, Control, Fault, Handover, House, Keeper, Knobs,
+    Office, Ready, Refused, Renew, Report, Shape, Staff, Wait,
 };
 use memory::{Placement, Region};
-use seam::Service;
+use seam::{Caster, Service};
 
 use super::admin::{self, Front, Place};
 use super::reload::Reloader;
@@ -48,7 +48,7 @@ pub struct HouseArgs {
     rings: RingArgs,
     /// The address to listen on
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
-    host: IpAddr,
+    pub(crate) host: IpAddr,
     /// The port to listen on; 0 picks one [default: stock 6000]
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
@@ -182,6 +182,31 @@ impl HouseArgs {
         keeper: &mut dyn Keeper<S::State>,
         renew: Option<&Renew<'_>>,
     ) -> Result<ExitCode> {
+        self.run_by(shape, tenant, renew, |house, annex, ready| {
+            engines::run_with(house, shape, keeper, annex, ready)
+        })
+    }
+
+    /// The same with what sends by the clock beside it.
+    pub fn run_with_caster<S: Service, C: Caster<State = S::State>>(
+        &self,
+        shape: &Shape,
+        tenant: &Tenant<'_, S>,
+        casting: &Casting<'_, C>,
+        keeper: &mut dyn Keeper<S::State>,
+    ) -> Result<ExitCode> {
+        self.run_by(shape, tenant, None, |house, annex, ready| {
+            engines::run_with_caster(house, shape, casting, keeper, annex, ready)
+        })
+    }
+
+    fn run_by<S: Service>(
+        &self,
+        shape: &Shape,
+        tenant: &Tenant<'_, S>,
+        renew: Option<&Renew<'_>>,
+        live: impl FnOnce(&House<'_, S>, Annex<'_>, Announce<'_>) -> Result<Report, Fault>,
+    ) -> Result<ExitCode> {
         let wish = self.admin.as_ref();
         let door = match admin::open(wish, self.admin_anywhere, tenant.handover.is_some()) {
             Ok(door) => door,
@@ -211,13 +236,16 @@ impl HouseArgs {
             (door, Box::new(front) as Box<dyn Office>)
         });
         let annex = Annex { office, reload: Some(Box::new(|| reloader.reload())), renew };
-        match engines::run_with(&house, shape, keeper, annex, &mut announce) {
+        match live(&house, annex, &mut announce) {
             Ok(report) => Ok(leave(&report)),
             Err(fault @ Fault::Refused(_)) => Ok(usage(&fault.to_string())),
             Err(fault) => Err(fault.into()),
         }
     }
 }
+
+/// What is told when the house is ready.
+type Announce<'a> = &'a mut dyn FnMut(&Ready);
 
 /// Who lives in the house: a service with its state.
 pub struct Tenant<'a, S: Service> {

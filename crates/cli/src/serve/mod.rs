@@ -7,6 +7,7 @@ mod echo;
 mod house;
 mod http;
 mod library;
+mod media;
 mod probe;
 mod reload;
 mod rings;
@@ -27,6 +28,8 @@ pub enum Command {
     Http(Box<http::Args>),
     /// The packets of a game server's library, sent back as they came
     Echo(echo::Args),
+    /// A media streamer: transport streams, WAV, MP4 and Ogg over RTSP and RTP
+    Media(Box<media::Args>),
     /// A service that walks through every door of the seam on request, watched for its laws
     #[command(hide = true)]
     Probe(probe::Args),
@@ -38,6 +41,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Stock(args) => stock::run(args),
         Command::Http(args) => http::run(*args),
         Command::Echo(args) => echo::run(args),
+        Command::Media(args) => media::run(*args),
         Command::Probe(args) => probe::run(args),
     }
 }

@@ -2,7 +2,7 @@
 
 mod access_log;
 mod proof;
-mod site;
+pub(super) mod site;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,0 +1,419 @@
+//! What each method does (RFC 2326 section 10).
+
+use core::net::IpAddr;
+use seam::Out;
+use std::fmt::Write;
+use std::sync::Arc;
+use wire::rtsp::{Reply, Request, Status, ranged};
+use wire::sdp::{About, describe};
+
+use super::door;
+use super::place::{Place, place};
+use super::play::Show;
+use super::service::{After, At, Job, Session};
+use super::title::{Title, Trouble, stamp};
+use super::transport::{NoWay, Way};
+use super::{Media, play};
+use crate::web::{Backstage, Found, Missing};
+
+/// The methods that there are.
+const PUBLIC: &str =
+    "OPTIONS, DESCRIBE, SETUP, PLAY, PAUSE, TEARDOWN, GET_PARAMETER, SET_PARAMETER";
+/// Methods that RTSP knows and a player of files has no use for.
+const KNOWN: &[&str] = &["ANNOUNCE", "RECORD", "REDIRECT"];
+/// The longest `CSeq`, in digits.
+const CSEQ_MAX: usize = 10;
+/// Tracks that one session may set up.
+const LEGS_MAX: usize = 16;
+
+/// A request with what every answer to it needs.
+struct Asked<'a> {
+    request: &'a Request<'a>,
+    cseq: &'a str,
+}
+
+impl Asked<'_> {
+    fn reply(&self, status: Status) -> Reply {
+        Reply::new(status, self.cseq).field("Server", "roundhouse")
+    }
+
+    fn refuse<F>(&self, status: Status, out: &mut Out) -> After<F> {
+        self.reply(status).finish(&[], out.bytes());
+        After::Next
+    }
+}
+
+/// Why a title is not at hand.
+enum Lack<F> {
+    /// It has to be read first.
+    Unread(Job<F>),
+    /// It cannot be played.
+    Refused(Status),
+}
+
+/// The context of a request.
+type Ours<'a, 'b, F> = (&'a At<'a>, &'b mut Session<F>);
+
+impl<B: Backstage> Media<B> {
+    /// Answers one request.
+    pub(super) fn answer(
+        &self,
+        cx: &At<'_>,
+        session: &mut Session<B::File>,
+        request: &Request<'_>,
+        out: &mut Out,
+    ) -> After<B::File> {
+        let cseq = request.field("CSeq").unwrap_or("");
+        let is_number =
+            (1..=CSEQ_MAX).contains(&cseq.len()) && cseq.bytes().all(|byte| byte.is_ascii_digit());
+        let asked = Asked { request, cseq: if is_number { cseq } else { "" } };
+        if !request.is_version_1 {
+            return asked.refuse(Status::VERSION, out);
+        }
+        if !is_number {
+            return asked.refuse(Status::BAD_REQUEST, out);
+        }
+        if let Some(required) = request.field("Require") {
+            let reply = asked.reply(Status::OPTION).field("Unsupported", required);
+            reply.finish(&[], out.bytes());
+            return After::Next;
+        }
+        if let Some(door) = &self.options.door
+            && request.method != "OPTIONS"
+            && let Err(challenge) = door::check(door, &self.chance, cx.now, request)
+        {
+            let reply = asked.reply(Status::UNAUTHORIZED);
+            reply.field("WWW-Authenticate", challenge).finish(&[], out.bytes());
+            return After::Next;
+        }
+        self.act(cx, session, &asked, out)
+    }
+
+    fn act(
+        &self,
+        cx: &At<'_>,
+        session: &mut Session<B::File>,
+        asked: &Asked<'_>,
+        out: &mut Out,
+    ) -> After<B::File> {
+        let named =
+            asked.request.field("Session").map(|value| value.split(';').next().unwrap_or(""));
+        let is_ours = match (&session.show, named) {
+            (_, None) => true,
+            (Some(show), Some(name)) => show.name == name.trim(),
+            (None, Some(_)) => false,
+        };
+        if !is_ours {
+            return asked.refuse(Status::NO_SESSION, out);
+        }
+        match asked.request.method {
+            "OPTIONS" => {
+                let reply = asked.reply(Status::OK).field("Public", PUBLIC);
+                self.with_session(session, reply).finish(&[], out.bytes());
+                After::Next
+            }
+            "DESCRIBE" => self.describe((cx, session), asked, out),
+            "SETUP" => self.set_up((cx, session), asked, named.is_some(), out),
+            method @ ("PLAY" | "PAUSE" | "TEARDOWN") => match (&session.show, named) {
+                (Some(_), Some(_)) => self.control((cx, session), asked, method, out),
+                (Some(_), None) => asked.refuse(Status::NO_SESSION, out),
+                (None, _) => asked.refuse(Status::NOT_VALID_NOW, out),
+            },
+            "GET_PARAMETER" => self.parameters((cx, session), asked, out),
+            "SET_PARAMETER" if asked.request.body.is_empty() => {
+                self.with_session(session, asked.reply(Status::OK)).finish(&[], out.bytes());
+                After::Next
+            }
+            "SET_PARAMETER" => asked.refuse(Status::NOT_UNDERSTOOD, out),
+            known if KNOWN.contains(&known) => {
+                let reply = asked.reply(Status::METHOD_NOT_ALLOWED).field("Allow", PUBLIC);
+                reply.finish(&[], out.bytes());
+                After::Next
+            }
+            _ => asked.refuse(Status::NOT_IMPLEMENTED, out),
+        }
+    }
+
+    fn with_session(&self, session: &Session<B::File>, reply: Reply) -> Reply {
+        match &session.show {
+            None => reply,
+            Some(show) => {
+                let seconds = self.options.session_timeout.as_secs().max(1);
+                reply.field("Session", format_args!("{};timeout={seconds}", show.name))
+            }
+        }
+    }
+
+    /// The title of a place: from memory, or by a job, after which the request is read again.
+    fn title(
+        &self,
+        cx: &At<'_>,
+        session: &mut Session<B::File>,
+        place: &Place,
+    ) -> Result<Arc<Title<B::File>>, Lack<B::File>> {
+        let path = match &place.path[..] {
+            "" => match &self.options.only[..] {
+                [only] => only.as_str(),
+                _ => return Err(Lack::Refused(Status::NOT_FOUND)),
+            },
+            path => path,
+        };
+        if !self.options.only.is_empty() && !self.options.only.iter().any(|only| only == path) {
+            return Err(Lack::Refused(Status::NOT_FOUND));
+        }
+        if let Some((found, title)) = session.found.take()
+            && found == path
+        {
+            return title.map_err(|trouble| {
+                if let Trouble::Unplayable(words) = &trouble {
+                    cx.note(|line| {
+                        let _ = write!(line, "{path}: {words}");
+                    });
+                }
+                Lack::Refused(status(&trouble))
+            });
+        }
+        match self.backstage.glance(path) {
+            None => Err(Lack::Unread(Job::Load(path.to_owned()))),
+            Some(Err(missing)) => Err(Lack::Refused(status(&Trouble::Missing(missing)))),
+            Some(Ok(Found::Folder)) => Err(Lack::Refused(Status::NOT_FOUND)),
+            Some(Ok(Found::File(_, meta))) => match self.library.find(path, stamp(meta)) {
+                Some(title) => Ok(title),
+                None => Err(Lack::Unread(Job::Load(path.to_owned()))),
+            },
+        }
+    }
+
+    fn describe(
+        &self,
+        (cx, session): Ours<'_, '_, B::File>,
+        asked: &Asked<'_>,
+        out: &mut Out,
+    ) -> After<B::File> {
+        let accepts = asked.request.field("Accept").is_none_or(|accept| {
+            let mut kinds =
+                accept.split(',').map(|kind| kind.split(';').next().unwrap_or("").trim());
+            kinds.any(|kind| ["application/sdp", "application/*", "*/*"].contains(&kind))
+        });
+        if !accepts {
+            return asked.refuse(Status::NOT_ACCEPTABLE, out);
+        }
+        let Some(place) = place(asked.request.target) else {
+            return asked.refuse(Status::NOT_FOUND, out);
+        };
+        let title = match self.title(cx, session, &place) {
+            Ok(title) => title,
+            Err(Lack::Unread(job)) => return After::Job(job),
+            Err(Lack::Refused(status)) => return asked.refuse(status, out),
+        };
+        let name = title.path.rsplit('/').next().unwrap_or("");
+        let about = About {
+            name,
+            version: title.stamp,
+            server: place.host.unwrap_or(IpAddr::from([0; 4])),
+            live: self.options.live,
+            group: None,
+            port: None,
+        };
+        let body = describe(&title.program, &about);
+        let reply = asked.reply(Status::OK).field("Content-Type", "application/sdp");
+        let reply = reply.field("Content-Base", format_args!("{}/", place.url));
+        reply.field("Cache-Control", "no-cache").finish(&body, out.bytes());
+        After::Next
+    }
+
+    fn set_up(
+        &self,
+        (cx, session): Ours<'_, '_, B::File>,
+        asked: &Asked<'_>,
+        is_named: bool,
+        out: &mut Out,
+    ) -> After<B::File> {
+        let Some(place) = place(asked.request.target) else {
+            return asked.refuse(Status::NOT_FOUND, out);
+        };
+        if session.show.is_some() && !is_named {
+            // One connection, one session.
+            return asked.refuse(Status::NOT_VALID_NOW, out);
+        }
+        let title = match &session.show {
+            Some(show) if show.url == place.url => show.title.clone(),
+            Some(_) => return asked.refuse(Status::AGGREGATE_NOT_ALLOWED, out),
+            None => match self.title(cx, session, &place) {
+                Ok(title) => title,
+                Err(Lack::Unread(job)) => return After::Job(job),
+                Err(Lack::Refused(status)) => return asked.refuse(status, out),
+            },
+        };
+        let track = match place.track {
+            Some(track) if track < title.program.tracks.len() => track,
+            Some(_) => return asked.refuse(Status::NOT_FOUND, out),
+            None if title.program.tracks.len() == 1 => 0,
+            None => return asked.refuse(Status::AGGREGATE_NOT_ALLOWED, out),
+        };
+        let show = session.show.as_deref();
+        let is_again = show.is_some_and(|show| show.legs.iter().any(|leg| leg.track == track));
+        let is_late = show.is_some_and(|show| show.is_playing() || show.legs.len() >= LEGS_MAX);
+        if is_again || is_late {
+            return asked.refuse(Status::NOT_VALID_NOW, out);
+        }
+        let offered = asked.request.field("Transport").unwrap_or("");
+        let (leg, told) = match self.leg(cx, (session.peer, show), (&title, track), offered) {
+            Ok(way) => way,
+            Err(NoWay::Unsupported) => return asked.refuse(Status::UNSUPPORTED_TRANSPORT, out),
+            Err(NoWay::Full) => return asked.refuse(Status::NO_BANDWIDTH, out),
+        };
+        let show = session.show.get_or_insert_with(|| {
+            let name = self.chance.word(&format!("show {} {}", cx.me.bits(), cx.now.ns()));
+            Box::new(Show::new(name[..16].to_owned(), place.url, title))
+        });
+        show.legs.push(leg);
+        let reply = self.with_session(session, asked.reply(Status::OK));
+        reply.field("Transport", told).finish(&[], out.bytes());
+        After::Next
+    }
+
+    /// The methods that need a session.
+    fn control(
+        &self,
+        (cx, session): Ours<'_, '_, B::File>,
+        asked: &Asked<'_>,
+        method: &str,
+        out: &mut Out,
+    ) -> After<B::File> {
+        let Some(show) = &mut session.show else {
+            return asked.refuse(Status::NOT_VALID_NOW, out);
+        };
+        // Some players send `*` for the whole.
+        let track = match (asked.request.target, place(asked.request.target)) {
+            ("*", _) => None,
+            (_, Some(place)) if place.url == show.url => place.track,
+            _ => return asked.refuse(Status::NOT_FOUND, out),
+        };
+        let one = track.and_then(|track| show.legs.iter().position(|leg| leg.track == track));
+        let is_part = show.legs.len() > 1 && track.is_some();
+        match method {
+            "TEARDOWN" => {
+                match one {
+                    Some(one) if is_part => {
+                        if let Way::Datagrams { slot } = show.legs.remove(one).way {
+                            cx.state.release(slot);
+                            cx.ring();
+                        }
+                    }
+                    _ => self.end(cx, session),
+                }
+                asked.refuse(Status::OK, out)
+            }
+            _ if is_part => asked.refuse(Status::AGGREGATE_ONLY, out),
+            "PAUSE" => {
+                if show.pause(cx) {
+                    cx.ring();
+                }
+                let at = wire::rtsp::seconds(show.position_ns(cx.now));
+                let reply = asked.reply(Status::OK).field("Range", format_args!("npt={at}-"));
+                self.with_session(session, reply).finish(&[], out.bytes());
+                After::Next
+            }
+            _ => self.begin((cx, session), asked, out),
+        }
+    }
+
+    fn begin(
+        &self,
+        (cx, session): Ours<'_, '_, B::File>,
+        asked: &Asked<'_>,
+        out: &mut Out,
+    ) -> After<B::File> {
+        let Some(show) = &mut session.show else {
+            return asked.refuse(Status::NOT_VALID_NOW, out);
+        };
+        let range = match asked.request.field("Range") {
+            None => None,
+            Some(value) => match ranged(value) {
+                None => return asked.refuse(Status::INVALID_RANGE, out),
+                range => range,
+            },
+        };
+        match self.play(cx, show, range) {
+            Err(status) => asked.refuse(status, out),
+            Ok(playing) => {
+                let mut reply = asked.reply(Status::OK).field("Range", playing.range);
+                if asked.request.field("Scale").is_some() {
+                    reply = reply.field("Scale", "1.0");
+                }
+                if !playing.info.is_empty() {
+                    reply = reply.field("RTP-Info", playing.info);
+                }
+                self.with_session(session, reply).finish(&[], out.bytes());
+                After::Next
+            }
+        }
+    }
+
+    /// Nothing asked is a sign of life; else what is known by these names, a line each.
+    fn parameters(
+        &self,
+        (cx, session): Ours<'_, '_, B::File>,
+        asked: &Asked<'_>,
+        out: &mut Out,
+    ) -> After<B::File> {
+        let names = String::from_utf8_lossy(asked.request.body);
+        let mut body = String::new();
+        for name in names.lines().map(|line| line.trim().trim_end_matches(':')) {
+            if name.is_empty() {
+                continue;
+            }
+            let Some(value) = self.parameter(cx, session, name) else {
+                return asked.refuse(Status::NOT_UNDERSTOOD, out);
+            };
+            // Writing to a string cannot fail.
+            let _ = write!(body, "{name}: {value}\r\n");
+        }
+        let mut reply = self.with_session(session, asked.reply(Status::OK));
+        if !body.is_empty() {
+            reply = reply.field("Content-Type", "text/parameters");
+        }
+        reply.finish(body.as_bytes(), out.bytes());
+        After::Next
+    }
+
+    /// `position` in seconds; `packets_sent`, `packets_lost` and `jitter` of all tracks.
+    fn parameter(&self, cx: &At<'_>, session: &Session<B::File>, name: &str) -> Option<String> {
+        let show = session.show.as_ref()?;
+        let (mut sent, mut lost, mut jitter) = (0_u64, 0_i64, 0_u32);
+        for leg in &show.legs {
+            match &leg.way {
+                Way::Datagrams { slot } => {
+                    let reception = cx.state.reception(*slot);
+                    sent += u64::from(reception.packets);
+                    lost += i64::from(reception.lost);
+                    jitter = jitter.max(reception.jitter);
+                }
+                Way::Within { player, .. } => {
+                    sent += player.as_ref().map_or(0, |player| u64::from(player.packets));
+                    lost += leg.heard.map_or(0, |heard| i64::from(heard.lost));
+                    jitter = jitter.max(leg.heard.map_or(0, |heard| heard.jitter));
+                }
+            }
+        }
+        match name {
+            "position" => Some(format!("{:.3}", play::seconds(show.position_ns(cx.now)))),
+            "packets_sent" => Some(sent.to_string()),
+            "packets_lost" => Some(lost.to_string()),
+            "jitter" => Some(jitter.to_string()),
+            _ => None,
+        }
+    }
+}
+
+/// The status that tells a trouble.
+fn status(trouble: &Trouble) -> Status {
+    match trouble {
+        Trouble::Missing(Missing::Absent) => Status::NOT_FOUND,
+        Trouble::Missing(Missing::Forbidden) => Status::FORBIDDEN,
+        Trouble::Missing(Missing::Exhausted) => Status::UNAVAILABLE,
+        Trouble::Missing(Missing::Broken) => Status::INTERNAL,
+        Trouble::Unplayable(_) => Status::UNSUPPORTED_MEDIA,
+    }
+}

@@ -1,0 +1,215 @@
+//! The service's other half: what sends datagrams by the clock what sessions have ordered.
+
+use core::net::SocketAddr;
+use seam::{Body, Burst, CastCx, Caster, Channel, Instant, Next};
+use std::sync::Arc;
+use wire::rtcp::{self, Word};
+
+use super::Media;
+use super::orders::{Goal, Order, Orders};
+use super::player::{Piece, Player};
+use super::run::{Line, Run};
+use super::title::{Title, Window};
+use crate::web::Backstage;
+
+/// Casts of one worker; a slot each.
+const CASTS_MAX: usize = super::orders::SLOTS;
+
+/// One transmission on its way.
+#[derive(Debug)]
+pub struct Cast<F> {
+    slot: usize,
+    goal: Goal,
+    player: Player<F>,
+    /// The order that is being played.
+    epoch: u32,
+    window: Window,
+    /// The session has gone; a farewell, and that is all.
+    leaves: bool,
+    /// No packet can be made: the file has changed, or cannot be read any more.
+    broken: bool,
+    scratch: Vec<u8>,
+}
+
+/// The context of a call.
+type At<'a> = CastCx<'a, Orders>;
+
+impl<B: Backstage> Media<B> {
+    /// The file of an order, in the state for which it was planned. Reads it if it is not in
+    /// memory, which happens where sessions live in other processes.
+    fn ordered_title(&self, path: &str, stamp: u64) -> Option<Arc<Title<B::File>>> {
+        if let Some(title) = self.library.find(path, stamp) {
+            return Some(title);
+        }
+        let title = Arc::new(Title::load(&self.backstage, &self.options, path).ok()?);
+        if title.stamp != stamp {
+            return None;
+        }
+        self.library.keep(title.clone());
+        Some(title)
+    }
+
+    fn take_up(&self, cx: &At<'_>, slot: usize) -> Option<Cast<B::File>> {
+        let (path, stamp) = cx.state.file(slot);
+        // An order that is being written is read again when its bell rings; a cast needs one now.
+        let order =
+            std::iter::repeat_with(|| cx.state.order(slot)).take(1 << 16).flatten().next()?;
+        let title = self.ordered_title(&path, stamp)?;
+        let (goal, ssrc, track) = cx.state.route(slot);
+        if track >= title.program.tracks.len() {
+            return None;
+        }
+        let mut run = Run::new(Line { title, track }, order.segment);
+        run.next = cx.state.resumed(slot, &order);
+        Some(Cast {
+            slot,
+            goal,
+            player: Player::new(run, ssrc),
+            epoch: order.epoch,
+            window: Window::default(),
+            leaves: order.leaves,
+            broken: false,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Acts on news of the order, if there are any.
+    #[inline]
+    fn heed(&self, cx: &At<'_>, cast: &mut Cast<B::File>) {
+        if cx.state.epoch(cast.slot) == cast.epoch {
+            return;
+        }
+        let Some(order) = cx.state.order(cast.slot) else { return };
+        cast.epoch = order.epoch;
+        let Order { segment, leaves, .. } = order;
+        cast.leaves = leaves;
+        let run = &mut cast.player.run;
+        if (segment.first, segment.begin) == (run.segment.first, run.segment.begin) {
+            // The same, to be ended earlier.
+            run.segment = segment;
+        } else {
+            cast.player.turn(segment);
+        }
+    }
+
+    /// When the cast has something to do.
+    fn next(&self, cx: &At<'_>, cast: &Cast<B::File>) -> Next {
+        if cast.leaves || cast.broken {
+            return Next::At(cx.now);
+        }
+        match cast.player.next() {
+            Some((at, _)) => Next::At(at),
+            None => Next::Parked,
+        }
+    }
+
+    /// Appends the next packet, which is due at `at`; false if its bytes cannot be had.
+    fn packet(&self, cast: &mut Cast<B::File>, at: Instant, burst: &mut Burst) -> bool {
+        let Cast { player, window, scratch, .. } = cast;
+        let (packet, header) = player.run.packet(player.run.next, player.ssrc);
+        let title = &player.run.line.title;
+        let mut bytes = title.bytes(&packet.payload, window);
+        if bytes.is_none() {
+            let Ok(fresh) = title.window(&self.backstage, &packet.payload) else { return false };
+            *window = fresh;
+            bytes = title.bytes(&packet.payload, window);
+        }
+        let Some((bytes, range)) = bytes else { return false };
+        scratch.clear();
+        scratch.extend_from_slice(&header);
+        scratch.extend_from_slice(packet.prefix.bytes());
+        let len = packet.prefix.bytes().len() + range.len();
+        burst.push(at, cast.goal.rtp, Channel::Rtp, scratch, Body::Shared(&bytes, range));
+        cast.player.sent(len);
+        true
+    }
+
+    fn report(&self, cast: &mut Cast<B::File>, at: Instant, bye: bool, burst: &mut Burst) {
+        cast.scratch.clear();
+        cast.player.report(&self.options, at, bye, &mut cast.scratch);
+        burst.push(at, cast.goal.rtcp, Channel::Rtcp, &cast.scratch, Body::Bytes(&[]));
+    }
+}
+
+impl<B: Backstage> Caster for Media<B> {
+    type State = Orders;
+    type Cast = Cast<B::File>;
+
+    fn casts_max(&self) -> usize {
+        CASTS_MAX
+    }
+
+    fn start(&self, cx: &At<'_>) -> Option<(Cast<B::File>, Next)> {
+        loop {
+            let slot = cx.state.take(cx.worker)?;
+            if let Some(cast) = self.take_up(cx, slot) {
+                let next = self.next(cx, &cast);
+                return Some((cast, next));
+            }
+            cx.note(|line| line.push_str("an order cannot be played: the file has changed"));
+            cx.state.put_back(slot, false);
+        }
+    }
+
+    fn due(
+        &self,
+        cx: &At<'_>,
+        cast: &mut Cast<B::File>,
+        until: Instant,
+        burst: &mut Burst,
+    ) -> Next {
+        self.heed(cx, cast);
+        if cast.leaves || cast.broken {
+            self.report(cast, cx.now.min(until), true, burst);
+            return Next::Done;
+        }
+        if cx.now.since(until) > self.options.debt {
+            cast.player.skip(cx.now);
+        }
+        while let Some((at, piece)) = cast.player.next() {
+            if at > until || burst.is_full() {
+                break;
+            }
+            match piece {
+                Piece::Packet => {
+                    if !self.packet(cast, at, burst) {
+                        cast.broken = true;
+                        return Next::At(until);
+                    }
+                }
+                Piece::Report => self.report(cast, at, false, burst),
+                Piece::Farewell => self.report(cast, at, true, burst),
+            }
+        }
+        cx.state.tell(cast.slot, cast.epoch, cast.player.run.next, cast.player.packets);
+        self.next(cx, cast)
+    }
+
+    fn withdrawn(&self, cx: &At<'_>, cast: &mut Cast<B::File>, unsent: usize) {
+        cast.player.take_back(unsent);
+        cx.state.tell(cast.slot, cast.epoch, cast.player.run.next, cast.player.packets);
+    }
+
+    fn rung(&self, cx: &At<'_>, cast: &mut Cast<B::File>) -> Next {
+        self.heed(cx, cast);
+        self.next(cx, cast)
+    }
+
+    fn hear(&self, cx: &At<'_>, from: SocketAddr, channel: Channel, datagram: &[u8]) {
+        // What comes to the port of media was sent to open a way through somebody's gateway.
+        if channel == Channel::Rtp && datagram.get(1).is_none_or(|kind| !(200..=204).contains(kind))
+        {
+            return;
+        }
+        let now = rtcp::ntp(self.options.wall_ns(cx.now));
+        rtcp::read(datagram, |word| {
+            if let Word::Report(heard) = word {
+                cx.state.hear(cx.now, from.ip(), &heard, now);
+            }
+        });
+    }
+
+    fn close(&self, cx: &At<'_>, cast: Cast<B::File>) {
+        cx.state.put_back(cast.slot, false);
+    }
+}

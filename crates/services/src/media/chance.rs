@@ -1,0 +1,37 @@
+//! What nobody shall guess: names of sessions, first numbers of streams, nonces. All of it is drawn
+//! from one secret and from what is asked for, so that nothing has to be remembered.
+
+use wire::rtsp::md5_hex;
+
+/// Draws that nobody foresees who does not know the secret.
+#[derive(Clone, Debug)]
+pub struct Chance {
+    secret: String,
+}
+
+impl Chance {
+    /// Draws from this secret.
+    pub fn new(secret: [u8; 16]) -> Chance {
+        Chance { secret: secret.iter().map(|byte| format!("{byte:02x}")).collect() }
+    }
+
+    /// 32 digits, the same for the same `what`.
+    pub fn word(&self, what: &str) -> String {
+        md5_hex(&[&self.secret, ":", what])
+    }
+
+    /// 64 bits, the same for the same `what`.
+    pub fn number(&self, what: &str) -> u64 {
+        u64::from_str_radix(&self.word(what)[..16], 16).unwrap_or(0)
+    }
+}
+
+/// The `count`th draw of a series: well spread, and foreseen by who knows `series`; good enough to
+/// keep reports from falling into step (SplitMix64, Steele, Lea and Flood 2014).
+pub fn spread(series: u32, count: u32) -> u64 {
+    let mut mixed =
+        (u64::from(series) << 32 | u64::from(count)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}

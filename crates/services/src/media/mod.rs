@@ -1,0 +1,42 @@
+//! A media streamer: RTSP 1.0 (RFC 2326) in front, RTP and RTCP (RFC 3550) behind it.
+//!
+//! ```text
+//!   service     bytes -> requests -> replies; packets within the connection by the clock
+//!   answer      what each method does
+//!   transport   which way packets go: datagrams, the connection itself, a group
+//!   play        play, pause, and where one stands
+//!   place       which file and which of its tracks a URL names
+//!   door        who may
+//!   orders      what sessions order and casters play, in memory that all workers see
+//!   cast        datagrams by the clock: the caster
+//!   player      packets and reports in the order of their moments
+//!   run         one track's packets: numbers, timestamps, due times
+//!   title       files: their plans and their bytes
+//!   chance      what nobody shall guess
+//! ```
+//!
+//! One connection has one session at most, and a session ends with its connection: players that
+//! vanish without a word leave nothing behind. The surprising thing is who keeps the pace: packets
+//! within the connection are paced by the session's own deadlines, datagrams by a caster that
+//! shares nothing with the session but a slot of atomics, and both by the same player.
+
+mod answer;
+mod cast;
+mod chance;
+mod door;
+mod options;
+mod orders;
+mod place;
+mod play;
+mod player;
+mod run;
+mod service;
+#[cfg(test)]
+mod tests;
+mod title;
+mod transport;
+
+pub use cast::Cast;
+pub use options::{Door, Groups, Options};
+pub use orders::{Orders, Reception, SLOTS};
+pub use service::{Job, Media, Outcome, Session};

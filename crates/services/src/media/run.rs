@@ -1,0 +1,177 @@
+//! One track on its way to one receiver: which packet is next, when it is due, and what its header
+//! says.
+//!
+//! Indices and times are absolute: where the end is the beginning they grow with every lap. A
+//! segment is what one `PLAY` orders; numbers and timestamps go on from segment to segment
+//! (RFC 2326 appendix B).
+
+use std::sync::Arc;
+
+use seam::Instant;
+use std::time::Duration;
+use wire::containers::{Packet, Track};
+use wire::rtp;
+
+use super::title::Title;
+
+/// Nanoseconds of a second.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// What is to be sent from when on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The first packet.
+    pub first: u64,
+    /// The packet behind the last one.
+    pub stop: u64,
+    /// The time in the file at which `begin` is.
+    pub from_ns: u64,
+    /// The moment that belongs to it.
+    pub begin: Instant,
+    /// The sequence number of the first packet.
+    pub sequence: u16,
+    /// Its timestamp.
+    pub timestamp: u32,
+    /// Behind the last packet comes a farewell.
+    pub ends: bool,
+}
+
+/// Ticks of a clock in so many nanoseconds.
+pub fn ticks(ns: u64, clock: u32) -> u64 {
+    (u128::from(ns) * u128::from(clock) / u128::from(SECOND)) as u64
+}
+
+/// A track's packets on an endless line: lap behind lap.
+#[derive(Debug)]
+pub struct Line<F> {
+    /// Of which file.
+    pub title: Arc<Title<F>>,
+    /// Which of its tracks.
+    pub track: usize,
+}
+
+impl<F> Clone for Line<F> {
+    fn clone(&self) -> Line<F> {
+        Line { title: self.title.clone(), track: self.track }
+    }
+}
+
+impl<F> Line<F> {
+    /// The track.
+    #[inline]
+    pub fn track(&self) -> &Track {
+        &self.title.program.tracks[self.track]
+    }
+
+    /// Packets of a lap.
+    #[inline]
+    pub fn lap(&self) -> u64 {
+        self.track().plan.len()
+    }
+
+    /// When the packet is due, in the file's time; the end of the file for the one behind the last.
+    #[inline]
+    pub fn at_ns(&self, index: u64) -> u64 {
+        let lap = self.lap();
+        let at = self.track().plan.at_ns(index % lap).unwrap_or(0);
+        (index / lap).saturating_mul(self.title.program.duration_ns).saturating_add(at)
+    }
+
+    /// The packet, with its time and ticks in the whole line.
+    #[inline]
+    pub fn packet(&self, index: u64) -> Packet {
+        let lap = self.lap();
+        let mut packet = self.track().plan.packet(index % lap);
+        let laps = index / lap;
+        if laps > 0 {
+            let before = laps.saturating_mul(self.title.program.duration_ns);
+            packet.at_ns = packet.at_ns.saturating_add(before);
+            packet.ticks = packet.ticks.saturating_add(ticks(before, self.track().clock));
+        }
+        packet
+    }
+
+    /// The first packet that is due at `ns` or later.
+    pub fn first_at(&self, ns: u64) -> u64 {
+        let duration = self.title.program.duration_ns;
+        (ns / duration) * self.lap() + self.track().plan.first_at(ns % duration)
+    }
+
+    /// The last packet at or before `ns` at which a player can begin.
+    pub fn sync_at(&self, ns: u64) -> u64 {
+        let duration = self.title.program.duration_ns;
+        (ns / duration) * self.lap() + self.track().plan.sync_at(ns % duration)
+    }
+
+    /// The first packet from `index` on at which a player can begin.
+    pub fn sync_from(&self, index: u64) -> u64 {
+        let lap = self.lap();
+        (index / lap) * lap + self.track().plan.sync_from(index % lap)
+    }
+}
+
+/// A cursor in a segment.
+#[derive(Debug)]
+pub struct Run<F> {
+    /// Where it runs.
+    pub line: Line<F>,
+    /// What it was told.
+    pub segment: Segment,
+    /// The next packet.
+    pub next: u64,
+    /// Ticks of the first packet, from which timestamps count.
+    first_ticks: u64,
+}
+
+impl<F> Run<F> {
+    /// At the beginning of `segment`.
+    pub fn new(line: Line<F>, segment: Segment) -> Run<F> {
+        let first_ticks = line.packet(segment.first).ticks;
+        Run { line, segment, next: segment.first, first_ticks }
+    }
+
+    /// The moment of the time `ns` of the file.
+    #[inline]
+    pub fn moment(&self, ns: u64) -> Instant {
+        self.segment.begin + Duration::from_nanos(ns.saturating_sub(self.segment.from_ns))
+    }
+
+    /// When the next packet is due; `None` behind the last one.
+    #[inline]
+    pub fn due(&self) -> Option<Instant> {
+        (self.next < self.segment.stop).then(|| self.moment(self.line.at_ns(self.next)))
+    }
+
+    /// The packet at `index`, and its header.
+    #[inline]
+    pub fn packet(&self, index: u64, ssrc: u32) -> (Packet, [u8; rtp::HEADER]) {
+        let packet = self.line.packet(index);
+        let Segment { first, sequence, timestamp, .. } = self.segment;
+        let header = rtp::Header {
+            marker: packet.marker,
+            payload_type: self.line.track().payload_type,
+            sequence: sequence.wrapping_add((index - first) as u16),
+            timestamp: timestamp.wrapping_add(packet.ticks.wrapping_sub(self.first_ticks) as u32),
+            ssrc,
+        };
+        (packet, header.bytes())
+    }
+
+    /// The timestamp that a packet of this moment would have.
+    pub fn timestamp_at(&self, moment: Instant) -> u32 {
+        let clock = self.line.track().clock;
+        let since = u64::try_from(moment.since(self.segment.begin).as_nanos()).unwrap_or(u64::MAX);
+        let now = ticks(self.segment.from_ns.saturating_add(since), clock);
+        self.segment.timestamp.wrapping_add(now.wrapping_sub(self.first_ticks) as u32)
+    }
+
+    /// When the farewell is due: at the end of the last packet's time.
+    pub fn end(&self) -> Instant {
+        let duration = self.line.title.program.duration_ns;
+        let stop = self.segment.stop;
+        let at_lap_end = stop > 0 && stop.is_multiple_of(self.line.lap());
+        let ns =
+            if at_lap_end { (stop / self.line.lap()) * duration } else { self.line.at_ns(stop) };
+        self.moment(ns)
+    }
+}

@@ -1,0 +1,256 @@
+//! Files that are played: their plans, and their bytes in memory or at hand.
+//!
+//! A file of ordinary length is read once and shared by all who play it, so that a packet costs no
+//! call and no copy of ours. A long one is read in windows. Samples of sound that travel in the
+//! other order of bytes are turned round when they are read, not when they are sent.
+
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use wire::containers::{self, Payload, Program, Unplayable};
+
+use super::options::Options;
+use crate::web::{Backstage, Found, Meta, Missing};
+
+/// How much of a long file is read at once, in bytes.
+const WINDOW: usize = 256 * 1024;
+
+/// A file that can be played.
+#[derive(Debug)]
+pub struct Title<F> {
+    /// Its path beneath the root.
+    pub path: String,
+    /// Changes when the file does.
+    pub stamp: u64,
+    /// Its plan.
+    pub program: Program,
+    len: u64,
+    store: Store<F>,
+}
+
+#[derive(Debug)]
+enum Store<F> {
+    /// All of it.
+    Memory(Arc<[u8]>),
+    /// It is read when it is needed.
+    File(Mutex<F>),
+}
+
+/// Why a file is not played.
+#[derive(Debug, Clone)]
+pub enum Trouble {
+    /// It is not there, or not for us.
+    Missing(Missing),
+    /// It is no media, in words.
+    Unplayable(String),
+}
+
+/// What came of loading a file.
+pub type Loaded<F> = Result<Arc<Title<F>>, Trouble>;
+
+/// What a file is known by beside its path.
+pub fn stamp(meta: Meta) -> u64 {
+    meta.modified_ns.wrapping_mul(31).wrapping_add(meta.len)
+}
+
+/// Whose lock a panicking holder has left is as good as before: each change is one store.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<F: Send + 'static> Title<F> {
+    /// Opens `path` and reads what there is to read; may wait.
+    pub fn load<B: Backstage<File = F>>(
+        backstage: &B,
+        options: &Options,
+        path: &str,
+    ) -> Result<Title<F>, Trouble> {
+        let (file, meta) = match backstage.find(path) {
+            Ok(Found::File(file, meta)) => (file, meta),
+            Ok(Found::Folder) => return Err(Trouble::Missing(Missing::Absent)),
+            Err(missing) => return Err(Trouble::Missing(missing)),
+        };
+        let unplayable = |unplayable: Unplayable| Trouble::Unplayable(unplayable.to_string());
+        let mut reader = Reader { backstage, file: &file, len: meta.len, at: 0 };
+        let (program, store) = if meta.len <= options.file_max {
+            let mut bytes = Vec::with_capacity(meta.len as usize);
+            reader.read_to_end(&mut bytes).map_err(|error| unplayable(error.into()))?;
+            let program = containers::open(&mut Cursor::new(&bytes)).map_err(unplayable)?;
+            swap(&program, 0, &mut bytes);
+            (program, Store::Memory(bytes.into()))
+        } else {
+            let program = containers::open(&mut reader).map_err(unplayable)?;
+            (program, Store::File(Mutex::new(file)))
+        };
+        Ok(Title { path: path.to_owned(), stamp: stamp(meta), program, len: meta.len, store })
+    }
+
+    /// What it takes in memory, in bytes, its plan left out.
+    fn weight(&self) -> u64 {
+        match &self.store {
+            Store::Memory(bytes) => bytes.len() as u64,
+            Store::File(_) => 0,
+        }
+    }
+}
+
+/// Turns round the bytes of samples in `bytes`, which begin at `from` in the file.
+fn swap(program: &Program, from: u64, bytes: &mut [u8]) {
+    // The one kind that has swapped payloads has nothing else.
+    let [track] = &program.tracks[..] else { return };
+    let last = track.plan.len() - 1;
+    let ends = (track.plan.packet(0).payload, track.plan.packet(last).payload);
+    let (Payload::Swapped(first), Payload::Swapped(last)) = ends else { return };
+    let (start, end) = (first.start.max(from), last.end.min(from + bytes.len() as u64));
+    if start < end {
+        // Samples have two bytes, and windows begin at a payload.
+        let samples = &mut bytes[(start - from) as usize..(end - from) as usize];
+        samples.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
+    }
+}
+
+/// A stretch of a long file, or nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    from: u64,
+    bytes: Option<Arc<[u8]>>,
+}
+
+/// A payload's bytes.
+pub type Bytes = (Arc<[u8]>, Range<usize>);
+
+impl<F: Send + 'static> Title<F> {
+    /// The bytes of a payload, if they are in memory.
+    #[inline]
+    pub fn bytes(&self, payload: &Payload, window: &Window) -> Option<Bytes> {
+        let (range, (memory, from)) = match (payload, &self.store) {
+            (Payload::Made(range), _) => return Some((self.program.made.clone(), range.clone())),
+            (Payload::File(range) | Payload::Swapped(range), Store::Memory(bytes)) => {
+                (range, (bytes, 0))
+            }
+            (Payload::File(range) | Payload::Swapped(range), Store::File(_)) => {
+                (range, (window.bytes.as_ref()?, window.from))
+            }
+        };
+        let start = usize::try_from(range.start.checked_sub(from)?).ok()?;
+        let end = start + payload.len();
+        (end <= memory.len()).then(|| (memory.clone(), start..end))
+    }
+
+    /// The window of a long file that begins with `payload`; may wait.
+    ///
+    /// # Errors
+    /// Those of reading, and a file that has become shorter.
+    pub fn window<B: Backstage<File = F>>(
+        &self,
+        backstage: &B,
+        payload: &Payload,
+    ) -> io::Result<Window> {
+        let (Payload::File(range) | Payload::Swapped(range)) = payload else {
+            return Ok(Window::default());
+        };
+        let Store::File(file) = &self.store else { return Ok(Window::default()) };
+        let from = range.start;
+        let wanted = WINDOW.min(self.len.saturating_sub(from) as usize);
+        let mut bytes = Vec::with_capacity(wanted);
+        while bytes.len() < wanted {
+            let at = from + bytes.len() as u64;
+            let left = wanted - bytes.len();
+            if backstage.read(&locked(file), at, left, &mut bytes)? == 0 {
+                break;
+            }
+        }
+        if bytes.len() < payload.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        swap(&self.program, from, &mut bytes);
+        Ok(Window { from, bytes: Some(bytes.into()) })
+    }
+}
+
+/// A file of the backstage as one that the standard library's traits read.
+struct Reader<'a, B: Backstage> {
+    backstage: &'a B,
+    file: &'a B::File,
+    len: u64,
+    at: u64,
+}
+
+impl<B: Backstage> Read for Reader<'_, B> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut bytes = Vec::with_capacity(into.len());
+        let read = self.backstage.read(self.file, self.at, into.len(), &mut bytes)?;
+        let read = read.min(into.len());
+        into[..read].copy_from_slice(&bytes[..read]);
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl<B: Backstage> Seek for Reader<'_, B> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.len.checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
+/// The titles in memory.
+#[derive(Debug)]
+pub struct Library<F> {
+    shelf: Mutex<Shelf<F>>,
+    memory_max: u64,
+}
+
+#[derive(Debug)]
+struct Shelf<F> {
+    titles: Vec<(Arc<Title<F>>, u64)>,
+    /// Counts what was asked for, so that what was asked for longest ago is known.
+    asked: u64,
+}
+
+/// The most titles that are kept, whatever they weigh.
+const TITLES_MAX: usize = 4096;
+
+impl<F: Send + 'static> Library<F> {
+    /// An empty one.
+    pub fn new(memory_max: u64) -> Library<F> {
+        Library { shelf: Mutex::new(Shelf { titles: Vec::new(), asked: 0 }), memory_max }
+    }
+
+    /// The title of this file as it is now, if it is here.
+    pub fn find(&self, path: &str, stamp: u64) -> Option<Arc<Title<F>>> {
+        let mut shelf = locked(&self.shelf);
+        shelf.asked += 1;
+        let asked = shelf.asked;
+        let is_it = |title: &Title<F>| title.stamp == stamp && title.path == path;
+        let (title, last) = shelf.titles.iter_mut().find(|(title, _)| is_it(title))?;
+        *last = asked;
+        Some(title.clone())
+    }
+
+    /// Keeps `title`, and drops what nobody plays if it becomes too much.
+    pub fn keep(&self, title: Arc<Title<F>>) {
+        let mut shelf = locked(&self.shelf);
+        let asked = shelf.asked;
+        let is_it = |kept: &Title<F>| kept.stamp == title.stamp && kept.path == title.path;
+        shelf.titles.retain(|(kept, _)| !is_it(kept));
+        shelf.titles.push((title, asked));
+        loop {
+            let weight: u64 = shelf.titles.iter().map(|(title, _)| title.weight()).sum();
+            if weight <= self.memory_max && shelf.titles.len() <= TITLES_MAX {
+                return;
+            }
+            let idle = (0..shelf.titles.len() - 1)
+                .filter(|at| Arc::strong_count(&shelf.titles[*at].0) == 1)
+                .min_by_key(|at| shelf.titles[*at].1);
+            let Some(idle) = idle else { return };
+            shelf.titles.swap_remove(idle);
+        }
+    }
+}
