@@ -16,6 +16,7 @@ mod idle;
 mod load;
 mod record;
 mod uring;
+mod web;
 
 use crate::steps;
 use anyhow::{Context, bail};
@@ -64,6 +65,13 @@ const BENCHES: &[Bench] = &[
         duets: uring::duets,
         full: Length { fresh_pairs: 8, windows: 20 },
     },
+    Bench {
+        name: "web",
+        title: "The web server beside nginx, Apache and a bare loop",
+        note: web::NOTE,
+        duets: web::duets,
+        full: Length { fresh_pairs: 8, windows: 20 },
+    },
 ];
 
 /// Enough to see that a bench works.
@@ -73,6 +81,8 @@ const QUICK: Length = Length { fresh_pairs: 2, windows: 5 };
 struct Tools {
     roundhouse: PathBuf,
     bare: PathBuf,
+    /// What the web servers of a run need: their site, and how the foreign ones begin.
+    room: PathBuf,
 }
 
 /// What a comparison or a reading says.
@@ -231,7 +241,9 @@ fn prepare() -> anyhow::Result<Tools> {
     steps::run(&mut steps::cargo(build), "cargo")?;
     let bare = crate::root().join("bare/build");
     crate::bare::build(&bare)?;
-    Ok(Tools { roundhouse: steps::binary("roundhouse", "release")?, bare })
+    let room = steps::target_dir()?.join("bench-web");
+    web::furnish(&room)?;
+    Ok(Tools { roundhouse: steps::binary("roundhouse", "release")?, bare, room })
 }
 
 #[cfg(test)]

@@ -17,6 +17,12 @@ const SOAKS: &[Soak] = &[
     ("storms", "the whole suite with longer storms", || {
         steps::cargo(["test", "--workspace", "--profile", PROFILE])
     }),
+    ("web", "30 s of killed workers, 50 restarts, 20 hand-overs, 5,000 slow clients", || {
+        let mut command = steps::cargo(["test", "-p", "cli", "--test", "web"]);
+        // What was measured is printed by tests that pass, too; side by side they would disturb it.
+        command.args(["--profile", PROFILE, "--", "--nocapture", "--test-threads=1"]);
+        command
+    }),
     ("fuzz", "each fuzz function for ten minutes", || {
         let mut command =
             steps::cargo(["run", "--profile", PROFILE, "-p", "fuzz", "--bin", "fuzz"]);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
-use xtask::bare::{LOOPS, build};
+use xtask::bare::{LOOPS, WEB, build};
 
 const STOCK: &str = "1 7 1000\n5 3 3700\n3 10 1200\n4 8 5000\n2 6 20000\n";
 const REQUESTS: &str = "show\nbuy 5 3\nsell 2 2\nshow\nbuy 1 8\nbuy 1 6\nshow\n";
@@ -216,4 +216,31 @@ fn select_closes_who_has_no_bit_in_its_set_and_serves_the_others() {
         is_served(&mut server.connect())
     });
     assert!(freed, "a bit that has become free is used again");
+}
+
+#[test]
+fn the_web_loop_answers_each_head_however_it_is_cut() {
+    let mut child = Command::new(folder().join(WEB))
+        .args(["count", "0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    let addr = ready.split('"').nth(3).unwrap_or_default().to_owned();
+    let server = Server { child, addr };
+    let request = "GET /plaintext HTTP/1.1\r\nHost: a\r\n\r\n".repeat(3);
+    let mut answers = Vec::new();
+    for at in 0..=request.len() {
+        let mut stream = server.connect();
+        stream.write_all(&request.as_bytes()[..at]).unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+        stream.write_all(&request.as_bytes()[at..]).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut heard = String::new();
+        stream.read_to_string(&mut heard).unwrap();
+        assert_eq!(heard.matches("\r\nContent-Length: 13\r\n\r\nHello, World!").count(), 3, "{at}");
+        answers.push(heard);
+    }
+    assert!(answers.iter().all(|heard| *heard == answers[0]));
 }

@@ -20,10 +20,11 @@ pub struct Args {
     /// without `{port}` it must print `{"listening": "HOST:PORT"}` first
     #[arg(long, required = true, value_name = "NAME=COMMAND")]
     arm: Vec<Named>,
-    /// The protocol, `stock` or `line`, of all arms or, as NAME=SCHEME, of one
+    /// The protocol, `stock`, `http` or `line`, of all arms or, as NAME=SCHEME, of one
     #[arg(long, value_name = "[NAME=]SCHEME", default_value = "stock")]
     scheme: Vec<String>,
-    /// The constant request of all `line` arms or, as NAME=TEXT, of one; knows \r \n \t \0 \xHH
+    /// The constant request of all `line` arms or, as NAME=TEXT, of one; knows \r \n \t \0 \xHH; of
+    /// `http` arms the path
     #[arg(long, value_name = "[NAME=]TEXT")]
     request: Vec<String>,
     /// What right replies of all `line` arms or, as NAME=TEXT, of one begin with

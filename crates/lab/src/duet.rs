@@ -35,7 +35,8 @@ pub struct Part {
     pub command: Vec<String>,
     /// The protocol the generator speaks to it: the scheme of its target.
     pub scheme: String,
-    /// A constant request instead of the scheme's own, with escapes such as `\r\n`.
+    /// A constant request instead of the scheme's own, with escapes such as `\r\n`; of `http` the
+    /// path that is asked for.
     pub request: Option<String>,
     /// What a right reply to it begins with.
     pub expect: Option<String>,

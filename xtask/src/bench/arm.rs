@@ -1,6 +1,7 @@
 //! The servers that are compared, and how each is started.
 
-use super::Tools;
+use super::{Tools, web};
+use crate::bare;
 use std::path::Path;
 
 /// What an arm that counts lines and knows no stocks is asked, and how its reply begins.
@@ -21,6 +22,14 @@ pub enum Arm {
     Flagged(&'static str, &'static str, &'static str),
     /// redis-server, answering pipelined INCR.
     Redis,
+    /// One of our engines serving HTTP, and flags behind it.
+    Web(&'static str, &'static str),
+    /// The bare loop that answers HTTP.
+    BareWeb,
+    /// nginx with one worker and sendfile.
+    Nginx,
+    /// Apache with one of its processing modules.
+    Apache(&'static str),
 }
 
 impl Arm {
@@ -30,6 +39,10 @@ impl Arm {
             Self::Bare(name, form) => format!("bare-{name}-{form}"),
             Self::Ours(name) | Self::Flagged(name, ..) => name.to_owned(),
             Self::Redis => "redis".to_owned(),
+            Self::Web(engine, _) => engine.to_owned(),
+            Self::BareWeb => "bare-web".to_owned(),
+            Self::Nginx => "nginx".to_owned(),
+            Self::Apache(module) => format!("apache-{module}"),
         }
     }
 
@@ -37,18 +50,22 @@ impl Arm {
     /// with a copy of the book.
     pub fn command(self, tools: &Tools, connections: u32) -> String {
         let stock = "{dir}/stock.txt";
+        // A worker keeps its client, and in a duet nobody leaves.
+        let workers = |engine: &str| match keeps_its_client(engine) {
+            true => format!(" --workers {connections}"),
+            false => String::new(),
+        };
         let ours = |engine: &str, flags: &str| {
             format!(
                 "{} serve stock --port 0 --engine {engine} --data {stock}{}{}{flags}",
                 tools.roundhouse.display(),
-                // A worker keeps its client, and in a duet nobody leaves.
-                if keeps_its_client(engine) {
-                    format!(" --workers {connections}")
-                } else {
-                    String::new()
-                },
+                workers(engine),
                 if flags.is_empty() { "" } else { " " },
             )
+        };
+        let foreign = |name: &str, module: &str| {
+            let script = web::script(&tools.room, name);
+            format!("sh {} {{port}} {{dir}} {module}", script.display())
         };
         match self {
             Self::Bare(name, form) => {
@@ -60,6 +77,16 @@ impl Arm {
                 "{REDIS} --port {{port}} --bind 127.0.0.1 --save '' --appendonly no \
                  --daemonize no --loglevel warning"
             ),
+            Self::Web(engine, flags) => format!(
+                "{} serve http --demo --port 0 --engine {engine}{}{}{flags} {}",
+                tools.roundhouse.display(),
+                workers(engine),
+                if flags.is_empty() { "" } else { " " },
+                web::site(&tools.room).display(),
+            ),
+            Self::BareWeb => format!("{}/{} count 0", tools.bare.display(), bare::WEB),
+            Self::Nginx => foreign("nginx", ""),
+            Self::Apache(module) => foreign("apache", module),
         }
     }
 
@@ -75,8 +102,14 @@ impl Arm {
 
     /// Why it cannot run on this machine, if so.
     pub fn absent(self) -> Option<String> {
-        let missing = self == Self::Redis && !Path::new(REDIS).exists();
-        missing.then(|| format!("{REDIS} is not there (Debian: `apt install redis-server`)"))
+        let (program, package) = match self {
+            Self::Redis => (REDIS, "redis-server"),
+            Self::Nginx => (web::NGINX, "nginx-light"),
+            Self::Apache(_) => (web::APACHE, "apache2-bin"),
+            _ => return None,
+        };
+        let missing = !Path::new(program).exists();
+        missing.then(|| format!("{program} is not there (Debian: `apt install {package}`)"))
     }
 }
 

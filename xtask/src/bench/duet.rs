@@ -36,11 +36,15 @@ pub struct Load {
     pub per_connection: Option<u32>,
     /// Silent connections to the right arm.
     pub idle: u32,
+    /// What is asked for by HTTP, if that is spoken.
+    pub path: Option<&'static str>,
+    /// Length of a window (milliseconds): so long that it holds many replies.
+    pub window_ms: u32,
 }
 
 impl Default for Load {
     fn default() -> Self {
-        Self { connections: 64, depth: 1, per_connection: None, idle: 0 }
+        Self { connections: 64, depth: 1, per_connection: None, idle: 0, path: None, window_ms: 40 }
     }
 }
 
@@ -62,6 +66,9 @@ impl Load {
         };
         if self.idle > 0 {
             words += &format!(", {} idle", self.idle);
+        }
+        if let Some(path) = self.path {
+            words += &format!(", {path}");
         }
         words
     }
@@ -141,7 +148,7 @@ fn heard(duet: &Duet, length: &Length, tools: &Tools) -> anyhow::Result<Heard> {
 }
 
 fn command(duet: &Duet, length: &Length, tools: &Tools) -> Command {
-    let Load { connections, depth, per_connection, idle } = duet.load;
+    let Load { connections, depth, per_connection, idle, path, window_ms } = duet.load;
     let mut command = Command::new(&tools.roundhouse);
     command.arg("duet");
     let arms = duet.arms();
@@ -172,8 +179,11 @@ fn command(duet: &Duet, length: &Length, tools: &Tools) -> Command {
     for (flag, value) in numbers {
         command.arg(flag).arg(value.to_string());
     }
-    if !constant {
-        command.args(["--mix", MIX]);
+    command.args(["--window", &format!("{window_ms}ms")]);
+    match path {
+        Some(path) => drop(command.args(["--scheme", "http", "--request", path])),
+        None if !constant => drop(command.args(["--mix", MIX])),
+        None => {}
     }
     command.arg("--json").current_dir(crate::root());
     command

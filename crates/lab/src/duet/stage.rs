@@ -15,6 +15,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The scheme whose requests are paths.
+const HTTP: &str = "http";
 
 /// Plays with processes.
 pub struct Stage<'a> {
@@ -51,14 +53,19 @@ impl<'a> Stage<'a> {
 
     fn generator(&self, parts: [&Part; 2], servers: &[Server; 2], seed: u64) -> Vec<String> {
         let plan = self.plan;
-        let target = |at: usize| format!("{}://{}", parts[at].scheme, servers[at].address);
+        let path = |part: &Part| part.request.clone().filter(|_| part.scheme == HTTP);
+        let target = |at: usize| {
+            let (part, address) = (parts[at], &servers[at].address);
+            format!("{}://{address}{}", part.scheme, path(part).unwrap_or_default())
+        };
         let mut words = vec![self.exe.display().to_string(), "load".to_string(), target(0)];
         let mut flag = |name: &str, value: String| words.extend([name.to_string(), value]);
         flag("--duet", target(1));
         flag("--watch", servers[0].process.id().to_string());
         flag("--watch-b", servers[1].process.id().to_string());
         for (suffix, part) in [("", parts[0]), ("-b", parts[1])] {
-            for (name, value) in [("request", &part.request), ("expect-prefix", &part.expect)] {
+            let request = part.request.as_ref().filter(|_| part.scheme != HTTP);
+            for (name, value) in [("request", request), ("expect-prefix", part.expect.as_ref())] {
                 if let Some(value) = value {
                     flag(&format!("--{name}{suffix}"), value.clone());
                 }

@@ -1,7 +1,7 @@
 //! Random heads, targets and chunked bodies: never a panic, never a meaning that depends on cuts,
-//! never a byte beyond the end.
+//! never a byte beyond the end, and never another meaning than the grammar's.
 
-use super::{Body, Chunked, Limits, Target, chunked, grammar, next};
+use super::{Body, Chunked, Limits, Target, chunk_grammar, chunked, grammar, next};
 use crate::dice::Dice;
 
 /// One round; `at` names it in messages.
@@ -9,9 +9,10 @@ use crate::dice::Dice;
 /// # Panics
 /// When a promise is broken.
 pub(crate) fn fuzz(dice: &mut Dice, at: &str) {
-    match dice.below(3) {
+    match dice.below(4) {
         0 => heads(dice, at),
         1 => bodies(dice, at),
+        2 => chunks(dice, at),
         _ => targets(dice, at),
     }
 }
@@ -149,6 +150,80 @@ fn bodies(dice: &mut Dice, at: &str) {
         }
     }
     assert!(from <= noise.len(), "{at}");
+}
+
+/// Bytes out of which chunked bodies are made, and broken.
+fn chunk_bytes(dice: &mut Dice) -> Vec<u8> {
+    const PIECES: &[&[u8]] = &[
+        b"1\r\na\r\n",
+        b"2\r\n\r\n\r\n",
+        b"0000000000000003\r\nabc\r\n",
+        b"1;a\r\na\r\n",
+        b"1;a=b;c=\"d\\\"\\\\;\t\"\r\na\r\n",
+        b"1 ;a\r\na\r\n",
+        b"1; a = b\r\na\r\n",
+        b"1;a=\"b\r\n",
+        b"00000000000000001\r\na\r\n",
+        b"ffffffffffffffff\r\n",
+        b"+1\r\na\r\n",
+        b"0x1\r\na\r\n",
+        b"1\na\n",
+        b"1;\r\na\r\n",
+        b"a",
+        b"\r\n",
+        b"\r",
+        b"\n",
+        b"\xff",
+    ];
+    const ENDS: &[&[u8]] = &[
+        b"0\r\n\r\n",
+        b"0;a=b\r\n\r\n",
+        b"000\r\nX: y\r\nZ:\r\n\r\n",
+        b"0\r\nX : y\r\n\r\n",
+        b"0\r\n folded\r\n\r\n",
+        b"0\r\nX: \0\r\n\r\n",
+        b"0\r\nX: y\n\r\n",
+        b"0\n\n",
+        b"",
+    ];
+    let mut bytes = Vec::new();
+    for _ in 0..dice.below(4) {
+        // Most of them are good, or hardly any body would be.
+        let kinds = if dice.once_in(4) { PIECES.len() } else { 5 };
+        bytes.extend_from_slice(PIECES[dice.below(kinds)]);
+    }
+    let kinds = if dice.once_in(3) { ENDS.len() } else { 3 };
+    bytes.extend_from_slice(ENDS[dice.below(kinds)]);
+    if dice.once_in(3) && !bytes.is_empty() {
+        let place = dice.below(bytes.len());
+        bytes[place] = *dice.pick(b"\r\n\t ;=\"\\0fg:\0\x7f\x80");
+    }
+    bytes.extend_from_slice(b"GET");
+    bytes
+}
+
+/// The decoder and the grammar agree on every body, wherever it is cut off: whether it is one, what
+/// it holds and where it ends.
+fn chunks(dice: &mut Dice, at: &str) {
+    let whole = chunk_bytes(dice);
+    let bytes = &whole[..whole.len() - dice.below(4)];
+    let (mut reader, mut data, mut from) = (Chunked::new(), Vec::new(), 0);
+    let fast = loop {
+        match reader.next(&bytes[from..]) {
+            Err(_) => break chunk_grammar::Verdict::Bad,
+            Ok(piece) => {
+                data.extend_from_slice(piece.data);
+                from += piece.used;
+                if piece.end {
+                    break chunk_grammar::Verdict::Body { data, len: from };
+                }
+                if piece.used == 0 {
+                    break chunk_grammar::Verdict::Unfinished;
+                }
+            }
+        }
+    };
+    assert_eq!(fast, chunk_grammar::read(bytes), "{at}: {:?}", bytes.escape_ascii().to_string());
 }
 
 /// A path that is found is normal: reading it again changes nothing that was not encoded.

@@ -10,6 +10,7 @@
 //!   date      the three forms of dates, and the one that is written
 //!   reply     status line, fields and framing of a response
 //!   grammar   the same heads read a second time, slowly, from the ABNF: the tests' oracle
+//!   chunk_grammar  the same of chunked bodies
 //! ```
 //!
 //! The surprising thing is what is *not* tolerated: a bare LF, white space before a colon, a
@@ -18,6 +19,7 @@
 //! smuggling attack whose other half was a stricter reader in front (or behind).
 
 pub mod choice;
+mod chunk_grammar;
 pub mod chunked;
 pub mod date;
 mod fuzz;

@@ -1,0 +1,157 @@
+//! The web server beside nginx, Apache and a bare loop: a fixed answer, and files of three sizes.
+//!
+//! Foreign servers read a configuration that names their port, so each begins by a small script
+//! that writes it; then the script becomes the server.
+
+use super::Wanted;
+use super::arm::Arm;
+use super::duet::{Duet, Load};
+use anyhow::Context;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where Debian puts them.
+pub const NGINX: &str = "/usr/sbin/nginx";
+/// The same of Apache.
+pub const APACHE: &str = "/usr/sbin/apache2";
+
+/// What the reader has to know.
+pub const NOTE: &str = "Keep-alive HTTP/1.1 without an access log; 64 connections, but 16 for \
+    64 KiB and 4 for 10 MiB. nginx has one worker, `sendfile on`, and answers `/plaintext` by \
+    `return 200`; Apache answers it from a file, because it has nothing cheaper, with a worker for \
+    each connection. `bare-web` is an epoll loop that sends the bytes of our answer for each empty \
+    line. Files are opened anew for each request by all. A ratio above 1 says that the left needs \
+    more.";
+
+/// nginx, for `PORT DIR`; `{site}` is filled in.
+const NGINX_SCRIPT: &str = r#"cat >"$2/nginx.conf" <<END
+daemon off;
+worker_processes 1;
+pid $2/nginx.pid;
+error_log stderr error;
+events { worker_connections 10000; }
+http {
+    access_log off;
+    sendfile on;
+    keepalive_requests 1000000000;
+    default_type text/plain;
+    client_body_temp_path $2/a; proxy_temp_path $2/b; fastcgi_temp_path $2/c;
+    uwsgi_temp_path $2/d; scgi_temp_path $2/e;
+    server {
+        listen 127.0.0.1:$1 backlog=4096;
+        root {site};
+        location = /plaintext { return 200 "Hello, World!"; }
+    }
+}
+END
+exec /usr/sbin/nginx -p "$2" -e stderr -c "$2/nginx.conf"
+"#;
+
+/// Apache, for `PORT DIR MODULE`. As many workers are ready as connections will come, so that none
+/// begins within a window; in a hybrid as many in each process, or `event` would end idle
+/// connections where all have come to one.
+const APACHE_SCRIPT: &str = r#"modules=/usr/lib/apache2/modules
+cat >"$2/httpd.conf" <<END
+ServerRoot $2
+DefaultRuntimeDir $2
+PidFile $2/httpd.pid
+ServerName localhost
+ErrorLog /dev/stderr
+LogLevel error
+LoadModule mpm_$3_module $modules/mod_mpm_$3.so
+LoadModule authz_core_module $modules/mod_authz_core.so
+KeepAlive On
+MaxKeepAliveRequests 0
+KeepAliveTimeout 60
+EnableSendfile On
+ListenBacklog 4096
+Listen 127.0.0.1:$1
+DocumentRoot {site}
+<Directory {site}>
+    Require all granted
+    AllowOverride None
+</Directory>
+<IfModule mpm_prefork_module>
+    ServerLimit 100
+    StartServers 80
+    MinSpareServers 1
+    MaxSpareServers 100
+    MaxRequestWorkers 100
+</IfModule>
+<IfModule !mpm_prefork_module>
+    ServerLimit 2
+    StartServers 2
+    ThreadLimit 64
+    ThreadsPerChild 64
+    MinSpareThreads 1
+    MaxSpareThreads 128
+    MaxRequestWorkers 128
+</IfModule>
+END
+exec /usr/sbin/apache2 -d "$2" -f "$2/httpd.conf" -D FOREGROUND
+"#;
+
+/// Files of the site and their sizes.
+const FILES: [(&str, usize); 3] = [("1k", 1 << 10), ("64k", 64 << 10), ("10m", 10 << 20)];
+
+/// Writes the site and the scripts into `room`.
+///
+/// # Errors
+/// Where that cannot be written.
+pub fn furnish(room: &Path) -> anyhow::Result<()> {
+    let site = site(room);
+    fs::create_dir_all(&site).with_context(|| format!("create {}", site.display()))?;
+    let write = |path: &Path, bytes: &[u8]| {
+        fs::write(path, bytes).with_context(|| format!("write {}", path.display()))
+    };
+    write(&site.join("plaintext"), b"Hello, World!")?;
+    for (name, len) in FILES {
+        let bytes: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+        write(&site.join(name), &bytes)?;
+    }
+    for (name, text) in [("nginx", NGINX_SCRIPT), ("apache", APACHE_SCRIPT)] {
+        let text = text.replace("{site}", &site.display().to_string());
+        write(&script(room, name), text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The folder that is served.
+pub fn site(room: &Path) -> PathBuf {
+    room.join("site")
+}
+
+/// How a foreign server begins.
+pub fn script(room: &Path, name: &str) -> PathBuf {
+    room.join(name).with_extension("sh")
+}
+
+/// Every comparison.
+pub fn duets() -> Vec<Duet> {
+    let mut duets = Vec::new();
+    let mut add = |left, right, load, wanted| {
+        duets.push(Duet { left, right, load, wanted, bytes: Wanted::Shown });
+    };
+    let plain = |depth| Load { depth, path: Some("/plaintext"), ..Load::default() };
+    for engine in ["epoll", "uring"] {
+        let right = Arm::Web(engine, "");
+        for (depth, nginx, bare) in [(1, 1.2, 0.90), (16, 6.0, 0.70)] {
+            add(Arm::Nginx, right, plain(depth), Wanted::AtLeast(nginx));
+            add(Arm::BareWeb, right, plain(depth), Wanted::AtLeast(bare));
+        }
+    }
+    let files = [("/1k", 64, 40), ("/64k", 16, 100), ("/10m", 4, 400)];
+    for engine in ["epoll", "uring"] {
+        for (path, connections, window_ms) in files {
+            let load = Load { path: Some(path), connections, window_ms, ..Load::default() };
+            add(Arm::Nginx, Arm::Web(engine, ""), load, Wanted::AtLeast(1.0));
+        }
+    }
+    let hybrid = "--policy static --workers 128 --threads 64";
+    for (module, flags) in [("prefork", ""), ("worker", hybrid), ("event", hybrid)] {
+        for load in [plain(1), Load { path: Some("/1k"), ..Load::default() }] {
+            add(Arm::Apache(module), Arm::Web(module, flags), load, Wanted::AtLeast(1.0));
+        }
+    }
+    duets
+}
