@@ -71,6 +71,8 @@ struct View<'a> {
     source: &'a str,
     numbers: &'a Table,
     sides: [SideView<'a>; 2],
+    /// The sides stand one below the other, because a table needs the whole width.
+    wide: bool,
     why: &'a [String],
     lesson: &'a str,
     together: Option<Chart>,
@@ -90,7 +92,19 @@ struct SideView<'a> {
     numbers: &'a Table,
 }
 
+/// Letters of a row, over all columns, that fit into half of the page.
+const ROW_MAX: usize = 52;
+
 impl Side {
+    /// Whether its table needs more than half of the page.
+    fn is_wide(&self) -> bool {
+        let widest = |column: usize| {
+            let cells = self.numbers.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        (0..self.numbers.head.len()).map(widest).sum::<usize>() > ROW_MAX
+    }
+
     fn view(&self, id: &'static str, name: &'static str) -> SideView<'_> {
         let chart = self.plot.as_ref().map(|it| plot(&format!("plot-{id}"), it));
         let (setup, finding) = (self.setup.as_str(), self.finding.as_str());
@@ -113,6 +127,7 @@ pub fn exhibit(it: &Exhibit) -> Result<String, PageError> {
             it.flawed.view("flawed", "Repeated as it was"),
             it.corrected.view("corrected", "Without the flaw"),
         ],
+        wide: [&it.flawed, &it.corrected].iter().any(|side| side.is_wide()),
         why: &it.why,
         lesson: &it.lesson,
         together: it.together.as_ref().map(|it| plot("plot-together", it)),
@@ -215,6 +230,17 @@ mod tests {
         if let Ok(path) = std::env::var("ROUNDHOUSE_EXHIBIT") {
             std::fs::write(&path, html).expect("ROUNDHOUSE_EXHIBIT names a writable path");
         }
+    }
+
+    #[test]
+    fn a_wide_table_has_the_page_to_itself() {
+        let mut wide = sample();
+        let html = exhibit(&wide).expect("the template fits");
+        assert!(html.contains("class=\"sides\""));
+        let cell = "1.08× [0.92, 1.17] of the time without";
+        wide.corrected.numbers = table(&[["no lock over the send", cell, cell]]);
+        let html = exhibit(&wide).expect("the template fits");
+        assert!(html.contains("class=\"sides wide\""));
     }
 
     #[test]

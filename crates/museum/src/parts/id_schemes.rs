@@ -28,7 +28,7 @@ const LIVE: [usize; 3] = [100, 10_000, 100_000];
 /// Look-ups in the prepared order, gone through again and again.
 const ORDER: usize = 1 << 14;
 /// What is done with a session that was found: so many rounds, about half a microsecond.
-const WORK: u32 = 150;
+const WORK: u32 = 1_000;
 /// Sessions closed and opened again to see what late ids find.
 const LATE: usize = 10_000;
 const SHARDS: usize = 16;
@@ -365,12 +365,13 @@ fn told(stage: &mut Stage<'_>, seen: &Seen) -> Showing {
     let counted = seen.at(LIVE[1], COUNTED, ONE_LOCK);
     let (held, released) = (seen.scaling(HELD), seen.scaling(ONE_LOCK));
     let headline = format!(
-        "A place with a counter is looked up in {} the time of a map behind a lock; but what two \
-         threads feel is whether the lock is held while the session is used: {} the time of one \
-         thread if it is, {} if not. Of {} late ids a place without a counter accepts {}.",
+        "A place with a counter is looked up in {} the time of a map behind a lock. Two threads \
+         need {} the time of one if the lock is held while a session is used, {} if it is let go \
+         before, {} with places. Of {} late ids a place without a counter accepts {}.",
         said(counted.as_ref()),
         said(held.as_ref()),
         said(released.as_ref()),
+        said(seen.scaling(COUNTED).as_ref()),
         words::count(LATE as u64),
         words::or_none(seen.late(INDEX).map(|it| it as f64), words::number),
     );

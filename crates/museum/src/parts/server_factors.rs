@@ -26,9 +26,13 @@ use std::time::Duration;
 
 mod client;
 
-/// Clients of each server, and packets that each keeps on its way, as published.
+/// Clients of each server, and packets that each keeps on its way. Published were 100 and 100; with
+/// fewer packets in a batch the server has more to do than the client that verifies them, and is
+/// what is measured.
 const CLIENTS: u32 = 32;
-const WINDOW: usize = 100;
+const WINDOW: usize = 10;
+/// A client thread that is busier than this may be the limit itself.
+const BUSY_MAX: f64 = 0.9;
 /// How long each server is loaded in a block.
 const LOADED: Duration = Duration::from_millis(60);
 /// How much slower or faster may still be none of a switch's doing, for its finding.
@@ -96,6 +100,8 @@ struct Raced {
     batches: HashMap<String, [f64; 3]>,
     /// Packets that came back, and those that were wrong.
     verified: [u64; 2],
+    /// The median share of its time in which the client's thread was busy.
+    busy: f64,
 }
 
 const NONE_ON: u32 = 0;
@@ -126,6 +132,7 @@ struct Notes {
     cpu: HashMap<String, Vec<f64>>,
     batches: HashMap<String, Vec<[f64; 3]>>,
     verified: [u64; 2],
+    busy: Vec<f64>,
 }
 
 fn race(stage: &mut Stage<'_>) -> Result<Option<Raced>, Fault> {
@@ -152,6 +159,7 @@ fn race(stage: &mut Stage<'_>) -> Result<Option<Raced>, Fault> {
             notes.cpu.entry(arm.clone()).or_default().push(cpu / seen.packets.max(1) as f64);
             let batch = [seen.packets as f64 / seen.receptions.max(1) as f64, seen.p50, seen.most];
             notes.batches.entry(arm.clone()).or_default().push(batch);
+            notes.busy.push(seen.busy);
             notes.verified[0] += seen.packets;
             notes.verified[1] += seen.wrong;
             Ok(seen.took.as_nanos() as f64 / seen.packets.max(1) as f64)
@@ -164,7 +172,8 @@ fn race(stage: &mut Stage<'_>) -> Result<Option<Raced>, Fault> {
     let runs = all.iter().filter(|it| half.contains(it)).map(|it| (name(*it), *it)).collect();
     let batches = names.iter().map(|it| (it.clone(), middle(&notes.batches[it]))).collect();
     let cpu = cpu_of(&names, &notes.cpu);
-    Ok(Some(Raced { told, cpu, runs, batches, verified: notes.verified }))
+    let busy = median(&notes.busy).unwrap_or(f64::NAN);
+    Ok(Some(Raced { told, cpu, runs, batches, verified: notes.verified, busy }))
 }
 
 fn middle(all: &[[f64; 3]]) -> [f64; 3] {
@@ -293,6 +302,10 @@ fn told(stage: &mut Stage<'_>, seen: &Seen) -> Showing {
             "Packets verified".to_string(),
             format!("{}, {} wrong", words::count(all), words::count(wrong)),
         ));
+        facts.push(("The client's thread was busy".to_string(), words::percent(raced.busy)));
+        if raced.busy > BUSY_MAX {
+            stage.doubt("The client was busy most of the time: it may have been the limit.");
+        }
         if wrong > 0 {
             stage.doubt("Packets came back wrong: the servers are not to be compared.");
         }

@@ -137,8 +137,13 @@ pub fn plot(id: &str, plot: &Plot) -> Chart {
         x["range"] = json!([0.5, plot.x.names.len() as f64 + 0.5]);
         x["showgrid"] = json!(false);
     }
+    // Names under an axis may stand aslant and need the legend's place.
+    let legend = match plot.x.names.is_empty() {
+        true => legend(),
+        false => json!({"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}),
+    };
     let figure = json!({"data": data, "layout": {
-        "margin": {"l": 8, "r": 16, "t": 4, "b": 48}, "hovermode": "closest", "legend": legend(),
+        "margin": {"l": 8, "r": 16, "t": 4, "b": 48}, "hovermode": "closest", "legend": legend,
         "showlegend": plot.lines.len() > 1, "barmode": "group",
         "xaxis": x, "yaxis": axis(&plot.y, |it| it.y),
     }});

@@ -50,6 +50,13 @@ pub(super) fn all(count: usize) -> Vec<Box<dyn Map>> {
     ]
 }
 
+/// Those that are built in each order of arrival: the published plain tree is among them.
+pub(super) fn arriving(count: usize) -> Vec<Box<dyn Map>> {
+    let mut all = all(count);
+    all.push(Box::new(Boxed::default()));
+    all
+}
+
 /// How deep a plain and a red-black tree of these keys are.
 pub(super) fn depths(keys: &[u64]) -> [u32; 2] {
     let mut plain = Lent::<Bst>::new(PLAIN, keys.len());

@@ -1,6 +1,7 @@
 //! The clients: one thread, a window of packets for each connection, every byte looked at.
 
 use crate::artefact::echo::{LOGIN, PACKET, PAYLOAD, packet};
+use crate::contest::thread_time;
 use crate::exhibit::Fault;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use std::collections::VecDeque;
@@ -27,6 +28,8 @@ pub(super) struct Window {
     pub(super) p50: f64,
     /// The highest.
     pub(super) most: f64,
+    /// Share of the time in which this thread was busy, 0 to 1.
+    pub(super) busy: f64,
 }
 
 /// All clients of one server.
@@ -49,6 +52,8 @@ struct Client {
     /// Batches on their way: the number behind their last packet, and when they were sent.
     sent: VecDeque<(u64, Instant)>,
     greeted: bool,
+    /// What is sent, in memory that is used again.
+    bytes: Vec<u8>,
 }
 
 impl Client {
@@ -56,17 +61,18 @@ impl Client {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
-        let (rest, sent) = (Vec::new(), VecDeque::new());
-        Ok(Client { stream, rest, next: 0, due: 0, sent, greeted: false })
+        let (rest, sent, bytes) = (Vec::new(), VecDeque::new(), Vec::new());
+        Ok(Client { stream, rest, next: 0, due: 0, sent, greeted: false, bytes })
     }
 
     /// Sends so many packets at once.
     fn send(&mut self, count: usize) -> io::Result<()> {
-        let bytes: Vec<u8> = (0..count as u64).flat_map(|at| packet(self.next + at)).collect();
+        self.bytes.clear();
+        (0..count as u64).for_each(|at| self.bytes.extend_from_slice(&packet(self.next + at)));
         self.next += count as u64;
         self.sent.push_back((self.next, Instant::now()));
         // A window is far smaller than what the kernel takes.
-        self.stream.write_all(&bytes)
+        self.stream.write_all(&self.bytes)
     }
 
     /// Receives what is there; returns how many packets came, how many were wrong.
@@ -138,7 +144,7 @@ impl Crowd {
     }
 
     fn loaded(&mut self, time: Duration) -> io::Result<Window> {
-        let start = Instant::now();
+        let (start, ran) = (Instant::now(), thread_time());
         let mut seen = Window::default();
         let mut latencies = Vec::new();
         for client in &mut self.clients {
@@ -170,6 +176,8 @@ impl Crowd {
             }
         }
         seen.took = start.elapsed();
+        let ran = thread_time().saturating_sub(ran);
+        seen.busy = ran.as_secs_f64() / seen.took.as_secs_f64().max(1e-9);
         latencies.sort_unstable();
         seen.p50 = latencies.get(latencies.len() / 2).copied().unwrap_or(0) as f64;
         seen.most = latencies.last().copied().unwrap_or(0) as f64;
