@@ -9,7 +9,7 @@
 mod calibration;
 mod files;
 mod flags;
-mod live;
+pub(crate) mod live;
 mod null;
 mod plan;
 mod simulator;

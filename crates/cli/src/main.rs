@@ -21,6 +21,7 @@ mod race;
 mod senders;
 mod serve;
 mod swarm;
+mod top;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,8 @@ enum Command {
     Engines(architectures::Args),
     /// List the ways to send by the clock, tried on this machine
     Senders(senders::Args),
+    /// Watch a running server: workers, rates, queue, what happened; drain or stop it by a key
+    Top(top::Args),
     /// Load a server: ask, time and check every reply
     Load(Box<load::Args>),
     /// Make load for a Locust master: one of many generators, one page
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
         Command::Serve(command) => serve::run(*command),
         Command::Engines(args) => architectures::run(&args),
         Command::Senders(args) => senders::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Load(args) => load::run(*args),
         Command::Swarm(args) => swarm::run(args),
         Command::Race(args) => race::run(*args),

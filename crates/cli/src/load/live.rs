@@ -13,7 +13,7 @@
 //! | `stage.rs` | the terminal: raised, drawn on, restored whatever happens |
 
 mod draw;
-mod stage;
+pub(crate) mod stage;
 mod view;
 
 use super::flags::OutputArgs;

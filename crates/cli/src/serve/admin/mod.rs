@@ -14,7 +14,7 @@ mod place;
 mod processes;
 
 pub use office::Front;
-pub use place::{Place, open};
+pub use place::{Place, folder, open};
 
 /// What `/status.json` says: a sample, and whose it is.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]

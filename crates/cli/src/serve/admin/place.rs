@@ -50,7 +50,7 @@ impl FromStr for Place {
 }
 
 /// The folder of all our servers' sockets: in `$XDG_RUNTIME_DIR`, else in the temporary directory.
-fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
     match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir()) {
         Some(dir) => dir.join("roundhouse"),

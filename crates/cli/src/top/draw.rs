@@ -1,0 +1,212 @@
+//! The view as a screen.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table, Wrap};
+
+use super::view::{View, age, bytes, count};
+
+/// Rows of the events.
+const EVENTS: u16 = 6;
+
+/// Draws a server.
+pub fn screen(frame: &mut Frame<'_>, view: &View) {
+    let board = board_rows(view, frame.area().width);
+    let [head, figures, strip, table, events, foot] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(7),
+        Constraint::Length(board + 2),
+        Constraint::Fill(1),
+        Constraint::Length(EVENTS + 2),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    title(frame, head, view);
+    let [numbers, chart] =
+        Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)]).areas(figures);
+    facts(frame, numbers, view);
+    rate(frame, chart, view);
+    scoreboard(frame, strip, view);
+    workers(frame, table, view);
+    let [left, right] =
+        Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)]).areas(events);
+    happened(frame, left, view);
+    turnover(frame, right, view);
+    keys(frame, foot, view);
+}
+
+fn title(frame: &mut Frame<'_>, area: Rect, view: &View) {
+    let sample = &view.told.sample;
+    let engine = sample.shape.engine.as_deref().unwrap_or(&sample.shape.container);
+    let hue = if sample.phase == "ready" { Color::Green } else { Color::Yellow };
+    let rest =
+        format!(" {} · process {} · up {}", sample.listening, sample.pid, age(sample.age_ns));
+    let line = Line::from(vec![
+        Span::raw(format!(" {} on {engine} ", view.told.service)).bold(),
+        Span::styled(sample.phase.clone(), hue),
+        Span::raw(rest).dim(),
+    ]);
+    frame.render_widget(line, area);
+}
+
+fn facts(frame: &mut Frame<'_>, area: Rect, view: &View) {
+    let lines = view.lines();
+    let lines = lines[1..6].iter().map(|line| {
+        let (name, rest) = line.split_at(13.min(line.len()));
+        Line::from(vec![Span::raw(format!(" {name}")).dim(), Span::raw(rest.to_owned())])
+    });
+    let block = Block::bordered().title(" since the start, and now ");
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
+}
+
+fn rate(frame: &mut Frame<'_>, area: Rect, view: &View) {
+    let heading = format!(" requests a second · now {} ", count(view.rates.answered));
+    let block = Block::bordered().title(heading);
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let fits = usize::from(inner.width).min(view.points.len());
+    let points: Vec<u64> =
+        view.points.iter().skip(view.points.len() - fits).map(|rate| *rate as u64).collect();
+    frame.render_widget(Sparkline::default().data(&points).style(Color::Green), inner);
+}
+
+/// What a letter is coloured.
+fn hue(letter: char) -> Color {
+    match letter {
+        'R' => Color::Blue,
+        'B' => Color::Green,
+        'W' => Color::Yellow,
+        'C' => Color::Magenta,
+        'S' => Color::Cyan,
+        '!' => Color::Red,
+        _ => Color::DarkGray,
+    }
+}
+
+fn board_rows(view: &View, width: u16) -> u16 {
+    let width = usize::from(width.saturating_sub(2)).max(1);
+    view.told.sample.workers.len().div_ceil(width).clamp(1, 4) as u16
+}
+
+fn scoreboard(frame: &mut Frame<'_>, area: Rect, view: &View) {
+    let heading =
+        " _ waits  R reads  B busy  W cannot write  C closes  S starts  G leaves  ! died ";
+    let block = Block::bordered().title(heading);
+    let inner = block.inner(area);
+    let letters = view.told.sample.workers.iter();
+    let spans: Vec<Span<'_>> =
+        letters.map(|it| Span::styled(it.letter.to_string(), hue(it.letter))).collect();
+    let width = usize::from(inner.width).max(1);
+    let lines: Vec<Line<'_>> =
+        spans.chunks(width).map(|chunk| Line::from(chunk.to_vec())).collect();
+    frame.render_widget(Paragraph::new(lines).block(block), area);
+}
+
+fn workers(frame: &mut Frame<'_>, area: Rect, view: &View) {
+    let all = view.workers();
+    let rows = all.iter().take(usize::from(area.height)).map(|worker| {
+        let name = match worker.role.as_str() {
+            "worker" => worker.slot.to_string(),
+            role => format!("{} {role}", worker.slot),
+        };
+        Row::new([
+            name,
+            worker.letter.to_string(),
+            worker.pid.to_string(),
+            age(worker.age_ns),
+            worker.open.to_string(),
+            count(worker.accepted as f64),
+            count(worker.answered as f64),
+            count(view.rate_of(worker)),
+            bytes(worker.bytes_in as f64),
+            bytes(worker.bytes_out as f64),
+        ])
+        .style(if worker.letter == '!' { Style::new().red() } else { Style::new() })
+    });
+    let names = ["worker", "", "process", "age", "open", "accepted", "requests", "/s", "in", "out"];
+    let widths = [14, 1, 8, 8, 7, 9, 9, 8, 10, 10].map(Constraint::Length);
+    let heading = format!(" {} workers by {} ", all.len(), view.sort.name());
+    let table = Table::new(rows, widths)
+        .header(Row::new(names).style(Style::new().dim()))
+        .block(Block::bordered().title(heading));
+    frame.render_widget(table, area);
+}
+
+fn happened(frame: &mut Frame<'_>, area: Rect, view: &View) {
+    let events = view.told.sample.events.iter().rev().take(usize::from(EVENTS)).map(|event| {
+        let whose = event.post.map_or(String::new(), |post| format!(" worker {post}"));
+        let text = format!(" {:>7} {}{whose}: {}", age(event.ago_ns), event.what, event.why);
+        let line = Line::from(text);
+        if event.is_fault { line.red() } else { line }
+    });
+    let block = Block::bordered().title(" what happened last ");
+    frame.render_widget(Paragraph::new(events.collect::<Vec<_>>()).block(block), area);
+}
+
+fn turnover(frame: &mut Frame<'_>, area: Rect, view: &View) {
+    let sample = &view.told.sample;
+    let mut lines: Vec<Line<'_>> =
+        view.lines()[7..].iter().map(|it| format!(" {it}").into()).collect();
+    let limits = &sample.limits;
+    let spare =
+        limits.spare.map_or(String::new(), |(least, most)| format!(", spare {least} to {most}"));
+    let policy = limits.policy.as_deref().map_or(String::new(), |it| format!(", {it}"));
+    lines.push(format!(" limits       {} workers{policy}{spare}", limits.workers).into());
+    lines.extend(sample.gauges.iter().map(|gauge| {
+        let labels: Vec<&str> = gauge.labels.iter().map(|(_, value)| value.as_str()).collect();
+        Line::from(format!(" {} {} {}", gauge.name, labels.join(" "), count(gauge.value))).dim()
+    }));
+    let block = Block::bordered().title(" came and went ");
+    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).block(block), area);
+}
+
+fn keys(frame: &mut Frame<'_>, area: Rect, view: &View) {
+    let line = match (view.asks(), &view.said) {
+        (Some(order), _) => {
+            Line::from(format!(" {order} this server? y: yes, any other key: no")).bold().yellow()
+        }
+        (None, Some((words, true))) => Line::from(format!(" {words}")).red(),
+        (None, Some((words, false))) => Line::from(format!(" {words}")).green(),
+        (None, None) => {
+            Line::from(" q leave · s sort · r reload · d drain · Q stop the server").dim()
+        }
+    };
+    frame.render_widget(line, area);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::view::tests::told;
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    fn drawn(view: &View, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a screen");
+        terminal.draw(|frame| screen(frame, view)).expect("a picture");
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn a_screen_tells_what_there_is() {
+        let mut view = View::new(told(1, 100));
+        view.add(told(2, 12_445));
+        let text = drawn(&view, 120, 40);
+        for words in ["stock on", "12.3k /s", "_B", "signal_9 2", "was killed", "q leave"] {
+            assert!(text.contains(words), "expected {words:?} in\n{text}");
+        }
+        view.ask(Some("drain"));
+        assert!(drawn(&view, 120, 40).contains("drain this server? y"));
+    }
+
+    #[test]
+    fn a_small_screen_is_no_panic() {
+        let mut view = View::new(told(1, 100));
+        view.told.sample.workers = vec![view.told.sample.workers[0].clone(); 2000];
+        for (width, height) in [(1, 1), (10, 3), (40, 12), (200, 60)] {
+            assert!(!drawn(&view, width, height).is_empty());
+        }
+    }
+}
