@@ -30,6 +30,7 @@ pub mod portfolio;
 pub mod showing;
 pub mod stage;
 mod visit;
+mod web;
 pub mod words;
 
 mod accept_queue;
@@ -60,6 +61,12 @@ pub const EXHIBITS: &[&dyn Exhibit] = &[
     &parts::server_factors::ServerFactors,
     &parts::id_schemes::IdSchemes,
     &parts::ordered_index::OrderedIndex,
+    &web::three::ThreeServers,
+    &web::clients::ConcurrentClients,
+    &web::computing::ComputingTime,
+    &web::directives::DirectivesTable,
+    &web::mixes::Mixes,
+    &web::band::Band,
 ];
 
 /// The exhibit of that name.

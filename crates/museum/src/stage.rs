@@ -7,10 +7,14 @@
 mod crowd;
 mod duet;
 mod race;
+mod tree;
+mod web;
 
 pub use crowd::{Crowd, CrowdRun, Hold};
 pub use duet::duration as duet_duration;
 pub use race::{Raced, duration as race_duration};
+pub use tree::{Churn, Switches};
+pub use web::{Clients, First, Simulated, Spread, Stretch, Up, Web, WebRun};
 
 use crate::exhibit::Fault;
 use crate::law::Scale;

@@ -14,4 +14,4 @@ pub mod runtime;
 
 mod presets;
 
-pub use presets::{NAMES, Service, Site, preset};
+pub use presets::{NAMES, Service, Site, apache, preset};

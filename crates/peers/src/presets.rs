@@ -1,6 +1,6 @@
 //! Servers that are known by name.
 
-mod apache;
+pub mod apache;
 mod haproxy;
 mod nginx;
 mod redis;

@@ -20,7 +20,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("load", &["seam", "wire", "sys", "meter"], &[]),
     ("swarm", &["load", "meter"], &[]),
     ("lab", &["meter"], &[]),
-    ("museum", &["lab", "meter", "memory", "index", "grid", "sim"], &[]),
+    ("museum", &["lab", "meter", "peers", "memory", "index", "grid", "sim"], &[]),
     ("tune", &["lab"], &[]),
     ("peers", &["lab"], &[]),
     ("pages", &["lab", "meter"], &[]),

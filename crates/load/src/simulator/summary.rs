@@ -32,7 +32,9 @@ pub struct Summary {
     pub window_s: f64,
     /// Requests answered in it.
     pub requests: u64,
-    /// The same a second.
+    /// Requests answered in the whole run, before the window and behind it too.
+    pub requests_total: u64,
+    /// Those of the window, a second.
     pub throughput_rps: f64,
     /// From behind the request to the last byte: the published response time.
     pub response: Times,
@@ -138,6 +140,7 @@ impl Summary {
             clients_missing: 0,
             window_s,
             requests: counted.len() as u64,
+            requests_total: rows.len() as u64,
             throughput_rps: counted.len() as f64 / window_s.max(1e-9),
             response: times(|row| row.response_us),
             connect: times(|row| row.connect_us),

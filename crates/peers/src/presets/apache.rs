@@ -5,7 +5,7 @@
 //! and the arm says so.
 
 use super::{file, merged, words};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use lab::plan::Arm;
 use std::fmt::Write;
 use std::path::Path;
@@ -54,6 +54,109 @@ fn spare(module: &str) -> &'static [(&'static str, &'static str)] {
             ("MaxConnectionsPerChild", "0"),
         ],
     }
+}
+
+/// The program that `/cgi/page` runs, relative to `{dir}`; whoever starts the arm makes it
+/// executable.
+pub const PROGRAM: &str = "www/cgi/page";
+/// Where the computing arm notes the microseconds of each request inside the server, a line each.
+pub const TOOK: &str = "took.log";
+
+/// What a computing arm has beside files. `/work?rounds=N` goes N times through the loop that our
+/// `/work` repeats until its time is up (Knuth's multiplicative congruential generator), so that
+/// both can be calibrated to each other; `/dynamic` builds the page of our `/dynamic`.
+const WORK: &str = "\
+function handle(r)
+  local rounds = tonumber((r.args or ''):match('rounds=(%d+)')) or 0
+  local state = 1
+  for _ = 1, rounds do state = state * 6364136223846793005 + 1 end
+  r.content_type = 'text/plain'
+  r:puts(string.format('%x\\n', state))
+  return apache2.OK
+end
+";
+const DYNAMIC: &str = "\
+function handle(r)
+  local text, sum = {'<!doctype html>\\n<title>Squares</title>\\n<table>\\n'}, 0
+  for number = 1, tonumber((r.args or ''):match('rows=(%d+)')) or 100 do
+    sum = sum + number * number
+    text[#text + 1] = string.format('<tr><td>%d<td>%d<td>%d\\n', number, number * number, sum)
+  end
+  text[#text + 1] = '</table>\\n'
+  r.content_type = 'text/html'
+  r:puts(table.concat(text))
+  return apache2.OK
+end
+";
+/// The same page by a program for each request (RFC 3875), which is how it was done.
+const CGI: &str = "\
+#!/bin/sh
+printf 'Content-Type: text/html\\r\\n\\r\\n'
+printf '<!doctype html>\\n<title>Squares</title>\\n<table>\\n'
+number=0 sum=0
+while [ $number -lt 100 ]; do
+  number=$((number + 1)) sum=$((sum + number * number))
+  echo \"<tr><td>$number<td>$((number * number))<td>$sum\"
+done
+echo '</table>'
+";
+
+/// Apache that computes (mod_lua), builds pages in the process and by a program for each request
+/// (mod_cgi, mod_cgid where there are threads), and notes how long each request took inside the
+/// server: what an experiment needs that is not about files. Connections end with their reply.
+///
+/// # Errors
+/// A directive that is none, in one sentence.
+pub fn computing(module: &str, directives: &toml::Table) -> Result<Arm> {
+    let mut arm = arm(module, directives)?;
+    let folder = FOLDERS.iter().find(|folder| Path::new(folder).is_dir()).unwrap_or(&FOLDERS[0]);
+    let cgi = if module == "prefork" { "cgi" } else { "cgid" };
+    let mut text = String::new();
+    for name in ["lua", cgi] {
+        let _ = writeln!(text, "LoadModule {name}_module {folder}/mod_{name}.so");
+    }
+    if cgi == "cgid" {
+        text.push_str("ScriptSock {dir}/cgi.sock\n");
+    }
+    let _ = write!(
+        text,
+        "LuaScope thread\nLuaMapHandler ^/work$ {{dir}}/work.lua\n\
+         LuaMapHandler ^/dynamic$ {{dir}}/dynamic.lua\n\
+         <Directory {{dir}}/www/cgi>\n    Options +ExecCGI\n    SetHandler cgi-script\n\
+         </Directory>\nLogFormat %D took\nCustomLog {{dir}}/{TOOK} took\nKeepAlive Off\n"
+    );
+    if let Some(conf) = arm.files.iter_mut().find(|file| file.name == "httpd.conf") {
+        conf.text.push_str(&text);
+    }
+    let index = "<!doctype html>\n<title>Hello</title>\n<p>Hello, World!\n".to_string();
+    arm.files.extend([
+        file("work.lua", WORK.to_string()),
+        file("dynamic.lua", DYNAMIC.to_string()),
+        file(PROGRAM, CGI.to_string()),
+        file("www/index.html", index),
+    ]);
+    arm.note = format!("Apache's {module} module; computing by mod_lua, a connection a request");
+    Ok(arm)
+}
+
+/// Whether Apache and the modules of [`computing`] are here; else what is missing.
+///
+/// # Errors
+/// What was looked for.
+pub fn is_here() -> Result<()> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let exists =
+        |name: &&str| std::env::split_paths(&folders).any(|folder| folder.join(name).is_file());
+    if !PROGRAMS.iter().any(exists) {
+        bail!("expected a program out of {} on the path, found none", PROGRAMS.join(", "));
+    }
+    for name in ["lua", "cgi", "cgid", "mpm_worker"] {
+        let module = format!("mod_{name}.so");
+        if !FOLDERS.iter().any(|folder| Path::new(folder).join(&module).is_file()) {
+            bail!("expected Apache's {module} in one of {}, found none", FOLDERS.join(", "));
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn arm(module: &str, directives: &toml::Table) -> Result<Arm> {

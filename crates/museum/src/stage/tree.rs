@@ -1,0 +1,223 @@
+//! Who lives in a server's process tree over time: processes and threads that came and went.
+//!
+//! Forks are counted by looking, not by asking: the tree below one pid is read ten times a second
+//! from `/proc`, and who was not there before has come. That is the same for every server, and
+//! costs it nothing but the reader's time on another core. The surprising thing is its limit: who
+//! lives for less than a look is never seen, so servers that fork for each connection are not for
+//! this count; spare workers live for a second at least, because that is how often their
+//! supervisors look.
+
+use serde::Serialize;
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, spawn};
+use std::time::{Duration, Instant};
+
+/// Between two looks.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// What was seen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Churn {
+    /// Threads that came, those of new processes among them; the main thread of a process is one.
+    pub threads_started: u32,
+    /// Threads that went.
+    pub threads_ended: u32,
+    /// Processes that came.
+    pub processes_started: u32,
+    /// Processes that went.
+    pub processes_ended: u32,
+    /// For how long they were counted, seconds.
+    pub watched_s: f64,
+    /// Each look: seconds since the first, processes, threads; those too before it was counted.
+    pub looks: Vec<(f64, u32, u32)>,
+}
+
+/// Context switches of a tree by who was switched away from, since those threads began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Switches {
+    /// Of the main threads, one a process.
+    pub processes: u64,
+    /// Of all further threads.
+    pub threads: u64,
+}
+
+/// Somebody who looks, until it is told to end.
+pub struct Watcher {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<Churn>,
+}
+
+type People = HashMap<u32, HashSet<u32>>;
+
+impl Churn {
+    /// Threads that came or went.
+    pub fn threads(&self) -> u32 {
+        self.threads_started + self.threads_ended
+    }
+
+    /// The same a minute.
+    pub fn threads_a_minute(&self) -> f64 {
+        f64::from(self.threads()) * 60.0 / self.watched_s.max(1e-9)
+    }
+
+    /// Processes that came or went, a minute.
+    pub fn processes_a_minute(&self) -> f64 {
+        f64::from(self.processes_started + self.processes_ended) * 60.0 / self.watched_s.max(1e-9)
+    }
+
+    fn look(&mut self, now: &People, at: Duration) {
+        let threads = now.values().map(HashSet::len).sum::<usize>() as u32;
+        self.looks.push((at.as_secs_f64(), now.len() as u32, threads));
+    }
+
+    fn count(&mut self, before: &People, now: &People) {
+        let new = |from: &People, to: &People| -> u32 {
+            let threads = to.iter().map(|(pid, tids)| match from.get(pid) {
+                Some(known) => tids.difference(known).count(),
+                None => tids.len(),
+            });
+            threads.sum::<usize>() as u32
+        };
+        let fresh = |from: &People, to: &People| {
+            to.keys().filter(|pid| !from.contains_key(pid)).count() as u32
+        };
+        self.threads_started += new(before, now);
+        self.threads_ended += new(now, before);
+        self.processes_started += fresh(before, now);
+        self.processes_ended += fresh(now, before);
+    }
+}
+
+impl Watcher {
+    /// Begins to look at the tree below `root`, and to count after `settled`: a server that has
+    /// just been started finds its size first. Who is there already has not come.
+    pub fn start(root: u32, settled: Duration) -> Watcher {
+        let over = Arc::new(AtomicBool::new(false));
+        let seen = over.clone();
+        let thread = spawn(move || {
+            let begun = Instant::now();
+            let mut churn = Churn::default();
+            let mut before = people(root);
+            while !seen.load(Ordering::Relaxed) {
+                std::thread::sleep(EVERY);
+                let now = people(root);
+                if now.is_empty() {
+                    break;
+                }
+                let at = begun.elapsed();
+                churn.look(&now, at);
+                if at > settled {
+                    churn.count(&before, &now);
+                }
+                before = now;
+            }
+            churn.watched_s = begun.elapsed().saturating_sub(settled).as_secs_f64();
+            churn
+        });
+        Watcher { over, thread }
+    }
+
+    /// What was seen.
+    pub fn end(self) -> Churn {
+        self.over.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+/// The tree below `root`: processes with their threads. Who ends while it is read is left out.
+fn people(root: u32) -> People {
+    let mut found = People::new();
+    let mut ahead = vec![root];
+    while let Some(pid) = ahead.pop() {
+        let Ok(list) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+        let tids: HashSet<u32> =
+            list.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok()).collect();
+        // Supervisors fork from their first thread; only the tree's root may do it from others.
+        let forkers = tids.iter().filter(|tid| **tid == pid || pid == root);
+        for tid in forkers {
+            let path = format!("/proc/{pid}/task/{tid}/children");
+            let children = fs::read_to_string(path).unwrap_or_default();
+            ahead.extend(children.split_whitespace().filter_map(|it| it.parse::<u32>().ok()));
+        }
+        if !tids.is_empty() {
+            found.insert(pid, tids);
+        }
+    }
+    found
+}
+
+/// Context switches of all who live in the tree below `root`.
+pub fn switches(root: u32) -> Switches {
+    let mut sum = Switches::default();
+    for (pid, tids) in people(root) {
+        for tid in tids {
+            let path = format!("/proc/{pid}/task/{tid}/status");
+            let text = fs::read_to_string(path).unwrap_or_default();
+            let lines = text.lines().filter_map(|line| line.split_once("ctxt_switches:"));
+            let count: u64 = lines.filter_map(|(_, it)| it.trim().parse::<u64>().ok()).sum();
+            match pid == tid {
+                true => sum.processes += count,
+                false => sum.threads += count,
+            }
+        }
+    }
+    sum
+}
+
+impl Switches {
+    /// Both together.
+    pub fn all(self) -> u64 {
+        self.processes + self.threads
+    }
+
+    /// What was added since an `earlier` reading; threads that ended meanwhile are lost.
+    pub fn since(self, earlier: Switches) -> Switches {
+        Switches {
+            processes: self.processes.saturating_sub(earlier.processes),
+            threads: self.threads.saturating_sub(earlier.threads),
+        }
+    }
+}
+
+/// Context switches of the whole machine since it began (`ctxt` of `/proc/stat`, proc_stat(5)).
+pub fn machine_switches() -> Option<u64> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("ctxt "))?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(rows: &[(u32, &[u32])]) -> People {
+        rows.iter().map(|(pid, tids)| (*pid, tids.iter().copied().collect())).collect()
+    }
+
+    #[test]
+    fn who_was_not_there_has_come_and_who_is_not_has_gone() {
+        let mut churn = Churn::default();
+        let one = tree(&[(1, &[1, 2]), (7, &[7, 8])]);
+        let two = tree(&[(1, &[1, 3]), (9, &[9, 10, 11])]);
+        churn.count(&one, &one);
+        assert_eq!(churn.threads(), 0);
+        churn.count(&one, &two);
+        assert_eq!((churn.threads_started, churn.threads_ended), (4, 3));
+        assert_eq!((churn.processes_started, churn.processes_ended), (1, 1));
+        churn.look(&two, Duration::from_secs(1));
+        assert_eq!(churn.looks, [(1.0, 2, 5)]);
+    }
+
+    #[test]
+    fn this_process_is_a_tree_that_switches() {
+        let own = std::process::id();
+        assert!(people(own).get(&own).is_some_and(|tids| tids.contains(&own)));
+        let (before, all) = (switches(own), machine_switches());
+        std::thread::sleep(Duration::from_millis(20));
+        let gained = switches(own).since(before);
+        assert!(gained.processes + gained.threads > 0, "this thread slept");
+        assert!(machine_switches() > all, "and the machine has counted it");
+    }
+}

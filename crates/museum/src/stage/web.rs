@@ -1,0 +1,392 @@
+//! A web server and the clients that ask it: started fresh, watched, asked, stopped.
+//!
+//! The clients are those of a published study (`roundhouse load --profile simulator`), on the
+//! other core where there are two. Beside their own figures stands what can be seen of the server
+//! from outside: CPU time, processes and threads that came and went, context switches, what the
+//! kernel counted, and how long requests took inside the server by its own log.
+
+use super::tree::{self, Churn, Switches, Watcher};
+use super::{PATIENCE, Stage};
+use crate::counters::Counters;
+use crate::exhibit::Fault;
+use lab::plan::Arm;
+use lab::server::{Process, Server};
+use meter::TreeCost;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Beyond its own time the simulator may take so long: a reply stands still for its timeout.
+const SLACK: Duration = Duration::from_secs(40);
+/// How often the clients' own context switches are read.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often it is looked whether the clients have ended.
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// A server of an exhibit.
+#[derive(Clone, Debug)]
+pub struct Web {
+    /// What tables call it.
+    pub name: String,
+    /// How it is started.
+    pub arm: Arm,
+    /// A file of the arm that is a program.
+    pub program: Option<String>,
+    /// The file in which it notes how long requests took inside, one a line, if it does.
+    pub took: Option<String>,
+}
+
+/// The clients.
+#[derive(Clone, Debug, Serialize)]
+pub struct Clients {
+    /// The file they ask for, from the slash on.
+    pub path: String,
+    /// Several files with weights, as `/=9,/cgi/page=1`, in place of the one. They are asked for by
+    /// our usual generator, which is one thread and so the better neighbour of what is counted.
+    pub mix: Option<String>,
+    /// Clients that stay.
+    pub clients: u32,
+    /// Clients that come and go.
+    pub guests: u32,
+    /// How long guests stay.
+    pub stay: Duration,
+    /// Clients come at this rate, until the first failure.
+    pub ramp: Option<f64>,
+    /// How long.
+    pub span: Duration,
+    /// What begins before is not counted; nor are threads that come or go.
+    pub warmup: Duration,
+    /// How long connecting or a reply may stand still.
+    pub timeout: Duration,
+    /// Descriptors that the client program may open.
+    pub descriptors: Option<u32>,
+    /// How long the server is watched after the clients have gone.
+    pub linger: Duration,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct WebRun {
+    /// The clients' own figures.
+    pub load: Simulated,
+    /// CPU time of the server's tree, nanoseconds.
+    pub cpu_ns: u64,
+    /// Processes and threads that came and went, also after the clients had gone.
+    pub churn: Churn,
+    /// When the clients had gone, seconds from the first look.
+    pub gone_s: f64,
+    /// Context switches of those who lived from beginning to end.
+    pub switches: Switches,
+    /// Context switches of the rest of the machine meanwhile, clients left out: what else ran, and
+    /// who came and went below the server.
+    pub rest_switches: u64,
+    /// What the kernel counted.
+    pub kernel: Counters,
+    /// How long requests took inside the server, by its own log.
+    pub inside: Option<Inside>,
+}
+
+/// Times inside the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Inside {
+    /// How many.
+    pub count: u64,
+    /// Their mean, nanoseconds.
+    pub mean_ns: f64,
+}
+
+/// A run of the clients, as far as exhibits read it (schemas `roundhouse.simulator/1` and
+/// `roundhouse.load/1`; what one of them has not stays empty).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Simulated {
+    /// Requests answered in the window.
+    pub requests: u64,
+    /// Requests answered in the whole run.
+    pub requests_total: u64,
+    /// Requests a second.
+    pub throughput_rps: f64,
+    /// Without connecting.
+    pub response: Spread,
+    /// Connecting.
+    pub connect: Spread,
+    /// Both.
+    pub whole: Spread,
+    /// Connections tried again because the time was up.
+    pub retries: u64,
+    /// Replies without an end of their head.
+    pub malformed: u64,
+    /// Failures by kind.
+    pub errors: Vec<Trouble>,
+    /// The first failure.
+    pub first_failure: Option<First>,
+    /// The run in pieces.
+    pub stretches: Vec<Stretch>,
+}
+
+/// Times, nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Spread {
+    /// How many.
+    pub count: u64,
+    /// Their mean.
+    pub mean_ns: f64,
+    /// The median.
+    pub p50_ns: Option<f64>,
+    /// 9 of 10 are shorter.
+    pub p90_ns: Option<f64>,
+    /// 99 of 100 are shorter.
+    pub p99_ns: Option<f64>,
+    /// The longest.
+    pub max_ns: f64,
+}
+
+/// One kind of failure.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// Its name, as `timeout`.
+    pub kind: String,
+    /// How often.
+    pub count: u64,
+    /// The first, in words.
+    pub example: String,
+}
+
+/// The first failure.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct First {
+    /// When.
+    pub at_ms: f64,
+    /// Requests answered before it.
+    pub after_requests: u64,
+    /// Clients that had come.
+    pub users: u32,
+    /// Its kind, as `no_descriptors`.
+    pub kind: String,
+    /// In words.
+    pub words: String,
+}
+
+/// A piece of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stretch {
+    /// Its beginning, seconds.
+    pub at_s: f64,
+    /// Its length, seconds.
+    pub for_s: f64,
+    /// Requests answered in it.
+    pub requests: u64,
+    /// Their mean with connecting, nanoseconds.
+    pub mean_ns: f64,
+}
+
+impl Clients {
+    /// So many who ask for `path` for so long, and nothing else.
+    pub fn new(path: &str, clients: u32, span: Duration) -> Clients {
+        Clients {
+            path: path.to_string(),
+            mix: None,
+            clients,
+            guests: 0,
+            stay: Duration::from_secs(2),
+            ramp: None,
+            span,
+            warmup: Duration::ZERO,
+            timeout: Duration::from_secs(30),
+            descriptors: None,
+            linger: Duration::ZERO,
+        }
+    }
+
+    /// The simulator's command line.
+    fn command(&self, exe: &Path, address: &str) -> Vec<String> {
+        let mut words = vec![exe.display().to_string(), "load".to_string()];
+        words.push(format!("http://{address}{}", self.path));
+        let mut flag = |name: &str, value: String| words.extend([name.to_string(), value]);
+        let us = |span: Duration| format!("{}us", span.as_micros());
+        match &self.mix {
+            None => flag("--profile", "simulator".to_string()),
+            Some(mix) => {
+                flag("--mix", mix.clone());
+                flag("--requests-per-connection", "1".to_string());
+            }
+        }
+        flag("--closed", self.clients.to_string());
+        flag("--for", us(self.span));
+        flag("--warmup", us(self.warmup));
+        flag("--timeout", us(self.timeout));
+        if self.guests > 0 {
+            flag("--guests", self.guests.to_string());
+            flag("--stay", us(self.stay));
+        }
+        if let Some(rate) = self.ramp {
+            flag("--ramp", rate.to_string());
+            words.push("--until-failure".to_string());
+        }
+        words.push("--json".to_string());
+        match self.descriptors {
+            None => words,
+            Some(most) => {
+                let script = format!("ulimit -n {most}; exec \"$@\"");
+                let shell = ["sh".to_string(), "-c".to_string(), script, "sh".to_string()];
+                shell.into_iter().chain(words).collect()
+            }
+        }
+    }
+}
+
+impl WebRun {
+    /// CPU time of the server for each request, nanoseconds.
+    pub fn cpu_per_request_ns(&self) -> Option<f64> {
+        let all = self.load.requests_total;
+        (all > 0).then(|| self.cpu_ns as f64 / all as f64)
+    }
+}
+
+/// A server that is up, with the directory of its files.
+pub struct Up {
+    /// Its process and address.
+    pub server: Server,
+    /// Its directory.
+    pub dir: PathBuf,
+}
+
+impl Stage<'_> {
+    /// Starts a server on the first core, in a directory of its own.
+    ///
+    /// # Errors
+    /// If it does not become ready.
+    pub fn boot(&mut self, web: &Web) -> Result<Up, Fault> {
+        self.servers += 1;
+        let dir = self.room.join(format!("server-{}", self.servers));
+        let cannot = |why| Fault::File(format!("cannot use {}: {why}", dir.display()));
+        // Servers that are started by root answer as somebody else.
+        fs::create_dir_all(&dir).map_err(cannot)?;
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).map_err(cannot)?;
+        let prefix = self.pinned(false);
+        let name = web.name.clone();
+        let server = Server::boot(&prefix, &web.arm, &dir, "server", PATIENCE)
+            .map_err(|why| Fault::Server(format!("{name}: {why}")))?;
+        if let Some(program) = &web.program {
+            let mode = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(dir.join(program), mode).map_err(cannot)?;
+        }
+        Ok(Up { server, dir })
+    }
+
+    /// Lets the clients meet a fresh server. `None` when the visitor has asked to stop.
+    ///
+    /// # Errors
+    /// If the server does not start, or the clients do not come to an end.
+    pub fn meet(&mut self, web: &Web, clients: &Clients) -> Result<Option<WebRun>, Fault> {
+        if self.stopped() {
+            return Ok(None);
+        }
+        let up = self.boot(web)?;
+        let Some(mut run) = self.ask(&up, clients)? else { return Ok(None) };
+        let Up { server, dir } = up;
+        server.process.stop(PATIENCE);
+        run.inside = web.took.as_ref().and_then(|file| inside(&dir.join(file)));
+        self.record(&serde_json::json!({
+            "row": "web", "server": web.name, "command": web.arm.command, "clients": clients,
+            "run": run,
+        }))?;
+        // Logs of a server that was asked a million times are long.
+        let _ = fs::remove_dir_all(&dir);
+        Ok(Some(run))
+    }
+
+    /// Lets the clients ask a server that is up, and watches it meanwhile.
+    ///
+    /// # Errors
+    /// If the clients do not come to an end, or the server has ended.
+    pub fn ask(&mut self, up: &Up, clients: &Clients) -> Result<Option<WebRun>, Fault> {
+        let root = up.server.process.id();
+        let gone = |why| Fault::Server(format!("it ended: {why}"));
+        let mut command = self.pinned(true);
+        command.extend(clients.command(&self.settings.exe, &up.server.address));
+        let (kernel, machine) = (Counters::read(), tree::machine_switches());
+        let (before, switches) = (TreeCost::read(root).map_err(gone)?, tree::switches(root));
+        let watcher = Watcher::start(root, clients.warmup);
+        let begun = Instant::now();
+        let mut program = Process::start(&command, &up.dir, "clients").map_err(Fault::Clients)?;
+        let (mut own, mut looked) = (Switches::default(), Instant::now());
+        while program.ended().is_none() {
+            if self.stopped() {
+                return Ok(None);
+            }
+            if clients.mix.is_some() && looked.elapsed() > LOOK {
+                // The last look before its end is the best that can be had.
+                let now = tree::switches(program.id());
+                own = if now.all() > 0 { now } else { own };
+                looked = Instant::now();
+            }
+            if begun.elapsed() > clients.span + clients.timeout + SLACK {
+                return Err(Fault::Clients("the simulator was still there".to_string()));
+            }
+            sleep(GLANCE);
+        }
+        let gone_s = begun.elapsed().as_secs_f64();
+        let cost = TreeCost::read(root).map_err(gone)?.since(&before);
+        let switches = tree::switches(root).since(switches);
+        let machine = tree::machine_switches().zip(machine).map_or(0, |(a, b)| a - b);
+        let rest_switches = machine.saturating_sub(switches.all() + own.all());
+        let kernel = Counters::read().since(&kernel);
+        let until = Instant::now() + clients.linger;
+        while Instant::now() < until && !self.stopped() {
+            sleep(GLANCE);
+        }
+        let churn = watcher.end();
+        let text = program.output();
+        let line = text.lines().rev().find(|line| line.starts_with('{'));
+        let load = line.and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
+            Fault::Clients(format!("expected a line of JSON: {}", program.complaint()))
+        })?;
+        let cpu_ns = cost.cpu_ns;
+        let inside = None;
+        Ok(Some(WebRun { load, cpu_ns, churn, gone_s, switches, rest_switches, kernel, inside }))
+    }
+
+    /// The words that keep a program on the servers' core, or on the clients'.
+    pub(crate) fn pinned(&self, client: bool) -> Vec<String> {
+        let Some(placement) = &self.placement else { return Vec::new() };
+        let (server, other) = placement.cores(false);
+        let core = if client { other } else { server };
+        let exe = self.settings.exe.display().to_string();
+        [exe, "pin".to_string(), core.to_string(), "--".to_string()].to_vec()
+    }
+}
+
+/// Reads a log of times: a number of microseconds a line, or an object with `us`.
+fn inside(path: &Path) -> Option<Inside> {
+    let text = fs::read_to_string(path).ok()?;
+    let us = text.lines().filter_map(|line| match line.rsplit_once("\"us\":") {
+        Some((_, rest)) => rest.trim_end_matches('}').parse::<f64>().ok(),
+        None => line.trim().parse().ok(),
+    });
+    let (count, sum) = us.fold((0_u64, 0.0), |(count, sum), us| (count + 1, sum + us));
+    (count > 0).then(|| Inside { count, mean_ns: sum * 1e3 / count as f64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_simulator_is_told_what_the_clients_do() {
+        let mut clients = Clients::new("/work?ms=2", 20, Duration::from_secs(3));
+        let words = clients.command(Path::new("r"), "127.0.0.1:7").join(" ");
+        assert!(words.starts_with("r load http://127.0.0.1:7/work?ms=2 --profile simulator"));
+        assert!(words.contains("--for 3000000us") && !words.contains("--guests"), "{words}");
+        clients.descriptors = Some(64);
+        (clients.guests, clients.ramp) = (12, Some(100.0));
+        let words = clients.command(Path::new("r"), "h:1").join(" ");
+        assert!(words.starts_with("sh -c ulimit -n 64; exec \"$@\" sh r load"), "{words}");
+        assert!(words.contains("--guests 12 --stay 2000000us"), "{words}");
+        assert!(words.contains("--ramp 100 --until-failure"), "{words}");
+    }
+}

@@ -1,0 +1,102 @@
+//! A swarm by the real tool: Locust without its page, and what it says in the end.
+
+use crate::exhibit::Fault;
+use crate::stage::{Stage, Up};
+use lab::server::Process;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// What the swarm does.
+const FILE: &str = include_str!("../../artefact/ramp.py");
+/// Starting Python and its packages takes a while on a busy machine.
+const SLACK: Duration = Duration::from_secs(60);
+/// How often it is looked whether it has ended.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// What the swarm saw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Swarmed {
+    /// Requests, failed ones too.
+    pub requests: u64,
+    /// Those that failed.
+    pub failures: u64,
+    /// Mean of the response times, milliseconds.
+    pub mean_ms: f64,
+    /// Requests a second.
+    pub rps: f64,
+    /// The first failure.
+    pub first: Option<FirstSeen>,
+}
+
+/// The first failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirstSeen {
+    /// Requests before it.
+    pub after_requests: u64,
+    /// Users at the time.
+    pub users: u64,
+    /// What Python said.
+    pub words: String,
+}
+
+/// The program: the last of those that `ROUNDHOUSE_LOCUST` names, with colons between them, or the
+/// one on the path.
+pub fn program() -> Option<PathBuf> {
+    let named = std::env::var("ROUNDHOUSE_LOCUST").unwrap_or_default();
+    let named = named.rsplit(':').find(|it| !it.is_empty()).map(PathBuf::from);
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        || std::env::split_paths(&paths).map(|it| it.join("locust")).find(|it| it.is_file());
+    named.filter(|it| it.is_file()).or_else(found)
+}
+
+/// Lets a swarm of `users`, who come at `rate` a second, ask a server for `span`.
+///
+/// # Errors
+/// If the tool does not say anything in the end.
+pub fn swarm(
+    stage: &Stage<'_>,
+    up: &Up,
+    (users, rate): (u32, u32),
+    span: Duration,
+    descriptors: u32,
+) -> Result<Option<Swarmed>, Fault> {
+    let Some(program) = program() else { return Ok(None) };
+    let file = up.dir.join("ramp.py");
+    fs::write(&file, FILE)
+        .map_err(|why| Fault::File(format!("cannot write {}: {why}", file.display())))?;
+    let script = format!("ulimit -n {descriptors}; exec \"$@\"");
+    let mut command = stage.pinned(true);
+    command.extend(["sh", "-c", &script, "sh"].map(String::from));
+    command.extend([program.display().to_string(), "-f".to_string(), file.display().to_string()]);
+    let numbers = [users.to_string(), rate.to_string(), format!("{}s", span.as_secs().max(1))];
+    for (flag, number) in ["-u", "-r", "-t"].into_iter().zip(numbers) {
+        command.extend([flag.to_string(), number]);
+    }
+    let host = format!("http://{}", up.server.address);
+    command.extend(["--headless", "--only-summary", "-L", "ERROR", "-H"].map(String::from));
+    command.push(host);
+    let mut swarm = Process::start(&command, &up.dir, "locust").map_err(Fault::Clients)?;
+    let begun = Instant::now();
+    while swarm.ended().is_none() {
+        if stage.stopped() {
+            return Ok(None);
+        }
+        if begun.elapsed() > span + SLACK {
+            return Err(Fault::Clients("Locust was still there".to_string()));
+        }
+        sleep(GLANCE);
+    }
+    let text = swarm.output();
+    let line = text.lines().rev().find(|line| line.starts_with("{\"requests\""));
+    match line.and_then(|line| serde_json::from_str(line).ok()) {
+        Some(found) => Ok(Some(found)),
+        None => Err(Fault::Clients(format!(
+            "expected a line of JSON from Locust, found: {}",
+            swarm.complaint()
+        ))),
+    }
+}
