@@ -177,7 +177,7 @@ fn serve(
 ) -> Result<(SocketAddr, JoinHandle<()>)> {
     let mut shape = Shape::preset("epoll", 1).map_err(|refused| anyhow!("{refused}"))?;
     shape.knobs.drain = FAREWELL;
-    shape.knobs.job_threads = 1;
+    shape.knobs.helpers = Some(1);
     let (tell, told) = mpsc::channel();
     let server = thread::spawn(move || {
         let assets = Assets::default();

@@ -9,6 +9,8 @@ use crate::shape::Refused;
 pub enum Container {
     /// One worker in one process.
     Solo,
+    /// One worker in one process, and helpers for whatever would block it, made beforehand.
+    Helped,
     /// A thread for each connection, started when it comes.
     ThreadPerConnection,
     /// A process for each connection, forked when it comes; the state lies in shared memory.
@@ -22,6 +24,11 @@ pub enum Container {
 }
 
 impl Container {
+    /// Whether there is one worker.
+    pub fn is_single(self) -> bool {
+        matches!(self, Container::Solo | Container::Helped)
+    }
+
     /// Whether workers are processes.
     pub fn is_processes(self) -> bool {
         matches!(self, Container::Processes | Container::ProcessPerConnection | Container::Hybrid)
@@ -109,6 +116,7 @@ macro_rules! words {
 words!(
     Container,
     Solo = "solo",
+    Helped = "helped",
     ThreadPerConnection = "thread-per-connection",
     ProcessPerConnection = "process-per-connection",
     Threads = "threads",

@@ -31,9 +31,15 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
         return None;
     }
     match (accept, container, wait) {
-        (Accept::Lock | Accept::Exclusive | Accept::Handoff | Accept::Pass, Container::Solo, _) => {
-            Some("one worker has nobody to share with: say --accept shared")
+        (_, Container::Helped, Wait::Blocking) => {
+            Some("who may block needs nobody to block for him: say --wait epoll")
         }
+        (Accept::Reuseport, Container::Helped, _)
+        | (
+            Accept::Lock | Accept::Exclusive | Accept::Handoff | Accept::Pass,
+            Container::Solo | Container::Helped,
+            _,
+        ) => Some("one worker has nobody to share with: say --accept shared"),
         (Accept::Lock, _, Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring) => Some(
             "a loop must not sleep before a lock while its connections wait: say --wait blocking",
         ),

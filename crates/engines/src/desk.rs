@@ -40,10 +40,21 @@ pub struct Desk<'a, S: Service> {
     pub share: Share,
     /// After how many connections its process is replaced.
     pub lifetime: u64,
+    /// Who works on its jobs.
+    pub helping: Helping,
     /// Which edition of the settings it knows.
     pub edition: Cell<u32>,
     /// What it does when there is another.
     pub renew: Option<&'a Renew<'a>>,
+}
+
+/// Who works on a worker's jobs.
+#[derive(Clone, Copy)]
+pub struct Helping {
+    /// How many helpers there are at the most; 0: the worker does so itself.
+    pub most: usize,
+    /// They come with the worker, not with the first jobs.
+    pub is_beforehand: bool,
 }
 
 /// A worker's part of the connections.

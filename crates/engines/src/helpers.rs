@@ -1,5 +1,13 @@
-//! Who works on offloaded jobs: a few threads for each worker of an event engine, hired when the
-//! first job comes. Blocking engines work in place.
+//! Who works on the jobs that a loop must not do itself, for they may block.
+//!
+//! Usually a few threads for each worker, hired when the first jobs come. With container `helped`
+//! they are there before (AMPED: Pai, Druschel, Zwaenepoel, "Flash: An Efficient and Portable Web
+//! Server", USENIX 1999, whose helpers are processes, for its systems had no threads to speak of).
+//! With none, the loop works in place and its other sessions wait: what that paper calls SPED, and
+//! measures itself against. Blocking engines always work in place; nobody else waits there.
+//!
+//! The surprising thing: work in place still comes back by the bell, like that of helpers, so that
+//! the loops need not know.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,7 +18,7 @@ use std::thread::{self, Scope};
 use seam::{Service, SessionId};
 use sys::eventfd::EventFd;
 
-use crate::desk::Desk;
+use crate::desk::{Desk, Helping};
 use crate::fault::Fault;
 
 /// The way from a loop to those who may block, and back.
@@ -28,20 +36,23 @@ pub fn with<S: Service>(
     desk: &Desk<'_, S>,
     serve: impl FnOnce(&dyn Helpers<S>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
+    let bell = EventFd::new().map_err(Fault::Wait)?;
+    let Helping { most, is_beforehand } = desk.helping;
+    if most == 0 {
+        return serve(&InPlace { bell, desk, outcomes: Mutex::new(Vec::new()) });
+    }
     let shop = Shop {
-        bell: EventFd::new().map_err(Fault::Wait)?,
+        bell,
         jobs: Mutex::new(Jobs { queue: VecDeque::new(), hired: 0, idle: 0, closed: false }),
         given: Condvar::new(),
         outcomes: Mutex::new(Vec::new()),
     };
     thread::scope(|scope| {
-        let crew = Crew {
-            shop: &shop,
-            scope,
-            service: desk.service,
-            state: desk.state,
-            max: desk.knobs.job_threads,
-        };
+        let crew = Crew { shop: &shop, scope, service: desk.service, state: desk.state, max: most };
+        if is_beforehand {
+            lock(&shop.jobs).hired = most;
+            (0..most).for_each(|_| crew.hire());
+        }
         let served = serve(&crew);
         lock(&shop.jobs).closed = true;
         shop.given.notify_all();
@@ -72,6 +83,38 @@ struct Crew<'scope, 'env, S: Service> {
     max: usize,
 }
 
+impl<S: Service> Crew<'_, '_, S> {
+    fn hire(&self) {
+        let (shop, service, state) = (self.shop, self.service, self.state);
+        self.scope.spawn(move || work(shop, service, state));
+    }
+}
+
+/// A loop that is its own helper.
+struct InPlace<'a, 'd, S: Service> {
+    bell: EventFd,
+    desk: &'a Desk<'d, S>,
+    outcomes: Mutex<Vec<(SessionId, Option<S::Outcome>)>>,
+}
+
+impl<S: Service> Helpers<S> for InPlace<'_, '_, S> {
+    fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    fn submit(&self, id: SessionId, job: S::Job) {
+        let (service, state) = (self.desk.service, self.desk.state);
+        let outcome = catch_unwind(AssertUnwindSafe(|| service.work(state, job))).ok();
+        lock(&self.outcomes).push((id, outcome));
+        self.bell.ring();
+    }
+
+    fn collect(&self) -> Vec<(SessionId, Option<S::Outcome>)> {
+        self.bell.clear();
+        std::mem::take(&mut lock(&self.outcomes))
+    }
+}
+
 impl<S: Service> Helpers<S> for Crew<'_, '_, S> {
     fn bell(&self) -> BorrowedFd<'_> {
         self.shop.bell.as_fd()
@@ -80,10 +123,9 @@ impl<S: Service> Helpers<S> for Crew<'_, '_, S> {
     fn submit(&self, id: SessionId, job: S::Job) {
         let mut jobs = lock(&self.shop.jobs);
         jobs.queue.push_back((id, job));
-        if jobs.idle < jobs.queue.len() && jobs.hired < self.max.max(1) {
+        if jobs.idle < jobs.queue.len() && jobs.hired < self.max {
             jobs.hired += 1;
-            let (shop, service, state) = (self.shop, self.service, self.state);
-            self.scope.spawn(move || work(shop, service, state));
+            self.hire();
         }
         drop(jobs);
         self.shop.given.notify_one();

@@ -49,8 +49,9 @@ pub struct Knobs {
     pub staff: Staff,
     /// How many threads of a port run at one time; `None`: half of them.
     pub running: Option<usize>,
-    /// Threads that work on offloaded jobs, for each worker of an event engine.
-    pub job_threads: usize,
+    /// Threads that work on offloaded jobs, for each worker of an event engine; 0: the worker does,
+    /// and its sessions wait. `None`: as fits the container.
+    pub helpers: Option<usize>,
 }
 
 impl Default for Knobs {
@@ -74,7 +75,7 @@ impl Default for Knobs {
             turn_accepts: 64,
             staff: Staff::default(),
             running: None,
-            job_threads: 4,
+            helpers: None,
         }
     }
 }

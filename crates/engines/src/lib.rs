@@ -22,6 +22,7 @@ mod container;
 mod desk;
 mod fault;
 mod handover;
+mod hands;
 mod helpers;
 mod house;
 mod knobs;

@@ -151,6 +151,16 @@ pub const PRESETS: &[Preset] = &[
         ["nothing", "wait/epoll.rs", "one event loop over what the kernel finds ready (epoll(7))"],
     ),
     preset(
+        "amped",
+        (Container::Helped, Accept::Shared, Wait::Epoll),
+        Crowd::Fixed(1),
+        [
+            "nothing; --helpers for as many slow steps as go on at one time",
+            "helpers.rs",
+            "one event loop, and helpers for what would block it (AMPED: Flash, USENIX 1999)",
+        ],
+    ),
+    preset(
         "reactor",
         (Container::Threads, Accept::Reuseport, Wait::Epoll),
         Crowd::Cores,

@@ -83,16 +83,11 @@ impl Shape {
     /// How many workers there are if nobody says: one for each core, or what the container implies.
     pub fn usual_workers(container: Container, cores: usize) -> usize {
         match container {
-            Container::Solo => 1,
+            Container::Solo | Container::Helped => 1,
             Container::Threads | Container::Processes => cores.max(1),
             Container::Hybrid => HYBRID_WORKERS,
             Container::ThreadPerConnection | Container::ProcessPerConnection => 0,
         }
-    }
-
-    /// How many threads of a port run at one time.
-    pub fn running(&self) -> usize {
-        self.knobs.running.unwrap_or(self.workers.div_ceil(2)).clamp(1, self.workers.max(1))
     }
 
     /// Acceptors that serve all workers; a hybrid's belong to its processes.
@@ -135,6 +130,7 @@ impl Shape {
             )));
         }
         self.check_running()?;
+        self.check_helpers()?;
         if self.knobs.edge && self.wait != Wait::Epoll {
             return Err(Refused(format!(
                 "edge-triggered readiness belongs to epoll, found wait {}: leave --edge out",
@@ -151,23 +147,6 @@ impl Shape {
             Some(_) if self.accept != Accept::Handoff => Err(Refused(format!(
                 "the buffer belongs to accept handoff, found accept {}: leave --handoff out",
                 self.accept
-            ))),
-            _ => Ok(()),
-        }
-    }
-
-    fn check_running(&self) -> Result<(), Refused> {
-        match self.knobs.running {
-            Some(_) if self.wait != Wait::Port => Err(Refused(format!(
-                "threads of which some run belong to wait port, found wait {}: leave --running \
-                 out, or say --engine port",
-                self.wait
-            ))),
-            Some(running) if running == 0 || running > self.workers => Err(Refused(format!(
-                "expected 1 to {} of {0} threads to run, found --running {running}: say --threads \
-                 {}, or less",
-                self.workers,
-                running.max(1)
             ))),
             _ => Ok(()),
         }
@@ -195,11 +174,11 @@ impl Shape {
         if self.workers == 0 || self.workers > WORKERS_MAX {
             return refuse(format!("expected 1 to {WORKERS_MAX} workers, found {}", self.workers));
         }
-        if self.container == Container::Solo && self.workers > 1 {
+        if self.container.is_single() && self.workers > 1 {
             return refuse(format!(
-                "container solo has one worker, found --workers {}: say --container threads or \
+                "container {} has one worker, found --workers {}: say --container threads or \
                  --container processes",
-                self.workers
+                self.container, self.workers
             ));
         }
         match most {

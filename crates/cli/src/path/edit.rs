@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let editor = Editor::new(page::live(&given)?.into_bytes());
     let mut shape = Shape::preset("epoll", 1).map_err(|refused| anyhow!("{refused}"))?;
     shape.knobs.drain = FAREWELL;
-    shape.knobs.job_threads = 1;
+    shape.knobs.helpers = Some(1);
     let (assets, control) = (Assets::default(), Control::new()?);
     let house = House {
         service: &editor,

@@ -25,7 +25,7 @@ pub struct HouseArgs {
     /// The engine: a named architecture, or `auto`
     #[arg(long, default_value = "auto", value_name = "NAME")]
     engine: String,
-    /// Where the workers live: solo, threads, processes, thread-per-connection,
+    /// Where the workers live: solo, helped, threads, processes, thread-per-connection,
     /// process-per-connection, hybrid (overrides the engine's)
     #[arg(long)]
     container: Option<Container>,
@@ -41,6 +41,10 @@ pub struct HouseArgs {
     /// Connections that may wait between an acceptor and its workers (accept handoff)
     #[arg(long, value_name = "N")]
     handoff: Option<usize>,
+    /// Threads that work on what would block a loop, for each; 0: the loop works in place and
+    /// its other connections wait [default: 4 when they are needed, amped 16 beforehand]
+    #[arg(long, value_name = "N")]
+    helpers: Option<usize>,
     /// Edge-triggered readiness (epoll only)
     #[arg(long)]
     edge: bool,
@@ -120,6 +124,7 @@ impl HouseArgs {
         self.staff.man_port(&mut shape)?;
         let knobs = &mut shape.knobs;
         knobs.edge = self.edge;
+        knobs.helpers = self.helpers;
         knobs.handoff = self.handoff;
         (knobs.ring, knobs.tactics) = self.rings.chosen();
         knobs.backlog = self.backlog.unwrap_or(knobs.backlog);
@@ -271,6 +276,7 @@ fn announce(service: &str, shape: &Shape, admin: Option<&str>, ready: &Ready) {
         "workers": shape.workers,
         "running": (shape.wait == Wait::Port).then(|| shape.running()),
         "acceptors": shape.acceptors(),
+        "helpers": shape.has_loops().then(|| shape.helpers()),
         "processes": shape.staffing().map(|staffing| {
             serde_json::json!({
                 "policy": staffing.policy.to_string(),

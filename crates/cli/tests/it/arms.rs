@@ -36,6 +36,12 @@ pub const EPOLL: Arm = Arm { flags: &["--engine", "epoll"], ..LOOP };
 /// One loop, edge-triggered.
 pub const EPOLL_EDGE: Arm = Arm { flags: &["--engine", "epoll", "--edge"], ..LOOP };
 
+/// One loop and helpers made beforehand.
+pub const AMPED: Arm = Arm { flags: &["--engine", "amped"], ..LOOP };
+
+/// One loop that works in place.
+pub const EPOLL_ALONE: Arm = Arm { flags: &["--engine", "epoll", "--helpers", "0"], ..LOOP };
+
 /// Sixteen children, one client each.
 pub const PREFORK: Arm =
     Arm { flags: &["--engine", "prefork"], crowd: 16, is_blocking: true, ..LOOP };

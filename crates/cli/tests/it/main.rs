@@ -14,6 +14,7 @@ mod echo;
 mod handover;
 mod harness;
 mod injected;
+mod jobs;
 mod market;
 mod overflow;
 mod probe;
@@ -233,6 +234,20 @@ macro_rules! spare {
     };
 }
 
+/// What those do that have others for what blocks.
+macro_rules! aided {
+    ($arm:ident) => {
+        tests! { $arm, jobs: others_are_served_meanwhile; }
+    };
+}
+
+/// What those do that have nobody for what blocks.
+macro_rules! alone {
+    ($arm:ident) => {
+        tests! { $arm, jobs: others_wait_meanwhile; }
+    };
+}
+
 /// Mounts groups of tests on arms, a module for each arm.
 macro_rules! mount {
     ($($engine:ident = $arm:ident: $($group:ident),+;)+) => {
@@ -244,13 +259,15 @@ macro_rules! mount {
 
 mount! {
     iterative = ITERATIVE: every, waits, blocking, calls, private;
-    epoll = EPOLL: every, waits, crowd, loops, calls, hoard, private, foreign;
+    epoll = EPOLL: every, waits, crowd, loops, calls, hoard, private, foreign, aided;
     epoll_edge = EPOLL_EDGE: every, waits, crowd, loops, calls, hoard, private;
+    epoll_alone = EPOLL_ALONE: rare, private, alone;
+    amped = AMPED: rare, loops, private, aided;
     prefork = PREFORK: every, waits, crowd, blocking, calls, processes, single, sharing, foreign;
     uring = URING: every, waits, crowd, loops, ring, hoard, private, foreign;
     uring_own = URING_OWN: every, waits, crowd, loops, ring, hoard, private;
     uring_calls = URING_CALLS: every, waits, crowd, loops, calls, ring, hoard, private;
-    port = PORT: every, waits, crowd, loops, ring, hoard, private, foreign;
+    port = PORT: every, waits, crowd, loops, ring, hoard, private, foreign, aided;
     port_calls = PORT_CALLS: rare, loops, calls, ring;
     processes_uring = PROCESSES_URING: every, waits, crowd, loops, ring, processes, sharing;
     processes_uring_once = PROCESSES_URING_ONCE: rare, loops, ring, processes;

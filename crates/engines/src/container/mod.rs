@@ -12,7 +12,7 @@ use seam::{Effects, Service, WorkerId};
 
 use crate::accept::{Arrival, acceptor};
 use crate::axes::{Container, Wait};
-use crate::desk::{Desk, Share};
+use crate::desk::{Desk, Helping, Share};
 use crate::fault::Fault;
 use crate::house::Common;
 use crate::shape::Shape;
@@ -59,6 +59,10 @@ pub(crate) fn serve<S: Service>(
         effects: Effects::new(shape.carries(), house.verbose),
         share: share(common, index),
         lifetime: lifetime(shape, id, index),
+        helping: Helping {
+            most: shape.helpers(),
+            is_beforehand: shape.container == Container::Helped,
+        },
         edition: Cell::new(board.edition()),
         renew: common.renew,
     };

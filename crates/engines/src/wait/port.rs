@@ -66,6 +66,8 @@ pub(super) struct Hand<'a, 'd, S: Service> {
     brought: Vec<Errand>,
     jobs: Vec<Job<S>>,
     share: Vec<Errand>,
+    /// How many errands the last share had, and how long it took, in nanoseconds.
+    weight: Option<(usize, u64)>,
     /// The letters of the session whose turn it is.
     inbox: Vec<Mail<S::Outcome>>,
     /// Buffers that have been read.
@@ -86,6 +88,7 @@ pub fn serve<S: Service>(desk: &Desk<'_, S>, quay: &Quay<S>, me: usize) -> Resul
         brought: Vec::new(),
         jobs: Vec::new(),
         share: Vec::new(),
+        weight: None,
         inbox: Vec::new(),
         read: Vec::new(),
         found: Vec::new(),
@@ -127,6 +130,9 @@ impl<'a, S: Service> Hand<'a, '_, S> {
     fn report(&mut self) -> Task<Job<S>> {
         let mut shift = lock(&self.quay.shift);
         shift.lay_down(self.role);
+        if let Some((errands, elapsed_ns)) = self.weight.take() {
+            shift.weigh(errands, elapsed_ns);
+        }
         shift.bring(&mut self.brought, &mut self.jobs);
         let task = shift.next(self.me, &mut self.share);
         self.role = task.role();
@@ -168,6 +174,7 @@ impl<'a, S: Service> Hand<'a, '_, S> {
         self.look_at_clock();
         self.desk.seat().serving.set(1);
         let mut share = std::mem::take(&mut self.share);
+        let errands = share.len();
         for errand in share.drain(..) {
             match errand {
                 Errand::Come(comer) => self.open(comer),
@@ -178,6 +185,8 @@ impl<'a, S: Service> Hand<'a, '_, S> {
         }
         self.share = share;
         self.give_back();
+        let elapsed = self.desk.now().since(self.now);
+        self.weight = Some((errands, u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)));
         self.desk.seat().serving.set(0);
     }
 

@@ -44,7 +44,7 @@ impl Port {
     /// # Errors
     /// As [`Uring::new`].
     pub fn new(setup: &Setup) -> Result<Port, Refusal> {
-        let alone = [Flag::SingleIssuer, Flag::DeferTaskrun, Flag::RegisteredFd, Flag::CoopTaskrun];
+        let alone = [Flag::SingleIssuer, Flag::DeferTaskrun, Flag::RegisteredFd];
         let flags = alone.into_iter().fold(setup.flags, |flags, flag| flags.without(flag));
         let uring = Uring::new(&Setup { flags, ..*setup })?;
         let enter = uring.enter;

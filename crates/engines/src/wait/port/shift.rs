@@ -9,12 +9,22 @@
 //!   must serve those who move.
 //! - To *lead* is to wait for completions. Nobody leads while every token is out: what came could
 //!   not be stepped, and whoever is done first looks anyway.
+//!
+//! While steps are short, which is the rule, one thread leads, takes up to eight errands, runs them
+//! and leads again: to wake another for them costs more than they do. When they have become long
+//! ([`LONG_NS`]) another is called at once, to lead while this one runs and to take its part.
+//!
 //! - To *rest* is to sleep until called, the last who lay down first, for his cache is warm.
 
 use std::collections::VecDeque;
 
 /// The most errands of one share, so that others get some, and what is said leaves soon.
-const SHARE: usize = 32;
+const SHARE_MAX: usize = 32;
+/// So many short errands are not worth waking another thread for.
+const SHARE_MIN: usize = 8;
+/// From here on an errand is long, in nanoseconds of its mean: to wake a thread and let it fall
+/// asleep again takes a tenth of that.
+const LONG_NS: u64 = 50_000;
 
 /// What a thread had to do until now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,6 +83,8 @@ pub struct Shift<T, J> {
     leading: bool,
     resting: Vec<usize>,
     over: bool,
+    /// What an errand takes, a moving mean.
+    errand_ns: u64,
 }
 
 impl<T, J> Shift<T, J> {
@@ -89,7 +101,14 @@ impl<T, J> Shift<T, J> {
             leading: false,
             resting: Vec::new(),
             over: false,
+            errand_ns: 0,
         }
+    }
+
+    /// A share of `errands` took `elapsed_ns`.
+    pub fn weigh(&mut self, errands: usize, elapsed_ns: u64) {
+        let each = elapsed_ns / errands.max(1) as u64;
+        self.errand_ns = (self.errand_ns * 7 + each) / 8;
     }
 
     /// A thread has come.
@@ -162,7 +181,8 @@ impl<T, J> Shift<T, J> {
     pub fn call(&mut self) -> Option<usize> {
         let has_errands = !self.errands.is_empty() && self.running + self.called < self.running_max;
         let has_jobs = !self.jobs.is_empty() && self.working + self.called < self.jobs_max();
-        let is_deserted = !self.leading && self.running + self.called == 0;
+        let lookouts = if self.is_long() { self.running_max } else { 1 };
+        let is_deserted = !self.leading && self.running + self.called < lookouts;
         if !(self.over || has_errands || has_jobs || is_deserted) {
             return None;
         }
@@ -176,10 +196,20 @@ impl<T, J> Shift<T, J> {
         self.present.saturating_sub(1).max(1)
     }
 
-    /// How many errands the next thread takes: an equal part for each that can come.
+    fn is_long(&self) -> bool {
+        self.errand_ns >= LONG_NS
+    }
+
+    /// How many errands the next thread takes: an equal part for each that can come, but no less
+    /// than is worth its coming.
     fn share(&self) -> usize {
         let tokens = self.running_max - self.running;
         let comers = 1 + self.called + self.resting.len();
-        self.errands.len().div_ceil(tokens.min(comers)).min(SHARE)
+        let least = if self.is_long() { 1 } else { SHARE_MIN };
+        let part = self.errands.len().div_ceil(tokens.min(comers));
+        part.clamp(least, SHARE_MAX).min(self.errands.len())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Threads beside the workers, and among them: the helpers of a loop, and how many threads of a
+//! port run.
+
+use crate::axes::{Container, Wait};
+use crate::shape::{Refused, Shape};
+
+/// Helpers of a loop, hired when they are needed.
+const HELPERS: usize = 4;
+/// Helpers that are there before they are needed.
+const HELPERS_BEFOREHAND: usize = 16;
+/// More threads than that for one worker wait for a disk no better.
+const HELPERS_MAX: usize = 1024;
+
+impl Shape {
+    /// Whether a worker must not block, for it has many sessions.
+    pub fn has_loops(&self) -> bool {
+        match self.wait {
+            Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring => true,
+            Wait::Blocking | Wait::Parked | Wait::Port => false,
+        }
+    }
+
+    /// How many helpers work on offloaded jobs for each worker; 0: each worker does so in place.
+    pub fn helpers(&self) -> usize {
+        let usual = if self.container == Container::Helped { HELPERS_BEFOREHAND } else { HELPERS };
+        if self.has_loops() { self.knobs.helpers.unwrap_or(usual) } else { 0 }
+    }
+
+    /// How many threads of a port run at one time.
+    pub fn running(&self) -> usize {
+        self.knobs.running.unwrap_or(self.workers.div_ceil(2)).clamp(1, self.workers.max(1))
+    }
+
+    /// Checks what was said about running threads.
+    pub(crate) fn check_running(&self) -> Result<(), Refused> {
+        match self.knobs.running {
+            Some(_) if self.wait != Wait::Port => Err(Refused(format!(
+                "threads of which some run belong to wait port, found wait {}: leave --running \
+                 out, or say --engine port",
+                self.wait
+            ))),
+            Some(running) if running == 0 || running > self.workers => Err(Refused(format!(
+                "expected 1 to {} of {0} threads to run, found --running {running}: say --threads \
+                 {}, or less",
+                self.workers,
+                running.max(1)
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks what was said about helpers.
+    pub(crate) fn check_helpers(&self) -> Result<(), Refused> {
+        match (self.knobs.helpers, self.wait) {
+            (Some(_), Wait::Blocking | Wait::Parked) => Err(Refused(format!(
+                "workers that wait {} work on jobs in place, found --helpers: leave it out, or say \
+                 --engine epoll",
+                self.wait
+            ))),
+            (Some(_), Wait::Port) => Err(Refused(
+                "the threads of a port work on jobs, found --helpers: say --threads, of which all \
+                 but --running can block at one time"
+                    .into(),
+            )),
+            (Some(0), _) if self.container == Container::Helped => Err(Refused(
+                "expected 1 helper or more, found --helpers 0: to work in place, say --engine epoll \
+                 --helpers 0"
+                    .into(),
+            )),
+            (Some(helpers), _) if helpers > HELPERS_MAX => Err(Refused(format!(
+                "expected at most {HELPERS_MAX} helpers for each worker, found --helpers {helpers}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(engine: &str, helpers: Option<usize>, running: Option<usize>, wanted: &str) {
+        let mut shape = Shape::preset(engine, 2).expect("a preset");
+        (shape.knobs.helpers, shape.knobs.running) = (helpers, running);
+        let found = shape.check().map_or_else(|refused| refused.to_string(), |()| String::new());
+        assert_eq!(found.is_empty(), wanted.is_empty(), "{engine}: {found}");
+        assert!(found.contains(wanted), "{engine}: expected {wanted:?}, found {found}");
+    }
+
+    #[test]
+    fn what_nobody_would_obey_is_refused() {
+        check("port", None, Some(4), "");
+        check("port", None, Some(5), "1 to 4 of 4 threads");
+        check("port", None, Some(0), "--running 0");
+        check("epoll", None, Some(1), "--engine port");
+        check("epoll", Some(0), None, "");
+        check("amped", Some(0), None, "--engine epoll --helpers 0");
+        check("amped", Some(HELPERS_MAX + 1), None, "at most");
+        check("prefork", Some(4), None, "in place");
+        check("port", Some(4), None, "--threads");
+    }
+
+    #[test]
+    fn each_container_has_its_helpers_and_a_port_its_tokens() {
+        let usual = |engine| Shape::preset(engine, 2).expect("a preset").helpers();
+        assert_eq!([usual("epoll"), usual("amped"), usual("uring")], [4, 16, 4]);
+        assert_eq!([usual("prefork"), usual("event"), usual("port")], [0; 3]);
+        let mut port = Shape::preset("port", 4).expect("a preset");
+        assert_eq!((port.workers, port.running()), (8, 4));
+        port.workers = 1;
+        assert_eq!(port.running(), 1);
+    }
+}

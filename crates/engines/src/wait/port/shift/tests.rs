@@ -1,0 +1,104 @@
+//! Every order in which the threads of a small port can call the protocol, walked to the end, with
+//! the faults that it must not have planted in it one by one.
+//!
+//! From each state of a [`World`] every move is tried that some thread or the kernel can make;
+//! states seen before are not walked again. That a job or a step may take for ever is a move that
+//! is never made.
+
+mod world;
+
+use std::collections::HashSet;
+
+use self::world::{Kind, Mutant, World};
+use super::*;
+
+/// Walks through all states up to the first breach.
+fn walk(start: &World, tokens: usize, long: bool) -> Result<(), &'static str> {
+    // Runs and jobs end; jobs take for ever; both do.
+    for (runs_end, jobs_end) in [(true, true), (true, false), (false, false)] {
+        let (mut seen, mut open) = (HashSet::new(), vec![start.clone()]);
+        while let Some(world) = open.pop() {
+            world.check(tokens)?;
+            let moves = world.moves(runs_end, jobs_end);
+            if moves.is_empty() {
+                world.check_still(tokens, long, runs_end)?;
+            }
+            for next in moves {
+                if seen.insert(next.clone()) {
+                    open.push(next);
+                }
+            }
+        }
+        assert!(seen.len() > 3, "nothing was walked");
+    }
+    Ok(())
+}
+
+const SCRIPTS: [&[Kind]; 4] = [
+    &[Kind::Plain, Kind::Plain, Kind::Plain],
+    &[Kind::Job, Kind::Plain, Kind::Job],
+    &[Kind::Again, Kind::Job, Kind::Plain],
+    &[Kind::Job, Kind::Job, Kind::Job],
+];
+
+fn each(mutant: Mutant) -> Result<(), &'static str> {
+    for threads in 1..=3 {
+        for tokens in 1..=threads {
+            for script in SCRIPTS {
+                for long in [false, true] {
+                    let start = World::new(threads, tokens, script, long, mutant);
+                    walk(&start, tokens, long)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn no_order_of_calls_breaks_the_protocol() {
+    assert_eq!(each(Mutant::None), Ok(()));
+}
+
+#[test]
+fn each_planted_fault_is_found() {
+    use Mutant::*;
+    let all = [
+        NobodyCalled,
+        TokenKept,
+        TokenLost,
+        LeadKept,
+        AllWork,
+        CalledKept,
+        RestersForgotten,
+        TokenForged,
+    ];
+    for mutant in all {
+        let found = each(mutant);
+        println!("{mutant:?}: {found:?}");
+        assert!(found.is_err(), "{mutant:?} was not found");
+    }
+}
+
+#[test]
+fn shares_are_equal_once_errands_are_long_and_few_threads_come_for_short_ones() {
+    let take = |long: bool, errands: usize, resting: usize| {
+        let mut shift: Shift<usize, ()> = Shift::new(4);
+        shift.errand_ns = if long { LONG_NS } else { 0 };
+        shift.resting = (1..=resting).collect();
+        shift.bring(&mut (0..errands).collect(), &mut Vec::new());
+        let mut share = Vec::new();
+        assert_eq!(shift.next(0, &mut share), Task::Turn);
+        (share.len(), shift.call())
+    };
+    assert_eq!(take(true, 8, 3), (2, Some(3)));
+    assert_eq!(take(false, 8, 3), (8, None));
+    assert_eq!(take(false, 9, 3), (8, Some(3)));
+    assert_eq!(take(true, 1, 3), (1, Some(3)), "somebody must look out");
+    assert_eq!(take(false, 100, 0), (SHARE_MAX, None));
+    let mut shift: Shift<(), ()> = Shift::new(1);
+    (0..40).for_each(|_| shift.weigh(10, 10 * 2 * LONG_NS));
+    assert!(shift.is_long());
+    (0..40).for_each(|_| shift.weigh(10, 20_000));
+    assert!(!shift.is_long());
+}
