@@ -15,6 +15,9 @@
 //! of QuickTime did, so a plan is some thirty bytes a packet at most, and whoever sends may take
 //! the bytes from a map, a read or the page cache as it likes.
 
+mod avc;
+mod mp4;
+mod ogg;
 mod plan;
 mod ts;
 mod wav;
@@ -44,6 +47,10 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
     match &magic[..read] {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'A', b'V', b'E'] => wav::open(file),
         [0x47, ..] => ts::open(file),
+        [b'O', b'g', b'g', b'S', ..] => ogg::open(file),
+        [_, _, _, _, b'f', b't', b'y', b'p', ..] | [_, _, _, _, b'm', b'o', b'o', b'v', ..] => {
+            mp4::open(file)
+        }
         _ => Err(Unplayable::Kind),
     }
 }

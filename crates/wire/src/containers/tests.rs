@@ -180,3 +180,84 @@ fn a_broken_file_is_refused_or_played_and_never_a_panic() {
         }
     }
 }
+
+/// Pages of Ogg: each a list of lengths, and whether it goes on with the packet before.
+fn pages(serial: u32, pages: &[(bool, &[u8], &[u8])]) -> Vec<u8> {
+    let mut file = Vec::new();
+    for (continued, table, body) in pages {
+        file.extend_from_slice(b"OggS\0");
+        file.push(u8::from(*continued));
+        file.extend_from_slice(&[0; 8]);
+        file.extend_from_slice(&serial.to_le_bytes());
+        file.extend_from_slice(&[0; 8]);
+        file.push(table.len() as u8);
+        file.extend_from_slice(table);
+        file.extend_from_slice(body);
+    }
+    file
+}
+
+const HEAD: &[u8] = b"OpusHead\x01\x02\x38\x01\x80\xbb\0\0\0\0\0";
+
+#[test]
+fn opus_comes_back_packet_by_packet_also_from_across_pages() {
+    // 20 ms of CELT in one frame, then 60 ms of SILK, then two frames of 20 ms.
+    let (one, two, three) = ([0xf8; 200], [0x18; 400], [0xf9; 300]);
+    let tags = b"OpusTags";
+    let mut file = pages(7, &[(false, &[19], HEAD), (false, &[8], tags)]);
+    file.extend_from_slice(&pages(8, &[(false, &[3], b"\xf8no")]));
+    let body = [&one[..], &two[..255]].concat();
+    file.extend_from_slice(&pages(7, &[(false, &[200, 255], &body)]));
+    let body = [&two[255..], &three[..]].concat();
+    file.extend_from_slice(&pages(7, &[(true, &[145, 255, 45], &body)]));
+    let program = open(&mut Cursor::new(&file)).expect("a stream of Opus");
+    let sent = payloads(&program, 0, &file);
+    assert_eq!(sent, [&one[..], &two[..], &three[..]]);
+    let plan = &program.tracks[0].plan;
+    let ticks: Vec<u64> = (0..3).map(|index| plan.packet(index).ticks).collect();
+    assert_eq!(ticks, [0, 960, 960 + 2880]);
+    assert_eq!(program.duration_ns, 120_000_000);
+    assert!(plan.packet(0).marker && !plan.packet(1).marker);
+    for end in 0..file.len() {
+        // A file that is cut off is played as far as it goes.
+        if let Ok(program) = open(&mut Cursor::new(&file[..end])) {
+            payloads(&program, 0, &file);
+        }
+    }
+}
+
+#[test]
+fn a_picture_is_cut_and_can_be_put_together_again() {
+    // Two units: one that fits, one that does not.
+    let long: Vec<u8> = (0..5_000_u32).map(|at| (at * 3) as u8 | 1).collect();
+    let long = [&[0x65][..], &long].concat();
+    let mut sample = vec![0, 0, 0, 3, 0x06, 1, 2];
+    sample.extend_from_slice(&(long.len() as u32).to_be_bytes());
+    sample.extend_from_slice(&long);
+    let file = [&b"junk"[..], &sample].concat();
+    let mut cuts = Vec::new();
+    let range = 4..file.len() as u64;
+    avc::cut(&mut Cursor::new(&file), range.clone(), 4, &mut cuts).expect("two units");
+    let mut units: Vec<Vec<u8>> = Vec::new();
+    for cut in &cuts {
+        let bytes = &file[cut.range.start as usize..cut.range.end as usize];
+        match cut.prefix.bytes() {
+            [] => units.push(bytes.to_vec()),
+            [indicator, header] => {
+                assert_eq!(indicator & 0x1f, 28, "FU-A");
+                if header & 0x80 != 0 {
+                    units.push(vec![indicator & 0xe0 | header & 0x1f]);
+                }
+                units.last_mut().expect("a beginning").extend_from_slice(bytes);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(units, [&[0x06, 1, 2][..], &long]);
+    assert_eq!((cuts[1].prefix.bytes()[1], cuts[4].prefix.bytes()[1]), (0x85, 0x45));
+    let mut broken = file.clone();
+    broken[5] = 200;
+    avc::cut(&mut Cursor::new(&broken), range, 4, &mut cuts).expect_err("longer than the sample");
+    let sets = avc::together(&[&[0x67, 1, 2], &[0x28, 3]]).expect("short sets");
+    assert_eq!(sets, [0x78, 0, 3, 0x67, 1, 2, 0, 2, 0x28, 3]);
+}

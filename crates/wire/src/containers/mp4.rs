@@ -1,0 +1,407 @@
+//! ISO base media (ISO/IEC 14496-12), read by `mp4-atom`: H.264 (RFC 6184), AAC (RFC 3640) and
+//! Opus (RFC 7587). Other tracks are left out.
+//!
+//! Packets leave in the order of decoding and carry the time of showing. The surprising thing is
+//! where time begins: pictures are decoded before they are shown, and sound begins before it is
+//! heard, so that the zero of the plan is the earliest of all and every track is moved by as much.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mp4_atom::{Avcc, Codec, Decode, Esds, Moov, Stbl, StszSamples, Trak};
+use std::fmt::Write;
+
+use super::avc::{self, Cut};
+use super::plan::{Kind, Listed, MADE, MARKER, Prefix, SECOND, SYNC, Track, scaled};
+use super::{PACKETS_MAX, PAYLOAD_MAX, Program, Unplayable, fill, ogg};
+
+/// The longest index, in bytes; an hour of video has about one megabyte.
+const MOOV_MAX: u64 = 128 << 20;
+/// The most samples of a track.
+const SAMPLES_MAX: usize = 1 << 24;
+/// The clock of pictures.
+const VIDEO_CLOCK: u32 = 90_000;
+/// The payload type of pictures.
+const VIDEO_TYPE: u8 = 96;
+/// So many packets of one picture leave together; the groups of a long picture are spread over half
+/// of its time, so that no switch on the way has to hold all of it.
+const GROUP: usize = 8;
+
+/// One sample: where it is, and its times in units of its track.
+struct Sample {
+    range: Range<u64>,
+    decoded: i64,
+    shown: i64,
+    lasts: u32,
+    is_sync: bool,
+}
+
+/// What a track is sent as.
+enum Codes<'a> {
+    Avc(&'a Avcc),
+    Aac { esds: &'a Esds, channels: u16 },
+    Opus { channels: u16 },
+}
+
+/// A track before its packets are made.
+struct Draft<'a> {
+    codes: Codes<'a>,
+    samples: Vec<Sample>,
+    /// Units a second.
+    scale: u32,
+}
+
+/// Makes the plan of an MP4 file.
+pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
+    let moov = read_moov(file)?;
+    let mut drafts = Vec::new();
+    let mut found = Vec::new();
+    for trak in &moov.trak {
+        match codes(trak) {
+            Ok(codes) => {
+                let scale = trak.mdia.mdhd.timescale;
+                let samples = samples(trak)?;
+                if scale > 0 && !samples.is_empty() {
+                    drafts.push(Draft { codes, samples, scale });
+                }
+            }
+            Err(name) => found.push(name),
+        }
+    }
+    if drafts.is_empty() {
+        if moov.mvex.is_some() {
+            return Err(Unplayable::Damaged(
+                "the file is in fragments; ffmpeg -i FILE -c copy NEW.mp4 makes one of a piece",
+            ));
+        }
+        return Err(Unplayable::Codec(format!(
+            "H.264, AAC or Opus, found {}; ffmpeg -i FILE -c:v libx264 -c:a aac NEW.mp4 makes them",
+            if found.is_empty() { "no tracks".to_owned() } else { found.join(", ") }
+        )));
+    }
+    // The zero of the plan: the earliest moment of all, if that is before the zero of the file.
+    let earliest =
+        |draft: &Draft<'_>| draft.samples.first().map_or(0, |it| ns(it.decoded, draft.scale));
+    let zero = drafts.iter().map(earliest).min().unwrap_or(0).min(0);
+    let mut made = Vec::new();
+    let (mut tracks, mut duration_ns) = (Vec::new(), 1);
+    for draft in drafts {
+        let (track, end) = make(file, &draft, zero, &mut made)?;
+        tracks.push(track);
+        duration_ns = duration_ns.max(end);
+    }
+    Ok(Program { kind: "MP4", tracks, duration_ns, made: made.into() })
+}
+
+/// Finds the index among the boxes of the file and reads it.
+fn read_moov(file: &mut (impl Read + Seek)) -> Result<Moov, Unplayable> {
+    let len = file.seek(SeekFrom::End(0))?;
+    let mut at = 0;
+    while at < len {
+        let mut head = [0; 16];
+        file.seek(SeekFrom::Start(at))?;
+        let read = fill(file, &mut head)?;
+        let size = u64::from(u32::from_be_bytes([head[0], head[1], head[2], head[3]]));
+        let size = match size {
+            0 => len - at,
+            1 => u64::from_be_bytes([
+                head[8], head[9], head[10], head[11], head[12], head[13], head[14], head[15],
+            ]),
+            size => size,
+        };
+        if read < 8 || size < 8 || size > len - at {
+            break;
+        }
+        if &head[4..8] == b"moov" {
+            if size > MOOV_MAX {
+                return Err(Unplayable::Damaged("the index is longer than any film's"));
+            }
+            let mut bytes = vec![0; size as usize];
+            file.seek(SeekFrom::Start(at))?;
+            fill(file, &mut bytes)?;
+            let moov = Moov::decode(&mut bytes.as_slice());
+            return moov.map_err(|_| Unplayable::Damaged("expected an index (moov), found noise"));
+        }
+        at += size;
+    }
+    Err(Unplayable::Damaged("expected an index (moov), found none: is the file whole?"))
+}
+
+/// What the track is sent as, or its name.
+fn codes(trak: &Trak) -> Result<Codes<'_>, String> {
+    match trak.mdia.minf.stbl.stsd.codecs.first() {
+        Some(Codec::Avc1(avc)) if (1..=4).contains(&avc.avcc.length_size) => {
+            Ok(Codes::Avc(&avc.avcc))
+        }
+        Some(Codec::Mp4a(aac)) => {
+            Ok(Codes::Aac { esds: &aac.esds, channels: aac.audio.channel_count })
+        }
+        Some(Codec::Opus(opus)) => Ok(Codes::Opus { channels: opus.audio.channel_count }),
+        Some(other) => {
+            let name = format!("{other:?}");
+            Err(name.split(['(', ' ']).next().unwrap_or("").to_lowercase())
+        }
+        None => Err("a track without a codec".to_owned()),
+    }
+}
+
+/// Nanoseconds of so many units.
+fn ns(units: i64, scale: u32) -> i64 {
+    let whole = scaled(units.unsigned_abs(), SECOND, scale.into());
+    let whole = i64::try_from(whole).unwrap_or(i64::MAX);
+    if units < 0 { -whole } else { whole }
+}
+
+/// The samples of a track, with times that count from the beginning of what is shown.
+fn samples(trak: &Trak) -> Result<Vec<Sample>, Unplayable> {
+    let broken = || Unplayable::Damaged("expected tables of samples that agree");
+    let stbl = &trak.mdia.minf.stbl;
+    let edits = trak.edts.as_ref().and_then(|edts| edts.elst.as_ref());
+    let begin = edits
+        .and_then(|list| list.entries.iter().find_map(|edit| edit.media_time))
+        .and_then(|time| i64::try_from(time).ok())
+        .unwrap_or(0);
+    let sizes: Box<dyn Iterator<Item = u32>> = match &stbl.stsz.samples {
+        StszSamples::Identical { count, size } => {
+            Box::new(std::iter::repeat_n(*size, *count as usize))
+        }
+        StszSamples::Different { sizes } => Box::new(sizes.iter().copied()),
+    };
+    let mut places = Places::new(stbl);
+    let mut deltas = stbl
+        .stts
+        .entries
+        .iter()
+        .flat_map(|entry| std::iter::repeat_n(entry.sample_delta, entry.sample_count as usize));
+    let mut offsets =
+        stbl.ctts.iter().flat_map(|ctts| &ctts.entries).flat_map(|entry| {
+            std::iter::repeat_n(entry.sample_offset, entry.sample_count as usize)
+        });
+    let syncs = stbl.stss.as_ref().map(|stss| stss.entries.as_slice());
+    let mut samples = Vec::new();
+    let mut decoded = 0_i64;
+    for size in sizes {
+        if samples.len() == SAMPLES_MAX {
+            return Err(broken());
+        }
+        let from = places.next(size).ok_or_else(broken)?;
+        let lasts = deltas.next().ok_or_else(broken)?;
+        let number = samples.len() as u32 + 1;
+        samples.push(Sample {
+            range: from..from.checked_add(size.into()).ok_or_else(broken)?,
+            decoded: decoded.saturating_sub(begin),
+            shown: decoded.saturating_add(offsets.next().unwrap_or(0)).saturating_sub(begin),
+            lasts,
+            is_sync: syncs.is_none_or(|syncs| syncs.binary_search(&number).is_ok()),
+        });
+        decoded = decoded.saturating_add(lasts.into());
+    }
+    Ok(samples)
+}
+
+/// Where samples are: chunk by chunk.
+struct Places<'a> {
+    stbl: &'a Stbl,
+    /// The run of chunks, the chunk, and the samples left in it.
+    run: usize,
+    chunk: u32,
+    left: u32,
+    at: u64,
+}
+
+impl Places<'_> {
+    fn new(stbl: &Stbl) -> Places<'_> {
+        Places { stbl, run: 0, chunk: 0, left: 0, at: 0 }
+    }
+
+    /// The place of the next sample, which is `size` bytes long.
+    fn next(&mut self, size: u32) -> Option<u64> {
+        if self.left == 0 {
+            self.chunk += 1;
+            let runs = &self.stbl.stsc.entries;
+            if runs.get(self.run + 1).is_some_and(|next| next.first_chunk <= self.chunk) {
+                self.run += 1;
+            }
+            self.left = runs.get(self.run)?.samples_per_chunk;
+            let index = self.chunk as usize - 1;
+            self.at = match (&self.stbl.stco, &self.stbl.co64) {
+                (Some(stco), _) => u64::from(*stco.entries.get(index)?),
+                (None, Some(co64)) => *co64.entries.get(index)?,
+                (None, None) => return None,
+            };
+        }
+        self.left = self.left.checked_sub(1)?;
+        let at = self.at;
+        self.at = at.checked_add(size.into())?;
+        Some(at)
+    }
+}
+
+/// Makes the packets of a track; says when it ends, too.
+fn make(
+    file: &mut (impl Read + Seek),
+    draft: &Draft<'_>,
+    zero: i64,
+    made: &mut Vec<u8>,
+) -> Result<(Track, u64), Unplayable> {
+    let moved = |units| u64::try_from(ns(units, draft.scale).saturating_sub(zero)).unwrap_or(0);
+    let end = draft.samples.iter().map(|it| moved(it.shown.saturating_add(it.lasts.into()))).max();
+    let last = draft.samples.last().map(|it| moved(it.decoded.saturating_add(it.lasts.into())));
+    let end = end.max(last).unwrap_or(1).max(1);
+    let bytes: u64 = draft.samples.iter().map(|it| it.range.end - it.range.start).sum();
+    let bits = scaled(bytes.saturating_mul(8), SECOND, end);
+    let mut packets = Packets { listed: Vec::new(), last_ns: 0 };
+    let track = match &draft.codes {
+        Codes::Avc(avcc) => {
+            pictures(file, draft, avcc, &moved, (&mut packets, made))?;
+            Track {
+                kind: Kind::Video,
+                payload_type: VIDEO_TYPE,
+                encoding: format!("H264/{VIDEO_CLOCK}"),
+                parameters: Some(avc_parameters(avcc)),
+                clock: VIDEO_CLOCK,
+                bits,
+                plan: packets.listed.into(),
+            }
+        }
+        Codes::Aac { esds, channels } => {
+            let config = &esds.es_desc.dec_config.dec_specific;
+            let raw = config.as_ref().map(|it| it.raw.as_slice()).filter(|raw| raw.len() >= 2);
+            let raw = raw.ok_or_else(|| Unplayable::Codec("AAC, found no AAC in mp4a".into()))?;
+            units(draft, &moved, &mut packets)?;
+            let mut hex = String::new();
+            for byte in raw {
+                // Writing to a string cannot fail.
+                let _ = write!(hex, "{byte:02X}");
+            }
+            Track {
+                kind: Kind::Audio,
+                payload_type: ogg::PAYLOAD_TYPE,
+                encoding: format!("mpeg4-generic/{}/{}", draft.scale, (*channels).max(1)),
+                parameters: Some(format!(
+                    "streamtype=5;profile-level-id=1;mode=AAC-hbr;sizelength=13;indexlength=3;\
+                     indexdeltalength=3;config={hex}"
+                )),
+                clock: draft.scale,
+                bits,
+                plan: packets.listed.into(),
+            }
+        }
+        Codes::Opus { channels } => {
+            for sample in &draft.samples {
+                let ticks = scaled(moved(sample.shown), ogg::RATE.into(), SECOND);
+                let cut = Cut { prefix: Prefix::default(), range: sample.range.clone() };
+                packets.push(moved(sample.decoded), ticks, &cut, SYNC)?;
+            }
+            ogg::track(*channels as u8, bits, packets.listed)
+        }
+    };
+    if track.plan.is_empty() {
+        return Err(Unplayable::Damaged("expected samples with bytes in them, found none"));
+    }
+    Ok((track, end))
+}
+
+/// Packets so far.
+struct Packets {
+    listed: Vec<Listed>,
+    last_ns: u64,
+}
+
+impl Packets {
+    /// Appends a packet; due times never go back, whatever the tables say.
+    fn push(&mut self, at_ns: u64, ticks: u64, cut: &Cut, flags: u8) -> Result<(), Unplayable> {
+        let len = cut.range.end - cut.range.start;
+        if self.listed.len() == PACKETS_MAX || len > PAYLOAD_MAX as u64 {
+            return Err(Unplayable::Damaged("expected packets of 1400 bytes at most"));
+        }
+        self.last_ns = self.last_ns.max(at_ns);
+        let (at_ns, from) = (self.last_ns, cut.range.start);
+        let (len, prefix) = (len as u32, cut.prefix);
+        self.listed.push(Listed { at_ns, ticks, from, len, prefix, flags });
+        Ok(())
+    }
+}
+
+/// The packets of H.264.
+fn pictures(
+    file: &mut (impl Read + Seek),
+    draft: &Draft<'_>,
+    avcc: &Avcc,
+    moved: &impl Fn(i64) -> u64,
+    (packets, made): (&mut Packets, &mut Vec<u8>),
+) -> Result<(), Unplayable> {
+    let sets = avcc.sequence_parameter_sets.iter().chain(&avcc.picture_parameter_sets);
+    let sets: Vec<&[u8]> = sets.map(Vec::as_slice).collect();
+    let sets = avc::together(&sets).map(|payload| {
+        let from = made.len() as u64;
+        made.extend_from_slice(&payload);
+        Cut { prefix: Prefix::default(), range: from..made.len() as u64 }
+    });
+    let mut cuts = Vec::new();
+    for sample in &draft.samples {
+        cuts.clear();
+        avc::cut(file, sample.range.clone(), avcc.length_size.into(), &mut cuts)?;
+        let (at, ticks) = (moved(sample.decoded), moved(sample.shown));
+        let ticks = scaled(ticks, VIDEO_CLOCK.into(), SECOND);
+        let mut first = if sample.is_sync { SYNC } else { 0 };
+        if let Some(sets) = sets.as_ref().filter(|_| sample.is_sync && !cuts.is_empty()) {
+            packets.push(at, ticks, sets, MADE | first)?;
+            first = 0;
+        }
+        let groups = cuts.len().div_ceil(GROUP).max(1) as u64;
+        let step = ns(sample.lasts.into(), draft.scale).unsigned_abs() / 2 / groups;
+        for (index, cut) in cuts.iter().enumerate() {
+            let marker = if index + 1 == cuts.len() { MARKER } else { 0 };
+            let at = at + step * (index / GROUP) as u64;
+            packets.push(at, ticks, cut, first | marker)?;
+            first = 0;
+        }
+    }
+    Ok(())
+}
+
+/// What `a=fmtp` says of H.264.
+fn avc_parameters(avcc: &Avcc) -> String {
+    let sets = avcc.sequence_parameter_sets.iter().chain(&avcc.picture_parameter_sets);
+    let sets: Vec<String> = sets.map(|set| STANDARD.encode(set)).collect();
+    format!(
+        "packetization-mode=1;profile-level-id={:02X}{:02X}{:02X};sprop-parameter-sets={}",
+        avcc.avc_profile_indication,
+        avcc.profile_compatibility,
+        avcc.avc_level_indication,
+        sets.join(",")
+    )
+}
+
+/// The packets of AAC: one unit each behind four bytes that tell its length, and one that is longer
+/// than a packet in several (RFC 3640 section 3.2).
+fn units(
+    draft: &Draft<'_>,
+    moved: &impl Fn(i64) -> u64,
+    packets: &mut Packets,
+) -> Result<(), Unplayable> {
+    for sample in &draft.samples {
+        let len = sample.range.end - sample.range.start;
+        if len >= 1 << 13 {
+            return Err(Unplayable::Damaged("expected units of AAC below 8192 bytes"));
+        }
+        if len == 0 {
+            continue;
+        }
+        let [high, low] = ((len as u16) << 3).to_be_bytes();
+        let prefix = Prefix::new(&[0, 16, high, low]);
+        let ticks = scaled(moved(sample.shown), draft.scale.into(), SECOND);
+        let mut from = sample.range.start;
+        while from < sample.range.end {
+            let to = sample.range.end.min(from + PAYLOAD_MAX as u64 - 4);
+            let marker = if to == sample.range.end { MARKER } else { 0 };
+            let cut = Cut { prefix, range: from..to };
+            packets.push(moved(sample.decoded), ticks, &cut, SYNC | marker)?;
+            from = to;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! Opus in Ogg (RFC 3533, RFC 7845): a packet of Opus is a packet of RTP (RFC 7587), and its first
+//! byte tells how long it sounds.
+//!
+//! Pages are walked here rather than by a library because a plan needs to know *where* a packet
+//! lies. One that crosses from page to page lies scattered; such packets, rare as they are, are
+//! kept in memory.
+
+use std::io::{Read, Seek, SeekFrom};
+
+use super::plan::{Kind, Listed, MADE, MARKER, Prefix, SECOND, SYNC, Track, scaled};
+use super::{PACKETS_MAX, PAYLOAD_MAX, Program, Unplayable, fill};
+
+/// Opus counts in 48 kHz whatever it holds (RFC 7587 section 4.1).
+pub(super) const RATE: u32 = 48_000;
+/// The first payload type that has no fixed meaning, and the one for sound here.
+pub(super) const PAYLOAD_TYPE: u8 = 97;
+/// Bytes of a page's header in front of its table.
+const HEAD: usize = 27;
+/// The longest packet of Opus is 1275 bytes a frame; more than this is no Opus.
+const SCATTERED_MAX: usize = 64 * 1024;
+/// Flags of a page.
+const CONTINUED: u8 = 1;
+
+/// How long a packet of Opus sounds, in 48ths of a millisecond (RFC 6716 section 3.1); `None` if
+/// its code says what no packet may.
+pub(super) fn samples(front: &[u8]) -> Option<u64> {
+    let code = *front.first()?;
+    let frame = match code >> 3 {
+        // SILK, hybrid, CELT.
+        config @ 0..=11 => [480, 960, 1920, 2880][usize::from(config & 3)],
+        config @ 12..=15 => [480, 960][usize::from(config & 1)],
+        config => [120, 240, 480, 960][usize::from(config & 3)],
+    };
+    let frames = match code & 3 {
+        0 => 1,
+        1 | 2 => 2,
+        _ => u64::from(*front.get(1)? & 0x3f),
+    };
+    // 120 ms is the most.
+    (1..=5760).contains(&(frame * frames)).then_some(frame * frames)
+}
+
+/// The track of Opus, whatever it was packed in.
+pub(super) fn track(channels: u8, bits: u64, packets: Vec<Listed>) -> Track {
+    let stereo = u8::from(channels > 1);
+    Track {
+        kind: Kind::Audio,
+        payload_type: PAYLOAD_TYPE,
+        // Two channels are named whatever there are (RFC 7587 section 7).
+        encoding: "opus/48000/2".to_owned(),
+        parameters: Some(format!("sprop-stereo={stereo}")),
+        clock: RATE,
+        bits,
+        plan: packets.into(),
+    }
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Reading {
+    /// The stream that is played, and its channels.
+    stream: Option<(u32, u8)>,
+    /// Packets of it that are heads: two.
+    heads: u8,
+    /// Samples so far.
+    ticks: u64,
+    bytes: u64,
+    packets: Vec<Listed>,
+    made: Vec<u8>,
+    /// The packet that goes on in the next page.
+    scattered: Vec<u8>,
+    is_open: bool,
+}
+
+/// Makes the plan of an Ogg file.
+pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut reading = Reading::default();
+    let mut at = 0_u64;
+    let (mut table, mut body) = ([0; 255], Vec::new());
+    loop {
+        let mut head = [0; HEAD];
+        if fill(file, &mut head)? < HEAD || &head[..4] != b"OggS" || head[4] != 0 {
+            break;
+        }
+        let segments = usize::from(head[26]);
+        let table = &mut table[..segments];
+        let len: usize = match fill(file, table)? {
+            read if read < segments => break,
+            _ => table.iter().map(|len| usize::from(*len)).sum(),
+        };
+        body.resize(len, 0);
+        if fill(file, &mut body)? < len {
+            break;
+        }
+        let from = at + (HEAD + segments) as u64;
+        let serial = u32::from_le_bytes([head[14], head[15], head[16], head[17]]);
+        reading.page(serial, head[5] & CONTINUED != 0, table, (&body, from))?;
+        at = from + len as u64;
+    }
+    reading.finish()
+}
+
+impl Reading {
+    /// Reads a page: its table of lengths, and its body, which lies at `from` in the file.
+    fn page(
+        &mut self,
+        serial: u32,
+        continued: bool,
+        table: &[u8],
+        (body, from): (&[u8], u64),
+    ) -> Result<(), Unplayable> {
+        if self.stream.is_none() && body.starts_with(b"OpusHead") && body.len() >= 19 {
+            self.stream = Some((serial, body[9]));
+        }
+        if self.stream.is_none_or(|(ours, _)| ours != serial) {
+            return Ok(());
+        }
+        if !continued {
+            // What was open was never finished.
+            self.scattered.clear();
+            self.is_open = false;
+        }
+        let (mut start, mut end) = (0, 0);
+        for len in table {
+            end += usize::from(*len);
+            if *len == 255 {
+                continue;
+            }
+            if self.is_open {
+                self.scattered.extend_from_slice(&body[start..end]);
+                let whole = std::mem::take(&mut self.scattered);
+                self.is_open = false;
+                let place = self.made.len() as u64;
+                if self.packet(&whole, place, MADE)? {
+                    self.made.extend_from_slice(&whole);
+                }
+            } else if !(continued && start == 0) {
+                self.packet(&body[start..end], from + start as u64, 0)?;
+            }
+            start = end;
+        }
+        if start < end {
+            self.scattered.extend_from_slice(&body[start..end]);
+            self.is_open = true;
+            if self.scattered.len() > SCATTERED_MAX {
+                return Err(Unplayable::Damaged("expected packets of Opus, found longer ones"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A packet that is whole; says whether it is one of sound.
+    fn packet(&mut self, packet: &[u8], from: u64, flags: u8) -> Result<bool, Unplayable> {
+        if self.heads < 2 {
+            self.heads += 1;
+            return Ok(false);
+        }
+        let Some(samples) = samples(packet) else { return Ok(false) };
+        if packet.len() > PAYLOAD_MAX || self.packets.len() >= PACKETS_MAX {
+            return Err(Unplayable::Damaged("expected packets of 1400 bytes at most"));
+        }
+        let first = if self.packets.is_empty() { MARKER } else { 0 };
+        self.packets.push(Listed {
+            at_ns: scaled(self.ticks, SECOND, RATE.into()),
+            ticks: self.ticks,
+            from,
+            len: packet.len() as u32,
+            prefix: Prefix::default(),
+            flags: flags | SYNC | first,
+        });
+        self.ticks += samples;
+        self.bytes += packet.len() as u64;
+        Ok(true)
+    }
+
+    fn finish(self) -> Result<Program, Unplayable> {
+        let Some((_, channels)) = self.stream else {
+            return Err(Unplayable::Codec(
+                "Opus, found other streams in the Ogg file; ffmpeg -i FILE -c:a libopus NEW.ogg \
+                 makes one"
+                    .to_owned(),
+            ));
+        };
+        if self.packets.is_empty() {
+            return Err(Unplayable::Damaged("expected packets of sound, found none"));
+        }
+        let duration_ns = scaled(self.ticks, SECOND, RATE.into()).max(1);
+        let bits = scaled(self.bytes * 8, SECOND, duration_ns);
+        let tracks = vec![track(channels, bits, self.packets)];
+        Ok(Program { kind: "Ogg", tracks, duration_ns, made: self.made.into() })
+    }
+}
