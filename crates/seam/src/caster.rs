@@ -21,6 +21,7 @@
 use core::fmt;
 use core::net::SocketAddr;
 use core::ops::Range;
+use core::time::Duration;
 use std::sync::Arc;
 
 use crate::{AssetId, Effects, Instant, Share, WorkerId};
@@ -67,6 +68,19 @@ pub trait Caster: Sync {
     /// down). Told to every cast, so one without news should cost one load. Answers as
     /// [`Caster::due`] does; [`Next::Done`] ends it without another packet.
     fn rung(&self, cx: &CastCx<'_, Self::State>, cast: &mut Self::Cast) -> Next;
+
+    /// Whether [`Caster::rung`] would hear something new; true if that is not known. What was
+    /// handed to the kernel ahead of the clock is taken back only from casts that have news.
+    fn has_news(&self, cx: &CastCx<'_, Self::State>, cast: &Self::Cast) -> bool {
+        let _ = (cx, cast);
+        true
+    }
+
+    /// How far ahead of the clock packets may be handed to a kernel that sends by itself: more
+    /// saves calls, less saves memory and what has to be taken back.
+    fn ahead(&self) -> Duration {
+        Duration::from_secs(2)
+    }
 
     /// A datagram came to the socket of `channel`: a report, or a hole punched. What it says goes
     /// into the state; the sender's address can be forged.

@@ -1,8 +1,8 @@
 //! Casters in virtual time: woken late, asked for the future, told that packets never left.
 //!
 //! [`cast`] plays an engine that keeps the contract of [`seam::Caster`] as loosely as it allows and
-//! holds the caster to its laws; what it heard is a [`CastHeard`]. [`cast_laws`] runs many seeds and
-//! holds against one another what the same orders came to.
+//! holds the caster to its laws; what it heard is a [`CastHeard`]. [`cast_laws`] runs many seeds
+//! and holds against one another what the same orders came to.
 //!
 //! The surprising thing: nothing is sent, so lateness costs nothing here. What a caster makes must
 //! be a function of its orders alone, and that shows best under an engine that never calls twice in
@@ -401,8 +401,8 @@ fn render(packet: &Packet, burst: &Burst, start: Instant) -> Made {
     Made { at, to: packet.to, channel: packet.channel, bytes }
 }
 
-/// Holds `caster` to its laws under `count` seeds: each run starts on a state that `fresh` makes, in
-/// which `orders` transmissions wait or are ordered by the deeds, and must make the packets of a
+/// Holds `caster` to its laws under `count` seeds: each run starts on a state that `fresh` makes,
+/// in which `orders` transmissions wait or are ordered by the deeds, and must make the packets of a
 /// calm one, those that fall into `length` of each.
 ///
 /// Deeds that move the schedule (a pause) happen at the same moments in each run; what they do must

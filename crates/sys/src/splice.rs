@@ -35,7 +35,7 @@ pub fn sendfile(socket: impl AsFd, file: impl AsFd, offset: u64, len: usize) -> 
     Ok(())
 }
 
-/// A pipe through which pages pass on their way (Fall and Pasquale's splice, in Linux since 2.6.17).
+/// A pipe through which pages pass on their way (Fall and Pasquale's splice; Linux 2.6.17).
 pub struct Pipe {
     reader: PipeReader,
     writer: PipeWriter,

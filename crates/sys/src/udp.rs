@@ -11,7 +11,9 @@
 
 mod address;
 mod batch;
+mod chain;
 mod mail;
+mod ring;
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -24,7 +26,9 @@ use crate::call::{check, check_count, uninterrupted};
 use crate::poll::{PollFd, poll};
 
 pub use batch::{Batch, Filling, MESSAGES_MAX, SEGMENTS_MAX, Sent};
+pub use chain::{CHAIN_MAX, ChainRing, Link, LinkBody};
 pub use mail::{Letter, Mail};
+pub use ring::SendRing;
 
 /// What a socket shall be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -48,6 +48,8 @@ pub struct Drum {
     /// Bytes of payload in each packet; the pieces of the skin follow one another and begin anew
     /// where it ends.
     pub payload: u32,
+    /// How far ahead of the clock packets may be handed to the kernel.
+    pub ahead: Duration,
     /// Whether the beats of the transmissions are spread over the gap.
     pub spread: bool,
     /// Who gets them: the cast's number picks one.
@@ -194,6 +196,15 @@ impl Caster for Drum {
             _ => {}
         }
         if is_paused { Next::Parked } else { self.next(beat) }
+    }
+
+    fn has_news(&self, cx: &CastCx<'_, Beats>, beat: &Beat) -> bool {
+        let is_paused = cx.state.paused.load(Ordering::Acquire) != 0;
+        cx.state.ended.load(Ordering::Acquire) != 0 || is_paused != beat.paused_at.is_some()
+    }
+
+    fn ahead(&self) -> Duration {
+        self.ahead
     }
 
     fn hear(&self, cx: &CastCx<'_, Beats>, _from: SocketAddr, _channel: Channel, _bytes: &[u8]) {

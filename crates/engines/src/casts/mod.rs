@@ -1,10 +1,12 @@
-//! Who wakes a caster: a thread for each cast (`plain`), or a timer wheel for all of them.
+//! Who wakes a caster: a thread for each cast (`plain`), a timer wheel for all of them (`worker`),
+//! or nobody, because the kernel has their packets already (`ahead`).
 //!
 //! A caster's worker is a worker like the others: it has a post and a seat, is a thread where the
 //! others are threads and a process where they are processes, is replaced when it dies and leaves
 //! when the house does. The sessions of the other workers order transmissions in the state that
 //! they share with it and ring its bell.
 
+mod ahead;
 pub(crate) mod alone;
 pub(crate) mod desk;
 pub mod drum;
@@ -44,9 +46,17 @@ pub(crate) trait Troupe<T>: Sync {
 impl<C: Caster> Troupe<C::State> for Casting<'_, C> {
     fn live(&self, post: &CastPost<'_, C::State>) -> Result<(), Fault> {
         let desk = CastDesk::new(self, post);
-        match self.sender.transmit(self.sockets).map_err(Fault::Wait)? {
-            Some(mut transmit) => worker::serve(&desk, &mut *transmit),
-            None => plain::serve(&desk, self.sender == Sender::PlainAbs),
+        match self.sender {
+            Sender::Plain | Sender::PlainAbs => {
+                plain::serve(&desk, self.sender == Sender::PlainAbs)
+            }
+            Sender::UringChain | Sender::UringChainSqpoll => {
+                ahead::serve(&desk, self.sender == Sender::UringChainSqpoll)
+            }
+            wheel => {
+                let transmit = wheel.transmit(self.sockets).map_err(Fault::Wait)?;
+                worker::serve(&desk, &mut *transmit.expect("the others are those of the wheel"))
+            }
         }
         .map_err(Fault::Wait)
     }

@@ -9,6 +9,7 @@ mod messages;
 pub(crate) mod outlet;
 mod pages;
 pub(crate) mod probe;
+mod ring;
 mod sendto;
 mod zerocopy;
 
@@ -51,6 +52,14 @@ pub enum Sender {
     Sendfile,
     /// A timer wheel; a head, then splice from the file through a pipe.
     Splice,
+    /// A timer wheel; all that is due as entries of one ring.
+    UringBatch,
+    /// The same from pinned pages (`IORING_OP_SENDMSG_ZC`).
+    UringZc,
+    /// The kernel waits, reads and sends: one submission for seconds of packets.
+    UringChain,
+    /// The same by a thread of the kernel's.
+    UringChainSqpoll,
 }
 
 /// A row of the table.
@@ -117,6 +126,26 @@ const ROWS: &[Row] = &[
         "splice",
         ["timer wheel; file to pipe to socket, behind a head", "nothing", "senders/pages.rs"],
     ),
+    row(
+        Sender::UringBatch,
+        "uring-batch",
+        ["timer wheel; one io_uring_enter for all that is due", "io_uring", "senders/ring.rs"],
+    ),
+    row(
+        Sender::UringZc,
+        "uring-zc",
+        ["timer wheel; the same, from pinned pages", "io_uring of 6.1", "senders/ring.rs"],
+    ),
+    row(
+        Sender::UringChain,
+        "uring-chain",
+        ["the kernel waits, reads, sends: one call for seconds", "io_uring", "casts/ahead.rs"],
+    ),
+    row(
+        Sender::UringChainSqpoll,
+        "uring-chain-sqpoll",
+        ["the same, by a thread of the kernel's", "io_uring", "casts/ahead.rs"],
+    ),
 ];
 
 impl Sender {
@@ -159,7 +188,9 @@ impl Sender {
     /// The kernel lacks something, or no descriptor is left.
     pub(crate) fn transmit(self, sockets: &CastSockets) -> io::Result<Option<Box<dyn Transmit>>> {
         Ok(Some(match self {
-            Sender::Plain | Sender::PlainAbs => return Ok(None),
+            Sender::Plain | Sender::PlainAbs | Sender::UringChain | Sender::UringChainSqpoll => {
+                return Ok(None);
+            }
             Sender::WheelSendto => Box::<sendto::Sendto>::default(),
             Sender::WheelMmap => Box::<messages::Each>::default(),
             Sender::Sendmmsg => Box::<messages::Many>::default(),
@@ -168,6 +199,8 @@ impl Sender {
             Sender::MsgZerocopy => Box::new(zerocopy::Zerocopy::new(sockets)?),
             Sender::Sendfile => Box::<pages::Sendfile>::default(),
             Sender::Splice => Box::new(pages::Splice::new()?),
+            Sender::UringBatch => Box::new(ring::Ring::new(false)?),
+            Sender::UringZc => Box::new(ring::Ring::new(true)?),
         }))
     }
 }

@@ -76,6 +76,14 @@ impl Outlet<'_> {
         }
     }
 
+    /// How many of the first packets leave from one socket and have all their bytes; 0 if the first
+    /// has not.
+    pub fn run(&self, packets: &[Packet]) -> usize {
+        let Some(first) = packets.first() else { return 0 };
+        let fits = |packet: &&Packet| packet.channel == first.channel && self.has(packet);
+        packets.iter().take_while(fits).count()
+    }
+
     /// Gives `send` the packets in runs that leave from one socket, until each has left or failed.
     /// `send` says how many of a run left, from its front, and why the next did not.
     pub fn each_run(
@@ -87,8 +95,7 @@ impl Outlet<'_> {
         let mut rest = burst.packets();
         let mut has_waited = false;
         while let Some(first) = rest.first() {
-            let fits = |packet: &&Packet| packet.channel == first.channel && self.has(packet);
-            let run = rest.iter().take_while(fits).count();
+            let run = self.run(rest);
             if run == 0 {
                 count.failed += 1;
                 rest = &rest[1..];

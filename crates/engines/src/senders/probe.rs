@@ -46,7 +46,8 @@ pub fn probe(sender: Sender) -> Result<Works, String> {
     let mut assets = Assets::default();
     let skin = Skin::File(assets.add(scratch(&bytes).map_err(words)?), bytes.len() as u64);
     let (casts, packets, gap, payload) = (CASTS, PACKETS, GAP, PAYLOAD);
-    let drum = Drum { casts, packets, gap, burst: 3, payload, spread: true, to, skin };
+    let ahead = GAP * 4;
+    let drum = Drum { casts, packets, gap, burst: 3, payload, ahead, spread: true, to, skin };
     let sockets = CastSockets::bind(LOCAL, 0).map_err(words)?;
     let (state, pacing) = (Beats::default(), Pacing::default());
     let casting = Casting { caster: &drum, sender, sockets: &sockets, pacing: &pacing };

@@ -2,8 +2,8 @@
 //! tells when it has done with them.
 //!
 //! The notice costs about what copying 10 kB does (Documentation/networking/msg_zerocopy.rst), and
-//! on the loopback device the kernel copies in the end. So this loses for media by the packet; it is
-//! here to be measured, and measured honestly only towards a device.
+//! on the loopback device the kernel copies in the end. So this loses for media by the packet; it
+//! is here to be measured, and measured honestly only towards a device.
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use engines::drum::{Beats, Drum, HEAD, Skin};
-use engines::{Assets, CastSockets, Casting, Pacing, Sender, cast_alone};
+use engines::{Assets, CastSockets, Casting, Pacing, Sender, cast_alone, probe};
 use seam::AssetId;
 use sys::udp::{Mail, Udp, UdpOptions};
 
@@ -28,6 +28,19 @@ fn asset(bytes: &[u8], assets: &mut Assets) -> AssetId {
     let id = assets.add(File::open(&path).expect("just written"));
     std::fs::remove_file(&path).expect("just written");
     id
+}
+
+/// The senders that this machine has.
+fn senders() -> Vec<Sender> {
+    let works = |sender: &Sender| match probe(*sender) {
+        Ok(_) => true,
+        Err(why) => {
+            assert!(sender.needs().contains("io_uring"), "{sender} needs nothing special: {why}");
+            eprintln!("skipped: io_uring for {sender}: {why}");
+            false
+        }
+    };
+    Sender::all().filter(works).collect()
 }
 
 fn receiver() -> (Udp, SocketAddr) {
@@ -67,7 +80,17 @@ fn check(sender: Sender, payload: u32, burst: u32, skin_of: impl Fn(&mut Assets,
     let skin = skin_of(&mut assets, &bytes);
     let gap = Duration::from_millis(2);
     let (casts, packets) = (CASTS, 50);
-    let drum = Drum { casts, packets, gap, burst, payload, spread: true, to: vec![to], skin };
+    let drum = Drum {
+        casts,
+        packets,
+        gap,
+        burst,
+        payload,
+        ahead: gap * 7,
+        spread: true,
+        to: vec![to],
+        skin,
+    };
     let sockets = CastSockets::bind(LOCAL, 0).expect("two free ports");
     let (state, pacing) = (Beats::default(), Pacing::default());
     let casting = Casting { caster: &drum, sender, sockets: &sockets, pacing: &pacing };
@@ -78,12 +101,12 @@ fn check(sender: Sender, payload: u32, burst: u32, skin_of: impl Fn(&mut Assets,
     assert_eq!((pacing.packets.read(), pacing.failed.read()), (all, 0), "{sender}");
     assert_eq!(pacing.bytes.read(), all * u64::from(HEAD as u32 + payload), "{sender}");
     assert_eq!((pacing.started.read(), pacing.running()), (u64::from(CASTS), 0), "{sender}");
-    assert!(pacing.calls.read() > 0 && pacing.quantile(1.0).is_some(), "{sender}");
+    assert!(pacing.calls.read() > 0, "{sender}");
 }
 
 #[test]
 fn every_sender_delivers_the_same_bytes_in_the_same_order() {
-    for sender in Sender::all() {
+    for sender in senders() {
         for (payload, burst) in [(32, 1), (1316, 5)] {
             check(sender, payload, burst, |_, bytes| Skin::Bytes(Arc::from(bytes)));
             check(sender, payload, burst, |_, bytes| Skin::Shared(Arc::from(bytes)));
@@ -96,14 +119,23 @@ fn every_sender_delivers_the_same_bytes_in_the_same_order() {
 
 #[test]
 fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end_ends() {
-    for sender in Sender::all() {
+    for sender in senders() {
         let (socket, to) = receiver();
         let bytes = skin(4096);
         let gap = Duration::from_millis(1);
         let skin = Skin::Shared(Arc::from(&bytes[..]));
-        let (casts, packets, payload) = (2, 100_000, 64);
-        let drum =
-            Drum { casts, packets, gap, burst: 1, payload, spread: false, to: vec![to], skin };
+        let (casts, packets, payload, ahead) = (2, 100_000, 64, gap * 200);
+        let drum = Drum {
+            casts,
+            packets,
+            gap,
+            burst: 1,
+            payload,
+            ahead,
+            spread: false,
+            to: vec![to],
+            skin,
+        };
         let sockets = CastSockets::bind(LOCAL, 0).expect("two free ports");
         let (_, rtcp) = sockets.ports().expect("bound");
         let (state, pacing) = (Beats::default(), Pacing::default());

@@ -169,7 +169,12 @@ impl Batch {
         sent
     }
 
-    fn fill<'d>(&mut self, socket: &Udp, fill: impl FnOnce(&mut Filling<'_, 'd>)) {
+    /// What was written down, ready for the kernel.
+    pub(super) fn headers(&self) -> &[libc::mmsghdr] {
+        &self.headers
+    }
+
+    pub(super) fn fill<'d>(&mut self, socket: &Udp, fill: impl FnOnce(&mut Filling<'_, 'd>)) {
         self.clear();
         fill(&mut Filling { batch: self, socket, data: PhantomData });
         // Pointers into our own vectors are taken only now that these grow no more.
@@ -191,7 +196,7 @@ impl Batch {
         }
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.headers.clear();
         self.firsts.clear();
         self.pieces.clear();

@@ -1,0 +1,295 @@
+//! A caster whose packets wait in the kernel: a window of each cast is handed over at once, and the
+//! worker sleeps until it is nearly used up.
+//!
+//! The idea of in-kernel streaming, that a program asks once and the kernel reads, waits and sends,
+//! without a kernel of one's own: a chain of io_uring. A pause or a seek takes back what has not
+//! left ([`Caster::withdrawn`]), which costs a call for each chain, so it pays for streams that run
+//! on.
+//!
+//! How late packets leave is not known here: nobody is told of them. Who wants to know looks at the
+//! times of the receiver's kernel.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use memory::Phase;
+use seam::{Burst, Caster, Channel, Effects, Instant, Next, Packet, Payload};
+use sys::poll::{PollFd, poll};
+use sys::udp::{CHAIN_MAX, ChainRing, Link, LinkBody};
+
+use super::desk::CastDesk;
+use crate::senders::outlet::Count;
+
+/// While the house ends, how often its phase is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Packets of one chain at the most; a cast with more has several.
+const WINDOW_MAX: usize = if CHAIN_MAX < 4096 { CHAIN_MAX } else { 4096 };
+
+/// A chain in the kernel's hands.
+struct Flight {
+    chain: usize,
+    /// The lengths of its packets.
+    lengths: Vec<usize>,
+}
+
+struct Running<C: Caster> {
+    cast: C::Cast,
+    next: Next,
+    /// Oldest first.
+    flights: VecDeque<Flight>,
+    /// When to ask for more: half of what was handed over has gone.
+    refill_at: Instant,
+}
+
+struct Worker<'d, 'a, C: Caster> {
+    desk: &'d CastDesk<'a, C>,
+    ring: ChainRing,
+    running: Vec<Running<C>>,
+    burst: Burst,
+    effects: Effects,
+    now: Instant,
+}
+
+/// Casts until the house ends.
+pub(super) fn serve<C: Caster>(desk: &CastDesk<'_, C>, sqpoll: bool) -> io::Result<()> {
+    let mut worker = Worker {
+        desk,
+        ring: ChainRing::new(sqpoll)?,
+        running: Vec::new(),
+        burst: Burst::new(WINDOW_MAX),
+        effects: desk.effects(),
+        now: desk.now(),
+    };
+    worker.take_orders();
+    desk.ready();
+    loop {
+        worker.refill();
+        let phase = desk.phase();
+        if phase >= Phase::Forced {
+            worker.take_all_back();
+            worker.running.iter_mut().for_each(|running| running.next = Next::Done);
+        }
+        worker.bury();
+        if phase >= Phase::Draining && worker.running.is_empty() {
+            return Ok(());
+        }
+        worker.wait(phase)?;
+        if worker.effects.is_filled() {
+            desk.print_notes(&worker.effects);
+        }
+    }
+}
+
+impl<C: Caster> Worker<'_, '_, C> {
+    /// Sleeps until something happens or a window must be filled. By poll(2): it is the call that
+    /// the kernel resumes by itself after it has done our ring's work in between.
+    fn wait(&mut self, phase: Phase) -> io::Result<()> {
+        let desk = self.desk;
+        let refills = self.running.iter().map(|running| running.refill_at);
+        let soonest = refills.min().unwrap_or(Instant::NEVER);
+        let mut timeout = (soonest != Instant::NEVER).then(|| soonest.since(desk.now()));
+        let mut list = vec![
+            PollFd::new(self.ring.watched(), true, false),
+            PollFd::new(desk.post.orders.as_fd(), true, false),
+            PollFd::new(desk.sockets().of(Channel::Rtp).as_fd(), true, false),
+            PollFd::new(desk.sockets().of(Channel::Rtcp).as_fd(), true, false),
+        ];
+        if phase <= Phase::Ready {
+            list.push(PollFd::new(desk.post.stop.as_fd(), true, false));
+        } else {
+            // Only a force changes what we do, and that can be looked for now and then.
+            timeout = Some(timeout.unwrap_or(LOOK_EVERY * 20).min(LOOK_EVERY * 20));
+        }
+        poll(&mut list, timeout)?;
+        let [ended, orders, rtp, rtcp] = [0, 1, 2, 3].map(|at| list[at].readable());
+        self.now = desk.now();
+        desk.turn(self.now);
+        if rtp {
+            desk.hear(&desk.cx(self.now, &self.effects), Channel::Rtp);
+        }
+        if rtcp {
+            desk.hear(&desk.cx(self.now, &self.effects), Channel::Rtcp);
+        }
+        if ended {
+            self.land();
+        }
+        if orders {
+            desk.post.orders.clear();
+            self.take_orders();
+            self.ring_all();
+        }
+        Ok(())
+    }
+
+    fn take_orders(&mut self) {
+        loop {
+            let cx = self.desk.cx(self.now, &self.effects);
+            let Some((cast, next)) = self.desk.start(self.running.len(), &cx) else { return };
+            let (flights, refill_at) = (VecDeque::new(), due_at(next));
+            self.running.push(Running { cast, next, flights, refill_at });
+        }
+    }
+
+    /// Hands over what is wanted next of every cast that is low.
+    fn refill(&mut self) {
+        self.now = self.desk.now();
+        for index in 0..self.running.len() {
+            if self.running[index].refill_at <= self.now {
+                self.fill(index);
+            }
+        }
+    }
+
+    fn fill(&mut self, index: usize) {
+        let ahead = self.desk.caster.ahead();
+        let until = self.now + ahead;
+        let cx = self.desk.cx(self.now, &self.effects);
+        let running = &mut self.running[index];
+        running.next = self.desk.caster.due(&cx, &mut running.cast, until, &mut self.burst);
+        let last = self.burst.packets().last().map_or(self.now, |packet| packet.at);
+        running.refill_at = match running.next {
+            Next::At(next) if !self.burst.is_full() => {
+                Instant::from_ns(next.ns().saturating_sub(ahead.as_nanos() as u64 / 2))
+            }
+            // What came is half gone then, or there is more to come at once.
+            Next::At(_) => self.now + last.since(self.now) / 2,
+            Next::Parked | Next::Done => Instant::NEVER,
+        };
+        self.hand_over(index);
+    }
+
+    /// Gives the burst to the kernel, a chain for each socket in it.
+    fn hand_over(&mut self, index: usize) {
+        let mut count = Count::default();
+        let outlet = &self.desk.outlet;
+        let mut rest = self.burst.packets();
+        while !rest.is_empty() {
+            let run = outlet.run(rest);
+            if run == 0 {
+                count.failed += 1;
+                rest = &rest[1..];
+                continue;
+            }
+            let (these, others) = rest.split_at(run);
+            rest = others;
+            let burst = &self.burst;
+            let links = these.iter().map(|packet| Link {
+                at_ns: packet.at.ns(),
+                to: packet.to,
+                front: burst.front(packet),
+                body: body(outlet, packet),
+            });
+            let before = self.ring.calls;
+            match self.ring.submit(outlet.sockets.of(these[0].channel), links) {
+                Ok(chain) => {
+                    let lengths = these.iter().map(Packet::len).collect();
+                    self.running[index].flights.push_back(Flight { chain, lengths });
+                }
+                Err(_) => count.failed += run,
+            }
+            count.calls += self.ring.calls - before;
+        }
+        self.desk.count(&count);
+        self.burst.clear();
+    }
+
+    /// Takes note of the chains that have ended.
+    fn land(&mut self) {
+        for (chain, sent) in self.ring.reap() {
+            for running in &mut self.running {
+                let Some(at) = running.flights.iter().position(|it| it.chain == chain) else {
+                    continue;
+                };
+                let flight = running.flights.remove(at).expect("found just now");
+                let failed = flight.lengths.len() - sent;
+                let bytes = flight.lengths[..sent].iter().sum();
+                self.desk.count(&Count { packets: sent, bytes, failed, calls: 0 });
+                break;
+            }
+        }
+    }
+
+    /// Takes back what has not left of a cast; it is told how much that is.
+    fn take_back(&mut self, index: usize) {
+        // What has ended already must not be mistaken for what is cancelled.
+        self.land();
+        let running = &mut self.running[index];
+        let mut unsent = 0;
+        // The youngest first, so that nothing overtakes.
+        for flight in running.flights.iter().rev() {
+            // An error leaves it to end by itself; its packets then count as sent.
+            let _ = self.ring.cancel(flight.chain);
+        }
+        for (chain, sent) in self.ring.reap() {
+            let Some(at) = running.flights.iter().position(|it| it.chain == chain) else {
+                continue;
+            };
+            let flight = running.flights.remove(at).expect("found just now");
+            unsent += flight.lengths.len() - sent;
+            let bytes = flight.lengths[..sent].iter().sum();
+            self.desk.count(&Count { packets: sent, bytes, failed: 0, calls: 0 });
+        }
+        if unsent > 0 {
+            let cx = self.desk.cx(self.now, &self.effects);
+            self.desk.caster.withdrawn(&cx, &mut running.cast, unsent);
+        }
+    }
+
+    fn take_all_back(&mut self) {
+        for index in 0..self.running.len() {
+            self.take_back(index);
+        }
+    }
+
+    /// Tells the casts that have news to look at their orders.
+    fn ring_all(&mut self) {
+        for index in 0..self.running.len() {
+            let cx = self.desk.cx(self.now, &self.effects);
+            if !self.desk.caster.has_news(&cx, &self.running[index].cast) {
+                continue;
+            }
+            self.take_back(index);
+            let cx = self.desk.cx(self.now, &self.effects);
+            let running = &mut self.running[index];
+            running.next = self.desk.caster.rung(&cx, &mut running.cast);
+            running.refill_at = due_at(running.next);
+        }
+    }
+
+    /// Closes the casts that are done and have nothing in the kernel's hands.
+    fn bury(&mut self) {
+        let mut index = 0;
+        while index < self.running.len() {
+            let running = &self.running[index];
+            if running.next != Next::Done || !running.flights.is_empty() {
+                index += 1;
+                continue;
+            }
+            let running = self.running.swap_remove(index);
+            let cx = self.desk.cx(self.now, &self.effects);
+            self.desk.close(&cx, running.cast);
+        }
+    }
+}
+
+/// When to ask a cast for packets that has none in the kernel's hands: at once, for those of the
+/// future are welcome.
+fn due_at(next: Next) -> Instant {
+    match next {
+        Next::At(_) => Instant::ZERO,
+        Next::Parked | Next::Done => Instant::NEVER,
+    }
+}
+
+fn body<'d>(outlet: &'d crate::senders::outlet::Outlet<'_>, packet: &'d Packet) -> LinkBody<'d> {
+    match &packet.payload {
+        Payload::None => LinkBody::None,
+        Payload::Shared(bytes, range) => LinkBody::Bytes(&bytes[range.clone()]),
+        Payload::File(asset, range) => match outlet.files.file(*asset) {
+            Some(file) => LinkBody::File(file, range.start, packet.payload.len() as u32),
+            None => LinkBody::None,
+        },
+    }
+}

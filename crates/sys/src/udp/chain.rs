@@ -1,0 +1,456 @@
+//! Chains of packets that the kernel sends by itself: one submission, then it waits, reads and
+//! sends (io_uring(7)).
+
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use io_uring::{IoUring, opcode, squeue, types};
+
+use super::Udp;
+use super::address::Address;
+use crate::eventfd::EventFd;
+
+/// When a packet of a [`Chain`] leaves, and what it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Link<'a> {
+    /// Its moment on `crate::clock`'s clock.
+    pub at_ns: u64,
+    /// Who gets it.
+    pub to: SocketAddr,
+    /// Its bytes, but for those of the file.
+    pub front: &'a [u8],
+    /// Bytes that follow the front.
+    pub body: LinkBody<'a>,
+}
+
+/// What follows the front of a packet.
+#[derive(Clone, Copy, Debug)]
+pub enum LinkBody<'a> {
+    /// Nothing more.
+    None,
+    /// These bytes, copied now.
+    Bytes(&'a [u8]),
+    /// So many bytes of a file from an offset on, read by the kernel when the packet is due.
+    File(&'a File, u64, u32),
+}
+
+/// One submission after which the kernel waits, reads and sends by itself: for each packet a
+/// timeout until its moment, a read of the file, a send, each begun when the one before is done
+/// (`IOSQE_IO_LINK`).
+///
+/// Only its end is told. A chain that is cancelled, or whose file is too short, says how many of
+/// its packets have left.
+///
+/// The surprising thing: a wait for the ring itself (`io_uring_enter`) returns at every timeout,
+/// silent ones too, so it must be waited for in another call: [`ChainRing::watched`] becomes
+/// readable when a chain has ended. The timers fire in the kernel, but the sends are made in the
+/// context of the thread that submitted them, or of the ring's own thread where it has one
+/// (`IORING_SETUP_SQPOLL`).
+pub struct ChainRing {
+    ring: IoUring,
+    ended: EventFd,
+    chains: Vec<Option<Chain>>,
+    /// Submissions so far.
+    pub calls: usize,
+}
+
+/// What the kernel reads and writes while a chain lasts.
+struct Chain {
+    headers: Vec<libc::msghdr>,
+    pieces: Vec<libc::iovec>,
+    /// The headers point here.
+    _addresses: Vec<Address>,
+    times: Vec<types::Timespec>,
+    bytes: Vec<u8>,
+    /// The socket and the files; open until it ends, for the kernel looks them up one by one.
+    open: Vec<OwnedFd>,
+    sent: Option<usize>,
+    /// The packets that wait for a moment of their own, and that moment.
+    waits: Vec<(usize, u64)>,
+}
+
+// SAFETY: the pointers inside point into the chain's own vectors, which do not change.
+unsafe impl Send for Chain {}
+
+/// What one packet of a chain needs at the most: timeout, read, send.
+const STEPS: usize = 3;
+/// Entries of a chain ring: the kernel's most.
+const CHAIN_ENTRIES: u32 = 32_768;
+/// Packets of one chain at the most.
+pub const CHAIN_MAX: usize = CHAIN_ENTRIES as usize / STEPS - 1;
+
+/// The kinds of operation, in the lowest bits of a token.
+const WAIT: u64 = 0;
+const READ: u64 = 1;
+const SEND: u64 = 2;
+/// The token of a cancellation, which belongs to no chain.
+const CANCEL: u64 = u64::MAX;
+
+fn token(chain: usize, packet: usize, kind: u64) -> u64 {
+    (chain as u64) << 32 | (packet as u64) << 2 | kind
+}
+
+impl ChainRing {
+    /// A ring for chains; with `sqpoll` the kernel has a thread for it.
+    ///
+    /// # Errors
+    /// io_uring is absent or forbidden.
+    pub fn new(sqpoll: bool) -> io::Result<ChainRing> {
+        let mut builder = IoUring::builder();
+        if sqpoll {
+            // Milliseconds that its thread spins for more work before it sleeps.
+            builder.setup_sqpoll(1);
+        }
+        let ring: IoUring = builder.setup_clamp().build(CHAIN_ENTRIES)?;
+        let ended = EventFd::new()?;
+        ring.submitter().register_eventfd(ended.as_fd().as_raw_fd())?;
+        Ok(ChainRing { ring, ended, chains: Vec::new(), calls: 0 })
+    }
+
+    /// Readable when a chain has ended, until [`ChainRing::reap`] was called.
+    pub fn watched(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+
+    /// Hands a chain to the kernel and names it. At most [`CHAIN_MAX`] packets, at least one.
+    ///
+    /// # Errors
+    /// A file cannot be opened a second time; the kernel has no memory.
+    ///
+    /// # Panics
+    /// If there is no packet, or there are too many.
+    pub fn submit<'a>(
+        &mut self,
+        socket: &Udp,
+        links: impl Iterator<Item = Link<'a>>,
+    ) -> io::Result<usize> {
+        let (chain, entries) = Chain::build(socket, links, self.vacant())?;
+        let index = self.vacant();
+        if index == self.chains.len() {
+            self.chains.push(None);
+        }
+        self.chains[index] = Some(chain);
+        // SAFETY: what the entries point to lies in the chain's vectors, which stay as they are
+        // until the chain has ended and the kernel has let go of it.
+        while unsafe { self.ring.submission().push_multiple(&entries) }.is_err() {
+            // Room comes when the ring's own thread has taken what is there.
+            self.enter()?;
+            self.ring.submitter().squeue_wait()?;
+        }
+        self.enter()?;
+        Ok(index)
+    }
+
+    fn vacant(&self) -> usize {
+        self.chains.iter().position(Option::is_none).unwrap_or(self.chains.len())
+    }
+
+    fn enter(&mut self) -> io::Result<()> {
+        self.calls += 1;
+        loop {
+            match self.ring.submit() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other.map(drop),
+            }
+        }
+    }
+
+    /// Takes chain `index` back: what has not left never will. Its end is told as any other.
+    ///
+    /// Which of its timeouts waits cannot be asked for, and for a moment none does, while a packet
+    /// is being sent: so those around now are tried until one is found.
+    ///
+    /// # Errors
+    /// The kernel has no memory; `TimedOut` if the chain does not end, and goes on.
+    pub fn cancel(&mut self, index: usize) -> io::Result<()> {
+        let until = crate::clock::now_ns() + SETTLE_NS;
+        while !self.is_over(index) {
+            let now = crate::clock::now_ns();
+            if now > until {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let Some(Some(chain)) = self.chains.get(index) else { break };
+            let from = chain.waits.partition_point(|&(_, at)| at < now.saturating_sub(LATE_NS));
+            let to = chain.waits.partition_point(|&(_, at)| at <= now) + 1;
+            let near: Vec<usize> = chain.waits[from..to.min(chain.waits.len())]
+                .iter()
+                .rev()
+                .map(|&(packet, _)| packet)
+                .collect();
+            for packet in near {
+                let entry = opcode::TimeoutRemove::new(token(index, packet, WAIT)).build();
+                let entry = entry.user_data(CANCEL);
+                // SAFETY: the entry points to nothing.
+                while unsafe { self.ring.submission().push(&entry) }.is_err() {
+                    self.enter()?;
+                }
+                self.enter()?;
+                if self.settle(index, until) {
+                    break;
+                }
+            }
+            std::thread::yield_now();
+            self.look();
+        }
+        Ok(())
+    }
+
+    fn is_over(&self, index: usize) -> bool {
+        let chain = self.chains.get(index).and_then(Option::as_ref);
+        chain.is_none_or(|chain| chain.sent.is_some())
+    }
+
+    /// Waits for the answer to a cancellation; true if it found its timeout, or the chain is over.
+    fn settle(&mut self, index: usize, until: u64) -> bool {
+        while crate::clock::now_ns() < until {
+            let answered = self.look();
+            if self.is_over(index) {
+                return true;
+            }
+            match answered {
+                Some(result) => return result == 0,
+                None => std::thread::yield_now(),
+            }
+        }
+        false
+    }
+
+    /// The chains that have ended, and how many packets of each have left.
+    pub fn reap(&mut self) -> Vec<(usize, usize)> {
+        self.ended.clear();
+        self.look();
+        let mut ended = Vec::new();
+        for (index, place) in self.chains.iter_mut().enumerate() {
+            if let Some(sent) = place.as_ref().and_then(|chain| chain.sent) {
+                ended.push((index, sent));
+                *place = None;
+            }
+        }
+        ended
+    }
+
+    /// Reads what the kernel has told; the answer to a cancellation, if one is among it.
+    fn look(&mut self) -> Option<i32> {
+        let mut answered = None;
+        for entry in self.ring.completion() {
+            let (token, result) = (entry.user_data(), entry.result());
+            if token == CANCEL {
+                answered = Some(result);
+                continue;
+            }
+            let (index, packet) = ((token >> 32) as usize, (token & 0xffff_ffff) as usize >> 2);
+            let Some(Some(chain)) = self.chains.get_mut(index) else { continue };
+            // One that failed ends the chain in silence behind it.
+            let is_last = token & 3 == SEND && packet + 1 == chain.headers.len() && result >= 0;
+            let sent = if is_last { packet + 1 } else { packet };
+            chain.sent.get_or_insert(sent);
+        }
+        answered
+    }
+}
+
+/// How far back a timeout may lie that has not fired: a stall of the whole machine.
+const LATE_NS: u64 = 2_000_000_000;
+/// How long a cancellation may take.
+const SETTLE_NS: u64 = 1_000_000_000;
+
+impl Drop for ChainRing {
+    fn drop(&mut self) {
+        // The memory of a chain must outlive it: cancel, and keep what does not end.
+        for index in 0..self.chains.len() {
+            let _ = self.cancel(index);
+        }
+        self.reap();
+        std::mem::forget(std::mem::take(&mut self.chains));
+    }
+}
+
+impl Chain {
+    /// The chain and its operations.
+    fn build<'a>(
+        socket: &Udp,
+        links: impl Iterator<Item = Link<'a>>,
+        index: usize,
+    ) -> io::Result<(Chain, Vec<squeue::Entry>)> {
+        let links: Vec<Link<'a>> = links.collect();
+        assert!((1..=CHAIN_MAX).contains(&links.len()), "a chain of {} packets", links.len());
+        let mut chain = Chain::with_room(socket, &links);
+        let mut files: Vec<(*const File, types::Fd)> = Vec::new();
+        let own = socket.as_fd().try_clone_to_owned()?;
+        let fd = types::Fd(own.as_raw_fd());
+        chain.open.push(own);
+        let mut entries = Vec::with_capacity(links.len() * STEPS);
+        let (mut at, mut waited) = (0, 0);
+        let linked = squeue::Flags::IO_LINK | squeue::Flags::SKIP_SUCCESS;
+        for (packet, link) in links.iter().enumerate() {
+            if link.at_ns > waited {
+                waited = link.at_ns;
+                let time = &raw const chain.times[packet];
+                let flags = types::TimeoutFlags::ABS | types::TimeoutFlags::ETIME_SUCCESS;
+                let wait = opcode::Timeout::new(time).flags(flags).build();
+                entries.push(wait.flags(linked).user_data(token(index, packet, WAIT)));
+                chain.waits.push((packet, link.at_ns));
+            }
+            let len = chain.pieces[packet].iov_len;
+            if let LinkBody::File(file, offset, length) = link.body {
+                let file = match files.iter().find(|(known, _)| std::ptr::eq(*known, file)) {
+                    Some((_, fd)) => *fd,
+                    None => {
+                        let own = file.as_fd().try_clone_to_owned()?;
+                        let fd = types::Fd(own.as_raw_fd());
+                        chain.open.push(own);
+                        files.push((std::ptr::from_ref(file), fd));
+                        fd
+                    }
+                };
+                let into = chain.bytes[at + link.front.len()..].as_mut_ptr();
+                let read = opcode::Read::new(file, into, length).offset(offset).build();
+                entries.push(read.flags(linked).user_data(token(index, packet, READ)));
+            }
+            // Without the first flag a send in a chain could be short and not break it.
+            let flags = (libc::MSG_WAITALL | libc::MSG_NOSIGNAL).cast_unsigned();
+            let send = opcode::SendMsg::new(fd, &raw const chain.headers[packet]).flags(flags);
+            let is_last = packet + 1 == links.len();
+            let how = if is_last { squeue::Flags::empty() } else { linked };
+            entries.push(send.build().flags(how).user_data(token(index, packet, SEND)));
+            at += len;
+        }
+        Ok((chain, entries))
+    }
+
+    /// The vectors, filled but for what the kernel reads from files.
+    fn with_room(socket: &Udp, links: &[Link<'_>]) -> Chain {
+        let mut bytes = Vec::new();
+        let mut lengths = Vec::with_capacity(links.len());
+        for link in links {
+            let start = bytes.len();
+            bytes.extend_from_slice(link.front);
+            match link.body {
+                LinkBody::None => {}
+                LinkBody::Bytes(body) => bytes.extend_from_slice(body),
+                LinkBody::File(_, _, len) => bytes.resize(bytes.len() + len as usize, 0),
+            }
+            lengths.push(bytes.len() - start);
+        }
+        let mut at = bytes.as_mut_ptr();
+        let mut pieces: Vec<libc::iovec> = Vec::with_capacity(links.len());
+        for len in lengths {
+            pieces.push(libc::iovec { iov_base: at.cast(), iov_len: len });
+            // SAFETY: the lengths add up to that of `bytes`.
+            at = unsafe { at.add(len) };
+        }
+        let addresses: Vec<_> =
+            links.iter().map(|link| Address::new(link.to, socket.is_v6)).collect();
+        let times = links
+            .iter()
+            .map(|link| {
+                let (sec, ns) = (link.at_ns / 1_000_000_000, link.at_ns % 1_000_000_000);
+                types::Timespec::new().sec(sec).nsec(ns as u32)
+            })
+            .collect();
+        let headers = (0..links.len())
+            .map(|packet| {
+                // SAFETY: a msghdr is made of integers and pointers, for which zero is a value.
+                let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+                header.msg_name = addresses[packet].as_ptr().cast_mut().cast();
+                header.msg_namelen = addresses[packet].len();
+                header.msg_iov = &raw mut pieces[packet];
+                header.msg_iovlen = 1;
+                header
+            })
+            .collect();
+        let (open, sent, waits) = (Vec::new(), None, Vec::new());
+        Chain { headers, pieces, _addresses: addresses, times, bytes, open, sent, waits }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{pair, take};
+    use super::*;
+    use crate::clock::now_ns;
+    use crate::poll::{PollFd, poll};
+    use std::time::Duration;
+
+    fn ended(ring: &mut ChainRing) -> Vec<(usize, usize)> {
+        let mut list = [PollFd::new(ring.watched(), true, false)];
+        poll(&mut list, Some(Duration::from_secs(20))).unwrap();
+        ring.reap()
+    }
+
+    fn file(bytes: &[u8]) -> File {
+        let name = format!("roundhouse-chain-{}-{:p}", std::process::id(), bytes);
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let file = File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file
+    }
+
+    #[test]
+    fn the_kernel_waits_reads_and_sends_by_itself() {
+        for sqpoll in [false, true] {
+            let Ok(mut ring) = ChainRing::new(sqpoll) else {
+                eprintln!("skipped: io_uring is missing");
+                return;
+            };
+            let (sender, receiver, to) = pair();
+            let file = file(b"0123456789");
+            let start = now_ns();
+            let link = |packet: u64| Link {
+                at_ns: start + packet / 2 * 3_000_000,
+                to,
+                front: b"head",
+                body: match packet % 3 {
+                    0 => LinkBody::None,
+                    1 => LinkBody::Bytes(b"body"),
+                    _ => LinkBody::File(&file, packet, 2),
+                },
+            };
+            let index = ring.submit(&sender, (0..8).map(link)).unwrap();
+            assert_eq!(ended(&mut ring), [(index, 8)], "sqpoll {sqpoll}");
+            assert!(now_ns() >= start + 9_000_000, "it took its time");
+            let texts = ["head", "headbody", "head23", "head", "headbody", "head56", "head"];
+            for text in texts {
+                assert_eq!(take(&receiver), text.as_bytes());
+            }
+            assert_eq!(ring.calls, 1, "one call for all of it");
+        }
+    }
+
+    #[test]
+    fn a_chain_that_is_cancelled_says_how_much_of_it_left() {
+        let Ok(mut ring) = ChainRing::new(false) else { return };
+        let (sender, receiver, to) = pair();
+        let start = now_ns();
+        let far = |packet: u64| if packet < 3 { start } else { start + 60_000_000_000 + packet };
+        let link = |packet| Link { at_ns: far(packet), to, front: b"x", body: LinkBody::None };
+        let index = ring.submit(&sender, (0..9).map(link)).unwrap();
+        let other = ring.submit(&sender, (3..5).map(link)).unwrap();
+        for _ in 0..3 {
+            assert_eq!(take(&receiver), b"x");
+        }
+        ring.cancel(index).unwrap();
+        assert_eq!(ended(&mut ring), [(index, 3)]);
+        ring.cancel(other).unwrap();
+        assert_eq!(ended(&mut ring), [(other, 0)]);
+    }
+
+    #[test]
+    fn a_file_that_is_too_short_breaks_the_chain_where_it_is() {
+        let Ok(mut ring) = ChainRing::new(false) else { return };
+        let (sender, receiver, to) = pair();
+        let file = file(b"0123456789");
+        let link = |packet: u64| Link {
+            at_ns: now_ns(),
+            to,
+            front: b"",
+            body: LinkBody::File(&file, packet * 4, 4),
+        };
+        let index = ring.submit(&sender, (0..5).map(link)).unwrap();
+        assert_eq!(ended(&mut ring), [(index, 2)]);
+        assert_eq!([take(&receiver), take(&receiver)], [b"0123".to_vec(), b"4567".to_vec()]);
+    }
+}
