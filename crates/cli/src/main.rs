@@ -22,6 +22,7 @@ mod senders;
 mod serve;
 mod swarm;
 mod top;
+mod walk;
 
 use std::process::ExitCode;
 
@@ -67,6 +68,8 @@ enum Command {
     /// Find shortest paths on maps, check them, watch two searches in a browser
     #[command(subcommand)]
     Path(path::Command),
+    /// Walk around in the world of a game server
+    Walk(walk::Args),
     /// Talk to a stock server: line editing, history, completion
     Client(client::Args),
     #[command(flatten)]
@@ -116,6 +119,7 @@ fn main() -> ExitCode {
         Command::Duet(args) => duet::run(args),
         Command::Museum(args) => museum::run(&args),
         Command::Path(command) => path::run(command),
+        Command::Walk(args) => walk::run(&args),
         Command::Client(args) => client::run(&args),
         Command::Course(command) => command.run(),
         Command::Peer(args) => peer::run(&args),

@@ -23,6 +23,7 @@ const REGISTRY: &[(&str, Fuzz)] = &[
     ("services", services::fuzz),
     ("web", services::web::fuzz),
     ("echo", services::echo::fuzz),
+    ("game", services::game::fuzz),
     ("load", load::fuzz),
 ];
 

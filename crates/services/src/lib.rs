@@ -5,6 +5,7 @@
 //! places.
 //!
 //! - [`echo`]: packets that come back unchanged, as game servers' libraries are tried with.
+//! - [`game`]: a world with a map, in which sessions walk and watch each other.
 //! - [`media`]: files of sound and pictures, streamed by RTSP and RTP.
 //! - [`pages`]: a few web pages and a document whose editions are told as they come.
 //! - [`roster`]: who is here, for services whose operator may end sessions.
@@ -17,6 +18,7 @@
 
 pub mod echo;
 mod fuzz;
+pub mod game;
 pub mod media;
 pub mod pages;
 pub mod roster;

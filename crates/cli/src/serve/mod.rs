@@ -4,6 +4,7 @@ pub(crate) mod admin;
 mod apache;
 mod console;
 mod echo;
+mod game;
 mod house;
 mod http;
 mod library;
@@ -28,6 +29,8 @@ pub enum Command {
     Http(Box<http::Args>),
     /// The packets of a game server's library, sent back as they came
     Echo(echo::Args),
+    /// A world with a map: clients walk on paths that the server finds, and see each other
+    Game(game::Args),
     /// A media streamer: transport streams, WAV, MP4 and Ogg over RTSP and RTP
     Media(Box<media::Args>),
     /// A service that walks through every door of the seam on request, watched for its laws
@@ -41,6 +44,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Stock(args) => stock::run(args),
         Command::Http(args) => http::run(*args),
         Command::Echo(args) => echo::run(args),
+        Command::Game(args) => game::run(args),
         Command::Media(args) => media::run(*args),
         Command::Probe(args) => probe::run(args),
     }

@@ -11,6 +11,7 @@ mod caged;
 mod config;
 mod crash;
 mod echo;
+mod game;
 mod handover;
 mod harness;
 mod injected;

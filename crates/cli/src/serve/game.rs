@@ -1,0 +1,143 @@
+//! `roundhouse serve game`: a world with a map, in which clients walk and watch each other.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use engines::{Assets, Handover, Keeper};
+use grid::movingai::Map;
+use load::parse::span;
+use memory::Region;
+use services::game::packet::Bye;
+use services::game::{Game, Options, Terrain, World};
+
+use super::console::Console;
+use super::house::{HouseArgs, Tenant, usage};
+use super::library::LibraryArgs;
+
+/// The port if nobody names one.
+const PORT: u16 = 6002;
+/// The map if nobody names one.
+const MAP: &[u8] = include_bytes!("../../../../data/maps/portfolio-open.map");
+
+/// The flags of the game service.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    house: HouseArgs,
+    #[command(flatten)]
+    library: LibraryArgs,
+    /// The map, in the format of the MovingAI sets [default: a built-in one of 80 x 40 cells]
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
+    /// Between two ticks of the world; everybody takes a step a tick
+    #[arg(long, default_value = "50ms", value_parser = span, value_name = "TIME")]
+    tick: Duration,
+    /// Cells that all searches for paths together may go on from in a tick
+    #[arg(long, default_value_t = Options::default().budget, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    budget: u32,
+    /// Searches at one time, each of which takes memory for the whole map
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    searchers: u16,
+}
+
+/// Serves until the server is stopped.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let shape = args.house.shape().and_then(|shape| args.library.applied(shape));
+    let shape = match shape {
+        Ok(shape) => shape,
+        Err(refused) => return Ok(usage(&refused.to_string())),
+    };
+    if !shape.carries() {
+        return Ok(usage(&format!(
+            "expected an engine that can carry bytes from one session to another, found {shape} \
+             with {} workers: in a world everybody hears of everybody's steps, so one worker must \
+             have all sessions and wait for all of them at once; say --engine epoll, select or \
+             poll, or --engine uring --workers 1",
+            shape.workers
+        )));
+    }
+    if !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&args.tick) {
+        return Ok(usage(&format!("expected a --tick from 1ms to 60s, found {:?}", args.tick)));
+    }
+    if Handover::receive()?.is_some() {
+        bail!("a world is where its sessions are and cannot be handed over; start a fresh server");
+    }
+    let operated = args.library.is_operated(&shape);
+    let terrain = terrain(args.map.as_deref())?;
+    let mut world: Region<World> =
+        Region::place(args.house.placement(&shape)).context("cannot place the world in memory")?;
+    world.found(&[]).map_err(|bad| anyhow!("{bad}"))?;
+    let (budget, searchers) = (args.budget, usize::from(args.searchers));
+    let options = Options { tick: args.tick, budget, searchers, ..Options::default() };
+    let service = Game::new(terrain, options);
+    let tenant = Tenant {
+        name: "game",
+        port: PORT,
+        service: &service,
+        state: &world,
+        assets: &Assets::default(),
+        handover: None,
+    };
+    let dismiss = || match world.dismiss_first() {
+        Some(id) => format!("session {id} is told to go"),
+        None => "nobody is here who was not told to go already".to_owned(),
+    };
+    thread::scope(|scope| {
+        let _console = operated.then(|| Console::open(scope, &dismiss));
+        args.house.run(&shape, &tenant, &mut Teller::default())
+    })
+}
+
+fn terrain(map: Option<&Path>) -> Result<Terrain> {
+    let (bytes, name) = match map {
+        Some(file) => {
+            let bytes = std::fs::read(file)
+                .with_context(|| format!("cannot read the map {}", file.display()))?;
+            (bytes, file.display().to_string())
+        }
+        None => (MAP.to_vec(), "the built-in map".to_owned()),
+    };
+    let map = Map::parse(&bytes).with_context(|| name.clone())?;
+    Terrain::new(map.grid()?).with_context(|| name)
+}
+
+/// Says what connections were ended for, when the last client has left and at the end.
+#[derive(Default)]
+struct Teller {
+    said: [u64; REASONS.len()],
+}
+
+/// What is worth saying, and how.
+const REASONS: [(Bye, &str); 4] = [
+    (Bye::BadPacket, "closed for a packet that was none"),
+    (Bye::NotJoined, "closed for not joining"),
+    (Bye::Full, "closed because every seat was taken"),
+    (Bye::Operator, "disconnected by the operator"),
+];
+
+impl Keeper<World> for Teller {
+    fn is_changed(&mut self, world: &World) -> bool {
+        self.said != REASONS.map(|(why, _)| world.refused(why))
+    }
+
+    fn save(&mut self, world: &World) -> Result<(), String> {
+        for ((why, words), said) in REASONS.into_iter().zip(&mut self.said) {
+            let count = world.refused(why);
+            if count != *said {
+                let plural = if count == 1 { "" } else { "s" };
+                eprintln!("{count} connection{plural} {words}");
+                *said = count;
+            }
+        }
+        Ok(())
+    }
+
+    fn every(&self) -> Option<Duration> {
+        None
+    }
+}

@@ -1,0 +1,77 @@
+//! `roundhouse walk`: a client of `roundhouse serve game`, by hand or by script.
+//!
+//! | file | what |
+//! |---|---|
+//! | `link.rs` | the connection: packets out, packets in, with an end to each wait |
+//! | `scene.rs` | what is known of the world, from packets |
+//! | `draw.rs` | the same as a screen |
+//! | `stage.rs` | the terminal: keys and the mouse to packets |
+//! | `script.rs` | commands from a file, and what came of them as lines |
+
+mod draw;
+mod link;
+mod scene;
+mod script;
+mod stage;
+
+use anyhow::{Context, Result, bail};
+use link::Link;
+use scene::Scene;
+use services::game::packet::{Ask, Role, VERSION};
+use std::io::{IsTerminal, stdin, stdout};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The port if nobody names one.
+const PORT: u16 = 6002;
+
+/// The arguments of `walk`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Keys: the arrows or hjkl move the mark, Enter or a click goes there, w a s d take one step, space \
+stops, t says something to all, q leaves.
+
+Commands of a script, one a line: go X,Y | arrive | stop | say TEXT | tell ID TEXT | who | watch \
+SPAN | map | ping. What happens is printed as lines.")]
+pub struct Args {
+    /// The server, HOST or HOST:PORT
+    #[arg(default_value = "127.0.0.1", value_name = "HOST[:PORT]")]
+    place: String,
+    /// The name that the others see
+    #[arg(long, default_value = "walker", value_name = "NAME")]
+    name: String,
+    /// Only look on, without a place on the map
+    #[arg(long)]
+    watch: bool,
+    /// Carry out the commands of this file instead; - reads them from standard input
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
+}
+
+/// Walks until one leaves.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let address = address(&args.place)?;
+    let mut link = Link::open(address).with_context(|| {
+        format!("cannot connect to {address}: start a server with `roundhouse serve game`")
+    })?;
+    let role = if args.watch { Role::Spectator } else { Role::Player };
+    let mut scene = Scene::default();
+    link.ask(&Ask::Join { version: VERSION, role, name: args.name.clone() })?;
+    scene.meet(&mut link).context("the server does not let us in")?;
+    match &args.script {
+        Some(file) => script::run(&mut link, &mut scene, file),
+        None if stdin().is_terminal() && stdout().is_terminal() => {
+            stage::run(&mut link, &mut scene)
+        }
+        None => bail!("expected a terminal to draw on, found none; use --script FILE"),
+    }
+}
+
+fn address(place: &str) -> Result<SocketAddr> {
+    let named = match place.to_socket_addrs() {
+        Ok(mut found) => found.next(),
+        Err(_) => (place, PORT).to_socket_addrs().ok().and_then(|mut found| found.next()),
+    };
+    named.with_context(|| format!("expected HOST or HOST:PORT, found `{place}`"))
+}

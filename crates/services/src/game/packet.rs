@@ -1,0 +1,570 @@
+//! What client and server say to each other: a length in two bytes, a kind in one, fields.
+//!
+//! All numbers are little-endian. The length counts what follows it, the kind included. The tables
+//! of `docs/game.md` are these encoders in words; a test holds that each packet read back is the
+//! one that was written. Reading never trusts a count: what does not fit its packet exactly is
+//! [`Bad`].
+
+use core::fmt;
+
+/// The version of all this; a JOIN with another one is answered by BYE.
+pub const VERSION: u8 = 1;
+/// Bytes of the length field.
+pub const HEAD: usize = 2;
+/// The most that a client may say in one packet, its length field left out (bytes).
+pub const ASK_MAX: usize = 256;
+/// The most that a server says in one packet, its length field left out (bytes).
+pub const TELL_MAX: usize = 16 * 1024;
+/// The longest name (bytes).
+pub const NAME_MAX: usize = 16;
+/// The longest text (bytes).
+pub const TEXT_MAX: usize = 200;
+
+/// A place on the map: column, row.
+pub type Place = (u16, u16);
+
+/// What a session is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It has a place and walks.
+    Player,
+    /// It sees everything and has no place.
+    Spectator,
+}
+
+/// What a client says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// I am here; the first packet of a connection.
+    Join {
+        /// [`VERSION`].
+        version: u8,
+        /// As what.
+        role: Role,
+        /// Under which name.
+        name: String,
+    },
+    /// I want to go there.
+    Go(Place),
+    /// I stay where I am.
+    Stop,
+    /// Tell somebody, or all (id 0), a text.
+    Say {
+        /// Whom.
+        to: u64,
+        /// What.
+        text: String,
+    },
+    /// Show me so many rows of the map.
+    Rows {
+        /// From this one on.
+        first: u16,
+        /// So many.
+        count: u16,
+    },
+    /// Who is here?
+    Who,
+    /// Are you there?
+    Ping(u64),
+}
+
+/// Why a connection is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bye {
+    /// A packet that is none.
+    BadPacket,
+    /// No JOIN in time, or something else before it.
+    NotJoined,
+    /// No seat is free.
+    Full,
+    /// The server stops.
+    Drain,
+    /// The operator wants it so.
+    Operator,
+}
+
+/// Why there is no path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoWay {
+    /// The place is not on the map.
+    Outside,
+    /// Spectators have no place to go from.
+    Spectator,
+}
+
+/// One who has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Who.
+    pub id: u64,
+    /// Where to.
+    pub at: Place,
+}
+
+/// What a server says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tell {
+    /// You are in.
+    Welcome {
+        /// [`VERSION`].
+        version: u8,
+        /// As what.
+        role: Role,
+        /// Your id, by which others can speak to you.
+        id: u64,
+        /// Columns and rows of the map.
+        size: Place,
+        /// Between two ticks (ms).
+        tick_ms: u16,
+        /// Where you are; for a spectator nothing.
+        at: Place,
+    },
+    /// A row of the map: a bit a column, the lowest first; 1 is free.
+    Row {
+        /// Which.
+        row: u16,
+        /// The bits.
+        bits: Vec<u8>,
+    },
+    /// Somebody is here.
+    Enter {
+        /// Who.
+        id: u64,
+        /// As what.
+        role: Role,
+        /// Where.
+        at: Place,
+        /// Under which name.
+        name: String,
+    },
+    /// Somebody has gone.
+    Leave(u64),
+    /// All who have moved in a tick.
+    Moves {
+        /// Which tick; the numbers of those in which nobody moved are left out.
+        tick: u32,
+        /// Who, and where to.
+        moved: Vec<Moved>,
+    },
+    /// The way that you will go.
+    Path {
+        /// It leads to the place that you asked for; else to the nearest that can be reached.
+        is_exact: bool,
+        /// It is too long to be kept: this is its front, and at its end you ask again.
+        is_cut: bool,
+        /// Straight steps of the whole path, and diagonal ones.
+        steps: (u32, u32),
+        /// Where you are, where the direction changes, and where it ends.
+        turns: Vec<Place>,
+    },
+    /// There is no such way.
+    NoWay(NoWay),
+    /// Somebody says something.
+    Said {
+        /// Who.
+        from: u64,
+        /// To whom; 0: to all.
+        to: u64,
+        /// What.
+        text: String,
+    },
+    /// I am there.
+    Pong(u64),
+    /// The connection is over.
+    Bye(Bye),
+}
+
+/// Bytes that are no packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bad {
+    /// The length is 0 or more than is allowed.
+    Length(u16),
+    /// Nobody says this.
+    Kind(u8),
+    /// Its fields do not fill it, or overfill it, or mean nothing.
+    Fields(u8),
+}
+
+impl fmt::Display for Bad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bad::Length(found) => write!(f, "expected a length from 1 to the limit, found {found}"),
+            Bad::Kind(found) => write!(f, "expected a kind of packet, found {found:#04x}"),
+            Bad::Fields(kind) => write!(f, "expected the fields of {kind:#04x}, found others"),
+        }
+    }
+}
+
+impl std::error::Error for Bad {}
+
+/// The packet at the front of `bytes`, without its length, and the bytes that it takes; nothing if
+/// it is not whole yet.
+///
+/// # Errors
+/// [`Bad::Length`].
+pub fn front(bytes: &[u8], most: usize) -> Result<Option<(&[u8], usize)>, Bad> {
+    let Some((head, rest)) = bytes.split_first_chunk::<HEAD>() else { return Ok(None) };
+    let length = u16::from_le_bytes(*head);
+    if length == 0 || usize::from(length) > most {
+        return Err(Bad::Length(length));
+    }
+    let body = rest.get(..usize::from(length));
+    Ok(body.map(|body| (body, HEAD + body.len())))
+}
+
+impl Ask {
+    /// Reads a packet without its length.
+    ///
+    /// # Errors
+    /// [`Bad::Kind`], [`Bad::Fields`].
+    pub fn read(body: &[u8]) -> Result<Ask, Bad> {
+        let mut fields = Fields::of(body)?;
+        let ask = fields.ask();
+        fields.end(ask)
+    }
+
+    /// Appends the packet.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Ask::Join { version, role, name } => packet(out, 0x01, |out| {
+                out.extend([*version, role.byte()]);
+                put_name(name, out);
+            }),
+            Ask::Go(to) => packet(out, 0x02, |out| put_place(*to, out)),
+            Ask::Stop => packet(out, 0x03, |_| {}),
+            Ask::Say { to, text } => packet(out, 0x04, |out| {
+                out.extend(to.to_le_bytes());
+                out.extend(clipped(text, TEXT_MAX).as_bytes());
+            }),
+            Ask::Rows { first, count } => packet(out, 0x05, |out| put_place((*first, *count), out)),
+            Ask::Who => packet(out, 0x06, |_| {}),
+            Ask::Ping(number) => packet(out, 0x07, |out| out.extend(number.to_le_bytes())),
+        }
+    }
+}
+
+impl Tell {
+    /// Reads a packet without its length.
+    ///
+    /// # Errors
+    /// [`Bad::Kind`], [`Bad::Fields`].
+    pub fn read(body: &[u8]) -> Result<Tell, Bad> {
+        let mut fields = Fields::of(body)?;
+        let tell = fields.tell();
+        fields.end(tell)
+    }
+
+    /// Appends the packet.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Tell::Welcome { version, role, id, size, tick_ms, at } => packet(out, 0x81, |out| {
+                out.extend([*version, role.byte()]);
+                out.extend(id.to_le_bytes());
+                put_place(*size, out);
+                out.extend(tick_ms.to_le_bytes());
+                put_place(*at, out);
+            }),
+            Tell::Row { row, bits } => packet(out, 0x82, |out| {
+                out.extend(row.to_le_bytes());
+                out.extend(bits);
+            }),
+            Tell::Enter { id, role, at, name } => packet(out, 0x83, |out| {
+                out.extend(id.to_le_bytes());
+                out.push(role.byte());
+                put_place(*at, out);
+                put_name(name, out);
+            }),
+            Tell::Leave(id) => packet(out, 0x84, |out| out.extend(id.to_le_bytes())),
+            Tell::Moves { tick, moved } => packet(out, 0x85, |out| {
+                out.extend(tick.to_le_bytes());
+                for one in moved {
+                    out.extend(one.id.to_le_bytes());
+                    put_place(one.at, out);
+                }
+            }),
+            Tell::Path { is_exact, is_cut, steps, turns } => packet(out, 0x86, |out| {
+                out.push(u8::from(*is_exact) | u8::from(*is_cut) << 1);
+                out.extend(steps.0.to_le_bytes());
+                out.extend(steps.1.to_le_bytes());
+                turns.iter().for_each(|turn| put_place(*turn, out));
+            }),
+            Tell::NoWay(why) => packet(out, 0x87, |out| out.push(*why as u8)),
+            Tell::Said { from, to, text } => packet(out, 0x88, |out| {
+                out.extend(from.to_le_bytes());
+                out.extend(to.to_le_bytes());
+                out.extend(clipped(text, TEXT_MAX).as_bytes());
+            }),
+            Tell::Pong(number) => packet(out, 0x89, |out| out.extend(number.to_le_bytes())),
+            Tell::Bye(why) => packet(out, 0x8a, |out| out.push(*why as u8)),
+        }
+    }
+}
+
+impl Role {
+    fn byte(self) -> u8 {
+        match self {
+            Role::Player => 0,
+            Role::Spectator => 1,
+        }
+    }
+}
+
+impl Bye {
+    const ALL: [Bye; 5] = [Bye::BadPacket, Bye::NotJoined, Bye::Full, Bye::Drain, Bye::Operator];
+}
+
+impl NoWay {
+    const ALL: [NoWay; 2] = [NoWay::Outside, NoWay::Spectator];
+}
+
+/// Appends a packet: its length, its kind, and what `fill` appends.
+fn packet(out: &mut Vec<u8>, kind: u8, fill: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend([0, 0, kind]);
+    fill(out);
+    let length = out.len() - start - HEAD;
+    debug_assert!(length <= TELL_MAX, "a packet of {length} bytes");
+    out[start..start + HEAD].copy_from_slice(&(length as u16).to_le_bytes());
+}
+
+fn put_place((x, y): Place, out: &mut Vec<u8>) {
+    out.extend(x.to_le_bytes());
+    out.extend(y.to_le_bytes());
+}
+
+fn put_name(name: &str, out: &mut Vec<u8>) {
+    let name = clipped(name, NAME_MAX);
+    out.push(name.len() as u8);
+    out.extend(name.as_bytes());
+}
+
+/// The front of a text that fits, cut between two characters.
+#[must_use]
+pub fn clipped(text: &str, most: usize) -> &str {
+    let fits = (0..=most.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    &text[..fits.unwrap_or(0)]
+}
+
+/// What of a packet is not read yet. What cannot be read is nothing, and the packet then bad.
+struct Fields<'a> {
+    kind: u8,
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    fn of(body: &'a [u8]) -> Result<Fields<'a>, Bad> {
+        let (&kind, rest) = body.split_first().ok_or(Bad::Length(0))?;
+        Ok(Fields { kind, rest })
+    }
+
+    fn ask(&mut self) -> Option<Ask> {
+        Some(match self.kind {
+            0x01 => Ask::Join { version: self.byte()?, role: self.role()?, name: self.name()? },
+            0x02 => Ask::Go(self.place()?),
+            0x03 => Ask::Stop,
+            0x04 => Ask::Say { to: self.long()?, text: self.text()? },
+            0x05 => {
+                let (first, count) = self.place()?;
+                Ask::Rows { first, count }
+            }
+            0x06 => Ask::Who,
+            0x07 => Ask::Ping(self.long()?),
+            _ => return None,
+        })
+    }
+
+    fn tell(&mut self) -> Option<Tell> {
+        Some(match self.kind {
+            0x81 => Tell::Welcome {
+                version: self.byte()?,
+                role: self.role()?,
+                id: self.long()?,
+                size: self.place()?,
+                tick_ms: self.short()?,
+                at: self.place()?,
+            },
+            0x82 => {
+                let row = self.short()?;
+                Tell::Row { row, bits: core::mem::take(&mut self.rest).to_vec() }
+            }
+            0x83 => Tell::Enter {
+                id: self.long()?,
+                role: self.role()?,
+                at: self.place()?,
+                name: self.name()?,
+            },
+            0x84 => Tell::Leave(self.long()?),
+            0x85 => {
+                let tick = self.word()?;
+                let one =
+                    |fields: &mut Self| Some(Moved { id: fields.long()?, at: fields.place()? });
+                Tell::Moves { tick, moved: self.all(one)? }
+            }
+            0x86 => {
+                let flags = self.byte().filter(|&flags| flags < 4)?;
+                let steps = (self.word()?, self.word()?);
+                let turns = self.all(Self::place)?;
+                Tell::Path { is_exact: flags & 1 != 0, is_cut: flags & 2 != 0, steps, turns }
+            }
+            0x87 => Tell::NoWay(*NoWay::ALL.get(usize::from(self.byte()?))?),
+            0x88 => Tell::Said { from: self.long()?, to: self.long()?, text: self.text()? },
+            0x89 => Tell::Pong(self.long()?),
+            0x8a => Tell::Bye(*Bye::ALL.get(usize::from(self.byte()?))?),
+            _ => return None,
+        })
+    }
+
+    /// The packet, if it was read and nothing is left.
+    fn end<T>(self, packet: Option<T>) -> Result<T, Bad> {
+        let known = matches!(self.kind, 0x01..=0x07 | 0x81..=0x8a);
+        match packet.filter(|_| self.rest.is_empty()) {
+            Some(packet) => Ok(packet),
+            None if known => Err(Bad::Fields(self.kind)),
+            None => Err(Bad::Kind(self.kind)),
+        }
+    }
+
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (found, rest) = self.rest.split_first_chunk::<N>()?;
+        self.rest = rest;
+        Some(*found)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take().map(|[byte]| byte)
+    }
+
+    fn short(&mut self) -> Option<u16> {
+        self.take().map(u16::from_le_bytes)
+    }
+
+    fn word(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn long(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn place(&mut self) -> Option<Place> {
+        Some((self.short()?, self.short()?))
+    }
+
+    fn role(&mut self) -> Option<Role> {
+        match self.byte()? {
+            0 => Some(Role::Player),
+            1 => Some(Role::Spectator),
+            _ => None,
+        }
+    }
+
+    fn name(&mut self) -> Option<String> {
+        let length = usize::from(self.byte()?);
+        let (name, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        written(name, NAME_MAX)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        written(core::mem::take(&mut self.rest), TEXT_MAX)
+    }
+
+    fn all<T>(&mut self, one: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let mut all = Vec::new();
+        while !self.rest.is_empty() {
+            all.push(one(self)?);
+        }
+        Some(all)
+    }
+}
+
+/// Text without control characters, which would write on somebody's terminal.
+fn written(bytes: &[u8], most: usize) -> Option<String> {
+    let text = core::str::from_utf8(bytes).ok().filter(|text| text.len() <= most)?;
+    (!text.chars().any(char::is_control)).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_ask(ask: Ask, bytes: &[u8]) {
+        let mut out = Vec::new();
+        ask.put(&mut out);
+        assert_eq!(out, bytes, "{ask:?}");
+        let (body, used) = front(&out, ASK_MAX).expect("a length").expect("whole");
+        assert_eq!((Ask::read(body), used), (Ok(ask), bytes.len()));
+    }
+
+    fn check_tell(tell: Tell) {
+        let mut out = Vec::new();
+        tell.put(&mut out);
+        for cut in 0..out.len() {
+            assert_eq!(front(&out[..cut], TELL_MAX), Ok(None), "{tell:?}, cut at {cut}");
+        }
+        let (body, _) = front(&out, TELL_MAX).expect("a length").expect("whole");
+        for cut in 1..body.len() {
+            // Some packets of less are packets, but never the same.
+            assert_ne!(Tell::read(&body[..cut]), Ok(tell.clone()), "cut at {cut}");
+        }
+        assert_eq!(Tell::read(body), Ok(tell));
+    }
+
+    #[test]
+    fn what_clients_say_has_these_bytes() {
+        let join = Ask::Join { version: 1, role: Role::Spectator, name: "Ada".to_owned() };
+        check_ask(join, b"\x07\0\x01\x01\x01\x03Ada");
+        check_ask(Ask::Go((0x102, 3)), b"\x05\0\x02\x02\x01\x03\0");
+        check_ask(Ask::Stop, b"\x01\0\x03");
+        let say = Ask::Say { to: 5, text: "hi".to_owned() };
+        check_ask(say, b"\x0b\0\x04\x05\0\0\0\0\0\0\0hi");
+        check_ask(Ask::Rows { first: 2, count: 64 }, b"\x05\0\x05\x02\0\x40\0");
+        check_ask(Ask::Who, b"\x01\0\x06");
+        check_ask(Ask::Ping(1), b"\x09\0\x07\x01\0\0\0\0\0\0\0");
+    }
+
+    #[test]
+    fn what_servers_say_is_read_back() {
+        let (id, at, name) = (0x0123_4567_89ab_cdef, (79, 39), "Grace".to_owned());
+        for role in [Role::Player, Role::Spectator] {
+            check_tell(Tell::Welcome { version: 1, role, id, size: (80, 40), tick_ms: 50, at });
+            check_tell(Tell::Enter { id, role, at, name: name.clone() });
+        }
+        check_tell(Tell::Row { row: 3, bits: vec![0xff, 0, 1] });
+        check_tell(Tell::Leave(id));
+        let moved = vec![Moved { id, at }, Moved { id: 1, at: (0, 0) }];
+        check_tell(Tell::Moves { tick: 7, moved });
+        for (is_exact, is_cut) in [(true, false), (false, true)] {
+            let turns = vec![(0, 0), (5, 5), (5, 9)];
+            check_tell(Tell::Path { is_exact, is_cut, steps: (4, 5), turns });
+        }
+        NoWay::ALL.into_iter().for_each(|why| check_tell(Tell::NoWay(why)));
+        check_tell(Tell::Said { from: id, to: 0, text: "안녕".to_owned() });
+        check_tell(Tell::Pong(9));
+        Bye::ALL.into_iter().for_each(|why| check_tell(Tell::Bye(why)));
+    }
+
+    #[test]
+    fn what_is_no_packet_is_refused() {
+        assert_eq!(front(b"\0\0", ASK_MAX), Err(Bad::Length(0)));
+        assert_eq!(front(b"\x01\x01", ASK_MAX), Err(Bad::Length(257)));
+        assert_eq!(front(b"\x01", ASK_MAX), Ok(None));
+        for (body, bad) in [
+            (&b"\x00"[..], Bad::Kind(0)),
+            (b"\x82", Bad::Kind(0x82)),
+            (b"\x02\0\0\0", Bad::Fields(2)),
+            (b"\x02\0\0\0\0\0", Bad::Fields(2)),
+            (b"\x01\x01\x02\0", Bad::Fields(1)),
+            (b"\x01\x01\0\x05Ada", Bad::Fields(1)),
+            (b"\x01\x01\0\x11seventeen letters", Bad::Fields(1)),
+            (b"\x01\x01\0\x01\x1b", Bad::Fields(1)),
+            (b"\x04\0\0\0\0\0\0\0\0\xff", Bad::Fields(4)),
+        ] {
+            let found = Ask::read(body);
+            // A kind of the other side is known, and still none of this one.
+            let same = found == Err(bad) || (found.is_err() && bad == Bad::Kind(0x82));
+            assert!(same, "{body:?}: {found:?}");
+        }
+        assert_eq!(clipped("안녕", 4), "안");
+    }
+}

@@ -1,0 +1,373 @@
+//! Packets to the world and back, and the world's tick.
+//!
+//! A session joins, asks, and is told. What all must hear is pushed to all; what a tick brings is
+//! one packet for everybody. A request for a path stops the walker and leaves as an [`Errand`]; an
+//! errand that the tick's budget has not finished waits in the session and leaves again at the next
+//! tick.
+
+use core::time::Duration;
+
+use seam::{Closed, Cx, Event, Instant, Limits, Out, Peer, Service, SessionId, Step};
+
+use super::SEATS;
+use super::errand::{Bench, Errand, Outcome, Way};
+use super::packet::{ASK_MAX, Ask, Bye, NoWay, Place, Role, Tell, VERSION, front};
+use super::terrain::Terrain;
+use super::world::{Guest, TURNS_MAX, World};
+use crate::roster::PULSE;
+
+/// How long one may take to join.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Rows of the map that one packet asks for at the most.
+const ROWS_MAX: u16 = 64;
+
+/// How the world is to be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Between two ticks; everybody takes a step a tick.
+    pub tick: Duration,
+    /// Cells that all searches together may go on from in a tick.
+    pub budget: u32,
+    /// Searches at one time, each with memory for the map.
+    pub searchers: usize,
+    /// Of each connection.
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let limits = Limits {
+            input_max: 4096,
+            // A row of the widest map 64 times, and the moves of a tick.
+            output_high: 128 * 1024,
+            output_low: 32 * 1024,
+            sessions_max: SEATS,
+        };
+        Options { tick: Duration::from_millis(50), budget: 20_000, searchers: 8, limits }
+    }
+}
+
+/// The service; its state is a [`World`].
+#[derive(Debug)]
+pub struct Game {
+    terrain: Terrain,
+    options: Options,
+    bench: Bench,
+}
+
+/// One connection's memory.
+#[derive(Debug)]
+pub struct Session {
+    seat: Option<u32>,
+    /// As what it has joined.
+    role: Option<Role>,
+    /// When it looks at its seat again, or must have joined.
+    pulse: Instant,
+    until: Instant,
+    /// A search that waits for the next tick.
+    errand: Option<(Errand, Instant)>,
+}
+
+/// What a packet comes to.
+enum After {
+    GoOn,
+    Search(Errand),
+    Leave(Bye),
+}
+
+type Context<'a> = Cx<'a, World>;
+
+impl Game {
+    /// A world on this ground.
+    pub fn new(terrain: Terrain, options: Options) -> Game {
+        Game { terrain, options, bench: Bench::new(options.searchers.max(1)) }
+    }
+
+    /// The ground.
+    pub fn terrain(&self) -> &Terrain {
+        &self.terrain
+    }
+
+    /// Searchers that are in use.
+    pub(super) fn searching(&self) -> usize {
+        self.bench.lent()
+    }
+
+    fn hear(
+        &self,
+        cx: &Context<'_>,
+        session: &mut Session,
+        input: &[u8],
+        out: &mut Out,
+    ) -> Step<Errand> {
+        let mut used = 0;
+        while !out.is_full() {
+            let found = match front(&input[used..], ASK_MAX) {
+                Ok(Some((body, length))) => Ask::read(body).map(|ask| (ask, length)),
+                Ok(None) => break,
+                Err(bad) => Err(bad),
+            };
+            let (ask, length) = match found {
+                Ok(found) => found,
+                Err(bad) => {
+                    cx.note(|note| *note = format!("{}: {bad}", cx.me));
+                    return self.leave(cx, Bye::BadPacket, input.len(), out);
+                }
+            };
+            used += length;
+            match self.answer(cx, session, ask, out) {
+                After::GoOn => {}
+                After::Search(errand) => return Step::offload(used, errand),
+                After::Leave(why) => return self.leave(cx, why, input.len(), out),
+            }
+        }
+        self.rest(session, used)
+    }
+
+    fn answer(&self, cx: &Context<'_>, session: &mut Session, ask: Ask, out: &mut Out) -> After {
+        let joined = session.role.zip(session.seat);
+        match (joined, ask) {
+            (None, Ask::Join { version: VERSION, role, name }) => {
+                return self.join(cx, session, role, name, out);
+            }
+            (None, _) | (Some(_), Ask::Join { .. }) => return After::Leave(Bye::NotJoined),
+            (Some((role, seat)), Ask::Go(to)) => return self.go(cx, session, role, seat, to, out),
+            (Some((_, seat)), Ask::Stop) => {
+                session.errand = None;
+                cx.state.halt(seat);
+            }
+            (Some(_), Ask::Say { to, text }) => say(cx, to, text, out),
+            (Some(_), Ask::Rows { first, count }) => self.rows(first, count, out),
+            (Some(_), Ask::Who) => {
+                cx.state.guests().for_each(|guest| entered(&guest).put(out.bytes()));
+            }
+            (Some(_), Ask::Ping(number)) => Tell::Pong(number).put(out.bytes()),
+        }
+        After::GoOn
+    }
+
+    /// Somebody comes in: he is told of all, and all of him.
+    fn join(
+        &self,
+        cx: &Context<'_>,
+        session: &mut Session,
+        role: Role,
+        name: String,
+        out: &mut Out,
+    ) -> After {
+        let Some(seat) = cx.state.roster.enter(cx.me) else { return After::Leave(Bye::Full) };
+        let spawn = self.terrain.spawn(u64::from(seat) + cx.state.ticks());
+        let at = match role {
+            Role::Player => (spawn.x, spawn.y),
+            Role::Spectator => (0, 0),
+        };
+        let id = cx.me.bits();
+        let (size, tick_ms) = (self.terrain.size(), self.options.tick.as_millis() as u16);
+        Tell::Welcome { version: VERSION, role, id, size, tick_ms, at }.put(out.bytes());
+        cx.state.guests().for_each(|guest| entered(&guest).put(out.bytes()));
+        let guest = Guest { id: cx.me, role, at, name };
+        tell_all(cx, &entered(&guest), out);
+        cx.note(|note| *note = format!("{}: {} comes as {role:?}", cx.me, guest.name));
+        cx.state.seat(seat, &guest);
+        (session.seat, session.role) = (Some(seat), Some(role));
+        session.pulse = cx.now + PULSE;
+        After::GoOn
+    }
+
+    /// Somebody wants to go somewhere: he stops, and a search is sent for.
+    fn go(
+        &self,
+        cx: &Context<'_>,
+        session: &mut Session,
+        role: Role,
+        seat: u32,
+        to: Place,
+        out: &mut Out,
+    ) -> After {
+        let (width, height) = self.terrain.size();
+        let refused = match role {
+            Role::Spectator => Some(NoWay::Spectator),
+            Role::Player if to.0 >= width || to.1 >= height => Some(NoWay::Outside),
+            Role::Player => None,
+        };
+        if let Some(why) = refused {
+            Tell::NoWay(why).put(out.bytes());
+            return After::GoOn;
+        }
+        cx.state.halt(seat);
+        // An earlier search is given up with that.
+        session.errand = None;
+        After::Search(Errand::new(cx.state.place(seat), to))
+    }
+
+    /// A search has come back.
+    fn back(
+        &self,
+        cx: &Context<'_>,
+        session: &mut Session,
+        outcome: Outcome,
+        out: &mut Out,
+    ) -> Step<Errand> {
+        match (outcome, session.seat) {
+            (Outcome::Later(errand), _) => {
+                session.errand = Some((errand, cx.now + self.options.tick));
+            }
+            (Outcome::Found(Way { is_exact, steps, mut turns }), Some(seat)) => {
+                let is_cut = cx.state.send(seat, &turns);
+                turns.truncate(TURNS_MAX);
+                Tell::Path { is_exact, is_cut, steps, turns }.put(out.bytes());
+            }
+            (Outcome::Found(_), None) => {}
+        }
+        self.look(cx, session, out)
+    }
+
+    /// Goes on, unless the operator wants the session gone or it has not joined in time.
+    fn look(&self, cx: &Context<'_>, session: &mut Session, out: &mut Out) -> Step<Errand> {
+        let Some(seat) = session.seat else {
+            return match cx.now < session.until {
+                true => self.rest(session, 0),
+                false => self.leave(cx, Bye::NotJoined, 0, out),
+            };
+        };
+        if cx.state.roster.is_called(seat, cx.me) {
+            return self.leave(cx, Bye::Operator, 0, out);
+        }
+        if session.pulse <= cx.now {
+            session.pulse = cx.now + PULSE;
+        }
+        match session.errand.take() {
+            Some((errand, again)) if again <= cx.now => Step::offload(0, errand),
+            waiting => {
+                session.errand = waiting;
+                self.rest(session, 0)
+            }
+        }
+    }
+
+    /// Waits for more.
+    fn rest(&self, session: &Session, used: usize) -> Step<Errand> {
+        let pulse = if session.seat.is_some() { session.pulse } else { session.until };
+        let again = session.errand.as_ref().map_or(pulse, |(_, again)| pulse.min(*again));
+        Step::read(used).wake_at(again)
+    }
+
+    fn leave(&self, cx: &Context<'_>, why: Bye, used: usize, out: &mut Out) -> Step<Errand> {
+        cx.state.count(why);
+        Tell::Bye(why).put(out.bytes());
+        Step::close(used)
+    }
+
+    /// Appends rows of the map.
+    fn rows(&self, first: u16, count: u16, out: &mut Out) {
+        let end = first.saturating_add(count.min(ROWS_MAX)).min(self.terrain.size().1);
+        for row in first..end {
+            Tell::Row { row, bits: self.terrain.row(row) }.put(out.bytes());
+        }
+    }
+}
+
+fn entered(guest: &Guest) -> Tell {
+    Tell::Enter { id: guest.id.bits(), role: guest.role, at: guest.at, name: guest.name.clone() }
+}
+
+/// Tells everybody who has joined, oneself by one's own output.
+fn tell_all(cx: &Context<'_>, tell: &Tell, out: &mut Out) {
+    let mut bytes = Vec::new();
+    tell.put(&mut bytes);
+    for id in cx.state.ids() {
+        match id == cx.me {
+            true => out.bytes().extend_from_slice(&bytes),
+            false => push(cx, id, &bytes),
+        }
+    }
+}
+
+/// Somebody says something, to all or to one; who is gone hears nothing.
+fn say(cx: &Context<'_>, to: u64, text: String, out: &mut Out) {
+    let said = Tell::Said { from: cx.me.bits(), to, text };
+    if to == 0 {
+        return tell_all(cx, &said, out);
+    }
+    match cx.state.find(to) {
+        Some(id) if id == cx.me => said.put(out.bytes()),
+        Some(id) => {
+            let mut bytes = Vec::new();
+            said.put(&mut bytes);
+            push(cx, id, &bytes);
+        }
+        None => {}
+    }
+}
+
+/// Sends to a session. The launcher has seen to it that the engine can.
+fn push(cx: &Context<'_>, to: SessionId, bytes: &[u8]) {
+    if let Err(cannot) = cx.push(to, bytes) {
+        cx.note(|note| *note = format!("{}: nobody else hears of it: {cannot}", cx.me));
+    }
+}
+
+impl Service for Game {
+    type State = World;
+    type Session = Session;
+    type Job = Errand;
+    type Outcome = Outcome;
+
+    fn limits(&self) -> Limits {
+        self.options.limits
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(PATIENCE)
+    }
+
+    fn open(&self, cx: &Context<'_>, peer: Peer, _out: &mut Out) -> Session {
+        cx.note(|note| {
+            *note = match peer {
+                Peer::Net(at) => format!("{}: connected from {at}", cx.me),
+                Peer::Local => format!("{}: connected", cx.me),
+            };
+        });
+        let until = cx.now + PATIENCE;
+        Session { seat: None, role: None, pulse: until, until, errand: None }
+    }
+
+    fn step(
+        &self,
+        cx: &Context<'_>,
+        session: &mut Session,
+        event: Event<'_, Outcome>,
+        out: &mut Out,
+    ) -> Step<Errand> {
+        match event {
+            Event::Bytes(input) => self.hear(cx, session, input, out),
+            Event::Room | Event::Deadline => self.look(cx, session, out),
+            Event::Done(outcome) => self.back(cx, session, outcome, out),
+            Event::Eof => Step::close(0),
+            Event::Drain => self.leave(cx, Bye::Drain, 0, out),
+        }
+    }
+
+    fn work(&self, world: &World, errand: Errand) -> Outcome {
+        errand.run(&self.terrain, &self.bench, world)
+    }
+
+    fn close(&self, cx: &Context<'_>, session: Session, _why: Closed) {
+        let Some(seat) = session.seat else { return };
+        cx.state.free(seat);
+        cx.state.roster.leave(seat, cx.me);
+        let mut bytes = Vec::new();
+        Tell::Leave(cx.me.bits()).put(&mut bytes);
+        cx.state.ids().for_each(|id| push(cx, id, &bytes));
+    }
+
+    fn tick(&self, cx: &Context<'_>) -> Option<Instant> {
+        let (tick, moved) = cx.state.advance(self.options.budget);
+        if !moved.is_empty() {
+            let mut bytes = Vec::new();
+            Tell::Moves { tick, moved }.put(&mut bytes);
+            cx.state.ids().for_each(|id| push(cx, id, &bytes));
+        }
+        Some(cx.now + self.options.tick)
+    }
+}

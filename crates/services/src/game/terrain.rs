@@ -1,0 +1,115 @@
+//! The map: what is free, its rows as packets have them, and where one appears.
+
+use core::fmt;
+
+use grid::{Cell, Corners, Grid, OneObstacle, Rule};
+
+/// The rule of the world's corners: one of the two cells beside a diagonal step must be free.
+pub type Ground = OneObstacle;
+/// The same as a value.
+pub const CORNERS: Corners = <OneObstacle as Rule>::CORNERS;
+
+/// Places at which one appears.
+const SPAWNS: usize = 256;
+/// Free cells that are tried when the largest piece of land is looked for.
+const SAMPLES: usize = 64;
+
+/// A map of which nothing can be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadTerrain {
+    /// Nowhere can one stand.
+    NothingFree,
+}
+
+impl fmt::Display for BadTerrain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadTerrain::NothingFree => f.write_str("expected a free cell on the map, found none"),
+        }
+    }
+}
+
+impl std::error::Error for BadTerrain {}
+
+/// A map that nothing changes.
+#[derive(Debug)]
+pub struct Terrain {
+    grid: Grid,
+    /// Cells that can all be reached from each other.
+    spawns: Vec<Cell>,
+}
+
+impl Terrain {
+    /// Makes the world's ground of a map. Takes a moment for a large one: places to appear at are
+    /// looked for here, and not when somebody comes.
+    ///
+    /// # Errors
+    /// [`BadTerrain::NothingFree`].
+    pub fn new(grid: Grid) -> Result<Terrain, BadTerrain> {
+        let free: Vec<Cell> = grid.cells().filter(|&cell| grid.is_free(cell)).collect();
+        let sample: Vec<Cell> =
+            (0..SAMPLES).filter_map(|at| free.get(spread(at, free.len())).copied()).collect();
+        let joined =
+            |from: Cell| sample.iter().filter(|&&to| grid.is_joined(CORNERS, from, to)).count();
+        // The largest piece of land has the most of the sample.
+        let Some(&home) = sample.iter().max_by_key(|&&cell| joined(cell)) else {
+            return Err(BadTerrain::NothingFree);
+        };
+        let spawns = (0..SPAWNS)
+            .filter_map(|at| free.get(spread(at, free.len())).copied())
+            .filter(|&cell| grid.is_joined(CORNERS, home, cell))
+            .collect();
+        Ok(Terrain { grid, spawns })
+    }
+
+    /// What is free.
+    pub fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// Columns and rows.
+    pub fn size(&self) -> (u16, u16) {
+        (self.grid.width(), self.grid.height())
+    }
+
+    /// Where the session with this number appears.
+    pub fn spawn(&self, number: u64) -> Cell {
+        self.spawns[(number % self.spawns.len() as u64) as usize]
+    }
+
+    /// A row as a packet has it: a bit a column, the lowest first.
+    pub fn row(&self, row: u16) -> Vec<u8> {
+        let mut bits = vec![0; usize::from(self.grid.width()).div_ceil(8)];
+        for x in (0..self.grid.width()).filter(|&x| self.grid.is_free(Cell::new(x, row))) {
+            bits[usize::from(x / 8)] |= 1 << (x % 8);
+        }
+        bits
+    }
+}
+
+/// The `at`-th of many places in `0..most` that are far from each other (the golden ratio's
+/// sequence); 0 where there is none.
+fn spread(at: usize, most: usize) -> usize {
+    let part = (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    ((part * most as u64) >> 32) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_appears_where_most_of_the_land_is() {
+        // A wall cuts off the first column.
+        let grid = Grid::from_fn(40, 20, |cell| cell.x != 1).expect("a size");
+        let terrain = Terrain::new(grid).expect("there is land");
+        let home = terrain.spawn(0);
+        for number in 0..1000 {
+            let cell = terrain.spawn(number);
+            assert!(cell.x > 1 && terrain.grid().is_joined(CORNERS, home, cell), "{cell:?}");
+        }
+        assert_eq!(terrain.row(0)[..2], [0b1111_1101, 0xff]);
+        let blocked = Grid::from_fn(3, 3, |_| false).expect("a size");
+        assert_eq!(Terrain::new(blocked).err(), Some(BadTerrain::NothingFree));
+    }
+}

@@ -1,0 +1,230 @@
+//! The shared state: who is where and on which way, and what may still be searched in this tick.
+//!
+//! A seat is written by its session's steps and by the tick, which one worker makes in turn; the
+//! helper threads touch the budget alone. The atomics are there because the memory may be shared,
+//! not because anybody races.
+
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+
+use seam::{BadSeed, SessionId, Share, WorkerId};
+
+use super::SEATS;
+use super::packet::{Bye, Moved, NAME_MAX, Place, Role, clipped};
+use crate::roster::Roster;
+
+/// Turns of a way that are kept; who goes further asks again at the last.
+pub(super) const TURNS_MAX: usize = 512;
+
+/// Why connections were ended that had not ended by themselves, as [`World::refused`] counts them.
+pub type Refused = Bye;
+
+/// The shared state.
+pub struct World {
+    tick: AtomicU64,
+    /// Cells that searches may still go on from before the next tick.
+    budget: AtomicI64,
+    /// Cells that searches have gone on from since the beginning.
+    searched: AtomicU64,
+    refused: [AtomicU64; 5],
+    pub(super) roster: Roster<SEATS>,
+    seats: [Seat; SEATS],
+}
+
+/// What is known of the session in a seat.
+struct Seat {
+    /// Whose it is once it has joined; 0: nobody's.
+    id: AtomicU64,
+    /// 1 for a spectator.
+    role: AtomicU32,
+    at: AtomicU32,
+    /// Turns of its way, and which comes next.
+    turns: AtomicU32,
+    next: AtomicU32,
+    way: [AtomicU32; TURNS_MAX],
+    name: [AtomicU64; NAME_MAX / 8],
+}
+
+// SAFETY: atomics only, of which zero is a valid value.
+unsafe impl Share for World {
+    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+        Ok(())
+    }
+
+    fn heal(&self, dead: WorkerId) {
+        self.roster.heal(dead);
+        for seat in &self.seats {
+            let bits = seat.id.load(Ordering::Acquire);
+            if bits != 0 && SessionId::from_bits(bits).shard() == dead.slot() {
+                seat.id.store(0, Ordering::Release);
+            }
+        }
+    }
+}
+
+/// Somebody who is here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guest {
+    /// Who.
+    pub id: SessionId,
+    /// As what.
+    pub role: Role,
+    /// Where.
+    pub at: Place,
+    /// Under which name.
+    pub name: String,
+}
+
+impl World {
+    /// Ends the session that has been here longest, when it next looks; says which.
+    pub fn dismiss_first(&self) -> Option<SessionId> {
+        self.roster.call_first()
+    }
+
+    /// How many connections were ended so.
+    pub fn refused(&self, why: Refused) -> u64 {
+        self.refused[why as usize].load(Ordering::Relaxed)
+    }
+
+    /// Ticks so far.
+    pub fn ticks(&self) -> u64 {
+        self.tick.load(Ordering::Relaxed)
+    }
+
+    /// Cells that searches have gone on from so far.
+    pub fn searched(&self) -> u64 {
+        self.searched.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count(&self, why: Refused) {
+        self.refused[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes up to `most` cells from this tick's budget; 0: it is used up.
+    pub(super) fn grant(&self, most: u32) -> u32 {
+        let most = i64::from(most);
+        let had = self.budget.fetch_sub(most, Ordering::Relaxed);
+        let granted = had.clamp(0, most);
+        // What was not there is put back.
+        self.budget.fetch_add(most - granted, Ordering::Relaxed);
+        self.searched.fetch_add(granted as u64, Ordering::Relaxed);
+        granted as u32
+    }
+
+    /// A guest takes the seat that the roster gave it.
+    pub(super) fn seat(&self, seat: u32, guest: &Guest) {
+        let Some(it) = self.seats.get(seat as usize) else { return };
+        it.role.store(u32::from(guest.role == Role::Spectator), Ordering::Relaxed);
+        it.at.store(packed(guest.at), Ordering::Relaxed);
+        it.turns.store(0, Ordering::Relaxed);
+        let mut name = [0; NAME_MAX];
+        let text = clipped(&guest.name, NAME_MAX);
+        name[..text.len()].copy_from_slice(text.as_bytes());
+        for (word, bytes) in it.name.iter().zip(name.as_chunks::<8>().0) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+        it.id.store(guest.id.bits(), Ordering::Release);
+    }
+
+    /// The guest leaves the seat.
+    pub(super) fn free(&self, seat: u32) {
+        if let Some(seat) = self.seats.get(seat as usize) {
+            seat.id.store(0, Ordering::Release);
+        }
+    }
+
+    /// Everybody who has joined.
+    pub(super) fn guests(&self) -> impl Iterator<Item = Guest> + '_ {
+        self.seats.iter().filter_map(Seat::guest)
+    }
+
+    /// The ids of everybody who has joined.
+    pub(super) fn ids(&self) -> impl Iterator<Item = SessionId> + '_ {
+        let bits = self.seats.iter().map(|seat| seat.id.load(Ordering::Acquire));
+        bits.filter(|&bits| bits != 0).map(SessionId::from_bits)
+    }
+
+    /// The guest with this id, if he is here.
+    pub(super) fn find(&self, id: u64) -> Option<SessionId> {
+        self.ids().find(|found| found.bits() == id)
+    }
+
+    /// Where the guest in a seat is.
+    pub(super) fn place(&self, seat: u32) -> Place {
+        let found = self.seats.get(seat as usize).map(|seat| seat.at.load(Ordering::Relaxed));
+        unpacked(found.unwrap_or(0))
+    }
+
+    /// The guest in a seat stays where he is.
+    pub(super) fn halt(&self, seat: u32) {
+        self.send(seat, &[]);
+    }
+
+    /// Sends the guest in a seat on a way whose first turn is where he is; says whether it had to
+    /// be cut.
+    pub(super) fn send(&self, seat: u32, turns: &[Place]) -> bool {
+        let Some(seat) = self.seats.get(seat as usize) else { return false };
+        let kept = turns.len().min(TURNS_MAX);
+        for (slot, turn) in seat.way.iter().zip(turns) {
+            slot.store(packed(*turn), Ordering::Relaxed);
+        }
+        seat.next.store(1, Ordering::Relaxed);
+        seat.turns.store(kept as u32, Ordering::Release);
+        kept < turns.len()
+    }
+
+    /// The next tick: refills the budget, lets everybody take a step, and says who did.
+    pub(super) fn advance(&self, budget: u32) -> (u32, Vec<Moved>) {
+        self.budget.store(i64::from(budget), Ordering::Relaxed);
+        let tick = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
+        (tick as u32, self.seats.iter().filter_map(Seat::advance).collect())
+    }
+}
+
+impl Seat {
+    fn guest(&self) -> Option<Guest> {
+        let bits = self.id.load(Ordering::Acquire);
+        if bits == 0 {
+            return None;
+        }
+        let words = self.name.iter().flat_map(|it| it.load(Ordering::Relaxed).to_le_bytes());
+        let name: Vec<u8> = words.take_while(|&byte| byte != 0).collect();
+        Some(Guest {
+            id: SessionId::from_bits(bits),
+            role: match self.role.load(Ordering::Relaxed) {
+                0 => Role::Player,
+                _ => Role::Spectator,
+            },
+            at: unpacked(self.at.load(Ordering::Relaxed)),
+            // It was text when it was written.
+            name: String::from_utf8_lossy(&name).into_owned(),
+        })
+    }
+
+    /// One step towards the next turn, if there is one.
+    fn advance(&self) -> Option<Moved> {
+        let id = self.id.load(Ordering::Acquire);
+        let (turns, next) = (self.turns.load(Ordering::Acquire), self.next.load(Ordering::Relaxed));
+        if id == 0 || next >= turns {
+            return None;
+        }
+        let at = unpacked(self.at.load(Ordering::Relaxed));
+        let to = unpacked(self.way[next as usize].load(Ordering::Relaxed));
+        let step = |from: u16, to: u16| {
+            from.saturating_add_signed((to > from) as i16 - (to < from) as i16)
+        };
+        let at = (step(at.0, to.0), step(at.1, to.1));
+        self.at.store(packed(at), Ordering::Relaxed);
+        if at == to {
+            self.next.store(next + 1, Ordering::Relaxed);
+        }
+        Some(Moved { id, at })
+    }
+}
+
+fn packed((x, y): Place) -> u32 {
+    u32::from(x) | u32::from(y) << 16
+}
+
+fn unpacked(bits: u32) -> Place {
+    (bits as u16, (bits >> 16) as u16)
+}
