@@ -73,7 +73,7 @@ fn check(shape: &Shape) {
             assert_eq!((report.accepted, report.replaced), (20, 0), "{shape}");
             assert!(!report.forced && report.unsaved.is_none(), "{shape}: {report:?}");
         }
-        Err(Fault::Ring(reason)) if shape.wait == Wait::Uring => println!("skipped: {reason}"),
+        Err(Fault::Ring(reason)) if matches!(shape.wait, Wait::Uring | Wait::Port) => println!("skipped: {reason}"),
         Err(fault) => panic!("{shape}: {fault}"),
     }
 }
@@ -86,6 +86,8 @@ fn a_service_of_ones_own_runs_on_every_point() {
             check(&shape(Container::Threads, accept, wait, 3));
         }
     }
+    check(&shape(Container::Threads, Accept::Shared, Wait::Port, 3));
+    check(&shape(Container::Helped, Accept::Shared, Wait::Epoll, 1));
 }
 
 /// The harness has threads, so forking from here is refused, in words.

@@ -4,4 +4,5 @@
 mod casts;
 mod house;
 mod library;
+mod port;
 mod rings;

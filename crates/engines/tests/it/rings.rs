@@ -56,7 +56,14 @@ fn check(ring: Setup, probe: Probe) -> Option<Report> {
 }
 
 fn check_tactics(ring: Setup, tactics: Tactics, probe: Probe) -> Option<Report> {
-    let mut shape = Shape::preset("uring", 2).expect("a preset");
+    // A ring for each of two workers, and one for both of them.
+    let alone = check_engine("uring", ring, tactics, probe.clone())?;
+    let shared = check_engine("port", ring, tactics, probe)?;
+    Some(Report { starved: alone.starved.min(shared.starved), ..alone })
+}
+
+fn check_engine(engine: &str, ring: Setup, tactics: Tactics, probe: Probe) -> Option<Report> {
+    let mut shape = Shape::preset(engine, 2).expect("a preset");
     (shape.knobs.ring, shape.knobs.tactics) = (ring, tactics);
     let service = Watched::new(probe, listing);
     let mut state = Region::<World>::place(Placement::Private).expect("some memory");
