@@ -5,6 +5,7 @@ mod browser;
 mod live;
 mod path;
 mod report;
+mod web;
 
 use std::path::PathBuf;
 

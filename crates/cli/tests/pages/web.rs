@@ -1,0 +1,148 @@
+//! The web server under a real Chromium, on every engine: a page with what belongs to it, sound that
+//! is sought in, a file in pieces and whole, forms.
+
+use crate::Room;
+use crate::browser::Browser;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
+
+/// Bytes of `great`.
+const GREAT: usize = 3 << 20;
+/// Seconds of the sound.
+const SECONDS: usize = 60;
+
+const PAGE: &str = r#"<!doctype html><html lang="en"><meta charset="utf-8"><title>site</title>
+<link rel="stylesheet" href="style.css"><link rel="icon" href="data:,">
+<h1>site</h1><div id="pictures"></div>
+<audio id="sound" preload="metadata" src="sound.wav"></audio>
+<form id="ask" action="/echo"><input name="word" value="a b&amp;c"></form>
+<script src="script.js"></script></html>"#;
+
+/// Shows eight pictures; `check` is what the test awaits.
+const SCRIPT: &str = r#"
+const loaded = [...Array(8).keys()].map(n => new Promise((good, bad) => {
+    const picture = new Image();
+    picture.onload = good; picture.onerror = () => bad(Error("picture " + n));
+    picture.src = "picture.svg?" + n;
+    document.getElementById("pictures").append(picture);
+}));
+const event = (it, name) => new Promise((good, bad) => {
+    it.addEventListener(name, good, {once: true});
+    it.addEventListener("error", () => bad(Error(name + ": " + it.error?.message)), {once: true});
+});
+async function check() {
+    const all = async answer => new Uint8Array(await answer.arrayBuffer());
+    await Promise.all(loaded);
+    if (getComputedStyle(document.body).color !== "rgb(1, 2, 3)") throw Error("no style");
+    const sound = document.getElementById("sound");
+    if (sound.readyState < 1) await event(sound, "loadedmetadata");
+    sound.currentTime = 45;
+    await event(sound, "seeked");
+    const whole = await all(await fetch("great"));
+    const part = await fetch("great", {headers: {Range: "bytes=70000-140000"}, cache: "no-store"});
+    const bytes = await all(part);
+    if (bytes.some((byte, at) => byte !== whole[70000 + at])) throw Error("another part");
+    const form = new URLSearchParams({word: "a b&c", more: "\u00e9"});
+    const posted = await (await fetch("/", {method: "POST", body: form})).text();
+    const missing = (await fetch("none")).status;
+    return [whole.length, whole.every((byte, at) => byte === at % 251), part.status, bytes.length,
+        sound.duration, posted, missing];
+}
+"#;
+
+/// A minute of silence: PCM of one channel, 8 bits, 8000 times a second (RIFF WAVE).
+fn sound() -> Vec<u8> {
+    let len = (SECONDS * 8000) as u32;
+    let mut bytes = b"RIFF".to_vec();
+    bytes.extend((36 + len).to_le_bytes());
+    bytes.extend(b"WAVEfmt ");
+    bytes.extend(16_u32.to_le_bytes());
+    bytes.extend([1, 0, 1, 0]);
+    bytes.extend(8000_u32.to_le_bytes());
+    bytes.extend(8000_u32.to_le_bytes());
+    bytes.extend([1, 0, 8, 0]);
+    bytes.extend(b"data");
+    bytes.extend(len.to_le_bytes());
+    bytes.resize(bytes.len() + len as usize, 128);
+    bytes
+}
+
+/// A server of the site, killed with its guard.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    /// Nothing where this machine cannot have the engine.
+    fn start(engine: &str, room: &Room) -> Option<Server> {
+        let mut command = Command::new(EXE);
+        command.args(["serve", "http", "--demo", "--port", "0", "--engine", engine]);
+        // A browser connects six times, and one client at a time means that five of them wait.
+        command.args(["--keep-alive", if engine == "iterative" { "50ms" } else { "15s" }]);
+        command.arg(&room.0).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the binary was built for this test");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("it is piped");
+        BufReader::new(output).read_line(&mut line).expect("it is text");
+        if line.is_empty() {
+            let _ = child.wait();
+            assert!(engine == "uring", "{engine} does not begin");
+            println!("skipped: io_uring");
+            return None;
+        }
+        let ready: Value = serde_json::from_str(&line).expect("one line of JSON");
+        let address = ready["listening"].as_str().expect("it says where").to_owned();
+        Some(Server { child, address })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_site_on_every_engine() {
+    let Some(mut browser) = Browser::open("web") else { return };
+    let room = Room::new("web");
+    let great: Vec<u8> = (0..GREAT).map(|at| (at % 251) as u8).collect();
+    let picture = "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'><rect/></svg>";
+    let files: [(&str, &[u8]); 6] = [
+        ("index.html", PAGE.as_bytes()),
+        ("script.js", SCRIPT.as_bytes()),
+        ("style.css", b"body { color: rgb(1, 2, 3) }"),
+        ("picture.svg", picture.as_bytes()),
+        ("sound.wav", &sound()),
+        ("great", &great),
+    ];
+    for (name, bytes) in files {
+        std::fs::write(room.0.join(name), bytes).expect("the room is writable");
+    }
+    // They live until the end: a page that is left may still ask its server for something.
+    let mut servers = Vec::new();
+    for engine in engines::PRESETS.iter().map(|preset| preset.name) {
+        let Some(server) = Server::start(engine, &room) else { continue };
+        let page = format!("http://{}/index.html", server.address);
+        browser.go(&page);
+        let found = browser.eval("check().catch(error => String(error))");
+        let posted = "word=a+b%26c&more=%C3%A9";
+        let wanted = json!([GREAT, true, 206, 70_001, SECONDS, posted, 404]);
+        assert_eq!(found, wanted, "{engine}");
+        // The one that was not found is the only thing to complain of.
+        let complaints = browser.complaints();
+        assert!(complaints.len() == 1 && complaints[0].contains("404"), "{engine}: {complaints:?}");
+        browser.eval("document.getElementById('ask').submit()");
+        browser.wait("location.pathname === '/echo' && document.readyState === 'complete'");
+        let said = browser.eval("location.search + '\\n' + document.body.innerText");
+        let said = said.as_str().unwrap_or_default();
+        let host = format!("Host: {}", server.address);
+        assert!(said.starts_with("?word=a+b%26c\n") && said.contains(&host), "{engine}: {said}");
+        servers.push(server);
+    }
+}
