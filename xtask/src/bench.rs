@@ -15,6 +15,7 @@ mod engines;
 mod idle;
 mod load;
 mod record;
+mod senders;
 mod uring;
 mod web;
 
@@ -170,7 +171,7 @@ impl<'a> Request<'a> {
         let names = names.join(", ");
         let wanted = args.first().map_or("", String::as_str);
         let Some(bench) = BENCHES.iter().find(|bench| bench.name == wanted) else {
-            bail!("expected one of the benches {names}, load, found `{wanted}`");
+            bail!("expected one of the benches {names}, load, senders, found `{wanted}`");
         };
         let mut request = Self { bench, length: bench.full, save: false, only: None };
         let mut flags = args[1..].iter();
@@ -214,6 +215,9 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     if let Some((_, rest)) = args.split_first().filter(|(name, _)| *name == "load") {
         // Its arms are generators, so it is no table of duets.
         return load::run(rest);
+    }
+    if let Some((_, rest)) = args.split_first().filter(|(name, _)| *name == "senders") {
+        return senders::run(rest);
     }
     let request = Request::parse(args)?;
     let duets = request.duets()?;

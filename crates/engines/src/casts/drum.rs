@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use seam::{AssetId, BadSeed, Body, Burst, CastCx, Caster, Channel, Instant, Next, Share};
@@ -59,7 +59,7 @@ pub struct Drum {
 }
 
 /// The orders of a drum: every transmission is ordered from the beginning.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(C)]
 pub struct Beats {
     taken: AtomicU32,
@@ -69,12 +69,29 @@ pub struct Beats {
     pub ended: AtomicU32,
     /// Datagrams that came back.
     pub heard: AtomicU32,
+    /// The moments of the first beats, of as many transmissions as there is room for.
+    starts: [AtomicU64; STARTS],
 }
+
+/// Transmissions whose first moment is noted for those who time what arrives.
+const STARTS: usize = 1024;
 
 // SAFETY: atomics only, for which zero is a value.
 unsafe impl Share for Beats {
     fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
         Ok(())
+    }
+}
+
+impl Default for Beats {
+    fn default() -> Beats {
+        Beats {
+            taken: AtomicU32::new(0),
+            paused: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
+            heard: AtomicU32::new(0),
+            starts: [const { AtomicU64::new(0) }; STARTS],
+        }
     }
 }
 
@@ -89,6 +106,18 @@ pub struct Beat {
 }
 
 impl Drum {
+    /// By how much the timestamp of a packet exceeds that of the one before: 30 ms of 8 kHz.
+    pub const TICKS: u32 = 240;
+
+    /// When packet `sent` of transmission `number` was due, as long as nothing paused; `None` for
+    /// one that has not started or is beyond those whose start is noted.
+    #[must_use]
+    pub fn due_at(&self, state: &Beats, number: u32, sent: u32) -> Option<Instant> {
+        let start = state.starts.get(number as usize)?.load(Ordering::Acquire);
+        let since = self.gap * (sent / self.burst.max(1));
+        (start > 0).then(|| Instant::from_ns(start) + since)
+    }
+
     /// How long it beats.
     #[must_use]
     pub fn length(&self) -> Duration {
@@ -102,7 +131,7 @@ impl Drum {
         // Version 2, payload type 96; then sequence number, timestamp and source.
         head[..2].copy_from_slice(&[0x80, 96]);
         head[2..4].copy_from_slice(&(sent as u16).to_be_bytes());
-        head[4..8].copy_from_slice(&(sent.wrapping_mul(240)).to_be_bytes());
+        head[4..8].copy_from_slice(&sent.wrapping_mul(Drum::TICKS).to_be_bytes());
         head[8..].copy_from_slice(&number.to_be_bytes());
         head
     }
@@ -158,6 +187,9 @@ impl Caster for Drum {
         };
         // A gap of grace: the first beat of all is not late because they are many.
         let start = cx.now + self.gap + phase;
+        if let Some(noted) = cx.state.starts.get(number as usize) {
+            noted.store(start.ns(), Ordering::Release);
+        }
         let beat = Beat { number, sent: 0, start, paused_at: None };
         let next = self.next(&beat);
         Some((beat, next))

@@ -6,12 +6,14 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engines::drum::{Beats, Drum, HEAD, Skin};
-use engines::{Assets, CastSockets, Casting, Pacing, Sender, cast_alone, probe};
-use seam::AssetId;
+use engines::{Assets, CastSockets, Casting, Fault, Pacing, Sender, Shape, cast_alone, probe};
+use seam::{AssetId, Closed, Cx, Event, Limits, Out, Peer, Service, Step};
 use sys::udp::{Mail, Udp, UdpOptions};
+
+use crate::house::{serve_casting, talk};
 
 const CASTS: u32 = 3;
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -177,5 +179,90 @@ fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end
         cast_alone(&casting, &state, &Assets::default(), Duration::ZERO, meanwhile).expect("runs");
         assert_eq!(state.heard.load(Ordering::Acquire), 1, "{sender}");
         assert_eq!((pacing.started.read(), pacing.running()), (2, 0), "{sender}");
+    }
+}
+
+/// Ends what is cast as soon as a session has ended.
+struct Bell;
+
+/// No slow work leaves a `Bell`.
+enum Never {}
+
+impl Service for Bell {
+    type State = Beats;
+    type Session = ();
+    type Job = Never;
+    type Outcome = Never;
+
+    fn limits(&self) -> Limits {
+        Limits { input_max: 64, output_high: 64, output_low: 16, sessions_max: 8 }
+    }
+
+    fn open(&self, _cx: &Cx<'_, Beats>, _peer: Peer, out: &mut Out) {
+        out.bytes().extend_from_slice(b"HELLO\n");
+    }
+
+    fn step(
+        &self,
+        _cx: &Cx<'_, Beats>,
+        _session: &mut (),
+        event: Event<'_, Never>,
+        _out: &mut Out,
+    ) -> Step<Never> {
+        match event {
+            Event::Bytes(input) => Step::close(input.len()),
+            Event::Room | Event::Deadline => Step::read(0),
+            Event::Eof | Event::Drain => Step::close(0),
+            Event::Done(never) => match never {},
+        }
+    }
+
+    fn work(&self, _state: &Beats, job: Never) -> Never {
+        job
+    }
+
+    fn close(&self, cx: &Cx<'_, Beats>, _session: (), _why: Closed) {
+        cx.state.ended.store(1, Ordering::Release);
+        cx.ring();
+    }
+}
+
+#[test]
+fn in_a_house_the_sessions_order_and_the_caster_hears_the_bell() {
+    for engine in ["thread", "pool", "poll", "epoll", "uring", "event"] {
+        let shape = Shape::preset(engine, 2).expect("a preset");
+        if shape.container.is_processes() {
+            // A process with threads may not fork; what has processes is tried on the binary.
+            continue;
+        }
+        let (socket, to) = receiver();
+        let (gap, bytes) = (Duration::from_millis(2), skin(4096));
+        let skin = Skin::Shared(Arc::from(&bytes[..]));
+        let (casts, packets, payload, ahead) = (2, 1_000_000, 64, gap * 50);
+        let to = vec![to];
+        let drum = Drum { casts, packets, gap, burst: 1, payload, ahead, spread: true, to, skin };
+        let sockets = CastSockets::bind(LOCAL, 0).expect("two free ports");
+        let (state, pacing) = (Beats::default(), Pacing::default());
+        let (sender, sockets) = (Sender::USUAL, &sockets);
+        let casting = Casting { caster: &drum, sender, sockets, pacing: &pacing };
+        let cast = (&Bell, &state, &casting);
+        let visit = |address: SocketAddr| {
+            for _ in 0..3 {
+                assert!(socket.wait_readable(Duration::from_secs(20)).expect("open"), "{engine}");
+                collect(&socket);
+            }
+            talk(address, &[b"bye".to_vec()]).expect("a conversation");
+            let until = Instant::now() + Duration::from_secs(20);
+            while pacing.running() > 0 {
+                assert!(Instant::now() < until, "{engine}: it does not hear the bell");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        match serve_casting(cast, &shape, visit) {
+            Ok(report) => assert_eq!((report.replaced, report.forced), (0, false), "{engine}"),
+            Err(Fault::Ring(reason)) => println!("skipped: io_uring: {reason}"),
+            Err(fault) => panic!("{engine}: {fault}"),
+        }
+        assert!(pacing.closed.read() == 2 || engine == "uring", "{engine}");
     }
 }

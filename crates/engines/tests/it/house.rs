@@ -6,8 +6,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use engines::{Assets, Control, Fault, House, NoKeeper, Report, Shape, run};
-use seam::Service;
+use engines::{
+    Annex, Assets, Casting, Control, Fault, House, NoKeeper, Ready, Report, Shape, run,
+    run_with_caster,
+};
+use seam::{Caster, Service};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -30,6 +33,29 @@ pub fn serve<S: Service>(
     shape: &Shape,
     visit: impl FnOnce(SocketAddr),
 ) -> Result<Report, Fault> {
+    let live = |house: &House<'_, S>, ready: &mut dyn FnMut(&Ready)| {
+        run(house, shape, &mut NoKeeper, ready)
+    };
+    serve_by((service, state, assets), live, visit)
+}
+
+/// The same with a caster beside the workers.
+pub fn serve_casting<S: Service, C: Caster<State = S::State>>(
+    (service, state, casting): (&S, &S::State, &Casting<'_, C>),
+    shape: &Shape,
+    visit: impl FnOnce(SocketAddr),
+) -> Result<Report, Fault> {
+    let live = |house: &House<'_, S>, ready: &mut dyn FnMut(&Ready)| {
+        run_with_caster(house, shape, casting, &mut NoKeeper, Annex::default(), ready)
+    };
+    serve_by((service, state, &Assets::default()), live, visit)
+}
+
+fn serve_by<S: Service>(
+    (service, state, assets): (&S, &S::State, &Assets),
+    live: impl FnOnce(&House<'_, S>, &mut dyn FnMut(&Ready)) -> Result<Report, Fault> + Send,
+    visit: impl FnOnce(SocketAddr),
+) -> Result<Report, Fault> {
     let control = Control::new().expect("a descriptor");
     let house = House {
         service,
@@ -48,7 +74,7 @@ pub fn serve<S: Service>(
         let served = scope.spawn(|| {
             // The house is gone when this is dropped, so that nobody waits for it in vain.
             let ready = ready;
-            run(&house, shape, &mut NoKeeper, &mut |decided| {
+            live(&house, &mut |decided| {
                 let _ = ready.send(decided.listening);
             })
         });
