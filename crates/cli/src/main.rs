@@ -17,6 +17,7 @@ mod museum;
 mod path;
 mod peer;
 mod pin;
+mod play;
 mod race;
 mod senders;
 mod serve;
@@ -70,6 +71,8 @@ enum Command {
     Path(path::Command),
     /// Walk around in the world of a game server
     Walk(walk::Args),
+    /// Listen to media over RTSP and RTP: what was lost, out of order and late
+    Play(play::Args),
     /// Talk to a stock server: line editing, history, completion
     Client(client::Args),
     #[command(flatten)]
@@ -120,6 +123,7 @@ fn main() -> ExitCode {
         Command::Museum(args) => museum::run(&args),
         Command::Path(command) => path::run(command),
         Command::Walk(args) => walk::run(&args),
+        Command::Play(args) => play::run(&args),
         Command::Client(args) => client::run(&args),
         Command::Course(command) => command.run(),
         Command::Peer(args) => peer::run(&args),

@@ -55,6 +55,7 @@ pub mod duet;
 pub mod faults;
 mod fuzz;
 pub mod health;
+pub mod listen;
 pub mod model;
 pub mod null;
 pub mod parse;

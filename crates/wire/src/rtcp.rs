@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use rtcp_types::{
-    Bye, Compound, Packet, RtcpPacketWriter, RtcpPacketWriterExt, Sdes, SdesChunk, SdesItem,
-    SenderReport,
+    Bye, Compound, Packet, ReceiverReport, RtcpPacketWriter, RtcpPacketWriterExt, Sdes, SdesChunk,
+    SdesItem, SenderReport,
 };
 
 /// Seconds from 1900, where NTP begins, to 1970.
@@ -60,6 +60,30 @@ pub fn write_report(sent: &Sent, cname: &str, bye: bool, out: &mut Vec<u8>) {
     out.resize(from + len, 0);
     let written = compound.write_into(&mut out[from..]).unwrap_or(0);
     out.truncate(from + written);
+}
+
+/// Appends the compound packet of a receiver: what it has `heard` of each sender, and its name.
+pub fn write_heard(from: u32, heard: &[Heard], cname: &str, out: &mut Vec<u8>) {
+    // A report holds 31 blocks (section 6.4.2).
+    let report = heard.iter().take(31).fold(ReceiverReport::builder(from), |report, heard| {
+        let block = rtcp_types::ReportBlock::builder(heard.of)
+            .fraction_lost(heard.lost_share)
+            .cumulative_lost(heard.lost.cast_unsigned() & 0xff_ffff)
+            .extended_sequence_number(heard.sequence)
+            .interarrival_jitter(heard.jitter)
+            .last_sender_report_timestamp(heard.last_report)
+            .delay_since_last_sender_report_timestamp(heard.since_report);
+        report.add_report_block(block)
+    });
+    let cut = cname.floor_char_boundary(255);
+    let item = SdesItem::builder(SdesItem::CNAME, &cname[..cut]);
+    let name = Sdes::builder().add_chunk(SdesChunk::builder(from).add_item(item));
+    let compound = Compound::builder().add_packet(report).add_packet(name);
+    let start = out.len();
+    let len = compound.calculate_size().unwrap_or(0);
+    out.resize(start + len, 0);
+    let written = compound.write_into(&mut out[start..]).unwrap_or(0);
+    out.truncate(start + written);
 }
 
 /// What a receiver reports of one sender.
@@ -200,10 +224,28 @@ impl Timer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rtcp_types::{ReceiverReport, ReportBlock};
+    use rtcp_types::ReportBlock;
 
     const SENT: Sent =
         Sent { ssrc: 7, ntp: 0xe000_0000_8000_0000, timestamp: 90_000, packets: 3, octets: 99 };
+
+    #[test]
+    fn what_a_receiver_writes_a_sender_reads() {
+        let heard = Heard {
+            from: 5,
+            of: 7,
+            lost_share: 3,
+            lost: -2,
+            sequence: 70_000,
+            jitter: 9,
+            last_report: 1,
+            since_report: 2,
+        };
+        let (mut bytes, mut words) = (Vec::new(), Vec::new());
+        write_heard(5, &[heard], "me", &mut bytes);
+        assert!(read(&bytes, |word| words.push(word)));
+        assert_eq!(words, [Word::Alive(5), Word::Report(heard)]);
+    }
 
     #[test]
     fn a_report_is_a_whole_compound_packet() {

@@ -80,6 +80,63 @@ pub fn describe(program: &Program, about: &About<'_>) -> Vec<u8> {
     bytes
 }
 
+/// A track of media as a description offers it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offered {
+    /// `audio`, `video` or another kind.
+    pub kind: String,
+    /// The payload type of its first format.
+    pub payload_type: u8,
+    /// What the payload is, such as `H264`; empty where nothing was said.
+    pub encoding: String,
+    /// Ticks of its clock in a second.
+    pub clock: u32,
+    /// The port that packets go to; 0 where it is asked for by RTSP.
+    pub port: u16,
+    /// Its URL, whole or behind that of the description; empty where there is none.
+    pub control: String,
+}
+
+/// The tracks of RTP in a description, in their order; `None` if it cannot be read.
+pub fn offered(text: &[u8]) -> Option<Vec<Offered>> {
+    let session = Session::parse(text).ok()?;
+    let tracks = session.medias.iter().filter_map(|media| {
+        let payload_type: u8 = media.fmt.split(' ').next()?.parse().ok()?;
+        let value = |name: &'static str| {
+            let all = media.attributes.iter().filter(move |it| it.attribute == name);
+            all.filter_map(|it| it.value.as_deref())
+        };
+        let map = value("rtpmap").find_map(|map| {
+            let (number, what) = map.split_once(' ')?;
+            (number.parse() == Ok(payload_type)).then_some(what)
+        });
+        let mut parts = map.unwrap_or_default().split('/');
+        let encoding = parts.next().unwrap_or_default().to_owned();
+        let clock = parts.next().and_then(|clock| clock.trim().parse().ok());
+        Some(Offered {
+            kind: media.media.to_string(),
+            payload_type,
+            encoding,
+            clock: clock.unwrap_or_else(|| usual_clock(payload_type)),
+            port: media.port,
+            control: value("control").next().unwrap_or_default().to_owned(),
+        })
+    });
+    Some(tracks.collect())
+}
+
+/// The clock of a payload type that needs no description (RFC 3551 section 6).
+pub fn usual_clock(payload_type: u8) -> u32 {
+    match payload_type {
+        10 | 11 => 44_100,
+        6 => 16_000,
+        16 => 11_025,
+        17 => 22_050,
+        14 | 25..=34 => 90_000,
+        _ => 8_000,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +164,16 @@ mod tests {
         assert_eq!(text, want);
         let read = Session::parse(text.as_bytes()).expect("a description");
         assert_eq!(read.medias.len(), 1);
+        let wanted = Offered {
+            kind: "audio".to_owned(),
+            payload_type: 0,
+            encoding: "PCMU".to_owned(),
+            clock: 8000,
+            port: 0,
+            control: "trackID=0".to_owned(),
+        };
+        assert_eq!(offered(text.as_bytes()), Some(vec![wanted]));
+        assert_eq!(offered(b"v=1 nonsense"), None);
         about = About { live: true, group: Some(([239, 1, 2, 3].into(), 4)), ..about };
         let text = String::from_utf8(describe(&program, &about)).expect("text");
         assert!(text.contains("c=IN IP4 239.1.2.3/4\r\n"), "{text}");

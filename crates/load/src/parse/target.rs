@@ -69,8 +69,8 @@ impl FromStr for Scheme {
             "echo" => Ok(Self::Echo),
             "line" => Ok(Self::Line),
             "udp+rtp" | "rtp" | "rtsp" => Err(Usage(format!(
-                "not yet: `{text}` needs a receiver of datagrams that the generator does not have; \
-                 there is {SCHEMES}"
+                "`{text}` is listened to, by one receiver or thousands, with `roundhouse play URL \
+                 --sessions N`; here there is {SCHEMES}"
             ))),
             "https" | "wss" | "tls" => Err(Usage(format!(
                 "not yet: `{text}` is encrypted; load the plain port behind it, or there is \

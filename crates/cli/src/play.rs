@@ -1,0 +1,182 @@
+//! `roundhouse play`: listens to media instead of playing them, and says what was lost, out of
+//! order and late; one session or thousands.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use load::listen::{Ask, Hearing, Shares, listen, overhear};
+use load::parse::span;
+use serde_json::{Value, json};
+
+use crate::race::watch;
+
+/// The schema of `--json`.
+const SCHEMA: &str = "roundhouse.play/1";
+/// The port of RTSP.
+const PORT: u16 = 554;
+
+/// The flags.
+#[derive(clap::Args)]
+pub struct Args {
+    /// What to listen to: rtsp://HOST[:554]/NAME, or rtp://ADDRESS:PORT for whatever comes there
+    url: String,
+    /// How long to listen; a session that has played to its end is done before
+    #[arg(short = 'd', long = "for", default_value = "10s", value_name = "TIME",
+          value_parser = span)]
+    time: Duration,
+    /// Sessions at one time
+    #[arg(short = 'n', long, default_value_t = 1, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    sessions: u32,
+    /// Over how long they begin
+    #[arg(long, default_value = "1s", value_parser = span, value_name = "TIME")]
+    ramp: Duration,
+    /// Have the media in the connection instead of as datagrams
+    #[arg(long)]
+    tcp: bool,
+    /// Where to begin, in seconds
+    #[arg(long, default_value_t = 0.0, value_name = "SECONDS")]
+    from: f64,
+    /// Name and password
+    #[arg(long, value_name = "NAME:PASSWORD")]
+    user: Option<String>,
+    /// Print one JSON document instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// Listens until the time is over.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let stop = watch()?;
+    let hearing = match args.url.split_once("://") {
+        Some(("rtp" | "udp+rtp", place)) => {
+            let place = place.trim_start_matches('@').split('/').next().unwrap_or_default();
+            let place =
+                if place.starts_with(':') { format!("0.0.0.0{place}") } else { place.into() };
+            let address = resolve(&place).with_context(|| format!("cannot listen at {place}"))?;
+            overhear(address, args.time, &stop)
+                .with_context(|| format!("cannot listen at {address}"))?
+        }
+        Some(("rtsp", rest)) => {
+            let place = rest.split('/').next().unwrap_or_default();
+            let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+            let place = if has_port(place) { place.into() } else { format!("{place}:{PORT}") };
+            let address = resolve(&place).with_context(|| format!("cannot find {place}"))?;
+            listen(&ask(args, address)?, &stop).context("cannot listen on this machine")?
+        }
+        _ => {
+            let found = &args.url;
+            eprintln!(
+                "roundhouse: expected rtsp://HOST/NAME or rtp://ADDRESS:PORT, found `{found}`"
+            );
+            return Ok(ExitCode::from(2));
+        }
+    };
+    if args.json {
+        println!("{}", document(args, &hearing)?);
+    } else {
+        print(args, &hearing);
+    }
+    let whole = hearing.failed.is_empty() && hearing.sums.packets > 0 && hearing.misannounced == 0;
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn has_port(place: &str) -> bool {
+    let name = place.rsplit_once(']').map_or(place, |(_, behind)| behind);
+    name.contains(':')
+}
+
+fn resolve(place: &str) -> Result<SocketAddr> {
+    let mut found = place.to_socket_addrs()?;
+    found.next().ok_or_else(|| anyhow!("expected an address, found a name without one"))
+}
+
+fn ask(args: &Args, address: SocketAddr) -> Result<Ask> {
+    let login = args.user.as_deref().map(|user| {
+        let pair = user.split_once(':');
+        let (name, password) = pair.ok_or_else(|| anyhow!("expected NAME:PASSWORD"))?;
+        Ok::<_, anyhow::Error>((name.to_owned(), password.to_owned()))
+    });
+    Ok(Ask {
+        address,
+        url: args.url.clone(),
+        in_connection: args.tcp,
+        sessions: args.sessions,
+        ramp: if args.sessions == 1 { Duration::ZERO } else { args.ramp },
+        time: args.time,
+        from_s: args.from,
+        login: login.transpose()?,
+    })
+}
+
+fn document(args: &Args, hearing: &Hearing) -> Result<Value> {
+    let mut document = serde_json::to_value(hearing)?;
+    document["schema"] = json!(SCHEMA);
+    document["url"] = json!(args.url);
+    Ok(document)
+}
+
+fn print(args: &Args, hearing: &Hearing) {
+    let Hearing { sums, .. } = hearing;
+    println!("{} · {:.1} s", args.url, hearing.seconds);
+    if hearing.sessions > 0 {
+        println!(
+            "  sessions      {} begun, {} with media, {} ended by the sender",
+            hearing.sessions, hearing.played, hearing.ended
+        );
+        println!("  first packet  {}", shares(&hearing.first_packet_ms));
+    }
+    for (why, count) in &hearing.failed {
+        println!("  failed        {count}: {why}");
+    }
+    println!(
+        "  packets       {} ({} bytes), {} lost, {} twice, {} out of order, {} of strangers",
+        sums.packets, sums.bytes, sums.lost, sums.duplicates, sums.reordered, hearing.strangers
+    );
+    println!(
+        "  late          {} · jitter at most {:.2} ms",
+        shares(&hearing.late_ms),
+        sums.jitter_ms
+    );
+    println!("  reports       {} of senders", hearing.reports);
+    if hearing.misannounced > 0 {
+        println!("  {} first packets were not those that RTP-Info announced", hearing.misannounced);
+    }
+    if hearing.tracks.is_empty() {
+        return;
+    }
+    let mut table = Table::new();
+    let line = LineStyle::none().fill('─').junction('─');
+    table.load_style(TableStyle::new().header_separator(line));
+    table.set_header([
+        "sender",
+        "payload",
+        "packets",
+        "lost",
+        "out of order",
+        "jitter, ms",
+        "late p50, ms",
+        "p99, ms",
+    ]);
+    for track in &hearing.tracks {
+        table.add_row([
+            format!("{:08x}", track.ssrc),
+            track.payload.clone(),
+            track.found.packets.to_string(),
+            track.found.lost.to_string(),
+            track.found.reordered.to_string(),
+            format!("{:.2}", track.found.jitter_ms),
+            format!("{:.2}", track.late_ms.p50),
+            format!("{:.2}", track.late_ms.p99),
+        ]);
+    }
+    table.column_iter_mut().skip(2).for_each(|it| it.set_cell_alignment(CellAlignment::Right));
+    println!("{table}");
+}
+
+fn shares(it: &Shares) -> String {
+    format!("p50 {:.2} p99 {:.2} p99.9 {:.2} max {:.2} ms", it.p50, it.p99, it.p999, it.max)
+}
