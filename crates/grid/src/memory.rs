@@ -7,7 +7,7 @@
 use crate::cell::Cell;
 use crate::cost::{self, Cost};
 use crate::grid::Grid;
-use crate::open::Open;
+use crate::open::{Entry, Open};
 use crate::search::{Event, Stats};
 
 /// The part of a word that is a cost.
@@ -81,7 +81,7 @@ impl Memory {
             return;
         }
         *node = Node { best: word, parent: (entered as u32) << ENTERED | parent.packed() };
-        self.open.push(key(cost, estimate()), cell.packed());
+        self.open.push(Entry { key: key(cost, estimate()), cell: cell.packed(), position });
         self.stats.opened += 1;
         if let Some(events) = &mut self.events {
             events.push(Event::Opened { cell, from: parent });

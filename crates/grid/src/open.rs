@@ -21,13 +21,14 @@ const BUCKETS: usize = 1 << 16;
 /// No place among the links.
 const NONE: u32 = u32::MAX;
 /// No entry: no search makes such a key.
-const NOTHING: Entry = Entry { key: u64::MAX, cell: 0 };
+const NOTHING: Entry = Entry { key: u64::MAX, cell: 0, position: 0 };
 
-/// A key and the cell it belongs to.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    key: u64,
-    cell: u32,
+/// A key and the cell it belongs to, with its position among the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) key: u64,
+    pub(crate) cell: u32,
+    pub(crate) position: u32,
 }
 
 /// An entry that waits, and the next one in its bucket or in the list of places to be used again.
@@ -94,10 +95,9 @@ impl Open {
 
     /// Puts a cell in.
     #[inline]
-    pub(crate) fn push(&mut self, key: u64, cell: u32) {
-        let entry = Entry { key, cell };
+    pub(crate) fn push(&mut self, entry: Entry) {
         let bucket =
-            (key.saturating_sub(self.base) >> BUCKET_BITS).min(BUCKETS as u64 - 1) as usize;
+            (entry.key.saturating_sub(self.base) >> BUCKET_BITS).min(BUCKETS as u64 - 1) as usize;
         if bucket <= self.present {
             self.push_now(entry);
             return;
@@ -118,18 +118,17 @@ impl Open {
 
     /// Takes the cell with the least key out.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<(u64, u32)> {
+    pub(crate) fn pop(&mut self) -> Option<Entry> {
         if self.next.key != NOTHING.key {
-            let next = std::mem::replace(&mut self.next, NOTHING);
-            return Some((next.key, next.cell));
+            return Some(std::mem::replace(&mut self.next, NOTHING));
         }
         if self.heap.is_empty() {
             self.turn()?;
         }
         let last = self.heap.pop()?;
-        let Some(first) = self.heap.first().copied() else { return Some((last.key, last.cell)) };
+        let Some(first) = self.heap.first().copied() else { return Some(last) };
         self.sift_down(last);
-        Some((first.key, first.cell))
+        Some(first)
     }
 
     /// Moves the next bucket that is not empty into the heap; nothing if there is none.
@@ -229,7 +228,7 @@ mod tests {
             for cell in 0..600 {
                 if dice.once_in(3) {
                     let least = model.iter().min().copied();
-                    let found = open.pop();
+                    let found = open.pop().map(|it| (it.key, it.cell));
                     assert_eq!(found.map(|it| it.0), least.map(|it| it.0), "seed {seed}");
                     model.retain(|it| Some(*it) != found);
                     present = found.map_or(present, |it| it.0);
@@ -237,11 +236,13 @@ mod tests {
                     // As in a search: now and then a key that is a little less than the present.
                     let early = dice.below(3) as u64;
                     let key = (present + (dice.roll() >> (64 - spread))).saturating_sub(early);
-                    open.push(key.max(base), cell);
+                    open.push(Entry { key: key.max(base), cell, position: cell + 1 });
                     model.push((key.max(base), cell));
                 }
             }
             while let Some(found) = open.pop() {
+                assert_eq!(found.position, found.cell + 1, "seed {seed}");
+                let found = (found.key, found.cell);
                 assert_eq!(Some(found.0), model.iter().map(|it| it.0).min(), "seed {seed}");
                 model.retain(|it| *it != found);
             }

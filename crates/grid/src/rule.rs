@@ -92,7 +92,7 @@ const fn moves_of(corners: Corners, around: usize) -> u8 {
 }
 
 /// The directions in which a path that came in `direction` naturally goes on.
-pub(crate) const fn natural(corners: Corners, direction: usize) -> u8 {
+const fn natural(corners: Corners, direction: usize) -> u8 {
     let ahead = 1 << direction;
     let walks = walks(corners);
     if walks >> direction & 1 == 0 {
@@ -171,6 +171,24 @@ const fn forced_table(corners: Corners) -> [[u8; 512]; 8] {
     table
 }
 
+/// Successors by the direction of entry, [`NOWHERE`] being the last, and neighbourhood.
+const fn successors_table(corners: Corners) -> [[u8; 512]; 9] {
+    let mut table = [[0; 512]; 9];
+    let mut around = 0;
+    while around < 512 {
+        let moves = moves_of(corners, around);
+        table[NOWHERE][around] = moves;
+        let mut direction = 0;
+        while direction < 8 {
+            let goes_on = natural(corners, direction) & moves;
+            table[direction][around] = goes_on | forced(corners, direction, around);
+            direction += 1;
+        }
+        around += 1;
+    }
+    table
+}
+
 /// What the searches know about a rule; outside this crate nobody needs it.
 pub trait Tables {
     /// The rule.
@@ -179,6 +197,8 @@ pub trait Tables {
     const MOVES: &'static [u8; 512] = &moves_table(Self::RULE);
     /// Forced successors by direction and neighbourhood.
     const FORCED: &'static [[u8; 512]; 8] = &forced_table(Self::RULE);
+    /// Successors by direction of entry and neighbourhood: one look for each cell.
+    const SUCCESSORS: &'static [[u8; 512]; 9] = &successors_table(Self::RULE);
     /// Directions of walking.
     const WALKS: u8 = walks(Self::RULE);
     /// Eighths to look aside.
@@ -187,11 +207,7 @@ pub trait Tables {
     /// Directions in which a search goes on from a cell that it entered in `direction`.
     #[inline]
     fn successors(direction: usize, around: usize) -> u8 {
-        let moves = Self::MOVES[around];
-        if direction == NOWHERE {
-            return moves;
-        }
-        natural(Self::RULE, direction) & moves | Self::FORCED[direction][around]
+        Self::SUCCESSORS[direction][around]
     }
 
     /// The cells of a run towards higher bits that have a forced neighbour in the row `beside`.

@@ -23,6 +23,7 @@ use crate::error::GridError;
 use crate::grid::Grid;
 use crate::jumps::Jumps;
 use crate::memory::{Memory, steps_left};
+use crate::open::Entry;
 use crate::path::{Path, extend};
 use crate::rule::{NOWHERE, Rule};
 use aim::Many;
@@ -351,12 +352,11 @@ impl Task {
     ) {
         for _ in 0..cells_max {
             let (key, cell, position, (cost, entered)) = loop {
-                let Some((key, cell)) = memory.open.pop() else {
+                let Some(Entry { key, cell, position }) = memory.open.pop() else {
                     self.progress = Progress::Unreachable;
                     return;
                 };
                 let cell = Cell::unpacked(cell);
-                let position = grid.position(cell);
                 if let Some(known) = memory.leave(position) {
                     break (key, cell, position, known);
                 }
