@@ -73,7 +73,9 @@ fn check(shape: &Shape) {
             assert_eq!((report.accepted, report.replaced), (20, 0), "{shape}");
             assert!(!report.forced && report.unsaved.is_none(), "{shape}: {report:?}");
         }
-        Err(Fault::Ring(reason)) if matches!(shape.wait, Wait::Uring | Wait::Port) => println!("skipped: {reason}"),
+        Err(Fault::Ring(reason)) if matches!(shape.wait, Wait::Uring | Wait::Port) => {
+            println!("skipped: {reason}")
+        }
         Err(fault) => panic!("{shape}: {fault}"),
     }
 }
