@@ -283,11 +283,7 @@ mod tests {
             filling.piece(b"bcc");
             filling.segment(4);
         });
-        if sent.error.is_some() {
-            eprintln!("skipped: no UDP_SEGMENT here: {sent:?}");
-            return;
-        }
-        assert_eq!((sent.count, sent.calls), (1, 1));
+        assert_eq!((sent.count, sent.calls), (1, 1), "{sent:?}");
         assert_eq!(
             [take(&receiver), take(&receiver), take(&receiver)],
             ["aaaa", "bbbb", "cc"].map(|text| text.as_bytes().to_vec())
