@@ -16,7 +16,10 @@
 //! with the very call by which it waits, by others with a call of their own before they turn to
 //! something else. Leaving all submission to the leader was the other choice; but it sleeps in the
 //! kernel while others run, so each share would have to wake it first, which costs as many calls
-//! and a change of threads besides.
+//! and a change of threads besides. Counted by `strace -c` (2 cores, Linux 6.18, calls a request of
+//! the market): one client 2.0 with any number of threads (uring 2.0, epoll 3.0); 64 clients 0.06
+//! with one token and 0.13 with two, a third of which wake threads (uring 0.04, epoll 2.05); 64
+//! clients at depth 16 0.006 and 0.017 (uring 0.003, epoll 0.13).
 //!
 //! The surprising thing: with one token (`--running 1`) nobody is ever woken unless somebody
 //! blocks, and this engine is the loop of `uring` with a few uncontended locks. Concurrency is what
