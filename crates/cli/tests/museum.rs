@@ -190,6 +190,106 @@ fn locks_look_alike_behind_a_sleep() {
     room.shows("stock-lock --scale 0.05 --clients 5 --blocks 1", &wanted);
 }
 
+/// Whether Apache is there; says why its part is left out.
+fn has_apache() -> bool {
+    let found = peers::apache::is_here();
+    if let Err(why) = &found {
+        println!("skipped: foreign servers: {why}");
+    }
+    found.is_ok()
+}
+
+/// Rows of the raw file that tell of a web server and its clients.
+fn met(room: &Room, exhibit: &str) -> Vec<Value> {
+    let raw = room.text(&format!("museum-{exhibit}.jsonl"));
+    let rows = raw.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    rows.filter(|row| row["row"] == "web").collect()
+}
+
+/// Requests that the servers of that name answered.
+fn answered(rows: &[Value], server: &str) -> u64 {
+    let mine =
+        rows.iter().filter(|row| row["server"].as_str().is_some_and(|it| it.contains(server)));
+    mine.filter_map(|row| row["run"]["load"]["requests_total"].as_u64()).sum()
+}
+
+#[test]
+fn servers_that_join_and_never_end_a_reply_are_told_from_a_client_without_descriptors() {
+    let room = Room::new("three");
+    let found = room.visit("three-servers --quick");
+    let rows = met(&room, "three-servers");
+    assert!(answered(&rows, "ours, epoll") > 0, "{rows:#?}");
+    if found["doubts"].to_string().contains("No python3") {
+        return println!("skipped: python3 is not installed");
+    }
+    // As listed no reply is valid, and one server ends none at all.
+    assert_eq!(off(&found, &("never-ends", 0.0, 0.0)), None);
+    let holds = |name: &str| {
+        let findings = found["findings"].as_array().expect("findings");
+        findings.iter().any(|it| it["name"] == name && it["holds"] == true)
+    };
+    assert!(holds("invalid"), "{}", found["findings"]);
+    assert!(room.text("museum-three-servers.html").contains("one process"));
+}
+
+#[test]
+fn servers_that_compute_are_told_by_division() {
+    let room = Room::new("computing");
+    for exhibit in ["computing-time", "concurrent-clients"] {
+        let found = room.visit(&format!("{exhibit} --quick"));
+        let rows = met(&room, exhibit);
+        for server in ["ours, processes", "ours, threads"] {
+            assert!(answered(&rows, server) > 0, "{exhibit}: {rows:#?}");
+        }
+        assert!(!has_apache() || answered(&rows, "Apache, prefork") > 0, "{exhibit}: {rows:#?}");
+        let facts = found["facts"].to_string();
+        assert!(facts.contains("1/4"), "the scale is printed: {facts}");
+        // Both servers note how long a request takes inside.
+        assert!(rows.iter().all(|row| row["run"]["inside"]["count"].as_u64() > Some(0)));
+    }
+    let page = room.text("museum-computing-time.html");
+    for want in ["1200 s / computing", "600", "Journal of KISS"] {
+        assert!(page.contains(want), "expected `{want}` in the page");
+    }
+}
+
+#[test]
+fn spare_threads_that_come_and_go_are_counted() {
+    let room = Room::new("spares");
+    for exhibit in ["directives", "spare-band"] {
+        let found = room.visit(&format!("{exhibit} --quick"));
+        let rows = met(&room, exhibit);
+        assert!(rows.len() >= 2, "{exhibit}: {rows:#?}");
+        for row in &rows {
+            let looks = row["run"]["churn"]["looks"].as_array().expect("looks");
+            let threads = looks.iter().filter_map(|it| it[2].as_u64()).max();
+            assert!(threads >= Some(50), "{exhibit}: a pool of fifty lives: {row}");
+            assert!(row["run"]["load"]["requests_total"].as_u64() > Some(0), "{row}");
+        }
+        let told = found["flawed"]["numbers"]["rows"].as_array().expect("a table");
+        assert!(!told.is_empty(), "{exhibit}: {found}");
+    }
+}
+
+#[test]
+fn switches_are_told_apart_by_who_is_switched() {
+    let room = Room::new("mixes");
+    room.visit("mixes --quick");
+    let rows = met(&room, "mixes");
+    let count = |server: &str, whose: &str| -> u64 {
+        let mine = rows.iter().filter(|row| row["server"] == server);
+        mine.filter_map(|row| row["run"]["switches"][whose].as_u64()).sum()
+    };
+    assert!(count("ours, prefork", "processes") > 0 && count("ours, worker", "threads") > 0);
+    let prefork = ["threads", "processes"].map(|whose| count("ours, prefork", whose));
+    assert!(prefork[0] < prefork[1], "a process of ours has one thread: {prefork:?}");
+    if has_apache() {
+        assert!(count("Apache, worker", "threads") > 0, "{rows:#?}");
+        assert!(rows.iter().any(|row| row["run"]["rest_switches"].as_u64() > Some(0)));
+    }
+    assert!(room.text("museum-mixes.html").contains("50,902"));
+}
+
 #[test]
 fn a_sleep_is_rounded_to_ticks() {
     let room = Room::new("ticks");

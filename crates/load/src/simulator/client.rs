@@ -127,7 +127,10 @@ impl<'a> Client<'a> {
                     true => return Ok(None),
                     false if asked.elapsed() < self.shared.plan.timeout => {}
                     false => {
-                        let words = format!("waiting for the end of a reply of {}", reply.bytes);
+                        let words = match reply.bytes {
+                            0 => "no reply came in time".to_owned(),
+                            bytes => format!("a reply of {bytes} bytes did not end in time"),
+                        };
                         return Err((FaultKind::Timeout, words));
                     }
                 },

@@ -315,7 +315,10 @@ impl Stage<'_> {
         let begun = Instant::now();
         let mut program = Process::start(&command, &up.dir, "clients").map_err(Fault::Clients)?;
         let (mut own, mut looked) = (Switches::default(), Instant::now());
-        while program.ended().is_none() {
+        let ended = loop {
+            if let Some(ended) = program.ended() {
+                break ended;
+            }
             if self.stopped() {
                 return Ok(None);
             }
@@ -329,7 +332,7 @@ impl Stage<'_> {
                 return Err(Fault::Clients("the simulator was still there".to_string()));
             }
             sleep(GLANCE);
-        }
+        };
         let gone_s = begun.elapsed().as_secs_f64();
         let cost = TreeCost::read(root).map_err(gone)?.since(&before);
         let switches = tree::switches(root).since(switches);
@@ -344,7 +347,8 @@ impl Stage<'_> {
         let text = program.output();
         let line = text.lines().rev().find(|line| line.starts_with('{'));
         let load = line.and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
-            Fault::Clients(format!("expected a line of JSON: {}", program.complaint()))
+            let (how, words) = (ended.how, program.complaint());
+            Fault::Clients(format!("expected a line of JSON, found {how}: {words}"))
         })?;
         let cpu_ns = cost.cpu_ns;
         let inside = None;

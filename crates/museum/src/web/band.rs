@@ -20,14 +20,18 @@ const WORK: Duration = Duration::from_millis(5);
 const STAYING: u32 = 19;
 const GUESTS: u32 = 12;
 /// Guests stay for so long and are away for as long: Apache looks once a second.
-const STAY: Duration = Duration::from_millis(1_500);
+const STAY: Duration = Duration::from_millis(1_250);
 /// Widths of the band, in processes.
 const WIDTHS: [u32; 4] = [1, 2, 3, 4];
 /// The two kinds of load.
 const WOBBLING: &str = "wobbling";
 const STEADY: &str = "steady";
-/// How long the last servers are watched after everybody has left.
-const DROP: Duration = Duration::from_secs(45);
+/// How long the last servers are watched after everybody has left: Apache's rule ends a process a
+/// second, ours waits for ten seconds, and at the most for thirty.
+const DROP: [(&str, Duration); 2] =
+    [("apache", Duration::from_secs(8)), ("damped", Duration::from_secs(35))];
+/// The same where it has to be quick.
+const DROP_QUICK: [(&str, Duration); 1] = [("damped", Duration::from_millis(500))];
 /// How many times less `damped` should do.
 const TENTH: f64 = 0.1;
 
@@ -39,7 +43,7 @@ struct Terms {
     wobble: Duration,
     steady: Duration,
     widths: &'static [u32],
-    drop: Duration,
+    drop: &'static [(&'static str, Duration)],
     blocks: u32,
     quick: bool,
 }
@@ -53,16 +57,16 @@ impl Terms {
                 wobble: ms(1_500),
                 steady: ms(500),
                 widths: &WIDTHS[..1],
-                drop: ms(500),
+                drop: &DROP_QUICK,
                 blocks: settings.blocks(1),
                 quick: settings.quick,
             },
             false => Terms {
                 stay: STAY,
-                wobble: STAY * 8,
-                steady: ms(4_000),
+                wobble: STAY * 6,
+                steady: ms(3_000),
                 widths: &WIDTHS,
-                drop: DROP,
+                drop: &DROP,
                 blocks: settings.blocks(1),
                 quick: settings.quick,
             },
@@ -93,10 +97,11 @@ impl Exhibit for Band {
     fn effort(&self, settings: &Settings) -> Effort {
         let terms = Terms::of(settings);
         let moving = 2 * terms.widths.len() as u32 + 2;
-        let (still, drops) = if terms.quick { (1, 1) } else { (4, 2) };
+        let still = if terms.quick { 1 } else { 4 };
+        let drops = terms.drop.iter().map(|(_, linger)| *linger + terms.steady);
         cases::effort(moving, terms.wobble, terms.blocks)
             .and(cases::effort(still, terms.steady, terms.blocks))
-            .and(Effort::new(drops, terms.steady + terms.drop))
+            .and(Effort { steps: terms.drop.len() as u32, time: drops.sum() })
     }
 
     fn show(&self, stage: &mut Stage<'_>) -> Result<Showing, Fault> {
@@ -173,14 +178,13 @@ fn group(load: &str, width: u32) -> String {
 /// Lets everybody leave and looks at who stays.
 fn drops(stage: &mut Stage<'_>, terms: &Terms, toil: Toil) -> Result<Vec<Drop>, Fault> {
     let mut found = Vec::new();
-    for policy in if terms.quick { &["damped"][..] } else { &["apache", "damped"] } {
+    for &(policy, linger) in terms.drop {
         let it = directives(1);
         let web = servers::ours(stage, policy, &it.flags(policy));
         let what = format!("{policy}, after the last client");
         stage.begin(&what);
         // A hundred busy at first, so that there is something to give back.
-        let clients =
-            Clients { linger: terms.drop, ..Clients::new(&toil.ours(WORK), 100, terms.steady) };
+        let clients = Clients { linger, ..Clients::new(&toil.ours(WORK), 100, terms.steady) };
         let Some(run) = stage.meet(&web, &clients)? else { break };
         let WebRun { churn, gone_s, .. } = run;
         let idle = |processes: u32| processes.saturating_sub(1) * it.threads;

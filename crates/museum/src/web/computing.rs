@@ -34,7 +34,7 @@ struct Terms {
 
 impl Terms {
     fn of(settings: &Settings) -> Terms {
-        let count = if settings.quick { 2 } else { study::WORKS_S.len() };
+        let count = if settings.quick { 1 } else { study::WORKS_S.len() };
         let run = study::WORK_SPAN / if settings.quick { 4 } else { 1 };
         let scaled = |span: Duration| settings.scale.of(span / SHORTER);
         let works = study::WORKS_S[..count].iter().map(|&seconds| {

@@ -38,6 +38,7 @@ struct Terms {
     shares: &'static [u32],
     span: Duration,
     blocks: u32,
+    quick: bool,
 }
 
 impl Terms {
@@ -47,6 +48,7 @@ impl Terms {
             shares: if settings.quick { &[0, 100] } else { &SHARES },
             span: ms(if settings.quick { 300 } else { 1_000 }),
             blocks: settings.blocks(1),
+            quick: settings.quick,
         }
     }
 }
@@ -66,7 +68,8 @@ impl Exhibit for Mixes {
 
     fn effort(&self, settings: &Settings) -> Effort {
         let terms = Terms::of(settings);
-        cases::effort(6 * terms.shares.len() as u32, terms.span, terms.blocks)
+        let lines = if terms.quick { 4 } else { 6 };
+        cases::effort(lines * terms.shares.len() as u32, terms.span, terms.blocks)
     }
 
     fn show(&self, stage: &mut Stage<'_>) -> Result<Showing, Fault> {
@@ -99,7 +102,9 @@ impl Exhibit for Mixes {
                 for (name, module) in REAL.into_iter().zip(["prefork", "worker"]) {
                     let web = servers::fixed(name, module, WORKERS)?;
                     add(&web, PROGRAM);
-                    add(&web, INSIDE);
+                    if !terms.quick {
+                        add(&web, INSIDE);
+                    }
                 }
             }
         }
