@@ -26,9 +26,11 @@ mod scarce;
 mod sets;
 mod slow;
 mod spares;
+mod status;
 mod stock;
 mod storm;
 mod term;
+mod top;
 mod transcript;
 mod vanished;
 mod web;
@@ -64,6 +66,7 @@ macro_rules! every {
             vanished: who_vanished_is_asked_for, replies_to_who_vanished;
             handover: no_request_fails, who_is_inside_stays;
             web: the_same_answers, no_line_of_the_log_is_lost;
+            status: counts_agree_with_what_was_served;
             echo: batches_cut_at_every_byte, a_wrong_length_is_counted;
         }
     };
@@ -129,6 +132,23 @@ macro_rules! foreign {
     };
 }
 
+/// What is tried at the administration's door, once for each kind of container.
+macro_rules! office {
+    ($arm:ident) => {
+        tests! { $arm,
+            status: orders_are_obeyed, a_log_that_is_moved_loses_no_line, settings_are_reloaded,
+                the_end_is_heard_behind_a_fork;
+        }
+    };
+}
+
+/// What is tried there where workers are processes.
+macro_rules! stuck {
+    ($arm:ident) => {
+        tests! { $arm, status: a_stuck_visitor_hinders_nobody; }
+    };
+}
+
 /// What those do that have rings.
 macro_rules! ring {
     ($arm:ident) => {
@@ -157,6 +177,7 @@ macro_rules! processes {
             crash: workers_killed_under_load, workers_killed_under_a_global_lock,
                 all_workers_killed_at_once, a_killed_worker_is_replaced,
                 saved_after_a_worker_died_with_its_clients, workers_ignore_interrupts;
+            status: a_death_is_told_with_its_reason;
         }
     };
 }
@@ -260,12 +281,13 @@ macro_rules! mount {
 
 mount! {
     iterative = ITERATIVE: every, waits, blocking, calls, private;
-    epoll = EPOLL: every, waits, crowd, loops, calls, hoard, private, foreign, aided;
+    epoll = EPOLL: every, waits, crowd, loops, calls, hoard, private, foreign, aided, office;
     epoll_edge = EPOLL_EDGE: every, waits, crowd, loops, calls, hoard, private;
     epoll_alone = EPOLL_ALONE: rare, private, alone;
     amped = AMPED: rare, loops, private, aided;
-    prefork = PREFORK: every, waits, crowd, blocking, calls, processes, single, sharing, foreign;
-    uring = URING: every, waits, crowd, loops, ring, hoard, private, foreign;
+    prefork = PREFORK: every, waits, crowd, blocking, calls, processes, single, sharing, foreign,
+        office, stuck;
+    uring = URING: every, waits, crowd, loops, ring, hoard, private, foreign, office;
     uring_own = URING_OWN: every, waits, crowd, loops, ring, hoard, private;
     uring_calls = URING_CALLS: every, waits, crowd, loops, calls, ring, hoard, private;
     port = PORT: every, waits, crowd, loops, ring, hoard, private, foreign, aided;
@@ -276,8 +298,8 @@ mount! {
     threads_epoll = THREADS_EPOLL: every, waits, crowd, loops, calls, hoard, private;
     processes_epoll = PROCESSES_EPOLL: every, waits, crowd, loops, calls, processes, sharing;
     threads_blocking = THREADS_BLOCKING: every, crowd, blocking, calls, private;
-    fork = FORK: every, waits, crowd, blocking, calls, visit, kin, single;
-    thread = THREAD: every, waits, crowd, blocking, calls, hoard, visit, private;
+    fork = FORK: every, waits, crowd, blocking, calls, visit, kin, single, office;
+    thread = THREAD: every, waits, crowd, blocking, calls, hoard, visit, private, office;
     pool = POOL: every, waits, crowd, blocking, calls, private;
     select = SELECT: every, waits, crowd, loops, bits, calls, hoard, private;
     poll = POLL: every, waits, crowd, loops, calls, hoard, private;
@@ -287,8 +309,8 @@ mount! {
     processes_pass = PROCESSES_PASS: every, crowd, loops, calls, processes, passing;
     processes_pass_uring = PROCESSES_PASS_URING: every, crowd, loops, calls, ring, processes,
         passing;
-    worker = WORKER: every, waits, crowd, blocking, calls, processes;
-    event = EVENT: every, waits, crowd, loops, calls, processes;
+    worker = WORKER: every, waits, crowd, blocking, calls, processes, office;
+    event = EVENT: every, waits, crowd, loops, calls, processes, office;
     worker_spare = WORKER_SPARE: crowd, spare;
     prefork_spare = PREFORK_SPARE: crowd, spare;
     threads_handoff = THREADS_HANDOFF: every, crowd, loops, calls, hoard, private;

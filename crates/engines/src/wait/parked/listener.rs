@@ -21,6 +21,8 @@ const KEY_BELL: u64 = 3 << 60;
 
 /// Events taken in one call.
 const EVENTS: usize = 256;
+/// How long settings that were reloaded may take to be noticed, at the most.
+const RELOAD: std::time::Duration = std::time::Duration::from_secs(5);
 /// One of several processes that watch one listener is woken.
 const DOOR: Interest = Interest { exclusive: true, ..Interest::READ };
 
@@ -67,6 +69,9 @@ impl<S: Service> Listener<'_, '_, S> {
             self.now = desk.now();
             if desk.turn(self.now) {
                 self.door.set_limit(desk.sessions_max());
+                // They were parked until a time that may be another by now.
+                let parked = lobby.sift(|_| true);
+                parked.into_iter().for_each(|guest| self.call(guest, false));
             }
             events.iter().for_each(|event| self.hear(event));
             (0..lobby.take_gone()).for_each(|_| desk.closed(self.now));
@@ -91,6 +96,10 @@ impl<S: Service> Listener<'_, '_, S> {
         }
         let timeout = (soonest != Instant::NEVER).then(|| soonest.since(self.now));
         match self.desk.phase() {
+            // With somebody here it looks now and then whether it was reloaded.
+            Phase::Starting | Phase::Ready if self.desk.seat().open.read() > 0 => {
+                Some(timeout.map_or(RELOAD, |time| time.min(RELOAD)))
+            }
             Phase::Starting | Phase::Ready => timeout,
             _ => Some(timeout.map_or(LOOK, |time| time.min(LOOK))),
         }

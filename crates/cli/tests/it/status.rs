@@ -1,0 +1,324 @@
+//! What servers tell of themselves, and whether it is true: counts against what was served, exits
+//! with their reasons, metrics by a strict reader, orders, reloads; and that nobody at the
+//! administration's door delays anybody else.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use serde_json::Value;
+use sys::process;
+use sys::signal::Signal;
+
+use crate::arms::Arm;
+use crate::harness::{Client, Folder, PATIENCE, Plan, Raise, Server, eventually, ms};
+use crate::market::book;
+
+/// A server whose administration can be asked.
+struct Told {
+    server: Server,
+    path: PathBuf,
+}
+
+impl Told {
+    fn start(plan: Plan<'_>) -> Told {
+        let (server, ready) = plan.announce();
+        let place = ready["admin"].as_str().expect("the banner names the administration");
+        let path = place.strip_prefix("unix:").expect("a socket by default").into();
+        Told { server, path }
+    }
+
+    fn ask(&self, method: &str, path: &str) -> String {
+        ask(&self.path, method, path)
+    }
+
+    fn status(&self) -> Value {
+        serde_json::from_str(&self.ask("GET", "/status.json")).expect("JSON")
+    }
+
+    /// The status as soon as all connections are closed and all is counted.
+    fn settled(&self, answered: u64) -> Value {
+        let mut status = Value::Null;
+        eventually("all is counted", PATIENCE, || {
+            status = self.status();
+            let totals = &status["totals"];
+            totals["open"] == 0 && totals["answered"].as_u64() >= Some(answered)
+        });
+        status
+    }
+}
+
+/// The body of an answer that says 200.
+fn ask(at: &Path, method: &str, path: &str) -> String {
+    let mut stream = UnixStream::connect(at).expect("somebody is at the door");
+    stream.set_read_timeout(Some(PATIENCE)).expect("our own socket");
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("he listens");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer in time");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{method} {path}: {answer}");
+    body.to_owned()
+}
+
+/// What is counted under `reason` in a list of pairs.
+fn counted(pairs: &Value, reason: &str) -> u64 {
+    let mut pairs = pairs.as_array().expect("a list").iter();
+    let found = pairs.find(|pair| pair[0] == reason);
+    found.map_or(0, |pair| pair[1].as_u64().expect("a count"))
+}
+
+/// Few clients, few orders: every count is exact, in the status and in the metrics.
+pub fn counts_agree_with_what_was_served(arm: &Arm) {
+    let folder = Folder::new();
+    let told = Told::start(arm.stock(&folder.file("stock.txt", book(3, 1000))));
+    let (mut sent, mut received, clients, orders) = (0, 0, 3, 4);
+    for _ in 0..clients {
+        let mut client = told.server.client();
+        for _ in 0..orders {
+            let reply = client.ask("sell 1 1");
+            (sent, received) = (sent + "sell 1 1\n".len(), received + reply.len() + 1);
+        }
+    }
+    let answered = clients * orders;
+    let status = told.settled(answered);
+    let totals = &status["totals"];
+    let found = ["accepted", "answered", "bytes_in", "bytes_out"].map(|name| &totals[name]);
+    assert_eq!(found, [clients, answered, sent as u64, received as u64], "{status}");
+    assert_eq!(status["phase"], "ready");
+    let workers = status["workers"].as_array().expect("a list");
+    let letters: String = workers.iter().filter_map(|worker| worker["letter"].as_str()).collect();
+    assert!(letters.chars().all(|letter| "_RBWC-".contains(letter)), "{letters}");
+    let metrics = metrics(&told.ask("GET", "/metrics"));
+    let of = |name: &str| metrics.iter().find(|(found, _)| found == name).map(|(_, value)| *value);
+    let requests = "roundhouse_requests_total{service=\"stock\"}";
+    assert_eq!(of(requests), Some(answered as f64));
+    assert_eq!(of("roundhouse_connections_accepted_total"), Some(clients as f64));
+    assert_eq!(of("roundhouse_received_bytes_total"), Some(sent as f64));
+    assert!(of("process_resident_memory_bytes").is_some_and(|bytes| bytes > 100_000.0));
+    told.server.stop();
+    assert!(!told.path.exists(), "the socket goes with its server");
+}
+
+/// Reads metrics as strictly as a scraper may, and returns the series with their values.
+fn metrics(text: &str) -> Vec<(String, f64)> {
+    let body = text.strip_suffix("# EOF\n").expect("the end is said");
+    let (mut name, mut kind) = (String::new(), String::new());
+    let mut found: Vec<(String, f64)> = Vec::new();
+    let mut named: Vec<String> = Vec::new();
+    for line in body.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            name = rest.split(' ').next().expect("a name").to_owned();
+            assert!(!named.contains(&name), "told twice: {name}");
+            named.push(name.clone());
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (typed, type_) = rest.split_once(' ').expect("a type");
+            assert_eq!(typed, name, "the type behind its help");
+            kind = type_.to_owned();
+        } else {
+            let (series, value) = line.rsplit_once(' ').expect("a value");
+            check_series(series, &name, &kind);
+            assert!(!found.iter().any(|(other, _)| other == series), "twice: {series}");
+            found.push((series.to_owned(), value.parse().expect("a number")));
+        }
+    }
+    assert!(found.len() > 20, "{text}");
+    found
+}
+
+fn check_series(series: &str, name: &str, kind: &str) {
+    let (own, labels) = series.split_once('{').unwrap_or((series, "}"));
+    let rest = own.strip_prefix(name).unwrap_or_else(|| panic!("{series} under {name}"));
+    let fits = match kind {
+        "counter" => rest == "_total",
+        "gauge" => rest.is_empty(),
+        "histogram" => ["_sum", "_count", "_bucket"].contains(&rest),
+        other => panic!("type {other}"),
+    };
+    assert!(fits, "{series} as a {kind}");
+    let is_name = |text: &str| {
+        let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(good)
+    };
+    assert!(is_name(own), "{own}");
+    let labels = labels.strip_suffix('}').expect("braces in pairs");
+    for label in labels.split(',').filter(|label| !label.is_empty()) {
+        let (key, value) = label.split_once('=').expect("a label");
+        let quoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+        assert!(is_name(key) && quoted.is_some_and(|it| !it.contains('"')), "{series}");
+    }
+}
+
+/// A worker is killed: the exit is told with its signal, and its successor as a respawn.
+pub fn a_death_is_told_with_its_reason(arm: &Arm) {
+    let folder = Folder::new();
+    let told = Told::start(arm.stock(&folder.file("stock.txt", book(3, 1000))));
+    let victim = told.server.children()[0];
+    process::kill(victim, Signal::KILL).expect("it lives");
+    let mut status = Value::Null;
+    eventually("the death is told", PATIENCE, || {
+        status = told.status();
+        counted(&status["exited"], "signal_9") == 1 && counted(&status["spawned"], "respawn") == 1
+    });
+    let events = status["events"].as_array().expect("a list");
+    let exit = events.iter().find(|event| event["what"] == "exited").expect("it happened");
+    assert_eq!(exit["pid"], victim.number(), "{exit}");
+    assert_eq!(exit["is_fault"], true);
+    assert!(exit["why"].as_str().is_some_and(|why| why.contains("SIGKILL")), "{exit}");
+    let posts = told.server.posts as u64;
+    assert_eq!(counted(&status["spawned"], "start"), posts, "{}", status["spawned"]);
+    told.server.stop();
+}
+
+/// Those who come to the administration and neither ask nor listen take all its chairs; workers
+/// are buried and replaced, clients served, and when their time is over others are heard again.
+pub fn a_stuck_visitor_hinders_nobody(arm: &Arm) {
+    let folder = Folder::new();
+    let told = Told::start(arm.stock(&folder.file("stock.txt", book(3, 1000))));
+    let visitor = |words: &str| {
+        let mut stream = UnixStream::connect(&told.path).expect("the door's own queue takes him");
+        stream.write_all(words.as_bytes()).expect("a small request");
+        stream
+    };
+    let silent: Vec<UnixStream> = (0..8).map(|_| visitor("")).collect();
+    let half: Vec<UnixStream> = (0..8).map(|_| visitor("GET /status.json HT")).collect();
+    let deaf: Vec<UnixStream> =
+        (0..8).map(|_| visitor("GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n")).collect();
+    for round in 0..3 {
+        let victim = told.server.children()[0];
+        process::kill(victim, Signal::KILL).expect("it lives");
+        eventually("it is replaced", PATIENCE, || {
+            let children = told.server.children();
+            !children.contains(&victim) && children.len() >= told.server.posts
+        });
+        assert_eq!(told.server.ask("sell 1 1"), "[sell] success", "round {round}");
+    }
+    // Who waits for longer than anybody may sit is heard at last.
+    let status = told.status();
+    assert_eq!(counted(&status["exited"], "signal_9"), 3, "{status}");
+    drop((silent, half, deaf));
+    told.server.stop();
+}
+
+/// Orders: a drain ends well, a quit cuts off who is inside.
+pub fn orders_are_obeyed(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(3, 1000));
+    let told = Told::start(arm.stock(&data));
+    assert!(told.ask("POST", "/drain").contains("the house is draining"));
+    assert_eq!(told.server.ended(PATIENCE).code, Some(0));
+    let told = Told::start(arm.stock(&data));
+    let mut inside = told.server.client();
+    assert_eq!(inside.ask("sell 1 1"), "[sell] success");
+    assert!(told.ask("POST", "/quit").contains("the house is forced"));
+    let ended = told.server.ended(PATIENCE);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("by force, as was ordered"), "{}", ended.stderr);
+}
+
+/// The log is moved away and the server told so, again and again while clients ask: each request
+/// has its line in one of the files, and each file that was moved is left alone afterwards.
+pub fn a_log_that_is_moved_loses_no_line(arm: &Arm) {
+    let folder = Folder::new();
+    let log = folder.path().join("access.log");
+    let name = log.to_str().expect("a temporary path is text");
+    let flags = ["--demo", "--access-log", name, "--log-format", "json"];
+    let told = Told::start(Plan::new(arm, "http").with(&flags));
+    let (over, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let moved = |round: usize| folder.path().join(format!("access.log.{round}"));
+    std::thread::scope(|scope| {
+        let raise = Raise(&over);
+        for _ in 0..arm.crowd(3) {
+            scope.spawn(|| {
+                let mut client = told.server.client();
+                while !over.load(Ordering::Relaxed) {
+                    client.send("GET /plaintext HTTP/1.1\r\nHost: a\r\n\r\n");
+                    answered(&mut client);
+                    asked.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for round in 0..4 {
+            let before = asked.load(Ordering::Relaxed);
+            eventually("some are asked", PATIENCE, || asked.load(Ordering::Relaxed) > before + 20);
+            std::fs::rename(&log, moved(round)).expect("the server has made it");
+            told.server.signal(Signal::HUP);
+            eventually("a new one is there", PATIENCE, || log.exists());
+        }
+        drop(raise);
+    });
+    told.server.stop();
+    let lines = |path: &Path| {
+        let text = std::fs::read_to_string(path).expect("a log");
+        assert!(text.is_empty() || text.ends_with('\n'), "half a line in {}", path.display());
+        text.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count()
+    };
+    let all: usize = (0..4).map(|round| lines(&moved(round))).sum::<usize>() + lines(&log);
+    assert_eq!(all, asked.load(Ordering::Relaxed));
+}
+
+/// Reads one answer of `/plaintext`.
+fn answered(client: &mut Client) {
+    let mut len = 0;
+    loop {
+        let line = client.line();
+        match line.trim_end() {
+            "" => break,
+            line => {
+                let value = line.strip_prefix("Content-Length: ");
+                len = value.map_or(len, |value| value.parse().expect("digits"));
+            }
+        }
+    }
+    client.exact(len);
+}
+
+/// The file of settings changes: what workers can follow is in force for those who are inside
+/// already, the rest is named, and a mistake changes nothing.
+pub fn settings_are_reloaded(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(3, 1000));
+    let write = |text: &str| folder.file("server.toml", text);
+    let config = write("idle = \"1h\"\nmax-connections = 100\n");
+    let config = config.to_str().expect("a temporary path is text");
+    let told = Told::start(arm.stock(&data).with(&["--config", config]));
+    let mut inside = told.server.client();
+    assert_eq!(inside.ask("sell 1 1"), "[sell] success");
+    write("idle = \"never\"\n");
+    told.server.signal(Signal::HUP);
+    told.server.says("the settings stay as they are");
+    write("idle = \"1h\"\nmax-connections = 64\nwrite-stall = \"9s\"\norder = \"sorted\"\n");
+    let said = told.ask("POST", "/reload");
+    for words in ["max-connections is 64, was 100", "write-stall is 9s, was 30s", "order stays"] {
+        assert!(said.contains(words), "expected {words:?} in {said}");
+    }
+    let limits = &told.status()["limits"];
+    assert_eq!((&limits["connections"], &limits["edition"]), (&64.into(), &2.into()), "{limits}");
+    assert_eq!(limits["write_stall_ns"], 9_000_000_000_u64);
+    // Every worker hears of it, and the one with this client ends the connection.
+    write("idle = \"300ms\"\nmax-connections = 64\n");
+    told.server.signal(Signal::HUP);
+    told.server.says("idle is 300ms");
+    assert_eq!(inside.rest(), b"", "sent home");
+    assert_eq!(told.server.ask("sell 1 1"), "[sell] success", "others are served");
+    told.server.stop();
+}
+
+/// A visitor who has been told everything hears the end at once, also while workers that were
+/// forked meanwhile have a copy of his connection.
+pub fn the_end_is_heard_behind_a_fork(arm: &Arm) {
+    let folder = Folder::new();
+    let told = Told::start(arm.stock(&folder.file("stock.txt", book(3, 1000))));
+    let mut early = UnixStream::connect(&told.path).expect("somebody is at the door");
+    early.write_all(b"GET /status.js").expect("he listens");
+    early.set_read_timeout(Some(ms(4000))).expect("our own socket");
+    // He is inside before the next worker is forked.
+    std::thread::sleep(ms(50));
+    let mut clients: Vec<Client> = (0..arm.crowd(3)).map(|_| told.server.client()).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(client.ask("sell 1 1"), "[sell] success"));
+    early.write_all(b"on HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("he listens");
+    let mut answer = String::new();
+    early.read_to_string(&mut answer).expect("the end");
+    assert!(answer.contains("\"answered\":"), "{answer}");
+    told.server.stop();
+}
