@@ -118,7 +118,7 @@ fn who_behaves_is_served_beside_slow_clients() {
         return;
     }
     let site = Room::site();
-    let (connections, lasts) = soak((100, 6), (5000, 30));
+    let (connections, lasts) = soak((100, 6), (5000, 15));
     let engines = ["epoll", "reactor", "uring"];
     let engines = engines.into_iter().filter(|engine| *engine != "uring" || has_uring());
     if connections > 1000 {

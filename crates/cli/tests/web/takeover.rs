@@ -1,4 +1,4 @@
-//! Restarts and hand-overs under load: no request fails, and a successor that cannot read the
+//! Restarts and hand-overs under load: no request that was accepted fails, and a successor that cannot read
 //! state changes nothing.
 
 use std::fs::File;
@@ -91,7 +91,7 @@ fn no_request_fails_in_a_hand_over() {
 }
 
 #[test]
-fn no_request_fails_in_a_restart() {
+fn no_accepted_request_fails_in_a_restart() {
     let times = soak(3, 50);
     let site = Room::site();
     every(|engine| {
