@@ -1,5 +1,5 @@
-//! Restarts and hand-overs under load: no request that was accepted fails, and a successor that cannot read
-//! state changes nothing.
+//! Restarts and hand-overs under load: no request that was accepted fails, and a successor that
+//! cannot read the state changes nothing.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
