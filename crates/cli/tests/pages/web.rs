@@ -1,5 +1,5 @@
-//! The web server under a real Chromium, on every engine: a page with what belongs to it, sound that
-//! is sought in, a file in pieces and whole, forms.
+//! The web server under a real Chromium, on every engine: a page with what belongs to it, sound
+//! that is sought in, a file in pieces and whole, forms.
 
 use crate::Room;
 use crate::browser::Browser;
