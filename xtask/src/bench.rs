@@ -11,6 +11,7 @@
 mod arm;
 mod churn;
 mod duet;
+mod echo;
 mod engines;
 mod idle;
 mod load;
@@ -43,6 +44,13 @@ const BENCHES: &[Bench] = &[
         title: "Engines against bare loops",
         note: engines::NOTE,
         duets: engines::duets,
+        full: Length { fresh_pairs: 8, windows: 20 },
+    },
+    Bench {
+        name: "echo",
+        title: "The echo of a game server's library",
+        note: echo::NOTE,
+        duets: echo::duets,
         full: Length { fresh_pairs: 8, windows: 20 },
     },
     Bench {
@@ -229,6 +237,9 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
         eprintln!("── {} of {}: {}, {}", at + 1, duets.len(), duet.name(), duet.load.words());
         duet::sing(duet, &request.length, &tools, &mut outcome);
     }
+    if request.bench.name == "echo" && request.only.is_none() {
+        echo::rates(&request.length, &tools, &mut outcome);
+    }
     let text = record::text(request.bench, &outcome);
     print!("{text}");
     eprintln!("bench: {} duets in {}", duets.len(), steps::elapsed(start.elapsed()));
@@ -278,7 +289,7 @@ mod tests {
             let request = Request::parse(&args).and_then(|it| it.duets().map(|it| it.len()));
             request.map_err(|error| error.to_string())
         };
-        assert!(say(&["enjines"]).unwrap_err().contains("engines, idle, churn"));
+        assert!(say(&["enjines"]).unwrap_err().contains("engines, echo, idle, churn"));
         assert!(say(&["engines", "--fast"]).unwrap_err().contains("--quick"));
         assert!(say(&["engines", "--only", "epol"]).unwrap_err().contains("bare-epoll-work"));
         assert!(say(&["engines", "--only", "epoll"]).unwrap() < say(&["engines"]).unwrap());

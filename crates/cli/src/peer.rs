@@ -1,6 +1,8 @@
 //! `roundhouse peer`: a small server on another runtime, to be raced against ours.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use load::parse::span;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,6 +14,10 @@ enum Which {
     Tokio,
     /// A page on hyper
     Hyper,
+    /// The echo of a game server's library on tokio
+    Echo,
+    /// A proxy that passes bytes on later
+    Delay,
 }
 
 /// The arguments of `peer`.
@@ -25,7 +31,14 @@ pub struct Args {
     port: u16,
     /// The book of stocks, or the page
     #[arg(long, value_name = "FILE")]
+    #[arg(default_value = "", hide_default_value = true)]
     data: PathBuf,
+    /// Where the proxy passes everything on to (delay)
+    #[arg(long, value_name = "ADDRESS", required_if_eq("which", "delay"))]
+    to: Option<SocketAddr>,
+    /// How much later, each way (delay)
+    #[arg(long, default_value = "10ms", value_parser = span, value_name = "TIME")]
+    delay: Duration,
     /// On all cores instead of one thread
     #[arg(long)]
     threads: bool,
@@ -39,6 +52,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let burn = Duration::from_nanos(args.burn);
     match args.which {
         Which::Tokio => peers::runtime::market(args.port, &args.data, args.threads, burn)?,
+        Which::Echo => peers::runtime::echo(args.port, args.threads)?,
+        Which::Delay => {
+            let to = args.to.context("expected --to ADDRESS, the server behind the proxy")?;
+            peers::runtime::delay(args.port, to, args.delay, args.threads)?;
+        }
         Which::Hyper => peers::runtime::page(args.port, &args.data, args.threads)?,
     }
     Ok(ExitCode::SUCCESS)

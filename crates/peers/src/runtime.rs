@@ -5,10 +5,13 @@
 //! share with us: one build, one allocator and one compiler, so that a difference is the
 //! architecture's.
 
+mod delay;
+mod echo;
 mod market;
 mod page;
 
 use anyhow::{Context, Result};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -31,6 +34,23 @@ pub fn market(port: u16, book: &Path, threads: bool, burn: Duration) -> Result<(
 pub fn page(port: u16, file: &Path, threads: bool) -> Result<()> {
     let body = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     runtime(threads)?.block_on(until_told(page::serve(port, body)))
+}
+
+/// Sends the packets of a game server's library back at 127.0.0.1:`port` until TERM or INT comes.
+///
+/// # Errors
+/// If the port is taken or no runtime can be made.
+pub fn echo(port: u16, threads: bool) -> Result<()> {
+    runtime(threads)?.block_on(until_told(echo::serve(port)))
+}
+
+/// Passes everything that comes to 127.0.0.1:`port` on to another server, and back, each way
+/// `delay` later, until TERM or INT comes.
+///
+/// # Errors
+/// If the port is taken or no runtime can be made.
+pub fn delay(port: u16, to: SocketAddr, delay: Duration, threads: bool) -> Result<()> {
+    runtime(threads)?.block_on(until_told(delay::serve(port, to, delay)))
 }
 
 fn runtime(threads: bool) -> Result<Runtime> {

@@ -26,6 +26,10 @@ pub enum Arm {
     Web(&'static str, &'static str),
     /// The bare loop that answers HTTP.
     BareWeb,
+    /// One of our engines serving the echo of a game server's library.
+    Echo(&'static str),
+    /// The same echo on tokio, one thread.
+    EchoTokio,
     /// nginx with one worker and sendfile.
     Nginx,
     /// Apache with one of its processing modules.
@@ -40,6 +44,8 @@ impl Arm {
             Self::Ours(name) | Self::Flagged(name, ..) => name.to_owned(),
             Self::Redis => "redis".to_owned(),
             Self::Web(engine, _) => engine.to_owned(),
+            Self::Echo(engine) => engine.to_owned(),
+            Self::EchoTokio => "tokio".to_owned(),
             Self::BareWeb => "bare-web".to_owned(),
             Self::Nginx => "nginx".to_owned(),
             Self::Apache(module) => format!("apache-{module}"),
@@ -84,6 +90,12 @@ impl Arm {
                 if flags.is_empty() { "" } else { " " },
                 web::site(&tools.room).display(),
             ),
+            Self::Echo(engine) => {
+                format!("{} serve echo --port 0 --engine {engine}", tools.roundhouse.display())
+            }
+            Self::EchoTokio => {
+                format!("{} peer echo --port {{port}}", tools.roundhouse.display())
+            }
             Self::BareWeb => format!("{}/{} count 0", tools.bare.display(), bare::WEB),
             Self::Nginx => foreign("nginx", ""),
             Self::Apache(module) => foreign("apache", module),
@@ -98,6 +110,11 @@ impl Arm {
             Self::Redis => Some(INCR),
             _ => None,
         }
+    }
+
+    /// Whether it sends packets back instead of serving a market or files.
+    pub fn is_echo(self) -> bool {
+        matches!(self, Self::Echo(_) | Self::EchoTokio)
     }
 
     /// Why it cannot run on this machine, if so.

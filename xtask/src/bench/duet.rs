@@ -182,6 +182,7 @@ fn command(duet: &Duet, length: &Length, tools: &Tools) -> Command {
     command.args(["--window", &format!("{window_ms}ms")]);
     match path {
         Some(path) => drop(command.args(["--scheme", "http", "--request", path])),
+        None if duet.left.is_echo() => drop(command.args(["--scheme", "echo"])),
         None if !constant => drop(command.args(["--mix", MIX])),
         None => {}
     }

@@ -377,7 +377,7 @@ fn ticks(child: &mut Child) -> anyhow::Result<f64> {
     }
 }
 
-fn median(values: &mut [f64]) -> f64 {
+pub(super) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let (low, high) = ((values.len() - 1) / 2, values.len() / 2);
     (values[low] + values[high]) / 2.0
@@ -385,7 +385,7 @@ fn median(values: &mut [f64]) -> f64 {
 
 /// The exact interval of the median from order statistics, of 95 % or more; fewer than six values
 /// have none.
-fn interval(values: &mut [f64]) -> Option<(f64, f64)> {
+pub(super) fn interval(values: &mut [f64]) -> Option<(f64, f64)> {
     values.sort_by(f64::total_cmp);
     let n = values.len();
     // The chance that fewer than `cut` of n fair coins are heads, on each side.

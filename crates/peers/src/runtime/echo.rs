@@ -1,0 +1,44 @@
+//! The echo of a game server's library on tokio: a task for each connection.
+
+use anyhow::{Context, Result};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Bytes of a packet: a length of 8 in two bytes, little-endian, and eight bytes that come back.
+const PACKET: usize = 10;
+const LENGTH: [u8; 2] = [8, 0];
+/// What a server sends when it accepts.
+const LOGIN: [u8; PACKET] = *b"\x08\0\xff\xff\xff\xff\xff\xff\xff\x7f";
+/// Bytes that are received at once, at the most.
+const RECEIVE: usize = 64 * 1024;
+
+/// Accepts for ever.
+pub(super) async fn serve(port: u16) -> Result<()> {
+    let listener = TcpListener::bind(("127.0.0.1", port)).await;
+    let listener = listener.with_context(|| format!("cannot listen on port {port}"))?;
+    loop {
+        let Ok((peer, _)) = listener.accept().await else { continue };
+        // A peer that goes away is the peer's business.
+        tokio::spawn(async move { drop(client(peer).await) });
+    }
+}
+
+/// One client. Packets that came together go back together.
+async fn client(mut peer: TcpStream) -> std::io::Result<()> {
+    peer.set_nodelay(true)?;
+    peer.write_all(&LOGIN).await?;
+    let mut input = Vec::with_capacity(RECEIVE);
+    loop {
+        if peer.read_buf(&mut input).await? == 0 {
+            return Ok(());
+        }
+        let (packets, _) = input.as_chunks::<PACKET>();
+        let right = packets.iter().take_while(|packet| packet[..2] == LENGTH).count();
+        let is_wrong = right < packets.len();
+        peer.write_all(&input[..right * PACKET]).await?;
+        if is_wrong {
+            return Ok(());
+        }
+        input.drain(..right * PACKET);
+    }
+}
