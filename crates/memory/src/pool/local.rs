@@ -16,7 +16,8 @@ use super::{Fault, Full, Guard, Handle, NONE, Order, Plan, Report, Usage};
 /// What is known of a slot, apart from its data.
 struct Meta {
     /// Odd while an object lives; it grows by one at each birth and each end. It begins at a number
-    /// of the pool's own, so that one comparison tells strangers as well as late handles.
+    /// of the pool's own, so that one comparison tells strangers as well as late handles. With
+    /// [`WATCHED`] it is no handle's, so that whoever takes the object is led to its canaries.
     life: u64,
     /// Where the slot's data lies: the same path for both kinds of backing.
     data: NonNull<u8>,
@@ -25,6 +26,16 @@ struct Meta {
     /// Of the bits below; 0 for a slot that was never guarded.
     marks: u32,
 }
+
+impl Meta {
+    #[inline]
+    fn is_live(&self) -> bool {
+        !self.life.is_multiple_of(2)
+    }
+}
+
+/// Set in the life of a guarded object; no life grows up to here.
+const WATCHED: u64 = 1 << 63;
 
 /// The present object has canaries that are looked at when it ends.
 const GUARDED: u32 = 1;
@@ -53,13 +64,18 @@ pub struct Pool<T> {
     /// First and last of the free slots, linked by [`Meta::next`].
     head: u32,
     tail: u32,
-    live: u32,
+    /// Whether the first slot of the chain can be used without a look: nothing is watched, no
+    /// slot has lost its memory, and none that was never used goes first.
+    is_simple: bool,
+    /// Slots in the chain whose memory was given back.
+    bare: u32,
     retired: u32,
     capacity: u32,
     /// Tells this pool's handles from those of any other that lives at the same time.
     tag: u32,
     order: Order,
-    /// Objects until the next that is guarded; more than there will ever be where none is.
+    /// Objects until the next that is guarded; more than there will ever be where none is. Only a
+    /// pool that can be watched counts them.
     unwatched: u64,
     /// Whether a slot that was never used goes before those in the chain.
     fresh_first: bool,
@@ -89,18 +105,20 @@ impl<T> Pool<T> {
         // Pools that live at the same time have different tables, at least 16 bytes apart.
         let tag = (meta.as_ptr().addr() >> 4) as u32;
         let guarded = plan.guard != Guard::Off;
+        let fresh_first = plan.order == Order::Fifo && capacity > 0;
         Pool {
             meta,
             arena: Arena::new(plan.layout::<T>(), capacity, plan.backing, guarded),
             head: NONE,
             tail: NONE,
-            live: 0,
+            is_simple: !guarded && !fresh_first,
+            bare: 0,
             retired: 0,
             capacity,
             tag,
             order: plan.order,
             unwatched: unwatched(plan.guard),
-            fresh_first: plan.order == Order::Fifo && capacity > 0,
+            fresh_first,
             refused: 0,
             watch: guarded.then(|| Box::new(Watch::new(&plan))),
             quarantine: VecDeque::new(),
@@ -117,15 +135,13 @@ impl<T> Pool<T> {
     #[track_caller]
     pub fn put(&mut self, value: T) -> Result<Handle<T>, Full<T>> {
         // The slot is found before the value is touched, so that it is copied once on every path.
-        let index = match self.meta.get(self.head as usize) {
-            Some(first) if first.marks == 0 && self.unwatched > 0 && !self.fresh_first => {
-                self.unwatched -= 1;
-                self.pop()
-            }
-            _ => match self.find_slot(Location::caller()) {
+        let index = if self.is_simple && (self.head as usize) < self.meta.len() {
+            self.pop()
+        } else {
+            match self.find_slot(Location::caller()) {
                 Some(index) => index,
                 None => return Err(Full(value)),
-            },
+            }
         };
         Ok(self.settle(index, value))
     }
@@ -199,38 +215,39 @@ impl<T> Pool<T> {
         if offset != 0 {
             return Err(self.tell(Fault::Inside { index, offset }, index));
         }
-        let life = self.meta[index as usize].life;
-        if life.is_multiple_of(2) {
+        let meta = &self.meta[index as usize];
+        if !meta.is_live() {
             return Err(self.tell(Fault::DoubleFree { index }, index));
         }
-        self.take(Handle::new(self.tag, index, life))
+        self.take(Handle::new(self.tag, index, meta.life & !WATCHED))
     }
 
     /// The handles of all objects, in the order of their slots.
     pub fn handles(&self) -> impl Iterator<Item = Handle<T>> + '_ {
-        let living = self.meta.iter().enumerate().filter(|(_, meta)| meta.life % 2 == 1);
-        living.map(|(index, meta)| Handle::new(self.tag, index as u32, meta.life))
+        let living = self.meta.iter().enumerate().filter(|(_, meta)| meta.is_live());
+        living.map(|(index, meta)| Handle::new(self.tag, index as u32, meta.life & !WATCHED))
     }
 
-    /// How many objects there are.
+    /// How many objects there are. They are counted for that, slot by slot, so that no object
+    /// pays for a count that is seldom asked for.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.live as usize
+        self.meta.iter().filter(|meta| meta.is_live()).count()
     }
 
     /// Whether there is no object.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.live == 0
+        !self.meta.iter().any(Meta::is_live)
     }
 
-    /// How the pool is used.
+    /// How the pool is used. Its objects are counted for that, as by [`Pool::len`].
     #[must_use]
     pub fn usage(&self) -> Usage {
         Usage {
             capacity: self.capacity,
             carved: self.meta.len() as u32,
-            live: self.live,
+            live: self.len() as u32,
             retired: self.retired,
             refused: self.refused,
         }
@@ -275,7 +292,7 @@ impl<T> Pool<T> {
     #[inline]
     fn knows(&self, handle: Handle<T>) -> bool {
         let meta = self.meta.get(handle.index() as usize);
-        meta.is_some_and(|meta| meta.life == handle.life)
+        meta.is_some_and(|meta| meta.life & !WATCHED == handle.life)
     }
 
     #[inline]
@@ -325,9 +342,7 @@ impl<T> Pool<T> {
         meta.life += 1;
         // SAFETY: the slot is carved and its life was over, so nobody else knows the place.
         unsafe { meta.data.cast::<T>().write(value) };
-        let life = meta.life;
-        self.live += 1;
-        Handle::new(tag, index, life)
+        Handle::new(tag, index, meta.life & !WATCHED)
     }
 
     /// Ends a life; the object still lies there. Says whether it was guarded.
@@ -336,14 +351,10 @@ impl<T> Pool<T> {
         match self.meta.get_mut(handle.index() as usize) {
             Some(meta) if meta.life == handle.life => {
                 meta.life += 1;
-                self.live -= 1;
-                if meta.marks == 0 {
-                    return Ok(false);
-                }
+                Ok(false)
             }
-            _ => return Err(self.why_not(handle.index(), handle.tag(), handle.life)),
+            _ => self.end_watched(handle.index(), handle.tag(), handle.life).map(|()| true),
         }
-        self.inspect(handle.index()).map(|()| true)
     }
 
     /// Makes a slot free whose object is gone.
@@ -375,7 +386,7 @@ impl<T> Drop for Pool<T> {
             }
         }
         for index in 0..self.meta.len() as u32 {
-            if !self.meta[index as usize].life.is_multiple_of(2) {
+            if self.meta[index as usize].is_live() {
                 // SAFETY: an odd life says that the slot holds a T, and the pool is not used again.
                 unsafe { self.place(index).drop_in_place() };
             }

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use super::super::guard;
 use super::super::{Fault, NONE, Report, first_life};
-use super::{BARE, GUARDED, Meta, POISONED, Pool, unwatched};
+use super::{BARE, GUARDED, Meta, POISONED, Pool, WATCHED, unwatched};
 
 impl<T> Pool<T> {
     /// Looks at all canaries and all poison, whatever they belong to; damage is told as faults.
@@ -12,7 +12,7 @@ impl<T> Pool<T> {
     pub fn patrol(&mut self) -> u64 {
         for index in 0..self.meta.len() as u32 {
             let meta = &self.meta[index as usize];
-            let found = match (meta.life % 2 == 1, meta.marks) {
+            let found = match (meta.is_live(), meta.marks) {
                 (true, marks) if marks & GUARDED != 0 => guard::look_around(&self.arena, index),
                 (false, marks) if marks & POISONED != 0 => guard::look_inside(&self.arena, index),
                 _ => Ok(()),
@@ -41,6 +41,8 @@ impl<T> Pool<T> {
             }
             index = meta.next;
         }
+        self.bare += trimmed as u32;
+        self.look_for_simple();
         trimmed
     }
 
@@ -58,7 +60,9 @@ impl<T> Pool<T> {
             watch.sign(index, by);
             guard::fence(&self.arena, index);
         }
-        self.meta[index as usize].marks = if chosen { GUARDED } else { 0 };
+        let meta = &mut self.meta[index as usize];
+        meta.marks = if chosen { GUARDED } else { 0 };
+        meta.life |= if chosen { WATCHED } else { 0 };
         Some(index)
     }
 
@@ -71,6 +75,7 @@ impl<T> Pool<T> {
                 let data = self.arena.at(carved);
                 self.meta.push(Meta { life: first_life(self.tag), data, next: NONE, marks: 0 });
                 self.fresh_first &= carved + 1 < self.capacity;
+                self.look_for_simple();
                 return Some(carved);
             }
             if self.head == NONE {
@@ -85,6 +90,8 @@ impl<T> Pool<T> {
                 self.arena.carve(index);
                 let meta = &mut self.meta[index as usize];
                 (meta.data, meta.marks) = (self.arena.at(index), 0);
+                self.bare -= 1;
+                self.look_for_simple();
             }
             if marks & POISONED == 0 {
                 return Some(index);
@@ -96,10 +103,22 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Looks at the canaries of a guarded object at its end.
+    /// Whether from now on a slot of the chain can be used without a look.
+    fn look_for_simple(&mut self) {
+        self.is_simple = self.watch.is_none() && !self.fresh_first && self.bare == 0;
+    }
+
+    /// Ends the life of a guarded object and looks at its canaries; whatever else the handle names
+    /// is a fault.
     #[cold]
     #[inline(never)]
-    pub(super) fn inspect(&mut self, index: u32) -> Result<(), Fault> {
+    pub(super) fn end_watched(&mut self, index: u32, tag: u32, life: u64) -> Result<(), Fault> {
+        match self.meta.get_mut(index as usize) {
+            Some(meta) if meta.life == life | WATCHED => {
+                meta.life = life + 1;
+            }
+            _ => return Err(self.why_not(index, tag, life)),
+        }
         let seen = guard::look_around(&self.arena, index);
         if let Err(fault) = seen {
             self.retire(fault, index);
@@ -129,7 +148,7 @@ impl<T> Pool<T> {
 
     /// Writes canaries and poison of a slot anew, so that one fault is told once.
     fn mend(&mut self, index: u32) {
-        if self.meta[index as usize].life.is_multiple_of(2) {
+        if !self.meta[index as usize].is_live() {
             guard::poison(&self.arena, index);
         }
         guard::fence(&self.arena, index);
@@ -157,9 +176,7 @@ impl<T> Pool<T> {
         self.watch.as_ref().filter(|_| was_watched)?.put_by(index)
     }
 
-    #[cold]
-    #[inline(never)]
-    pub(super) fn why_not(&mut self, index: u32, tag: u32, life: u64) -> Fault {
+    fn why_not(&mut self, index: u32, tag: u32, life: u64) -> Fault {
         let fault = match self.meta.get(index as usize) {
             _ if tag != self.tag => Fault::WrongPool { index },
             None => Fault::Unknown { index },
