@@ -24,6 +24,7 @@ const REGISTRY: &[(&str, Fuzz)] = &[
     ("web", services::web::fuzz),
     ("echo", services::echo::fuzz),
     ("game", services::game::fuzz),
+    ("media", services::media::fuzz),
     ("load", load::fuzz),
 ];
 

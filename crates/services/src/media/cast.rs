@@ -85,11 +85,14 @@ impl<B: Backstage> Media<B> {
         cast.leaves = leaves;
         let run = &mut cast.player.run;
         if (segment.first, segment.begin) == (run.segment.first, run.segment.begin) {
-            // The same, to be ended earlier.
+            // The same, to be ended earlier; what is sent is sent.
             run.segment = segment;
+            run.segment.stop = segment.stop.max(run.next);
         } else {
             cast.player.turn(segment);
         }
+        let Player { run, packets, .. } = &cast.player;
+        cx.state.tell(cast.slot, cast.epoch, run.next, *packets);
     }
 
     /// When the cast has something to do.

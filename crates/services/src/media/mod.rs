@@ -13,6 +13,8 @@
 //!   run         one track's packets: numbers, timestamps, due times
 //!   title       files: their plans and their bytes
 //!   chance      what nobody shall guess
+//!   pocket      a small house for fuzzers and tests
+//!   fuzz        conversations whole and in pieces, which must be answered alike
 //! ```
 //!
 //! One connection has one session at most, and a session ends with its connection: players that
@@ -24,11 +26,13 @@ mod answer;
 mod cast;
 mod chance;
 mod door;
+mod fuzz;
 mod options;
 mod orders;
 mod place;
 mod play;
 mod player;
+mod pocket;
 mod run;
 mod service;
 #[cfg(test)]
@@ -37,6 +41,7 @@ mod title;
 mod transport;
 
 pub use cast::Cast;
+pub use fuzz::fuzz;
 pub use options::{Door, Groups, Options};
 pub use orders::{Orders, Reception, SLOTS};
 pub use service::{Job, Media, Outcome, Session};

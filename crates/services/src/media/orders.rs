@@ -224,17 +224,23 @@ impl Orders {
         }
     }
 
-    /// Orders that no packet from `stop` on be sent; says which is the first that is not.
-    pub fn pause(&self, slot: usize, stop: u64) -> u64 {
+    /// Orders that no packet from `stop` on be sent.
+    pub fn pause(&self, slot: usize, stop: u64) {
         let it = &self.slots[slot];
-        let stop = stop.max(self.next(slot)).min(it.stop.load(Relaxed));
+        let stop = stop.clamp(it.first.load(Relaxed), it.stop.load(Relaxed));
         let epoch = self.open(it);
         it.stop.store(stop, Relaxed);
         it.flags.store(it.flags.load(Relaxed) & V4, Relaxed);
-        let next = it.next.load(Relaxed) & INDEX;
-        it.next.store(told(epoch.wrapping_add(1), next), Relaxed);
         it.epoch.store(epoch.wrapping_add(1), SeqCst);
-        stop
+    }
+
+    /// The packet behind the last one of what is paused: where it was to stop, or a little later if
+    /// the caster had gone on by the time that it heard of it.
+    pub fn reached(&self, slot: usize) -> u64 {
+        let it = &self.slots[slot];
+        let (next, epoch) = (it.next.load(Relaxed), it.epoch.load(Relaxed));
+        let stop = it.stop.load(Relaxed);
+        if next >> INDEX_BITS == u64::from(epoch) & EPOCH { stop.max(next & INDEX) } else { stop }
     }
 
     /// Gives the slot back; what is being cast from it says farewell.
@@ -249,11 +255,6 @@ impl Orders {
                 return;
             }
         }
-    }
-
-    /// The next packet that the caster has not sent, as far as it has told.
-    fn next(&self, slot: usize) -> u64 {
-        self.slots[slot].next.load(Relaxed) & INDEX
     }
 
     /// How it is received.
@@ -499,9 +500,12 @@ mod tests {
         assert_eq!(orders.file(slot), (PATH.to_owned(), 7));
         orders.tell(slot, order.epoch, 40, 30);
         assert_eq!(orders.resumed(slot, &order), 40);
-        assert_eq!(orders.pause(slot, 20), 40, "what is sent is sent");
+        orders.pause(slot, 20);
         let paused = orders.order(slot).expect("a whole order");
-        assert_eq!((paused.segment.stop, paused.segment.ends), (40, false));
+        assert_eq!((paused.segment.stop, paused.segment.ends), (20, false));
+        assert_eq!(orders.reached(slot), 20, "as far as is known");
+        orders.tell(slot, paused.epoch, 21, 11);
+        assert_eq!(orders.reached(slot), 21, "what is sent is sent");
         assert_ne!(paused.epoch, order.epoch);
         orders.release(slot);
         assert!(orders.order(slot).is_some_and(|order| order.leaves));

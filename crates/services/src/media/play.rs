@@ -96,23 +96,24 @@ impl<F: Send + 'static> Show<F> {
         let mut rings = false;
         for leg in &mut self.legs {
             let Some(segment) = &mut leg.segment else { continue };
-            let stop = match &mut leg.way {
+            match &mut leg.way {
                 Way::Datagrams { slot } => {
                     rings = true;
                     let line = Line { title: self.title.clone(), track: leg.track };
                     let since = u64::try_from(cx.now.since(begin).as_nanos()).unwrap_or(u64::MAX);
-                    let due = line.first_at(segment.from_ns.saturating_add(since));
-                    cx.state.pause(*slot, due.clamp(segment.first, segment.stop))
+                    let now_ns = segment.from_ns.saturating_add(since);
+                    // What is due now has left or is leaving.
+                    let due = line.first_at(now_ns.saturating_add(1));
+                    segment.stop = due.clamp(segment.first, segment.stop);
+                    cx.state.pause(*slot, segment.stop);
                 }
                 Way::Within { player: Some(player), .. } => {
-                    player.run.segment.stop = player.run.next;
+                    segment.stop = player.run.next;
+                    player.run.segment.stop = segment.stop;
                     player.run.segment.ends = false;
-                    player.run.next
                 }
-                Way::Within { player: None, .. } => segment.first,
-            };
-            leg.sequence = segment.sequence.wrapping_add((stop - segment.first) as u16);
-            segment.stop = stop;
+                Way::Within { player: None, .. } => segment.stop = segment.first,
+            }
         }
         self.stand = Stand::Paused { at_ns };
         rings
@@ -136,6 +137,7 @@ impl<B: Backstage> Media<B> {
         let mut rings = show.pause(cx);
         let began = *show.began.get_or_insert(cx.now);
         for at in 0..show.legs.len() {
+            show.legs[at].settle(cx);
             let Some(segment) = self.segment(show, at, &course, (began, cx.now)) else {
                 // This track is over before the others are.
                 show.legs[at].segment = None;

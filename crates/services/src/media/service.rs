@@ -311,6 +311,13 @@ impl<B: Backstage> Service for Media<B> {
         event: Event<'_, Outcome<B::File>>,
         out: &mut Out,
     ) -> Step<Job<B::File>> {
+        // What is due leaves before what is asked is answered, however the asking was cut.
+        if let Some(show) = &mut session.show
+            && matches!(event, Event::Bytes(_))
+            && let Pumped::Job(job) = self.pump(cx, show, out)
+        {
+            return Step::offload(0, job);
+        }
         let step = match event {
             Event::Bytes(input) => self.serve(cx, session, input, out),
             Event::Room | Event::Deadline => Step::read(0),

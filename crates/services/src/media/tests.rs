@@ -1,1 +1,371 @@
-//! Conversations.
+//! Conversations, packets and casts, in virtual time.
+
+use std::time::Duration;
+
+use seam::Channel;
+use sim::{Deed, Whims, cast, cast_laws};
+use wire::rtp::Packet;
+use wire::rtsp::{Item, next, prove};
+
+use super::pocket::{Guest, Pocket, options, orders, wave};
+use super::{Door, Media, Options};
+
+const URL: &str = "rtsp://10.0.0.1/a.wav";
+const TCP: &str = "Transport: RTP/AVP/TCP;unicast;interleaved=4-5\r\n";
+const UDP: &str = "Transport: RTP/AVP;unicast;client_port=5000-5001\r\n";
+
+fn media(options: Options) -> Media<Pocket> {
+    Media::new(options, Pocket { cold: false })
+}
+
+/// The value of a field of an answer.
+fn field<'a>(answer: &'a str, name: &str) -> &'a str {
+    let line = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    line.unwrap_or_else(|| panic!("expected {name} in {answer}"))
+}
+
+fn code(answer: &str) -> &str {
+    answer.get(9..12).unwrap_or(answer)
+}
+
+/// Sets up and returns the line that names the session.
+fn set_up(guest: &mut Guest<'_>, url: &str, transport: &str) -> String {
+    let answer = guest.ask("SETUP", url, transport);
+    assert_eq!(code(&answer), "200", "{answer}");
+    let name = field(&answer, "Session").split(';').next().unwrap_or("");
+    format!("Session: {name}\r\n")
+}
+
+/// The packets of media on channel 4 and the number of reports on channel 5.
+fn packets(bytes: &[u8]) -> (Vec<Vec<u8>>, usize) {
+    let (mut media, mut reports, mut at) = (Vec::new(), 0, 0);
+    while let Ok(Some((item, len))) = next(&bytes[at..]) {
+        match item {
+            Item::Data { channel: 4, packet } => media.push(packet.to_vec()),
+            Item::Data { channel: 5, .. } => reports += 1,
+            Item::Data { channel, .. } => panic!("channel {channel}"),
+            Item::Request(_) | Item::Response(_) => {}
+        }
+        at += len;
+    }
+    assert_eq!(at, bytes.len(), "something else came");
+    (media, reports)
+}
+
+/// Number and timestamp of the only track in `RTP-Info`.
+fn info(answer: &str) -> (u16, u32) {
+    let info = field(answer, "RTP-Info");
+    let value = |name: &str| {
+        let part = info.split(';').find_map(|part| part.strip_prefix(name));
+        part.expect("a number").parse::<u32>().expect("a number")
+    };
+    (value("seq=") as u16, value("rtptime="))
+}
+
+fn first(packets: &[Vec<u8>]) -> (u16, u32) {
+    let header = Packet::read(&packets[0]).expect("a packet").header;
+    (header.sequence, header.timestamp)
+}
+
+fn payload(packets: &[Vec<u8>]) -> Vec<u8> {
+    packets.iter().flat_map(|it| Packet::read(it).expect("a packet").payload.to_vec()).collect()
+}
+
+#[test]
+fn a_film_is_described_played_paused_sought_and_torn_down_within_the_connection() {
+    let (media, orders) = (media(options()), orders());
+    let mut guest = Guest::new(&media, &orders);
+    let answer = guest.ask("OPTIONS", "*", "");
+    assert!(field(&answer, "Public").contains("GET_PARAMETER"), "{answer}");
+    let answer = guest.ask("DESCRIBE", URL, "Accept: application/sdp\r\n");
+    assert_eq!(field(&answer, "Content-Base"), "rtsp://10.0.0.1/a.wav/");
+    assert!(answer.contains("a=range:npt=0-1.500000\r\n"), "{answer}");
+    let session = set_up(&mut guest, &format!("{URL}/trackID=0"), TCP);
+    let answer = guest.ask("PLAY", URL, &format!("{session}Range: npt=0.000-\r\n"));
+    assert_eq!(field(&answer, "Range"), "npt=0.000000-1.500000");
+    let told = info(&answer);
+    // 20 ms a packet; what is due within 4 ms leaves together. A half second is 25 packets.
+    let bytes = answer.split_once("\r\n\r\n").map_or("", |(_, rest)| rest).len();
+    assert!(bytes > 0, "the first packet leaves with the answer");
+    let mut heard = guest.pass(Duration::from_millis(490));
+    let answer = guest.ask("PAUSE", URL, &session);
+    assert!(field(&answer, "Range").starts_with("npt=0.49"), "{answer}");
+    assert!(guest.pass(Duration::from_secs(2)).is_empty(), "paused");
+    let answer = guest.ask("PLAY", URL, &session);
+    let (resumed, resumed_time) = info(&answer);
+    assert_eq!(resumed, told.0.wrapping_add(25), "numbers go on");
+    assert_eq!(resumed_time.wrapping_sub(told.1), (2_490 * 8), "and so does time");
+    heard.extend(guest.pass(Duration::from_secs(3)));
+    let (media_packets, reports) = packets(&heard);
+    assert!(reports >= 1, "a farewell at the end");
+    // The packets that came with the two answers are missing here.
+    assert!(payload(&media_packets).len() > 10_000);
+    let answer = guest.ask("PLAY", URL, &format!("{session}Range: npt=1.0-\r\n"));
+    assert_eq!(field(&answer, "Range"), "npt=1.000000-1.500000");
+    let answer = guest.ask("GET_PARAMETER", URL, &format!("{session}Content-Length: 8\r\n"));
+    assert_eq!(answer, "", "its body has not come");
+    let answer = String::from_utf8_lossy(&guest.send(b"position")).into_owned();
+    assert!(answer.ends_with("position: 1.000\r\n"), "{answer}");
+    let answer = guest.ask("TEARDOWN", URL, &session);
+    assert_eq!(code(&answer), "200");
+    assert_eq!(code(&guest.ask("PLAY", URL, &session)), "454");
+}
+
+#[test]
+fn what_is_played_is_what_is_in_the_file_and_begins_as_was_told() {
+    for (name, url) in [("a.wav", URL), ("l.wav", "rtsp://10.0.0.1/l.wav")] {
+        // The long one is read in windows.
+        let media = media(Options { file_max: 100_000, ..options() });
+        let orders = orders();
+        let mut guest = Guest::new(&media, &orders);
+        let session = set_up(&mut guest, url, TCP);
+        let request = format!("PLAY {url} RTSP/1.0\r\nCSeq: 2\r\n{session}\r\n");
+        let answer = guest.send(request.as_bytes());
+        let end = answer.windows(4).position(|it| it == b"\r\n\r\n").expect("an end") + 4;
+        let told = info(&String::from_utf8_lossy(&answer[..end]));
+        let mut heard = answer[end..].to_vec();
+        heard.extend(guest.pass(Duration::from_secs(45)));
+        let (packets, _) = packets(&heard);
+        assert_eq!(first(&packets), told, "{name}");
+        let (mut sent, file) = (payload(&packets), super::pocket::wave(7, 8, 12_000));
+        let file = if name == "a.wav" { file } else { wave(1, 16, 600_000) };
+        if name == "l.wav" {
+            sent.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
+        }
+        assert!(sent == file[44..], "{name}: {} bytes of {}", sent.len(), file.len() - 44);
+    }
+}
+
+#[test]
+fn each_mistake_has_its_code() {
+    let (media, orders) = (media(options()), orders());
+    let check = |method: &str, url: &str, fields: &str, want: &str| {
+        let mut guest = Guest::new(&media, &orders);
+        let answer = guest.ask(method, url, fields);
+        assert_eq!(code(&answer), want, "{method} {url} {fields}: {answer}");
+        guest.leave();
+    };
+    check("DESCRIBE", "rtsp://h/none", "", "404");
+    check("DESCRIBE", "rtsp://h/../../etc/passwd", "", "404");
+    check("DESCRIBE", "rtsp://h/%2e%2e/%2e%2e/etc/passwd", "", "404");
+    check("DESCRIBE", "rtsp://h/d", "", "404");
+    check("DESCRIBE", "rtsp://h/bad.txt", "", "415");
+    check("DESCRIBE", URL, "Accept: text/html\r\n", "406");
+    check("DESCRIBE", URL, "Require: implicit-play\r\n", "551");
+    check("SETUP", URL, "", "461");
+    check("SETUP", URL, "Transport: RTP/SAVP;unicast;client_port=5000-5001\r\n", "461");
+    check("SETUP", URL, "Transport: RTP/AVP;unicast\r\n", "461");
+    check("SETUP", &format!("{URL}/trackID=3"), TCP, "404");
+    check("SETUP", URL, &format!("Session: 1\r\n{TCP}"), "454");
+    check("PLAY", URL, "", "455");
+    check("PLAY", URL, "Session: 1\r\n", "454");
+    check("RECORD", URL, "", "405");
+    check("FLY", URL, "", "501");
+    check("SET_PARAMETER", URL, "Content-Length: 0\r\n", "200");
+    let mut guest = Guest::new(&media, &orders);
+    let answer = guest.send(b"PLAY rtsp://h/a RTSP/2.0\r\nCSeq: 1\r\n\r\n");
+    assert!(answer.starts_with(b"RTSP/1.0 505 "));
+    assert!(guest.send(b"OPTIONS * RTSP/1.0\r\n\r\n").starts_with(b"RTSP/1.0 400 "), "no CSeq");
+    assert!(guest.is_open());
+    assert!(guest.send(b"GET / HTTP/1.1\r\n\r\n").starts_with(b"RTSP/1.0 400 "));
+    assert!(!guest.is_open(), "what comes behind cannot be understood");
+}
+
+#[test]
+fn within_a_session_too() {
+    let (media, orders) = (media(options()), orders());
+    let mut guest = Guest::new(&media, &orders);
+    let session = set_up(&mut guest, URL, TCP);
+    let mut check = |method: &str, url: &str, fields: &str, want: &str| {
+        let answer = guest.ask(method, url, &format!("{session}{fields}"));
+        assert_eq!(code(&answer), want, "{method} {url} {fields}: {answer}");
+    };
+    check("SETUP", URL, TCP, "455");
+    check("SETUP", "rtsp://10.0.0.1/l.wav", TCP, "459");
+    check("PLAY", URL, "Range: npt=1.5-\r\n", "457");
+    check("PLAY", URL, "Range: clock=19961108T143720.25Z-\r\n", "457");
+    check("PLAY", "rtsp://10.0.0.1/l.wav", "", "404");
+    check("SET_PARAMETER", URL, "Content-Length: 4\r\n\r\nabc\n", "451");
+    check("PLAY", &format!("{URL}/trackID=0"), "", "200");
+}
+
+#[test]
+fn datagrams_go_to_who_asks_and_to_nobody_else() {
+    let (media, orders) = (media(Options { per_address: 2, ..options() }), orders());
+    let check = |transport: &str, want: &str| {
+        let mut guest = Guest::new(&media, &orders);
+        let answer = guest.ask("SETUP", URL, &format!("Transport: {transport}\r\n"));
+        assert_eq!(code(&answer), want, "{transport}: {answer}");
+        answer
+    };
+    check("RTP/AVP;unicast;destination=10.0.0.8;client_port=5000-5001", "461");
+    check("RTP/AVP;unicast;destination=name;client_port=5000-5001", "461");
+    check("RTP/AVP;unicast;client_port=53-54", "461");
+    check("RTP/AVP;unicast;client_port=5000-5000", "461");
+    let fallback = "RTP/AVP;unicast;client_port=53-54,RTP/AVP/TCP;unicast";
+    assert!(field(&check(fallback, "200"), "Transport").contains("interleaved=0-1"));
+    let answer = check("RTP/AVP;unicast;destination=10.0.0.9;client_port=5000-5001", "200");
+    assert!(field(&answer, "Transport").contains("server_port=6000-6001"), "{answer}");
+    check("RTP/AVP;unicast;client_port=5002-5003", "200");
+    check("RTP/AVP;unicast;client_port=5004-5005", "453");
+}
+
+#[test]
+fn who_does_not_know_the_password_sees_nothing() {
+    let door = Door { user: "ann".to_owned(), password: "secret".to_owned() };
+    let (media, orders) = (media(Options { door: Some(door), ..options() }), orders());
+    let mut guest = Guest::new(&media, &orders);
+    assert_eq!(code(&guest.ask("OPTIONS", "*", "")), "200");
+    let answer = guest.ask("DESCRIBE", URL, "");
+    assert_eq!(code(&answer), "401");
+    let nonce = field(&answer, "WWW-Authenticate").split('"').nth(3).expect("a nonce").to_owned();
+    let proof = |password, method| {
+        let proof = prove(("ann", "roundhouse", password), &nonce, (method, URL), None);
+        format!(
+            "Authorization: Digest username=\"ann\", realm=\"roundhouse\", nonce=\"{nonce}\", \
+             uri=\"{URL}\", response=\"{proof}\"\r\n"
+        )
+    };
+    assert_eq!(code(&guest.ask("DESCRIBE", URL, &proof("guess", "DESCRIBE"))), "401");
+    assert_eq!(code(&guest.ask("DESCRIBE", URL, &proof("secret", "DESCRIBE"))), "200");
+    assert_eq!(code(&guest.ask("DESCRIBE", "rtsp://h/l.wav", &proof("secret", "DESCRIBE"))), "401");
+    // Signs of life, so that the connection outlives the nonce.
+    for _ in 0..6 {
+        guest.pass(Duration::from_secs(55));
+        guest.ask("OPTIONS", "*", "");
+    }
+    let answer = guest.ask("DESCRIBE", URL, &proof("secret", "DESCRIBE"));
+    assert!(field(&answer, "WWW-Authenticate").contains("stale=\"true\""), "{answer}");
+}
+
+#[test]
+fn who_is_silent_is_forgotten_and_who_leaves_leaves_nothing() {
+    let (media, orders) = (media(options()), orders());
+    let mut guest = Guest::new(&media, &orders);
+    let session = set_up(&mut guest, URL, UDP);
+    assert_eq!(code(&guest.ask("PLAY", URL, &session)), "200");
+    guest.pass(Duration::from_secs(59));
+    assert!(guest.is_open());
+    guest.pass(Duration::from_secs(2));
+    assert!(!guest.is_open());
+    assert_eq!(orders.count(), 0);
+    let mut guest = Guest::new(&media, &orders);
+    set_up(&mut guest, URL, UDP);
+    assert_eq!(orders.count(), 1);
+    guest.leave();
+    assert_eq!(orders.count(), 0);
+}
+
+#[test]
+fn a_slow_client_owes_no_more_than_was_agreed() {
+    let media = media(Options { repeat: true, debt: Duration::from_secs(1), ..options() });
+    let orders = orders();
+    let mut guest = Guest::new(&media, &orders);
+    let url = "rtsp://10.0.0.1/l.wav";
+    let session = set_up(&mut guest, url, TCP);
+    guest.sip = 0;
+    guest.ask("PLAY", url, &session);
+    guest.pass(Duration::from_secs(120));
+    guest.sip = usize::MAX;
+    let heard = guest.send(b"");
+    let heard = [heard, guest.pass(Duration::from_millis(500))].concat();
+    let end = heard.windows(4).position(|it| it == b"\r\n\r\n").expect("an answer") + 4;
+    let (packets, _) = packets(&heard[end..]);
+    let sequence = |at: usize| Packet::read(&packets[at]).expect("a packet").header.sequence;
+    let gap = (1..packets.len()).map(|at| sequence(at).wrapping_sub(sequence(at - 1))).max();
+    // 16 KB a second fill 256 KiB in 16 s; the rest of two minutes is left out.
+    assert!(gap > Some(4_500), "{gap:?}");
+}
+
+#[test]
+fn a_broadcast_is_joined_where_it_is() {
+    let (media, orders) = (media(Options { live: true, ..options() }), orders());
+    let mut guest = Guest::new(&media, &orders);
+    let answer = guest.ask("DESCRIBE", URL, "");
+    assert!(answer.contains("a=range:npt=now-\r\n"), "{answer}");
+    guest.now = guest.now + Duration::from_millis(700);
+    let session = set_up(&mut guest, URL, TCP);
+    let request = format!("PLAY {URL} RTSP/1.0\r\nCSeq: 2\r\n{session}Range: npt=0-\r\n\r\n");
+    let answer = guest.send(request.as_bytes());
+    let end = answer.windows(4).position(|it| it == b"\r\n\r\n").expect("an end") + 4;
+    let (packets, _) = packets(&answer[end..]);
+    // The clock stands at 1000.7 s, and 1.5 s are a lap: it is 0.2 s into one... of the file.
+    let at = (1_000_700 % 1_500) / 20 * 160;
+    assert_eq!(payload(&packets)[..160], wave(7, 8, 12_000)[44 + at..44 + at + 160]);
+}
+
+#[test]
+fn a_cast_is_what_was_told_and_ends_with_a_farewell() {
+    let (media, orders) = (media(options()), orders());
+    let mut guest = Guest::new(&media, &orders);
+    let session = set_up(&mut guest, URL, UDP);
+    let told = info(&guest.ask("PLAY", URL, &session));
+    let heard = cast(&media, &*orders, &[], Duration::from_secs(5), Whims::CALM, 1);
+    assert_eq!(heard.breaches, [], "laws");
+    let made = &heard.casts[0];
+    let of = |channel| made.iter().filter(move |it| it.channel == channel);
+    let packets: Vec<Vec<u8>> = of(Channel::Rtp).map(|it| it.bytes.clone()).collect();
+    assert_eq!(first(&packets), told);
+    assert_eq!(payload(&packets), wave(7, 8, 12_000)[44..]);
+    let goals: Vec<u16> = [Channel::Rtp, Channel::Rtcp]
+        .map(|channel| of(channel).next().expect("a packet").to.port())
+        .to_vec();
+    assert_eq!(goals, [5000, 5001]);
+    let last = of(Channel::Rtcp).last().expect("a report");
+    assert!(last.bytes.windows(2).any(|it| it == [0x81, 203]), "BYE");
+    assert_eq!(last.at, Duration::from_millis(1_500));
+    guest.leave();
+    assert_eq!(orders.count(), 0);
+}
+
+/// A region, for who wants what is in it.
+struct Lent(memory::Region<super::Orders>);
+
+impl std::borrow::Borrow<super::Orders> for Lent {
+    fn borrow(&self) -> &super::Orders {
+        &self.0
+    }
+}
+
+#[test]
+fn casts_keep_the_laws_and_are_paused_and_torn_down() {
+    let media = media(Options { debt: Duration::from_secs(3600), repeat: true, ..options() });
+    let fresh = || {
+        let orders = orders();
+        for _ in 0..2 {
+            let mut guest = Guest::new(&media, &orders);
+            let session = set_up(&mut guest, URL, UDP);
+            guest.ask("PLAY", URL, &session);
+            // Its transmission is to live on.
+            std::mem::forget(guest);
+        }
+        Lent(orders)
+    };
+    cast_laws(&media, fresh, (2, &[]), Duration::from_secs(12), 20);
+    let slots = {
+        let orders = fresh();
+        (0..super::SLOTS).filter(|slot| orders.0.epoch(*slot) > 0).collect::<Vec<_>>()
+    };
+    let pause = |orders: &super::Orders| {
+        // A moment that none of the engines has reached by then.
+        orders.pause(slots[0], 150);
+    };
+    let deeds = [Deed { at: Duration::from_millis(1_990), act: &pause }];
+    cast_laws(&media, fresh, (2, &deeds), Duration::from_secs(6), 20);
+    // One that is torn down says farewell at once.
+    let orders = fresh();
+    let end = |orders: &super::Orders| orders.release(slots[1]);
+    let deeds = [Deed { at: Duration::from_millis(3_333), act: &end }];
+    let heard = cast(&media, &*orders.0, &deeds, Duration::from_secs(6), Whims::CALM, 1);
+    assert_eq!(heard.breaches, [], "laws");
+    let last = heard.casts[1].last().expect("a farewell");
+    assert_eq!((last.channel, last.at), (Channel::Rtcp, Duration::from_millis(3_333)));
+    assert_eq!(orders.0.count(), 1);
+}
+
+#[test]
+fn a_few_seeds() {
+    for seed in 0..30 {
+        super::fuzz(seed, 600);
+    }
+}

@@ -54,6 +54,18 @@ pub enum Way<F> {
     },
 }
 
+impl<F> Leg<F> {
+    /// What was played is over: the next packet has the number behind the last one's.
+    pub fn settle(&mut self, cx: &At<'_>) {
+        let Some(segment) = &mut self.segment else { return };
+        if let Way::Datagrams { slot } = self.way {
+            segment.stop = cx.state.reached(slot);
+        }
+        let sent = (segment.stop - segment.first.min(segment.stop)) as u16;
+        self.sequence = segment.sequence.wrapping_add(sent);
+    }
+}
+
 /// Why there is no leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoWay {

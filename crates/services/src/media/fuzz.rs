@@ -1,0 +1,129 @@
+//! Random conversations: whole and in random pieces, at the same moments; both are answered with
+//! the same bytes, packets of media among them. Reports of receivers, good and broken, never panic,
+//! and no conversation leaves a transmission behind.
+
+use std::time::Duration;
+
+use wire::dice::Dice;
+
+use super::Media;
+use super::pocket::{Guest, Pocket, options, orders};
+
+/// Runs `events` conversations' worth of requests from `seed`.
+///
+/// # Panics
+/// When a promise is broken; the message carries the seed.
+pub fn fuzz(seed: u64, events: u32) {
+    let mut dice = Dice::new(seed);
+    for conversation in 0..events.div_ceil(200) {
+        let at = format!("services::media::fuzz seed {seed}, conversation {conversation}");
+        converse(&mut dice, &at);
+    }
+}
+
+const METHODS: &[&str] = &[
+    "OPTIONS",
+    "DESCRIBE",
+    "SETUP",
+    "SETUP",
+    "PLAY",
+    "PLAY",
+    "PAUSE",
+    "TEARDOWN",
+    "GET_PARAMETER",
+    "SET_PARAMETER",
+    "RECORD",
+    "NONSENSE",
+];
+const URLS: &[&str] = &[
+    "rtsp://h/a.wav",
+    "rtsp://h/a.wav/trackID=0",
+    "rtsp://h/l.wav",
+    "rtsp://h/none",
+    "*",
+    "rtsp://h/../etc",
+    "rtsp://h/bad.txt",
+    "rtsp://h/a.wav/trackID=7",
+];
+const FIELDS: &[&str] = &[
+    "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n",
+    "Transport: RTP/AVP;unicast;client_port=5000-5001\r\n",
+    "Transport: RTP/AVP;multicast\r\n",
+    "Session: SESSION\r\n",
+    "Session: SESSION\r\n",
+    "Session: other\r\n",
+    "Range: npt=0.5-\r\n",
+    "Range: npt=0-0.7\r\n",
+    "Range: npt=99-\r\n",
+    "Range: rubbish\r\n",
+    "Require: funny\r\n",
+    "Accept: text/html\r\n",
+    "Content-Length: 10\r\n",
+];
+
+/// Requests with moments between them; the name of the session is put in when it is known.
+fn requests(dice: &mut Dice) -> Vec<(String, Duration)> {
+    let mut requests = Vec::new();
+    if !dice.once_in(3) {
+        let transport = FIELDS[dice.below(2)];
+        let wait = Duration::from_millis(100);
+        let set_up = format!("SETUP rtsp://h/a.wav RTSP/1.0\r\nCSeq: 1\r\n{transport}\r\n");
+        let play = "PLAY rtsp://h/a.wav RTSP/1.0\r\nCSeq: 2\r\nSession: SESSION\r\n\r\n";
+        requests.extend([(set_up, wait), (play.to_owned(), wait)]);
+    }
+    for number in 0..1 + dice.below(8) {
+        let mut text = format!("{} {} RTSP/1.0\r\n", dice.pick(METHODS), dice.pick(URLS));
+        if !dice.once_in(20) {
+            text.push_str(&format!("CSeq: {number}\r\n"));
+        }
+        for _ in 0..dice.below(4) {
+            text.push_str(dice.pick::<&str>(FIELDS));
+        }
+        text.push_str("\r\n");
+        if text.contains("Content-Length") {
+            text.push_str("position\r\n");
+        }
+        if dice.once_in(10) {
+            text.push_str("$\u{1}\0\u{2}ab");
+        }
+        requests.push((text, Duration::from_millis(dice.below(400) as u64)));
+    }
+    requests
+}
+
+fn converse(dice: &mut Dice, at: &str) {
+    let requests = requests(dice);
+    let step = 1 + dice.below(30);
+    let cold = dice.once_in(2);
+    let whole = exchange(&requests, usize::MAX, false, at);
+    let pieces = exchange(&requests, step, cold, at);
+    assert_eq!(whole.len(), pieces.len(), "{at}: {requests:?}");
+    let differs = whole.iter().zip(&pieces).position(|(one, other)| one != other);
+    assert_eq!(differs, None, "{at}: {requests:?}");
+}
+
+/// Everything that the server says.
+fn exchange(requests: &[(String, Duration)], step: usize, cold: bool, at: &str) -> Vec<u8> {
+    // The same numbers each time.
+    let orders = orders();
+    let media = Media::new(options(), Pocket { cold });
+    let mut guest = Guest::new(&media, &orders);
+    let mut heard = Vec::new();
+    let mut session = String::from("none");
+    for (request, wait) in requests {
+        let request = request.replace("SESSION", &session);
+        for piece in request.as_bytes().chunks(step) {
+            heard.extend(guest.send(piece));
+        }
+        if session == "none" {
+            let text = String::from_utf8_lossy(&heard);
+            if let Some((_, behind)) = text.split_once("Session: ") {
+                session = behind.split(';').next().unwrap_or("").to_owned();
+            }
+        }
+        heard.extend(guest.pass(*wait));
+    }
+    guest.leave();
+    assert_eq!(orders.count(), 0, "{at}: a transmission was left behind");
+    heard
+}
