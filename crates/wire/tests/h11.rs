@@ -211,63 +211,69 @@ fn bad_extension(bytes: &[u8]) -> bool {
     })
 }
 
+/// Request lines, the good ones first.
+const LINES: &[&str] = &[
+    "GET / HTTP/1.1\r\n",
+    "POST /a?b=%20 HTTP/1.1\r\n",
+    "OPTIONS * HTTP/1.0\r\n",
+    "GET  / HTTP/1.1\r\n",
+    "GET / HTTP/2.0\r\n",
+    "GET / HTTP/1.2\r\n",
+    "\r\nGET / HTTP/1.1\r\n",
+    "GET / HTTP/1.1\n",
+    "G@T / HTTP/1.1\r\n",
+    "GET /\u{e9} HTTP/1.1\r\n",
+];
+
+/// Fields; after the first some that are good.
+const FIELDS: &[&str] = &[
+    "Host: a\r\n",
+    "X-Y:z\r\n",
+    "Accept: \t*/*;q=0.5 \r\n",
+    "Content-Length: 3\r\n",
+    "Transfer-Encoding: chunked\r\n",
+    "Connection: close, x\r\n",
+    "Expect: 100-continue\r\n",
+    "Host: a b\r\n",
+    "Host: a/b\r\n",
+    "Host:\r\n",
+    "Content-Length: 3, 3\r\n",
+    "Content-Length: 03\r\n",
+    "Content-Length: +3\r\n",
+    "Content-Length: 99999999999999999999\r\n",
+    "Content_Length: 3\r\n",
+    "Transfer-Encoding: gzip, chunked\r\n",
+    "transfer-encoding: Chunked\r\n",
+    "Expect: x\r\n",
+    "X : y\r\n",
+    " folded\r\n",
+    ": y\r\n",
+    "X\r\n",
+    "X: \u{1}\r\n",
+    "X: a\rb\r\n",
+    "X: y\n",
+    "Content-Length:\r\n",
+];
+
+/// What stands behind the head, whatever that says.
+const BODIES: &[&str] = &[
+    "",
+    "abc",
+    "3\r\nabc\r\n0\r\n\r\n",
+    "1;a=b\r\na\r\n0\r\nX: y\r\n\r\n",
+    "3;=\r\nabc\r\n0\r\n\r\n",
+    "3 \r\nabc\r\n0\r\n\r\n",
+    "3; a\r\nabc\r\n0\r\n\r\n",
+    "00000000000000003\r\nabc\r\n0\r\n\r\n",
+    "3\nabc\n0\n\n",
+    "3\r\nabcd\r\n0\r\n\r\n",
+    "x\r\n",
+    "0\r\nX y\r\n\r\n",
+    "2\r\n\r\n\r\n0\r\n\r\n",
+];
+
 /// A request made of pieces of which most are good.
 fn request(dice: &mut Dice) -> Vec<u8> {
-    const LINES: &[&str] = &[
-        "GET / HTTP/1.1\r\n",
-        "POST /a?b=%20 HTTP/1.1\r\n",
-        "OPTIONS * HTTP/1.0\r\n",
-        "GET  / HTTP/1.1\r\n",
-        "GET / HTTP/2.0\r\n",
-        "GET / HTTP/1.2\r\n",
-        "\r\nGET / HTTP/1.1\r\n",
-        "GET / HTTP/1.1\n",
-        "G@T / HTTP/1.1\r\n",
-        "GET /\u{e9} HTTP/1.1\r\n",
-    ];
-    const FIELDS: &[&str] = &[
-        "Host: a\r\n",
-        "X-Y:z\r\n",
-        "Accept: \t*/*;q=0.5 \r\n",
-        "Content-Length: 3\r\n",
-        "Transfer-Encoding: chunked\r\n",
-        "Connection: close, x\r\n",
-        "Expect: 100-continue\r\n",
-        "Host: a b\r\n",
-        "Host: a/b\r\n",
-        "Host:\r\n",
-        "Content-Length: 3, 3\r\n",
-        "Content-Length: 03\r\n",
-        "Content-Length: +3\r\n",
-        "Content-Length: 99999999999999999999\r\n",
-        "Content_Length: 3\r\n",
-        "Transfer-Encoding: gzip, chunked\r\n",
-        "transfer-encoding: Chunked\r\n",
-        "Expect: x\r\n",
-        "X : y\r\n",
-        " folded\r\n",
-        ": y\r\n",
-        "X\r\n",
-        "X: \u{1}\r\n",
-        "X: a\rb\r\n",
-        "X: y\n",
-        "Content-Length:\r\n",
-    ];
-    const BODIES: &[&str] = &[
-        "",
-        "abc",
-        "3\r\nabc\r\n0\r\n\r\n",
-        "1;a=b\r\na\r\n0\r\nX: y\r\n\r\n",
-        "3;=\r\nabc\r\n0\r\n\r\n",
-        "3 \r\nabc\r\n0\r\n\r\n",
-        "3; a\r\nabc\r\n0\r\n\r\n",
-        "00000000000000003\r\nabc\r\n0\r\n\r\n",
-        "3\nabc\n0\n\n",
-        "3\r\nabcd\r\n0\r\n\r\n",
-        "x\r\n",
-        "0\r\nX y\r\n\r\n",
-        "2\r\n\r\n\r\n0\r\n\r\n",
-    ];
     let mut text = String::new();
     let good = |dice: &mut Dice, of: usize, good: usize| {
         if dice.once_in(5) { dice.below(of) } else { dice.below(good) }
