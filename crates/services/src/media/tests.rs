@@ -311,7 +311,7 @@ fn a_cast_is_what_was_told_and_ends_with_a_farewell() {
         .map(|channel| of(channel).next().expect("a packet").to.port())
         .to_vec();
     assert_eq!(goals, [5000, 5001]);
-    let last = of(Channel::Rtcp).last().expect("a report");
+    let last = of(Channel::Rtcp).next_back().expect("a report");
     assert!(last.bytes.windows(2).any(|it| it == [0x81, 203]), "BYE");
     assert_eq!(last.at, Duration::from_millis(1_500));
     guest.leave();
