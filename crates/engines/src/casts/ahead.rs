@@ -1,5 +1,5 @@
 //! A caster whose packets wait in the kernel: a window of each cast is handed over at once, and the
-//! worker sleeps until it is nearly used up.
+//! worker sleeps until it has left.
 //!
 //! The idea of in-kernel streaming, that a program asks once and the kernel reads, waits and sends,
 //! without a kernel of one's own: a chain of io_uring. A pause or a seek takes back what has not
@@ -9,7 +9,6 @@
 //! How late packets leave is not known here: nobody is told of them. Who wants to know looks at the
 //! times of the receiver's kernel.
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -24,7 +23,7 @@ use crate::senders::outlet::Count;
 
 /// While the house ends, how often its phase is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Packets of one chain at the most; a cast with more has several.
+/// Packets of one chain at the most; a cast with more has one after the other.
 const WINDOW_MAX: usize = if CHAIN_MAX < 4096 { CHAIN_MAX } else { 4096 };
 
 /// A chain in the kernel's hands.
@@ -37,9 +36,8 @@ struct Flight {
 struct Running<C: Caster> {
     cast: C::Cast,
     next: Next,
-    /// Oldest first.
-    flights: VecDeque<Flight>,
-    /// When to ask for more: half of what was handed over has gone.
+    flight: Option<Flight>,
+    /// When to ask for more, with nothing in the kernel's hands.
     refill_at: Instant,
 }
 
@@ -127,8 +125,8 @@ impl<C: Caster> Worker<'_, '_, C> {
         loop {
             let cx = self.desk.cx(self.now, &self.effects);
             let Some((cast, next)) = self.desk.start(self.running.len(), &cx) else { return };
-            let (flights, refill_at) = (VecDeque::new(), due_at(next));
-            self.running.push(Running { cast, next, flights, refill_at });
+            let (flight, refill_at) = (None, due_at(next));
+            self.running.push(Running { cast, next, flight, refill_at });
         }
     }
 
@@ -136,7 +134,7 @@ impl<C: Caster> Worker<'_, '_, C> {
     fn refill(&mut self) {
         self.now = self.desk.now();
         for index in 0..self.running.len() {
-            if self.running[index].refill_at <= self.now {
+            if self.running[index].flight.is_none() && self.running[index].refill_at <= self.now {
                 self.fill(index);
             }
         }
@@ -148,46 +146,39 @@ impl<C: Caster> Worker<'_, '_, C> {
         let cx = self.desk.cx(self.now, &self.effects);
         let running = &mut self.running[index];
         running.next = self.desk.caster.due(&cx, &mut running.cast, until, &mut self.burst);
-        let last = self.burst.packets().last().map_or(self.now, |packet| packet.at);
         running.refill_at = match running.next {
-            Next::At(next) if !self.burst.is_full() => {
-                Instant::from_ns(next.ns().saturating_sub(ahead.as_nanos() as u64 / 2))
-            }
-            // What came is half gone then, or there is more to come at once.
-            Next::At(_) => self.now + last.since(self.now) / 2,
+            // Nothing was due so far ahead; what is full is gone on with when it has left.
+            Next::At(next) => Instant::from_ns(next.ns().saturating_sub(ahead.as_nanos() as u64)),
             Next::Parked | Next::Done => Instant::NEVER,
         };
         self.hand_over(index);
     }
 
-    /// Gives the burst to the kernel, a chain for each socket in it.
+    /// Gives the burst to the kernel as one chain: of two, the second would overtake the first if
+    /// both were late.
     fn hand_over(&mut self, index: usize) {
-        let mut count = Count::default();
-        let outlet = &self.desk.outlet;
-        let mut rest = self.burst.packets();
-        while !rest.is_empty() {
-            let run = outlet.run(rest);
-            if run == 0 {
-                count.failed += 1;
-                rest = &rest[1..];
-                continue;
-            }
-            let (these, others) = rest.split_at(run);
-            rest = others;
-            let burst = &self.burst;
-            let links = these.iter().map(|packet| Link {
+        let (outlet, burst) = (&self.desk.outlet, &self.burst);
+        let whole: Vec<&Packet> =
+            burst.packets().iter().filter(|packet| outlet.has(packet)).collect();
+        let mut count = Count { failed: burst.len() - whole.len(), ..Count::default() };
+        if !whole.is_empty() {
+            let links = whole.iter().map(|packet| Link {
                 at_ns: packet.at.ns(),
+                socket: outlet.sockets.of(packet.channel),
                 to: packet.to,
                 front: burst.front(packet),
                 body: body(outlet, packet),
             });
             let before = self.ring.calls;
-            match self.ring.submit(outlet.sockets.of(these[0].channel), links) {
+            match self.ring.submit(links) {
                 Ok(chain) => {
-                    let lengths = these.iter().map(Packet::len).collect();
-                    self.running[index].flights.push_back(Flight { chain, lengths });
+                    let lengths = whole.iter().map(|packet| packet.len()).collect();
+                    let running = &mut self.running[index];
+                    running.flight = Some(Flight { chain, lengths });
+                    // More is asked for when these have left.
+                    running.refill_at = Instant::NEVER;
                 }
-                Err(_) => count.failed += run,
+                Err(_) => count.failed += whole.len(),
             }
             count.calls += self.ring.calls - before;
         }
@@ -198,16 +189,15 @@ impl<C: Caster> Worker<'_, '_, C> {
     /// Takes note of the chains that have ended.
     fn land(&mut self) {
         for (chain, sent) in self.ring.reap() {
-            for running in &mut self.running {
-                let Some(at) = running.flights.iter().position(|it| it.chain == chain) else {
-                    continue;
-                };
-                let flight = running.flights.remove(at).expect("found just now");
-                let failed = flight.lengths.len() - sent;
-                let bytes = flight.lengths[..sent].iter().sum();
-                self.desk.count(&Count { packets: sent, bytes, failed, calls: 0 });
-                break;
-            }
+            let is_it = |running: &&mut Running<C>| {
+                running.flight.as_ref().is_some_and(|flight| flight.chain == chain)
+            };
+            let Some(running) = self.running.iter_mut().find(is_it) else { continue };
+            let flight = running.flight.take().expect("found just now");
+            running.refill_at = due_at(running.next);
+            let failed = flight.lengths.len() - sent;
+            let bytes = flight.lengths[..sent].iter().sum();
+            self.desk.count(&Count { packets: sent, bytes, failed, calls: 0 });
         }
     }
 
@@ -215,25 +205,27 @@ impl<C: Caster> Worker<'_, '_, C> {
     fn take_back(&mut self, index: usize) {
         // What has ended already must not be mistaken for what is cancelled.
         self.land();
-        let running = &mut self.running[index];
+        let Some(flight) = &self.running[index].flight else { return };
+        let ours = flight.chain;
+        // An error leaves it to end by itself; its packets then count as sent.
+        let _ = self.ring.cancel(ours);
         let mut unsent = 0;
-        // The youngest first, so that nothing overtakes.
-        for flight in running.flights.iter().rev() {
-            // An error leaves it to end by itself; its packets then count as sent.
-            let _ = self.ring.cancel(flight.chain);
-        }
         for (chain, sent) in self.ring.reap() {
-            let Some(at) = running.flights.iter().position(|it| it.chain == chain) else {
-                continue;
+            let is_it = |running: &&mut Running<C>| {
+                running.flight.as_ref().is_some_and(|flight| flight.chain == chain)
             };
-            let flight = running.flights.remove(at).expect("found just now");
-            unsent += flight.lengths.len() - sent;
+            let Some(running) = self.running.iter_mut().find(is_it) else { continue };
+            let flight = running.flight.take().expect("found just now");
+            running.refill_at = due_at(running.next);
+            let rest = flight.lengths.len() - sent;
             let bytes = flight.lengths[..sent].iter().sum();
-            self.desk.count(&Count { packets: sent, bytes, failed: 0, calls: 0 });
+            let failed = if chain == ours { 0 } else { rest };
+            unsent += rest - failed;
+            self.desk.count(&Count { packets: sent, bytes, failed, calls: 0 });
         }
         if unsent > 0 {
             let cx = self.desk.cx(self.now, &self.effects);
-            self.desk.caster.withdrawn(&cx, &mut running.cast, unsent);
+            self.desk.caster.withdrawn(&cx, &mut self.running[index].cast, unsent);
         }
     }
 
@@ -263,7 +255,7 @@ impl<C: Caster> Worker<'_, '_, C> {
         let mut index = 0;
         while index < self.running.len() {
             let running = &self.running[index];
-            if running.next != Next::Done || !running.flights.is_empty() {
+            if running.next != Next::Done || running.flight.is_some() {
                 index += 1;
                 continue;
             }

@@ -48,7 +48,7 @@ pub struct Outlet<'a> {
 
 impl Outlet<'_> {
     /// Whether the bytes of `packet` are there, as far as a look at their names can tell.
-    fn has(&self, packet: &Packet) -> bool {
+    pub fn has(&self, packet: &Packet) -> bool {
         match &packet.payload {
             Payload::File(asset, range) => {
                 self.files.mapped(*asset).is_some_and(|file| range.end <= file.len())

@@ -124,7 +124,8 @@ fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end
     for sender in senders() {
         let (socket, to) = receiver();
         let bytes = skin(4096);
-        let gap = Duration::from_millis(1);
+        // So slow that a reader which is held up for two seconds loses nothing.
+        let gap = Duration::from_millis(10);
         let skin = Skin::Shared(Arc::from(&bytes[..]));
         let (casts, packets, payload, ahead) = (2, 100_000, 64, gap * 200);
         let drum = Drum {

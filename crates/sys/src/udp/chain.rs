@@ -17,6 +17,8 @@ use crate::eventfd::EventFd;
 pub struct Link<'a> {
     /// Its moment on `crate::clock`'s clock.
     pub at_ns: u64,
+    /// From which socket it leaves.
+    pub socket: &'a Udp,
     /// Who gets it.
     pub to: SocketAddr,
     /// Its bytes, but for those of the file.
@@ -121,12 +123,8 @@ impl ChainRing {
     ///
     /// # Panics
     /// If there is no packet, or there are too many.
-    pub fn submit<'a>(
-        &mut self,
-        socket: &Udp,
-        links: impl Iterator<Item = Link<'a>>,
-    ) -> io::Result<usize> {
-        let (chain, entries) = Chain::build(socket, links, self.vacant())?;
+    pub fn submit<'a>(&mut self, links: impl Iterator<Item = Link<'a>>) -> io::Result<usize> {
+        let (chain, entries) = Chain::build(links, self.vacant())?;
         let index = self.vacant();
         if index == self.chains.len() {
             self.chains.push(None);
@@ -254,7 +252,7 @@ impl ChainRing {
 /// How far back a timeout may lie that has not fired: a stall of the whole machine.
 const LATE_NS: u64 = 2_000_000_000;
 /// How long a cancellation may take.
-const SETTLE_NS: u64 = 1_000_000_000;
+const SETTLE_NS: u64 = 10_000_000_000;
 
 impl Drop for ChainRing {
     fn drop(&mut self) {
@@ -270,17 +268,14 @@ impl Drop for ChainRing {
 impl Chain {
     /// The chain and its operations.
     fn build<'a>(
-        socket: &Udp,
         links: impl Iterator<Item = Link<'a>>,
         index: usize,
     ) -> io::Result<(Chain, Vec<squeue::Entry>)> {
         let links: Vec<Link<'a>> = links.collect();
         assert!((1..=CHAIN_MAX).contains(&links.len()), "a chain of {} packets", links.len());
-        let mut chain = Chain::with_room(socket, &links);
+        let mut chain = Chain::with_room(&links);
         let mut files: Vec<(*const File, types::Fd)> = Vec::new();
-        let own = socket.as_fd().try_clone_to_owned()?;
-        let fd = types::Fd(own.as_raw_fd());
-        chain.open.push(own);
+        let mut sockets: Vec<(*const Udp, types::Fd)> = Vec::new();
         let mut entries = Vec::with_capacity(links.len() * STEPS);
         let (mut at, mut waited) = (0, 0);
         let linked = squeue::Flags::IO_LINK | squeue::Flags::SKIP_SUCCESS;
@@ -293,14 +288,20 @@ impl Chain {
                 entries.push(wait.flags(linked).user_data(token(index, packet, WAIT)));
                 chain.waits.push((packet, link.at_ns));
             }
+            let fd = match sockets.iter().find(|(known, _)| std::ptr::eq(*known, link.socket)) {
+                Some((_, fd)) => *fd,
+                None => {
+                    let fd = chain.hold(link.socket)?;
+                    sockets.push((std::ptr::from_ref(link.socket), fd));
+                    fd
+                }
+            };
             let len = chain.pieces[packet].iov_len;
             if let LinkBody::File(file, offset, length) = link.body {
                 let file = match files.iter().find(|(known, _)| std::ptr::eq(*known, file)) {
                     Some((_, fd)) => *fd,
                     None => {
-                        let own = file.as_fd().try_clone_to_owned()?;
-                        let fd = types::Fd(own.as_raw_fd());
-                        chain.open.push(own);
+                        let fd = chain.hold(file)?;
                         files.push((std::ptr::from_ref(file), fd));
                         fd
                     }
@@ -320,8 +321,16 @@ impl Chain {
         Ok((chain, entries))
     }
 
+    /// Keeps a descriptor open until the chain has ended.
+    fn hold(&mut self, fd: impl AsFd) -> io::Result<types::Fd> {
+        let own = fd.as_fd().try_clone_to_owned()?;
+        let fd = types::Fd(own.as_raw_fd());
+        self.open.push(own);
+        Ok(fd)
+    }
+
     /// The vectors, filled but for what the kernel reads from files.
-    fn with_room(socket: &Udp, links: &[Link<'_>]) -> Chain {
+    fn with_room(links: &[Link<'_>]) -> Chain {
         let mut bytes = Vec::new();
         let mut lengths = Vec::with_capacity(links.len());
         for link in links {
@@ -342,7 +351,7 @@ impl Chain {
             at = unsafe { at.add(len) };
         }
         let addresses: Vec<_> =
-            links.iter().map(|link| Address::new(link.to, socket.is_v6)).collect();
+            links.iter().map(|link| Address::new(link.to, link.socket.is_v6)).collect();
         let times = links
             .iter()
             .map(|link| {
@@ -401,6 +410,7 @@ mod tests {
             let start = now_ns();
             let link = |packet: u64| Link {
                 at_ns: start + packet / 2 * 3_000_000,
+                socket: &sender,
                 to,
                 front: b"head",
                 body: match packet % 3 {
@@ -409,7 +419,7 @@ mod tests {
                     _ => LinkBody::File(&file, packet, 2),
                 },
             };
-            let index = ring.submit(&sender, (0..8).map(link)).unwrap();
+            let index = ring.submit((0..8).map(link)).unwrap();
             assert_eq!(ended(&mut ring), [(index, 8)], "sqpoll {sqpoll}");
             assert!(now_ns() >= start + 9_000_000, "it took its time");
             let texts = ["head", "headbody", "head23", "head", "headbody", "head56", "head"];
@@ -429,9 +439,15 @@ mod tests {
         let (sender, receiver, to) = pair();
         let start = now_ns();
         let far = |packet: u64| if packet < 3 { start } else { start + 60_000_000_000 + packet };
-        let link = |packet| Link { at_ns: far(packet), to, front: b"x", body: LinkBody::None };
-        let index = ring.submit(&sender, (0..9).map(link)).unwrap();
-        let other = ring.submit(&sender, (3..5).map(link)).unwrap();
+        let link = |packet| Link {
+            at_ns: far(packet),
+            socket: &sender,
+            to,
+            front: b"x",
+            body: LinkBody::None,
+        };
+        let index = ring.submit((0..9).map(link)).unwrap();
+        let other = ring.submit((3..5).map(link)).unwrap();
         for _ in 0..3 {
             assert_eq!(take(&receiver), b"x");
         }
@@ -451,11 +467,12 @@ mod tests {
         let file = file(b"0123456789");
         let link = |packet: u64| Link {
             at_ns: now_ns(),
+            socket: &sender,
             to,
             front: b"",
             body: LinkBody::File(&file, packet * 4, 4),
         };
-        let index = ring.submit(&sender, (0..5).map(link)).unwrap();
+        let index = ring.submit((0..5).map(link)).unwrap();
         assert_eq!(ended(&mut ring), [(index, 2)]);
         assert_eq!([take(&receiver), take(&receiver)], [b"0123".to_vec(), b"4567".to_vec()]);
     }
