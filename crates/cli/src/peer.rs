@@ -30,8 +30,7 @@ pub struct Args {
     #[arg(long, value_name = "PORT")]
     port: u16,
     /// The book of stocks, or the page
-    #[arg(long, value_name = "FILE")]
-    #[arg(default_value = "", hide_default_value = true)]
+    #[arg(long, default_value = "data/stock.txt", value_name = "FILE")]
     data: PathBuf,
     /// Where the proxy passes everything on to (delay)
     #[arg(long, value_name = "ADDRESS", required_if_eq("which", "delay"))]
