@@ -225,9 +225,7 @@ fn flawed(met: &Met, terms: &Terms) -> Side {
              Each request computes for {} on the server's one core.",
             words::span(terms.work)
         ),
-        finding: "All servers lie on two lines that know nothing of them: 1 / computing, and \
-                  clients × computing."
-            .to_string(),
+        finding: furthest(met, terms),
         plot: Some(Plot {
             title: "Requests a second".to_string(),
             caption: "The study's figure 4, on this machine.".to_string(),
@@ -236,6 +234,26 @@ fn flawed(met: &Met, terms: &Terms) -> Side {
             series: series.filter(|it| !it.places.is_empty()).collect(),
         }),
         numbers,
+    }
+}
+
+/// The server that is furthest from 1 / computing, in words.
+fn furthest(met: &Met, terms: &Terms) -> String {
+    let law = 1.0 / terms.work.as_secs_f64();
+    let all = terms.clients.iter().flat_map(|&clients| {
+        names().filter_map(move |name| {
+            let at = met.find(name, &words::counted(clients, "client"))?;
+            Some((name, clients, met.median(at, rps)? / law))
+        })
+    });
+    match all.max_by(|a, b| a.2.ln().abs().total_cmp(&b.2.ln().abs())) {
+        Some((name, clients, ratio)) => format!(
+            "Two lines know nothing of servers: 1 / computing, and clients × computing. Furthest \
+             from the first is {name} with {}: {} of it.",
+            words::counted(clients, "client"),
+            words::ratio(ratio)
+        ),
+        None => "It was not measured.".to_string(),
     }
 }
 

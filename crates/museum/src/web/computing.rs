@@ -214,8 +214,13 @@ fn flawed(met: &Met, terms: &Terms) -> Side {
             terms.clients,
             words::span(terms.span)
         ),
-        finding: "Threads and processes answer the same, as published, and so does division."
-            .to_string(),
+        finding: match worst(met, terms) {
+            Some(worst) => format!(
+                "The count that is furthest from run / computing differs from it by {}.",
+                words::percent(worst)
+            ),
+            None => "It was not measured.".to_string(),
+        },
         plot: Some(Plot {
             title: "Response time without connecting".to_string(),
             caption: "The study's figure 5, on this machine.".to_string(),
