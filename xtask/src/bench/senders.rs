@@ -7,7 +7,8 @@
 //! reads, and the cost of receiving is in both sides of every ratio.
 //!
 //! The surprising thing: nothing here is about throughput but the rows that say "as fast as it can".
-//! A stream has its rate; what a sender can save is CPU time, and what it can spoil is the moment.
+//! A stream has its rate; what a sender can save is CPU
+//! time, and what it can spoil is the moment.
 
 use super::{Bench, Length, Outcome, Reading, Row, Wanted, record};
 use crate::steps;
