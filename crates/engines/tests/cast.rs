@@ -1,6 +1,6 @@
 //! A caster is a process where the workers are processes: it takes its orders from the state that
-//! they share, hears their bell, and leaves with the house. The usual harness has threads and cannot
-//! fork, so this test is its own program; its clients are the same program again.
+//! they share, hears their bell, and leaves with the house. The usual harness has threads and
+//! cannot fork, so this test is its own program; its clients are the same program again.
 
 use std::env;
 use std::io::{Read, Write};

@@ -6,9 +6,8 @@
 //! cost is the sender's alone. Elsewhere they go to a socket of the loopback device that nobody
 //! reads, and the cost of receiving is in both sides of every ratio.
 //!
-//! The surprising thing: nothing here is about throughput but the rows that say "as fast as it can".
-//! A stream has its rate; what a sender can save is CPU
-//! time, and what it can spoil is the moment.
+//! The surprising thing: only the rows that say "as fast as it can" are about throughput. A stream
+//! has its rate; what a sender can save is CPU time, and what it can spoil is the moment.
 
 use super::{Bench, Length, Outcome, Reading, Row, Wanted, record};
 use crate::steps;
