@@ -63,8 +63,8 @@ impl Shape {
                     .into(),
             )),
             (Some(0), _) if self.container == Container::Helped => Err(Refused(
-                "expected 1 helper or more, found --helpers 0: to work in place, say --engine epoll \
-                 --helpers 0"
+                "expected 1 helper or more, found --helpers 0: to work in place, say --engine \
+                 epoll --helpers 0"
                     .into(),
             )),
             (Some(helpers), _) if helpers > HELPERS_MAX => Err(Refused(format!(

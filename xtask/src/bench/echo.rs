@@ -10,11 +10,12 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// What the reader has to know.
-pub const NOTE: &str = "CPU per packet of the same echo (packets of ten bytes, 64 connections) on \
-    tokio, one thread, and on our engines: above 1, tokio needs more. The last rows are nanoseconds \
-    of a whole second's work for each packet: 100 connections with 100 packets outstanding each, \
-    one of them closed and made anew every 500 ms, server and generator on a core each; on the left \
-    the library's shape before its optimisation (four workers at one queue, one lock held from \
+pub const NOTE: &str = "\
+    CPU per packet of the same echo (packets of ten bytes, 64 connections) on tokio, one thread, \
+    and on our engines: above 1, tokio needs more. The last rows are nanoseconds of a whole \
+    second's work for each packet: 100 connections with 100 packets outstanding each, one of \
+    them closed and made anew every 500 ms, server and generator on a core each; on the left the \
+    library's shape before its optimisation (four workers at one queue, one lock held from \
     finding a session until its send is over, a hash map, a new buffer of 20,000 bytes for each \
     reception), of which ours is to do twice as much.";
 
