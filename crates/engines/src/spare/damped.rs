@@ -6,7 +6,8 @@
 //! not: idle workers cost memory only. It waits for [`DWELL`], and longer each time it turns out to
 //! have been too early. The band's upper edge lies at least two processes and twice the standard
 //! deviation of the load above its lower one, so that a wobbling load, and a process more or less,
-//! stay inside.
+//! stay inside. Only where the load has been still for as long as is remembered does the most spare
+//! itself hold.
 
 use std::time::Duration;
 
@@ -72,6 +73,11 @@ impl Load {
         self.latest = busy;
     }
 
+    /// Hardly a worker more or less in both windows, of which one is whole.
+    fn is_still(&self) -> bool {
+        self.windows[1].0 > 0.0 && self.spread() < 1.0
+    }
+
     /// The standard deviation, in workers.
     fn spread(&self) -> f64 {
         let [Moments(a, b, c), Moments(d, e, f)] = self.windows;
@@ -87,6 +93,9 @@ impl Damped {
 
     /// The upper edge of the band, in idle workers.
     pub fn ceiling(&self, terms: &Terms) -> usize {
+        if self.load.is_some_and(|load| load.is_still()) {
+            return terms.spare_max;
+        }
         let spread = self.load.map_or(0.0, |load| 2.0 * load.spread());
         terms.spare_max.max(terms.spare_min + 2 * terms.size + spread.ceil() as usize)
     }
@@ -136,6 +145,11 @@ impl Damped {
         let count = (census.idle - ceiling).div_ceil(terms.size).min(most);
         if count == 0 {
             return hold("all are retiring already");
+        }
+        // What goes must not be missing the moment after.
+        let count = count.min(census.idle.saturating_sub(terms.spare_min) / terms.size);
+        if count == 0 {
+            return hold("a process less would be fewer idle than the least spare");
         }
         (self.over_since, self.retired_at) = (None, Some(now));
         Verdict { act: Act::Retire(count), why: "more idle than the most spare for a while" }
