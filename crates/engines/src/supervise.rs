@@ -5,6 +5,7 @@
 //! where each has a worker of its own it accepts it and starts that worker.
 
 mod chronicle;
+mod closing;
 mod crew;
 mod keep;
 mod posts;
@@ -24,6 +25,7 @@ use sys::poll::{PollFd, poll};
 use sys::signal::{Signal, SignalFd};
 
 use self::chronicle::Chronicle;
+use self::closing::Closing;
 pub(crate) use self::crew::{Crew, End, Ended};
 use self::keep::Reserve;
 use self::posts::Post;
@@ -63,6 +65,8 @@ struct Supervisor<'a, S: Service, C: Crew> {
     save_at: Option<Instant>,
     save_next: Option<Instant>,
     reserve: Reserve,
+    /// A stop has begun, and somebody may still wait at the door.
+    closing: Option<Closing>,
     /// When the present phase ends by force.
     deadline: Option<Instant>,
     /// A binary that was started to take over.
@@ -105,6 +109,7 @@ pub(crate) fn supervise<S: Service, C: Crew>(
         save_at: None,
         save_next,
         reserve: Reserve::take(),
+        closing: None,
         deadline: None,
         successor: None,
         handed_over: false,
@@ -140,6 +145,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             self.receive(now);
             self.look_at_board(now, ready);
             self.keep(now);
+            self.empty_queue(now);
             self.press(now);
             if self.phase() > Phase::Ready && self.posts.iter().all(|post| !post.alive) {
                 return self.finish();
@@ -158,9 +164,10 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let looks_at = self.spare.as_ref().filter(|_| self.phase() == Phase::Ready);
         let looks_at = looks_at.and_then(Spare::wakes_at);
         let (window, visitors) = (self.windows.wakes_at(), self.desk.wakes_at());
-        let others =
-            [self.save_at, self.save_next, self.deadline, guests, looks_at, window, visitors];
-        let soonest = others.into_iter().flatten().chain(respawns).min();
+        let closing = self.closing.as_ref().map(Closing::wakes_at);
+        let pressing = [self.deadline, closing, guests, looks_at];
+        let others = pressing.into_iter().chain([self.save_at, self.save_next, window, visitors]);
+        let soonest = others.flatten().chain(respawns).min();
         let timeout = soonest.map(|moment| moment.since(clock()));
         let mut fds: Vec<BorrowedFd<'_>> = self.successor.iter().map(Successor::watched).collect();
         fds.extend(self.crew.watched());
@@ -198,8 +205,11 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// The first word drains, the second forces.
     fn stop(&mut self) {
         match self.phase() {
-            Phase::Starting | Phase::Ready | Phase::Leaving => {
-                self.enter(Phase::Draining, self.drain);
+            Phase::Ready if self.closing.is_none() => self.close_doors(clock()),
+            Phase::Starting | Phase::Leaving => self.enter(Phase::Draining, self.drain),
+            Phase::Ready => {
+                self.closing = None;
+                self.force("told twice");
             }
             Phase::Draining => self.force("told twice"),
             Phase::Forced | Phase::Done => {}

@@ -366,6 +366,24 @@ pub fn unsent_bytes(fd: impl AsFd) -> io::Result<usize> {
     Ok(usize::try_from(bytes).unwrap_or(0))
 }
 
+/// Makes a listener deaf: whatever comes to it from now on is dropped, as if it had been lost on the
+/// way (`SO_ATTACH_FILTER` with a filter that keeps nothing, socket(7)). Who waits to be accepted
+/// still can be; who knocks is not refused but knocks again a second later, when somebody else may
+/// listen there. There is no way back.
+///
+/// # Errors
+/// `EPERM` where the listener's filter was locked.
+pub fn deafen(listener: impl AsFd) -> io::Result<()> {
+    // BPF_RET | BPF_K of <linux/filter.h>: keep no byte.
+    let mut keep_nothing = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
+    let program = libc::sock_fprog { len: 1, filter: &raw mut keep_nothing };
+    let (fd, level, name) =
+        (listener.as_fd().as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER);
+    let len = size_of::<libc::sock_fprog>() as libc::socklen_t;
+    // SAFETY: the program and its one instruction outlive the call, which copies them.
+    check(unsafe { libc::setsockopt(fd, level, name, (&raw const program).cast(), len) }).map(drop)
+}
+
 /// How many connections wait to be accepted, and how many fit (`TCP_INFO` of a listener, where
 /// `tcpi_unacked` and `tcpi_sacked` are these; tcp_get_info in the kernel's net/ipv4/tcp.c).
 ///

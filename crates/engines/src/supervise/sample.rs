@@ -171,7 +171,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
-    fn queue(&self) -> Queue {
+    pub(super) fn queue(&self) -> Queue {
         let hall = self.common.hall;
         let mut queue = Queue { handoff: hall.handed(), ..Queue::default() };
         for listener in &hall.listeners {

@@ -1,0 +1,61 @@
+//! The beginning of a stop: nobody else comes, and who waits at the door is let in.
+//!
+//! A listener that is closed resets the connections that nobody has accepted, and their peers may
+//! have asked already. So the listeners are made deaf first, which the peers take for a lost packet,
+//! and the workers go on as before until nobody waits, or [`AT_MOST`] has passed because they are
+//! all taken.
+
+use std::time::Duration;
+
+use memory::Phase;
+use seam::{Instant, Service};
+use sys::socket;
+
+use super::{Crew, Supervisor};
+
+/// How long those who wait may take to be let in.
+const AT_MOST: Duration = Duration::from_millis(250);
+/// Between two looks at the queue.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// The listeners are deaf.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Closing {
+    until: Instant,
+    looks_at: Instant,
+}
+
+impl Closing {
+    /// When the queue is to be looked at.
+    pub fn wakes_at(&self) -> Instant {
+        self.looks_at
+    }
+}
+
+impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+    /// Nobody else comes from here on; drains as soon as nobody waits to be accepted.
+    pub(super) fn close_doors(&mut self, now: Instant) {
+        // Who took the house over goes on listening at the same doors.
+        let are_ours = self.successor.is_none() && !self.handed_over;
+        let listeners = &self.common.hall.listeners;
+        if !are_ours || !listeners.iter().all(|listener| socket::deafen(listener).is_ok()) {
+            self.enter(Phase::Draining, self.drain);
+            return;
+        }
+        self.closing = Some(Closing { until: now + AT_MOST, looks_at: now });
+        self.empty_queue(now);
+    }
+
+    /// Drains once nobody waits to be accepted.
+    pub(super) fn empty_queue(&mut self, now: Instant) {
+        let Some(closing) = &mut self.closing else { return };
+        if now < closing.looks_at {
+            return;
+        }
+        closing.looks_at = now + LOOK;
+        if now >= closing.until || self.queue().length == 0 {
+            self.closing = None;
+            self.enter(Phase::Draining, self.drain);
+        }
+    }
+}
