@@ -202,26 +202,6 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
-    /// The first word drains, the second forces.
-    fn stop(&mut self) {
-        match self.phase() {
-            Phase::Ready if self.closing.is_none() => self.close_doors(clock()),
-            Phase::Starting | Phase::Leaving => self.enter(Phase::Draining, self.drain),
-            Phase::Ready => {
-                self.closing = None;
-                self.force("told twice");
-            }
-            Phase::Draining => self.force("told twice"),
-            Phase::Forced | Phase::Done => {}
-        }
-    }
-
-    fn force(&mut self, why: &str) {
-        say!("stopping by force, {why}: {} connections are cut", self.common.board.open_total());
-        self.report.forced = true;
-        self.enter(Phase::Forced, GRACE);
-    }
-
     fn enter(&mut self, phase: Phase, at_most: Duration) {
         self.common.board.advance(phase);
         self.common.stop.ring();
@@ -230,25 +210,6 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         self.deadline = Some(now + at_most);
         for post in &mut self.posts {
             post.respawn_at = None;
-        }
-    }
-
-    /// Enforces the deadline of the phase.
-    fn press(&mut self, now: Instant) {
-        if self.deadline.is_none_or(|deadline| deadline > now) {
-            return;
-        }
-        self.deadline = None;
-        match self.phase() {
-            Phase::Leaving => self.enter(Phase::Draining, self.drain),
-            Phase::Draining => self.force("the time to drain is over"),
-            _ if self.crew.kill() => {}
-            _ => {
-                say!("a worker does not leave: ending the process");
-                self.save();
-                self.close_office();
-                sys::process::exit_now(1);
-            }
         }
     }
 

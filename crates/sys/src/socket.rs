@@ -366,10 +366,10 @@ pub fn unsent_bytes(fd: impl AsFd) -> io::Result<usize> {
     Ok(usize::try_from(bytes).unwrap_or(0))
 }
 
-/// Makes a listener deaf: whatever comes to it from now on is dropped, as if it had been lost on the
-/// way (`SO_ATTACH_FILTER` with a filter that keeps nothing, socket(7)). Who waits to be accepted
-/// still can be; who knocks is not refused but knocks again a second later, when somebody else may
-/// listen there. There is no way back.
+/// Makes a listener deaf: whatever comes to it from now on is dropped, as if it had been lost on
+/// its way (`SO_ATTACH_FILTER` with a filter that keeps nothing, socket(7)). Who waits to be
+/// accepted still can be; who knocks is not refused but knocks again a second later, when somebody
+/// else may listen there. There is no way back.
 ///
 /// # Errors
 /// `EPERM` where the listener's filter was locked.

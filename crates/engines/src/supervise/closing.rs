@@ -1,9 +1,10 @@
-//! The beginning of a stop: nobody else comes, and who waits at the door is let in.
+//! How a house is stopped: its doors, its drain, and what happens to who does not leave. It begins
+//! with nobody else coming, and with who waits at the door being let in.
 //!
 //! A listener that is closed resets the connections that nobody has accepted, and their peers may
-//! have asked already. So the listeners are made deaf first, which the peers take for a lost packet,
-//! and the workers go on as before until nobody waits, or [`AT_MOST`] has passed because they are
-//! all taken.
+//! have asked already. So the listeners are made deaf first, which the peers take for a packet that
+//! was lost, and the workers go on as before until nobody waits, or [`AT_MOST`] has passed because
+//! they are all taken.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use memory::Phase;
 use seam::{Instant, Service};
 use sys::socket;
 
-use super::{Crew, Supervisor};
+use super::{Crew, GRACE, Supervisor, clock};
+use crate::say::say;
 
 /// How long those who wait may take to be let in.
 const AT_MOST: Duration = Duration::from_millis(250);
@@ -33,8 +35,47 @@ impl Closing {
 }
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+    /// The first word drains, the second forces.
+    pub(super) fn stop(&mut self) {
+        match self.phase() {
+            Phase::Ready if self.closing.is_none() => self.close_doors(clock()),
+            Phase::Starting | Phase::Leaving => self.enter(Phase::Draining, self.drain),
+            Phase::Ready => {
+                self.closing = None;
+                self.force("told twice");
+            }
+            Phase::Draining => self.force("told twice"),
+            Phase::Forced | Phase::Done => {}
+        }
+    }
+
+    pub(super) fn force(&mut self, why: &str) {
+        say!("stopping by force, {why}: {} connections are cut", self.common.board.open_total());
+        self.report.forced = true;
+        self.enter(Phase::Forced, GRACE);
+    }
+
+    /// Enforces the deadline of the phase.
+    pub(super) fn press(&mut self, now: Instant) {
+        if self.deadline.is_none_or(|deadline| deadline > now) {
+            return;
+        }
+        self.deadline = None;
+        match self.phase() {
+            Phase::Leaving => self.enter(Phase::Draining, self.drain),
+            Phase::Draining => self.force("the time to drain is over"),
+            _ if self.crew.kill() => {}
+            _ => {
+                say!("a worker does not leave: ending the process");
+                self.save();
+                self.close_office();
+                sys::process::exit_now(1);
+            }
+        }
+    }
+
     /// Nobody else comes from here on; drains as soon as nobody waits to be accepted.
-    pub(super) fn close_doors(&mut self, now: Instant) {
+    fn close_doors(&mut self, now: Instant) {
         // Who took the house over goes on listening at the same doors.
         let are_ours = self.successor.is_none() && !self.handed_over;
         let listeners = &self.common.hall.listeners;
