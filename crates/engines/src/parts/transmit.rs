@@ -13,9 +13,9 @@ use super::assets::Assets;
 
 /// Pieces of output that one `sendmsg(2)` takes.
 const SLICES: usize = 16;
-/// How much of a file one call sends, in bytes: a peer that takes everything at once does not keep
-/// a worker from the others.
-const STRETCH: u64 = 1 << 20;
+/// How much of a file one call sends, in bytes, as much as a turn of a session moves: a peer that
+/// takes everything at once does not keep a worker from the others.
+const STRETCH: u64 = 256 << 10;
 
 /// Whether a call may wait for the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
