@@ -1,6 +1,6 @@
 //! Session descriptions (RFC 8866): what `DESCRIBE` answers, and what a player needs to know.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use sdp_types::{
     Attribute, Bandwidth, BandwidthType, Connection, Media, MediaType, Origin, Session, Time,

@@ -42,6 +42,6 @@ mod transport;
 
 pub use cast::Cast;
 pub use fuzz::fuzz;
-pub use options::{Door, Groups, Options};
+pub use options::{Door, Options};
 pub use orders::{Orders, Reception, SLOTS};
 pub use service::{Job, Media, Outcome, Session};

@@ -1,6 +1,5 @@
 //! What can be chosen about the server, and the defaults with their reasons.
 
-use core::net::Ipv4Addr;
 use seam::{Instant, Limits};
 use std::time::Duration;
 
@@ -11,8 +10,6 @@ pub struct Options {
     pub limits: Limits,
     /// The server's ports of media and control, if somebody casts datagrams.
     pub ports: Option<(u16, u16)>,
-    /// Where groups begin, if there are any.
-    pub groups: Option<Groups>,
     /// Who may, if not everybody.
     pub door: Option<Door>,
     /// What session names, senders' names and nonces are drawn from; nobody else may know it.
@@ -37,17 +34,6 @@ pub struct Options {
     pub memory_max: u64,
 }
 
-/// Addresses of groups: one for each title, from `first` on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Groups {
-    /// The address of the first group.
-    pub first: Ipv4Addr,
-    /// The port of the first track's media; even.
-    pub port: u16,
-    /// How many hops a packet may make.
-    pub ttl: u8,
-}
-
 /// Who may.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Door {
@@ -70,7 +56,6 @@ impl Default for Options {
                 sessions_max: 16 * 1024,
             },
             ports: None,
-            groups: None,
             door: None,
             secret: [0; 16],
             wall: (Instant::ZERO, 0),

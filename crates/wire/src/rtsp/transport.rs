@@ -1,8 +1,8 @@
 //! The header field `Transport` (RFC 2326 section 12.39): the ways a client would take, best
 //! first, and the one that it gets.
 
+use core::net::IpAddr;
 use std::fmt;
-use std::net::IpAddr;
 
 /// Beneath RTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
