@@ -17,6 +17,10 @@ use std::process::{Command, Stdio};
 /// So many tests may need a second try in one run; more is no accident.
 const SECOND_TRIES: usize = 3;
 
+/// The suite whose tests wait for servers most of their time: with as many at once as there are
+/// cores these were busy for less than a third of it. It runs twice as many.
+const WAITING: &str = "cli::it";
+
 /// A test binary as cargo has built it.
 #[derive(Clone, Debug)]
 struct Suite {
@@ -107,7 +111,12 @@ fn command(suite: &Suite) -> Command {
 /// Runs a suite, passes on what it prints, and says which of its tests failed.
 fn once(suite: &Suite, out: &mut dyn Write) -> anyhow::Result<(bool, Vec<String>)> {
     eprintln!("     Running {}", suite.name);
-    let mut child = command(suite).stdout(Stdio::piped()).spawn().context("start a test")?;
+    let mut command = command(suite);
+    if suite.name == WAITING {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        command.arg(format!("--test-threads={}", 2 * cores));
+    }
+    let mut child = command.stdout(Stdio::piped()).spawn().context("start a test")?;
     let output = child.stdout.take().context("its output is piped")?;
     let mut names = Vec::new();
     for line in BufReader::new(output).split(b'\n') {
