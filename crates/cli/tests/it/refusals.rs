@@ -33,7 +33,10 @@ fn check_refused(flags: &'static [&'static str], words: &[&str]) {
 fn unknown_words() {
     check_refused(&["--engine", "epol"], &["`epol`", "iterative", "prefork", "epoll", "uring"]);
     check_refused(&["--wait", "select2"], &["select2", "select, poll, epoll, uring"]);
-    check_refused(&["--container", "fork"], &["fork", "solo, thread-per", "threads, processes"]);
+    check_refused(
+        &["--container", "fork"],
+        &["fork", "solo, helped, thread-per", "threads, processes"],
+    );
     check_refused(&["--framing", "fixed"], &["fixed"]);
     check_refused(&["--book", "tree"], &["--book expects hash", "red-black", "`tree`"]);
     check_refused(&["--no-such-flag"], &["--no-such-flag"]);
