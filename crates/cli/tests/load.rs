@@ -469,7 +469,7 @@ fn check_refused(args: &[&str], code: i32, parts: &[&str]) {
 #[test]
 fn errors_say_what_to_do() {
     check_refused(&["ftp://127.0.0.1:1"], 2, &["stock://", "http://", "echo://", "line://"]);
-    check_refused(&["udp+rtp://127.0.0.1:1"], 2, &["not yet"]);
+    check_refused(&["udp+rtp://127.0.0.1:1"], 2, &["roundhouse play"]);
     // Port 1 is reserved for a service that nobody has run for decades.
     check_refused(&["http://127.0.0.1:1"], 1, &["refused", "start one"]);
     check_refused(&["stock://127.0.0.1:1", "--mix", "hold=1"], 2, &["show=5,buy=50,sell=45"]);

@@ -164,7 +164,7 @@ mod tests {
         for (bad, part) in [
             ("127.0.0.1:6000", "expected a target such as"),
             ("ftp://127.0.0.1:80", "http://HOST"),
-            ("udp+rtp://127.0.0.1:80", "not yet"),
+            ("udp+rtp://127.0.0.1:80", "roundhouse play"),
             ("https://127.0.0.1", "not yet"),
             ("line://127.0.0.1", "expected HOST:PORT"),
             ("stock://a:b:c", "expected HOST:PORT"),

@@ -156,7 +156,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check_refused("http://127.0.0.1:1 -H nonsense", "expected a header");
     check_refused("stock://127.0.0.1:1 --for 5x", "expected a time");
     check_refused("ftp://127.0.0.1:1", "expected one of stock://");
-    check_refused("udp+rtp://127.0.0.1:1", "not yet");
+    check_refused("udp+rtp://127.0.0.1:1", "roundhouse play");
     check_refused("127.0.0.1:1", "expected a target such as");
     check_refused("stock://127.0.0.1:1 stock://127.0.0.1:2", "expected one target");
     check_refused("stock://127.0.0.1:1 a.txt", "expected one target");
