@@ -151,7 +151,7 @@ fn decoded(before: &[&str], input: &str, tracks: &str) -> Vec<String> {
 }
 
 /// All frames of a film come through as they are in the file. There may be one of sound more: what
-/// an encoder puts in front of the first, a file can tell a player to leave out, and a stream cannot.
+/// an encoder puts in front of the first a file can tell a player to leave out; a stream cannot.
 fn check(folder: &Path, server: &Server, film: &str, transport: &str, tracks: &str) {
     let path = folder.join(film);
     let want = decoded(&[], path.to_str().expect("text"), tracks);
