@@ -55,13 +55,11 @@ pub fn screen(frame: &mut Frame<'_>, scene: &Scene, desk: &mut Desk) {
         Some(Role::Spectator) => " looking on".to_owned(),
         _ => format!(" you are at {x},{y} · the mark at {},{}", desk.mark.0, desk.mark.1),
     };
-    let hint = "arrows, Enter or click: go · wasd: step · space: stop · t: talk · q: leave ";
     let line = format!("{title} · {walkers} walking, {watchers} looking on · tick {}", scene.tick);
-    let columns = Constraint::Length(hint.chars().count() as u16);
-    let [left, right] = Layout::horizontal([Constraint::Fill(1), columns]).areas(head);
-    frame.render_widget(Line::from(line).bold(), left);
-    frame.render_widget(Line::from(hint).dim(), right);
-    let block = Block::bordered();
+    frame.render_widget(Line::from(line).bold(), head);
+    // Below the map there is room for it, however long the line above becomes.
+    let hint = " arrows, Enter or click: go · wasd: step · space: stop · t: talk · q: leave ";
+    let block = Block::bordered().title_bottom(Line::from(hint).dim());
     let inner = block.inner(map);
     frame.render_widget(block, map);
     let middle = if scene.role == Some(Role::Player) { (x, y) } else { desk.mark };
