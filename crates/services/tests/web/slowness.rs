@@ -137,7 +137,18 @@ fn the_end_and_the_drain() {
     talk(Shelf::default(), |talk| {
         talk.say(request("GET", "/", "").as_bytes());
         assert_eq!(talk.drains(), "");
+        assert!(!talk.closes(), "its next request may be on the way");
+        assert_eq!(talk.after(Duration::from_millis(499)), "");
+        assert!(!talk.closes());
+        assert_eq!(talk.after(Duration::from_millis(1)), "");
         assert!(talk.closes(), "an idle connection ends with the house");
+    });
+    talk(Shelf::default(), |talk| {
+        talk.say(request("GET", "/", "").as_bytes());
+        assert_eq!(talk.drains(), "");
+        let reply = talk.say(request("GET", "/", "").as_bytes());
+        assert!(reply.contains("200 OK") && reply.contains("Connection: close"), "{reply}");
+        assert!(talk.closes(), "that was its last");
     });
     talk(Shelf::default(), |talk| {
         talk.say(b"GET / HTTP/1.1\r\n");
