@@ -6,12 +6,12 @@
 //! end the market's own file must be the model's.
 
 use memory::{Placement, Region};
-use seam::{Buffers, Conn, Cx, Effects, Instant, Limits, Peer, SessionId, WorkerId};
+use seam::{Limits, WorkerId};
 use std::collections::VecDeque;
-use std::io::IoSlice;
 use wire::dice::Dice;
 use wire::framing::{Decoder, Framing, Shape};
 
+use crate::cuts::{Cuts, exchange};
 use crate::stock::book::{Entry, LEFT_MAX, push_line};
 use crate::stock::{Book, LINE_MAX, Lock, Market, Options, Order, Stock};
 
@@ -29,6 +29,8 @@ pub fn fuzz(seed: u64, events: u32) {
         converse(&mut dice, requests, &at);
     }
 }
+
+const CUTS: Cuts<'_> = Cuts { pieces: &[20_000, 40, 40, 40], sip: 30_000, notes: true };
 
 fn converse(dice: &mut Dice, requests: u32, at: &str) {
     let options = options(dice);
@@ -51,7 +53,7 @@ fn converse(dice: &mut Dice, requests: u32, at: &str) {
             break;
         }
     }
-    let received = exchange(dice, &stock, &market, &sent, at);
+    let received = exchange(dice, &stock, &market, &sent, &CUTS, at);
     compare(options.framing, &received, expected, at);
 
     let mut file = Vec::new();
@@ -226,60 +228,6 @@ fn listing(rows: &[Entry]) -> Vec<u8> {
     let mut text = Vec::new();
     rows.iter().for_each(|row| push_line(&mut text, *row));
     text
-}
-
-/// Feeds `sent` in random pieces and drains the output in random sips; returns all output.
-fn exchange(dice: &mut Dice, stock: &Stock, market: &Market, sent: &[u8], at: &str) -> Vec<u8> {
-    let effects = Effects::new(false, dice.once_in(2));
-    let worker = WorkerId::new(0, 1);
-    let cx = Cx::new(Instant::ZERO, SessionId::new(0, 0, 1), worker, market, &effects);
-    let mut buffers = Buffers::new(4);
-    let mut conn = Conn::open(stock, &cx, Peer::Local, &mut buffers);
-    let mut received = Vec::new();
-    let (mut fed, mut ended) = (0, false);
-    loop {
-        conn.lend(&mut buffers);
-        let wants = conn.wants();
-        if wants.done {
-            break;
-        }
-        if wants.read && fed < sent.len() {
-            let most = if dice.once_in(4) { 20_000 } else { 40 };
-            let end = sent.len().min(fed + 1 + dice.below(most));
-            conn.feed(stock, &cx, &sent[fed..end]);
-            fed = end;
-        } else if fed == sent.len() && !ended {
-            conn.eof(stock, &cx);
-            ended = true;
-        } else {
-            assert!(wants.write, "{at}: neither reads nor writes nor ends");
-        }
-        if dice.once_in(2) || !conn.wants().read {
-            sip(dice, stock, &cx, &mut conn, &mut received);
-        }
-        conn.reclaim(&mut buffers);
-    }
-    conn.close(stock, &cx);
-    received
-}
-
-fn sip(
-    dice: &mut Dice,
-    stock: &Stock,
-    cx: &Cx<'_, Market>,
-    conn: &mut Conn<Stock>,
-    received: &mut Vec<u8>,
-) {
-    let mut slices = [IoSlice::new(&[]); 3];
-    let filled = conn.out().gather(&mut slices);
-    let mut room = 1 + dice.below(30_000);
-    let before = received.len();
-    for slice in &slices[..filled] {
-        let taken = slice.len().min(room);
-        received.extend_from_slice(&slice[..taken]);
-        room -= taken;
-    }
-    conn.sent(stock, cx, received.len() - before);
 }
 
 fn compare(framing: Framing, received: &[u8], expected: VecDeque<Answer>, at: &str) {

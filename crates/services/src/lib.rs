@@ -16,6 +16,7 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod cuts;
 pub mod echo;
 mod fuzz;
 pub mod game;

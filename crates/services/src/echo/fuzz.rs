@@ -1,14 +1,13 @@
 //! Random packets in random pieces, with an operator in the way: what comes back is what a loop
 //! over ten bytes at a time would send.
 
-use std::io::IoSlice;
-
 use memory::{Placement, Region};
-use seam::{Buffers, Conn, Cx, Effects, Instant, Limits, Peer, SessionId, WorkerId};
+use seam::Limits;
 use wire::dice::Dice;
 
 use super::packet::{HEAD, LENGTH, LOGIN, PACKET, packet};
 use super::{Echo, Options, Refused, Register};
+use crate::cuts::{Cuts, exchange};
 
 /// Sends about `events` packets from `seed`, on connections of up to a hundred.
 ///
@@ -35,13 +34,14 @@ fn converse(dice: &mut Dice, register: &Register, at: &str) {
         said[place] = said[place].wrapping_add(1);
     }
     let counted = register.refused(Refused::BadLength);
-    let heard = exchange(dice, &echo, register, &said, at);
+    let heard = exchange(dice, &echo, register, &said, &CUTS, at);
     let (owed, bad) = owed(&said);
     assert_eq!(heard, owed, "{at}");
     assert_eq!(register.refused(Refused::BadLength) - counted, u64::from(bad), "{at}");
 }
 
 const LIMITS: Limits = Limits { input_max: 4096, output_high: 0, output_low: 0, sessions_max: 1 };
+const CUTS: Cuts<'_> = Cuts { pieces: &[60], sip: 200, notes: true };
 
 /// What must come back, and whether the server closes.
 fn owed(said: &[u8]) -> (Vec<u8>, bool) {
@@ -55,44 +55,6 @@ fn owed(said: &[u8]) -> (Vec<u8>, bool) {
         }
     }
     (owed, false)
-}
-
-/// Feeds `said` in random pieces and takes the output in random sips; returns all of it.
-fn exchange(dice: &mut Dice, echo: &Echo, register: &Register, said: &[u8], at: &str) -> Vec<u8> {
-    let effects = Effects::new(false, dice.once_in(2));
-    let id = SessionId::new(0, 0, 1);
-    let cx = Cx::new(Instant::ZERO, id, WorkerId::new(0, 1), register, &effects);
-    let mut buffers = Buffers::new(2);
-    let mut conn = Conn::open(echo, &cx, Peer::Local, &mut buffers);
-    let (mut heard, mut fed, mut ended) = (Vec::new(), 0, false);
-    loop {
-        conn.lend(&mut buffers);
-        let wants = conn.wants();
-        if wants.done {
-            break;
-        }
-        if wants.read && fed < said.len() {
-            let end = said.len().min(fed + 1 + dice.below(60));
-            conn.feed(echo, &cx, &said[fed..end]);
-            fed = end;
-        } else if fed == said.len() && !ended {
-            conn.eof(echo, &cx);
-            ended = true;
-        } else {
-            assert!(wants.write, "{at}: neither reads nor writes nor ends");
-        }
-        if dice.once_in(2) || !conn.wants().read {
-            let mut slices = [IoSlice::new(&[]); 3];
-            let filled = conn.out().gather(&mut slices);
-            let bytes = slices[..filled].iter().flat_map(|slice| slice.iter().copied());
-            let before = heard.len();
-            heard.extend(bytes.take(1 + dice.below(200)));
-            conn.sent(echo, &cx, heard.len() - before);
-        }
-        conn.reclaim(&mut buffers);
-    }
-    conn.close(echo, &cx);
-    heard
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 //! the same bytes, and whoever is told that the connection closes hears nothing after it.
 
 use memory::{Placement, Region};
-use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
-use std::io::{self, IoSlice};
+use std::io;
 use std::time::Duration;
 use wire::dice::Dice;
 
 use super::backstage::{Backstage, Entry, Found, Meta, Missing};
 use super::{Journal, Options, Web};
+use crate::cuts::{Cuts, exchange};
 
 /// Runs `events` conversations from `seed`.
 ///
@@ -82,13 +82,13 @@ fn converse(dice: &mut Dice, journal: &Journal, at: &str) {
     let mut options = Options { demo: true, files: true, body_max: 100, ..Options::default() };
     let whole = {
         let web = Web::new(options.clone(), Pocket { cold: false });
-        exchange(&mut Dice::new(0), &web, journal, &sent, sent.len().max(1), at)
+        exchange(&mut Dice::new(0), &web, journal, &sent, &cuts(&[usize::MAX]), at)
     };
     options.limits.output_high = 1 + dice.below(200_000);
     options.limits.output_low = dice.below(options.limits.output_high);
     let web = Web::new(options, Pocket { cold: dice.once_in(2) });
-    let most = *dice.pick(&[1, 7, 200, 20_000]);
-    let pieces = exchange(dice, &web, journal, &sent, most, at);
+    let most = [*dice.pick(&[1, 7, 200, 20_000])];
+    let pieces = exchange(dice, &web, journal, &sent, &cuts(&most), at);
     let differs = whole.iter().zip(&pieces).position(|(one, other)| one != other);
     assert!(
         whole == pieces,
@@ -101,6 +101,10 @@ fn converse(dice: &mut Dice, journal: &Journal, at: &str) {
     if let Some((_, behind)) = text.split_once("\r\nConnection: close\r\n") {
         assert!(!behind.contains("HTTP/1.1 "), "{at}: an answer behind the last one");
     }
+}
+
+fn cuts(pieces: &[usize]) -> Cuts<'_> {
+    Cuts { pieces, sip: 100_000, notes: false }
 }
 
 /// Some requests in a row, most of them good.
@@ -168,54 +172,6 @@ fn requests(dice: &mut Dice) -> Vec<u8> {
         bytes[place] = *dice.pick(b"\r\n\0 :x");
     }
     bytes
-}
-
-/// Feeds `sent` in pieces of at most `most` bytes; returns all output.
-fn exchange(
-    dice: &mut Dice,
-    web: &Web<Pocket>,
-    journal: &Journal,
-    sent: &[u8],
-    most: usize,
-    at: &str,
-) -> Vec<u8> {
-    let effects = Effects::new(false, false);
-    let cx =
-        Cx::new(Instant::ZERO, SessionId::new(0, 0, 1), WorkerId::new(0, 1), journal, &effects);
-    let mut conn = Conn::open(web, &cx, Peer::Local, &mut Buffers::new(1));
-    let (mut received, mut fed, mut ended) = (Vec::new(), 0, false);
-    loop {
-        let wants = conn.wants();
-        if wants.done {
-            break;
-        }
-        let may_feed = wants.read && fed < sent.len();
-        if wants.job && (!may_feed || dice.once_in(2)) {
-            let job = conn.take_job().expect("it was wanted");
-            let outcome = web.work(journal, job);
-            conn.done(web, &cx, outcome);
-        } else if may_feed {
-            let whole = most >= sent.len();
-            let end = if whole { sent.len() } else { sent.len().min(fed + 1 + dice.below(most)) };
-            conn.feed(web, &cx, &sent[fed..end]);
-            fed = end;
-        } else if fed == sent.len() && !ended {
-            conn.eof(web, &cx);
-            ended = true;
-        } else {
-            assert!(wants.write, "{at}: neither reads nor writes nor works nor ends");
-        }
-        if dice.once_in(2) || !conn.wants().read {
-            let mut slices = [IoSlice::new(&[]); 3];
-            let filled = conn.out().gather(&mut slices);
-            let bytes = slices[..filled].iter().flat_map(|slice| slice.iter().copied());
-            let before = received.len();
-            received.extend(bytes.take(1 + dice.below(100_000)));
-            conn.sent(web, &cx, received.len() - before);
-        }
-    }
-    conn.close(web, &cx);
-    received
 }
 
 #[cfg(test)]

@@ -1,0 +1,76 @@
+//! A conversation in pieces: what the fuzzers of services do to one, without a socket.
+//!
+//! Input is fed in random pieces, output is taken in random sips, jobs are done late or at once, and
+//! buffers are lent and taken back at every turn, as an engine does it that keeps none for a silent
+//! session. What comes out must not depend on any of it.
+
+use std::io::IoSlice;
+
+use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
+use wire::dice::Dice;
+
+/// How a conversation is cut.
+pub(crate) struct Cuts<'a> {
+    /// The most bytes of a piece; one of them is drawn for each. With `usize::MAX` everything that
+    /// is left comes at once.
+    pub(crate) pieces: &'a [usize],
+    /// The most bytes of a sip.
+    pub(crate) sip: usize,
+    /// Whether the engine prints notes at times.
+    pub(crate) notes: bool,
+}
+
+/// Says `said` to `service` and ends; all that it answers.
+///
+/// # Panics
+/// If the conversation stands still, or the seam's contract is broken; `at` says where.
+pub(crate) fn exchange<S: Service>(
+    dice: &mut Dice,
+    service: &S,
+    state: &S::State,
+    said: &[u8],
+    cuts: &Cuts<'_>,
+    at: &str,
+) -> Vec<u8> {
+    let effects = Effects::new(false, cuts.notes && dice.once_in(2));
+    let worker = WorkerId::new(0, 1);
+    let cx = Cx::new(Instant::ZERO, SessionId::new(0, 0, 1), worker, state, &effects);
+    let mut buffers = Buffers::new(4);
+    let mut conn = Conn::open(service, &cx, Peer::Local, &mut buffers);
+    let (mut heard, mut fed, mut ended) = (Vec::new(), 0, false);
+    loop {
+        conn.lend(&mut buffers);
+        let wants = conn.wants();
+        if wants.done {
+            break;
+        }
+        let may_feed = wants.read && fed < said.len();
+        if wants.job && (!may_feed || dice.once_in(2)) {
+            let job = conn.take_job().expect("it was wanted");
+            conn.done(service, &cx, service.work(state, job));
+        } else if may_feed {
+            let end = match *dice.pick(cuts.pieces) {
+                usize::MAX => said.len(),
+                most => said.len().min(fed + 1 + dice.below(most)),
+            };
+            conn.feed(service, &cx, &said[fed..end]);
+            fed = end;
+        } else if fed == said.len() && !ended {
+            conn.eof(service, &cx);
+            ended = true;
+        } else {
+            assert!(wants.write, "{at}: neither reads nor writes nor works nor ends");
+        }
+        if dice.once_in(2) || !conn.wants().read {
+            let mut slices = [IoSlice::new(&[]); 3];
+            let filled = conn.out().gather(&mut slices);
+            let bytes = slices[..filled].iter().flat_map(|slice| slice.iter().copied());
+            let before = heard.len();
+            heard.extend(bytes.take(1 + dice.below(cuts.sip)));
+            conn.sent(service, &cx, heard.len() - before);
+        }
+        conn.reclaim(&mut buffers);
+    }
+    conn.close(service, &cx);
+    heard
+}
