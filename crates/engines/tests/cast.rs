@@ -1,72 +1,28 @@
 //! A caster is a process where the workers are processes: it takes its orders from the state that
 //! they share, hears their bell, and leaves with the house. The usual harness has threads and
-//! cannot fork, so this test is its own program; its clients are the same program again.
+//! cannot fork, so this test is its own program.
 
-use std::env;
+mod apart;
+#[path = "it/bell.rs"]
+mod bell;
+
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use engines::drum::{Beats, Drum, Skin};
 use engines::{
-    Annex, Assets, CastSockets, Casting, Control, House, NoKeeper, Pacing, Sender, Shape,
-    run_with_caster,
+    Annex, Assets, CastSockets, Casting, Control, NoKeeper, Pacing, Sender, Shape, run_with_caster,
 };
 use memory::Region;
-use seam::{Closed, Cx, Event, Limits, Out, Peer, Service, Step};
 use sys::process::{self, Pid};
 use sys::signal::Signal;
 use sys::udp::{Udp, UdpOptions};
 
+use bell::{Bell, GREETING};
+
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-
-/// Answers each line by `ok`; what is cast ends with the first session.
-struct Bell;
-
-enum Never {}
-
-impl Service for Bell {
-    type State = Beats;
-    type Session = ();
-    type Job = Never;
-    type Outcome = Never;
-
-    fn limits(&self) -> Limits {
-        Limits { input_max: 4096, output_high: 4096, output_low: 1024, sessions_max: 100 }
-    }
-
-    fn open(&self, _cx: &Cx<'_, Beats>, _peer: Peer, _out: &mut Out) {}
-
-    fn step(
-        &self,
-        _cx: &Cx<'_, Beats>,
-        _session: &mut (),
-        event: Event<'_, Never>,
-        out: &mut Out,
-    ) -> Step<Never> {
-        match event {
-            Event::Bytes(input) => {
-                out.bytes().extend_from_slice(b"ok\n");
-                Step::close(input.len())
-            }
-            Event::Room | Event::Deadline => Step::read(0),
-            Event::Eof | Event::Drain => Step::close(0),
-            Event::Done(never) => match never {},
-        }
-    }
-
-    fn work(&self, _state: &Beats, job: Never) -> Never {
-        job
-    }
-
-    fn close(&self, cx: &Cx<'_, Beats>, _session: (), _why: Closed) {
-        cx.state.ended.store(1, Ordering::Release);
-        cx.ring();
-    }
-}
 
 /// The client's life: one conversation, which ends what is cast; then it stops the house.
 fn visit(address: SocketAddr, house: Pid) {
@@ -78,7 +34,7 @@ fn visit(address: SocketAddr, house: Pid) {
     stream.write_all(b"bye\n").expect("a fresh connection takes a line");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("an answer and an end");
-    assert_eq!(answer, b"ok\n");
+    assert_eq!(answer, GREETING);
     process::kill(house, Signal::TERM).expect("the house stands");
 }
 
@@ -98,24 +54,9 @@ fn check(engine: &str) {
     let (sender, sockets) = (Sender::USUAL, &sockets);
     let casting = Casting { caster: &drum, sender, sockets, pacing: &pacing };
     let (control, assets) = (Control::new().expect("a descriptor"), Assets::default());
-    let house = House {
-        service: &Bell,
-        state: &*state,
-        assets: &assets,
-        address: SocketAddr::new(LOCAL, 0),
-        verbose: false,
-        timer: false,
-        signals: true,
-        control: &control,
-        state_fd: None,
-        handover: None,
-    };
+    let house = apart::house(&Bell, &*state, &assets, &control);
     let mut client = None;
-    let mut ready = |decided: &engines::Ready| {
-        let program = env::current_exe().expect("this program has a path");
-        let words = ["client".into(), decided.listening.to_string(), process::this().to_string()];
-        client = Some(Command::new(program).args(words).spawn().expect("a client"));
-    };
+    let mut ready = |decided: &engines::Ready| client = Some(apart::client(decided.listening));
     let annex = Annex::default();
     let report = run_with_caster(&house, &shape, &casting, &mut NoKeeper, annex, &mut ready)
         .expect("the house stands");
@@ -130,12 +71,8 @@ fn check(engine: &str) {
 }
 
 fn main() {
-    let words: Vec<String> = env::args().collect();
-    if let [_, word, address, house] = &words[..]
-        && word == "client"
-    {
-        let house = house.parse().ok().and_then(Pid::of).expect("the number of a process");
-        return visit(address.parse().expect("an address"), house);
+    if let Some((address, house)) = apart::visited() {
+        return visit(address, house);
     }
     for engine in ["prefork", "fork", "worker"] {
         check(engine);

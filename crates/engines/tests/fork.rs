@@ -1,15 +1,15 @@
 //! A service that panics costs its worker, wherever workers live: the others serve on, a new one
 //! comes, and no frame of the supervisor is left twice. The usual harness has threads and cannot
-//! fork, so this test is its own program; its clients are the same program again.
+//! fork, so this test is its own program.
 
-use std::env;
+mod apart;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use engines::{Accept, Assets, Container, Control, House, Knobs, NoKeeper, Shape, Wait, run};
+use engines::{Accept, Assets, Container, Control, Knobs, NoKeeper, Shape, Wait, run};
 use memory::Region;
 use seam::{BadSeed, Cx, Event, Limits, Out, Peer, Service, Share, Step};
 use sys::process::{self, Pid};
@@ -112,25 +112,11 @@ fn check(container: Container, wait: Wait) {
     state.found(&[]).expect("nothing to found");
     let control = Control::new().expect("a descriptor");
     let assets = Assets::default();
-    let house = House {
-        service: &Bomb,
-        state: &*state,
-        assets: &assets,
-        address: SocketAddr::from(([127, 0, 0, 1], 0)),
-        verbose: false,
-        timer: false,
-        signals: true,
-        control: &control,
-        state_fd: None,
-        handover: None,
-    };
+    let house = apart::house(&Bomb, &*state, &assets, &control);
     let mut client = None;
     let _frame = Frame(process::this(), &state);
     let report = run(&house, &shape, &mut NoKeeper, &mut |ready| {
-        let mut command = Command::new(env::current_exe().expect("this program"));
-        command.arg("client").arg(ready.listening.to_string());
-        command.arg(process::this().to_string());
-        client = Some(command.spawn().expect("this program again"));
+        client = Some(apart::client(ready.listening));
     });
     let report = report.expect("the house stands");
     let status = client.expect("the house was ready").wait().expect("our own child");
@@ -142,12 +128,8 @@ fn check(container: Container, wait: Wait) {
 }
 
 fn main() {
-    let args: Vec<String> = env::args().collect();
-    if let [_, word, address, house] = &args[..]
-        && word == "client"
-    {
-        let house = house.parse().ok().and_then(Pid::of).expect("the number of a process");
-        return visit(address.parse().expect("an address"), house);
+    if let Some((address, house)) = apart::visited() {
+        return visit(address, house);
     }
     let has_rings = std::thread::spawn(|| sys::uring::Uring::new(&Default::default()).is_ok());
     let has_rings = has_rings.join().unwrap_or(false);

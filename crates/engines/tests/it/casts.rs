@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use engines::drum::{Beats, Drum, HEAD, Skin};
 use engines::{Assets, CastSockets, Casting, Fault, Pacing, Sender, Shape, cast_alone, probe};
-use seam::{AssetId, Closed, Cx, Event, Limits, Out, Peer, Service, Step};
+use seam::AssetId;
 use sys::udp::{Mail, Udp, UdpOptions};
 
+use crate::bell::Bell;
 use crate::house::{serve_casting, talk};
 
 const CASTS: u32 = 3;
@@ -180,51 +181,6 @@ fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end
         cast_alone(&casting, &state, &Assets::default(), Duration::ZERO, meanwhile).expect("runs");
         assert_eq!(state.heard.load(Ordering::Acquire), 1, "{sender}");
         assert_eq!((pacing.started.read(), pacing.running()), (2, 0), "{sender}");
-    }
-}
-
-/// Ends what is cast as soon as a session has ended.
-struct Bell;
-
-/// No slow work leaves a `Bell`.
-enum Never {}
-
-impl Service for Bell {
-    type State = Beats;
-    type Session = ();
-    type Job = Never;
-    type Outcome = Never;
-
-    fn limits(&self) -> Limits {
-        Limits { input_max: 64, output_high: 64, output_low: 16, sessions_max: 8 }
-    }
-
-    fn open(&self, _cx: &Cx<'_, Beats>, _peer: Peer, out: &mut Out) {
-        out.bytes().extend_from_slice(b"HELLO\n");
-    }
-
-    fn step(
-        &self,
-        _cx: &Cx<'_, Beats>,
-        _session: &mut (),
-        event: Event<'_, Never>,
-        _out: &mut Out,
-    ) -> Step<Never> {
-        match event {
-            Event::Bytes(input) => Step::close(input.len()),
-            Event::Room | Event::Deadline => Step::read(0),
-            Event::Eof | Event::Drain => Step::close(0),
-            Event::Done(never) => match never {},
-        }
-    }
-
-    fn work(&self, _state: &Beats, job: Never) -> Never {
-        job
-    }
-
-    fn close(&self, cx: &Cx<'_, Beats>, _session: (), _why: Closed) {
-        cx.state.ended.store(1, Ordering::Release);
-        cx.ring();
     }
 }
 
