@@ -4,19 +4,18 @@
 //! Times are held only by wide bounds and relative to what the test itself has measured, because
 //! this runs on busy machines. A figure that the generator itself calls invalid is not judged.
 
+mod screen;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+use screen::Terminal;
 use serde_json::Value;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -356,88 +355,29 @@ fn a_file_that_cannot_be_made_is_told_before_the_run() {
     assert_eq!(null.end(), 0);
 }
 
-/// The program on a terminal of its own, and who looks at it.
-struct Terminal {
-    child: Child,
-    near: File,
-    screen: Arc<Mutex<Vec<u8>>>,
-}
-
-impl Terminal {
-    fn start(args: &[&str]) -> Self {
-        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
-        grantpt(&near).and_then(|()| unlockpt(&near)).expect("our own terminal");
-        let size = Winsize { ws_row: 30, ws_col: 110, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&near, size).expect("our own terminal");
-        let name = ptsname(&near, Vec::new()).expect("it has a name");
-        let far = File::options().read(true).write(true).open(name.to_str().expect("text"));
-        let far = far.expect("the program's end");
-        let stream = || Stdio::from(far.try_clone().expect("a descriptor"));
-        let mut command = command(args);
-        command.stdin(stream()).stdout(stream()).stderr(stream()).env("TERM", "xterm-256color");
-        let child = command.spawn().expect("the binary starts");
-        let (near, screen) = (File::from(near), Arc::new(Mutex::new(Vec::new())));
-        let (mut eye, seen) = (near.try_clone().expect("a descriptor"), Arc::clone(&screen));
-        std::thread::spawn(move || {
-            let mut scratch = [0; 4096];
-            // The end is told as an error (EIO) when the program has gone.
-            while let Ok(count @ 1..) = eye.read(&mut scratch) {
-                seen.lock().expect("no panic").extend_from_slice(&scratch[..count]);
-            }
-        });
-        Self { child, near, screen }
-    }
-
-    fn shown(&self) -> String {
-        String::from_utf8_lossy(&self.screen.lock().expect("no panic")).into_owned()
-    }
-
-    fn await_words(&self, words: &str) {
-        let end = Instant::now() + Duration::from_secs(60);
-        while !self.shown().contains(words) {
-            assert!(Instant::now() < end, "expected `{words}` in\n{}", self.shown());
-            sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Whether keys are echoed, and wait for the end of a line.
-    fn is_usual(&self) -> bool {
-        let modes = tcgetattr(&self.near).expect("our own terminal").local_modes;
-        modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// Shows a run on a terminal, ends it, and looks at what is left of the terminal.
 fn check_screen(end: impl FnOnce(&mut Terminal)) {
     let null = Null::start("echo");
-    let mut terminal = Terminal::start(&[&null.target(), "--open", "500", "-d", "600s"]);
-    terminal.await_words("\x1b[?1049h");
+    let mut terminal =
+        Terminal::start(&mut command(&[&null.target(), "--open", "500", "-d", "600s"]));
     // Blanks are jumped over, not drawn.
-    for word in ["response", "outstanding", "connections", "generator"] {
-        terminal.await_words(word);
+    for word in ["\x1b[?1049h", "response", "outstanding", "connections", "generator"] {
+        terminal.shows(0, word);
     }
     assert!(!terminal.is_usual());
     end(&mut terminal);
-    terminal.await_words("\x1b[?1049l");
-    terminal.await_words("it was stopped before its time");
-    let status = terminal.child.wait().expect("it ends");
-    assert!(status.code().is_some(), "{status}: {}", terminal.shown());
-    assert!(terminal.is_usual());
+    let left = terminal.shows(0, "\x1b[?1049l");
+    terminal.shows(left, "it was stopped before its time");
+    let status = terminal.ended();
     let shown = terminal.shown();
-    let (_, after) = shown.rsplit_once("\x1b[?1049l").expect("it was shown");
+    assert!(status.code().is_some(), "{status}: {shown}");
+    let after = &shown[left..];
     assert!(after.contains("\x1b[?25h") && after.contains("requests      "), "{after}");
 }
 
 #[test]
 fn a_key_ends_the_live_view_and_the_terminal_is_as_before() {
-    check_screen(|terminal| terminal.near.write_all(b"q").expect("somebody reads the keys"));
+    check_screen(|terminal| terminal.press(b"q"));
 }
 
 #[test]

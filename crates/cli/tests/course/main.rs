@@ -12,6 +12,8 @@ mod names;
 mod oracle;
 mod pitfalls;
 mod replica;
+#[path = "../screen/mod.rs"]
+mod screen;
 mod talk;
 mod terminal;
 

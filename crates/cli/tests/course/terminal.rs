@@ -1,109 +1,51 @@
-//! `roundhouse client` and `stockclient` on a terminal: a pseudo-terminal (pty(7)) whose other end
-//! the test types at and looks at.
+//! `roundhouse client` and `stockclient` on a terminal.
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use std::process::Command;
 
 use crate::house::{BINARY, Folder, House, PATIENCE};
+use crate::screen::Terminal;
 
 const BOOK: &str = "1 7 1000\n5 3 3700\n12 0 20\n";
 
-/// A program and the person in front of it.
-struct Terminal {
-    child: Child,
-    keys: File,
-    screen: Arc<Mutex<Vec<u8>>>,
+/// A program and the person in front of it, who looks at what is new.
+struct Person {
+    terminal: Terminal,
     /// How much of the screen has been looked at.
     seen: usize,
 }
 
-impl Terminal {
+impl Person {
     /// Starts the program on a terminal of its own; it keeps its state in `home`.
     #[track_caller]
-    fn start(command: &mut Command, home: &Folder) -> Terminal {
-        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
-        grantpt(&near).and_then(|()| unlockpt(&near)).expect("our own terminal");
-        let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&near, size).expect("our own terminal");
-        let name = ptsname(&near, Vec::new()).expect("it has a name");
-        let name = name.to_str().expect("it is text");
-        let far = File::options().read(true).write(true).open(name).expect("the program's end");
-        let stream = || Stdio::from(far.try_clone().expect("a descriptor"));
-        command.stdin(stream()).stdout(stream()).stderr(stream());
-        command.env("TERM", "xterm").env("XDG_STATE_HOME", home.path());
+    fn start(command: &mut Command, home: &Folder) -> Person {
+        command.env("XDG_STATE_HOME", home.path());
         if !command.get_envs().any(|(name, _)| name == "NO_COLOR") {
             command.env_remove("NO_COLOR");
         }
-        let child = command.spawn().expect("the program starts");
-        let keys = File::from(near);
-        let screen = Arc::new(Mutex::new(Vec::new()));
-        let mut eye = keys.try_clone().expect("a descriptor");
-        std::thread::spawn({
-            let screen = Arc::clone(&screen);
-            move || {
-                let mut scratch = [0; 4096];
-                // The end is told as an error (EIO) when the program has gone.
-                while let Ok(len @ 1..) = eye.read(&mut scratch) {
-                    let mut screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
-                    screen.extend_from_slice(&scratch[..len]);
-                }
-            }
-        });
-        Terminal { child, keys, screen, seen: 0 }
+        Person { terminal: Terminal::start(command), seen: 0 }
     }
 
     fn types(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("somebody reads the keys");
+        self.terminal.press(keys.as_bytes());
     }
 
     /// All that was shown, as it came.
     fn screen(&self) -> String {
-        let screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&screen).into_owned()
+        self.terminal.shown()
     }
 
     /// Waits until this is shown, behind what was seen before.
     #[track_caller]
     fn sees(&mut self, text: &str) {
-        let begin = Instant::now();
-        loop {
-            let screen = self.screen();
-            let fresh = screen.get(self.seen..).unwrap_or_default();
-            if let Some(at) = fresh.find(text) {
-                self.seen += at + text.len();
-                return;
-            }
-            assert!(begin.elapsed() < PATIENCE, "expected {text:?} in {fresh:?}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        self.seen = self.terminal.shows(self.seen, text);
     }
 
     /// Waits for the end of the program.
     #[track_caller]
     fn ends(&mut self, code: i32) {
-        let begin = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().expect("our own child") {
-                assert_eq!(status.code(), Some(code), "{:?}", self.screen());
-                return;
-            }
-            assert!(begin.elapsed() < PATIENCE, "expected an end: {:?}", self.screen());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        assert_eq!(self.terminal.ended().code(), Some(code), "{:?}", self.screen());
     }
 }
 
@@ -119,7 +61,7 @@ const DOWN_THE_LINE: &str = "\x04";
 #[test]
 fn a_conversation_with_every_comfort() {
     let (house, home) = (House::open(BOOK, &[]), Folder::new());
-    let mut terminal = Terminal::start(&mut client(house.port), &home);
+    let mut terminal = Person::start(&mut client(house.port), &home);
     terminal.sees("3 stocks, framing fixed:8192");
     terminal.sees("stock> ");
     // A command is completed, and a book is a table.
@@ -166,14 +108,14 @@ fn a_conversation_with_every_comfort() {
 #[test]
 fn history_lives_on() {
     let (house, home) = (House::open(BOOK, &["--framing", "line"]), Folder::new());
-    let mut first = Terminal::start(&mut client(house.port), &home);
+    let mut first = Person::start(&mut client(house.port), &home);
     first.sees("framing line");
     first.sees("stock> ");
     first.types("sell 5 2\r");
     first.sees("[sell] success");
     first.types("exit\r");
     first.ends(0);
-    let mut second = Terminal::start(&mut client(house.port), &home);
+    let mut second = Person::start(&mut client(house.port), &home);
     second.sees("stock> ");
     second.types(UP);
     second.sees("\x1b[1mexit\x1b[0m");
@@ -190,7 +132,7 @@ fn history_lives_on() {
 #[test]
 fn no_color_is_respected() {
     let (house, home) = (House::open(BOOK, &[]), Folder::new());
-    let mut terminal = Terminal::start(client(house.port).env("NO_COLOR", "1"), &home);
+    let mut terminal = Person::start(client(house.port).env("NO_COLOR", "1"), &home);
     terminal.sees("stock> ");
     terminal.types("show\r");
     terminal.sees("ID  LEFT  PRICE\r\n 1     7   1000");
@@ -236,7 +178,7 @@ fn a_server_that_comes_back_is_found_again() {
         listener
     });
     let home = Folder::new();
-    let mut terminal = Terminal::start(&mut client(port), &home);
+    let mut terminal = Person::start(&mut client(port), &home);
     terminal.sees("stock> ");
     terminal.types("buy 1 1\r");
     terminal.sees("nobody knows whether `buy 1 1` was carried out");
@@ -257,7 +199,7 @@ fn a_server_that_comes_back_is_found_again() {
 #[test]
 fn the_courses_client_on_a_terminal() {
     let (house, home) = (House::open(BOOK, &[]), Folder::new());
-    let mut terminal = Terminal::start(&mut house.command("stockclient"), &home);
+    let mut terminal = Person::start(&mut house.command("stockclient"), &home);
     terminal.types("buy 5 1\n");
     terminal.sees("[buy] success\r\n");
     terminal.types("show\n");
@@ -266,7 +208,7 @@ fn the_courses_client_on_a_terminal() {
     terminal.ends(0);
     assert!(!terminal.screen().contains('\x1b'), "{:?}", terminal.screen());
     // Nobody types into a dead connection.
-    let mut waiting = Terminal::start(&mut house.command("stockclient"), &home);
+    let mut waiting = Person::start(&mut house.command("stockclient"), &home);
     waiting.types("show\n");
     waiting.sees("5 2 3700\r\n");
     house.close();

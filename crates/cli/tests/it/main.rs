@@ -23,6 +23,8 @@ mod refusals;
 mod rings;
 mod save;
 mod scarce;
+#[path = "../screen/mod.rs"]
+mod screen;
 mod sets;
 mod slow;
 mod spares;

@@ -1,86 +1,23 @@
 //! `roundhouse top` on a terminal of its own, and as a line of JSON.
 
-use std::fs::File;
-use std::io::{Read, Write};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process::{Command, Output, Stdio};
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use serde_json::Value;
 
 use crate::arms::{EPOLL, PREFORK};
-use crate::harness::{BINARY, Folder, PATIENCE, eventually};
+use crate::harness::{BINARY, Folder, PATIENCE};
 use crate::market::book;
+use crate::screen::Terminal;
 
-/// `top` on a terminal, and who looks at it.
-struct Terminal {
-    child: Child,
-    near: File,
-    screen: Arc<Mutex<Vec<u8>>>,
+fn terminal(args: &[&str]) -> Terminal {
+    Terminal::start(Command::new(BINARY).arg("top").args(args))
 }
 
-impl Terminal {
-    fn start(args: &[&str]) -> Terminal {
-        let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
-        grantpt(&near).and_then(|()| unlockpt(&near)).expect("our own terminal");
-        let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&near, size).expect("our own terminal");
-        let name = ptsname(&near, Vec::new()).expect("it has a name");
-        let far = File::options().read(true).write(true).open(name.to_str().expect("text"));
-        let far = far.expect("the program's end");
-        let stream = || Stdio::from(far.try_clone().expect("a descriptor"));
-        let mut command = Command::new(BINARY);
-        command.arg("top").args(args).env("TERM", "xterm-256color");
-        command.stdin(stream()).stdout(stream()).stderr(stream());
-        let child = command.spawn().expect("the binary starts");
-        let (near, screen) = (File::from(near), Arc::new(Mutex::new(Vec::new())));
-        let (mut eye, seen) = (near.try_clone().expect("a descriptor"), Arc::clone(&screen));
-        std::thread::spawn(move || {
-            let mut scratch = [0; 4096];
-            // The end is told as an error (EIO) when the program has gone.
-            while let Ok(count @ 1..) = eye.read(&mut scratch) {
-                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-                seen.extend_from_slice(&scratch[..count]);
-            }
-        });
-        Terminal { child, near, screen }
-    }
-
-    fn shown(&self) -> String {
-        let screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&screen).into_owned()
-    }
-
-    /// Blanks are jumped over, not drawn, so words are awaited one by one.
-    #[track_caller]
-    fn shows(&self, words: &[&str]) {
-        for word in words {
-            let what = format!("{word:?} on the screen");
-            eventually(&what, PATIENCE, || self.shown().contains(word));
-        }
-    }
-
-    fn press(&mut self, keys: &[u8]) {
-        self.near.write_all(keys).expect("somebody reads the keys");
-    }
-
-    fn ended(&mut self) -> Option<i32> {
-        let mut code = None;
-        eventually("it ends", PATIENCE, || {
-            code = self.child.try_wait().expect("our own child");
-            code.is_some()
-        });
-        let modes = tcgetattr(&self.near).expect("our own terminal").local_modes;
-        assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO), "as it was before");
-        code.and_then(|status| status.code())
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// Blanks are jumped over, not drawn, so words are awaited one by one.
+#[track_caller]
+fn await_words(terminal: &Terminal, words: &[&str]) {
+    for word in words {
+        terminal.shows(0, word);
     }
 }
 
@@ -93,21 +30,21 @@ fn top(args: &[&str]) -> Output {
 fn it_shows_a_server_and_drains_it_by_a_key() {
     let folder = Folder::new();
     let server = PREFORK.stock(&folder.file("stock.txt", book(3, 1000))).workers(2).start();
-    let mut terminal = Terminal::start(&[&server.pid.to_string(), "--interval", "100ms"]);
-    terminal.shows(&["\x1b[?1049h", "stock", "prefork", "ready", "accepted", "reload"]);
+    let mut terminal = terminal(&[&server.pid.to_string(), "--interval", "100ms"]);
+    await_words(&terminal, &["\x1b[?1049h", "stock", "prefork", "ready", "accepted", "reload"]);
     assert_eq!(server.ask("sell 1 1"), "[sell] success");
     // The answer, the connection: counts of the table.
     terminal.press(b"s");
-    terminal.shows(&["requests"]);
+    await_words(&terminal, &["requests"]);
     // Any other key than y is no.
     terminal.press(b"d");
-    terminal.shows(&["server?"]);
+    await_words(&terminal, &["server?"]);
     terminal.press(b"n");
     terminal.press(b"r");
-    terminal.shows(&["nothing"]);
+    await_words(&terminal, &["nothing"]);
     terminal.press(b"dy");
     assert_eq!(server.ended(PATIENCE).code, Some(0), "drained");
-    assert_eq!(terminal.ended(), Some(0));
+    assert_eq!(terminal.ended().code(), Some(0));
     let shown = terminal.shown();
     let (_, after) = shown.rsplit_once("\x1b[?1049l").expect("the screen is given back");
     assert!(after.contains("the server has ended"), "{after}");
@@ -117,10 +54,10 @@ fn it_shows_a_server_and_drains_it_by_a_key() {
 fn it_leaves_a_server_alone_when_it_leaves() {
     let folder = Folder::new();
     let mut server = EPOLL.stock(&folder.file("stock.txt", book(3, 1000))).start();
-    let mut terminal = Terminal::start(&[&server.pid.to_string()]);
-    terminal.shows(&["epoll", "leave"]);
+    let mut terminal = terminal(&[&server.pid.to_string()]);
+    await_words(&terminal, &["epoll", "leave"]);
     terminal.press(b"q");
-    assert_eq!(terminal.ended(), Some(0));
+    assert_eq!(terminal.ended().code(), Some(0));
     assert!(server.is_running());
     server.stop();
 }
