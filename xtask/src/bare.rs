@@ -12,6 +12,10 @@ pub const LOOPS: &[&str] =
 /// The one that speaks HTTP/1.1 instead of the market's lines.
 pub const WEB: &str = "web";
 
+/// The one that sends datagrams by the clock; it takes the words of the engines' example `rate` and
+/// prints the same line.
+pub const UDP: &str = "udp";
+
 /// One set of flags for all: what a distribution would use, so that the bound is no special build.
 const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread"];
 
@@ -39,7 +43,7 @@ pub fn build(into: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     std::fs::create_dir_all(into).with_context(|| format!("create {}", into.display()))?;
     let mut built = Vec::new();
-    for name in LOOPS.iter().chain([&WEB]) {
+    for name in LOOPS.iter().chain([&WEB, &UDP]) {
         let source = crate::root().join("bare").join(name).with_extension("c");
         let binary = into.join(name);
         let mut command = Command::new(&compiler);
