@@ -23,6 +23,8 @@ pub struct Cast<F> {
     player: Player<F>,
     /// The order that is being played.
     epoch: u32,
+    /// The order behind it, which waits for what the session counts as sent.
+    then: Option<Order>,
     window: Window,
     /// The session has gone; a farewell, and that is all.
     leaves: bool,
@@ -66,6 +68,7 @@ impl<B: Backstage> Media<B> {
             goal,
             player: Player::new(run, ssrc),
             epoch: order.epoch,
+            then: None,
             window: Window::default(),
             leaves: order.leaves,
             broken: false,
@@ -74,17 +77,32 @@ impl<B: Backstage> Media<B> {
     }
 
     /// Acts on news of the order, if there are any.
+    ///
+    /// Who pauses and plays on at once may be heard of only then, while packets are due that the
+    /// session counts as sent: they are sent first, or receivers would miss their numbers.
     #[inline]
     fn heed(&self, cx: &At<'_>, cast: &mut Cast<B::File>) {
-        if cx.state.epoch(cast.slot) == cast.epoch {
+        if cast.then.is_some() || cx.state.epoch(cast.slot) == cast.epoch {
             return;
         }
         let Some(order) = cx.state.order(cast.slot) else { return };
-        cast.epoch = order.epoch;
-        let Order { segment, leaves, .. } = order;
-        cast.leaves = leaves;
         let run = &mut cast.player.run;
-        if (segment.first, segment.begin) == (run.segment.first, run.segment.begin) {
+        let owed = if order.leaves { 0 } else { run.owed(&order.segment) };
+        if owed > 0 && !run.is_at(&order.segment) {
+            run.segment.stop = run.next + owed;
+            run.segment.ends = false;
+            cast.then = Some(order);
+        } else {
+            self.turn(cx, cast, &order);
+        }
+    }
+
+    /// Plays what is ordered from now on.
+    fn turn(&self, cx: &At<'_>, cast: &mut Cast<B::File>, order: &Order) {
+        let segment = order.segment;
+        (cast.epoch, cast.leaves, cast.then) = (order.epoch, order.leaves, None);
+        let run = &mut cast.player.run;
+        if run.is_at(&segment) {
             // The same, to be ended earlier; what is sent is sent.
             run.segment = segment;
             run.segment.stop = segment.stop.max(run.next);
@@ -95,12 +113,29 @@ impl<B: Backstage> Media<B> {
         cx.state.tell(cast.slot, cast.epoch, run.next, *packets);
     }
 
+    /// The next piece and its moment, in the order's time; what is owed before it is due at once.
+    #[inline]
+    fn piece(&self, cx: &At<'_>, cast: &mut Cast<B::File>) -> Option<(Instant, Piece)> {
+        loop {
+            let next = cast.player.next();
+            match (cast.then, next) {
+                (Some(_), Some((at, piece))) => return Some((at.min(cx.now), piece)),
+                (Some(order), None) => {
+                    self.turn(cx, cast, &order);
+                    self.heed(cx, cast);
+                }
+                (None, next) => return next,
+            }
+        }
+    }
+
     /// When the cast has something to do.
-    fn next(&self, cx: &At<'_>, cast: &Cast<B::File>) -> Next {
+    fn next(&self, cx: &At<'_>, cast: &mut Cast<B::File>) -> Next {
+        let next = self.piece(cx, cast);
         if cast.leaves || cast.broken {
             return Next::At(cx.now);
         }
-        match cast.player.next() {
+        match next {
             Some((at, _)) => Next::At(at),
             None => Next::Parked,
         }
@@ -145,8 +180,8 @@ impl<B: Backstage> Caster for Media<B> {
     fn start(&self, cx: &At<'_>) -> Option<(Cast<B::File>, Next)> {
         loop {
             let slot = cx.state.take(cx.worker)?;
-            if let Some(cast) = self.take_up(cx, slot) {
-                let next = self.next(cx, &cast);
+            if let Some(mut cast) = self.take_up(cx, slot) {
+                let next = self.next(cx, &mut cast);
                 return Some((cast, next));
             }
             cx.note(|line| line.push_str("an order cannot be played: the file has changed"));
@@ -169,8 +204,8 @@ impl<B: Backstage> Caster for Media<B> {
         if cx.now.since(until) > self.options.debt {
             cast.player.skip(cx.now);
         }
-        while let Some((at, piece)) = cast.player.next() {
-            if at > until || burst.is_full() {
+        while let Some((at, piece)) = self.piece(cx, cast) {
+            if at > until || burst.is_full() || cast.leaves {
                 break;
             }
             match piece {

@@ -17,6 +17,9 @@ use super::title::Title;
 /// Nanoseconds of a second.
 pub const SECOND: u64 = 1_000_000_000;
 
+/// More packets than this are never owed; what looks like more is a number that has passed.
+const OWED_MAX: u64 = 4096;
+
 /// What is to be sent from when on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
@@ -155,6 +158,21 @@ impl<F> Run<F> {
             ssrc,
         };
         (packet, header.bytes())
+    }
+
+    /// True if this is what is being played, up to where it ends.
+    #[inline]
+    pub fn is_at(&self, segment: &Segment) -> bool {
+        (segment.first, segment.begin) == (self.segment.first, self.segment.begin)
+    }
+
+    /// How many packets stand between the next one and the first of the segment `behind`, by its
+    /// number; 0 if they are not there.
+    pub fn owed(&self, behind: &Segment) -> u64 {
+        let Segment { first, sequence, stop, .. } = self.segment;
+        let number = sequence.wrapping_add((self.next - first) as u16);
+        let owed = u64::from(behind.sequence.wrapping_sub(number));
+        if owed <= stop.saturating_sub(self.next) && owed < OWED_MAX { owed } else { 0 }
     }
 
     /// The timestamp that a packet of this moment would have.

@@ -364,6 +364,37 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
 }
 
 #[test]
+fn numbers_go_on_however_late_a_caster_hears_of_a_pause() {
+    let media = media(options());
+    // A seek in the middle of the second packet's time, heard of late, in time, and too early.
+    for (heard_at, stop) in [(50, 4), (45, 3), (41, 5), (45, 20)] {
+        let orders = orders();
+        let mut guest = Guest::new(&media, &orders);
+        let session = set_up(&mut guest, URL, UDP);
+        let told = info(&guest.ask("PLAY", URL, &session));
+        let slot = (0..super::SLOTS).find(|slot| orders.epoch(*slot) > 0).expect("an order");
+        let seek = |orders: &super::Orders| {
+            orders.pause(slot, stop);
+            let old = orders.order(slot).expect("an order").segment;
+            let sequence = old.sequence.wrapping_add(orders.reached(slot) as u16);
+            let (first, from_ns) = (50, 1_000_000_000);
+            let begin = old.begin + Duration::from_millis(heard_at);
+            let new = super::run::Segment { first, from_ns, begin, sequence, stop: 75, ..old };
+            orders.play(slot, &super::run::Segment { ends: true, ..new });
+        };
+        let deeds = [Deed { at: Duration::from_millis(heard_at), act: &seek }];
+        let heard = cast(&media, &*orders, &deeds, Duration::from_secs(3), Whims::CALM, 1);
+        assert_eq!(heard.breaches, [], "laws");
+        let made = heard.casts[0].iter().filter(|it| it.channel == Channel::Rtp);
+        let numbers: Vec<u16> =
+            made.map(|it| Packet::read(&it.bytes).expect("a packet").header.sequence).collect();
+        let want: Vec<u16> = (0..stop as u16 + 25).map(|at| told.0.wrapping_add(at)).collect();
+        assert_eq!(numbers, want, "heard at {heard_at} ms, stops at {stop}");
+        guest.leave();
+    }
+}
+
+#[test]
 fn a_few_seeds() {
     for seed in 0..30 {
         super::fuzz(seed, 600);
