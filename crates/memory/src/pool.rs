@@ -57,9 +57,13 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::str::FromStr;
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// No slot: the end of a chain of indices.
 pub(crate) const NONE: u32 = u32::MAX;
+/// Slots that a pool can have: [`Place`] has 30 bits for an index.
+const SLOTS_MAX: u32 = 1 << 30;
 
 /// Where a pool's slots lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -135,7 +139,7 @@ impl std::error::Error for BadGuard {}
 /// What a pool shall be like.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Slots, at most `u32::MAX - 1`. There are never more.
+    /// Slots, at most 2^30. There are never more.
     pub capacity: u32,
     /// Where they lie.
     pub backing: Backing,
@@ -165,7 +169,7 @@ impl Plan {
     #[must_use]
     pub fn new(capacity: u32) -> Plan {
         Plan {
-            capacity: capacity.min(NONE - 1),
+            capacity: capacity.min(SLOTS_MAX),
             backing: Backing::Array,
             order: Order::Lifo,
             align: 1,
@@ -185,12 +189,48 @@ impl Plan {
     }
 }
 
+/// Where an object belongs: the pool's tag above its slot's index, so that two words, this and the
+/// number of a life, travel in two registers.
+///
+/// The index is counted in fours: it is then the distance, in words of eight bytes, to what
+/// [`Pool`] knows of the slot, and a processor adds it to an address without a step of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Place(u64);
+
+impl Place {
+    /// Words of eight bytes that a pool knows of a slot.
+    pub(crate) const WORDS: u32 = 4;
+
+    /// `index` is below [`SLOTS_MAX`].
+    #[inline]
+    pub(crate) fn new(tag: u32, index: u32) -> Place {
+        debug_assert!(index < SLOTS_MAX, "a pool has fewer slots than 2^30");
+        Place(u64::from(tag) << 32 | u64::from(index * Place::WORDS))
+    }
+
+    #[inline]
+    pub(crate) fn index(self) -> u32 {
+        self.0 as u32 / Place::WORDS
+    }
+
+    /// How far it is to the slot (words).
+    #[inline]
+    #[cfg(not(loom))]
+    fn words(self) -> usize {
+        self.0 as u32 as usize
+    }
+
+    #[inline]
+    fn tag(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
 /// An object of a [`Pool`] or [`Shared`] pool: its slot, its pool and the number of its life.
 ///
 /// A slot has 2^61 lives, one each nanosecond for 73 years, so a handle is never valid again.
 pub struct Handle<T> {
-    /// The pool's tag above the slot's index: two words travel in two registers.
-    place: u64,
+    pub(crate) place: Place,
     pub(crate) life: u64,
     of: PhantomData<fn() -> T>,
 }
@@ -198,19 +238,24 @@ pub struct Handle<T> {
 impl<T> Handle<T> {
     #[inline]
     pub(crate) fn new(tag: u32, index: u32, life: u64) -> Handle<T> {
-        Handle { place: u64::from(tag) << 32 | u64::from(index), life, of: PhantomData }
+        Handle::of(Place::new(tag, index), life)
+    }
+
+    #[inline]
+    pub(crate) fn of(place: Place, life: u64) -> Handle<T> {
+        Handle { place, life, of: PhantomData }
     }
 
     /// The slot, below the pool's capacity.
     #[inline]
     #[must_use]
     pub fn index(self) -> u32 {
-        self.place as u32
+        self.place.index()
     }
 
     #[inline]
     pub(crate) fn tag(self) -> u32 {
-        (self.place >> 32) as u32
+        self.place.tag()
     }
 
     /// How many objects have lain in that slot, this one included; at least 1.
@@ -218,6 +263,15 @@ impl<T> Handle<T> {
     pub fn generation(self) -> u64 {
         self.life.wrapping_sub(first_life(self.tag())) / 2 + 1
     }
+}
+
+/// A number that no other of the last 2^32 pools has. Those that follow each other are far apart, so
+/// that the lives of no pool's slots reach those of another's.
+#[cfg(not(loom))]
+fn new_tag() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    // The odd number nearest to the golden section of 2^32: the gaps stay as wide as they can be.
+    NEXT.fetch_add(0x9e37_79b1, Ordering::Relaxed)
 }
 
 /// Where the lives of a pool's slots begin: at an even number far from those of other pools, with

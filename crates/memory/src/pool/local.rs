@@ -1,48 +1,31 @@
 //! The pool of one owner: no atomics, no lock, one link to follow for each object.
+//!
+//! What an object costs is decided before it comes. Slots that nobody has to look at wait in a chain
+//! of their own, and the life of an object that has to be looked at carries a bit that no handle
+//! has: so the two tests that have to be there, for an empty chain and for a wrong handle, are
+//! also those for guards, for order and for slots without memory.
 
 mod care;
+mod table;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::panic::Location;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use super::arena::Arena;
 use super::guard::Watch;
-use super::{Fault, Full, Guard, Handle, NONE, Order, Plan, Report, Usage};
-
-/// What is known of a slot, apart from its data.
-struct Meta {
-    /// Odd while an object lives; it grows by one at each birth and each end. It begins at a number
-    /// of the pool's own, so that one comparison tells strangers as well as late handles. With
-    /// [`WATCHED`] it is no handle's, so that whoever takes the object is led to its canaries.
-    life: u64,
-    /// Where the slot's data lies: the same path for both kinds of backing.
-    data: NonNull<u8>,
-    /// The next free slot.
-    next: u32,
-    /// Of the bits below; 0 for a slot that was never guarded.
-    marks: u32,
-}
-
-impl Meta {
-    #[inline]
-    fn is_live(&self) -> bool {
-        !self.life.is_multiple_of(2)
-    }
-}
-
-/// Set in the life of a guarded object; no life grows up to here.
-const WATCHED: u64 = 1 << 63;
+use super::{Fault, Full, Guard, Handle, NONE, Order, Plan, Report, SLOTS_MAX, Usage, new_tag};
+use table::{Chain, EACH, LIVE, Meta, Table};
 
 /// The present object has canaries that are looked at when it ends.
-const GUARDED: u32 = 1;
+const GUARDED: u8 = 1;
 /// The slot is free and filled with poison.
-const POISONED: u32 = 2;
+const POISONED: u8 = 2;
 /// The slot's memory was given back; it is taken anew when it is needed.
-const BARE: u32 = 4;
+const BARE: u8 = 4;
 
 /// Objects of type `T` in slots that are used again, for one owner.
 ///
@@ -59,19 +42,19 @@ const BARE: u32 = 4;
 /// assert!(pool.get(first).is_none(), "its life is over");
 /// ```
 pub struct Pool<T> {
-    meta: Vec<Meta>,
+    table: Table,
+    /// Free slots, the one freed last in front, which can be used without a look: they have
+    /// memory, and nobody counts or watches what comes into them. Empty for ever where each object
+    /// has to be looked at, or the order is not this one.
+    quick: *mut Meta,
+    /// The other free slots.
+    chain: Chain,
+    /// By slot: the bits above.
+    marks: Vec<u8>,
     arena: Arena,
-    /// First and last of the free slots, linked by [`Meta::next`].
-    head: u32,
-    tail: u32,
-    /// Whether the first slot of the chain can be used without a look: nothing is watched, no
-    /// slot has lost its memory, and none that was never used goes first.
-    is_simple: bool,
-    /// Slots in the chain whose memory was given back.
-    bare: u32,
     retired: u32,
     capacity: u32,
-    /// Tells this pool's handles from those of any other that lives at the same time.
+    /// Tells this pool's handles from those of any other.
     tag: u32,
     order: Order,
     /// Objects until the next that is guarded; more than there will ever be where none is. Only a
@@ -93,32 +76,27 @@ unsafe impl<T: Send> Send for Pool<T> {}
 unsafe impl<T: Sync> Sync for Pool<T> {}
 
 impl<T> Pool<T> {
-    /// An empty pool. Of its memory only 24 bytes a slot and, with [`crate::Backing::Array`], the
+    /// An empty pool. Of its memory only 32 bytes a slot and, with [`crate::Backing::Array`], the
     /// address range are reserved at once.
     ///
     /// # Panics
     /// If `plan.capacity` objects are more than memory can hold.
     #[must_use]
     pub fn new(plan: Plan) -> Pool<T> {
-        let capacity = plan.capacity.min(NONE - 1);
-        let meta: Vec<Meta> = Vec::with_capacity(capacity.max(1) as usize);
-        // Pools that live at the same time have different tables, at least 16 bytes apart.
-        let tag = (meta.as_ptr().addr() >> 4) as u32;
+        let capacity = plan.capacity.min(SLOTS_MAX);
         let guarded = plan.guard != Guard::Off;
-        let fresh_first = plan.order == Order::Fifo && capacity > 0;
         Pool {
-            meta,
+            table: Table::new(capacity),
+            quick: ptr::null_mut(),
+            chain: Chain::EMPTY,
+            marks: Vec::new(),
             arena: Arena::new(plan.layout::<T>(), capacity, plan.backing, guarded),
-            head: NONE,
-            tail: NONE,
-            is_simple: !guarded && !fresh_first,
-            bare: 0,
             retired: 0,
             capacity,
-            tag,
+            tag: new_tag(),
             order: plan.order,
             unwatched: unwatched(plan.guard),
-            fresh_first,
+            fresh_first: plan.order == Order::Fifo && capacity > 0,
             refused: 0,
             watch: guarded.then(|| Box::new(Watch::new(&plan))),
             quarantine: VecDeque::new(),
@@ -135,15 +113,27 @@ impl<T> Pool<T> {
     #[track_caller]
     pub fn put(&mut self, value: T) -> Result<Handle<T>, Full<T>> {
         // The slot is found before the value is touched, so that it is copied once on every path.
-        let index = if self.is_simple && (self.head as usize) < self.meta.len() {
-            self.pop()
-        } else {
-            match self.find_slot(Location::caller()) {
-                Some(index) => index,
-                None => return Err(Full(value)),
+        let (meta, life) = match NonNull::new(self.quick) {
+            Some(meta) => {
+                // SAFETY: what is in the chain are slots of the table.
+                let free = unsafe { meta.as_ref() };
+                self.quick = free.next;
+                (meta, free.life)
             }
+            None => match self.find_slot(Location::caller()) {
+                Some(found) => found,
+                None => return Err(Full(value)),
+            },
         };
-        Ok(self.settle(index, value))
+        let slot = meta.as_ptr();
+        // SAFETY: as above, and the slot is in no chain any more.
+        let (data, place) = unsafe { ((*slot).data, (*slot).place) };
+        self.arena.show(place.index());
+        // SAFETY: the slot has memory for a T and its life was over: nobody else knows the place.
+        unsafe { data.cast::<T>().write(value) };
+        // SAFETY: as above.
+        unsafe { (*slot).next = LIVE };
+        Ok(Handle::of(place, life))
     }
 
     /// The object of `handle`, if it lives.
@@ -183,10 +173,22 @@ impl<T> Pool<T> {
     /// is forgotten, because its bytes cannot be trusted, and the slot is never used again.
     #[inline(always)]
     pub fn take(&mut self, handle: Handle<T>) -> Result<T, Fault> {
-        let guarded = self.end(handle)?;
-        // SAFETY: the slot held a T, whose life has just ended: nobody reads it again.
+        if let Some(meta) = self.plain(handle) {
+            let slot = meta.as_ptr();
+            // SAFETY: a slot of the table, and `self` is borrowed for writing.
+            let data = unsafe {
+                (*slot).life = handle.life + EACH;
+                (*slot).data
+            };
+            // SAFETY: the slot held a T, whose life has just ended: nobody reads it again.
+            let value = unsafe { data.cast::<T>().read() };
+            self.free(meta);
+            return Ok(value);
+        }
+        self.end_watched(handle)?;
+        // SAFETY: as above.
         let value = unsafe { self.place(handle.index()).read() };
-        self.free(handle.index(), guarded);
+        self.bury(handle.index());
         Ok(value)
     }
 
@@ -196,10 +198,22 @@ impl<T> Pool<T> {
     /// Those of [`Pool::take`].
     #[inline]
     pub fn discard(&mut self, handle: Handle<T>) -> Result<(), Fault> {
-        let guarded = self.end(handle)?;
+        let plain = self.plain(handle);
+        match plain {
+            // SAFETY: a slot of the table, and `self` is borrowed for writing. Its object is gone
+            // for the pool before it is dropped.
+            Some(meta) => unsafe {
+                (*meta.as_ptr()).life = handle.life + EACH;
+                (*meta.as_ptr()).next = ptr::null_mut();
+            },
+            None => self.end_watched(handle)?,
+        }
         // SAFETY: as in `take`. Should its drop panic, the slot is in no chain: lost, no danger.
         unsafe { self.place(handle.index()).drop_in_place() };
-        self.free(handle.index(), guarded);
+        match plain {
+            Some(meta) => self.free(meta),
+            None => self.bury(handle.index()),
+        }
         Ok(())
     }
 
@@ -209,36 +223,35 @@ impl<T> Pool<T> {
     /// An address at which no object of this pool begins, or lives; else as [`Pool::take`].
     pub fn take_at(&mut self, address: *const T) -> Result<T, Fault> {
         let address = address.addr();
-        let Some((index, offset)) = self.arena.find(address, self.meta.len() as u32) else {
+        let Some((index, offset)) = self.arena.find(address, self.table.len()) else {
             return Err(self.tell(Fault::Foreign { address }, NONE));
         };
         if offset != 0 {
             return Err(self.tell(Fault::Inside { index, offset }, index));
         }
-        let meta = &self.meta[index as usize];
-        if !meta.is_live() {
-            return Err(self.tell(Fault::DoubleFree { index }, index));
+        match self.table.get(index).filter(|meta| meta.is_live()) {
+            Some(meta) => self.take(Handle::of(meta.place, meta.life())),
+            None => Err(self.tell(Fault::DoubleFree { index }, index)),
         }
-        self.take(Handle::new(self.tag, index, meta.life & !WATCHED))
     }
 
     /// The handles of all objects, in the order of their slots.
     pub fn handles(&self) -> impl Iterator<Item = Handle<T>> + '_ {
-        let living = self.meta.iter().enumerate().filter(|(_, meta)| meta.is_live());
-        living.map(|(index, meta)| Handle::new(self.tag, index as u32, meta.life & !WATCHED))
+        let living = self.table.iter().filter(|meta| meta.is_live());
+        living.map(|meta| Handle::of(meta.place, meta.life()))
     }
 
     /// How many objects there are. They are counted for that, slot by slot, so that no object
     /// pays for a count that is seldom asked for.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.meta.iter().filter(|meta| meta.is_live()).count()
+        self.table.iter().filter(|meta| meta.is_live()).count()
     }
 
     /// Whether there is no object.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !self.meta.iter().any(Meta::is_live)
+        !self.table.iter().any(Meta::is_live)
     }
 
     /// How the pool is used. Its objects are counted for that, as by [`Pool::len`].
@@ -246,7 +259,7 @@ impl<T> Pool<T> {
     pub fn usage(&self) -> Usage {
         Usage {
             capacity: self.capacity,
-            carved: self.meta.len() as u32,
+            carved: self.table.len(),
             live: self.len() as u32,
             retired: self.retired,
             refused: self.refused,
@@ -291,80 +304,33 @@ impl<T> Pool<T> {
 
     #[inline]
     fn knows(&self, handle: Handle<T>) -> bool {
-        let meta = self.meta.get(handle.index() as usize);
-        meta.is_some_and(|meta| meta.life & !WATCHED == handle.life)
+        self.table.get(handle.index()).is_some_and(|meta| meta.life() == handle.life)
     }
 
+    /// Where the data of slot `index` lies, which is carved.
     #[inline]
     fn place(&self, index: u32) -> NonNull<T> {
-        self.meta[index as usize].data.cast()
+        self.table.get(index).expect("expected a slot that was carved").data.cast()
     }
 
-    /// Takes the next free slot from the chain, which is not empty.
-    #[inline]
-    fn pop(&mut self) -> u32 {
-        let index = self.head;
-        self.head = self.meta_of(index).next;
-        index
-    }
-
-    /// What is known of slot `index`, which is carved.
-    #[inline]
-    fn meta_of(&mut self, index: u32) -> &mut Meta {
-        debug_assert!((index as usize) < self.meta.len(), "a slot that was never carved");
-        // SAFETY: the index is that of a carved slot: it was in the chain, came out of `free_slot`
-        // or was found by a handle, and `meta` never shrinks.
-        unsafe { self.meta.get_unchecked_mut(index as usize) }
-    }
-
-    #[inline]
-    fn push(&mut self, index: u32) {
-        if self.order == Order::Lifo {
-            let head = self.head;
-            self.meta_of(index).next = head;
-            self.head = index;
-            return;
-        }
-        self.meta[index as usize].next = NONE;
-        match self.head {
-            NONE => self.head = index,
-            _ => self.meta[self.tail as usize].next = index,
-        }
-        self.tail = index;
-    }
-
-    /// Begins a life in a slot that is in no chain.
-    #[inline]
-    fn settle(&mut self, index: u32, value: T) -> Handle<T> {
-        let tag = self.tag;
-        self.arena.show(index);
-        let meta = self.meta_of(index);
-        meta.life += 1;
-        // SAFETY: the slot is carved and its life was over, so nobody else knows the place.
-        unsafe { meta.data.cast::<T>().write(value) };
-        Handle::new(tag, index, meta.life & !WATCHED)
-    }
-
-    /// Ends a life; the object still lies there. Says whether it was guarded.
+    /// The slot of a handle whose object lives and needs no look.
     #[inline(always)]
-    fn end(&mut self, handle: Handle<T>) -> Result<bool, Fault> {
-        match self.meta.get_mut(handle.index() as usize) {
-            Some(meta) if meta.life == handle.life => {
-                meta.life += 1;
-                Ok(false)
-            }
-            _ => self.end_watched(handle.index(), handle.tag(), handle.life).map(|()| true),
-        }
+    fn plain(&self, handle: Handle<T>) -> Option<NonNull<Meta>> {
+        let meta = self.table.at(handle.place)?;
+        // SAFETY: a slot of the table is initialised.
+        (unsafe { meta.as_ref() }.life == handle.life).then_some(meta)
     }
 
-    /// Makes a slot free whose object is gone.
+    /// Makes a slot free that needs no look, and whose object is gone.
     #[inline(always)]
-    fn free(&mut self, index: u32, guarded: bool) {
-        if guarded {
-            return self.bury(index);
+    fn free(&mut self, meta: NonNull<Meta>) {
+        let slot = meta.as_ptr();
+        // SAFETY: a slot of the table, and `self` is borrowed for writing.
+        unsafe {
+            self.arena.hide((*slot).place.index());
+            (*slot).next = self.quick;
         }
-        self.arena.hide(index);
-        self.push(index);
+        self.quick = slot;
     }
 }
 
@@ -385,11 +351,9 @@ impl<T> Drop for Pool<T> {
                 self.tell(leak.fault, index);
             }
         }
-        for index in 0..self.meta.len() as u32 {
-            if self.meta[index as usize].is_live() {
-                // SAFETY: an odd life says that the slot holds a T, and the pool is not used again.
-                unsafe { self.place(index).drop_in_place() };
-            }
+        for meta in self.table.iter().filter(|meta| meta.is_live()) {
+            // SAFETY: the slot holds a T, and the pool is not used again.
+            unsafe { meta.data.cast::<T>().drop_in_place() };
         }
     }
 }

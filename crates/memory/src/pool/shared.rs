@@ -9,7 +9,7 @@ use super::arena::Arena;
 use super::depot::{Depot, ROUNDS};
 use super::guard::{self, Watch};
 use super::inbox::Inbox;
-use super::{Fault, Guard, Handle, Lent, NONE, Plan, Report, Usage, first_life};
+use super::{Fault, Guard, Handle, Lent, Plan, Report, SLOTS_MAX, Usage, first_life, new_tag};
 use crate::Padded;
 
 /// Where a slot goes that one worker lent and another gets back.
@@ -115,14 +115,14 @@ impl<T> Shared<T> {
     pub fn new(plan: Plan, workers: usize, home: Home) -> Shared<T> {
         assert!(workers <= 1 << 15, "expected at most 32,768 workers, found {workers}");
         let slack = (3 * workers * ROUNDS) as u32;
-        let slots = plan.capacity.saturating_add(slack).min(NONE - 1);
+        let slots = plan.capacity.saturating_add(slack).min(SLOTS_MAX);
         let guarded = plan.guard != Guard::Off;
         let mut arena = Arena::new(plan.layout::<T>(), slots, plan.backing, guarded);
         for index in 0..slots {
             arena.carve(index);
         }
         let meta: Box<[Meta]> = (0..slots).map(|_| Meta::default()).collect();
-        let tag = (meta.as_ptr().addr() >> 4) as u32;
+        let tag = new_tag();
         meta.iter().for_each(|meta| meta.life.store(first_life(tag), Ordering::Relaxed));
         Shared {
             arena,

@@ -1,18 +1,20 @@
 //! What a pool does seldom: finding slots, guarding them, giving them up.
 
 use std::panic::Location;
+use std::ptr::{self, NonNull};
 
 use super::super::guard;
-use super::super::{Fault, NONE, Report, first_life};
-use super::{BARE, GUARDED, Meta, POISONED, Pool, WATCHED, unwatched};
+use super::super::{Fault, Handle, Order, Place, Report, first_life};
+use super::table::{Chain, EACH, End, Meta, WATCHED};
+use super::{BARE, GUARDED, POISONED, Pool, unwatched};
 
 impl<T> Pool<T> {
     /// Looks at all canaries and all poison, whatever they belong to; damage is told as faults.
     /// Returns how many faults there have been so far, found now or before.
     pub fn patrol(&mut self) -> u64 {
-        for index in 0..self.meta.len() as u32 {
-            let meta = &self.meta[index as usize];
-            let found = match (meta.is_live(), meta.marks) {
+        for index in 0..self.table.len() {
+            let is_live = self.table.get(index).is_some_and(Meta::is_live);
+            let found = match (is_live, self.marks[index as usize]) {
                 (true, marks) if marks & GUARDED != 0 => guard::look_around(&self.arena, index),
                 (false, marks) if marks & POISONED != 0 => guard::look_inside(&self.arena, index),
                 _ => Ok(()),
@@ -29,95 +31,119 @@ impl<T> Pool<T> {
     /// many. The slots stay usable and take memory anew.
     pub fn trim(&mut self) -> usize {
         self.release_quarantine();
-        let (mut index, mut trimmed) = (self.head, 0);
-        while index != NONE {
-            let meta = &mut self.meta[index as usize];
-            // A damaged slot stays, so that its damage is told when it is used again.
-            let is_sound =
-                meta.marks & POISONED == 0 || guard::look_inside(&self.arena, index).is_ok();
-            if meta.marks & BARE == 0 && is_sound && self.arena.give_back(index) {
-                meta.marks = BARE;
-                trimmed += 1;
+        let quick = std::mem::replace(&mut self.quick, ptr::null_mut());
+        let mut trimmed = 0;
+        for mut free in [Chain::from(quick), std::mem::replace(&mut self.chain, Chain::EMPTY)] {
+            // SAFETY: the slots are those of the table.
+            while let Some(meta) = unsafe { free.pop() } {
+                let index = index_of(meta);
+                let marks = self.marks[index as usize];
+                // A damaged slot stays, so that its damage is told when it is used again.
+                let is_sound =
+                    marks & POISONED == 0 || guard::look_inside(&self.arena, index).is_ok();
+                if marks & BARE == 0 && is_sound && self.arena.give_back(index) {
+                    self.marks[index as usize] = BARE;
+                    trimmed += 1;
+                }
+                // In the order of before.
+                // SAFETY: as above.
+                unsafe { self.chain.push(meta, End::Back) };
             }
-            index = meta.next;
         }
-        self.bare += trimmed as u32;
-        self.look_for_simple();
         trimmed
     }
 
+    /// A free slot in no chain, and the life that begins there.
     #[cold]
     #[inline(never)]
-    pub(super) fn find_slot(&mut self, by: &'static Location<'static>) -> Option<u32> {
-        let Some(index) = self.free_slot() else {
+    pub(super) fn find_slot(
+        &mut self,
+        by: &'static Location<'static>,
+    ) -> Option<(NonNull<Meta>, u64)> {
+        let Some(meta) = self.free_slot() else {
             self.refused += 1;
             return None;
         };
-        let Some(watch) = &mut self.watch else { return Some(index) };
+        // SAFETY: a slot of the table, and `self` is borrowed for writing.
+        let life = unsafe { meta.as_ref() }.life;
+        let Some(watch) = &mut self.watch else {
+            if self.order == Order::Fifo {
+                // SAFETY: as above.
+                unsafe { (*meta.as_ptr()).life |= WATCHED };
+            }
+            return Some((meta, life));
+        };
+        let index = index_of(meta);
         let chosen = self.unwatched == 0;
         self.unwatched = if chosen { unwatched(watch.guard) } else { self.unwatched - 1 };
         if chosen {
             watch.sign(index, by);
             guard::fence(&self.arena, index);
         }
-        let meta = &mut self.meta[index as usize];
-        meta.marks = if chosen { GUARDED } else { 0 };
-        meta.life |= if chosen { WATCHED } else { 0 };
-        Some(index)
+        self.marks[index as usize] = if chosen { GUARDED } else { 0 };
+        // SAFETY: as above.
+        unsafe { (*meta.as_ptr()).life |= WATCHED };
+        Some((meta, life))
     }
 
     /// A slot with memory and without damage, from wherever there is one.
-    fn free_slot(&mut self) -> Option<u32> {
+    fn free_slot(&mut self) -> Option<NonNull<Meta>> {
         loop {
-            let carved = self.meta.len() as u32;
-            if (self.fresh_first || self.head == NONE) && carved < self.capacity {
-                self.arena.carve(carved);
-                let data = self.arena.at(carved);
-                self.meta.push(Meta { life: first_life(self.tag), data, next: NONE, marks: 0 });
+            let carved = self.table.len();
+            if (self.fresh_first || self.chain.is_empty()) && carved < self.capacity {
                 self.fresh_first &= carved + 1 < self.capacity;
-                self.look_for_simple();
-                return Some(carved);
+                return Some(self.carve(carved));
             }
-            if self.head == NONE {
+            if self.chain.is_empty() {
                 self.release_quarantine();
             }
-            if self.head == NONE {
-                return None;
-            }
-            let index = self.pop();
-            let marks = self.meta[index as usize].marks;
+            // SAFETY: the slots are those of the table.
+            let meta = unsafe { self.chain.pop() }?;
+            let index = index_of(meta);
+            let marks = self.marks[index as usize];
             if marks & BARE != 0 {
                 self.arena.carve(index);
-                let meta = &mut self.meta[index as usize];
-                (meta.data, meta.marks) = (self.arena.at(index), 0);
-                self.bare -= 1;
-                self.look_for_simple();
+                self.marks[index as usize] = 0;
+                // SAFETY: a slot of the table, and `self` is borrowed for writing.
+                unsafe { (*meta.as_ptr()).data = self.arena.at(index) };
             }
             if marks & POISONED == 0 {
-                return Some(index);
+                return Some(meta);
             }
             match guard::look_inside(&self.arena, index) {
-                Ok(()) => return Some(index),
+                Ok(()) => return Some(meta),
                 Err(fault) => self.retire(fault, index),
             }
         }
     }
 
-    /// Whether from now on a slot of the chain can be used without a look.
-    fn look_for_simple(&mut self) {
-        self.is_simple = self.watch.is_none() && !self.fresh_first && self.bare == 0;
+    /// A slot that was never used.
+    fn carve(&mut self, index: u32) -> NonNull<Meta> {
+        self.arena.carve(index);
+        self.marks.push(0);
+        self.table.push(Meta {
+            life: first_life(self.tag),
+            data: self.arena.at(index),
+            next: ptr::null_mut(),
+            place: Place::new(self.tag, index),
+        })
     }
 
-    /// Ends the life of a guarded object and looks at its canaries; whatever else the handle names
-    /// is a fault.
+    /// Ends the life of an object that has to be looked at, and looks at its canaries; whatever
+    /// else the handle names is a fault. The object still lies there.
     #[cold]
     #[inline(never)]
-    pub(super) fn end_watched(&mut self, index: u32, tag: u32, life: u64) -> Result<(), Fault> {
-        match self.meta.get_mut(index as usize) {
-            Some(meta) if meta.life == life | WATCHED => {
-                meta.life = life + 1;
+    pub(super) fn end_watched(&mut self, handle: Handle<T>) -> Result<(), Fault> {
+        let index = handle.index();
+        match self.table.get_mut(index) {
+            Some(meta) if meta.life == handle.life | WATCHED => {
+                meta.life = handle.life + EACH;
+                meta.next = ptr::null_mut();
             }
-            _ => return Err(self.why_not(index, tag, life)),
+            _ => return Err(self.why_not(handle)),
+        }
+        if self.marks[index as usize] & GUARDED == 0 {
+            return Ok(());
         }
         let seen = guard::look_around(&self.arena, index);
         if let Err(fault) = seen {
@@ -126,18 +152,32 @@ impl<T> Pool<T> {
         seen
     }
 
-    /// Poisons a guarded object's slot and keeps it out of use for a while.
+    /// Makes a slot free that has to be looked at: one that was guarded is poisoned and kept out of
+    /// use for a while.
     #[cold]
     #[inline(never)]
     pub(super) fn bury(&mut self, index: u32) {
+        if self.marks[index as usize] & GUARDED == 0 {
+            self.arena.hide(index);
+            return self.push(index);
+        }
         guard::poison(&self.arena, index);
-        self.meta[index as usize].marks = POISONED;
+        self.marks[index as usize] = POISONED;
         self.quarantine.push_back(index);
         if self.quarantine.len() > self.quarantine_max
             && let Some(oldest) = self.quarantine.pop_front()
         {
             self.push(oldest);
         }
+    }
+
+    /// Puts a slot that was carved, and is in no chain, into that of slots to be looked at.
+    fn push(&mut self, index: u32) {
+        let end = if self.order == Order::Lifo { End::Front } else { End::Back };
+        let meta =
+            self.table.at(Place::new(self.tag, index)).expect("expected a slot that was carved");
+        // SAFETY: the slots are those of the table.
+        unsafe { self.chain.push(meta, end) };
     }
 
     fn release_quarantine(&mut self) {
@@ -148,7 +188,7 @@ impl<T> Pool<T> {
 
     /// Writes canaries and poison of a slot anew, so that one fault is told once.
     fn mend(&mut self, index: u32) {
-        if !self.meta[index as usize].is_live() {
+        if !self.table.get(index).is_some_and(Meta::is_live) {
             guard::poison(&self.arena, index);
         }
         guard::fence(&self.arena, index);
@@ -158,7 +198,7 @@ impl<T> Pool<T> {
     fn retire(&mut self, fault: Fault, index: u32) {
         self.retired += 1;
         self.tell(fault, index);
-        self.meta[index as usize].marks = 0;
+        self.marks[index as usize] = 0;
     }
 
     pub(super) fn tell(&mut self, fault: Fault, index: u32) -> Fault {
@@ -171,18 +211,26 @@ impl<T> Pool<T> {
 
     /// Who put the last object of slot `index` there, if that object was watched.
     pub(super) fn put_by(&self, index: u32) -> Option<&'static Location<'static>> {
-        let meta = self.meta.get(index as usize)?;
-        let was_watched = meta.marks & (GUARDED | POISONED) != 0;
+        let was_watched = self.marks.get(index as usize)? & (GUARDED | POISONED) != 0;
         self.watch.as_ref().filter(|_| was_watched)?.put_by(index)
     }
 
-    fn why_not(&mut self, index: u32, tag: u32, life: u64) -> Fault {
-        let fault = match self.meta.get(index as usize) {
-            _ if tag != self.tag => Fault::WrongPool { index },
+    fn why_not(&mut self, handle: Handle<T>) -> Fault {
+        let index = handle.index();
+        let fault = match self.table.get(index) {
+            _ if handle.tag() != self.tag => Fault::WrongPool { index },
             None => Fault::Unknown { index },
-            Some(meta) if meta.life == life + 1 => Fault::DoubleFree { index },
+            Some(meta) if meta.life == handle.life + EACH && !meta.is_live() => {
+                Fault::DoubleFree { index }
+            }
             Some(_) => Fault::Stale { index },
         };
         self.tell(fault, index)
     }
+}
+
+/// The index of a slot of a table.
+fn index_of(meta: NonNull<Meta>) -> u32 {
+    // SAFETY: whoever has its address has it from the table.
+    unsafe { meta.as_ref() }.place.index()
 }
