@@ -4,14 +4,13 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use seam::{Closed, Out, Part, Service, SessionId};
+use seam::{Closed, Service, SessionId};
 use sys::socket;
-use sys::uring::{Chunk, Load};
 
 use super::Hand;
 use super::quay::Place;
 use crate::parts::transmit::{Wait, transmit};
-use crate::wait::uring::outbound::{PIECES, TURNS};
+use crate::wait::uring::outbound::{TURNS, load};
 use crate::wait::uring::tactics::SendBy;
 
 impl<S: Service> Hand<'_, '_, S> {
@@ -77,30 +76,5 @@ impl<S: Service> Hand<'_, '_, S> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => place.conn.abort(Closed::Reset),
         }
-    }
-}
-
-/// Takes what waits to be sent.
-fn load(out: &mut Out) -> Option<Load> {
-    let mut chunks = Vec::new();
-    let mut first = None;
-    while chunks.len() < PIECES {
-        let chunk = match out.take() {
-            Some(Part::Bytes(bytes)) => Chunk::Owned(bytes),
-            Some(Part::Shared(bytes, range)) => Chunk::Shared(bytes, range),
-            Some(Part::File(..)) => unreachable!("files go by calls"),
-            None => break,
-        };
-        // A single piece, the common case, needs no list.
-        match first.take() {
-            None if chunks.is_empty() => first = Some(chunk),
-            None => chunks.push(chunk),
-            Some(earlier) => chunks.extend([earlier, chunk]),
-        }
-    }
-    match first {
-        Some(chunk) => Some(Load::One(chunk)),
-        None if chunks.is_empty() => None,
-        None => Some(Load::Rope(chunks)),
     }
 }

@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use seam::{Buffers, Closed, Part, Service, SessionId};
+use seam::{Buffers, Closed, Out, Part, Service, SessionId};
 use sys::socket;
 use sys::uring::{Chunk, Load};
 
@@ -17,7 +17,7 @@ use crate::parts::floor::At;
 use crate::parts::transmit::{Wait, transmit};
 
 /// Pieces of output that one send takes.
-pub(in crate::wait) const PIECES: usize = 64;
+const PIECES: usize = 64;
 /// How many turns' bytes of files may leave in one: they cost no copy.
 pub(in crate::wait) const TURNS: usize = 16;
 
@@ -120,29 +120,34 @@ impl<S: Service> Loop<'_, S> {
     /// One send on the ring of everything that waits.
     fn launch(&mut self, id: SessionId) {
         let Some(place) = self.floor.table.lookup(id) else { return };
-        let mut chunks = Vec::new();
-        let mut first = None;
-        while chunks.len() < PIECES {
-            let chunk = match place.conn.out().take() {
-                Some(Part::Bytes(bytes)) => Chunk::Owned(bytes),
-                Some(Part::Shared(bytes, range)) => Chunk::Shared(bytes, range),
-                Some(Part::File(..)) => unreachable!("files go by calls"),
-                None => break,
-            };
-            // A single piece, the common case, needs no list.
-            match first.take() {
-                None if chunks.is_empty() => first = Some(chunk),
-                None => chunks.push(chunk),
-                Some(earlier) => chunks.extend([earlier, chunk]),
-            }
-        }
-        let load = match first {
-            Some(chunk) => Load::One(chunk),
-            None if chunks.is_empty() => return,
-            None => Load::Rope(chunks),
-        };
+        let Some(load) = load(place.conn.out()) else { return };
         place.x.flying = true;
         self.ring.send(place.fd.as_fd(), id.bits(), load);
+    }
+}
+
+/// Takes what waits to be sent; there are no files before it.
+pub(in crate::wait) fn load(out: &mut Out) -> Option<Load> {
+    let mut chunks = Vec::new();
+    let mut first = None;
+    while chunks.len() < PIECES {
+        let chunk = match out.take() {
+            Some(Part::Bytes(bytes)) => Chunk::Owned(bytes),
+            Some(Part::Shared(bytes, range)) => Chunk::Shared(bytes, range),
+            Some(Part::File(..)) => unreachable!("files go by calls"),
+            None => break,
+        };
+        // A single piece, the common case, needs no list.
+        match first.take() {
+            None if chunks.is_empty() => first = Some(chunk),
+            None => chunks.push(chunk),
+            Some(earlier) => chunks.extend([earlier, chunk]),
+        }
+    }
+    match first {
+        Some(chunk) => Some(Load::One(chunk)),
+        None if chunks.is_empty() => None,
+        None => Some(Load::Rope(chunks)),
     }
 }
 
