@@ -1,34 +1,75 @@
 //! `roundhouse senders`: the ways for packets to wait for their moment and to leave, which of them
-//! work here, and why the others do not. Each is tried by really sending.
+//! work here, and why the others do not. Each is tried by really sending. Below it, the laboratory
+//! that compares them.
+
+mod cast;
+mod lab;
+mod rate;
+mod soak;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 use engines::{Sender, Works, probe, probe_txtime};
 use serde_json::json;
 
+use crate::race::watch;
+
 /// The flags of `roundhouse senders`.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
     /// The table as JSON
     #[arg(long)]
     json: bool,
+    #[command(subcommand)]
+    action: Option<Action>,
 }
 
-/// Prints the table.
+/// What else can be done with senders.
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Cast by one sender and say what it cost and how late it was
+    Cast(cast::Args),
+    /// Compare senders: pacing, CPU per packet, sessions per core, overload
+    Lab(lab::Args),
+    /// The process that casts for the two above: prints one line of JSON
+    #[command(hide = true)]
+    Rate { words: Vec<String> },
+    /// The loop that counts what a core has left
+    #[command(hide = true)]
+    Soak,
+}
+
+/// Prints the table, or does what else was asked for.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    let exe = || std::env::current_exe().context("cannot find this program's own file");
+    match &args.action {
+        None => shown(args.json),
+        Some(Action::Cast(args)) => cast::run(args, &exe()?, &watch()?)?,
+        Some(Action::Lab(args)) => lab::run(args, &exe()?, &watch()?)?,
+        Some(Action::Rate { words }) => {
+            let reading = rate::cast(&rate::Ask::parse(words)?)?;
+            println!("{}", serde_json::to_string(&reading)?);
+        }
+        Some(Action::Soak) => soak::run(),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tries every sender and prints the table.
+fn shown(is_json: bool) {
     let found: Vec<(Sender, Result<Works, String>)> =
         Sender::all().map(|sender| (sender, probe(sender))).collect();
     let txtime = probe_txtime();
-    if args.json {
+    if is_json {
         let rows: Vec<_> = found.iter().map(|(sender, found)| described(*sender, found)).collect();
         println!("{:#}", json!({ "senders": rows, "txtime": txtime.err() }));
     } else {
         print!("{}", table(&found, &txtime));
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn described(sender: Sender, found: &Result<Works, String>) -> serde_json::Value {

@@ -24,6 +24,7 @@ pub mod live;
 pub mod load;
 pub mod machine;
 pub mod metric;
+pub mod pace;
 pub mod plan;
 pub mod race;
 pub mod record;

@@ -8,6 +8,7 @@
 //! digit without a single parameter.
 
 mod live;
+mod rooms;
 mod rules;
 
 use crate::exhibit::{Effort, Exhibit, Fault};
@@ -58,13 +59,18 @@ impl Exhibit for RoundedSleep {
     }
 
     fn effort(&self, settings: &Settings) -> Effort {
-        Effort::new(2, GAP * 4 / 3 * packets(settings) + Duration::from_millis(200))
+        let waits = Effort::new(2, GAP * 4 / 3 * packets(settings) + Duration::from_millis(200));
+        waits.and(rooms::effort(settings))
     }
 
     fn show(&self, stage: &mut Stage<'_>) -> Result<Showing, Fault> {
         let idle = sessions(stage, 0)?;
         let busy = if stage.stopped() { Vec::new() } else { sessions(stage, SPINNERS)? };
-        Ok(told(packets(stage.settings()), &idle, &busy))
+        let mut showing = told(packets(stage.settings()), &idle, &busy);
+        if !stage.stopped() {
+            showing.findings.extend(rooms::hang(stage)?);
+        }
+        Ok(showing)
     }
 }
 

@@ -51,6 +51,16 @@ pub struct Side {
     pub numbers: Grid,
 }
 
+/// A further run behind the two: what a visitor asks next.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Room {
+    /// What it is about.
+    pub title: String,
+    /// What was run there.
+    #[serde(flatten)]
+    pub side: Side,
+}
+
 /// Something that should come out, said before it was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {

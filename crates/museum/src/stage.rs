@@ -6,18 +6,21 @@
 
 mod crowd;
 mod duet;
+mod pace;
 mod race;
 mod tree;
 mod web;
 
 pub use crowd::{Crowd, CrowdRun, Hold};
 pub use duet::duration as duet_duration;
+pub use pace::Calls;
 pub use race::{Raced, duration as race_duration};
 pub use tree::{Churn, Switches};
 pub use web::{Clients, First, Simulated, Spread, Stretch, Up, Web, WebRun};
 
 use crate::exhibit::Fault;
 use crate::law::Scale;
+use crate::showing::Room;
 use lab::machine::{Host, Placement, date_now};
 use lab::plan::{Arm, Provision};
 use lab::server::Server;
@@ -128,6 +131,7 @@ pub struct Stage<'a> {
     placement: Option<Placement>,
     date: String,
     doubts: Vec<String>,
+    rooms: Vec<Room>,
     /// Servers started so far: each has a directory of its own.
     servers: u32,
 }
@@ -161,6 +165,7 @@ impl<'a> Stage<'a> {
             placement: Placement::choose(),
             date: date_now(),
             doubts: Vec::new(),
+            rooms: Vec::new(),
             servers: 0,
         };
         if stage.placement.is_none() {
@@ -202,6 +207,16 @@ impl<'a> Stage<'a> {
         if !self.doubts.contains(&text) {
             self.doubts.push(text);
         }
+    }
+
+    /// Hangs a further room: more of the same subject, behind the two runs.
+    pub fn hang(&mut self, room: Room) {
+        self.rooms.push(room);
+    }
+
+    /// The further rooms so far.
+    pub fn rooms(&self) -> Vec<Room> {
+        self.rooms.clone()
     }
 
     /// The reasons for distrust so far.

@@ -1,7 +1,7 @@
 //! One visit: an exhibit run with given settings, and everything that is known about that run.
 
 use crate::exhibit::{Exhibit, Fault};
-use crate::showing::Showing;
+use crate::showing::{Room, Showing};
 use crate::stage::{Listener, SCHEMA, Settings, Stage};
 use serde::Serialize;
 use std::path::Path;
@@ -29,6 +29,9 @@ pub struct Visit {
     /// What was shown.
     #[serde(flatten)]
     pub showing: Showing,
+    /// Further rooms.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rooms: Vec<Room>,
 }
 
 /// Runs an exhibit; arguments as in [`Stage::new`].
@@ -48,6 +51,7 @@ pub fn visit(
     let mut showing = exhibit.show(&mut stage)?;
     showing.facts.extend(stage.facts());
     showing.doubts.splice(0..0, stage.doubts());
+    let rooms = stage.rooms();
     Ok(Visit {
         schema: SCHEMA.to_string(),
         exhibit: exhibit.name().to_string(),
@@ -57,5 +61,6 @@ pub fn visit(
         interrupted: stage.stopped(),
         took_s: begun.elapsed().as_secs_f64(),
         showing,
+        rooms,
     })
 }

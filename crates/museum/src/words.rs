@@ -42,6 +42,12 @@ pub fn counted(number: u32, thing: &str) -> String {
     format!("{} {thing}{plural}", count(number))
 }
 
+/// The same with a capital letter.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
 /// `10.013 s`.
 pub fn seconds(value: f64) -> String {
     format!("{value:.3} s")

@@ -21,6 +21,8 @@ pub struct Exhibit {
     pub flawed: Side,
     /// The experiment without it.
     pub corrected: Side,
+    /// Further runs with their headings.
+    pub rooms: Vec<(String, Side)>,
     /// Why they differ, paragraph by paragraph, in plain words.
     pub why: Vec<String>,
     /// What to remember, in one sentence.
@@ -71,6 +73,7 @@ struct View<'a> {
     source: &'a str,
     numbers: &'a Table,
     sides: [SideView<'a>; 2],
+    rooms: Vec<SideView<'a>>,
     /// The sides stand one below the other, because a table needs the whole width.
     wide: bool,
     why: &'a [String],
@@ -84,8 +87,8 @@ struct View<'a> {
 
 #[derive(Serialize)]
 struct SideView<'a> {
-    id: &'static str,
-    name: &'static str,
+    id: String,
+    name: &'a str,
     setup: &'a str,
     finding: &'a str,
     chart: Option<Chart>,
@@ -105,9 +108,10 @@ impl Side {
         (0..self.numbers.head.len()).map(widest).sum::<usize>() > ROW_MAX
     }
 
-    fn view(&self, id: &'static str, name: &'static str) -> SideView<'_> {
+    fn view<'a>(&'a self, id: &str, name: &'a str) -> SideView<'a> {
         let chart = self.plot.as_ref().map(|it| plot(&format!("plot-{id}"), it));
         let (setup, finding) = (self.setup.as_str(), self.finding.as_str());
+        let id = id.to_string();
         SideView { id, name, setup, finding, chart, numbers: &self.numbers }
     }
 }
@@ -117,6 +121,8 @@ impl Side {
 /// # Errors
 /// Only if this crate is wrong; see [`PageError`].
 pub fn exhibit(it: &Exhibit) -> Result<String, PageError> {
+    let rooms = it.rooms.iter().zip(1..);
+    let rooms = rooms.map(|((name, side), at)| side.view(&format!("room-{at}"), name));
     let view = View {
         title: &it.title,
         headline: &it.headline,
@@ -127,6 +133,7 @@ pub fn exhibit(it: &Exhibit) -> Result<String, PageError> {
             it.flawed.view("flawed", "Repeated as it was"),
             it.corrected.view("corrected", "Without the flaw"),
         ],
+        rooms: rooms.collect(),
         wide: [&it.flawed, &it.corrected].iter().any(|side| side.is_wide()),
         why: &it.why,
         lesson: &it.lesson,
@@ -136,8 +143,9 @@ pub fn exhibit(it: &Exhibit) -> Result<String, PageError> {
         facts: &it.facts,
         doubts: &it.doubts,
     };
-    let plots = [&it.flawed.plot, &it.corrected.plot, &it.together];
-    let charts = if plots.iter().any(|it| it.is_some()) { Charts::Packed } else { Charts::None };
+    let sides = [&it.flawed, &it.corrected].into_iter().chain(it.rooms.iter().map(|(_, it)| it));
+    let mut plots = sides.map(|side| &side.plot).chain([&it.together]);
+    let charts = if plots.any(|it| it.is_some()) { Charts::Packed } else { Charts::None };
     render("exhibit.html", charts, &view)
 }
 
@@ -196,6 +204,10 @@ mod tests {
                 ])),
                 numbers: table(&[["1", "21,000", "20,000"], ["1,000", "78,000", "41,000"]]),
             },
+            rooms: vec![(
+                "A room <behind>".to_string(),
+                Side { setup: "More clients.".to_string(), ..Side::default() },
+            )],
             why: vec![
                 "With a sleep of Z and a response time of R each client asks every Z + R. \
                 If R is a thousandth of Z, the servers cannot be told apart."
@@ -218,6 +230,7 @@ mod tests {
             "The two &lt;designs&gt; are almost equal.",
             "A course report, 2021, table 3",
             "Repeated as it was",
+            "A room &lt;behind&gt;",
             "Without the flaw",
             "data-for=\"plot-flawed\"",
             "data-for=\"plot-corrected\"",

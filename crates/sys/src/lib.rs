@@ -33,3 +33,4 @@ pub mod splice;
 pub mod timerfd;
 pub mod udp;
 pub mod uring;
+pub mod usage;

@@ -34,6 +34,7 @@ pub fn page(visit: &Visit, command: &str) -> Result<String> {
         },
         flawed: side(&it.flawed, scale),
         corrected: side(&it.corrected, scale),
+        rooms: visit.rooms.iter().map(|it| (it.title.clone(), side(&it.side, scale))).collect(),
         why: it.why.clone(),
         lesson: it.lesson.clone(),
         together: it.together.as_ref().map(|it| plot(it, scale)),
@@ -93,7 +94,7 @@ fn plot(it: &Plot, scale: &str) -> charts::Plot {
 mod tests {
     use super::*;
     use museum::Showing;
-    use museum::showing::Series;
+    use museum::showing::{Room, Series};
 
     #[test]
     fn the_scale_stands_beside_every_figure() {
@@ -105,7 +106,7 @@ mod tests {
         let side = Side { plot: Some(chart.clone()), ..Side::default() };
         let showing = Showing {
             flawed: side.clone(),
-            corrected: side,
+            corrected: side.clone(),
             together: Some(chart),
             ..Showing::default()
         };
@@ -118,10 +119,12 @@ mod tests {
             interrupted: true,
             took_s: 1.0,
             showing,
+            rooms: vec![Room { title: "Another".to_string(), side: side.clone() }],
         };
         let html = page(&visit, "roundhouse museum think-time").expect("the template fits");
         let times = html.matches("scale 0.1: short").count();
-        assert!(times >= 7, "three charts, two set-ups, head and foot: {times}");
+        assert!(times >= 9, "four charts, three set-ups, head and foot: {times}");
+        assert!(html.contains("Another</h2>"));
         assert!(html.contains("stopped before its end"));
     }
 }

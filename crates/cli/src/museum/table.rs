@@ -34,6 +34,9 @@ pub fn text(visit: &Visit) -> String {
     grid(&mut text, &it.published.numbers);
     side(&mut text, "Repeated as it was", &it.flawed, &scale);
     side(&mut text, "Without the flaw", &it.corrected, &scale);
+    for room in &visit.rooms {
+        side(&mut text, &room.title, &room.side, &scale);
+    }
     if !it.findings.is_empty() {
         let _ = writeln!(text, "Expected beforehand{scale}");
         for finding in &it.findings {

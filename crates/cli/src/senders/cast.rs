@@ -1,0 +1,184 @@
+//! `roundhouse senders cast NAME`: one sender, one piece of work, one set of surroundings, and
+//! everything that can be said of it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use clap::ValueEnum;
+use engines::Sender;
+use lab::machine::Placement;
+use lab::pace::{Around, Company, Rank, Reading, Sink, Trial, Work};
+
+/// The flags of `roundhouse senders cast`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The sender; `roundhouse senders` lists them
+    sender: Sender,
+    /// Streams at one time; their beats are spread over the gap
+    #[arg(long, default_value_t = 10, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    streams: u32,
+    /// Packets of each stream
+    #[arg(long, default_value_t = 100, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    packets: u32,
+    /// From one beat of a stream to the next, in milliseconds; 0: as fast as it can
+    #[arg(long, default_value_t = 30.0, value_name = "MS", value_parser = gap)]
+    gap: f64,
+    /// Packets at each beat
+    #[arg(long, default_value_t = 1, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    burst: u32,
+    /// Bytes of payload behind the header of 12
+    #[arg(long, default_value_t = 32, value_name = "BYTES",
+          value_parser = clap::value_parser!(u32).range(1..=9000))]
+    payload: u32,
+    /// Take payloads from memory instead of a file
+    #[arg(long)]
+    memory: bool,
+    #[command(flatten)]
+    around: Surroundings,
+    /// Run this program instead, which takes the same words, such as `bare/build/udp`
+    #[arg(long, value_name = "FILE")]
+    peer: Option<PathBuf>,
+    /// Print the reading as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is around the sender.
+#[derive(clap::Args)]
+pub struct Surroundings {
+    /// Where packets go: `heard` by a receiver on the other core, or `freed` by a device without
+    /// one (`freed-cut`: a device that cannot cut); devices need root
+    #[arg(long, default_value = "heard", value_enum)]
+    sink: Where,
+    /// The sender's nice value
+    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "fifo",
+          value_parser = clap::value_parser!(i32).range(-20..=19))]
+    nice: Option<i32>,
+    /// Real-time priority (SCHED_FIFO) of the sender
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
+    fifo: Option<u32>,
+    /// Spinning processes on the sender's core
+    #[arg(long, default_value_t = 0, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(0..=500))]
+    spinners: u32,
+    /// Loops on the sender's core that start one process after another
+    #[arg(long, default_value_t = 0, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(0..=50))]
+    forks: u32,
+    /// Count what the core has left: the cost then holds what the kernel does by itself
+    #[arg(long, conflicts_with_all = ["spinners", "forks"])]
+    soak: bool,
+}
+
+/// The sinks' names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Where {
+    Heard,
+    Freed,
+    FreedCut,
+}
+
+fn gap(text: &str) -> Result<f64, String> {
+    let found: Option<f64> = text.parse().ok();
+    let fits = |ms: &f64| (0.0..=10_000.0).contains(ms);
+    found.filter(fits).ok_or_else(|| "expected milliseconds from 0 to 10000".to_string())
+}
+
+impl Surroundings {
+    fn around(&self) -> Around {
+        let rank = match (self.nice, self.fifo) {
+            (_, Some(priority)) => Rank::RealTime(priority),
+            (Some(value), None) => Rank::Nice(value),
+            (None, None) => Rank::Usual,
+        };
+        let sink = match self.sink {
+            Where::Heard => Sink::Heard,
+            Where::Freed => Sink::Freed,
+            Where::FreedCut => Sink::FreedCut,
+        };
+        let company = Company { spinners: self.spinners, forks: self.forks };
+        Around { cores: cores(), sink, rank, company, soak: self.soak }
+    }
+}
+
+/// The sender's core and the receiver's, where there are two.
+pub fn cores() -> Option<(usize, usize)> {
+    Placement::choose().map(|it| it.cores(false))
+}
+
+/// Runs the trial and prints its reading.
+///
+/// # Errors
+/// What kept it from running.
+pub fn run(args: &Args, exe: &Path, stop: &Arc<AtomicBool>) -> Result<()> {
+    let work = Work {
+        streams: args.streams,
+        packets: args.packets,
+        gap_us: (args.gap * 1e3) as u64,
+        burst: args.burst,
+        payload: args.payload,
+        file: !args.memory,
+    };
+    let around = args.around.around();
+    let trial = Trial { exe, sender: args.sender.name(), peer: args.peer.as_deref(), work, around };
+    let reading = trial.run(stop).map_err(|why| anyhow!("{}: {why}", args.sender))?;
+    match args.json {
+        true => println!("{}", serde_json::to_string(&reading)?),
+        false => print!("{}", text(&work, &around, &reading)),
+    }
+    Ok(())
+}
+
+/// A reading as a person reads it.
+fn text(work: &Work, around: &Around, it: &Reading) -> String {
+    let each = |count: u64| count as f64 / it.sent.max(1) as f64;
+    let mut text = format!(
+        "{}, {}, {}, {}; {}\n\n  \
+         packets       {} sent, {} refused, {} heard; {:.0} a second\n  \
+         CPU           {:.2} us a packet, {:.1} % of a core\n",
+        it.sender,
+        work.words(),
+        around.rank.words(),
+        around.company.words(),
+        it.sink,
+        it.sent,
+        it.failed,
+        it.heard,
+        it.rate(),
+        it.each_ns() / 1e3,
+        it.share() * 100.0,
+    );
+    if let Some(soak) = it.soak_ns {
+        text += &format!("  whole core    {:.2} us a packet by cycle soak\n", soak / 1e3);
+    }
+    text += &format!(
+        "  a packet      {:.3} sending calls, {:.3} changes of context, {:.2} copies by read\n  \
+         kernel memory {:+.0} kB at half-time\n",
+        each(it.calls),
+        each(it.switches),
+        it.read_copies,
+        it.kernel_bytes as f64 / 1024.0,
+    );
+    if let Some(late) = it.late {
+        let span = |ns: i64| Duration::from_nanos(ns.unsigned_abs());
+        let ms = |ns: i64| if ns < 0 { -1e3 } else { 1e3 } * span(ns).as_secs_f64();
+        text += &format!(
+            "  late          p50 {:.3} · p90 {:.3} · p99 {:.3} · p99.9 {:.3} · max {:.3} ms\n",
+            ms(late.p50_ns),
+            ms(late.p90_ns),
+            ms(late.p99_ns),
+            ms(late.p999_ns),
+            ms(late.max_ns),
+        );
+        if let Some(drift) = late.drift_ns {
+            text += &format!("  drift         {:+.2} ms in 30 s\n", ms(drift));
+        }
+    }
+    text
+}

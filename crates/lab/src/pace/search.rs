@@ -1,0 +1,83 @@
+//! How many sessions a core carries: more and more of them until the objective is missed.
+//!
+//! The knee is published with the steps that led to it, for one number would hide how a sender
+//! behaves beyond it.
+
+use super::{Reading, Trial};
+use serde::Serialize;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A number of sessions that was tried.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// Sessions.
+    pub streams: u32,
+    /// The 99.9th percentile of lateness, milliseconds; absent where it is not known.
+    pub late_ms: Option<f64>,
+    /// The share of the core that the sender used.
+    pub share: f64,
+    /// Packets that the kernel refused.
+    pub failed: u64,
+    /// The objective was kept.
+    pub kept: bool,
+}
+
+/// What the search came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Knee {
+    /// The most sessions that kept the objective; 0 if none did.
+    pub streams: u32,
+    /// The fewest that missed it; `None` if the search ended before.
+    pub missed: Option<u32>,
+    /// Everything that was tried.
+    pub steps: Vec<Step>,
+}
+
+/// Doubles the sessions of `trial` from what it has until the 99.9th percentile of lateness exceeds
+/// a third of the gap, a packet is refused or `most` is reached; then halves the interval so often
+/// as `halvings` says. A step that missed is tried once more before it counts.
+///
+/// # Errors
+/// If a trial cannot run.
+pub fn knee(
+    trial: &Trial<'_>,
+    most: u32,
+    halvings: u32,
+    stop: &AtomicBool,
+) -> Result<Knee, String> {
+    let objective = trial.work.gap() / 3;
+    let mut found = Knee::default();
+    let mut streams = trial.work.streams.max(1);
+    let mut halved = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let mut one = *trial;
+        one.work.streams = streams;
+        let first = step(&one.run(stop)?, objective);
+        let step = if first.kept { first } else { step(&one.run(stop)?, objective) };
+        let kept = step.kept;
+        found.steps.push(step);
+        if kept {
+            found.streams = found.streams.max(streams);
+        } else {
+            found.missed = Some(found.missed.map_or(streams, |most| most.min(streams)));
+        }
+        streams = match found.missed {
+            None if streams >= most => return Ok(found),
+            None => (streams * 2).min(most),
+            Some(missed) if halved < halvings && missed > found.streams + 1 => {
+                halved += 1;
+                (found.streams + missed) / 2
+            }
+            Some(_) => return Ok(found),
+        };
+    }
+    Ok(found)
+}
+
+fn step(reading: &Reading, objective: Duration) -> Step {
+    let late_ms = reading.late_ms();
+    let kept = late_ms.is_some_and(|late| late <= objective.as_secs_f64() * 1e3);
+    let (streams, share, failed) = (reading.streams, reading.share(), reading.failed);
+    Step { streams, late_ms, share, failed, kept: kept && failed == 0 }
+}

@@ -1,0 +1,85 @@
+//! Where packets go. Each answers one question honestly and would flatter somebody at another.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A place for packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sink {
+    /// The loopback device and a receiver on another core, which takes times in the sender's call.
+    #[default]
+    Heard,
+    /// An `ifb` device, which frees what it is given, cut or not: a network card that cuts UDP.
+    Freed,
+    /// The same without that ability: the kernel cuts in front of it.
+    FreedCut,
+}
+
+impl Sink {
+    /// Whether it can be made here.
+    ///
+    /// # Errors
+    /// Why not, in words: `ip` is not installed, or may not make devices.
+    pub fn can_be_made(self) -> Result<(), String> {
+        Device::make(self).map(drop)
+    }
+
+    /// What stands beside a figure.
+    pub fn words(self) -> &'static str {
+        match self {
+            Sink::Heard => "loopback, heard",
+            Sink::Freed => "ifb, which frees packets",
+            Sink::FreedCut => "ifb that cannot cut",
+        }
+    }
+}
+
+/// A device that was made for a trial.
+pub(super) struct Device {
+    name: String,
+    /// An address that is reached through it, and that nobody has.
+    pub(super) to: String,
+}
+
+impl Device {
+    /// Makes it, with a name and a net of its own so that several can be there.
+    pub(super) fn make(sink: Sink) -> Result<Option<Device>, String> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        if sink == Sink::Heard {
+            return Ok(None);
+        }
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let pid = std::process::id();
+        let name = format!("rh{pid:x}s{number:x}");
+        let net = format!("198.18.{}", (pid + number) % 256);
+        let device = Device { to: format!("{net}.2:9"), name };
+        let name = &device.name;
+        run("ip", &["link", "add", name, "type", "ifb"])?;
+        run("ip", &["addr", "add", &format!("{net}.1/24"), "dev", name])?;
+        if sink == Sink::FreedCut {
+            run("ethtool", &["-K", name, "tx-udp-segmentation", "off"])?;
+        }
+        // Long frames, so that a packet is never two; what fits into 1500 bytes costs the same.
+        run("ip", &["link", "set", name, "mtu", "65535", "up"])?;
+        Ok(Some(device))
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // What was never made cannot be taken away.
+        let _ = run("ip", &["link", "del", &self.name]);
+    }
+}
+
+/// Runs a program that changes the network.
+fn run(program: &str, args: &[&str]) -> Result<(), String> {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null());
+    let ended = command.output().map_err(|why| format!("cannot start `{program}`: {why}"))?;
+    let said = String::from_utf8_lossy(&ended.stderr);
+    match ended.status.success() {
+        true => Ok(()),
+        false => Err(format!("`{program} {}`: {}", args.join(" "), said.trim())),
+    }
+}

@@ -1,0 +1,278 @@
+//! One trial: the surroundings are made, a process casts in them, and everything is taken away.
+
+use super::company::{Company, Present};
+use super::sink::{Device, Sink};
+use super::soak::{Soak, cost_ns};
+use super::{Lateness, Reading, Work};
+use serde::Deserialize;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long the core is left alone before and after, so that the soak knows its speed.
+const CALM: Duration = Duration::from_millis(300);
+/// How long company is there before the sender comes.
+const SETTLE: Duration = Duration::from_millis(100);
+/// What a trial may take beyond its schedule: under overload everything takes long.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// The sender's rank among those who want the processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rank {
+    /// Like everybody.
+    #[default]
+    Usual,
+    /// At a nice value of so much.
+    Nice(i32),
+    /// In front of everybody (SCHED_FIFO) at that priority.
+    RealTime(u32),
+}
+
+impl Rank {
+    /// What stands in a column.
+    pub fn words(self) -> String {
+        match self {
+            Rank::Usual => "nice 0".to_string(),
+            Rank::Nice(value) => format!("nice {value}"),
+            Rank::RealTime(priority) => format!("FIFO {priority}"),
+        }
+    }
+
+    /// The words before the command.
+    fn prefix(self) -> Vec<String> {
+        match self {
+            Rank::Usual => Vec::new(),
+            Rank::Nice(value) => vec!["nice".into(), "-n".into(), value.to_string()],
+            Rank::RealTime(priority) => vec!["chrt".into(), "-f".into(), priority.to_string()],
+        }
+    }
+}
+
+/// What is around the sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Around {
+    /// The sender's core and the receiver's; `None` leaves both to the kernel.
+    pub cores: Option<(usize, usize)>,
+    /// Where packets go.
+    pub sink: Sink,
+    /// The sender's rank.
+    pub rank: Rank,
+    /// Who else is there.
+    pub company: Company,
+    /// Count what the core has left.
+    pub soak: bool,
+}
+
+/// One run of one sender.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial<'a> {
+    /// The program that offers `senders` and `pin`.
+    pub exe: &'a Path,
+    /// The sender's name.
+    pub sender: &'a str,
+    /// Another program that takes the same words, such as `bare/udp`; it has no receiver.
+    pub peer: Option<&'a Path>,
+    /// What it casts.
+    pub work: Work,
+    /// And where.
+    pub around: Around,
+}
+
+impl Trial<'_> {
+    /// Runs it. When `stop` becomes true it is given up.
+    ///
+    /// # Errors
+    /// In words, what kept it from running.
+    pub fn run(&self, stop: &AtomicBool) -> Result<Reading, String> {
+        let Around { cores, sink, company, .. } = self.around;
+        let device = Device::make(sink)?;
+        let core = cores.map(|(sender, _)| sender);
+        let present = Present::start(self.exe, company, core)?;
+        if company != Company::default() {
+            thread::sleep(SETTLE);
+        }
+        let soak = match core.filter(|_| self.around.soak) {
+            Some(core) => {
+                let soak = Soak::start(self.exe, core)?;
+                thread::sleep(CALM);
+                Some(soak)
+            }
+            None => None,
+        };
+        let mut child = self
+            .command(device.as_ref())
+            .spawn()
+            .map_err(|why| format!("cannot start `{}`: {why}", self.exe.display()))?;
+        let output = finish(&mut child, self.work.length() + PATIENCE, stop);
+        drop(present);
+        let output = output?;
+        let mut reading: Reading = match self.peer {
+            Some(_) => serde_json::from_str(&output).map(|peer: Peer| peer.reading(self.work)),
+            None => serde_json::from_str(&output),
+        }
+        .map_err(|why| format!("{} did not report: {why}", self.sender))?;
+        reading.sink = sink.words().to_string();
+        if let Some(ticks) = soak.map(Soak::stop) {
+            let before = ticks.first().map_or(0, |(at, _)| at + CALM.as_nanos() as u64 * 4 / 5);
+            let span = [reading.began_ns, reading.ended_ns];
+            reading.soak_ns = cost_ns(&ticks, before, span, reading.sent);
+        }
+        Ok(reading)
+    }
+
+    /// The process that casts, with its rank.
+    fn command(&self, device: Option<&Device>) -> Command {
+        let mut words = self.around.rank.prefix();
+        words.push(self.peer.unwrap_or(self.exe).display().to_string());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        if self.peer.is_none() {
+            command.args(["senders", "rate"]);
+        }
+        command.arg(format!("sender={}", self.sender)).args(self.work.arguments());
+        if let Some((sender, receiver)) = self.around.cores {
+            command.arg(format!("cpu={sender}"));
+            if self.peer.is_none() {
+                command.arg(format!("ear={receiver}"));
+            }
+        }
+        match (device, self.peer) {
+            (Some(device), _) => _ = command.arg(format!("to={}", device.to)),
+            // Nobody is behind this port, which costs a refusal for each packet.
+            (None, Some(_)) => _ = command.arg("to=127.0.0.1:9"),
+            (None, None) => {}
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+/// What another program prints.
+#[derive(Deserialize)]
+struct Peer {
+    sender: String,
+    packets: u64,
+    failed: u64,
+    calls: u64,
+    cpu_ns: u64,
+    took_ns: u64,
+    late_p50_ns: i64,
+    late_p99_ns: i64,
+    late_p999_ns: i64,
+    late_max_ns: i64,
+}
+
+impl Peer {
+    fn reading(self, work: Work) -> Reading {
+        let late = Lateness {
+            packets: self.packets,
+            p50_ns: self.late_p50_ns,
+            // It does not tell; what it tells next bounds it.
+            p90_ns: self.late_p99_ns,
+            p99_ns: self.late_p99_ns,
+            p999_ns: self.late_p999_ns,
+            max_ns: self.late_max_ns,
+            ..Lateness::default()
+        };
+        Reading {
+            sender: self.sender,
+            streams: work.streams,
+            sent: self.packets,
+            failed: self.failed,
+            calls: self.calls,
+            cpu_ns: self.cpu_ns,
+            ended_ns: self.took_ns,
+            late: Some(late),
+            ..Reading::default()
+        }
+    }
+}
+
+/// A command on `core`, which ends with us: `pin` sees to both.
+pub(super) fn pinned(exe: &Path, core: Option<usize>, program: &str) -> Command {
+    match core {
+        Some(core) => {
+            let mut command = Command::new(exe);
+            command.arg("pin").arg(core.to_string()).arg("--").arg(program);
+            command
+        }
+        None => Command::new(program),
+    }
+}
+
+/// Waits for the end of a child and returns what it printed.
+fn finish(child: &mut Child, at_most: Duration, stop: &AtomicBool) -> Result<String, String> {
+    let end = Instant::now() + at_most;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if stop.load(Ordering::Relaxed) => {
+                // Its end is waited for below in any case.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err("it was stopped".to_string());
+            }
+            Ok(None) if Instant::now() > end => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("still running after {} s", at_most.as_secs()));
+            }
+            Ok(None) => thread::sleep(Duration::from_millis(5)),
+            Err(why) => return Err(format!("cannot wait for it: {why}")),
+        }
+    };
+    let mut said = [String::new(), String::new()];
+    if let (Some(out), Some(err)) = (&mut child.stdout, &mut child.stderr) {
+        let read = out.read_to_string(&mut said[0]).and_then(|_| err.read_to_string(&mut said[1]));
+        read.map_err(|why| format!("cannot read what it printed: {why}"))?;
+    }
+    let [out, err] = said;
+    match status.success() {
+        true => Ok(out),
+        false => Err(err.trim().rsplit('\n').next().unwrap_or_default().to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(exe: &Path) -> Trial<'_> {
+        let around = Around::default();
+        let work = Work::audio(Duration::from_millis(60));
+        Trial { exe, sender: "plain", peer: None, work, around }
+    }
+
+    #[test]
+    fn a_program_that_says_nothing_or_is_not_there_is_an_error_in_words() {
+        let go = AtomicBool::new(false);
+        let silent = trial(Path::new("/bin/true")).run(&go).expect_err("true prints nothing");
+        assert!(silent.contains("plain did not report"), "{silent}");
+        let absent = trial(Path::new("/nowhere")).run(&go).expect_err("there is none");
+        assert!(absent.contains("cannot start `/nowhere`"), "{absent}");
+    }
+
+    #[test]
+    fn who_is_stopped_does_not_wait_for_the_end() {
+        let begun = Instant::now();
+        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep is everywhere");
+        let found = finish(&mut child, Duration::from_secs(60), &AtomicBool::new(true));
+        assert_eq!(found, Err("it was stopped".to_string()));
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_rank_is_said_and_put_in_front() {
+        let around = Around { rank: Rank::RealTime(50), cores: Some((0, 1)), ..Around::default() };
+        let exe = Path::new("/bin/true");
+        let command = Trial { around, ..trial(exe) }.command(None);
+        assert_eq!(command.get_program(), "chrt");
+        let words: Vec<_> = command.get_args().map(|it| it.to_string_lossy()).collect();
+        assert!(words.join(" ").starts_with("-f 50 /bin/true senders rate sender=plain"));
+        assert!(words.contains(&"cpu=0".into()) && words.contains(&"ear=1".into()));
+        assert_eq!(Rank::Nice(-10).words(), "nice -10");
+    }
+}
