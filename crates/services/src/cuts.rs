@@ -1,8 +1,8 @@
 //! A conversation in pieces: what the fuzzers of services do to one, without a socket.
 //!
-//! Input is fed in random pieces, output is taken in random sips, jobs are done late or at once, and
-//! buffers are lent and taken back at every turn, as an engine does it that keeps none for a silent
-//! session. What comes out must not depend on any of it.
+//! Input is fed in random pieces, output is taken in random sips, jobs are done late or at once,
+//! and buffers are lent and taken back at every turn, as an engine does it that keeps none for a
+//! silent session. What comes out must not depend on any of it.
 
 use std::io::IoSlice;
 
