@@ -10,8 +10,14 @@ use ratatui::widgets::{Block, Paragraph};
 use services::game::packet::{Place, Role};
 use std::collections::BTreeMap;
 
-/// Lines of talk.
+/// Lines of talk, where the map has three times as many.
 const TALK: u16 = 5;
+/// What the keys do; the first that fits is shown.
+const HINTS: [&str; 3] = [
+    " arrows, Enter or click: go · wasd: step · space: stop · t: talk · q: leave ",
+    " wasd: step · t: talk · q: leave ",
+    " q: leave ",
+];
 
 /// Which part of the map is where on the screen.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +52,8 @@ impl View {
 
 /// Draws the world.
 pub fn screen(frame: &mut Frame<'_>, scene: &Scene, desk: &mut Desk) {
-    let rows = [Constraint::Length(1), Constraint::Fill(1), Constraint::Length(TALK + 2)];
+    let heard = (frame.area().height / 4).clamp(1, TALK);
+    let rows = [Constraint::Length(1), Constraint::Fill(1), Constraint::Length(heard + 2)];
     let [head, map, talk] = Layout::vertical(rows).areas(frame.area());
     let (x, y) = scene.here();
     let players = scene.guests.values().filter(|guest| guest.role == Role::Player).count();
@@ -58,7 +65,8 @@ pub fn screen(frame: &mut Frame<'_>, scene: &Scene, desk: &mut Desk) {
     let line = format!("{title} · {walkers} walking, {watchers} looking on · tick {}", scene.tick);
     frame.render_widget(Line::from(line).bold(), head);
     // Below the map there is room for it, however long the line above becomes.
-    let hint = " arrows, Enter or click: go · wasd: step · space: stop · t: talk · q: leave ";
+    let room = usize::from(map.width.saturating_sub(2));
+    let hint = HINTS.into_iter().find(|hint| hint.chars().count() <= room).unwrap_or_default();
     let block = Block::bordered().title_bottom(Line::from(hint).dim());
     let inner = block.inner(map);
     frame.render_widget(block, map);
@@ -69,10 +77,11 @@ pub fn screen(frame: &mut Frame<'_>, scene: &Scene, desk: &mut Desk) {
 }
 
 fn talk(frame: &mut Frame<'_>, area: Rect, scene: &Scene, desk: &Desk) {
-    let said = scene.talk.iter().rev().take(usize::from(TALK)).rev();
+    let typed = u16::from(desk.text.is_some());
+    let rows = usize::from(area.height.saturating_sub(2 + typed));
+    let said = scene.talk.iter().rev().take(rows).rev();
     let mut lines: Vec<Line<'_>> = said.map(|text| Line::from(text.as_str())).collect();
     if let Some(text) = &desk.text {
-        lines.truncate(usize::from(TALK) - 1);
         lines.push(Line::from(format!("say: {text}_")).bold());
     }
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" talk ")), area);
