@@ -52,6 +52,11 @@ pub fn duets() -> Vec<Duet> {
         };
         add(Arm::Bare(bare, "work"), Arm::Ours(engine), connections, wanted);
     }
+    // These have more to do than a loop: a port hands each event to one of several threads, and
+    // amped has its helpers beside it.
+    for (engine, bare) in [("port", "uring"), ("amped", "epoll")] {
+        add(Arm::Bare(bare, "work"), Arm::Ours(engine), CONNECTIONS, shown);
+    }
     for name in ["epoll", "uring"] {
         let wanted = [Wanted::AtLeast(0.95), Wanted::AtLeast(0.85)];
         add(Arm::Bare(name, "count"), Arm::Ours(name), CONNECTIONS, wanted);
