@@ -13,8 +13,10 @@ mod churn;
 mod duet;
 mod echo;
 mod engines;
+mod goals;
 mod idle;
 mod load;
+mod media;
 mod record;
 mod senders;
 mod uring;
@@ -179,7 +181,7 @@ impl<'a> Request<'a> {
         let names = names.join(", ");
         let wanted = args.first().map_or("", String::as_str);
         let Some(bench) = BENCHES.iter().find(|bench| bench.name == wanted) else {
-            bail!("expected one of the benches {names}, load, senders, found `{wanted}`");
+            bail!("expected one of the benches {names}, load, media, senders, found `{wanted}`");
         };
         let mut request = Self { bench, length: bench.full, save: false, only: None };
         let mut flags = args[1..].iter();
@@ -226,6 +228,9 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     }
     if let Some((_, rest)) = args.split_first().filter(|(name, _)| *name == "senders") {
         return senders::run(rest);
+    }
+    if let Some((_, rest)) = args.split_first().filter(|(name, _)| *name == "media") {
+        return media::run(rest);
     }
     let request = Request::parse(args)?;
     let duets = request.duets()?;

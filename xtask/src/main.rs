@@ -27,7 +27,7 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
     (
         "bench",
         "NAME [--save] [--quick] [--only ARM]",
-        "engines against bare loops (engines), idle, churn, uring, web, load",
+        "engines against bare loops (engines), idle, churn, uring, web, load, senders, media",
         xtask::bench::run,
     ),
 ];

@@ -20,10 +20,8 @@ pub(super) fn machine_doubts(outcome: &mut Outcome, length: &Length) {
         let pairs = length.fresh_pairs;
         outcome.doubt(format!("{pairs} fresh pairs have no interval: nothing here is resolved"));
     }
-    let average = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let busy = average.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0);
-    if busy > LOAD_MAX {
-        outcome.doubt(format!("the machine was busy before the run (load average {busy:.2})"));
+    if let Some(doubt) = busy() {
+        outcome.doubt(doubt);
     }
 }
 
@@ -76,6 +74,14 @@ fn measured(found: &Reading) -> String {
     }
 }
 
+/// Whether others are busy here, as a doubt.
+pub(super) fn busy() -> Option<String> {
+    let average = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let busy = average.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0);
+    (busy > LOAD_MAX)
+        .then(|| format!("the machine was busy before the run (load average {busy:.2})"))
+}
+
 /// Writes `NAME.md` and `NAME.jsonl`, or `NAME-ARM.…` of a run of one arm only, into
 /// `runs/DATE-MACHINE/`; returns that folder.
 ///
@@ -87,18 +93,33 @@ pub(super) fn save(
     text: &str,
     only: Option<&str>,
 ) -> anyhow::Result<PathBuf> {
+    let name = only.map_or(bench.name.to_owned(), |arm| format!("{}-{arm}", bench.name));
+    let lines: Vec<_> = outcome.rows.iter().map(line).collect();
+    keep(&name, bench.title, text, &lines, &outcome.doubts)
+}
+
+/// Writes `NAME.md` and `NAME.jsonl`, the manifest in front of both.
+///
+/// # Errors
+/// As [`save`].
+pub(super) fn keep(
+    name: &str,
+    title: &str,
+    text: &str,
+    rows: &[serde_json::Value],
+    doubts: &[String],
+) -> anyhow::Result<PathBuf> {
     let manifest = Manifest::read()?;
     let dir = crate::root().join("runs").join(format!("{}-{}", manifest.date, manifest.slug()));
     fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
-    let mut lines = manifest.line(bench.name, &outcome.doubts);
-    for row in &outcome.rows {
-        lines += &format!("{}\n", line(row));
+    let mut lines = manifest.line(name, doubts);
+    for row in rows {
+        lines += &format!("{row}\n");
     }
     let head = format!(
-        "# {}\n\nMachine: {}, {} CPUs, {}. Commit {}. {}.\n\n",
-        bench.title, manifest.cpu, manifest.cpus, manifest.kernel, manifest.commit, manifest.date
+        "# {title}\n\nMachine: {}, {} CPUs, {}. Commit {}. {}.\n\n",
+        manifest.cpu, manifest.cpus, manifest.kernel, manifest.commit, manifest.date
     );
-    let name = only.map_or(bench.name.to_owned(), |arm| format!("{}-{arm}", bench.name));
     for (kind, text) in [("md", head + text), ("jsonl", lines)] {
         let path = dir.join(format!("{name}.{kind}"));
         fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;

@@ -90,7 +90,10 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
     let options = UdpOptions { receive_buffer: Some(BUFFER), ..UdpOptions::default() };
     let receiver = Udp::bind(SocketAddr::new(local, 0), &options)?;
     Mail::ask_for_times(&receiver)?;
-    let to = vec![ask.to.map_or_else(|| receiver.local_addr(), Ok)?];
+    let to = match ask.to {
+        Some(to) => everybody(to, ask.work.streams),
+        None => vec![receiver.local_addr()?],
+    };
     let Work { streams: casts, packets, burst, payload, .. } = ask.work;
     let gap = ask.work.gap();
     let ahead = (gap * packets).max(Duration::from_secs(1)) * 2;
@@ -145,6 +148,13 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
         late,
         ..Reading::default()
     })
+}
+
+/// A receiver for each stream, by the port: packets for one receiver could leave as one message.
+fn everybody(first: SocketAddr, streams: u32) -> Vec<SocketAddr> {
+    let ports = 1024..=u16::MAX;
+    let others = ports.take(streams as usize).map(|port| SocketAddr::new(first.ip(), port));
+    if streams > 1 { others.collect() } else { vec![first] }
 }
 
 /// The lateness that the sender noted, where it did.

@@ -50,21 +50,23 @@ impl Sendto {
         if packet.payload.is_empty() {
             return socket.send_to(front, packet.to, false).map(|_| 1);
         }
-        self.buffer.clear();
-        self.buffer.extend_from_slice(front);
+        let len = packet.len();
+        // It only grows, so that no packet pays for zeroes that are written over at once.
+        if self.buffer.len() < len {
+            self.buffer.resize(len, 0);
+        }
+        let (head, body) = self.buffer[..len].split_at_mut(front.len());
+        head.copy_from_slice(front);
         let mut calls = 1;
         match &packet.payload {
             Payload::None => {}
-            Payload::Shared(bytes, range) => {
-                self.buffer.extend_from_slice(&bytes[range.clone()]);
-            }
+            Payload::Shared(bytes, range) => body.copy_from_slice(&bytes[range.clone()]),
             Payload::File(asset, range) => {
                 let file = outlet.files.file(*asset).ok_or(std::io::ErrorKind::NotFound)?;
-                self.buffer.resize(packet.len(), 0);
-                file.read_exact_at(&mut self.buffer[front.len()..], range.start)?;
+                file.read_exact_at(body, range.start)?;
                 calls += 1;
             }
         }
-        socket.send_to(&self.buffer, packet.to, false).map(|_| calls)
+        socket.send_to(&self.buffer[..len], packet.to, false).map(|_| calls)
     }
 }
