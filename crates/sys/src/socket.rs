@@ -366,21 +366,31 @@ pub fn unsent_bytes(fd: impl AsFd) -> io::Result<usize> {
     Ok(usize::try_from(bytes).unwrap_or(0))
 }
 
-/// Makes a listener deaf: whatever comes to it from now on is dropped, as if it had been lost on
-/// its way (`SO_ATTACH_FILTER` with a filter that keeps nothing, socket(7)). Who waits to be
+/// Makes a listener deaf: who asks for a connection from now on is not heard, as if the packet had
+/// been lost on its way (`SO_ATTACH_FILTER`, socket(7); the filter sees the TCP header first). Who
+/// was answered before may still complete the handshake (RFC 9293 section 3.5), and who waits to be
 /// accepted still can be; who knocks is not refused but knocks again a second later, when somebody
 /// else may listen there. There is no way back.
 ///
 /// # Errors
 /// `EPERM` where the listener's filter was locked.
 pub fn deafen(listener: impl AsFd) -> io::Result<()> {
-    // BPF_RET | BPF_K of <linux/filter.h>: keep no byte.
-    let mut keep_nothing = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
-    let program = libc::sock_fprog { len: 1, filter: &raw mut keep_nothing };
+    // <linux/filter.h>: the byte of the flags; if SYN is among them keep nothing, else everything.
+    const FLAGS: u32 = 13;
+    const SYN: u32 = 0x02;
+    let instruction = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
+    let mut drop_syn = [
+        instruction(0x30, 0, FLAGS),  // BPF_LD | BPF_B | BPF_ABS
+        instruction(0x45, 1, SYN),    // BPF_JMP | BPF_JSET | BPF_K
+        instruction(0x06, 0, 0),      // BPF_RET | BPF_K
+        instruction(0x06, 0, 0xffff), // BPF_RET | BPF_K
+    ];
+    let program =
+        libc::sock_fprog { len: drop_syn.len() as libc::c_ushort, filter: drop_syn.as_mut_ptr() };
     let (fd, level, name) =
         (listener.as_fd().as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER);
     let len = size_of::<libc::sock_fprog>() as libc::socklen_t;
-    // SAFETY: the program and its one instruction outlive the call, which copies them.
+    // SAFETY: the program and its instructions outlive the call, which copies them.
     check(unsafe { libc::setsockopt(fd, level, name, (&raw const program).cast(), len) }).map(drop)
 }
 

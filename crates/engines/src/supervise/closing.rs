@@ -2,9 +2,9 @@
 //! with nobody else coming, and with who waits at the door being let in.
 //!
 //! A listener that is closed resets the connections that nobody has accepted, and their peers may
-//! have asked already. So the listeners are made deaf first, which the peers take for a packet that
-//! was lost, and the workers go on as before until nobody waits, or [`AT_MOST`] has passed because
-//! they are all taken.
+//! have asked already. So the listeners are made deaf to newcomers first, who take that for a lost
+//! packet; who was half inside gets [`AT_LEAST`] to complete the handshake; and the workers go on as
+//! before until nobody waits, or [`AT_MOST`] has passed because they are all taken.
 
 use std::time::Duration;
 
@@ -15,14 +15,19 @@ use sys::socket;
 use super::{Crew, GRACE, Supervisor, clock};
 use crate::say::say;
 
-/// How long those who wait may take to be let in.
-const AT_MOST: Duration = Duration::from_millis(250);
+/// How long a handshake may take that had begun. The kernel does not tell of those, and on a busy
+/// machine the last packet of one waits for its turn even if both ends are here.
+const AT_LEAST: Duration = Duration::from_millis(10);
+/// How long those who wait may take to be let in, if the drain is not shorter: a server that serves
+/// one after the other lets the next in when the last has left.
+const AT_MOST: Duration = Duration::from_secs(2);
 /// Between two looks at the queue.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The listeners are deaf.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Closing {
+    from: Instant,
     until: Instant,
     looks_at: Instant,
 }
@@ -47,6 +52,11 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             Phase::Draining => self.force("told twice"),
             Phase::Forced | Phase::Done => {}
         }
+    }
+
+    /// The phase as it is told: the drain has begun as soon as the doors are closed.
+    pub(super) fn told_phase(&self) -> Phase {
+        if self.closing.is_some() { Phase::Draining } else { self.phase() }
     }
 
     pub(super) fn force(&mut self, why: &str) {
@@ -83,8 +93,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             self.enter(Phase::Draining, self.drain);
             return;
         }
-        self.closing = Some(Closing { until: now + AT_MOST, looks_at: now });
-        self.empty_queue(now);
+        let (from, until) = (now + AT_LEAST, now + AT_MOST.min(self.drain));
+        self.closing = Some(Closing { from, until, looks_at: from.min(until) });
     }
 
     /// Drains once nobody waits to be accepted.
@@ -94,7 +104,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             return;
         }
         closing.looks_at = now + LOOK;
-        if now >= closing.until || self.queue().length == 0 {
+        let Closing { from, until, .. } = *closing;
+        if now >= until || (now >= from && self.queue().length == 0) {
             self.closing = None;
             self.enter(Phase::Draining, self.drain);
         }

@@ -46,12 +46,12 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     fn obey(&mut self, order: Order) -> Vec<String> {
         match order {
             Order::Reload => return self.reload(),
-            Order::Drain if self.phase() >= Phase::Draining => {}
+            Order::Drain if self.told_phase() >= Phase::Draining => {}
             Order::Drain => self.stop(),
             Order::Quit if self.phase() >= Phase::Forced => {}
             Order::Quit => self.force("as was ordered"),
         }
-        vec![format!("the house is {}", super::sample::word(self.phase()))]
+        vec![format!("the house is {}", super::sample::word(self.told_phase()))]
     }
 
     /// Lets the last answers out, and closes the door.

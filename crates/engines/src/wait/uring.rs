@@ -177,7 +177,6 @@ impl<S: Service> Loop<'_, S> {
                 self.floor.desk.is_over()
             }
             Phase::Draining => {
-                self.arrivals.parked.clear();
                 for id in self.floor.drain() {
                     self.touch(id);
                 }

@@ -48,7 +48,7 @@ impl Arrivals {
         (self.armed, self.stopping, self.knocked) = (None, false, true);
     }
 
-    /// Those who are too many are not served any more.
+    /// Nobody is served any more.
     pub fn forget(&mut self) {
         self.parked.clear();
     }
@@ -58,9 +58,10 @@ impl<S: Service> Hand<'_, '_, S> {
     /// Accepts while the door is open and stops while it is not.
     ///
     /// A multishot accept takes all who wait at once, so those who are too many wait here. When we
-    /// leave they are served whatever the limit, for the successor cannot see them.
+    /// leave or drain they are served whatever the limit: no successor can see them, and they may
+    /// have asked already.
     pub(super) fn watch_door(&mut self, watch: &mut Watch) {
-        let is_leaving = self.desk.phase() == Phase::Leaving;
+        let is_leaving = matches!(self.desk.phase(), Phase::Leaving | Phase::Draining);
         let mut open = watch.door.is_open(watch.inside, self.now);
         while (open || is_leaving)
             && let Some(comer) = watch.arrivals.parked.pop_front()

@@ -116,13 +116,11 @@ impl<S: Service> Hand<'_, '_, S> {
         if is_over {
             watch.door.drain();
         }
-        if phase >= Phase::Draining {
-            watch.arrivals.forget();
-            if !std::mem::replace(&mut watch.drained, true) {
-                self.tell_all(|| Mail::Drain);
-            }
+        if phase >= Phase::Draining && !std::mem::replace(&mut watch.drained, true) {
+            self.tell_all(|| Mail::Drain);
         }
         if phase >= Phase::Forced && !std::mem::replace(&mut watch.forced, true) {
+            watch.arrivals.forget();
             self.tell_all(|| Mail::Force);
         }
         is_over

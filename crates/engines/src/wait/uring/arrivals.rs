@@ -58,9 +58,10 @@ impl<S: Service> Loop<'_, S> {
     /// Accepts while the door is open and stops while it is not.
     ///
     /// A multishot accept takes all who wait at once, so those who are too many wait here. When we
-    /// leave they are served whatever the limit, for the successor cannot see them.
+    /// leave or drain they are served whatever the limit: no successor can see them, and they may
+    /// have asked already.
     pub(super) fn watch_door(&mut self) {
-        let is_leaving = self.floor.desk.phase() == Phase::Leaving;
+        let is_leaving = matches!(self.floor.desk.phase(), Phase::Leaving | Phase::Draining);
         let mut open = self.is_open();
         while (open || is_leaving)
             && let Some((fd, peer)) = self.arrivals.parked.pop_front()
