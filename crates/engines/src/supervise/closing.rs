@@ -3,8 +3,8 @@
 //!
 //! A listener that is closed resets the connections that nobody has accepted, and their peers may
 //! have asked already. So the listeners are made deaf to newcomers first, who take that for a lost
-//! packet; who was half inside gets [`AT_LEAST`] to complete the handshake; and the workers go on as
-//! before until nobody waits, or [`AT_MOST`] has passed because they are all taken.
+//! packet; who was half inside gets [`AT_LEAST`] to complete the handshake; and the workers go on
+//! as before until nobody waits, or [`AT_MOST`] has passed because they are all taken.
 
 use std::time::Duration;
 
