@@ -18,6 +18,7 @@ mod injected;
 mod jobs;
 mod market;
 mod overflow;
+mod pace;
 mod probe;
 mod refusals;
 mod rings;
