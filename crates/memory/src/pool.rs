@@ -265,8 +265,8 @@ impl<T> Handle<T> {
     }
 }
 
-/// A number that no other of the last 2^32 pools has. Those that follow each other are far apart, so
-/// that the lives of no pool's slots reach those of another's.
+/// A number that no other of the last 2^32 pools has. Those that follow each other are far apart,
+/// so that the lives of no pool's slots reach those of another's.
 #[cfg(not(loom))]
 fn new_tag() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);

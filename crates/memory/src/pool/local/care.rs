@@ -64,31 +64,34 @@ impl<T> Pool<T> {
             self.refused += 1;
             return None;
         };
-        // SAFETY: a slot of the table, and `self` is borrowed for writing.
-        let life = unsafe { meta.as_ref() }.life;
-        let Some(watch) = &mut self.watch else {
-            if self.order == Order::Fifo {
-                // SAFETY: as above.
-                unsafe { (*meta.as_ptr()).life |= WATCHED };
-            }
-            return Some((meta, life));
-        };
         let index = index_of(meta);
-        let chosen = self.unwatched == 0;
-        self.unwatched = if chosen { unwatched(watch.guard) } else { self.unwatched - 1 };
-        if chosen {
+        let is_due = matches!(self.unwatched, 0 | u64::MAX);
+        let chosen = is_due && self.watch.is_some();
+        if let Some(watch) = self.watch.as_mut().filter(|_| chosen) {
+            self.unwatched = unwatched(watch.guard);
             watch.sign(index, by);
             guard::fence(&self.arena, index);
+        } else if !is_due {
+            self.unwatched -= 1;
         }
         self.marks[index as usize] = if chosen { GUARDED } else { 0 };
-        // SAFETY: as above.
-        unsafe { (*meta.as_ptr()).life |= WATCHED };
-        Some((meta, life))
+        let slot = meta.as_ptr();
+        // SAFETY: a slot of the table, and `self` is borrowed for writing.
+        unsafe {
+            let life = (*slot).life;
+            (*slot).life |= if chosen || self.order == Order::Fifo { WATCHED } else { 0 };
+            Some((meta, life))
+        }
     }
 
     /// A slot with memory and without damage, from wherever there is one.
     fn free_slot(&mut self) -> Option<NonNull<Meta>> {
         loop {
+            if let Some(meta) = NonNull::new(self.quick) {
+                // SAFETY: a slot of the table.
+                self.quick = unsafe { meta.as_ref() }.next;
+                return Some(meta);
+            }
             let carved = self.table.len();
             if (self.fresh_first || self.chain.is_empty()) && carved < self.capacity {
                 self.fresh_first &= carved + 1 < self.capacity;

@@ -10,9 +10,9 @@ use super::super::Place;
 #[repr(align(32))]
 pub(super) struct Meta {
     /// The number of the present life, or of the next one where the slot is free. It grows by
-    /// [`EACH`] at each end and begins at a number of the pool's own, so that one comparison tells strangers
-    /// as well as late handles. With [`WATCHED`] it is no handle's, so that whoever takes the
-    /// object is led to what has to be looked at.
+    /// [`EACH`] at each end and begins at a number of the pool's own, so that one comparison tells
+    /// strangers as well as late handles. With [`WATCHED`] it is no handle's, so that whoever takes
+    /// the object is led to what has to be looked at.
     pub(super) life: u64,
     /// Where the slot's data lies: the same path for both kinds of backing.
     pub(super) data: NonNull<u8>,
@@ -89,8 +89,8 @@ impl Table {
         slot
     }
 
-    /// The address of the slot at `place`, whoever's tag it bears, if it was ever used: valid for as
-    /// long as the table is there.
+    /// The address of the slot at `place`, whatever tag that bears, if it was ever used: valid for
+    /// as long as the table is there.
     #[inline(always)]
     pub(super) fn at(&self, place: Place) -> Option<NonNull<Meta>> {
         let words = place.words();

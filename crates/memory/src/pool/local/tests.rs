@@ -64,6 +64,38 @@ fn values_without_size_have_handles_too() {
 }
 
 #[test]
+fn a_pool_knows_no_handle_of_one_that_was_there_before() {
+    let mut late = Vec::new();
+    for round in 0..50 {
+        // The heap gives the same memory again.
+        let mut pool = Pool::new(Plan::new(4));
+        let own = pool.put(round).unwrap();
+        for handle in &late {
+            assert_eq!(pool.get(*handle), None);
+            assert_eq!(pool.take(*handle), Err(Fault::WrongPool { index: 0 }));
+        }
+        assert_eq!((own.generation(), pool.get(own)), (1, Some(&round)));
+        late.push(own);
+    }
+}
+
+#[test]
+fn slots_go_on_where_they_were_after_a_trim() {
+    for (backing, order) in [(Backing::Array, Order::Lifo), (Backing::List, Order::Lifo)] {
+        let mut pool = Pool::new(plan(4, backing, order));
+        let put: Vec<_> = (0..4).map(|value| pool.put(value).unwrap()).collect();
+        pool.take(put[1]).unwrap();
+        pool.take(put[2]).unwrap();
+        pool.trim();
+        pool.take(put[3]).unwrap();
+        let next = [9; 3].map(|value| pool.put(value).unwrap());
+        assert_eq!(next.map(Handle::index), [3, 2, 1], "{backing:?}: the last one first");
+        assert_eq!(next.map(Handle::generation), [2; 3]);
+        assert_eq!((pool.len(), pool.put(7)), (4, Err(Full(7))));
+    }
+}
+
+#[test]
 fn usage_counts_what_happened() {
     let mut pool = Pool::new(Plan::new(2));
     let handle = pool.put(1).unwrap();
