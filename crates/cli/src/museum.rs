@@ -1,5 +1,6 @@
 //! `roundhouse museum`: published measurements, repeated with their flaw and without it.
 
+mod markdown;
 mod page;
 mod progress;
 mod table;
@@ -39,6 +40,9 @@ pub struct Args {
     /// directory [default: museum-EXHIBIT.html]
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Where it is written as Markdown too, without charts; with several exhibits a directory
+    #[arg(long, value_name = "FILE")]
+    md: Option<PathBuf>,
     /// Print one JSON document for each exhibit instead of tables
     #[arg(long)]
     json: bool,
@@ -71,7 +75,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let stop = watch()?;
     let folder = chosen.len() > 1;
     for exhibit in chosen {
-        let page = page_path(args.report.as_deref(), exhibit.name(), folder)?;
+        let page = beside(args.report.as_deref(), exhibit.name(), "html", folder)?;
+        let md = args.md.as_deref();
+        let md = md.map(|it| beside(Some(it), exhibit.name(), "md", folder)).transpose()?;
         let raw = page.with_extension("jsonl");
         let room = Room::new("roundhouse-museum")?;
         let effort = exhibit.effort(&settings);
@@ -79,7 +85,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let visit = museum::visit(exhibit, &settings, &room.0, &raw, stop.clone(), &mut progress)
             .with_context(|| format!("exhibit {}", exhibit.name()))?;
         drop(progress);
-        tell(&visit, &command(args, exhibit.name()), &page, args.json)?;
+        let command = command(args, exhibit.name());
+        tell(&visit, &command, &page, args.json)?;
+        if let Some(path) = md {
+            std::fs::write(&path, markdown::markdown(&visit, &command))
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
         eprintln!(
             "{:.0} s; the page is {}, the raw data {}",
             visit.took_s,
@@ -137,10 +148,10 @@ fn chosen(names: &[String]) -> Result<Vec<&'static dyn Exhibit>, String> {
     Ok(chosen)
 }
 
-/// Where the page of an exhibit goes.
-fn page_path(report: Option<&Path>, name: &str, folder: bool) -> Result<PathBuf> {
-    let own = format!("museum-{name}.html");
-    let page = match report {
+/// Where a file of an exhibit goes.
+fn beside(chosen: Option<&Path>, name: &str, kind: &str, folder: bool) -> Result<PathBuf> {
+    let own = format!("museum-{name}.{kind}");
+    let page = match chosen {
         Some(path) if folder || path.is_dir() => path.join(own),
         Some(path) => path.to_path_buf(),
         None => PathBuf::from(own),

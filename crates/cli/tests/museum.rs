@@ -9,25 +9,41 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 /// Longer than any exhibit at these sizes takes on a machine with other things to do.
 const LONGEST: Duration = Duration::from_secs(240);
 
-/// One exhibit at a time: they are about time.
-static TURN: Mutex<()> = Mutex::new(());
+/// Exhibits about time have the machine to themselves; those of which only counts are held here,
+/// such as who answered and how many threads there were, may run at the same time.
+static TURN: RwLock<()> = RwLock::new(());
+
+/// The turn to use the machine.
+enum Turn {
+    Alone { _guard: RwLockWriteGuard<'static, ()> },
+    Shared { _guard: RwLockReadGuard<'static, ()> },
+}
 
 /// A directory of one test, removed with its guard, and the turn to use the machine.
 struct Room {
     path: PathBuf,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Room {
     fn new(name: &str) -> Room {
-        let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let guard = TURN.write().unwrap_or_else(PoisonError::into_inner);
+        Room::with(name, Turn::Alone { _guard: guard })
+    }
+
+    fn shared(name: &str) -> Room {
+        let guard = TURN.read().unwrap_or_else(PoisonError::into_inner);
+        Room::with(name, Turn::Shared { _guard: guard })
+    }
+
+    fn with(name: &str, turn: Turn) -> Room {
         let path = std::env::temp_dir().join(format!("cli-museum-{name}-{}", std::process::id()));
         fs::create_dir_all(&path).expect("the temporary directory is writable");
         Room { path, _turn: turn }
@@ -123,7 +139,7 @@ fn off(visit: &Value, &(name, low, high): &Wanted<'_>) -> Option<String> {
 
 #[test]
 fn exhibits_are_listed_with_how_long_they_take() {
-    let room = Room::new("list");
+    let room = Room::shared("list");
     assert!(room.run("").success());
     let told = room.text("out");
     for want in ["think-time", "staircase", "accept-queue", "workload", "stock-lock", " min"] {
@@ -215,7 +231,7 @@ fn answered(rows: &[Value], server: &str) -> u64 {
 
 #[test]
 fn servers_that_join_and_never_end_a_reply_are_told_from_a_client_without_descriptors() {
-    let room = Room::new("three");
+    let room = Room::shared("three");
     let found = room.visit("three-servers --quick");
     let rows = met(&room, "three-servers");
     assert!(answered(&rows, "ours, epoll") > 0, "{rows:#?}");
@@ -232,21 +248,40 @@ fn servers_that_join_and_never_end_a_reply_are_told_from_a_client_without_descri
     assert!(room.text("museum-three-servers.html").contains("one process"));
 }
 
-#[test]
-fn servers_that_compute_are_told_by_division() {
-    let room = Room::new("computing");
-    for exhibit in ["computing-time", "concurrent-clients"] {
-        let found = room.visit(&format!("{exhibit} --quick"));
-        let rows = met(&room, exhibit);
-        for server in ["ours, processes", "ours, threads"] {
-            assert!(answered(&rows, server) > 0, "{exhibit}: {rows:#?}");
+/// Visits an exhibit in its smallest size until `wrong` has nothing to say. In its short windows a
+/// machine that does ten other things may answer nobody; that it does so three times is a fault.
+fn visits(room: &Room, words: &str, wrong: impl Fn(&Value, &[Value]) -> Option<String>) {
+    let exhibit = words.split(' ').next().unwrap_or_default();
+    let mut found = Vec::new();
+    for _ in 0..VISITS {
+        // Each visit appends to its raw file.
+        let _ = fs::remove_file(room.path.join(format!("museum-{exhibit}.jsonl")));
+        let visit = room.visit(&format!("{words} --quick"));
+        match wrong(&visit, &met(room, exhibit)) {
+            Some(why) => found.push(why),
+            None => return,
         }
-        assert!(!has_apache() || answered(&rows, "Apache, prefork") > 0, "{exhibit}: {rows:#?}");
-        let facts = found["facts"].to_string();
-        assert!(facts.contains("1/4"), "the scale is printed: {facts}");
-        // Both servers note how long a request takes inside.
-        assert!(rows.iter().all(|row| row["run"]["inside"]["count"].as_u64() > Some(0)));
     }
+    panic!("{words}: {found:#?}");
+}
+
+/// Both exhibits about computing: every server has answered, and noted for how long it computed.
+fn computes(room: &Room, exhibit: &str, scale: &str) {
+    visits(room, exhibit, |visit, rows| {
+        let facts = visit["facts"].to_string();
+        assert!(facts.contains(scale), "the scale is printed: {facts}");
+        let real = has_apache().then_some("Apache, prefork");
+        let mut servers = ["ours, processes", "ours, threads"].into_iter().chain(real);
+        let silent = servers.find(|server| answered(rows, server) == 0);
+        let unnoted = rows.iter().find(|row| row["run"]["inside"]["count"].as_u64() < Some(1));
+        silent.map(String::from).or(unnoted.map(|row| row["server"].to_string()))
+    });
+}
+
+#[test]
+fn servers_that_compute_longer_are_told_by_division() {
+    let room = Room::shared("computing");
+    computes(&room, "computing-time", "1/1000");
     let page = room.text("museum-computing-time.html");
     for want in ["1200 s / computing", "600", "Journal of KISS"] {
         assert!(page.contains(want), "expected `{want}` in the page");
@@ -254,27 +289,38 @@ fn servers_that_compute_are_told_by_division() {
 }
 
 #[test]
-fn spare_threads_that_come_and_go_are_counted() {
-    let room = Room::new("spares");
-    for exhibit in ["directives", "spare-band"] {
-        let found = room.visit(&format!("{exhibit} --quick"));
-        let rows = met(&room, exhibit);
-        assert!(rows.len() >= 2, "{exhibit}: {rows:#?}");
-        for row in &rows {
+fn servers_that_compute_for_many_are_told_by_division() {
+    computes(&Room::shared("clients"), "concurrent-clients", "1/200");
+}
+
+/// Both exhibits about spare threads: they were seen, and their server has answered.
+fn counts(room: &Room, exhibit: &str) {
+    visits(room, exhibit, |visit, rows| {
+        let told = visit["flawed"]["numbers"]["rows"].as_array().expect("a table");
+        assert!(rows.len() >= 2 && !told.is_empty(), "{exhibit}: {rows:#?}");
+        let wrong = rows.iter().find(|row| {
             let looks = row["run"]["churn"]["looks"].as_array().expect("looks");
             let threads = looks.iter().filter_map(|it| it[2].as_u64()).max();
-            assert!(threads >= Some(50), "{exhibit}: a pool of fifty lives: {row}");
-            assert!(row["run"]["load"]["requests_total"].as_u64() > Some(0), "{row}");
-        }
-        let told = found["flawed"]["numbers"]["rows"].as_array().expect("a table");
-        assert!(!told.is_empty(), "{exhibit}: {found}");
-    }
+            threads < Some(50) || row["run"]["load"]["requests_total"].as_u64() < Some(1)
+        });
+        wrong.map(ToString::to_string)
+    });
+}
+
+#[test]
+fn spare_threads_of_directives_are_counted() {
+    counts(&Room::shared("directives"), "directives");
+}
+
+#[test]
+fn spare_threads_that_come_and_go_are_counted() {
+    counts(&Room::shared("spares"), "spare-band");
 }
 
 #[test]
 fn switches_are_told_apart_by_who_is_switched() {
-    let room = Room::new("mixes");
-    room.visit("mixes --quick");
+    let room = Room::shared("mixes");
+    room.visit("mixes --quick --md kept.md");
     let rows = met(&room, "mixes");
     let count = |server: &str, whose: &str| -> u64 {
         let mine = rows.iter().filter(|row| row["server"] == server);
@@ -288,6 +334,10 @@ fn switches_are_told_apart_by_who_is_switched() {
         assert!(rows.iter().any(|row| row["run"]["rest_switches"].as_u64() > Some(0)));
     }
     assert!(room.text("museum-mixes.html").contains("50,902"));
+    let kept = room.text("kept.md");
+    for want in ["# Static and dynamic documents", "| 100 | 50,902 | 50,214 | 31,068 | 0.02 |"] {
+        assert!(kept.contains(want), "expected `{want}` in\n{kept}");
+    }
 }
 
 #[test]

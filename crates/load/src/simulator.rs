@@ -58,7 +58,7 @@ pub struct Plan {
     pub ramp: Option<f64>,
     /// How long.
     pub span: Duration,
-    /// What begins before this is not counted.
+    /// What is answered before this is not counted.
     pub warmup: Duration,
     /// How long connecting, or a reply, may stand still.
     pub timeout: Duration,

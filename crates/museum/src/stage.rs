@@ -7,6 +7,7 @@
 mod crowd;
 mod duet;
 mod pace;
+mod quiet;
 mod race;
 mod tree;
 mod web;
@@ -134,6 +135,8 @@ pub struct Stage<'a> {
     rooms: Vec<Room>,
     /// Servers started so far: each has a directory of its own.
     servers: u32,
+    /// How often the machine was not quiet while a server was asked.
+    quiet: quiet::Quiet,
 }
 
 impl<'a> Stage<'a> {
@@ -167,9 +170,16 @@ impl<'a> Stage<'a> {
             doubts: Vec::new(),
             rooms: Vec::new(),
             servers: 0,
+            quiet: quiet::Quiet::default(),
         };
         if stage.placement.is_none() {
             stage.doubt("Only one core may be used, so server and clients share it.");
+        }
+        if cfg!(debug_assertions) {
+            stage.doubt(
+                "This program was built without optimisation, or with assertions: what a request \
+                 costs ours here is not what it costs.",
+            );
         }
         let Settings { scale, version, commit, seed, .. } = settings;
         stage.record(&json!({
@@ -221,7 +231,7 @@ impl<'a> Stage<'a> {
 
     /// The reasons for distrust so far.
     pub fn doubts(&self) -> Vec<String> {
-        self.doubts.clone()
+        self.quiet.doubt().into_iter().chain(self.doubts.iter().cloned()).collect()
     }
 
     /// When, where and by what it is run.
@@ -235,6 +245,7 @@ impl<'a> Stage<'a> {
             ("Kernel".to_string(), machine.kernel.clone()),
             ("Program".to_string(), format!("{}, commit {commit}", self.settings.version)),
         ];
+        facts.extend(self.quiet.fact());
         facts.extend(self.host.settings.iter().cloned());
         facts
     }

@@ -103,7 +103,8 @@ impl Side {
     fn is_wide(&self) -> bool {
         let widest = |column: usize| {
             let cells = self.numbers.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+            let all = cells.chain(self.numbers.head.get(column));
+            all.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
         (0..self.numbers.head.len()).map(widest).sum::<usize>() > ROW_MAX
     }

@@ -123,13 +123,15 @@ impl Times {
 }
 
 impl Summary {
-    /// What `rows` come to, of which those before the warm-up are left out.
+    /// What `rows` come to. What is answered within the window counts, whenever it began: leaving
+    /// out what began in the warm-up would take a whole round of all clients from a closed loop,
+    /// which is a third of a window of three rounds.
     pub(super) fn of(plan: &Plan, rows: &[Row], window: Duration) -> Summary {
         let from_us = plan.warmup.as_micros() as u64;
         let to_us = window.as_micros() as u64;
         let end = |row: &Row| row.at_us + row.connect_us + row.response_us;
         let counted: Vec<&Row> =
-            rows.iter().filter(|row| row.at_us >= from_us && end(row) <= to_us).collect();
+            rows.iter().filter(|row| (from_us..=to_us).contains(&end(row))).collect();
         let times = |of: fn(&Row) -> u64| Times::of(counted.iter().map(|row| of(row)).collect());
         let window_s = window.saturating_sub(plan.warmup).as_secs_f64();
         Summary {
@@ -239,5 +241,26 @@ mod tests {
         assert_eq!((found.p50_ns, found.p90_ns, found.p99_ns), (Some(50e3), Some(90e3), None));
         assert_eq!(Times::of((1..=1_000).collect()).p99_ns, Some(990e3));
         assert_eq!(Times::of(Vec::new()), Times::default());
+    }
+
+    #[test]
+    fn what_is_answered_in_the_window_counts() {
+        let target = "http://127.0.0.1:1/".parse().expect("a target");
+        let plan = Plan { warmup: Duration::from_secs(1), ..Plan::new(target, 1, Duration::ZERO) };
+        let row = |at_us: u64, response_us: u64| Row {
+            client: 0,
+            at_us,
+            connect_us: 0,
+            response_us,
+            retries: 0,
+            bytes: 1,
+            status: 200,
+            is_whole: true,
+        };
+        // Before the window, across its beginning, within it, across its end.
+        let rows = [row(0, 999_999), row(0, 1_000_000), row(2_000_000, 5), row(2_500_000, 600_000)];
+        let found = Summary::of(&plan, &rows, Duration::from_secs(3));
+        assert_eq!((found.requests, found.requests_total, found.window_s), (2, 4, 2.0));
+        assert_eq!(found.throughput_rps, 1.0);
     }
 }

@@ -9,6 +9,7 @@ use super::tree::{self, Churn, Switches, Watcher};
 use super::{PATIENCE, Stage};
 use crate::counters::Counters;
 use crate::exhibit::Fault;
+use lab::machine::{Conditions, Watch};
 use lab::plan::Arm;
 use lab::server::{Process, Server};
 use meter::TreeCost;
@@ -57,7 +58,7 @@ pub struct Clients {
     pub ramp: Option<f64>,
     /// How long.
     pub span: Duration,
-    /// What begins before is not counted; nor are threads that come or go.
+    /// What is answered before is not counted; nor are threads that come or go.
     pub warmup: Duration,
     /// How long connecting or a reply may stand still.
     pub timeout: Duration,
@@ -87,6 +88,8 @@ pub struct WebRun {
     pub kernel: Counters,
     /// How long requests took inside the server, by its own log.
     pub inside: Option<Inside>,
+    /// What else the machine did, from the server's start to its end.
+    pub conditions: Conditions,
 }
 
 /// Times inside the server.
@@ -278,11 +281,30 @@ impl Stage<'_> {
         Ok(Up { server, dir })
     }
 
-    /// Lets the clients meet a fresh server. `None` when the visitor has asked to stop.
+    /// Lets the clients meet a fresh server, and again if the machine was not quiet meanwhile.
+    /// `None` when the visitor has asked to stop.
     ///
     /// # Errors
     /// If the server does not start, or the clients do not come to an end.
     pub fn meet(&mut self, web: &Web, clients: &Clients) -> Result<Option<WebRun>, Fault> {
+        let quick = self.settings.quick;
+        for attempt in 1.. {
+            let watch = Watch::start();
+            let Some(run) = self.meet_once(web, clients)? else { break };
+            let run = WebRun { conditions: watch.stop(), ..run };
+            let again = self.quiet.repeats(&run.conditions, attempt, quick);
+            self.record(&serde_json::json!({
+                "row": "web", "server": web.name, "command": web.arm.command, "clients": clients,
+                "attempt": attempt, "counted": !again, "run": run,
+            }))?;
+            if !again {
+                return Ok(Some(run));
+            }
+        }
+        Ok(None)
+    }
+
+    fn meet_once(&mut self, web: &Web, clients: &Clients) -> Result<Option<WebRun>, Fault> {
         if self.stopped() {
             return Ok(None);
         }
@@ -291,10 +313,6 @@ impl Stage<'_> {
         let Up { server, dir } = up;
         server.process.stop(PATIENCE);
         run.inside = web.took.as_ref().and_then(|file| inside(&dir.join(file)));
-        self.record(&serde_json::json!({
-            "row": "web", "server": web.name, "command": web.arm.command, "clients": clients,
-            "run": run,
-        }))?;
         // Logs of a server that was asked a million times are long.
         let _ = fs::remove_dir_all(&dir);
         Ok(Some(run))
@@ -351,8 +369,16 @@ impl Stage<'_> {
             Fault::Clients(format!("expected a line of JSON, found {how}: {words}"))
         })?;
         let cpu_ns = cost.cpu_ns;
-        let inside = None;
-        Ok(Some(WebRun { load, cpu_ns, churn, gone_s, switches, rest_switches, kernel, inside }))
+        Ok(Some(WebRun {
+            load,
+            cpu_ns,
+            churn,
+            gone_s,
+            switches,
+            rest_switches,
+            kernel,
+            ..WebRun::default()
+        }))
     }
 
     /// The words that keep a program on the servers' core, or on the clients'.

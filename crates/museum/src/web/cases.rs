@@ -1,11 +1,12 @@
 //! Cases: a server and its clients, run in blocks, so that what the machine does in the meantime
 //! falls on all alike.
 
+use crate::contest::Dice;
 use crate::exhibit::{Effort, Fault};
 use crate::showing::{Place, Series};
-use crate::stage::{Clients, Stage, Web, WebRun};
+use crate::stage::{Clients, Settings, Stage, Web, WebRun};
 use crate::words;
-use lab::stats::{Comparison, compare, median, median_interval};
+use lab::stats::{Comparison, VALUES_MIN, compare, median, median_interval};
 use std::time::Duration;
 
 /// Start and end of a server beside its load.
@@ -78,22 +79,26 @@ pub fn process_churn(run: &WebRun) -> Option<f64> {
     Some(run.churn.processes_a_minute())
 }
 
+/// Blocks of an exhibit on web servers: as chosen, one if it has to be quick, or the fewest that
+/// have an interval.
+pub fn blocks(settings: &Settings) -> u32 {
+    settings.blocks(if settings.quick { 1 } else { VALUES_MIN as u32 })
+}
+
 /// How long `cases` of `span` take in so many blocks.
 pub fn effort(cases: u32, span: Duration, blocks: u32) -> Effort {
     Effort::new(cases * blocks, span + OVERHEAD)
 }
 
-/// Runs every case once a block; each block begins elsewhere, and every second goes backwards.
+/// Runs every case once a block, in an order that is drawn anew for each.
 ///
 /// # Errors
 /// If a server or the clients cannot do their part.
 pub fn play(stage: &mut Stage<'_>, cases: Vec<Case>, blocks: u32) -> Result<Met, Fault> {
     let mut met = Met { cases, runs: Vec::new() };
-    let count = met.cases.len();
+    let mut dice = Dice::new(stage.settings().seed.into());
     for block in 0..blocks {
-        for step in 0..count {
-            let forth = (step + block as usize * count.div_ceil(3)) % count;
-            let at = if block % 2 == 0 { forth } else { count - 1 - forth };
+        for at in dice.order(met.cases.len()) {
             let Case { web, clients, group, .. } = &met.cases[at];
             let what = format!("{}, {group}", web.name);
             stage.begin(&what);
@@ -110,6 +115,17 @@ pub fn play(stage: &mut Stage<'_>, cases: Vec<Case>, blocks: u32) -> Result<Met,
         }
     }
     Ok(met)
+}
+
+/// The median in words, with its interval where there are values enough; an interval of one value
+/// is not said twice.
+pub fn said(values: &[f64]) -> String {
+    let middle = words::or_none(median(values), words::number);
+    let ends = median_interval(values).map(|it| [it.low, it.high].map(words::number));
+    match ends {
+        Some([low, high]) if low != middle || high != middle => format!("{middle} [{low}, {high}]"),
+        _ => middle,
+    }
 }
 
 impl Met {
@@ -135,14 +151,24 @@ impl Met {
 
     /// The median in words, with its interval where there are runs enough.
     pub fn told(&self, case: usize, figure: Figure) -> String {
-        let values = self.values(case, figure);
-        let middle = words::or_none(median(&values), words::number);
-        match median_interval(&values) {
-            Some(it) => {
-                format!("{middle} [{}, {}]", words::number(it.low), words::number(it.high))
-            }
-            None => middle,
-        }
+        said(&self.values(case, figure))
+    }
+
+    /// A figure of several cases together, block by block.
+    pub fn blockwise<const N: usize>(
+        &self,
+        cases: [usize; N],
+        figure: impl Fn([&WebRun; N]) -> Option<f64>,
+    ) -> Vec<f64> {
+        let blocks = self.runs.iter().map(|(_, block, _)| block + 1).max().unwrap_or(0);
+        let run = |at: usize, block: u32| {
+            self.runs.iter().find(|it| it.0 == at && it.1 == block).map(|(.., run)| run)
+        };
+        let all = (0..blocks).filter_map(|block| {
+            let found: Vec<&WebRun> = cases.iter().filter_map(|at| run(*at, block)).collect();
+            figure(found.try_into().ok()?)
+        });
+        all.collect()
     }
 
     /// One case against another, block by block.
@@ -157,15 +183,24 @@ impl Met {
         compare(&pairs, RESAMPLES, 1)
     }
 
+    /// Whether a case was run at all.
+    pub fn has(&self, case: usize) -> bool {
+        self.of(case).next().is_some()
+    }
+
+    /// The median of a figure with its interval, at the case's place on the horizontal axis.
+    pub fn place(&self, case: usize, figure: Figure) -> Option<Place> {
+        let values = self.values(case, figure);
+        let range = median_interval(&values).map(|it| (it.low, it.high));
+        Some(Place { x: self.cases[case].x, y: median(&values)?, range })
+    }
+
     /// A server's line over all groups that `keep` keeps: medians, with intervals.
     pub fn line(&self, server: &str, figure: Figure, keep: impl Fn(&Case) -> bool) -> Series {
         let mine = self.cases.iter().enumerate().filter(|(_, it)| it.web.name == server);
-        let places = mine.filter(|(_, it)| keep(it)).filter_map(|(at, it)| {
-            let values = self.values(at, figure);
-            let range = median_interval(&values).map(|it| (it.low, it.high));
-            Some(Place { x: it.x, y: median(&values)?, range })
-        });
-        Series { name: server.to_string(), places: places.collect(), ..Series::default() }
+        let kept = mine.filter(|(_, it)| keep(it));
+        let places = kept.filter_map(|(at, _)| self.place(at, figure)).collect();
+        Series { name: server.to_string(), places, ..Series::default() }
     }
 }
 

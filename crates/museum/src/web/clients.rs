@@ -16,7 +16,7 @@ use crate::words;
 use std::time::Duration;
 
 /// By how much computing is shorter than in the study, beside `--scale`.
-const SHORTER: u32 = 40;
+const SHORTER: u32 = 50;
 /// The path of the run without computing: a fixed text.
 const PLAIN: &str = "/index.html";
 /// The names of the servers; the first of ours is what the others are compared with.
@@ -41,14 +41,15 @@ impl Terms {
         let ms = Duration::from_millis;
         let usual = if settings.quick { &study::CLIENTS[..1] } else { &study::CLIENTS[..] };
         // Both servers are told whole milliseconds.
-        let work = settings.scale.of(study::WORK / SHORTER).as_secs_f64() * 1e3;
+        let shorter = if settings.quick { SHORTER * 4 } else { SHORTER };
+        let work = settings.scale.of(study::WORK / shorter).as_secs_f64() * 1e3;
         let work = ms((work.round() as u64).max(1));
         Terms {
             clients: settings.clients(usual),
             work,
-            span: ms(if settings.quick { 500 } else { 2_000 }),
-            plain: ms(if settings.quick { 300 } else { 1_000 }),
-            blocks: settings.blocks(1),
+            span: ms(if settings.quick { 400 } else { 1_800 }),
+            plain: ms(if settings.quick { 250 } else { 600 }),
+            blocks: cases::blocks(settings),
             real: if settings.quick { 1 } else { REAL.len() },
         }
     }
@@ -142,6 +143,7 @@ fn told(met: &Met, terms: &Terms, toil: Toil) -> Showing {
                 ),
             ),
             ("Workers".into(), "as many as clients at the most".into()),
+            ("Blocks".into(), terms.blocks.to_string()),
             toil.fact(),
         ],
         doubts: vec![
@@ -201,6 +203,7 @@ fn flawed(met: &Met, terms: &Terms) -> Side {
         "response, ms",
         "clients × computing, ms",
         "with connecting, ms",
+        "inside the server, ms",
     ]);
     let work_s = terms.work.as_secs_f64();
     for &clients in &terms.clients {
@@ -215,6 +218,7 @@ fn flawed(met: &Met, terms: &Terms) -> Side {
                 met.told(at, response_ms),
                 words::number(f64::from(clients) * work_s * 1e3),
                 met.told(at, whole_ms),
+                met.told(at, inside_ms),
             ]);
         }
     }

@@ -10,24 +10,31 @@ use super::cases::{self, Case, Met, churn, cpu_ms, inside_ms, p99_ms, response_m
 use super::servers::{self, Directives, Toil};
 use super::study::{self, PROCESSES, PROCESSES_FIXED, SOURCE, THREADS, THREADS_FIXED};
 use crate::exhibit::{Effort, Exhibit, Fault};
-use crate::showing::{Axis, Finding, Grid, Plot, Published, Showing, Side};
-use crate::stage::{Clients, Settings, Stage};
+use crate::showing::{Axis, Drawn, Finding, Grid, Place, Plot, Published, Series, Showing, Side};
+use crate::stage::{Clients, Settings, Stage, Web};
 use crate::words;
 use std::time::Duration;
 
-/// Computing of each request.
+/// Computing of each request, and where it has to be quick: then a busy machine answers some of
+/// them in a window of a few hundred milliseconds.
 const WORK: Duration = Duration::from_millis(5);
+const WORK_QUICK: Duration = Duration::from_millis(1);
 /// Clients that all stay.
-const STEADY: [u32; 3] = [26, 50, 100];
+const STEADY: [u32; 1] = [50];
 /// Clients that stay, and guests, of the load that wobbles.
 const STAYING: u32 = 19;
 const GUESTS: u32 = 12;
-/// How long guests stay.
-const STAY: Duration = Duration::from_millis(1_500);
-/// The names of the two families of servers.
-const REAL: &str = "Apache";
+/// How long guests stay: longer than the second between two looks of Apache's.
+const STAY: Duration = Duration::from_millis(1_250);
+/// The families of servers. Prefork knows no threads, so it is in the tables as processes only.
+const WORKER: &str = "Apache worker";
+const EVENT: &str = "Apache event";
+const PREFORK: &str = "Apache prefork";
 const OURS: &str = "ours";
-/// What the wobbling load is called, and where it stands on an axis of clients.
+const FAMILIES: [&str; 4] = [WORKER, EVENT, PREFORK, OURS];
+/// Those with both settings.
+const HYBRIDS: [&str; 3] = [WORKER, EVENT, OURS];
+/// What the wobbling load is called.
 const WOBBLING: &str = "wobbling";
 
 /// The exhibit.
@@ -39,6 +46,7 @@ struct Terms {
     stay: Duration,
     wobble: Duration,
     blocks: u32,
+    work: Duration,
     quick: bool,
 }
 
@@ -46,12 +54,14 @@ impl Terms {
     fn of(settings: &Settings) -> Terms {
         let ms = Duration::from_millis;
         let usual = if settings.quick { &STEADY[..0] } else { &STEADY[..] };
+        let stay = if settings.quick { ms(200) } else { STAY };
         Terms {
             steady: settings.clients(usual),
-            span: ms(if settings.quick { 500 } else { 2_000 }),
-            stay: if settings.quick { ms(250) } else { STAY },
-            wobble: if settings.quick { ms(750) } else { STAY * 5 },
-            blocks: settings.blocks(1),
+            span: ms(if settings.quick { 400 } else { 3_200 }),
+            stay,
+            wobble: stay * if settings.quick { 3 } else { 4 },
+            blocks: cases::blocks(settings),
+            work: if settings.quick { WORK_QUICK } else { WORK },
             quick: settings.quick,
         }
     }
@@ -62,11 +72,22 @@ impl Terms {
         if self.quick { &ALL[..1] } else { &ALL }
     }
 
-    fn loads(&self, path: &str) -> Vec<(f64, String, Clients)> {
+    /// The families that play a setting.
+    fn families(&self, it: &Directives) -> Vec<&'static str> {
+        let is_prefork = it.threads == 1;
+        let plays = |family: &&&str| match **family {
+            PREFORK => is_prefork,
+            EVENT => !self.quick,
+            _ => true,
+        };
+        FAMILIES.iter().filter(plays).copied().collect()
+    }
+
+    fn loads(&self, path: &str) -> Vec<(String, Clients)> {
         let steady = self.steady.iter().map(|&clients| {
             let load = Clients::new(path, clients, self.span);
-            let load = Clients { warmup: self.span / 4, ..load };
-            (f64::from(clients), steady(clients), load)
+            // Apache looks once a second: two looks find its size, which is not what is counted.
+            (steady(clients), Clients { warmup: self.span / 8 * 5, ..load })
         });
         let wobbling = Clients {
             guests: GUESTS,
@@ -74,7 +95,7 @@ impl Terms {
             warmup: self.stay,
             ..Clients::new(path, STAYING, self.wobble)
         };
-        steady.chain([(0.0, WOBBLING.to_string(), wobbling)]).collect()
+        steady.chain([(WOBBLING.to_string(), wobbling)]).collect()
     }
 }
 
@@ -84,6 +105,21 @@ fn steady(clients: u32) -> String {
 
 fn name(family: &str, it: &Directives) -> String {
     format!("{family}, {}", it.name)
+}
+
+/// A family with a setting.
+fn server(stage: &Stage<'_>, family: &str, it: &Directives) -> Result<Web, Fault> {
+    let name = name(family, it);
+    match family {
+        PREFORK => servers::prefork(&name, it),
+        WORKER => servers::hybrid(&name, "worker", it),
+        EVENT => servers::hybrid(&name, "event", it),
+        _ => {
+            // A pool that cannot change needs nobody who looks after it.
+            let policy = if it.spare_min == it.workers { "static" } else { "apache" };
+            Ok(servers::ours(stage, &name, &it.flags(policy)))
+        }
+    }
 }
 
 impl Exhibit for DirectivesTable {
@@ -101,7 +137,7 @@ impl Exhibit for DirectivesTable {
 
     fn effort(&self, settings: &Settings) -> Effort {
         let terms = Terms::of(settings);
-        let servers = 2 * terms.tables().len() as u32;
+        let servers = terms.tables().iter().map(|it| terms.families(it).len() as u32).sum::<u32>();
         cases::effort(servers * terms.steady.len() as u32, terms.span, terms.blocks)
             .and(cases::effort(servers, terms.wobble, terms.blocks))
     }
@@ -111,24 +147,24 @@ impl Exhibit for DirectivesTable {
         let toil = Toil::calibrate(stage)?;
         let mut all = Vec::new();
         for it in terms.tables() {
-            // A pool that cannot change needs nobody who looks after it.
-            let policy = if it.spare_min == it.workers { "static" } else { "apache" };
-            let web = servers::ours(stage, &name(OURS, it), &it.flags(policy));
-            for (x, group, clients) in terms.loads(&toil.ours(WORK)) {
-                all.push(Case { web: web.clone(), clients, x, group });
-            }
-            let Some(path) = toil.apache(WORK) else { continue };
-            let web = servers::worker(&name(REAL, it), it)?;
-            for (x, group, clients) in terms.loads(&path) {
-                all.push(Case { web: web.clone(), clients, x, group });
+            for family in terms.families(it) {
+                let path = match family {
+                    OURS => Some(toil.ours(terms.work)),
+                    _ => toil.apache(terms.work),
+                };
+                let Some(path) = path else { continue };
+                let web = server(stage, family, it)?;
+                for (group, clients) in terms.loads(&path) {
+                    all.push(Case { web: web.clone(), clients, x: 0.0, group });
+                }
             }
         }
         let met = cases::play(stage, all, terms.blocks)?;
-        Ok(told(&met, toil))
+        Ok(told(&met, toil, &terms))
     }
 }
 
-fn told(met: &Met, toil: Toil) -> Showing {
+fn told(met: &Met, toil: Toil, terms: &Terms) -> Showing {
     Showing {
         headline: headline(met),
         published: Published {
@@ -143,31 +179,34 @@ fn told(met: &Met, toil: Toil) -> Showing {
         flawed: side(
             met,
             [&THREADS, &PROCESSES],
+            terms,
             "Table 5: 25 to 75 spare threads are kept. At the start 50 threads, at the most 150.",
         ),
         corrected: side(
             met,
             [&THREADS_FIXED, &PROCESSES_FIXED],
+            terms,
             "Table 6: 150 threads from the start and nothing to maintain. Apache takes the most \
              spare, 150, as 201 or 152 without a word, and that is what makes it a fixed pool.",
         ),
         why: why(),
         lesson: "Change one thing at a time, and count what you blame.".to_string(),
-        together: Some(together(met)),
+        together: Some(together(met, terms)),
         findings: findings(met),
         facts: vec![
-            ("Computing of each request".into(), words::span(WORK)),
+            ("Computing of each request".into(), words::span(terms.work)),
             (
                 "Wobbling load".into(),
                 format!("{STAYING} clients that stay, {GUESTS} that come and go"),
             ),
+            ("Blocks".into(), terms.blocks.to_string()),
             toil.fact(),
         ],
         doubts: vec![
             "MaxClients is called MaxRequestWorkers since Apache 2.4; its value is the same."
                 .to_string(),
             "A process of one thread under the worker module is not prefork: it has a listener \
-             and a queue beside its thread."
+             and a queue beside its thread. Prefork is beside it as processes alone."
                 .to_string(),
         ],
     }
@@ -200,14 +239,19 @@ fn headline(met: &Met) -> String {
             words::compared(&rate)
         ))
     };
-    let known: Vec<String> = [REAL, OURS].into_iter().filter_map(of).collect();
+    let known: Vec<String> = HYBRIDS.into_iter().filter_map(of).collect();
     match known.is_empty() {
         true => "Stopped before the load that wobbles had met both settings.".to_string(),
         false => format!("When the load wobbles: {}.", known.join("; ")),
     }
 }
 
-fn side(met: &Met, pair: [&Directives; 2], setup: &str) -> Side {
+/// The loads that were met: so many that stay, and the wobble.
+fn loads(terms: &Terms) -> Vec<String> {
+    terms.steady.iter().map(|it| steady(*it)).chain([WOBBLING.to_string()]).collect()
+}
+
+fn side(met: &Met, pair: [&Directives; 2], terms: &Terms, setup: &str) -> Side {
     let mut numbers = Grid::new(&[
         "load",
         "server",
@@ -219,9 +263,8 @@ fn side(met: &Met, pair: [&Directives; 2], setup: &str) -> Side {
         "CPU / request, ms",
         "threads ± / min",
     ]);
-    let loads: Vec<String> = STEADY.map(steady).into_iter().chain([WOBBLING.to_string()]).collect();
-    for load in loads {
-        for family in [REAL, OURS] {
+    for load in loads(terms) {
+        for family in FAMILIES {
             for it in pair {
                 let Some(at) = met.find(&name(family, it), &load) else { continue };
                 numbers.row([
@@ -238,72 +281,75 @@ fn side(met: &Met, pair: [&Directives; 2], setup: &str) -> Side {
             }
         }
     }
-    let ratio = |family: &str, load: &str| {
-        let it = against(met, family, pair, load, rps)?;
-        Some(format!("{family} {}", words::compared(&it)))
-    };
-    let widest = steady(STEADY[1]);
-    let said: Vec<String> = [REAL, OURS]
-        .iter()
-        .flat_map(|family| {
-            [
-                ratio(family, &widest).map(|it| format!("{it} at {widest}")),
-                ratio(family, WOBBLING).map(|it| format!("{it} under the wobble")),
-            ]
-        })
-        .flatten()
-        .collect();
-    let series = [REAL, OURS].iter().flat_map(|family| {
-        pair.map(|it| met.line(&name(family, it), response_ms, |case| case.group != WOBBLING))
-    });
-    let series: Vec<_> = series.filter(|it| !it.places.is_empty()).collect();
     Side {
-        setup: format!("{setup} Each request computes for {}.", words::span(WORK)),
-        finding: match said.is_empty() {
-            true => "It was not measured.".to_string(),
-            false => format!("Requests/s, mostly threads / mostly processes: {}.", said.join(", ")),
-        },
-        plot: (!series.is_empty()).then(|| Plot {
-            title: "Response time without connecting, as published".to_string(),
-            caption: "Means over the clients that all stay.".to_string(),
-            x: Axis::linear("clients"),
-            y: Axis::linear("milliseconds"),
-            series,
-        }),
+        setup: format!("{setup} Each request computes for {}.", words::span(terms.work)),
+        finding: ratios(met, pair, terms),
+        plot: bars(
+            met,
+            terms,
+            &pair,
+            response_ms,
+            Plot {
+                title: "Response time without connecting, as published".to_string(),
+                caption: "Medians of the means over all clients; the bars' ends are intervals."
+                    .to_string(),
+                y: Axis::linear("milliseconds"),
+                ..Plot::default()
+            },
+        ),
         numbers,
     }
 }
 
-/// Threads that come and go, as bars: what nobody had counted.
-fn together(met: &Met) -> Plot {
-    let mut names = Vec::new();
-    let (mut still, mut moving) = (Vec::new(), Vec::new());
-    for family in [REAL, OURS] {
-        for it in [&THREADS, &PROCESSES, &THREADS_FIXED, &PROCESSES_FIXED] {
-            let of =
-                |load: &str| met.find(&name(family, it), load).and_then(|at| met.median(at, churn));
-            let Some(wobbling) = of(WOBBLING) else { continue };
-            names.push(name(family, it));
-            let x = names.len() as f64;
-            moving.push((x, wobbling));
-            still.extend(of(&steady(STEADY[1])).map(|steady| (x, steady)));
-        }
+/// Mostly threads against mostly processes in each family, in words.
+fn ratios(met: &Met, pair: [&Directives; 2], terms: &Terms) -> String {
+    let said = loads(terms).into_iter().flat_map(|load| {
+        let families = HYBRIDS.into_iter().filter_map(|family| {
+            let it = against(met, family, pair, &load, rps)?;
+            Some(format!("{family} {} ({load})", words::compared(&it)))
+        });
+        families.collect::<Vec<String>>()
+    });
+    let said: Vec<String> = said.collect();
+    match said.is_empty() {
+        true => "It was not measured.".to_string(),
+        false => format!("Requests/s, mostly threads / mostly processes: {}.", said.join(", ")),
     }
-    let bar = |name: &str, places| crate::showing::Series {
-        drawn: crate::showing::Drawn::Bar,
-        ..crate::showing::Series::measured(name, places)
-    };
-    let [steady, wobbling] = [("50 clients that stay", still), ("a load that wobbles", moving)];
-    Plot {
+}
+
+/// A figure of all families with these settings, a bar for each load.
+fn bars(
+    met: &Met,
+    terms: &Terms,
+    settings: &[&Directives],
+    figure: cases::Figure,
+    plot: Plot,
+) -> Option<Plot> {
+    let all = FAMILIES.iter().flat_map(|family| settings.iter().map(|it| name(family, it)));
+    let servers: Vec<String> =
+        all.filter(|name| met.find(name, WOBBLING).is_some_and(|at| met.has(at))).collect();
+    let series = loads(terms).into_iter().map(|load| {
+        let places = servers.iter().zip(1..).filter_map(|(server, x)| {
+            met.place(met.find(server, &load)?, figure).map(|it| Place { x: f64::from(x), ..it })
+        });
+        let places = places.collect();
+        Series { name: load, drawn: Drawn::Bar, places, ..Series::default() }
+    });
+    let series: Vec<Series> = series.filter(|it| !it.places.is_empty()).collect();
+    let x = Axis::named("server and directives", servers);
+    (!series.is_empty()).then_some(Plot { x, series, ..plot })
+}
+
+/// Threads that come and go: what nobody had counted.
+fn together(met: &Met, terms: &Terms) -> Plot {
+    let plot = Plot {
         title: "Threads started and ended a minute".to_string(),
         caption: "What was blamed and not counted.".to_string(),
-        x: Axis::named("directives", names),
         y: Axis::linear("threads a minute"),
-        series: [bar(steady.0, steady.1), bar(wobbling.0, wobbling.1)]
-            .into_iter()
-            .filter(|it| !it.places.is_empty())
-            .collect(),
-    }
+        ..Plot::default()
+    };
+    let all = [&THREADS, &PROCESSES, &THREADS_FIXED, &PROCESSES_FIXED];
+    bars(met, terms, &all, churn, plot.clone()).unwrap_or(plot)
 }
 
 fn findings(met: &Met) -> Vec<Finding> {
@@ -311,7 +357,9 @@ fn findings(met: &Met) -> Vec<Finding> {
     let value = |family: &str, it: &Directives| {
         met.find(&name(family, it), WOBBLING).and_then(|at| met.median(at, churn))
     };
-    for (family, key) in [(REAL, "apache-churns"), (OURS, "ours-churns")] {
+    for (family, key, slower_key) in
+        [(WORKER, "apache-churns", "apache-slower"), (OURS, "ours-churns", "ours-slower")]
+    {
         if let Some((t, p)) = value(family, &THREADS).zip(value(family, &PROCESSES)) {
             let expected = format!("{family}: mostly threads start and end more threads");
             found.push(Finding::new(key, t > p, t / p.max(1.0), expected));
@@ -319,12 +367,11 @@ fn findings(met: &Met) -> Vec<Finding> {
         let slower = against(met, family, [&THREADS, &PROCESSES], WOBBLING, rps);
         if let Some(it) = slower {
             let expected = format!("{family}: mostly threads answer less, as published");
-            let key = if family == REAL { "apache-slower" } else { "ours-slower" };
             let holds = match &it.interval {
                 Some(range) => range.high < 1.0,
                 None => it.ratio < 0.95,
             };
-            found.push(Finding::new(key, holds, it.ratio, expected));
+            found.push(Finding::new(slower_key, holds, it.ratio, expected));
         }
     }
     found

@@ -10,9 +10,10 @@ use super::cases::{self, Case, Met, cpu_ms, rps};
 use super::servers::{self, apache_lacks};
 use super::study::{self, equivalence};
 use crate::exhibit::{Effort, Exhibit, Fault};
-use crate::showing::{Axis, Drawn, Finding, Grid, Plot, Published, Series, Showing, Side};
+use crate::showing::{Axis, Finding, Grid, Place, Plot, Published, Series, Showing, Side};
 use crate::stage::{Clients, Settings, Stage, Web, WebRun};
 use crate::words;
+use lab::stats::{median, median_interval};
 use std::time::Duration;
 
 /// Shares of dynamic documents, per cent.
@@ -46,8 +47,8 @@ impl Terms {
         let ms = Duration::from_millis;
         Terms {
             shares: if settings.quick { &[0, 100] } else { &SHARES },
-            span: ms(if settings.quick { 300 } else { 1_000 }),
-            blocks: settings.blocks(1),
+            span: ms(if settings.quick { 250 } else { 700 }),
+            blocks: cases::blocks(settings),
             quick: settings.quick,
         }
     }
@@ -141,17 +142,24 @@ fn rest(run: &WebRun) -> Option<f64> {
     each(run, run.rest_switches)
 }
 
-/// The ratio for a pair of servers at one share, with the programs' switches among the processes'
-/// as the published counts had them.
-fn ratio(met: &Met, pair: [&str; 2], dynamic: &str, share: u32) -> Option<f64> {
+/// The ratio for a pair of servers at one share, block by block, with the programs' switches among
+/// the processes' as the published counts had them. A block in which the threads' server had more
+/// switches of processes alone has none.
+fn ratios(met: &Met, pair: [&str; 2], dynamic: &str, share: u32) -> Vec<f64> {
     let group = group(dynamic, share);
-    let [one, two] = pair.map(|name| met.find(name, &group));
-    let (one, two) = (one?, two?);
-    let sum = |at: usize| {
-        let others = if dynamic == PROGRAM { met.median(at, rest)? } else { 0.0 };
-        Some(met.median(at, processes)? + others)
+    let [Some(one), Some(two)] = pair.map(|name| met.find(name, &group)) else { return Vec::new() };
+    let sum = |run: &WebRun| {
+        let others = if dynamic == PROGRAM { rest(run)? } else { 0.0 };
+        Some(processes(run)? + others)
     };
-    equivalence(sum(one)?, sum(two)?, met.median(two, threads)?)
+    met.blockwise([one, two], |[one, two]| equivalence(sum(one)?, sum(two)?, threads(two)?))
+}
+
+/// The same as a place of a chart.
+fn ratio_at(met: &Met, pair: [&str; 2], dynamic: &str, share: u32) -> Option<Place> {
+    let values = ratios(met, pair, dynamic, share);
+    let range = median_interval(&values).map(|it| (it.low, it.high));
+    Some(Place { x: f64::from(share), y: median(&values)?, range })
 }
 
 fn told(met: &Met, terms: &Terms) -> Showing {
@@ -209,6 +217,7 @@ fn told(met: &Met, terms: &Terms) -> Showing {
         facts: vec![
             ("Clients".into(), format!("{CLIENTS}, a connection for each request")),
             ("Workers".into(), format!("{WORKERS}, in two processes where they are threads")),
+            ("Blocks".into(), terms.blocks.to_string()),
         ],
         doubts: vec![
             "Switches of the rest of the machine are whatever else ran; on a quiet machine they \
@@ -263,20 +272,20 @@ fn side(met: &Met, terms: &Terms, dynamic: &str, pairs: &[[&str; 2]], setup: &st
     let mut said = Vec::new();
     for &share in terms.shares.iter().rev() {
         for pair in pairs {
-            let ratio = ratio(met, *pair, dynamic, share);
-            if let Some(ratio) = ratio {
-                said.push(format!("{} {share} %: {ratio:.2}", short(pair)));
+            let ratios = ratios(met, *pair, dynamic, share);
+            if !ratios.is_empty() {
+                said.push(format!("{} {share} %: {}", short(pair), cases::said(&ratios)));
             }
             for name in pair {
                 let Some(at) = met.find(name, &group(dynamic, share)) else { continue };
-                let mine = if *name == pair[1] { ratio } else { None };
+                let mine: &[f64] = if *name == pair[1] { &ratios } else { &[] };
                 numbers.row([
                     share.to_string(),
                     (*name).to_string(),
                     met.told(at, processes),
                     met.told(at, threads),
                     met.told(at, rest),
-                    mine.map_or(words::NONE.to_string(), |it| format!("{it:.2}")),
+                    cases::said(mine),
                     met.told(at, rps),
                     met.told(at, cpu_ms),
                 ]);
@@ -331,12 +340,12 @@ fn together(met: &Met, terms: &Terms) -> Plot {
         (REAL, INSIDE, "Apache, in the server"),
         (OURS, INSIDE, "ours, in the server"),
     ] {
-        let places = terms
-            .shares
-            .iter()
-            .filter_map(|&share| Some((f64::from(share), ratio(met, pair, dynamic, share)?)));
-        let drawn = Drawn::Line;
-        series.push(Series { drawn, ..Series::measured(name, places.collect()) });
+        let places = terms.shares.iter().filter_map(|&it| ratio_at(met, pair, dynamic, it));
+        series.push(Series {
+            name: name.to_string(),
+            places: places.collect(),
+            ..Series::default()
+        });
     }
     Plot {
         title: "Equivalence ratio".to_string(),

@@ -104,32 +104,16 @@ pub fn plot(id: &str, plot: &Plot) -> Chart {
             ]);
         }
     }
-    let axis = |it: &Axis, pick: fn(&At) -> f64| {
-        let kind = if it.log { "log" } else { "linear" };
-        let mode = if it.log { "normal" } else { "tozero" };
-        let mut axis = json!({"title": {"text": it.title}, "type": kind, "rangemode": mode,
-                              "gridcolor": "$grid", "zeroline": false, "automargin": true});
-        if it.log {
-            let all = plot.lines.iter().flat_map(|line| line.places.iter().map(pick));
-            let above = all.clone().filter(|value| *value > 0.0);
-            let low = above.clone().min_by(f64::total_cmp).unwrap_or(1.0);
-            let high = above.max_by(f64::total_cmp).unwrap_or(1.0);
-            // Powers of ten alone where there are several, else 1, 2 and 5 between them.
-            axis["dtick"] = if high / low >= 50.0 { json!(1) } else { json!("D2") };
-            axis["tickformat"] = json!("~s");
-        }
-        axis
-    };
-    let mut x = axis(&plot.x, |it| it.x);
-    if plot.x.log {
-        let mut ticks: Vec<f64> =
-            plot.lines.iter().flat_map(|line| line.places.iter().map(|it| it.x)).collect();
-        ticks.sort_by(f64::total_cmp);
-        ticks.dedup();
-        if ticks.len() <= 12 {
-            x["ticktext"] = json!(ticks.iter().map(|it| number(*it)).collect::<Vec<_>>());
-            x["tickvals"] = json!(ticks);
-        }
+    let places = || plot.lines.iter().flat_map(|line| &line.places);
+    let ys: Vec<f64> = places().flat_map(ends).collect();
+    let y = axis(&plot.y, &wrapped(&plot.y.title), &ys);
+    let xs: Vec<f64> = places().map(|it| it.x).collect();
+    let mut x = axis(&plot.x, &plot.x.title, &xs);
+    if plot.x.log
+        && let Some(ticks) = measured_ticks(xs)
+    {
+        x["ticktext"] = json!(ticks.iter().map(|it| number(*it)).collect::<Vec<_>>());
+        x["tickvals"] = json!(ticks);
     }
     if !plot.x.names.is_empty() {
         x["tickvals"] = json!((1..=plot.x.names.len()).collect::<Vec<_>>());
@@ -145,9 +129,96 @@ pub fn plot(id: &str, plot: &Plot) -> Chart {
     let figure = json!({"data": data, "layout": {
         "margin": {"l": 8, "r": 16, "t": 4, "b": 48}, "hovermode": "closest", "legend": legend,
         "showlegend": plot.lines.len() > 1, "barmode": "group",
-        "xaxis": x, "yaxis": axis(&plot.y, |it| it.y),
+        "xaxis": x, "yaxis": y,
     }});
     chart(id, plot.title.clone(), &plot.caption, 360, &figure, table)
+}
+
+/// A place's value and the ends of its interval.
+fn ends(it: &At) -> impl Iterator<Item = f64> {
+    [it.y].into_iter().chain(it.range.into_iter().flat_map(|(low, high)| [low, high]))
+}
+
+/// An axis on which `values` stand.
+fn axis(it: &Axis, title: &str, values: &[f64]) -> Value {
+    let kind = if it.log { "log" } else { "linear" };
+    let mode = if it.log { "normal" } else { "tozero" };
+    let mut axis = json!({"title": {"text": title}, "type": kind, "rangemode": mode,
+                          "gridcolor": "$grid", "zeroline": false, "automargin": true});
+    if it.log {
+        let above = || values.iter().copied().filter(|value| *value > 0.0);
+        let low = above().min_by(f64::total_cmp).unwrap_or(1.0);
+        let high = above().max_by(f64::total_cmp).unwrap_or(1.0);
+        let ticks = factor_ticks(low, high);
+        axis["ticktext"] = json!(ticks.iter().map(|it| brief(*it)).collect::<Vec<_>>());
+        axis["tickvals"] = json!(ticks);
+    }
+    axis
+}
+
+/// Ticks of an axis of factors from `low` to `high`: powers of ten alone where there are several,
+/// else steps between them, so that at least three numbers can be read. The drawing library's own
+/// ticks left one where all values lay between 1 and 2, and wrote `500m` for a half.
+fn factor_ticks(low: f64, high: f64) -> Vec<f64> {
+    let steps: &[f64] = match high / low {
+        it if it >= 200.0 => &[1.0],
+        it if it >= 8.0 => &[1.0, 2.0, 5.0],
+        it if it >= 2.5 => &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0],
+        it if it >= 1.4 => &[1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
+        _ => &[
+            1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.0, 2.2, 2.4, 2.6, 2.8,
+            3.0, 3.3, 3.6, 4.0, 4.5, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5, 8.0, 8.5, 9.0, 9.5,
+        ],
+    };
+    let decades = (low / 1.6).log10().floor() as i32..=high.log10().ceil() as i32;
+    let all =
+        decades.flat_map(|decade| steps.iter().map(move |it| short(it * 10_f64.powi(decade))));
+    all.filter(|it| *it >= low / 1.6 && *it <= high * 1.6).collect()
+}
+
+/// The places that were measured, as ticks, unless they are too many; of two that would overlap
+/// the first.
+fn measured_ticks(mut places: Vec<f64>) -> Option<Vec<f64>> {
+    /// Of the axis, so that five digits fit at 500 pixels.
+    const APART: f64 = 0.07;
+    places.retain(|it| *it > 0.0);
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    if places.len() > 12 {
+        return None;
+    }
+    let width = (places.last()? / places.first()?).ln();
+    let mut kept: Vec<f64> = Vec::new();
+    for it in places {
+        if kept.last().is_none_or(|last| (it / last).ln() >= APART * width) {
+            kept.push(it);
+        }
+    }
+    Some(kept)
+}
+
+/// A title that is longer than the axis is broken in two.
+fn wrapped(title: &str) -> String {
+    /// Letters beside a plot of usual height.
+    const FITS: usize = 32;
+    if title.chars().count() <= FITS {
+        return title.to_string();
+    }
+    let middle = title.len() / 2;
+    let spaces = title.match_indices(' ').map(|(at, _)| at);
+    match spaces.min_by_key(|at| at.abs_diff(middle)) {
+        Some(at) => format!("{}<br>{}", &title[..at], &title[at + 1..]),
+        None => title.to_string(),
+    }
+}
+
+/// A number on an axis: `0.05`, `200`, `10k`, `2M`.
+fn brief(value: f64) -> String {
+    match value {
+        it if it >= 1e6 => format!("{}M", short(it / 1e6)),
+        it if it >= 1e4 => format!("{}k", short(it / 1e3)),
+        _ => number(value),
+    }
 }
 
 fn series(line: &Line, colour: &str, symbol: &str) -> Value {
@@ -197,6 +268,30 @@ fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_axis_of_factors_has_numbers_that_can_be_read() {
+        fn check(low: f64, high: f64, want: &[&str]) {
+            let found: Vec<String> = factor_ticks(low, high).into_iter().map(brief).collect();
+            assert_eq!(found, want, "{low} to {high}");
+        }
+        check(0.05, 1.02, &["0.05", "0.1", "0.2", "0.5", "1"]);
+        check(1.0, 1.9, &["0.7", "0.8", "1", "1.2", "1.4", "1.7", "2", "2.5", "3"]);
+        check(3.0, 40_000.0, &["10", "100", "1,000", "10k"]);
+        for (low, high) in [(0.99, 1.01), (0.03, 0.031), (7.0, 9.0), (1e-3, 1.3e-3)] {
+            assert!(factor_ticks(low, high).len() >= 3, "{low} to {high}");
+        }
+    }
+
+    #[test]
+    fn ticks_that_would_overlap_are_left_out() {
+        let bytes = vec![8.0, 16.0, 64.0, 128.0, 136.0, 8.0];
+        assert_eq!(measured_ticks(bytes), Some(vec![8.0, 16.0, 64.0, 128.0]));
+        assert_eq!(measured_ticks((1..20).map(f64::from).collect()), None);
+        assert_eq!(wrapped("requests/s"), "requests/s");
+        let long = "time / that of a map behind one lock";
+        assert_eq!(wrapped(long), "time / that of a<br>map behind one lock");
+    }
 
     #[test]
     fn a_plot_has_its_numbers_in_a_table_too() {
