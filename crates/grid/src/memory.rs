@@ -66,7 +66,7 @@ impl Memory {
 
     /// Notes that `cell`, at `position`, can be reached from `parent` at `cost`, if that is news,
     /// `entered` in a direction; `estimate` is what remains to the goal.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn reach(
         &mut self,
         cell: Cell,

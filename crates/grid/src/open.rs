@@ -94,7 +94,7 @@ impl Open {
     }
 
     /// Puts a cell in.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, entry: Entry) {
         let bucket =
             (entry.key.saturating_sub(self.base) >> BUCKET_BITS).min(BUCKETS as u64 - 1) as usize;
@@ -117,7 +117,7 @@ impl Open {
     }
 
     /// Takes the cell with the least key out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Entry> {
         if self.next.key != NOTHING.key {
             return Some(std::mem::replace(&mut self.next, NOTHING));
