@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use seam::Out;
 use std::fmt::Write;
 use std::sync::Arc;
-use wire::rtsp::{Reply, Request, Status, ranged};
+use wire::rtsp::{Range, Reply, Request, Status, ranged};
 use wire::sdp::{About, describe};
 
 use super::door;
@@ -335,6 +335,7 @@ impl<B: Backstage> Media<B> {
                 range => range,
             },
         };
+        let range = range.map(|range| meant(asked.request, show, range));
         match self.play(cx, show, range) {
             Err(status) => asked.refuse(status, out),
             Ok(playing) => {
@@ -405,6 +406,19 @@ impl<B: Backstage> Media<B> {
             _ => None,
         }
     }
+}
+
+/// What is meant by a range. Players that stand on libavformat (ffplay, mpv) name times of a
+/// transport stream by the stream's own clock, whatever its description says.
+fn meant<F>(request: &Request<'_>, show: &Show<F>, range: Range) -> Range {
+    let agent = request.field("User-Agent").unwrap_or("");
+    let begins_ns = show.title.program.tracks[0].plan.begins_ns();
+    let is_theirs = ["Lavf", "libmpv", "mpv"].iter().any(|name| agent.starts_with(name));
+    if !is_theirs || begins_ns == 0 {
+        return range;
+    }
+    let moved = |ns: u64| ns.saturating_sub(begins_ns);
+    Range { from_ns: range.from_ns.map(moved), to_ns: range.to_ns.map(moved) }
 }
 
 /// The status that tells a trouble.

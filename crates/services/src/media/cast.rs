@@ -198,7 +198,9 @@ impl<B: Backstage> Caster for Media<B> {
     ) -> Next {
         self.heed(cx, cast);
         if cast.leaves || cast.broken {
-            self.report(cast, cx.now.min(until), true, burst);
+            if !cast.player.is_over() {
+                self.report(cast, cx.now.min(until), true, burst);
+            }
             return Next::Done;
         }
         if cx.now.since(until) > self.options.debt {

@@ -86,6 +86,11 @@ impl<F> Player<F> {
         }
     }
 
+    /// True behind a farewell: a sender says it once (RFC 3550 section 6.3.7).
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
     /// The next packet of media was sent, with `len` bytes of payload.
     #[inline]
     pub fn sent(&mut self, len: usize) {

@@ -300,7 +300,10 @@ fn a_cast_is_what_was_told_and_ends_with_a_farewell() {
     let mut guest = Guest::new(&media, &orders);
     let session = set_up(&mut guest, URL, UDP);
     let told = info(&guest.ask("PLAY", URL, &session));
-    let heard = cast(&media, &*orders, &[], Duration::from_secs(5), Whims::CALM, 1);
+    let slot = (0..super::SLOTS).find(|slot| orders.epoch(*slot) > 0).expect("an order");
+    let end = |orders: &super::Orders| orders.release(slot);
+    let deeds = [Deed { at: Duration::from_secs(4), act: &end }];
+    let heard = cast(&media, &*orders, &deeds, Duration::from_secs(5), Whims::CALM, 1);
     assert_eq!(heard.breaches, [], "laws");
     let made = &heard.casts[0];
     let of = |channel| made.iter().filter(move |it| it.channel == channel);
@@ -311,9 +314,11 @@ fn a_cast_is_what_was_told_and_ends_with_a_farewell() {
         .map(|channel| of(channel).next().expect("a packet").to.port())
         .to_vec();
     assert_eq!(goals, [5000, 5001]);
-    let last = of(Channel::Rtcp).next_back().expect("a report");
-    assert!(last.bytes.windows(2).any(|it| it == [0x81, 203]), "BYE");
-    assert_eq!(last.at, Duration::from_millis(1_500));
+    let byes: Vec<Duration> = of(Channel::Rtcp)
+        .filter(|it| it.bytes.windows(2).any(|it| it == [0x81, 203]))
+        .map(|it| it.at)
+        .collect();
+    assert_eq!(byes, [Duration::from_millis(1_500)], "one farewell, also when it is torn down");
     guest.leave();
     assert_eq!(orders.count(), 0);
 }

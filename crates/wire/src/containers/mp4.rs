@@ -239,6 +239,31 @@ impl Places<'_> {
     }
 }
 
+/// The times of a track's samples in the plan.
+struct Times {
+    /// Units a second.
+    scale: u32,
+    /// Where the plan begins, in nanoseconds of the file; not after its zero.
+    zero: i64,
+}
+
+impl Times {
+    /// The nanosecond of the plan at which `units` are.
+    fn ns(&self, units: i64) -> u64 {
+        u64::try_from(ns(units, self.scale).saturating_sub(self.zero)).unwrap_or(0)
+    }
+
+    /// The tick of the plan at which `units` are. Computed from units, not from nanoseconds, for
+    /// what is equally far apart in the file has to be so on the wire.
+    fn ticks(&self, units: i64, clock: u32) -> u64 {
+        let lead = u128::from(self.zero.unsigned_abs()) * u128::from(clock);
+        let lead = i128::try_from(lead.div_ceil(u128::from(SECOND))).unwrap_or(i128::MAX);
+        let ticks = i128::from(units) * i128::from(clock);
+        let ticks = ticks.div_euclid(i128::from(self.scale.max(1))).saturating_add(lead);
+        u64::try_from(ticks.max(0)).unwrap_or(u64::MAX)
+    }
+}
+
 /// Makes the packets of a track; says when it ends, too.
 fn make(
     file: &mut (impl Read + Seek),
@@ -246,16 +271,17 @@ fn make(
     zero: i64,
     made: &mut Vec<u8>,
 ) -> Result<(Track, u64), Unplayable> {
-    let moved = |units| u64::try_from(ns(units, draft.scale).saturating_sub(zero)).unwrap_or(0);
-    let end = draft.samples.iter().map(|it| moved(it.shown.saturating_add(it.lasts.into()))).max();
-    let last = draft.samples.last().map(|it| moved(it.decoded.saturating_add(it.lasts.into())));
+    let times = Times { scale: draft.scale, zero };
+    let behind = |at: i64, it: &Sample| times.ns(at.saturating_add(it.lasts.into()));
+    let end = draft.samples.iter().map(|it| behind(it.shown, it)).max();
+    let last = draft.samples.last().map(|it| behind(it.decoded, it));
     let end = end.max(last).unwrap_or(1).max(1);
     let bytes: u64 = draft.samples.iter().map(|it| it.range.end - it.range.start).sum();
     let bits = scaled(bytes.saturating_mul(8), SECOND, end);
     let mut packets = Packets { listed: Vec::new(), last_ns: 0 };
     let track = match &draft.codes {
         Codes::Avc(avcc) => {
-            pictures(file, draft, avcc, &moved, (&mut packets, made))?;
+            pictures(file, draft, avcc, &times, (&mut packets, made))?;
             Track {
                 kind: Kind::Video,
                 payload_type: VIDEO_TYPE,
@@ -270,7 +296,7 @@ fn make(
             let config = &esds.es_desc.dec_config.dec_specific;
             let raw = config.as_ref().map(|it| it.raw.as_slice()).filter(|raw| raw.len() >= 2);
             let raw = raw.ok_or_else(|| Unplayable::Codec("AAC, found no AAC in mp4a".into()))?;
-            units(draft, &moved, &mut packets)?;
+            units(draft, &times, &mut packets)?;
             let mut hex = String::new();
             for byte in raw {
                 // Writing to a string cannot fail.
@@ -279,7 +305,11 @@ fn make(
             Track {
                 kind: Kind::Audio,
                 payload_type: ogg::PAYLOAD_TYPE,
-                encoding: format!("mpeg4-generic/{}/{}", draft.scale, (*channels).max(1)),
+                encoding: format!(
+                    "mpeg4-generic/{}/{}",
+                    draft.scale,
+                    configured(raw).unwrap_or((*channels).max(1))
+                ),
                 parameters: Some(format!(
                     "streamtype=5;profile-level-id=1;mode=AAC-hbr;sizelength=13;indexlength=3;\
                      indexdeltalength=3;config={hex}"
@@ -291,9 +321,9 @@ fn make(
         }
         Codes::Opus { channels } => {
             for sample in &draft.samples {
-                let ticks = scaled(moved(sample.shown), ogg::RATE.into(), SECOND);
+                let ticks = times.ticks(sample.shown, ogg::RATE);
                 let cut = Cut { prefix: Prefix::default(), range: sample.range.clone() };
-                packets.push(moved(sample.decoded), ticks, &cut, SYNC)?;
+                packets.push(times.ns(sample.decoded), ticks, &cut, SYNC)?;
             }
             ogg::track(*channels as u8, bits, packets.listed)
         }
@@ -302,6 +332,22 @@ fn make(
         return Err(Unplayable::Damaged("expected samples with bytes in them, found none"));
     }
     Ok((track, end))
+}
+
+/// The channels that a configuration of AAC tells (ISO/IEC 14496-3, table 1.19), where it does. What
+/// the sample entry says need not be true: ffmpeg writes 2 for one channel, too.
+fn configured(raw: &[u8]) -> Option<u16> {
+    let mut front = [0; 8];
+    let len = raw.len().min(front.len());
+    front[..len].copy_from_slice(&raw[..len]);
+    let bits = u64::from_be_bytes(front);
+    let long_kind = if bits >> 59 == 31 { 6 } else { 0 };
+    let rate = 4 + if bits << (5 + long_kind) >> 60 == 15 { 24 } else { 0 };
+    match bits << (5 + long_kind + rate) >> 60 {
+        few @ 1..=6 => Some(few as u16),
+        7 => Some(8),
+        _ => None,
+    }
 }
 
 /// Packets so far.
@@ -330,7 +376,7 @@ fn pictures(
     file: &mut (impl Read + Seek),
     draft: &Draft<'_>,
     avcc: &Avcc,
-    moved: &impl Fn(i64) -> u64,
+    times: &Times,
     (packets, made): (&mut Packets, &mut Vec<u8>),
 ) -> Result<(), Unplayable> {
     let sets = avcc.sequence_parameter_sets.iter().chain(&avcc.picture_parameter_sets);
@@ -344,8 +390,7 @@ fn pictures(
     for sample in &draft.samples {
         cuts.clear();
         avc::cut(file, sample.range.clone(), avcc.length_size.into(), &mut cuts)?;
-        let (at, ticks) = (moved(sample.decoded), moved(sample.shown));
-        let ticks = scaled(ticks, VIDEO_CLOCK.into(), SECOND);
+        let (at, ticks) = (times.ns(sample.decoded), times.ticks(sample.shown, VIDEO_CLOCK));
         let mut first = if sample.is_sync { SYNC } else { 0 };
         if let Some(sets) = sets.as_ref().filter(|_| sample.is_sync && !cuts.is_empty()) {
             packets.push(at, ticks, sets, MADE | first)?;
@@ -378,11 +423,7 @@ fn avc_parameters(avcc: &Avcc) -> String {
 
 /// The packets of AAC: one unit each behind four bytes that tell its length, and one that is longer
 /// than a packet in several (RFC 3640 section 3.2).
-fn units(
-    draft: &Draft<'_>,
-    moved: &impl Fn(i64) -> u64,
-    packets: &mut Packets,
-) -> Result<(), Unplayable> {
+fn units(draft: &Draft<'_>, times: &Times, packets: &mut Packets) -> Result<(), Unplayable> {
     for sample in &draft.samples {
         let len = sample.range.end - sample.range.start;
         if len >= 1 << 13 {
@@ -393,15 +434,43 @@ fn units(
         }
         let [high, low] = ((len as u16) << 3).to_be_bytes();
         let prefix = Prefix::new(&[0, 16, high, low]);
-        let ticks = scaled(moved(sample.shown), draft.scale.into(), SECOND);
+        let ticks = times.ticks(sample.shown, draft.scale);
         let mut from = sample.range.start;
         while from < sample.range.end {
             let to = sample.range.end.min(from + PAYLOAD_MAX as u64 - 4);
             let marker = if to == sample.range.end { MARKER } else { 0 };
             let cut = Cut { prefix, range: from..to };
-            packets.push(moved(sample.decoded), ticks, &cut, SYNC | marker)?;
+            packets.push(times.ns(sample.decoded), ticks, &cut, SYNC | marker)?;
             from = to;
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_channels_are_what_the_file_says() {
+        // Sound of 48 kHz that begins 1024 samples before the zero of a file whose pictures begin
+        // 80 ms before it; and pictures of a third of 90 kHz.
+        for (scale, clock, step, zero) in
+            [(48_000, 48_000, 1024, -80_000_000), (30_000, 90_000, 1001, -66_733_334)]
+        {
+            let times = Times { scale, zero };
+            let ticks: Vec<u64> = (-1..500).map(|at| times.ticks(at * step, clock)).collect();
+            let wanted = step.unsigned_abs() * u64::from(clock / scale);
+            assert!(ticks.windows(2).all(|pair| pair[1] - pair[0] == wanted), "{ticks:?}");
+            let from_ns = scaled(times.ns(-step), clock.into(), SECOND);
+            assert!(ticks[0].abs_diff(from_ns) <= 1, "{} and {from_ns}", ticks[0]);
+        }
+        assert_eq!(configured(&[0x11, 0x88]), Some(1), "48 kHz");
+        assert_eq!(configured(&[0x12, 0x10, 0x56]), Some(2), "44.1 kHz");
+        assert_eq!(configured(&[0x17, 0x80, 0x5d, 0xc0, 0x38]), Some(7 + 1), "a rate in full");
+        assert_eq!(configured(&[0x12, 0x00]), None, "told elsewhere");
+        assert_eq!(configured(&[]), None);
+        assert_eq!(Times { scale: 0, zero: i64::MIN }.ticks(i64::MIN, u32::MAX), 0);
+        assert_eq!(Times { scale: 1, zero: 0 }.ticks(i64::MAX, u32::MAX), u64::MAX);
+    }
 }

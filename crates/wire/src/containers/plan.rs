@@ -154,6 +154,8 @@ pub(super) struct Clocked {
     pub readings: Vec<(u64, u64)>,
     /// Packets at which a player can begin, ascending.
     pub syncs: Vec<u32>,
+    /// The time that the stream itself gives to its beginning, in nanoseconds.
+    pub begins_ns: u64,
 }
 
 /// A packet of a table.
@@ -208,6 +210,15 @@ impl Plan {
                 (clocked.data.end - clocked.data.start).div_ceil(clocked.bytes)
             }
             Shape::Listed(listed) => listed.len() as u64,
+        }
+    }
+
+    /// The time that the media itself gives to its beginning, in nanoseconds: 0, but for transport
+    /// streams, whose times of showing begin anywhere.
+    pub fn begins_ns(&self) -> u64 {
+        match &self.shape {
+            Shape::Clocked(clocked) => clocked.begins_ns,
+            Shape::Even(_) | Shape::Listed(_) => 0,
         }
     }
 

@@ -148,6 +148,39 @@ fn an_index_is_found_by_its_time_and_a_beginning_before_it() {
 }
 
 #[test]
+fn who_begins_in_the_middle_is_told_first_what_is_in_the_stream() {
+    // Pictures to begin with are packets 50, 100 and so on; the list of programs stands before two
+    // of them, in the datagram before (packet 48 of 49..=55) and far ahead.
+    let mut file = stream(400, 0, 270_000);
+    for packet in [48, 110] {
+        file[packet * 188 + 1..packet * 188 + 3].copy_from_slice(&[0x40, 0]);
+    }
+    let program = open(&mut Cursor::new(&file)).expect("a stream");
+    let plan = &program.tracks[0].plan;
+    let syncs: Vec<u64> = (0..plan.len()).filter(|at| plan.packet(*at).sync).collect();
+    assert_eq!(syncs, [0, 48 / 7, 100 / 7, 110 / 7, 200 / 7, 250 / 7, 300 / 7, 350 / 7]);
+}
+
+#[test]
+fn a_stream_says_which_time_it_gives_to_its_beginning() {
+    let mut file = stream(400, 0, 13_500);
+    assert_eq!(open(&mut Cursor::new(&file)).expect("a stream").tracks[0].plan.begins_ns(), 0);
+    // Pictures (0x100) from 2.0 s on, sound (0x101) from 1.5 s and then 1.0 s.
+    for (at, pid, kind, time) in
+        [(11, 0, 0xe0, 180_000_u64), (12, 1, 0xc0, 135_000), (13, 1, 0xc0, 90_000)]
+    {
+        let packet = &mut file[at * 188..][..188];
+        packet[..4].copy_from_slice(&[0x47, 0x41, pid, 0x10]);
+        let [low, high] = [time << 1, time >> 14].map(|it| (it as u16 | 1).to_be_bytes());
+        let top = 0x21 | (time >> 29) as u8;
+        let head = [0, 0, 1, kind, 0, 0, 0x80, 0x80, 5, top, high[0], high[1], low[0], low[1]];
+        packet[4..18].copy_from_slice(&head);
+    }
+    let program = open(&mut Cursor::new(&file)).expect("a stream");
+    assert_eq!(program.tracks[0].plan.begins_ns(), 1_500_000_000);
+}
+
+#[test]
 fn what_is_no_media_is_refused_in_words() {
     let words = |file: &[u8]| match open(&mut Cursor::new(file)) {
         Ok(program) => panic!("played as {}", program.kind),

@@ -15,6 +15,10 @@ const PACKET: usize = 188;
 const SYNC_BYTE: u8 = 0x47;
 /// Packets to a datagram: 1316 bytes, what every sender does.
 const GROUP: usize = 7;
+/// Streams of which the first time of showing is read.
+const STREAMS: usize = 16;
+/// The PID of the list of programs.
+const PROGRAMS: u16 = 0;
 /// The payload type (RFC 3551) and its clock.
 const PAYLOAD_TYPE: u8 = 33;
 const CLOCK: u32 = 90_000;
@@ -26,6 +30,9 @@ const PCR_WRAP: u64 = (1 << 33) * 300;
 const JUMP: u64 = 2 * PCR_HZ;
 /// Readings closer than this are not kept, in nanoseconds: they would only add jitter.
 const READING_NS: u64 = 20_000_000;
+/// Tables that say what is in the stream belong to the picture behind them if they are this close:
+/// they have to come again every half second at least.
+const TABLES: u64 = PCR_HZ / 2;
 /// Packets to which sync may be lost at the end: a file that is still being written.
 const READ: usize = PACKET * GROUP * 256;
 
@@ -58,6 +65,22 @@ fn told(packet: &[u8]) -> Option<Told> {
         }
     }
     Some(told)
+}
+
+/// The time of showing of the picture or the sound that begins in this packet, in ticks of 90 kHz
+/// (ISO/IEC 13818-1 section 2.4.3.7).
+fn shown(packet: &[u8]) -> Option<u64> {
+    let begins = packet[1] & 0x40 != 0 && packet[3] & 0x10 != 0;
+    let field = if packet[3] & 0x20 != 0 { 1 + usize::from(packet[4]) } else { 0 };
+    let [0, 0, 1, 0xbd | 0xc0..=0xef, _, _, _, flags, _, time @ ..] = packet.get(4 + field..)?
+    else {
+        return None;
+    };
+    let &[a, b, c, d, e, ..] = time else { return None };
+    let high = u64::from(a >> 1 & 7) << 30;
+    let middle = u64::from(u16::from_be_bytes([b, c]) >> 1) << 15;
+    let low = u64::from(u16::from_be_bytes([d, e]) >> 1);
+    (begins && flags & 0x80 != 0).then_some(high | middle | low)
 }
 
 /// The clock as far as it has been read.
@@ -122,6 +145,9 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
     let mut piece = vec![0; READ];
     let mut watch = Watch::default();
     let mut syncs = Vec::new();
+    // Where the list of programs stood last, and the clock there.
+    let mut tables = None;
+    let mut firsts: Vec<(u16, u64)> = Vec::new();
     let mut at = 0_u64;
     'file: loop {
         let filled = fill(file, &mut piece)?;
@@ -131,8 +157,20 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
                 watch.read(at, told.pid, pcr);
             }
             let group = (at / (PACKET * GROUP) as u64) as u32;
-            if told.sync && watch.pid == Some(told.pid) && syncs.last() != Some(&group) {
-                syncs.push(group);
+            let is_first = || firsts.len() < STREAMS && firsts.iter().all(|it| it.0 != told.pid);
+            if let Some(shown) = shown(packet).filter(|_| is_first()) {
+                firsts.push((told.pid, shown));
+            }
+            if told.pid == PROGRAMS {
+                tables = Some((group, watch.elapsed));
+            }
+            if told.sync && watch.pid == Some(told.pid) {
+                // Who begins here has to be told first what is in the stream.
+                let near = tables.filter(|(_, ticks)| watch.elapsed - ticks <= TABLES);
+                let from = near.map_or(group, |(from, _)| from);
+                if syncs.last().is_none_or(|last| *last < from) {
+                    syncs.push(from);
+                }
             }
             at += PACKET as u64;
         }
@@ -145,7 +183,9 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
     }
     let readings = watch.finish()?;
     let bytes = (PACKET * GROUP) as u64;
-    let clocked = Clocked { data: 0..at, bytes, readings, syncs };
+    let first = firsts.iter().map(|(_, shown)| *shown).min().unwrap_or(0);
+    let begins_ns = scaled(first, SECOND, CLOCK.into());
+    let clocked = Clocked { data: 0..at, bytes, readings, syncs, begins_ns };
     let duration_ns = clocked.ns_at(at).max(1);
     let track = Track {
         kind: Kind::Video,
