@@ -118,7 +118,10 @@ impl Trial<'_> {
         if let Some(ticks) = soak.map(Soak::stop) {
             let before = ticks.first().map_or(0, |(at, _)| at + CALM.as_nanos() as u64 * 4 / 5);
             let span = [reading.began_ns, reading.ended_ns];
-            reading.soak_ns = cost_ns(&ticks, before, span, reading.sent);
+            let each = reading.each_ns();
+            // A whole core cannot cost less than one of its processes: then others were there.
+            reading.soak_ns =
+                cost_ns(&ticks, before, span, reading.sent).filter(|ns| *ns >= each * 0.9);
         }
         Ok(reading)
     }

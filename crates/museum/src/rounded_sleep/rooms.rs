@@ -23,7 +23,8 @@ pub fn effort(settings: &Settings) -> Effort {
 
 /// How long a paced run lasts.
 fn time(settings: &Settings) -> Duration {
-    if settings.quick { Duration::from_millis(300) } else { Duration::from_secs(3) }
+    let whole = settings.scale.of(Duration::from_secs(3)).max(Duration::from_millis(1_200));
+    if settings.quick { Duration::from_millis(300) } else { whole }
 }
 
 /// Hangs the rooms; what was expected of them and came out.

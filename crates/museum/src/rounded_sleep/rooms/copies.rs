@@ -108,17 +108,22 @@ fn told(found: &[(&str, Costs)], sink: &str) -> Side {
     }
 }
 
+/// What a packet of that size costs by the cheaper of the paths without a copy.
+fn free(found: &[(&str, Costs)], size: u32) -> Option<f64> {
+    let paths = ["sendfile", "msg-zerocopy"].map(|name| of(found, name, size));
+    paths.into_iter().flatten().min_by(f64::total_cmp)
+}
+
 /// The smallest size at which a path without a copy is cheaper than one copy.
 fn crossing(found: &[(&str, Costs)]) -> Option<u32> {
     let (_, copied) = found.iter().find(|(name, _)| *name == "wheel-mmap")?;
-    let cheaper =
-        |&&(size, ns): &&(u32, f64)| of(found, "sendfile", size).is_some_and(|it| it < ns);
+    let cheaper = |&&(size, ns): &&(u32, f64)| free(found, size).is_some_and(|it| it < ns);
     copied.iter().find(cheaper).map(|(size, _)| *size)
 }
 
 fn finding(found: &[(&str, Costs)]) -> String {
     let Some((least, most)) = ends(found) else { return "Nothing could be sent.".to_string() };
-    let ratio = |size| Some(of(found, "sendfile", size)? / of(found, "wheel-mmap", size)?);
+    let ratio = |size| Some(free(found, size)? / of(found, "wheel-mmap", size)?);
     let (Some(small), Some(large)) = (ratio(least), ratio(most)) else {
         return "The two paths to compare did not run.".to_string();
     };
@@ -127,8 +132,9 @@ fn finding(found: &[(&str, Costs)]) -> String {
         None => "at no size that was tried it is cheaper".to_string(),
     };
     format!(
-        "At {least} bytes the path without a copy costs {} times what one copy costs, at {} bytes \
-         {} times; {where_}. The published packets had 32 bytes.",
+        "At {least} bytes the cheapest path without a copy costs {} times what one copy costs, at \
+         {} bytes {} times; {where_}. The published packets had 32 bytes. (sendfile puts its \
+         packet together behind the head, so its checksum is computed over all bytes.)",
         words::number(small),
         words::count(most),
         words::number(large)
@@ -138,16 +144,15 @@ fn finding(found: &[(&str, Costs)]) -> String {
 fn findings(found: &[(&str, Costs)]) -> Vec<Finding> {
     let Some((least, most)) = ends(found) else { return Vec::new() };
     let mut all = Vec::new();
-    let mut expect = |name, size, wanted: fn(f64) -> bool, expected: &str| {
-        let (free, copied) = (of(found, "sendfile", size), of(found, "wheel-sendto", size));
-        if let (Some(free), Some(copied)) = (free, copied) {
+    let mut expect = |name, size, than, wanted: fn(f64) -> bool, expected: &str| {
+        if let (Some(free), Some(copied)) = (free(found, size), of(found, than, size)) {
             let ratio = free / copied.max(1.0);
             all.push(Finding::new(name, wanted(ratio), ratio, expected));
         }
     };
     let small = "at 32 bytes a path without copies costs no less than 0.9 of one with two";
-    expect("copies-do-not-matter", least, |it| it >= 0.9, small);
-    let large = "at the largest size it costs at most 0.7 of it";
-    expect("copies-matter", most, |it| it <= 0.7, large);
+    expect("copies-do-not-matter", least, "wheel-sendto", |it| it >= 0.9, small);
+    let large = "at the largest size it costs at most 0.8 of one with a single copy";
+    expect("copies-matter", most, "wheel-mmap", |it| it <= 0.8, large);
     all
 }
