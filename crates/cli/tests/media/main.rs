@@ -1,136 +1,18 @@
 //! Players that we have not written play what `roundhouse serve media` sends, and get what is in
-//! the files: ffmpeg and GStreamer, within the connection and by UDP, on several architectures.
+//! the files: ffmpeg, mpv and GStreamer, within the connection and by UDP, on several
+//! architectures; they pause and seek; and Wireshark finds nothing to complain of.
 //!
-//! Test media are made by ffmpeg on the spot; where it is missing the tests say so. No test
-//! measures time: what is compared is what was decoded.
+//! Test media are made by ffmpeg on the spot; where it or a player is missing the tests say so. No
+//! test measures time: what is compared is what was decoded.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+mod players;
+mod sound;
+mod stage;
+mod tap;
 
-/// The binary that is tried.
-const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
-/// How long a player may take for two seconds of media on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+use std::path::Path;
 
-/// Whether a program is there; if not, says so once more than its row in the list of skips.
-fn has(program: &str) -> bool {
-    let found = Command::new(program).arg("-version").output().is_ok()
-        || Command::new(program).arg("--version").output().is_ok();
-    if !found {
-        let rows = include_str!("../../../../tests/skips.toml");
-        assert!(rows.contains(&format!("what = \"{program}\"")), "expected a row for {program}");
-        println!("skipped: {program}");
-    }
-    found
-}
-
-/// Runs a program to its end, at most for [`PATIENCE`].
-fn run(program: &str, args: &[&str]) -> Output {
-    let mut command = Command::new(program);
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect(program);
-    let begin = Instant::now();
-    while child.try_wait().expect("our own child").is_none() {
-        if begin.elapsed() > PATIENCE {
-            child.kill().expect("our own child");
-            let said = child.wait_with_output().expect("our own child");
-            panic!("{program} {args:?} did not end: {}", String::from_utf8_lossy(&said.stderr));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let output = child.wait_with_output().expect("our own child");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {args:?}: {said}");
-    output
-}
-
-/// A folder with two seconds of everything; `None` without ffmpeg.
-fn films() -> Option<&'static Path> {
-    static FILMS: OnceLock<Option<PathBuf>> = OnceLock::new();
-    FILMS
-        .get_or_init(|| {
-            if !has("ffmpeg") {
-                return None;
-            }
-            let folder =
-                std::env::temp_dir().join(format!("roundhouse-films-{}", std::process::id()));
-            std::fs::create_dir_all(&folder).expect("a temporary folder");
-            let at = |name: &str| folder.join(name).to_str().expect("text").to_owned();
-            let picture = "testsrc2=size=320x240:rate=25";
-            let tone = "sine=frequency=440:sample_rate=48000";
-            let make = |args: &[&str]| {
-                let front = ["-v", "error", "-y", "-f", "lavfi"];
-                run("ffmpeg", &[&front[..], args].concat());
-            };
-            make(&[
-                "-i",
-                picture,
-                "-f",
-                "lavfi",
-                "-i",
-                tone,
-                "-t",
-                "2",
-                "-c:v",
-                "libx264",
-                "-preset",
-                "ultrafast",
-                "-g",
-                "25",
-                "-c:a",
-                "aac",
-                &at("film.mp4"),
-            ]);
-            make(&[
-                "-i",
-                picture,
-                "-t",
-                "2",
-                "-c:v",
-                "libx264",
-                "-preset",
-                "ultrafast",
-                "-g",
-                "25",
-                &at("film.ts"),
-            ]);
-            make(&["-i", tone, "-t", "2", "-ar", "8000", "-c:a", "pcm_mulaw", &at("tone.wav")]);
-            make(&["-i", tone, "-t", "2", "-ac", "2", "-ar", "44100", &at("disc.wav")]);
-            Some(folder)
-        })
-        .as_deref()
-}
-
-/// A server that dies with its handle.
-struct Server {
-    child: Child,
-    url: String,
-}
-
-impl Server {
-    fn start(folder: &Path, args: &[&str]) -> Server {
-        let mut command = Command::new(BINARY);
-        command.args(["serve", "media", "--port", "0"]).args(args).arg(folder);
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("our own binary");
-        let out = child.stdout.take().expect("a pipe");
-        let line = BufReader::new(out).lines().next().expect("a line").expect("text");
-        let (_, behind) = line.split_once("\"listening\":\"").expect(&line);
-        let url = format!("rtsp://{}", behind.split('"').next().unwrap_or(""));
-        Server { child, url }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to be done.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use stage::{Server, films, has, run, samples};
 
 /// What ffmpeg decodes from there: a line for each frame, its track and its digest, sorted, for
 /// tracks take turns by chance.
@@ -191,7 +73,7 @@ fn gstreamer_gets_the_bytes_of_the_file() {
         return;
     }
     let server = Server::start(folder, &[]);
-    let check = |film: &str, protocol: &str, pay: &str, head: usize, swap: bool| {
+    let check = |film: &str, protocol: &str, pay: &str, want: Vec<u8>| {
         let copy = folder.join(format!("{film}.{protocol}"));
         let location = format!("location={}/{film}", server.url);
         let sink = format!("location={}", copy.display());
@@ -200,21 +82,19 @@ fn gstreamer_gets_the_bytes_of_the_file() {
             "gst-launch-1.0",
             &["-q", "rtspsrc", &location, &protocols, "!", pay, "!", "filesink", &sink],
         );
-        let want = std::fs::read(folder.join(film)).expect("our own film");
-        let mut got = std::fs::read(&copy).expect("a copy");
-        if swap {
-            got.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
-        }
-        let want = &want[head..];
+        let got = std::fs::read(&copy).expect("a copy");
         assert!(want == got, "{film} over {protocol}: {} of {} bytes", got.len(), want.len());
     };
-    // Behind the heads that ffmpeg writes stand the samples to the end of the file.
-    let head = |film: &str| {
-        let file = std::fs::read(folder.join(film)).expect("our own film");
-        file.windows(4).position(|it| it == b"data").expect("samples") + 8
-    };
-    check("film.ts", "tcp", "rtpmp2tdepay", 0, false);
-    check("film.ts", "udp", "rtpmp2tdepay", 0, false);
-    check("disc.wav", "tcp", "rtpL16depay", head("disc.wav"), true);
-    check("tone.wav", "udp", "rtppcmudepay", head("tone.wav"), false);
+    let film = std::fs::read(folder.join("film.ts")).expect("our own film");
+    // Samples travel in the order of bytes that the file does not have.
+    let mut disc = samples(folder, "disc.wav");
+    disc.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
+    std::thread::scope(|scope| {
+        let check = &check;
+        let again = film.clone();
+        scope.spawn(move || check("film.ts", "tcp", "rtpmp2tdepay", film));
+        scope.spawn(move || check("film.ts", "udp", "rtpmp2tdepay", again));
+        scope.spawn(move || check("disc.wav", "tcp", "rtpL16depay", disc));
+        scope.spawn(|| check("tone.wav", "udp", "rtppcmudepay", samples(folder, "tone.wav")));
+    });
 }

@@ -1,0 +1,88 @@
+//! The waveform that comes out is the one that went in, sample by sample where nothing is lost by
+//! the codec, from the beginning and from the middle.
+
+use std::path::Path;
+
+use crate::stage::{SECONDS, Server, films, run, samples};
+
+/// What ffmpeg decodes from there, as 16-bit samples.
+fn decoded(before: &[&str], input: &str, how: &[&str]) -> Vec<i16> {
+    let front = ["-v", "error"];
+    let args = [&front, before, &["-i", input, "-map", "0:a"], how, &["-f", "s16le", "-"]];
+    numbers(&run("ffmpeg", &args.concat()).stdout)
+}
+
+fn numbers(bytes: &[u8]) -> Vec<i16> {
+    bytes.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect()
+}
+
+/// How alike two sounds are, 1 at the most, when the second begins up to `within` samples earlier
+/// or later.
+fn likeness(want: &[i16], got: &[i16], within: usize) -> f64 {
+    // The ends may be cut by either.
+    let middle = &want[within..want.len() - 2 * within];
+    let energy = |of: &[i16]| of.iter().map(|it| f64::from(*it).powi(2)).sum::<f64>();
+    let at = |shift: usize| {
+        let other = got.get(shift..shift + middle.len())?;
+        let both = middle.iter().zip(other).map(|(a, b)| f64::from(*a) * f64::from(*b));
+        Some(both.sum::<f64>() / (energy(middle) * energy(other)).sqrt().max(1.0))
+    };
+    (0..2 * within).filter_map(at).fold(-1.0, f64::max)
+}
+
+/// Samples come through bit by bit, from the beginning, and from the middle to the end.
+fn exact(folder: &Path, server: &Server, film: &str, transport: &str) {
+    let path = folder.join(film);
+    let url = format!("{}/{film}", server.url);
+    let want = decoded(&[], path.to_str().expect("text"), &[]);
+    let got = decoded(&["-rtsp_transport", transport], &url, &[]);
+    assert!(want == got, "{film} over {transport}: {} of {} samples", got.len(), want.len());
+    let got = decoded(&["-ss", "1.5", "-rtsp_transport", transport], &url, &[]);
+    // What was on its way before the seek may be in front.
+    let half = &want[want.len() / 2..];
+    let is_half = got.ends_with(half) && got.len() < want.len();
+    assert!(is_half, "{film} over {transport}: {} of {} samples", got.len(), half.len());
+}
+
+#[test]
+fn what_is_heard_is_what_was_recorded() {
+    let Some(folder) = films() else { return };
+    let server = Server::start(folder, &[]);
+    let sound = numbers(&std::fs::read(folder.join("sound.raw")).expect("our own sound"));
+    assert_eq!(sound.len(), SECONDS * 8000);
+    let disc = numbers(&samples(folder, "disc.wav"));
+    assert!(disc == decoded(&[], folder.join("disc.wav").to_str().expect("text"), &[]));
+    let alike = |film: &str, transport: &str| {
+        let url = format!("{}/{film}", server.url);
+        let got = decoded(&["-rtsp_transport", transport], &url, &["-ar", "8000", "-ac", "1"]);
+        let file = folder.join(film);
+        let want = decoded(&[], file.to_str().expect("text"), &["-ar", "8000", "-ac", "1"]);
+        // The codec takes its part; the way there takes nothing, but where the sound begins may
+        // differ by a part of a sample at this rate.
+        let (codec, way) = (likeness(&sound, &got, 400), likeness(&want, &got, 400));
+        assert!(codec > 0.9, "{film} over {transport}: {codec}");
+        assert!(way > 0.93, "{film} over {transport}: {way}");
+    };
+    // A step of either law is at most a sixteenth of what it stands for.
+    let near = |film: &str, transport: &str| {
+        let url = format!("{}/{film}", server.url);
+        let got = decoded(&["-rtsp_transport", transport], &url, &[]);
+        assert_eq!(got.len(), sound.len(), "{film}");
+        let far = sound
+            .iter()
+            .zip(&got)
+            .find(|(want, got)| want.abs_diff(**got) > 16 + want.unsigned_abs() / 16);
+        assert_eq!(far, None, "{film} over {transport}");
+    };
+    std::thread::scope(|scope| {
+        let (server, alike, near) = (&server, &alike, &near);
+        for (film, transport) in [("disc.wav", "udp"), ("studio.wav", "tcp"), ("mono.wav", "udp")] {
+            scope.spawn(move || exact(folder, server, film, transport));
+        }
+        scope.spawn(move || near("tone.wav", "udp"));
+        scope.spawn(move || near("alaw.wav", "tcp"));
+        scope.spawn(move || alike("talk.ogg", "udp"));
+        scope.spawn(move || alike("film.mp4", "tcp"));
+        scope.spawn(move || alike("film.ts", "udp"));
+    });
+}
