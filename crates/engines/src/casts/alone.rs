@@ -13,6 +13,9 @@ use super::{Casting, Troupe};
 use crate::fault::Fault;
 use crate::parts::assets::Assets;
 
+/// How often it is looked whether a worker has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
 /// Runs one worker until every cast that was ordered beforehand has ended. For `quiet` nothing else
 /// of this process runs, so that it can be measured.
 ///
@@ -49,7 +52,8 @@ pub fn cast_alone<C: Caster>(
         // It is ready once it has taken up its orders, or has ended without.
         while board.seat(0).state() != SeatState::Ready && !worker.is_finished() {
             let mut list = [PollFd::new(bell.as_fd(), true, false)];
-            poll(&mut list, None).map_err(Fault::Wait)?;
+            // A worker that could not begin rings before it has ended.
+            poll(&mut list, Some(LOOK_EVERY)).map_err(Fault::Wait)?;
             bell.clear();
         }
         std::thread::sleep(quiet);

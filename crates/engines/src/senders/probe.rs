@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sys::udp::{Batch, Mail, Udp, UdpOptions};
 
@@ -41,6 +41,7 @@ pub fn probe(sender: Sender) -> Result<Works, String> {
     let words = |error: io::Error| error.to_string();
     let options = UdpOptions { receive_buffer: Some(1 << 20), ..UdpOptions::default() };
     let receiver = Udp::bind(SocketAddr::new(LOCAL, 0), &options).map_err(words)?;
+    Mail::ask_for_times(&receiver).map_err(words)?;
     let to = vec![receiver.local_addr().map_err(words)?];
     let bytes: Vec<u8> = (0..PACKETS * PAYLOAD).map(|at| (at / 3) as u8).collect();
     let mut assets = Assets::default();
@@ -52,14 +53,20 @@ pub fn probe(sender: Sender) -> Result<Works, String> {
     let (state, pacing) = (Beats::default(), Pacing::default());
     let casting = Casting { caster: &drum, sender, sockets: &sockets, pacing: &pacing };
     cast_alone(&casting, &state, &assets, Duration::ZERO, |_| {}).map_err(|it| it.to_string())?;
-    compare(&receiver, &drum, &bytes)?;
+    compare(&receiver, &drum, &bytes, &state)?;
     let late = |share| pacing.quantile(share).unwrap_or_default();
     let calls_percent = pacing.calls.read() * 100 / u64::from(CASTS * PACKETS);
     Ok(Works { late_p50: late(0.5), late_max: late(1.0), calls_percent })
 }
 
-/// Whether what came is what was to be sent, in its order.
-fn compare(receiver: &Udp, drum: &Drum, bytes: &[u8]) -> Result<(), String> {
+/// How much earlier than its moment a packet may seem to come: the clock of the receiver's times is
+/// another one and may be set right meanwhile.
+const EARLY: Duration = Duration::from_millis(1);
+
+/// Whether what came is what was to be sent, in its order, and nothing before its moment.
+fn compare(receiver: &Udp, drum: &Drum, bytes: &[u8], state: &Beats) -> Result<(), String> {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let ahead = wall.saturating_sub(sys::clock::now_ns());
     let mut mail = Mail::new(64, 2048);
     let mut sent = [0_u32; CASTS as usize];
     while let Ok(letters) = mail.receive(receiver) {
@@ -72,6 +79,12 @@ fn compare(receiver: &Udp, drum: &Drum, bytes: &[u8]) -> Result<(), String> {
             let expected = &bytes[range.start as usize..range.end as usize];
             if head != Drum::head(number, *due) || payload != expected {
                 return Err(format!("packet {due} arrived changed or out of order"));
+            }
+            let moment = drum.due_at(state, number, *due).ok_or("a packet before the first")?;
+            let came = letter.came_ns.saturating_sub(ahead) + EARLY.as_nanos() as u64;
+            if letter.came_ns > 0 && came < moment.ns() {
+                let ms = (moment.ns() - came) as f64 / 1e6;
+                return Err(format!("packet {due} came {ms:.1} ms before its moment: not paced"));
             }
             *due += 1;
         }
