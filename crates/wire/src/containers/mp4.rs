@@ -334,8 +334,8 @@ fn make(
     Ok((track, end))
 }
 
-/// The channels that a configuration of AAC tells (ISO/IEC 14496-3, table 1.19), where it does. What
-/// the sample entry says need not be true: ffmpeg writes 2 for one channel, too.
+/// The channels that a configuration of AAC tells (ISO/IEC 14496-3, table 1.19), where it does.
+/// What the sample entry says need not be true: ffmpeg writes 2 for one channel, too.
 fn configured(raw: &[u8]) -> Option<u16> {
     let mut front = [0; 8];
     let len = raw.len().min(front.len());
