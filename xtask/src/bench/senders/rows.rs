@@ -50,7 +50,7 @@ const RANKS: [(&str, &str); 2] = [("nice -10", "--nice -10"), ("FIFO", "--fifo 5
 /// Parts of names of senders for whom the kernel works on its own account.
 const KERNEL_WORKS: [&str; 4] = ["tbf", "htb", "bpf", "sqpoll"];
 /// Parts of names of senders that the kernel paces by bytes, so that nothing is as fast as it can.
-const PACED: [&str; 2] = ["tbf", "htb"];
+const PACED: [&str; 3] = ["tbf", "htb", "bpf"];
 
 const CHAIN: &str = "every timeout of a chain wakes the thread that submitted it, inside the \
     kernel: it saves calls (one for seconds of packets), not wake-ups, and io_uring's work for \
@@ -208,7 +208,9 @@ impl Group {
         let names: Vec<&String> = senders.iter().filter(fits).collect();
         let mut arms: Vec<Arm> = names.iter().map(|name| Arm::ours(name)).collect();
         for name in &names {
-            if bare && self.with_bare && BARE.contains(&name.as_str()) {
+            // The bare loops know one receiver only, and packets for one leave as one message.
+            let is_fair = is_fast || !name.contains("gso");
+            if bare && self.with_bare && is_fair && BARE.contains(&name.as_str()) {
                 arms.push(Arm::bare(name));
             }
             if self.is_ranked && RANKED.contains(&name.as_str()) {
