@@ -191,6 +191,7 @@ fn serve(
             signals: false,
             control: &control,
             state_fd: None,
+            others: &[],
             handover: None,
         };
         let ready = |ready: &Ready| {

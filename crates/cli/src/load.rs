@@ -10,6 +10,7 @@ mod calibration;
 mod files;
 mod flags;
 pub(crate) mod live;
+mod media;
 mod null;
 mod plan;
 mod simulator;
@@ -48,6 +49,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.output.schema {
         print!("{}", ::load::report::JSON_SCHEMA);
         return Ok(ExitCode::SUCCESS);
+    }
+    match media::listener(&args) {
+        Ok(None) => {}
+        Ok(Some(listener)) => return media::run(&listener),
+        Err(usage) => {
+            eprintln!("roundhouse load: {usage}");
+            return Ok(ExitCode::from(2));
+        }
     }
     let outcome = match (&args.duet.duet, &args.goal.slo) {
         _ if args.goal.calibrate => calibrate(&args),

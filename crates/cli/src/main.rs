@@ -6,6 +6,7 @@
 
 mod architectures;
 mod artefact;
+mod cast;
 mod client;
 mod config;
 mod course;
@@ -71,6 +72,8 @@ enum Command {
     Path(path::Command),
     /// Walk around in the world of a game server
     Walk(walk::Args),
+    /// Send media to an address or a group over RTP, and write down how to listen (SDP)
+    Cast(cast::Args),
     /// Listen to media over RTSP and RTP: what was lost, out of order and late
     Play(play::Args),
     /// Talk to a stock server: line editing, history, completion
@@ -123,6 +126,7 @@ fn main() -> ExitCode {
         Command::Museum(args) => museum::run(&args),
         Command::Path(command) => path::run(command),
         Command::Walk(args) => walk::run(&args),
+        Command::Cast(args) => cast::run(&args),
         Command::Play(args) => play::run(&args),
         Command::Client(args) => client::run(&args),
         Command::Course(command) => command.run(),

@@ -1,13 +1,13 @@
 //! `roundhouse play`: listens to media instead of playing them, and says what was lost, out of
 //! order and late; one session or thousands.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use load::listen::{Ask, Hearing, Shares, listen, overhear};
+use load::listen::{Ask, Hearing, Lower, Overhear, Shares, listen, overhear};
 use load::parse::span;
 use serde_json::{Value, json};
 
@@ -21,31 +21,38 @@ const PORT: u16 = 554;
 /// The flags.
 #[derive(clap::Args)]
 pub struct Args {
-    /// What to listen to: rtsp://HOST[:554]/NAME, or rtp://ADDRESS:PORT for whatever comes there
-    url: String,
+    /// What to listen to: rtsp://HOST[:554]/NAME (rtspt:// is the same with --tcp), or
+    /// rtp://ADDRESS:PORT for whatever comes there; a group is joined
+    pub url: String,
     /// How long to listen; a session that has played to its end is done before
     #[arg(short = 'd', long = "for", default_value = "10s", value_name = "TIME",
           value_parser = span)]
-    time: Duration,
-    /// Sessions at one time
+    pub time: Duration,
+    /// Sessions at one time; of rtp:// receivers, at every second port, or in the group
     #[arg(short = 'n', long, default_value_t = 1, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    sessions: u32,
+    pub sessions: u32,
     /// Over how long they begin
     #[arg(long, default_value = "1s", value_parser = span, value_name = "TIME")]
-    ramp: Duration,
+    pub ramp: Duration,
     /// Have the media in the connection instead of as datagrams
     #[arg(long)]
-    tcp: bool,
+    pub tcp: bool,
+    /// Listen with a group, which the server names; one session hears for all
+    #[arg(long, conflicts_with = "tcp")]
+    pub multicast: bool,
+    /// The address of the interface on which groups are joined [default: as the routes say]
+    #[arg(long, value_name = "ADDRESS")]
+    pub interface: Option<Ipv4Addr>,
     /// Where to begin, in seconds
     #[arg(long, default_value_t = 0.0, value_name = "SECONDS")]
-    from: f64,
+    pub from: f64,
     /// Name and password
     #[arg(long, value_name = "NAME:PASSWORD")]
-    user: Option<String>,
+    pub user: Option<String>,
     /// Print one JSON document instead of tables
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 /// Listens until the time is over.
@@ -57,10 +64,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             let place =
                 if place.starts_with(':') { format!("0.0.0.0{place}") } else { place.into() };
             let address = resolve(&place).with_context(|| format!("cannot listen at {place}"))?;
-            overhear(address, args.time, &stop)
+            let interface = args.interface.unwrap_or(Ipv4Addr::UNSPECIFIED);
+            let (receivers, time) = (args.sessions, args.time);
+            overhear(&Overhear { address, interface, receivers, time }, &stop)
                 .with_context(|| format!("cannot listen at {address}"))?
         }
-        Some(("rtsp", rest)) => {
+        Some(("rtsp" | "rtspt", rest)) => {
+            if args.multicast && args.sessions > 1 {
+                eprintln!("roundhouse: expected one session with --multicast: it hears for all");
+                return Ok(ExitCode::from(2));
+            }
             let place = rest.split('/').next().unwrap_or_default();
             let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
             let place = if has_port(place) { place.into() } else { format!("{place}:{PORT}") };
@@ -100,10 +113,15 @@ fn ask(args: &Args, address: SocketAddr) -> Result<Ask> {
         let (name, password) = pair.ok_or_else(|| anyhow!("expected NAME:PASSWORD"))?;
         Ok::<_, anyhow::Error>((name.to_owned(), password.to_owned()))
     });
+    let lower = match args.interface {
+        _ if args.tcp || args.url.starts_with("rtspt") => Lower::Connection,
+        interface if args.multicast => Lower::Group(interface.unwrap_or(Ipv4Addr::UNSPECIFIED)),
+        _ => Lower::Datagrams,
+    };
     Ok(Ask {
         address,
-        url: args.url.clone(),
-        in_connection: args.tcp,
+        url: args.url.replacen("rtspt://", "rtsp://", 1),
+        lower,
         sessions: args.sessions,
         ramp: if args.sessions == 1 { Duration::ZERO } else { args.ramp },
         time: args.time,
@@ -122,6 +140,9 @@ fn document(args: &Args, hearing: &Hearing) -> Result<Value> {
 fn print(args: &Args, hearing: &Hearing) {
     let Hearing { sums, .. } = hearing;
     println!("{} · {:.1} s", args.url, hearing.seconds);
+    if hearing.receivers > 1 {
+        println!("  receivers     {}", hearing.receivers);
+    }
     if hearing.sessions > 0 {
         println!(
             "  sessions      {} begun, {} with media, {} ended by the sender",

@@ -97,7 +97,7 @@ fn cast(ask: &Ask) -> Result<String, Box<dyn std::error::Error>> {
     let bytes: Vec<u8> = (0..1 << 20).map(|at: u32| (at / 3) as u8).collect();
     let mut assets = Assets::default();
     let skin = match ask.file {
-        true => Skin::File(assets.add(scratch(&bytes)?), bytes.len() as u64),
+        true => Skin::File(assets.add(scratch(&bytes)?).into(), bytes.len() as u64),
         false => Skin::Shared(Arc::from(&bytes[..])),
     };
     let local = IpAddr::V4(Ipv4Addr::LOCALHOST);

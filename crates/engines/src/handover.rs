@@ -21,8 +21,10 @@ use sys::process::{self, Pid};
 use crate::fault::Fault;
 use crate::shape::SEATS;
 
-/// Names the descriptors that are passed: `EPOCH STATE READY LISTENER...`, numbers all.
+/// Names the descriptors that are passed: `EPOCH STATE READY LISTENER... / OTHER...`, numbers all.
 const VARIABLE: &str = "ROUNDHOUSE_HANDOVER";
+/// Stands between the listeners and the rest.
+const OTHERS: &str = "/";
 /// How often a worker may be replaced before its name could be one that a predecessor used.
 const GENERATIONS: u32 = 256;
 
@@ -35,6 +37,7 @@ pub struct Handover {
     /// not be taken for one that has ended.
     ready: ManuallyDrop<OwnedFd>,
     listeners: Vec<OwnedFd>,
+    others: Vec<OwnedFd>,
     predecessor: Option<Pid>,
 }
 
@@ -55,8 +58,11 @@ impl Handover {
             let epoch = words.next().and_then(|word| word.parse().ok()).ok_or_else(missing)?;
             let state = adopt(words.next().ok_or_else(missing)?)?;
             let ready = ManuallyDrop::new(adopt(words.next().ok_or_else(missing)?)?);
-            let listeners = words.map(adopt).collect::<io::Result<_>>()?;
-            Ok(Handover { epoch, state, ready, listeners, predecessor: process::parent() })
+            let before = words.by_ref().take_while(|word| *word != OTHERS);
+            let listeners = before.map(adopt).collect::<io::Result<_>>()?;
+            let others = words.map(adopt).collect::<io::Result<_>>()?;
+            let predecessor = process::parent();
+            Ok(Handover { epoch, state, ready, listeners, others, predecessor })
         };
         read().map(Some).map_err(Fault::Handover)
     }
@@ -67,6 +73,15 @@ impl Handover {
     /// No descriptor is left.
     pub fn state(&self) -> io::Result<OwnedFd> {
         self.state.try_clone()
+    }
+
+    /// What the predecessor passed beside listeners and state, in its order
+    /// ([`crate::House::others`]); nothing from one that had nothing.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn others(&self) -> io::Result<Vec<OwnedFd>> {
+        self.others.iter().map(OwnedFd::try_clone).collect()
     }
 
     pub(crate) fn listeners(&self) -> io::Result<Vec<OwnedFd>> {
@@ -125,13 +140,19 @@ impl Successor {
         epoch: Epoch,
         state: BorrowedFd<'_>,
         listeners: &[OwnedFd],
+        others: &[BorrowedFd<'_>],
     ) -> io::Result<Successor> {
         let (ready, say) = io::pipe()?;
         let mut passed = vec![state, say.as_fd()];
         passed.extend(listeners.iter().map(AsFd::as_fd));
+        let first_other = passed.len();
+        passed.extend(others);
         let mut value = (epoch.0 + 1).to_string();
-        for fd in &passed {
+        for (at, fd) in passed.iter().enumerate() {
             inherit::set_inheritable(fd, true)?;
+            if at == first_other {
+                value.push_str(&format!(" {OTHERS}"));
+            }
             value.push_str(&format!(" {}", fd.as_raw_fd()));
         }
         let mut words = env::args_os();

@@ -44,6 +44,9 @@ pub struct House<'a, S: Service> {
     pub control: &'a Control,
     /// The descriptor of the state, if it lies in shared memory: what `SIGUSR2` hands over.
     pub state_fd: Option<BorrowedFd<'a>>,
+    /// What else it hands over, such as the sockets of a caster; the successor finds it in
+    /// [`Handover::others`].
+    pub others: &'a [BorrowedFd<'a>],
     /// What a predecessor has passed: its listeners are used, and it is told when we are ready.
     pub handover: Option<&'a Handover>,
 }
@@ -220,7 +223,9 @@ impl<S: Service> Common<'_, S> {
         let Common { house, board, stop, bell, .. } = self;
         let (state, assets, verbose) = (house.state, house.assets, house.verbose);
         let seats = self.shape.stride();
-        let post = CastPost { state, assets, board, id, seats, orders, stop, bell, verbose };
+        let is_heir = house.handover.is_some();
+        let post =
+            CastPost { state, assets, board, id, seats, orders, stop, bell, verbose, is_heir };
         Some(troupe.live(&post))
     }
 

@@ -24,7 +24,7 @@ use core::ops::Range;
 use core::time::Duration;
 use std::sync::Arc;
 
-use crate::{AssetId, Effects, Instant, Share, WorkerId};
+use crate::{Effects, Instant, Share, Source, WorkerId};
 
 /// A protocol's sender: timer-driven datagrams, written once, run on every way to wake it and
 /// every way to send.
@@ -73,6 +73,12 @@ pub trait Caster: Sync {
     /// handed to the kernel ahead of the clock is taken back only from casts that have news.
     fn has_news(&self, cx: &CastCx<'_, Self::State>, cast: &Self::Cast) -> bool {
         let _ = (cx, cast);
+        true
+    }
+
+    /// Whether a house that is left waits for this cast's end, and does not close it.
+    fn is_awaited(&self, cast: &Self::Cast) -> bool {
+        let _ = cast;
         true
     }
 
@@ -154,7 +160,7 @@ pub enum Body<'b> {
     /// A range of bytes that several packets share.
     Shared(&'b Arc<[u8]>, Range<usize>),
     /// A range of a file, in bytes from its start; read, mapped or spliced by the sender.
-    File(AssetId, Range<u64>),
+    File(Source, Range<u64>),
 }
 
 /// What follows the front of a packet in a burst.
@@ -165,7 +171,7 @@ pub enum Payload {
     /// A range of bytes that several packets share.
     Shared(Arc<[u8]>, Range<usize>),
     /// A range of a file, in bytes from its start.
-    File(AssetId, Range<u64>),
+    File(Source, Range<u64>),
 }
 
 impl Payload {
@@ -257,9 +263,9 @@ impl Burst {
                 assert!(range.start <= range.end && range.end <= bytes.len());
                 Payload::Shared(bytes.clone(), range)
             }
-            Body::File(asset, range) => {
+            Body::File(source, range) => {
                 assert!(range.start <= range.end);
-                Payload::File(asset, range)
+                Payload::File(source, range)
             }
         };
         let packet = Packet { at, to, channel, payload, front: start..self.arena.len() as u32 };
@@ -297,6 +303,42 @@ impl Burst {
     #[inline]
     pub fn front(&self, packet: &Packet) -> &[u8] {
         &self.arena[packet.front.start as usize..packet.front.end as usize]
+    }
+
+    /// Reads what lies in files that were opened at run time, for senders that send from memory.
+    /// `read` appends the bytes of a range, or says that it cannot: such a packet is left out. Says
+    /// how many were.
+    ///
+    /// All that is read has one allocation, which lasts as long as the packets.
+    pub fn load_open(
+        &mut self,
+        mut read: impl FnMut(&Source, Range<u64>, &mut Vec<u8>) -> bool,
+    ) -> usize {
+        let (mut bytes, mut loaded) = (Vec::new(), Vec::new());
+        let (mut index, count) = (0, self.packets.len());
+        self.packets.retain(|packet| {
+            let Payload::File(source @ Source::Open(_), range) = &packet.payload else {
+                index += 1;
+                return true;
+            };
+            let from = bytes.len();
+            let is_read = read(source, range.clone(), &mut bytes)
+                && bytes.len() - from == packet.payload.len();
+            if is_read {
+                loaded.push((index, from..bytes.len()));
+                index += 1;
+            } else {
+                bytes.truncate(from);
+            }
+            is_read
+        });
+        if !loaded.is_empty() {
+            let bytes: Arc<[u8]> = bytes.into();
+            for (index, piece) in loaded {
+                self.packets[index].payload = Payload::Shared(bytes.clone(), piece);
+            }
+        }
+        count - self.packets.len()
     }
 
     /// Forgets all packets and keeps the memory.
@@ -360,7 +402,8 @@ impl CastLaw {
             }
             CastLaw::Withdrawal => {
                 "after `unsent` packets were withdrawn the same packets come again, neither more \
-                 nor fewer"
+                 nor fewer; a cast that was told to end meanwhile may give them up and say \
+                 farewell instead, in its last call"
             }
             CastLaw::Cutting => {
                 "however often a cast is called, and with however much room, it makes the same \
@@ -383,6 +426,38 @@ impl fmt::Display for CastLaw {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::AssetId;
+    use std::os::fd::OwnedFd;
+
+    #[test]
+    fn what_was_opened_at_run_time_can_be_read_into_memory() {
+        let open: Arc<OwnedFd> = Arc::new(std::io::pipe().expect("a descriptor").0.into());
+        let (to, at) = (SocketAddr::from(([127, 0, 0, 1], 9)), Instant::from_ns(7));
+        let mut burst = Burst::new(9);
+        let files: [(Source, Range<u64>); 4] = [
+            (open.clone().into(), 3..6),
+            (AssetId(1).into(), 0..5),
+            (open.clone().into(), 90..99),
+            (open.into(), 7..9),
+        ];
+        for (source, range) in files {
+            burst.push(at, to, Channel::Rtp, b"head", Body::File(source, range));
+        }
+        let left_out = burst.load_open(|_, range, into| {
+            into.extend(range.clone().map(|at| at as u8));
+            range.end < 50
+        });
+        let told: Vec<Option<Vec<u8>>> = burst
+            .packets()
+            .iter()
+            .map(|packet| match &packet.payload {
+                Payload::Shared(bytes, range) => Some(bytes[range.clone()].to_vec()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!((left_out, told), (1, vec![Some(vec![3, 4, 5]), None, Some(vec![7, 8])]));
+        assert!(matches!(burst.packets()[1].payload, Payload::File(Source::Asset(_), _)));
+    }
 
     #[test]
     fn a_packet_is_its_front_and_then_its_payload() {
@@ -393,7 +468,7 @@ mod tests {
         burst.push(at, to, Channel::Rtp, b"head", Body::Bytes(b"body"));
         burst.push(at, to, Channel::Rtp, b"more", Body::Shared(&shared, 2..5));
         assert!(!burst.is_full());
-        burst.push(at, to, Channel::Rtcp, b"", Body::File(AssetId(1), 10..30));
+        burst.push(at, to, Channel::Rtcp, b"", Body::File(AssetId(1).into(), 10..30));
         assert!(burst.is_full());
         let fronts: Vec<&[u8]> = burst.packets().iter().map(|it| burst.front(it)).collect();
         assert_eq!(fronts, [&b"headbody"[..], b"more", b""]);

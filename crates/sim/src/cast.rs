@@ -14,7 +14,8 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use seam::{
-    Burst, CastCx, CastLaw, Caster, Channel, Effects, Instant, Next, Packet, Payload, WorkerId,
+    Burst, CastCx, CastLaw, Caster, Channel, Effects, Instant, Next, Packet, Payload, Source,
+    WorkerId,
 };
 
 use crate::check::seeds;
@@ -115,7 +116,8 @@ struct Running<C: Caster> {
     promised: Option<Instant>,
     /// Packets that must come again, oldest first.
     owed: Vec<Made>,
-    /// Their moments may differ, because the bell rang in between.
+    /// Their moments may differ, because orders have changed in between; or they may be given up,
+    /// because it was told to end.
     moved: bool,
     last_at: Instant,
     vain: u32,
@@ -174,7 +176,7 @@ pub fn cast<C: Caster>(
             _ => {
                 world.now = world.now.max(deed);
                 (deeds.next().expect("peeked at").act)(state);
-                world.ring();
+                world.ring(true);
             }
         }
         if world.heard.breaches.len() > 10 {
@@ -260,8 +262,9 @@ impl<C: Caster> World<'_, C> {
         }
     }
 
-    /// Tells every cast that orders may have changed, and starts what is new.
-    fn ring(&mut self) {
+    /// Tells every cast that orders may have changed, as they have if there are `news`, and starts
+    /// what is new.
+    fn ring(&mut self, news: bool) {
         for index in 0..self.running.len() {
             self.withdraw_future(index);
             let (caster, now) = (self.caster, self.now);
@@ -269,7 +272,7 @@ impl<C: Caster> World<'_, C> {
             let running = &mut self.running[index];
             running.next = caster.rung(&cx, &mut running.cast);
             running.promised = None;
-            running.moved = true;
+            running.moved |= news;
             running.vain = 0;
         }
         self.bury();
@@ -336,7 +339,7 @@ impl<C: Caster> World<'_, C> {
             self.withdraw(index, unsent);
         }
         if self.dice.chance(self.whims.rings) {
-            self.ring();
+            self.ring(false);
         }
     }
 
@@ -344,6 +347,10 @@ impl<C: Caster> World<'_, C> {
     fn judge(&mut self, index: usize, until: Instant, burst: &Burst, next: Next) {
         let mut breaches: Vec<(CastLaw, String)> = Vec::new();
         let running = &mut self.running[index];
+        if running.moved && next == Next::Done {
+            // What it says last is a farewell, and no packet that it owed.
+            running.owed.clear();
+        }
         for packet in burst.packets() {
             let made = render(packet, burst, self.start);
             if packet.at > until {
@@ -392,8 +399,12 @@ fn render(packet: &Packet, burst: &Burst, start: Instant) -> Made {
     match &packet.payload {
         Payload::None => {}
         Payload::Shared(shared, range) => bytes.extend_from_slice(&shared[range.clone()]),
-        Payload::File(asset, range) => {
-            let words = format!("asset {} {}..{}", asset.0, range.start, range.end);
+        Payload::File(source, range) => {
+            let name = match source {
+                Source::Asset(asset) => format!("asset {}", asset.0),
+                Source::Open(_) => "file".to_owned(),
+            };
+            let words = format!("{name} {}..{}", range.start, range.end);
             bytes.extend_from_slice(words.as_bytes());
         }
     }

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use core::time::Duration;
 
 use seam::{BadSeed, Body, Burst, CastCx, CastLaw, Caster, Channel, Instant, Next, Share};
-use sim::{Deed, Whims, cast, cast_case, cast_laws};
+use sim::{Deed, Made, Whims, cast, cast_case, cast_laws};
 
 /// What the caster does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,10 @@ enum Flaw {
     CountsCalls,
     /// Gives each order twice.
     StartsTwice,
+    /// No mistake: when it is told to end it says farewell.
+    Polite,
+    /// Says farewell where nobody told it to end.
+    LeavesUnasked,
 }
 
 const GAP: Duration = Duration::from_millis(30);
@@ -56,6 +60,8 @@ struct Tick {
     sent: u32,
     number: u32,
     calls: u32,
+    owes: bool,
+    ended_at: Option<Instant>,
     start: Instant,
     paused_at: Option<Instant>,
 }
@@ -97,7 +103,16 @@ impl Caster for Ticker {
             order += 100;
         }
         let (start, paused_at) = (cx.now, None);
-        let tick = Tick { order, sent: 0, number: 0, calls: 0, start, paused_at };
+        let tick = Tick {
+            order,
+            sent: 0,
+            number: 0,
+            calls: 0,
+            owes: false,
+            ended_at: None,
+            start,
+            paused_at,
+        };
         Some((tick, Next::At(start)))
     }
 
@@ -109,6 +124,13 @@ impl Caster for Ticker {
         burst: &mut Burst,
     ) -> Next {
         tick.calls += 1;
+        let is_told = self.0 == Flaw::Polite && cx.state.ended.load(Relaxed) == 1;
+        if is_told || (self.0 == Flaw::LeavesUnasked && tick.owes) {
+            let to = SocketAddr::from(([10, 0, 0, 1], 5005));
+            let at = tick.ended_at.unwrap_or(cx.now).min(until);
+            burst.push(at, to, Channel::Rtcp, b"bye", Body::Bytes(&[]));
+            return Next::Done;
+        }
         while self.moment(tick, tick.sent) <= until && !burst.is_full() {
             let sent = match self.0 {
                 Flaw::Repeats if tick.sent % 10 == 9 => tick.sent - 4,
@@ -132,12 +154,14 @@ impl Caster for Ticker {
 
     fn withdrawn(&self, _cx: &CastCx<'_, Orders>, tick: &mut Tick, unsent: usize) {
         let unsent = unsent as u32;
+        tick.owes |= unsent > 0;
         tick.sent -= if self.0 == Flaw::KeepsOne { unsent - 1 } else { unsent };
     }
 
     fn rung(&self, cx: &CastCx<'_, Orders>, tick: &mut Tick) -> Next {
         if cx.state.ended.load(Relaxed) == 1 {
-            return Next::Done;
+            let at = *tick.ended_at.get_or_insert(cx.now);
+            return if self.0 == Flaw::Polite { Next::At(at) } else { Next::Done };
         }
         let is_paused = cx.state.paused.load(Relaxed) == 1;
         match (is_paused, tick.paused_at) {
@@ -192,6 +216,23 @@ fn a_pause_moves_the_schedule_and_an_end_ends_it() {
     }
 }
 
+#[test]
+fn who_is_told_to_end_says_farewell_instead_of_what_it_owed() {
+    let end = |orders: &Orders| orders.ended.store(1, Relaxed);
+    let deeds = [Deed { at: Duration::from_millis(5_000), act: &end }];
+    for seed in 0..60 {
+        let (caster, orders) = (Ticker(Flaw::Polite), Orders::default());
+        let heard = cast(&caster, &orders, &deeds, LENGTH, Whims::of(seed), seed);
+        assert_eq!(heard.breaches, [], "seed {seed}");
+        if Whims::of(seed).stalls > 0 {
+            // Its clock is beyond the end of the run before the order comes.
+            continue;
+        }
+        let last = |made: &Vec<Made>| made.last().is_some_and(|it| it.channel == Channel::Rtcp);
+        assert!(heard.casts.iter().all(last), "seed {seed}");
+    }
+}
+
 /// The laws that a mistake is seen to break, over some seeds.
 fn broken(flaw: Flaw) -> Vec<CastLaw> {
     let mut laws: Vec<CastLaw> = Vec::new();
@@ -219,6 +260,7 @@ fn each_mistake_is_seen() {
     check(Flaw::AsksTooLate, CastLaw::Progress);
     check(Flaw::KeepsOne, CastLaw::Withdrawal);
     check(Flaw::Renumbers, CastLaw::Withdrawal);
+    check(Flaw::LeavesUnasked, CastLaw::Withdrawal);
     check(Flaw::CountsCalls, CastLaw::Cutting);
     check(Flaw::StartsTwice, CastLaw::Closing);
     assert!(!broken(Flaw::Drifts).is_empty());

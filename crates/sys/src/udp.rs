@@ -16,7 +16,7 @@ mod mail;
 mod ring;
 
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -70,6 +70,19 @@ impl Udp {
         Ok(Udp { fd: socket.into(), is_v6: address.is_ipv6() })
     }
 
+    /// A socket that another process has made and bound.
+    ///
+    /// # Errors
+    /// It is none, or not one for datagrams.
+    pub fn adopt(fd: OwnedFd) -> io::Result<Udp> {
+        let socket = SockRef::from(&fd);
+        if socket.r#type()? != Type::DGRAM {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let is_v6 = crate::socket::local_addr(&fd)?.is_ipv6();
+        Ok(Udp { fd, is_v6 })
+    }
+
     /// A second descriptor of the same socket.
     ///
     /// # Errors
@@ -104,6 +117,27 @@ impl Udp {
             socket.set_multicast_hops_v6(hops.into())?;
         }
         socket.set_multicast_ttl_v4(hops.into())
+    }
+
+    /// Datagrams to a group leave by the interface with this address (`IP_MULTICAST_IF`).
+    ///
+    /// # Errors
+    /// `AddrNotAvailable`: there is none.
+    pub fn set_multicast_interface(&self, address: Ipv4Addr) -> io::Result<()> {
+        SockRef::from(&self.fd).set_multicast_if_v4(&address)
+    }
+
+    /// Datagrams to `group` come in, from the interface with the address `interface`; an
+    /// unspecified one leaves the choice to the routes. Of IPv6 groups the routes always choose.
+    ///
+    /// # Errors
+    /// `ENODEV`: there is no such interface, or none for groups; `ENOBUFS`: too many groups.
+    pub fn join(&self, group: IpAddr, interface: Ipv4Addr) -> io::Result<()> {
+        let socket = SockRef::from(&self.fd);
+        match group {
+            IpAddr::V4(group) => socket.join_multicast_v4(&group, &interface),
+            IpAddr::V6(group) => socket.join_multicast_v6(&group, 0),
+        }
     }
 
     /// The socket belongs to this class of the queueing discipline (`SO_PRIORITY`).

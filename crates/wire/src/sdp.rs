@@ -21,10 +21,12 @@ pub struct About<'a> {
     pub server: IpAddr,
     /// It goes on for ever, and nobody can choose where.
     pub live: bool,
-    /// Where packets go, and by how many hops, if to a group.
-    pub group: Option<(IpAddr, u8)>,
+    /// Where packets go, if it is settled; and by how many hops, if to a group.
+    pub to: Option<(IpAddr, Option<u8>)>,
     /// The port of the first track's media, if it is known; those of the others follow by twos.
     pub port: Option<u16>,
+    /// Tracks are asked for by RTSP, and so have URLs.
+    pub is_asked: bool,
 }
 
 /// The part of a track's URL behind that of its program.
@@ -40,14 +42,20 @@ pub fn describe(program: &Program, about: &About<'_>) -> Vec<u8> {
     let mut session = Session::new(origin, if name.is_empty() { " " } else { &name });
     let anywhere: IpAddr =
         if about.server.is_ipv4() { [0; 4].into() } else { IpAddr::from([0_u8; 16]) };
-    let connection = match about.group {
-        Some((group, ttl)) => Connection::from_ip_addr_ttl(group, Some(ttl)),
+    let connection = match about.to {
+        // Groups of IPv6 have their scope in the address (RFC 8866 section 5.7).
+        Some((group, Some(ttl))) if group.is_ipv4() => {
+            Connection::from_ip_addr_ttl(group, Some(ttl))
+        }
+        Some((to, _)) => Connection::from_ip_addr(to),
         None => Connection::from_ip_addr(anywhere),
     };
     session.connection = Some(connection);
     session.times.push(Time::new(0, 0));
     session.attributes.push(Attribute::with_value("tool", "roundhouse"));
-    session.attributes.push(Attribute::with_value("control", "*"));
+    if about.is_asked {
+        session.attributes.push(Attribute::with_value("control", "*"));
+    }
     let range = if about.live {
         "npt=now-".to_owned()
     } else {
@@ -71,7 +79,9 @@ pub fn describe(program: &Program, about: &About<'_>) -> Vec<u8> {
             let line = format!("{} {parameters}", track.payload_type);
             media.add_attribute_with_value("fmtp", line);
         }
-        media.add_attribute_with_value("control", control(index));
+        if about.is_asked {
+            media.add_attribute_with_value("control", control(index));
+        }
         session.medias.push(media);
     }
     let mut bytes = Vec::new();
@@ -154,8 +164,9 @@ mod tests {
             version: 5,
             server: [127, 0, 0, 1].into(),
             live: false,
-            group: None,
+            to: None,
             port: None,
+            is_asked: true,
         };
         let text = String::from_utf8(describe(&program, &about)).expect("text");
         let want = "v=0\r\no=- 5 5 IN IP4 127.0.0.1\r\ns=a  m=video\r\nc=IN IP4 0.0.0.0\r\n\
@@ -174,9 +185,11 @@ mod tests {
         };
         assert_eq!(offered(text.as_bytes()), Some(vec![wanted]));
         assert_eq!(offered(b"v=1 nonsense"), None);
-        about = About { live: true, group: Some(([239, 1, 2, 3].into(), 4)), ..about };
+        let group = Some(([239, 1, 2, 3].into(), Some(4)));
+        about = About { live: true, to: group, is_asked: false, port: Some(5004), ..about };
         let text = String::from_utf8(describe(&program, &about)).expect("text");
         assert!(text.contains("c=IN IP4 239.1.2.3/4\r\n"), "{text}");
-        assert!(text.contains("a=range:npt=now-\r\n"), "{text}");
+        assert!(text.contains("a=range:npt=now-\r\nm=audio 5004 "), "{text}");
+        assert!(!text.contains("control"), "{text}");
     }
 }

@@ -54,6 +54,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         signals: true,
         control: &control,
         state_fd: None,
+        others: &[],
         handover: None,
     };
     let mut ready = |ready: &Ready| {

@@ -175,7 +175,7 @@ fn known(pacing: &Pacing) -> Option<Lateness> {
 fn skin(file: bool, assets: &mut Assets) -> Result<Skin> {
     let bytes: Vec<u8> = (0..SOURCE).map(|at| (at / 3) as u8).collect();
     Ok(match file {
-        true => Skin::File(assets.add(scratch(&bytes)?), bytes.len() as u64),
+        true => Skin::File(assets.add(scratch(&bytes)?).into(), bytes.len() as u64),
         false => Skin::Shared(Arc::from(&bytes[..])),
     })
 }

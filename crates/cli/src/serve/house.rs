@@ -2,6 +2,7 @@
 //! prints when it is ready.
 
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -187,20 +188,21 @@ impl HouseArgs {
         keeper: &mut dyn Keeper<S::State>,
         renew: Option<&Renew<'_>>,
     ) -> Result<ExitCode> {
-        self.run_by(shape, tenant, renew, |house, annex, ready| {
+        self.run_by(shape, tenant, (renew, &[]), |house, annex, ready| {
             engines::run_with(house, shape, keeper, annex, ready)
         })
     }
 
-    /// The same with what sends by the clock beside it.
+    /// The same with what sends by the clock beside it; `others` is what a successor shall have
+    /// beside listeners and state.
     pub fn run_with_caster<S: Service, C: Caster<State = S::State>>(
         &self,
         shape: &Shape,
         tenant: &Tenant<'_, S>,
-        casting: &Casting<'_, C>,
+        (casting, others): (&Casting<'_, C>, &[BorrowedFd<'_>]),
         keeper: &mut dyn Keeper<S::State>,
     ) -> Result<ExitCode> {
-        self.run_by(shape, tenant, None, |house, annex, ready| {
+        self.run_by(shape, tenant, (None, others), |house, annex, ready| {
             engines::run_with_caster(house, shape, casting, keeper, annex, ready)
         })
     }
@@ -209,7 +211,7 @@ impl HouseArgs {
         &self,
         shape: &Shape,
         tenant: &Tenant<'_, S>,
-        renew: Option<&Renew<'_>>,
+        (renew, others): (Option<&Renew<'_>>, &[BorrowedFd<'_>]),
         live: impl FnOnce(&House<'_, S>, Annex<'_>, Announce<'_>) -> Result<Report, Fault>,
     ) -> Result<ExitCode> {
         let wish = self.admin.as_ref();
@@ -228,6 +230,7 @@ impl HouseArgs {
             signals: true,
             control: &control,
             state_fd: tenant.state.fd(),
+            others,
             handover: tenant.handover,
         };
         if shape.name() == Some("reactor") && shape.workers == 1 {

@@ -69,6 +69,9 @@ pub(super) fn serve<C: Caster>(desk: &CastDesk<'_, C>, sqpoll: bool) -> io::Resu
             worker.take_all_back();
             worker.running.iter_mut().for_each(|running| running.next = Next::Done);
         }
+        if phase >= Phase::Draining {
+            worker.dismiss();
+        }
         worker.bury();
         if phase >= Phase::Draining && worker.running.is_empty() {
             return Ok(());
@@ -94,6 +97,9 @@ impl<C: Caster> Worker<'_, '_, C> {
             PollFd::new(desk.sockets().of(Channel::Rtp).as_fd(), true, false),
             PollFd::new(desk.sockets().of(Channel::Rtcp).as_fd(), true, false),
         ];
+        if let Some(nap) = desk.nap() {
+            timeout = Some(timeout.unwrap_or(nap).min(nap));
+        }
         if phase <= Phase::Ready {
             list.push(PollFd::new(desk.post.stop.as_fd(), true, false));
         } else {
@@ -112,6 +118,9 @@ impl<C: Caster> Worker<'_, '_, C> {
         }
         if ended {
             self.land();
+        }
+        if desk.nap().is_some() {
+            self.take_orders();
         }
         if orders {
             desk.post.orders.clear();
@@ -229,6 +238,15 @@ impl<C: Caster> Worker<'_, '_, C> {
         }
     }
 
+    /// Ends the casts that nobody waits for.
+    fn dismiss(&mut self) {
+        for running in &mut self.running {
+            if !self.desk.caster.is_awaited(&running.cast) {
+                running.next = Next::Done;
+            }
+        }
+    }
+
     fn take_all_back(&mut self) {
         for index in 0..self.running.len() {
             self.take_back(index);
@@ -279,7 +297,7 @@ fn body<'d>(outlet: &'d crate::senders::outlet::Outlet<'_>, packet: &'d Packet) 
     match &packet.payload {
         Payload::None => LinkBody::None,
         Payload::Shared(bytes, range) => LinkBody::Bytes(&bytes[range.clone()]),
-        Payload::File(asset, range) => match outlet.files.file(*asset) {
+        Payload::File(source, range) => match outlet.files.file(source) {
             Some(file) => LinkBody::File(file, range.start, packet.payload.len() as u32),
             None => LinkBody::None,
         },

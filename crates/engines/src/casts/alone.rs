@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// of this process runs, so that it can be measured.
 ///
 /// `meanwhile` is called on a thread of its own with a bell that tells the worker of changed
-/// orders; the worker does not wait for it to return, but this call does.
+/// orders; when it has returned the casts that were ordered are waited for, and no others.
 ///
 /// # Errors
 /// What the worker could not begin with.
@@ -41,14 +41,15 @@ pub fn cast_alone<C: Caster>(
     let board = &*board;
     board.advance(Phase::Ready);
     let (orders, stop, bell) = (&orders, &stop, &bell);
-    let post = CastPost { state, assets, board, id, seats: 1, orders, stop, bell, verbose: false };
+    let (seats, verbose, is_heir) = (1, false, false);
+    let post = CastPost { state, assets, board, id, seats, orders, stop, bell, verbose, is_heir };
     std::thread::scope(|scope| {
         let worker = scope.spawn(|| {
             let ended = casting.live(&post);
             bell.ring();
             ended
         });
-        scope.spawn(|| meanwhile(&|| orders.ring()));
+        let company = scope.spawn(|| meanwhile(&|| orders.ring()));
         // It is ready once it has taken up its orders, or has ended without.
         while board.seat(0).state() != SeatState::Ready && !worker.is_finished() {
             let mut list = [PollFd::new(bell.as_fd(), true, false)];
@@ -57,8 +58,11 @@ pub fn cast_alone<C: Caster>(
             bell.clear();
         }
         std::thread::sleep(quiet);
+        // What nobody waits for, such as the reader of a live source, goes on until here.
+        let company = company.join();
         board.advance(Phase::Draining);
         stop.ring();
-        worker.join().unwrap_or(Err(Fault::Panicked))
+        let ended = worker.join().unwrap_or(Err(Fault::Panicked));
+        if company.is_err() { Err(Fault::Panicked) } else { ended }
     })
 }

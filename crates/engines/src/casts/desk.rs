@@ -2,6 +2,7 @@
 //! hearing what comes in, sending and counting.
 
 use std::io;
+use std::time::Duration;
 
 use memory::{Board, Phase, SeatState};
 use seam::{Burst, CastCx, Caster, Channel, Effects, Instant, WorkerId};
@@ -19,6 +20,8 @@ use crate::senders::outlet::{Count, Files, Outlet};
 pub const BURST_MAX: usize = 1024;
 /// Datagrams that are heard at a time at the most, so that reports cannot hold up media.
 const HEARD_MAX: usize = 64;
+/// How often an heir looks for orders of its predecessor's sessions.
+const HEIR_NAP: Duration = Duration::from_millis(250);
 /// The longest report that is read whole; RTCP keeps below the least MTU.
 const REPORT_MAX: usize = 2048;
 
@@ -37,6 +40,8 @@ pub(crate) struct CastPost<'a, T> {
     /// Rung when the supervisor should look at the board.
     pub bell: &'a EventFd,
     pub verbose: bool,
+    /// A predecessor may have sessions still, whose orders we take up without hearing their bell.
+    pub is_heir: bool,
 }
 
 /// One caster worker with what it needs. Several threads of one worker may share it.
@@ -94,6 +99,11 @@ impl<'a, C: Caster> CastDesk<'a, C> {
         self.post.board.phase()
     }
 
+    /// How long to sleep at the most without a look at the orders.
+    pub fn nap(&self) -> Option<Duration> {
+        self.post.is_heir.then_some(HEIR_NAP)
+    }
+
     /// A turn begins.
     pub fn turn(&self, now: Instant) {
         let seat = self.post.board.seat(self.post.id.slot());
@@ -127,6 +137,11 @@ impl<'a, C: Caster> CastDesk<'a, C> {
             return;
         }
         let mut count = Count::default();
+        if !transmit.sends_open_files() {
+            let files = &self.outlet.files;
+            count.failed +=
+                burst.load_open(|source, range, into| files.read(source, range, into).is_ok());
+        }
         transmit.transmit(&self.outlet, burst, &mut count);
         self.count(&count);
         let now = self.now();

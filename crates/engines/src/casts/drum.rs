@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use seam::{AssetId, BadSeed, Body, Burst, CastCx, Caster, Channel, Instant, Next, Share};
+use seam::{BadSeed, Body, Burst, CastCx, Caster, Channel, Instant, Next, Share, Source};
 
 /// The length of the header, in bytes.
 pub const HEAD: usize = 12;
@@ -22,7 +22,7 @@ pub enum Skin {
     /// All packets share these bytes.
     Shared(Arc<[u8]>),
     /// A file of at least so many bytes.
-    File(AssetId, u64),
+    File(Source, u64),
 }
 
 impl Skin {
@@ -162,7 +162,7 @@ impl Drum {
         let body = match &self.skin {
             Skin::Bytes(skin) => Body::Bytes(&skin[bytes]),
             Skin::Shared(skin) => Body::Shared(skin, bytes),
-            Skin::File(asset, _) => Body::File(*asset, range),
+            Skin::File(source, _) => Body::File(source.clone(), range),
         };
         let to = self.to[beat.number as usize % self.to.len()];
         burst.push(self.moment(beat, beat.sent), to, Channel::Rtp, &head, body);

@@ -40,6 +40,10 @@ pub struct Pacing {
     /// Datagrams that came in.
     pub heard: Sum,
     lateness: [AtomicU64; BUCKETS],
+    /// How late the first packet was, in nanoseconds and one more; 0 before it.
+    first_late: AtomicU64,
+    /// How late the last one was.
+    last_late: AtomicU64,
 }
 
 /// A count to which several workers add.
@@ -82,6 +86,8 @@ impl Default for Pacing {
             closed: Sum::default(),
             heard: Sum::default(),
             lateness: [const { AtomicU64::new(0) }; BUCKETS],
+            first_late: AtomicU64::new(0),
+            last_late: AtomicU64::new(0),
         }
     }
 }
@@ -95,6 +101,22 @@ impl Pacing {
         if lateness > LATE {
             self.late.add(packets);
         }
+        let first = ns.saturating_add(1);
+        if self.first_late.load(Ordering::Relaxed) == 0 {
+            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+            // Another thread's packet may have been the first.
+            let _ = self.first_late.compare_exchange(0, first, success, failure);
+        }
+        self.last_late.store(first, Ordering::Relaxed);
+    }
+
+    /// How much later by its schedule the last packet left than the first, in nanoseconds: what a
+    /// transmission has drifted. `None` before the first.
+    #[must_use]
+    pub fn drift_ns(&self) -> Option<i64> {
+        let read = |late: &AtomicU64| late.load(Ordering::Relaxed);
+        let (first, last) = (read(&self.first_late), read(&self.last_late));
+        (first > 0).then(|| last.cast_signed() - first.cast_signed())
     }
 
     /// The lateness that `share` of the packets (0.0 to 1.0) did not exceed, to an eighth; `None`
@@ -158,5 +180,6 @@ mod tests {
         assert_eq!((us(0.5), us(0.98)), (Some(8), Some(8)));
         assert!(pacing.quantile(0.99).is_some_and(|span| span >= Duration::from_millis(20)));
         assert_eq!((pacing.late.read(), pacing.running()), (11, 0));
+        assert_eq!(pacing.drift_ns(), Some(19_900_000));
     }
 }

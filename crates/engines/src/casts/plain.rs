@@ -77,7 +77,7 @@ pub(super) fn serve<C: Caster>(desk: &CastDesk<'_, C>, absolute: bool) -> io::Re
             let mut timeout = Some(LOOK_EVERY);
             if phase <= Phase::Ready {
                 list.push(PollFd::new(desk.post.stop.as_fd(), true, false));
-                timeout = None;
+                timeout = desk.nap();
             }
             poll(&mut list, timeout)?;
             let now = desk.now();
@@ -143,7 +143,8 @@ impl<C: Caster> Life<'_, '_, C> {
         let mut called: Option<Instant> = None;
         let mut wake = Instant::NEVER;
         let mut planned = Next::Parked;
-        while next != Next::Done && desk.phase() < Phase::Forced {
+        let last = if desk.caster.is_awaited(&cast) { Phase::Forced } else { Phase::Draining };
+        while next != Next::Done && desk.phase() < last {
             let count = self.rings.count.load(Ordering::Acquire);
             if count != heard {
                 heard = count;

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use seam::Channel;
 use sys::udp::{Udp, UdpOptions};
@@ -52,6 +53,21 @@ impl CastSockets {
         Ok(CastSockets { rtp, rtcp })
     }
 
+    /// The sockets that a predecessor had, so that its sessions and ours have the same ports; the
+    /// kernel gives what comes to whoever looks first, and both can deal with it.
+    ///
+    /// # Errors
+    /// They are no sockets for datagrams.
+    pub fn adopt(rtp: OwnedFd, rtcp: OwnedFd) -> io::Result<CastSockets> {
+        Ok(CastSockets { rtp: Udp::adopt(rtp)?, rtcp: Udp::adopt(rtcp)? })
+    }
+
+    /// Both descriptors, media first, to be handed over.
+    #[must_use]
+    pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
+        [self.rtp.as_fd(), self.rtcp.as_fd()]
+    }
+
     /// The socket of `channel`.
     #[inline]
     pub fn of(&self, channel: Channel) -> &Udp {
@@ -69,13 +85,19 @@ impl CastSockets {
         Ok((self.rtp.local_addr()?.port(), self.rtcp.local_addr()?.port()))
     }
 
-    /// How far datagrams to a group go; 1 stays in this network.
+    /// How far datagrams to a group go, where 1 stays in this network; and from the interface of
+    /// which address, where it is not that of the routes.
     ///
     /// # Errors
-    /// None in practice.
-    pub fn set_multicast_ttl(&self, hops: u8) -> io::Result<()> {
-        self.rtp.set_multicast_ttl(hops)?;
-        self.rtcp.set_multicast_ttl(hops)
+    /// `AddrNotAvailable`: no interface has this address.
+    pub fn set_multicast(&self, hops: u8, interface: Option<IpAddr>) -> io::Result<()> {
+        for socket in [&self.rtp, &self.rtcp] {
+            socket.set_multicast_ttl(hops)?;
+            if let Some(IpAddr::V4(address)) = interface.filter(|it| !it.is_unspecified()) {
+                socket.set_multicast_interface(address)?;
+            }
+        }
+        Ok(())
     }
 }
 

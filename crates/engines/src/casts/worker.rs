@@ -90,8 +90,12 @@ pub(super) fn serve<C: Caster>(
         let wakes_at = [worker.wheel.next(), worker.look_at].into_iter().flatten().min();
         timer.set(wakes_at.map(Instant::ns))?;
         // While the house ends its phase changes without a sign that we could wait for.
-        epoll.wait(&mut events, is_stopping.then_some(LOOK_EVERY))?;
+        let nap = if is_stopping { Some(LOOK_EVERY) } else { desk.nap() };
+        epoll.wait(&mut events, nap)?;
         worker.now = desk.now();
+        if nap.is_some() && !is_stopping {
+            worker.take_orders();
+        }
         desk.turn(worker.now);
         for event in events.iter() {
             match event.key {
@@ -115,8 +119,10 @@ pub(super) fn serve<C: Caster>(
 }
 
 impl<C: Caster> Worker<'_, '_, C> {
+    /// Whether there is no cast that the house waits for.
     fn is_idle(&self) -> bool {
-        self.running.len() == self.vacant.len()
+        let mut running = self.running.iter().flatten();
+        !running.any(|running| self.desk.caster.is_awaited(&running.cast))
     }
 
     /// Takes up what was ordered and not begun.

@@ -27,6 +27,12 @@ use crate::casts::sockets::CastSockets;
 pub(crate) trait Transmit {
     /// Sends the packets in their order, each whole or not at all, and counts what became of them.
     fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count);
+
+    /// Whether it sends from files that were opened at run time; for the others those are read into
+    /// memory first, for a map of each would have to be kept.
+    fn sends_open_files(&self) -> bool {
+        false
+    }
 }
 
 /// A way for packets to wait for their moment and to leave.
@@ -181,6 +187,15 @@ impl Sender {
     /// The one for a server of audio and video: bursts of video are cut by the kernel, packets of
     /// audio leave together with those of other casts.
     pub const USUAL: Sender = Sender::SendmmsgGso;
+
+    /// Whether it sends from files by itself, so that nothing is gained by having them in memory.
+    pub fn sends_files(self) -> bool {
+        use Sender::{
+            Plain, PlainAbs, Sendfile, Splice, UringChain, UringChainSqpoll, WheelSendto,
+        };
+        let those = [Plain, PlainAbs, WheelSendto, Sendfile, Splice, UringChain, UringChainSqpoll];
+        those.contains(&self)
+    }
 
     /// What sends for a worker with a timer wheel; `None` for the others.
     ///

@@ -1,11 +1,13 @@
 //! What a sender sends from: the sockets and the files, and the counts of what became of packets.
 
-use std::fs::File;
 use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use seam::{AssetId, Burst, Packet, Payload};
+use seam::{Burst, Packet, Payload, Source};
+use sys::beneath::{Wait, read_at};
 use sys::mapped::MappedFile;
 use sys::udp::{Filling, Sent, Udp};
 
@@ -28,12 +30,39 @@ impl<'a> Files<'a> {
         Files { assets, maps }
     }
 
-    pub fn file(&self, asset: AssetId) -> Option<&File> {
-        self.assets.asset(asset)
+    /// The file behind a name.
+    pub fn file<'s>(&'s self, source: &'s Source) -> Option<BorrowedFd<'s>> {
+        self.assets.file(source).ok()
     }
 
-    /// The mapping of a file; `None` for one that is unknown or cannot be mapped.
-    pub fn mapped(&self, asset: AssetId) -> Option<&MappedFile> {
+    /// Appends a range of a file to `into`; says how many calls that took.
+    ///
+    /// # Errors
+    /// The file is unknown or shorter, or cannot be read.
+    pub fn read(
+        &self,
+        source: &Source,
+        range: Range<u64>,
+        into: &mut Vec<u8>,
+    ) -> io::Result<usize> {
+        let file = self.file(source).ok_or(io::ErrorKind::NotFound)?;
+        let (mut at, mut calls) = (range.start, 0);
+        while at < range.end {
+            let read = read_at(file, at, (range.end - at) as usize, Wait::May, into)?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            at += read as u64;
+            calls += 1;
+        }
+        Ok(calls)
+    }
+
+    /// The mapping of a file; `None` for one that is unknown or cannot be mapped, or was opened at
+    /// run time.
+    pub fn mapped(&self, source: &Source) -> Option<&MappedFile> {
+        let Source::Asset(asset) = source else { return None };
+        let asset = *asset;
         let cell = self.maps.get(asset.0 as usize)?;
         let map = || MappedFile::new(self.assets.asset(asset)?).ok();
         cell.get_or_init(map).as_ref()
@@ -50,8 +79,8 @@ impl Outlet<'_> {
     /// Whether the bytes of `packet` are there, as far as a look at their names can tell.
     pub fn has(&self, packet: &Packet) -> bool {
         match &packet.payload {
-            Payload::File(asset, range) => {
-                self.files.mapped(*asset).is_some_and(|file| range.end <= file.len())
+            Payload::File(source @ Source::Asset(_), range) => {
+                self.files.mapped(source).is_some_and(|file| range.end <= file.len())
             }
             _ => true,
         }
@@ -69,9 +98,11 @@ impl Outlet<'_> {
         match &packet.payload {
             Payload::None => {}
             Payload::Shared(bytes, range) => filling.piece(&bytes[range.clone()]),
-            Payload::File(asset, range) => {
-                let file = self.files.mapped(*asset).expect("asked for before the run");
-                filling.mapped(file, range.clone());
+            Payload::File(source, range) => {
+                // What was opened at run time is in memory by now.
+                if let Some(file) = self.files.mapped(source) {
+                    filling.mapped(file, range.clone());
+                }
             }
         }
     }

@@ -22,10 +22,14 @@ use super::outlet::{Count, Outlet};
 pub struct Sendfile;
 
 impl Transmit for Sendfile {
+    fn sends_open_files(&self) -> bool {
+        true
+    }
+
     fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
         one_by_one(outlet, burst, count, |socket, packet, front| {
-            let Payload::File(asset, range) = &packet.payload else { return Ok(None) };
-            let file = outlet.files.file(*asset).ok_or(io::ErrorKind::NotFound)?;
+            let Payload::File(source, range) = &packet.payload else { return Ok(None) };
+            let file = outlet.files.file(source).ok_or(io::ErrorKind::NotFound)?;
             socket.send_to(front, packet.to, true)?;
             let sent = sendfile(socket, file, range.start, packet.payload.len());
             flushed(socket, packet, sent).map(|()| Some(2))
@@ -45,10 +49,14 @@ impl Splice {
 }
 
 impl Transmit for Splice {
+    fn sends_open_files(&self) -> bool {
+        true
+    }
+
     fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
         one_by_one(outlet, burst, count, |socket, packet, front| {
-            let Payload::File(asset, range) = &packet.payload else { return Ok(None) };
-            let file = outlet.files.file(*asset).ok_or(io::ErrorKind::NotFound)?;
+            let Payload::File(source, range) = &packet.payload else { return Ok(None) };
+            let file = outlet.files.file(source).ok_or(io::ErrorKind::NotFound)?;
             let len = packet.payload.len();
             self.0.put_file(file, range.start, len)?;
             socket.send_to(front, packet.to, true)?;

@@ -45,7 +45,7 @@ pub fn probe(sender: Sender) -> Result<Works, String> {
     let to = vec![receiver.local_addr().map_err(words)?];
     let bytes: Vec<u8> = (0..PACKETS * PAYLOAD).map(|at| (at / 3) as u8).collect();
     let mut assets = Assets::default();
-    let skin = Skin::File(assets.add(scratch(&bytes).map_err(words)?), bytes.len() as u64);
+    let skin = Skin::File(assets.add(scratch(&bytes).map_err(words)?).into(), bytes.len() as u64);
     let (casts, packets, gap, payload) = (CASTS, PACKETS, GAP, PAYLOAD);
     let ahead = GAP * 4;
     let drum = Drum { casts, packets, gap, burst: 3, payload, ahead, spread: true, to, skin };

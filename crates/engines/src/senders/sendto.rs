@@ -1,8 +1,6 @@
 //! A read of the file and a sendto(2) for each packet: what a plain program does, two calls and two
 //! copies.
 
-use std::os::unix::fs::FileExt;
-
 use seam::{Burst, Packet, Payload};
 use sys::udp::{Sent, Udp};
 
@@ -16,6 +14,10 @@ pub struct Sendto {
 }
 
 impl Transmit for Sendto {
+    fn sends_open_files(&self) -> bool {
+        true
+    }
+
     fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
         outlet.each_run(burst, count, |socket, run| {
             let mut sent = Sent::default();
@@ -50,23 +52,18 @@ impl Sendto {
         if packet.payload.is_empty() {
             return socket.send_to(front, packet.to, false).map(|_| 1);
         }
-        let len = packet.len();
-        // It only grows, so that no packet pays for zeroes that are written over at once.
-        if self.buffer.len() < len {
-            self.buffer.resize(len, 0);
-        }
-        let (head, body) = self.buffer[..len].split_at_mut(front.len());
-        head.copy_from_slice(front);
+        self.buffer.clear();
+        self.buffer.extend_from_slice(front);
         let mut calls = 1;
         match &packet.payload {
             Payload::None => {}
-            Payload::Shared(bytes, range) => body.copy_from_slice(&bytes[range.clone()]),
-            Payload::File(asset, range) => {
-                let file = outlet.files.file(*asset).ok_or(std::io::ErrorKind::NotFound)?;
-                file.read_exact_at(body, range.start)?;
-                calls += 1;
+            Payload::Shared(bytes, range) => {
+                self.buffer.extend_from_slice(&bytes[range.clone()]);
+            }
+            Payload::File(source, range) => {
+                calls += outlet.files.read(source, range.clone(), &mut self.buffer)?;
             }
         }
-        socket.send_to(&self.buffer[..len], packet.to, false).map(|_| calls)
+        socket.send_to(&self.buffer, packet.to, false).map(|_| calls)
     }
 }

@@ -21,7 +21,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             Some(state) => Ok(state),
         };
         let started = refused.map_err(str::to_owned).and_then(|state| {
-            let started = Successor::start(common.epoch, state, &common.hall.listeners);
+            let started =
+                Successor::start(common.epoch, state, &common.hall.listeners, common.house.others);
             started.map_err(|error| format!("the program cannot be started again: {error}"))
         });
         match started {

@@ -29,6 +29,7 @@ pub fn house<'a, S: Service>(
         signals: true,
         control,
         state_fd: None,
+        others: &[],
         handover: None,
     }
 }

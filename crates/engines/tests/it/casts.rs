@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -24,13 +25,18 @@ fn skin(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
 }
 
-fn asset(bytes: &[u8], assets: &mut Assets) -> AssetId {
+/// A file with these bytes and without a name.
+fn scratch(bytes: &[u8]) -> File {
     let name = format!("roundhouse-cast-{}-{:p}", std::process::id(), bytes);
     let path = std::env::temp_dir().join(name);
     File::create(&path).and_then(|mut file| file.write_all(bytes)).expect("a temp file");
-    let id = assets.add(File::open(&path).expect("just written"));
+    let file = File::open(&path).expect("just written");
     std::fs::remove_file(&path).expect("just written");
-    id
+    file
+}
+
+fn asset(bytes: &[u8], assets: &mut Assets) -> AssetId {
+    assets.add(scratch(bytes))
 }
 
 /// The senders that this machine has.
@@ -114,7 +120,11 @@ fn every_sender_delivers_the_same_bytes_in_the_same_order() {
             check(sender, payload, burst, |_, bytes| Skin::Bytes(Arc::from(bytes)));
             check(sender, payload, burst, |_, bytes| Skin::Shared(Arc::from(bytes)));
             check(sender, payload, burst, |assets, bytes| {
-                Skin::File(asset(bytes, assets), bytes.len() as u64)
+                Skin::File(asset(bytes, assets).into(), bytes.len() as u64)
+            });
+            check(sender, payload, burst, |_, bytes| {
+                let open: Arc<OwnedFd> = Arc::new(scratch(bytes).into());
+                Skin::File(open.into(), bytes.len() as u64)
             });
         }
     }

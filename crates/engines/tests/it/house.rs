@@ -67,6 +67,7 @@ fn serve_by<S: Service>(
         signals: false,
         control: &control,
         state_fd: None,
+        others: &[],
         handover: None,
     };
     thread::scope(|scope| {

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use meter::Histogram;
-use serde::Serialize;
 use sys::epoll::{Epoll, Events};
 use sys::ready::Interest;
 use sys::socket;
@@ -17,18 +16,19 @@ use wire::rtcp;
 use wire::rtp::Packet;
 use wire::sdp::usual_clock;
 
+use super::hearing::{Ask, Heard, Hearing, Lower, Shares};
 use super::order::{News, Order, Way};
-use super::track::{Tallied, Track};
+use super::track::Track;
 
 /// Bytes of datagrams that may wait to be read: the kernel gives what it allows.
 const WAITING: usize = 8 << 20;
 /// Datagrams received at once, and the room of each, in bytes.
-const BATCH: usize = 64;
-const ROOM: usize = 2048;
+pub(super) const BATCH: usize = 64;
+pub(super) const ROOM: usize = 2048;
 /// How often listeners report to their senders.
 const REPORT: Duration = Duration::from_secs(5);
 /// How often clocks are looked at.
-const TICK: Duration = Duration::from_millis(10);
+pub(super) const TICK: Duration = Duration::from_millis(10);
 /// How long the last answers may take.
 const PARTING: Duration = Duration::from_secs(2);
 /// Who we are, in reports.
@@ -39,97 +39,13 @@ const FEW: usize = 16;
 const STRANGERS_MAX: usize = 100_000;
 const KEY_MEDIA: u64 = u64::MAX;
 const KEY_CONTROL: u64 = u64::MAX - 1;
-
-/// What is asked for.
-#[derive(Clone, Debug)]
-pub struct Ask {
-    /// Where the server listens.
-    pub address: SocketAddr,
-    /// What is to be played.
-    pub url: String,
-    /// Whether media shall come in the connection.
-    pub in_connection: bool,
-    /// How many sessions.
-    pub sessions: u32,
-    /// Over how long they begin.
-    pub ramp: Duration,
-    /// How long to listen from then on; whoever has played to its end is done before.
-    pub time: Duration,
-    /// Where to begin, in seconds.
-    pub from_s: f64,
-    /// Name and password.
-    pub login: Option<(String, String)>,
-}
-
-/// What was heard.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Hearing {
-    /// Sessions that were begun.
-    pub sessions: u32,
-    /// Those that media came for.
-    pub played: u32,
-    /// Those that failed, by reason.
-    pub failed: Vec<(String, u32)>,
-    /// Those that the sender ended (BYE).
-    pub ended: u32,
-    /// How long it took, in seconds.
-    pub seconds: f64,
-    /// The sum over all senders; the jitter is the largest.
-    #[serde(flatten)]
-    pub sums: Tallied,
-    /// Sender reports.
-    pub reports: u64,
-    /// Datagrams that were no packets of anybody.
-    pub strangers: u64,
-    /// First packets that were not those which RTP-Info had announced.
-    pub misannounced: u32,
-    /// From the first question to the first packet, in milliseconds.
-    pub first_packet_ms: Shares,
-    /// How late packets were against the earliest of their sender, in milliseconds.
-    pub late_ms: Shares,
-    /// Each sender, where there are few.
-    pub tracks: Vec<Heard>,
-}
-
-/// One sender.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Heard {
-    /// Its name in RTP.
-    pub ssrc: u32,
-    /// The payload type and what it is.
-    pub payload: String,
-    /// What was found.
-    #[serde(flatten)]
-    pub found: Tallied,
-    /// How late its packets were, in milliseconds.
-    pub late_ms: Shares,
-}
-
-/// A distribution.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Shares {
-    /// The median.
-    pub p50: f64,
-    /// Of a hundred.
-    pub p99: f64,
-    /// Of a thousand.
-    pub p999: f64,
-    /// The largest.
-    pub max: f64,
-}
-
-impl Shares {
-    fn of(histogram: &Histogram) -> Shares {
-        let ms = |q: f64| histogram.quantile(q) as f64 / 1e6;
-        if histogram.count() == 0 {
-            return Shares::default();
-        }
-        Shares { p50: ms(0.5), p99: ms(0.99), p999: ms(0.999), max: histogram.max() as f64 / 1e6 }
-    }
-}
+/// Sockets of groups are numbered from here on, in pairs of media and control.
+const KEY_GROUPS: u64 = 1 << 40;
+/// How often it is looked at who has to say something.
+const WORDS: Duration = Duration::from_millis(100);
 
 /// One session.
-struct Listener {
+pub(super) struct Listener {
     stream: Option<TcpStream>,
     order: Order,
     inbox: Vec<u8>,
@@ -139,8 +55,32 @@ struct Listener {
     alive_ns: u64,
     first_ns: Option<u64>,
     over: bool,
+    /// The names of its senders.
+    own: Vec<u32>,
     /// The server's address.
     server: Option<IpAddr>,
+}
+
+/// Which receiver hears a sender, and the sender's name in RTP.
+type Name = (u32, u32);
+/// The receiver of everything that was asked for.
+const ASKED: u32 = 0;
+
+impl Listener {
+    fn new(order: Order, server: IpAddr) -> Listener {
+        Listener {
+            stream: None,
+            order,
+            inbox: Vec::new(),
+            outbox: Vec::new(),
+            began_ns: 0,
+            alive_ns: 0,
+            first_ns: None,
+            over: false,
+            own: Vec::new(),
+            server: Some(server),
+        }
+    }
 }
 
 /// A sender that was announced or has come.
@@ -156,16 +96,22 @@ struct Sender {
     url: String,
     /// The sequence number that was announced for the first packet.
     announced: Option<u16>,
+    /// That of the first packet, which may be here before its announcement.
+    first: Option<u16>,
     bye: bool,
 }
 
-struct Audience {
+/// Everybody who listens, and whom they hear.
+pub(super) struct Audience {
     listeners: Vec<Listener>,
-    senders: HashMap<u32, Sender>,
-    hearing: Hearing,
+    /// By receiver and name: a group's packets come to each of its receivers.
+    senders: HashMap<Name, Sender>,
+    pub(super) hearing: Hearing,
     first: Histogram,
     /// Sessions one of whose senders has said goodbye since anybody looked.
     parted: Vec<usize>,
+    /// Groups that were granted and not joined yet.
+    joining: Vec<(IpAddr, (u16, u16))>,
 }
 
 /// Plays sessions and counts what comes, until the time is over, all have ended, or `stop` is set.
@@ -178,41 +124,26 @@ pub fn listen(ask: &Ask, stop: &AtomicBool) -> io::Result<Hearing> {
     Mail::ask_for_times(&media)?;
     epoll.add(&media, Interest::READ, KEY_MEDIA)?;
     epoll.add(&control, Interest::READ, KEY_CONTROL)?;
-    let way = if ask.in_connection { Way::Tcp } else { Way::Udp(ports) };
+    let way = match ask.lower {
+        Lower::Datagrams => Way::Udp(ports),
+        Lower::Connection => Way::Tcp,
+        Lower::Group(_) => Way::Group,
+    };
     let login = ask.login.as_ref().map(|(user, password)| (user.as_str(), password.as_str()));
-    let listener = |_| Listener {
-        stream: None,
-        order: Order::new(&ask.url, way, ask.from_s, login),
-        inbox: Vec::new(),
-        outbox: Vec::new(),
-        began_ns: 0,
-        alive_ns: 0,
-        first_ns: None,
-        over: false,
-        server: Some(ask.address.ip()),
-    };
-    let mut audience = Audience {
-        listeners: (0..ask.sessions).map(listener).collect(),
-        senders: HashMap::new(),
-        hearing: Hearing { sessions: ask.sessions, ..Hearing::default() },
-        first: Histogram::new(),
-        parted: Vec::new(),
-    };
+    let order = || Order::new(&ask.url, way, ask.from_s, login);
+    let listener = |_| Listener::new(order(), ask.address.ip());
+    let mut audience = Audience::new((0..ask.sessions).map(listener).collect());
     let origin = sys::clock::now_ns();
     let mut begun = 0;
     let (mut events, mut mail) = (Events::with_capacity(256), Mail::new(BATCH, ROOM));
     let mut next_report = origin + REPORT.as_nanos() as u64;
     let last = origin + (ask.ramp + ask.time).as_nanos() as u64;
     let mut parting = None;
+    let mut groups: Vec<Udp> = Vec::new();
+    let mut next_words = origin;
     loop {
         let now = sys::clock::now_ns();
-        let due = if ask.ramp.is_zero() {
-            ask.sessions
-        } else {
-            let share = (now - origin) as f64 / ask.ramp.as_nanos() as f64;
-            ((share * f64::from(ask.sessions)) as u32 + 1).min(ask.sessions)
-        };
-        while begun < due {
+        while begun < ask.due(now - origin) {
             audience.begin(begun as usize, ask.address, &epoll, now);
             begun += 1;
         }
@@ -229,12 +160,23 @@ pub fn listen(ask: &Ask, stop: &AtomicBool) -> io::Result<Hearing> {
         let keys: Vec<u64> = events.iter().map(|event| event.key).collect();
         for key in keys {
             match key {
-                KEY_MEDIA => audience.hear_mail(&media, &mut mail, false),
-                KEY_CONTROL => audience.hear_mail(&control, &mut mail, true),
+                KEY_MEDIA => audience.hear_mail(&media, &mut mail, ASKED, false),
+                KEY_CONTROL => audience.hear_mail(&control, &mut mail, ASKED, true),
+                key if key >= KEY_GROUPS => {
+                    let at = (key - KEY_GROUPS) as usize;
+                    audience.hear_mail(&groups[at], &mut mail, ASKED, at % 2 == 1);
+                }
                 index => audience.talk(index as usize, &epoll),
             }
         }
-        audience.keep_alive(&epoll);
+        if let Lower::Group(interface) = ask.lower {
+            audience.join(interface, &epoll, &mut groups)?;
+        }
+        audience.part(&epoll);
+        if now >= next_words {
+            next_words = now + WORDS.as_nanos() as u64;
+            audience.keep_alive(&epoll);
+        }
         if now >= next_report {
             next_report = now + REPORT.as_nanos() as u64;
             audience.report(&control);
@@ -243,30 +185,14 @@ pub fn listen(ask: &Ask, stop: &AtomicBool) -> io::Result<Hearing> {
     Ok(audience.told((sys::clock::now_ns() - origin) as f64 / 1e9))
 }
 
-/// Counts what comes to `address` by itself, for `time`, or until `stop` is set.
-///
-/// # Errors
-/// The address cannot be listened at.
-pub fn overhear(address: SocketAddr, time: Duration, stop: &AtomicBool) -> io::Result<Hearing> {
-    let media = Udp::bind(address, &options())?;
-    Mail::ask_for_times(&media)?;
-    let mut audience = Audience {
-        listeners: Vec::new(),
-        senders: HashMap::new(),
-        hearing: Hearing::default(),
-        first: Histogram::new(),
-        parted: Vec::new(),
-    };
-    let (origin, mut mail) = (sys::clock::now_ns(), Mail::new(BATCH, ROOM));
-    while sys::clock::now_ns() - origin < time.as_nanos() as u64 && !stop.load(Ordering::Relaxed) {
-        if media.wait_readable(TICK)? {
-            audience.hear_mail(&media, &mut mail, false);
-        }
-    }
-    Ok(audience.told((sys::clock::now_ns() - origin) as f64 / 1e9))
+/// A socket that a group's datagrams come to, beside those of others.
+pub(super) fn member(group: SocketAddr, interface: Ipv4Addr) -> io::Result<Udp> {
+    let socket = Udp::bind(group, &UdpOptions { reuse_port: true, ..options() })?;
+    socket.join(group.ip(), interface)?;
+    Ok(socket)
 }
 
-fn options() -> UdpOptions {
+pub(super) fn options() -> UdpOptions {
     UdpOptions { receive_buffer: Some(WAITING), ..UdpOptions::default() }
 }
 
@@ -290,6 +216,36 @@ fn pair(server: IpAddr) -> io::Result<(Udp, Udp, (u16, u16))> {
 }
 
 impl Audience {
+    pub(super) fn new(listeners: Vec<Listener>) -> Audience {
+        let sessions = listeners.len() as u32;
+        Audience {
+            listeners,
+            senders: HashMap::new(),
+            hearing: Hearing { sessions, ..Hearing::default() },
+            first: Histogram::new(),
+            parted: Vec::new(),
+            joining: Vec::new(),
+        }
+    }
+
+    /// Joins the groups that were granted.
+    fn join(
+        &mut self,
+        interface: Ipv4Addr,
+        epoll: &Epoll,
+        groups: &mut Vec<Udp>,
+    ) -> io::Result<()> {
+        for (group, (media, control)) in std::mem::take(&mut self.joining) {
+            for port in [media, control] {
+                let socket = member(SocketAddr::new(group, port), interface)?;
+                Mail::ask_for_times(&socket)?;
+                epoll.add(&socket, Interest::READ, KEY_GROUPS + groups.len() as u64)?;
+                groups.push(socket);
+            }
+        }
+        Ok(())
+    }
+
     fn begin(&mut self, index: usize, address: SocketAddr, epoll: &Epoll, now: u64) {
         let listener = &mut self.listeners[index];
         let connected = socket::connect(address).and_then(|fd| {
@@ -354,10 +310,17 @@ impl Audience {
     /// Takes what has come over a session's connection.
     fn understand(&mut self, index: usize) -> Result<(), String> {
         let now = sys::clock::now_ns();
-        let Audience { listeners, senders, hearing, first, parted } = self;
-        let Listener { order, inbox, over, began_ns, first_ns, server, .. } = &mut listeners[index];
+        let Audience { listeners, senders, hearing, first, parted, joining } = self;
+        let Listener { order, inbox, over, began_ns, first_ns, server, own, .. } =
+            &mut listeners[index];
         let used = order.hear(inbox, &mut |news| match news {
             News::SetUp { track, transport, .. } => {
+                let group = transport.destination.as_ref().and_then(|it| it.parse().ok());
+                if let (true, Some(group), Some(ports)) =
+                    (transport.multicast, group, transport.port)
+                {
+                    joining.push((group, ports));
+                }
                 // Without a name packets cannot be told apart; then they are strangers.
                 let Some(ssrc) = transport.ssrc else { return };
                 let host = transport.source.or(*server);
@@ -370,18 +333,24 @@ impl Audience {
                     channel: transport.interleaved.map(|(_, control)| control),
                     url: track.control.clone(),
                     announced: None,
+                    first: None,
                     bye: false,
                 };
-                senders.insert(ssrc, sender);
+                own.push(ssrc);
+                senders.insert((ASKED, ssrc), sender);
             }
-            News::Playing(info) => announce(senders, index, info.unwrap_or_default()),
+            News::Playing(info) => {
+                announce(senders, hearing, own, info.unwrap_or_default());
+            }
             News::Data(channel, packet) if channel % 2 == 0 => {
-                if hear_packet(senders, hearing, packet, now).is_some() && first_ns.is_none() {
+                if hear_packet(senders, hearing, packet, (ASKED, now)).is_some()
+                    && first_ns.is_none()
+                {
                     *first_ns = Some(now);
                     first.record(now - *began_ns, 1);
                 }
             }
-            News::Data(_, packet) => hear_control(senders, hearing, parted, packet),
+            News::Data(_, packet) => hear_control(senders, hearing, parted, (ASKED, packet)),
             News::Over => *over = true,
         })?;
         inbox.drain(..used);
@@ -392,18 +361,25 @@ impl Audience {
     }
 
     /// Receives datagrams of media or of control until none waits.
-    fn hear_mail(&mut self, socket: &Udp, mail: &mut Mail, is_control: bool) {
-        let Audience { listeners, senders, hearing, first, parted } = self;
+    pub(super) fn hear_mail(
+        &mut self,
+        socket: &Udp,
+        mail: &mut Mail,
+        receiver: u32,
+        is_control: bool,
+    ) {
+        let Audience { listeners, senders, hearing, first, parted, .. } = self;
         while let Ok(letters) = mail.receive(socket) {
             let now = sys::clock::now_ns();
             for letter in letters {
                 if is_control {
-                    hear_control(senders, hearing, parted, letter.bytes);
+                    hear_control(senders, hearing, parted, (receiver, letter.bytes));
                     continue;
                 }
                 // The kernel's time, where it tells one: it does not wait for us to run.
                 let came = if letter.came_ns > 0 { letter.came_ns } else { now };
-                let session = hear_packet(senders, hearing, letter.bytes, came).flatten();
+                let found = hear_packet(senders, hearing, letter.bytes, (receiver, came));
+                let session = found.flatten();
                 let Some(listener) = session.and_then(|at| listeners.get_mut(at)) else { continue };
                 if listener.first_ns.is_none() {
                     listener.first_ns = Some(now);
@@ -413,8 +389,8 @@ impl Audience {
         }
     }
 
-    /// Ends the sessions that have nothing more to hear, and says a word for each that has to.
-    fn keep_alive(&mut self, epoll: &Epoll) {
+    /// Ends the sessions that have nothing more to hear.
+    fn part(&mut self, epoll: &Epoll) {
         for index in std::mem::take(&mut self.parted) {
             if self.has_ended(index) {
                 self.listeners[index].order.leave();
@@ -422,6 +398,10 @@ impl Audience {
                 self.listeners[index].over = true;
             }
         }
+    }
+
+    /// Says a word for each session that has to, and what could not be said before.
+    fn keep_alive(&mut self, epoll: &Epoll) {
         let now = sys::clock::now_ns();
         for index in 0..self.listeners.len() {
             let listener = &mut self.listeners[index];
@@ -434,15 +414,21 @@ impl Audience {
         }
     }
 
+    /// Whether there were senders, and all have said goodbye.
+    pub(super) fn is_left(&self) -> bool {
+        !self.senders.is_empty() && self.senders.values().all(|it| it.bye)
+    }
+
     /// Whether all senders of a session have said goodbye.
     fn has_ended(&self, index: usize) -> bool {
-        let mut own = self.senders.values().filter(|it| it.session == Some(index)).peekable();
-        own.peek().is_some() && own.all(|it| it.bye)
+        let own = &self.listeners[index].own;
+        let bye = |ssrc: &u32| self.senders.get(&(ASKED, *ssrc)).is_none_or(|it| it.bye);
+        !own.is_empty() && own.iter().all(bye)
     }
 
     /// Tells senders what was heard of them.
     fn report(&mut self, control: &Udp) {
-        for (ssrc, sender) in &mut self.senders {
+        for ((_, ssrc), sender) in &mut self.senders {
             let own = sender.session.map_or(1, |it| it as u32 + 1);
             let Some(heard) = sender.track.report(own, *ssrc) else { continue };
             let mut bytes = Vec::new();
@@ -487,7 +473,7 @@ impl Audience {
         }
     }
 
-    fn told(mut self, seconds: f64) -> Hearing {
+    pub(super) fn told(mut self, seconds: f64) -> Hearing {
         let hearing = &mut self.hearing;
         hearing.seconds = seconds;
         hearing.played = self.listeners.iter().filter(|it| it.first_ns.is_some()).count() as u32;
@@ -495,8 +481,8 @@ impl Audience {
         let mut all = Histogram::new();
         let few = self.senders.len() <= FEW;
         let mut senders: Vec<_> = self.senders.into_iter().collect();
-        senders.sort_unstable_by_key(|(ssrc, sender)| (sender.session, *ssrc));
-        for (ssrc, sender) in senders {
+        senders.sort_unstable_by_key(|(name, sender)| (sender.session, *name));
+        for ((_, ssrc), sender) in senders {
             let found = sender.track.tallied();
             let mut late = Histogram::new();
             sender.track.lateness_ns().for_each(|ns| late.record(ns, 1));
@@ -521,10 +507,10 @@ impl Audience {
 
 /// A packet of media; whose it is, if it is anybody's.
 fn hear_packet(
-    senders: &mut HashMap<u32, Sender>,
+    senders: &mut HashMap<Name, Sender>,
     hearing: &mut Hearing,
     bytes: &[u8],
-    came_ns: u64,
+    (receiver, came_ns): (u32, u64),
 ) -> Option<Option<usize>> {
     let Some(packet) = Packet::read(bytes) else {
         hearing.strangers += 1;
@@ -532,16 +518,18 @@ fn hear_packet(
     };
     let header = packet.header;
     // Who only overhears takes whoever comes; who has asked knows whom for.
-    if !senders.contains_key(&header.ssrc) {
+    let name = (receiver, header.ssrc);
+    if !senders.contains_key(&name) {
         if hearing.sessions > 0 || senders.len() >= STRANGERS_MAX {
             hearing.strangers += 1;
             return None;
         }
-        senders.insert(header.ssrc, Sender::unasked(header.payload_type));
+        senders.insert(name, Sender::unasked(header.payload_type));
     }
-    let sender = senders.get_mut(&header.ssrc)?;
-    if let Some(announced) = sender.announced.take() {
-        hearing.misannounced += u32::from(announced != header.sequence);
+    let sender = senders.get_mut(&name)?;
+    if sender.first.is_none() {
+        sender.first = Some(header.sequence);
+        sender.compare(hearing);
     }
     sender.track.hear(&header, packet.payload.len(), came_ns);
     Some(sender.session)
@@ -549,15 +537,15 @@ fn hear_packet(
 
 /// A packet of control; sessions whose senders say goodbye are put into `parted`.
 fn hear_control(
-    senders: &mut HashMap<u32, Sender>,
+    senders: &mut HashMap<Name, Sender>,
     hearing: &mut Hearing,
     parted: &mut Vec<usize>,
-    bytes: &[u8],
+    (receiver, bytes): (u32, &[u8]),
 ) {
     rtcp::read(bytes, |word| match word {
         rtcp::Word::Alive(_) => hearing.reports += 1,
         rtcp::Word::Bye(ssrc) => {
-            if let Some(sender) = senders.get_mut(&ssrc) {
+            if let Some(sender) = senders.get_mut(&(receiver, ssrc)) {
                 sender.bye = true;
                 parted.extend(sender.session);
             }
@@ -567,14 +555,17 @@ fn hear_control(
 }
 
 /// Notes the sequence numbers that the value of `RTP-Info` announces for a session's senders.
-fn announce(senders: &mut HashMap<u32, Sender>, index: usize, info: &str) {
+fn announce(senders: &mut HashMap<Name, Sender>, hearing: &mut Hearing, own: &[u32], info: &str) {
     for part in info.split(',') {
         let value = |name: &str| part.split(';').find_map(|it| it.trim().strip_prefix(name));
         let (Some(url), Some(number)) = (value("url="), value("seq=")) else { continue };
         let Ok(number) = number.trim().parse() else { continue };
-        let own = senders.values_mut().filter(|it| it.session == Some(index));
-        for sender in own.filter(|it| !it.url.is_empty() && url.ends_with(&it.url)) {
-            sender.announced = Some(number);
+        for ssrc in own {
+            let Some(sender) = senders.get_mut(&(ASKED, *ssrc)) else { continue };
+            if !sender.url.is_empty() && url.ends_with(&sender.url) {
+                sender.announced = Some(number);
+                sender.compare(hearing);
+            }
         }
     }
 }
@@ -590,7 +581,15 @@ impl Sender {
             channel: None,
             url: String::new(),
             announced: None,
+            first: None,
             bye: false,
+        }
+    }
+
+    /// Compares the first packet with what was announced, once both are known.
+    fn compare(&mut self, hearing: &mut Hearing) {
+        if let (Some(announced), Some(first)) = (self.announced, self.first) {
+            hearing.misannounced += u32::from(announced != first);
         }
     }
 }

@@ -5,6 +5,8 @@
 //!   track      packets of one sender -> what was lost, doubled, out of order, late (RFC 3550)
 //!   order      responses -> requests: the client's half of RTSP
 //!   audience   sockets, sessions and the report
+//!   overhear   receivers of what comes by itself
+//!   hearing    what is asked for, and what was heard
 //! ```
 //!
 //! The surprising thing: all sessions share one pair of ports. A server names its sender (SSRC) as
@@ -12,9 +14,13 @@
 //! thousand connections and two sockets.
 
 mod audience;
+mod hearing;
 mod order;
+mod overhear;
 mod track;
 
-pub use audience::{Ask, Heard, Hearing, Shares, listen, overhear};
+pub use audience::listen;
+pub use hearing::{Ask, Heard, Hearing, Lower, Shares};
 pub use order::{Order, Way};
+pub use overhear::{Overhear, overhear};
 pub use track::{Tallied, Track};

@@ -10,6 +10,8 @@ pub enum Way {
     Udp((u16, u16)),
     /// In the connection itself.
     Tcp,
+    /// As datagrams to a group that the server names.
+    Group,
 }
 
 /// How far a client has come.
@@ -299,6 +301,9 @@ impl Order {
                 client_port: Some(ports),
                 ..Transport::default()
             },
+            Way::Group => {
+                Transport { lower: Some(Lower::Udp), multicast: true, ..Transport::default() }
+            }
             Way::Tcp => Transport {
                 lower: Some(Lower::Tcp),
                 interleaved: Some((2 * index, 2 * index + 1)),

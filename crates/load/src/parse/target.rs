@@ -68,9 +68,9 @@ impl FromStr for Scheme {
             "http" => Ok(Self::Http),
             "echo" => Ok(Self::Echo),
             "line" => Ok(Self::Line),
-            "udp+rtp" | "rtp" | "rtsp" => Err(Usage(format!(
-                "`{text}` is listened to, by one receiver or thousands, with `roundhouse play URL \
-                 --sessions N`; here there is {SCHEMES}"
+            "udp+rtp" | "rtp" | "rtsp" | "rtspt" => Err(Usage(format!(
+                "`{text}` is listened to, with `roundhouse load URL -c RECEIVERS` or `roundhouse \
+                 play URL`; here there is {SCHEMES}"
             ))),
             "https" | "wss" | "tls" => Err(Usage(format!(
                 "not yet: `{text}` is encrypted; load the plain port behind it, or there is \

@@ -8,6 +8,7 @@ use wire::rtsp::{Range, Reply, Request, Status, ranged};
 use wire::sdp::{About, describe};
 
 use super::door;
+use super::live::Ring;
 use super::place::{Place, place};
 use super::play::Show;
 use super::service::{After, At, Job, Session};
@@ -73,7 +74,8 @@ impl<B: Backstage> Media<B> {
         if !is_number {
             return asked.refuse(Status::BAD_REQUEST, out);
         }
-        if let Some(required) = request.field("Require") {
+        let required = request.field("Require").or_else(|| request.field("Proxy-Require"));
+        if let Some(required) = required {
             let reply = asked.reply(Status::OPTION).field("Unsupported", required);
             reply.finish(&[], out.bytes());
             return After::Next;
@@ -161,6 +163,10 @@ impl<B: Backstage> Media<B> {
         if !self.options.only.is_empty() && !self.options.only.iter().any(|only| only == path) {
             return Err(Lack::Refused(Status::NOT_FOUND));
         }
+        if let Some(title) = self.live_title(path) {
+            let has_ended = title.ring().is_some_and(Ring::has_ended);
+            return if has_ended { Err(Lack::Refused(Status::GONE)) } else { Ok(title.clone()) };
+        }
         if let Some((found, title)) = session.found.take()
             && found == path
         {
@@ -172,6 +178,12 @@ impl<B: Backstage> Media<B> {
                 }
                 Lack::Refused(status(&trouble))
             });
+        }
+        if self.options.list.as_ref().is_some_and(|(name, _)| name == path) {
+            return match self.library.find(path, 0) {
+                Some(title) => Ok(title),
+                None => Err(Lack::Unread(Job::Load(path.to_owned()))),
+            };
         }
         match self.backstage.glance(path) {
             None => Err(Lack::Unread(Job::Load(path.to_owned()))),
@@ -211,15 +223,30 @@ impl<B: Backstage> Media<B> {
             name,
             version: title.stamp,
             server: place.host.unwrap_or(IpAddr::from([0; 4])),
-            live: self.options.live,
-            group: None,
+            live: self.is_broadcast(&title),
+            to: None,
             port: None,
+            is_asked: true,
         };
-        let body = describe(&title.program, &about);
+        let body = describe(&title.program, &self.grouped(cx, &title, about));
         let reply = asked.reply(Status::OK).field("Content-Type", "application/sdp");
         let reply = reply.field("Content-Base", format_args!("{}/", place.url));
         reply.field("Cache-Control", "no-cache").finish(&body, out.bytes());
         After::Next
+    }
+
+    /// Where everything goes to a group a description says to which.
+    fn grouped<'n>(&self, cx: &At<'_>, title: &Title<B::File>, about: About<'n>) -> About<'n> {
+        if !self.options.groups.is_some_and(|groups| groups.only) {
+            return about;
+        }
+        match self.group(cx, title) {
+            Some((group, groups)) => {
+                let to = Some((groups.address(group), Some(groups.ttl)));
+                About { to, port: Some(groups.port), ..about }
+            }
+            None => about,
+        }
     }
 
     fn set_up(
@@ -232,9 +259,13 @@ impl<B: Backstage> Media<B> {
         let Some(place) = place(asked.request.target) else {
             return asked.refuse(Status::NOT_FOUND, out);
         };
-        if session.show.is_some() && !is_named {
-            // One connection, one session.
-            return asked.refuse(Status::NOT_VALID_NOW, out);
+        if !is_named && let Some(show) = &session.show {
+            // One connection, one session; but a player that heard nothing forgets the session that
+            // it has paused, and tries another way.
+            if show.is_playing() {
+                return asked.refuse(Status::NOT_VALID_NOW, out);
+            }
+            self.end(cx, session);
         }
         let title = match &session.show {
             Some(show) if show.url == place.url => show.title.clone(),
@@ -252,11 +283,18 @@ impl<B: Backstage> Media<B> {
             None => return asked.refuse(Status::AGGREGATE_NOT_ALLOWED, out),
         };
         let show = session.show.as_deref();
-        let is_again = show.is_some_and(|show| show.legs.iter().any(|leg| leg.track == track));
         let is_late = show.is_some_and(|show| show.is_playing() || show.legs.len() >= LEGS_MAX);
-        if is_again || is_late {
+        if is_late {
             return asked.refuse(Status::NOT_VALID_NOW, out);
         }
+        // The track goes another way from now on (RFC 2326 section 10.4).
+        if let Some(show) = session.show.as_deref_mut()
+            && let Some(again) = show.legs.iter().position(|leg| leg.track == track)
+            && show.legs.remove(again).let_go(cx)
+        {
+            cx.ring();
+        }
+        let show = session.show.as_deref();
         let offered = asked.request.field("Transport").unwrap_or("");
         let (leg, told) = match self.leg(cx, (session.peer, show), (&title, track), offered) {
             Ok(way) => way,
@@ -296,8 +334,7 @@ impl<B: Backstage> Media<B> {
             "TEARDOWN" => {
                 match one {
                     Some(one) if is_part => {
-                        if let Way::Datagrams { slot } = show.legs.remove(one).way {
-                            cx.state.release(slot);
+                        if show.legs.remove(one).let_go(cx) {
                             cx.ring();
                         }
                     }
@@ -391,6 +428,8 @@ impl<B: Backstage> Media<B> {
                     lost += i64::from(reception.lost);
                     jitter = jitter.max(reception.jitter);
                 }
+                // What members receive is not known.
+                Way::Together { .. } => {}
                 Way::Within { player, .. } => {
                     sent += player.as_ref().map_or(0, |player| u64::from(player.packets));
                     lost += leg.heard.map_or(0, |heard| i64::from(heard.lost));

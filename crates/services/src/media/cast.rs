@@ -5,19 +5,28 @@ use seam::{Body, Burst, CastCx, Caster, Channel, Instant, Next};
 use std::sync::Arc;
 use wire::rtcp::{self, Word};
 
-use super::Media;
 use super::orders::{Goal, Order, Orders};
 use super::player::{Piece, Player};
 use super::run::{Line, Run};
 use super::title::{Title, Window};
+use super::{Media, live};
 use crate::web::Backstage;
 
 /// Casts of one worker; a slot each.
 const CASTS_MAX: usize = super::orders::SLOTS;
 
+/// What a caster has in hand.
+#[derive(Debug)]
+pub enum Cast<F> {
+    /// A transmission.
+    Sends(Box<Sending<F>>),
+    /// A live source that is read, and when it is to be read again.
+    Reads(usize, Instant),
+}
+
 /// One transmission on its way.
 #[derive(Debug)]
-pub struct Cast<F> {
+pub struct Sending<F> {
     slot: usize,
     goal: Goal,
     player: Player<F>,
@@ -26,8 +35,12 @@ pub struct Cast<F> {
     /// The order behind it, which waits for what the session counts as sent.
     then: Option<Order>,
     window: Window,
+    /// Nobody will order more of it.
+    alone: bool,
     /// The session has gone; a farewell, and that is all.
     leaves: bool,
+    /// When that was heard of: the moment of the farewell, however often it has to be said.
+    left_at: Option<Instant>,
     /// No packet can be made: the file has changed, or cannot be read any more.
     broken: bool,
     scratch: Vec<u8>,
@@ -40,6 +53,9 @@ impl<B: Backstage> Media<B> {
     /// The file of an order, in the state for which it was planned. Reads it if it is not in
     /// memory, which happens where sessions live in other processes.
     fn ordered_title(&self, path: &str, stamp: u64) -> Option<Arc<Title<B::File>>> {
+        if let Some(title) = self.live_title(path) {
+            return Some(title.clone());
+        }
         if let Some(title) = self.library.find(path, stamp) {
             return Some(title);
         }
@@ -51,7 +67,7 @@ impl<B: Backstage> Media<B> {
         Some(title)
     }
 
-    fn take_up(&self, cx: &At<'_>, slot: usize) -> Option<Cast<B::File>> {
+    fn take_up(&self, cx: &At<'_>, slot: usize) -> Option<Sending<B::File>> {
         let (path, stamp) = cx.state.file(slot);
         // An order that is being written is read again when its bell rings; a cast needs one now.
         let order =
@@ -63,14 +79,16 @@ impl<B: Backstage> Media<B> {
         }
         let mut run = Run::new(Line { title, track }, order.segment);
         run.next = cx.state.resumed(slot, &order);
-        Some(Cast {
+        Some(Sending {
             slot,
             goal,
             player: Player::new(run, ssrc),
             epoch: order.epoch,
             then: None,
+            alone: cx.state.is_alone(slot),
             window: Window::default(),
             leaves: order.leaves,
+            left_at: None,
             broken: false,
             scratch: Vec::new(),
         })
@@ -81,7 +99,7 @@ impl<B: Backstage> Media<B> {
     /// Who pauses and plays on at once may be heard of only then, while packets are due that the
     /// session counts as sent: they are sent first, or receivers would miss their numbers.
     #[inline]
-    fn heed(&self, cx: &At<'_>, cast: &mut Cast<B::File>) {
+    fn heed(&self, cx: &At<'_>, cast: &mut Sending<B::File>) {
         if cast.then.is_some() || cx.state.epoch(cast.slot) == cast.epoch {
             return;
         }
@@ -98,9 +116,12 @@ impl<B: Backstage> Media<B> {
     }
 
     /// Plays what is ordered from now on.
-    fn turn(&self, cx: &At<'_>, cast: &mut Cast<B::File>, order: &Order) {
+    fn turn(&self, cx: &At<'_>, cast: &mut Sending<B::File>, order: &Order) {
         let segment = order.segment;
         (cast.epoch, cast.leaves, cast.then) = (order.epoch, order.leaves, None);
+        if cast.leaves {
+            cast.left_at.get_or_insert(cx.now);
+        }
         let run = &mut cast.player.run;
         if run.is_at(&segment) {
             // The same, to be ended earlier; what is sent is sent.
@@ -115,7 +136,7 @@ impl<B: Backstage> Media<B> {
 
     /// The next piece and its moment, in the order's time; what is owed before it is due at once.
     #[inline]
-    fn piece(&self, cx: &At<'_>, cast: &mut Cast<B::File>) -> Option<(Instant, Piece)> {
+    fn piece(&self, cx: &At<'_>, cast: &mut Sending<B::File>) -> Option<(Instant, Piece)> {
         loop {
             let next = cast.player.next();
             match (cast.then, next) {
@@ -130,22 +151,35 @@ impl<B: Backstage> Media<B> {
     }
 
     /// When the cast has something to do.
-    fn next(&self, cx: &At<'_>, cast: &mut Cast<B::File>) -> Next {
+    fn next(&self, cx: &At<'_>, cast: &mut Sending<B::File>) -> Next {
         let next = self.piece(cx, cast);
         if cast.leaves || cast.broken {
             return Next::At(cx.now);
         }
         match next {
             Some((at, _)) => Next::At(at),
+            None if cast.alone => Next::Done,
             None => Next::Parked,
         }
     }
 
     /// Appends the next packet, which is due at `at`; false if its bytes cannot be had.
-    fn packet(&self, cast: &mut Cast<B::File>, at: Instant, burst: &mut Burst) -> bool {
-        let Cast { player, window, scratch, .. } = cast;
+    fn packet(&self, cast: &mut Sending<B::File>, at: Instant, burst: &mut Burst) -> bool {
+        let Sending { player, window, scratch, .. } = cast;
         let (packet, header) = player.run.packet(player.run.next, player.ssrc);
         let title = &player.run.line.title;
+        scratch.clear();
+        scratch.extend_from_slice(&header);
+        scratch.extend_from_slice(packet.prefix.bytes());
+        let len = packet.prefix.bytes().len() + packet.payload.len();
+        if self.options.from_files
+            && let Some((source, range)) = title.piece(&self.backstage, &packet.payload)
+        {
+            let body = Body::File(source, range);
+            burst.push(at, cast.goal.rtp, Channel::Rtp, scratch, body);
+            cast.player.sent(len);
+            return true;
+        }
         let mut bytes = title.bytes(&packet.payload, window);
         if bytes.is_none() {
             let Ok(fresh) = title.window(&self.backstage, &packet.payload) else { return false };
@@ -153,19 +187,65 @@ impl<B: Backstage> Media<B> {
             bytes = title.bytes(&packet.payload, window);
         }
         let Some((bytes, range)) = bytes else { return false };
-        scratch.clear();
-        scratch.extend_from_slice(&header);
-        scratch.extend_from_slice(packet.prefix.bytes());
-        let len = packet.prefix.bytes().len() + range.len();
         burst.push(at, cast.goal.rtp, Channel::Rtp, scratch, Body::Shared(&bytes, range));
         cast.player.sent(len);
         true
     }
 
-    fn report(&self, cast: &mut Cast<B::File>, at: Instant, bye: bool, burst: &mut Burst) {
+    fn report(&self, cast: &mut Sending<B::File>, at: Instant, bye: bool, burst: &mut Burst) {
         cast.scratch.clear();
         cast.player.report(&self.options, at, bye, &mut cast.scratch);
         burst.push(at, cast.goal.rtcp, Channel::Rtcp, &cast.scratch, Body::Bytes(&[]));
+    }
+
+    /// Appends what is due of a transmission.
+    fn send(
+        &self,
+        cx: &At<'_>,
+        cast: &mut Sending<B::File>,
+        until: Instant,
+        burst: &mut Burst,
+    ) -> Next {
+        self.heed(cx, cast);
+        if cast.leaves || cast.broken {
+            // One that has come to its end has said farewell.
+            if !cast.player.is_over() {
+                let at = cast.left_at.unwrap_or(cx.now).min(until);
+                self.report(cast, at, true, burst);
+            }
+            return Next::Done;
+        }
+        if cx.now.since(until) > self.options.debt {
+            cast.player.skip(cx.now);
+        }
+        loop {
+            let is_there = cast.player.is_there();
+            let Some((at, piece)) = self.piece(cx, cast) else { break };
+            if at > until || burst.is_full() || cast.leaves {
+                break;
+            }
+            match piece {
+                Piece::Packet if !is_there => {
+                    self.tell(cx, cast);
+                    return Next::At(until.max(cx.now) + live::LOOK_EVERY);
+                }
+                Piece::Packet => {
+                    if !self.packet(cast, at, burst) {
+                        cast.broken = true;
+                        return Next::At(until);
+                    }
+                }
+                Piece::Report => self.report(cast, at, false, burst),
+                Piece::Farewell => self.report(cast, at, true, burst),
+            }
+        }
+        self.tell(cx, cast);
+        self.next(cx, cast)
+    }
+
+    /// Tells how far a transmission has come.
+    fn tell(&self, cx: &At<'_>, cast: &Sending<B::File>) {
+        cx.state.tell(cast.slot, cast.epoch, cast.player.run.next, cast.player.packets);
     }
 }
 
@@ -178,11 +258,14 @@ impl<B: Backstage> Caster for Media<B> {
     }
 
     fn start(&self, cx: &At<'_>) -> Option<(Cast<B::File>, Next)> {
+        if let Some(source) = self.sources.iter().position(|source| source.take(cx.worker)) {
+            return Some((Cast::Reads(source, cx.now), Next::At(cx.now)));
+        }
         loop {
             let slot = cx.state.take(cx.worker)?;
             if let Some(mut cast) = self.take_up(cx, slot) {
                 let next = self.next(cx, &mut cast);
-                return Some((cast, next));
+                return Some((Cast::Sends(Box::new(cast)), next));
             }
             cx.note(|line| line.push_str("an order cannot be played: the file has changed"));
             cx.state.put_back(slot, false);
@@ -196,43 +279,41 @@ impl<B: Backstage> Caster for Media<B> {
         until: Instant,
         burst: &mut Burst,
     ) -> Next {
-        self.heed(cx, cast);
-        if cast.leaves || cast.broken {
-            if !cast.player.is_over() {
-                self.report(cast, cx.now.min(until), true, burst);
-            }
-            return Next::Done;
-        }
-        if cx.now.since(until) > self.options.debt {
-            cast.player.skip(cx.now);
-        }
-        while let Some((at, piece)) = self.piece(cx, cast) {
-            if at > until || burst.is_full() || cast.leaves {
-                break;
-            }
-            match piece {
-                Piece::Packet => {
-                    if !self.packet(cast, at, burst) {
-                        cast.broken = true;
-                        return Next::At(until);
-                    }
-                }
-                Piece::Report => self.report(cast, at, false, burst),
-                Piece::Farewell => self.report(cast, at, true, burst),
+        match cast {
+            Cast::Sends(cast) => self.send(cx, cast, until, burst),
+            Cast::Reads(source, again) => {
+                *again = until.max(cx.now) + live::LOOK_EVERY;
+                let more = self.sources[*source].pump(cx.worker, cx.now);
+                more.map_or(Next::Done, |_| Next::At(*again))
             }
         }
-        cx.state.tell(cast.slot, cast.epoch, cast.player.run.next, cast.player.packets);
-        self.next(cx, cast)
     }
 
     fn withdrawn(&self, cx: &At<'_>, cast: &mut Cast<B::File>, unsent: usize) {
+        let Cast::Sends(cast) = cast else { return };
         cast.player.take_back(unsent);
-        cx.state.tell(cast.slot, cast.epoch, cast.player.run.next, cast.player.packets);
+        self.tell(cx, cast);
     }
 
     fn rung(&self, cx: &At<'_>, cast: &mut Cast<B::File>) -> Next {
-        self.heed(cx, cast);
-        self.next(cx, cast)
+        match cast {
+            Cast::Sends(cast) => {
+                self.heed(cx, cast);
+                self.next(cx, cast)
+            }
+            Cast::Reads(_, again) => Next::At(*again),
+        }
+    }
+
+    fn has_news(&self, cx: &At<'_>, cast: &Cast<B::File>) -> bool {
+        match cast {
+            Cast::Sends(cast) => cx.state.epoch(cast.slot) != cast.epoch,
+            Cast::Reads(..) => false,
+        }
+    }
+
+    fn is_awaited(&self, cast: &Cast<B::File>) -> bool {
+        matches!(cast, Cast::Sends(_))
     }
 
     fn hear(&self, cx: &At<'_>, from: SocketAddr, channel: Channel, datagram: &[u8]) {
@@ -250,6 +331,8 @@ impl<B: Backstage> Caster for Media<B> {
     }
 
     fn close(&self, cx: &At<'_>, cast: Cast<B::File>) {
-        cx.state.put_back(cast.slot, false);
+        if let Cast::Sends(cast) = cast {
+            cx.state.put_back(cast.slot, false);
+        }
     }
 }

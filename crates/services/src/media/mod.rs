@@ -5,6 +5,7 @@
 //!   answer      what each method does
 //!   transport   which way packets go: datagrams, the connection itself, a group
 //!   play        play, pause, and where one stands
+//!   push        transmissions that nobody asks for by RTSP
 //!   place       which file and which of its tracks a URL names
 //!   door        who may
 //!   orders      what sessions order and casters play, in memory that all workers see
@@ -12,6 +13,8 @@
 //!   player      packets and reports in the order of their moments
 //!   run         one track's packets: numbers, timestamps, due times
 //!   title       files: their plans and their bytes
+//!   group       titles that are sent once, to an address that many listen to
+//!   live        transport streams that come through a pipe
 //!   chance      what nobody shall guess
 //!   pocket      a small house for fuzzers and tests
 //!   fuzz        conversations whole and in pieces, which must be answered alike
@@ -27,12 +30,15 @@ mod cast;
 mod chance;
 mod door;
 mod fuzz;
+mod group;
+pub mod live;
 mod options;
 mod orders;
 mod place;
 mod play;
 mod player;
 mod pocket;
+mod push;
 mod run;
 mod service;
 #[cfg(test)]
@@ -42,6 +48,8 @@ mod transport;
 
 pub use cast::Cast;
 pub use fuzz::fuzz;
+pub use group::Groups;
 pub use options::{Door, Options};
-pub use orders::{Orders, Reception, SLOTS};
+pub use orders::{Echo, Orders, Reception, SLOTS};
+pub use push::{Aim, Push};
 pub use service::{Job, Media, Outcome, Session};

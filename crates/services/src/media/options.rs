@@ -3,6 +3,8 @@
 use seam::{Instant, Limits};
 use std::time::Duration;
 
+use super::group::Groups;
+
 /// The choices.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -10,6 +12,8 @@ pub struct Options {
     pub limits: Limits,
     /// The server's ports of media and control, if somebody casts datagrams.
     pub ports: Option<(u16, u16)>,
+    /// Groups for those who want to listen together, if there are any.
+    pub groups: Option<Groups>,
     /// Who may, if not everybody.
     pub door: Option<Door>,
     /// What session names, senders' names and nonces are drawn from; nobody else may know it.
@@ -20,6 +24,8 @@ pub struct Options {
     pub live: bool,
     /// The end is the beginning.
     pub repeat: bool,
+    /// The name of a title that is others one behind the other, and their names.
+    pub list: Option<(String, Vec<String>)>,
     /// Only these files are served, by their names; empty: every file beneath the root.
     pub only: Vec<String>,
     /// How long a session may be silent: no request, no report.
@@ -30,6 +36,8 @@ pub struct Options {
     pub debt: Duration,
     /// Files up to this long are kept in memory, in bytes.
     pub file_max: u64,
+    /// Casts send from files instead of from memory, for senders that pass files to the kernel.
+    pub from_files: bool,
     /// What files in memory may take together, in bytes; those that are played are never dropped.
     pub memory_max: u64,
 }
@@ -56,16 +64,19 @@ impl Default for Options {
                 sessions_max: 16 * 1024,
             },
             ports: None,
+            groups: None,
             door: None,
             secret: [0; 16],
             wall: (Instant::ZERO, 0),
             live: false,
             repeat: false,
+            list: None,
             only: Vec::new(),
             session_timeout: Duration::from_secs(60),
             per_address: 256,
             debt: Duration::from_secs(3),
             file_max: 64 << 20,
+            from_files: false,
             memory_max: 512 << 20,
         }
     }

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use wire::rtcp::Heard;
 
+use super::group::{GROUPS, Group};
 use super::run::Segment;
 
 /// How many transmissions there can be.
@@ -37,6 +38,10 @@ const TAKEN: u32 = 3;
 /// Bits of [`Slot::flags`].
 const ENDS: u32 = 1;
 const V4: u32 = 2;
+const ALONE: u32 = 4;
+const MEMBER: u32 = 8;
+/// What does not change with the order.
+const KEPT: u32 = V4 | ALONE | MEMBER;
 /// Bits of [`Slot::wish`].
 const GOES: u32 = 1;
 const LEAVES: u32 = 2;
@@ -44,10 +49,13 @@ const LEAVES: u32 = 2;
 /// The shared state of the media service. All-zero bytes are a house without guests.
 #[repr(C)]
 pub struct Orders {
+    /// What names and numbers are drawn from, by whoever serves this state.
+    secret: [u8; 16],
     /// Masks the slots' numbers in the names of senders.
     mask: u32,
     hint: AtomicU32,
     ordered: [AtomicU64; SLOTS / 64],
+    pub(super) groups: [Group; GROUPS],
     slots: [Slot; SLOTS],
 }
 
@@ -121,6 +129,21 @@ pub struct Reception {
     pub round_trip: Option<Duration>,
 }
 
+/// What is known of how all transmissions are received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Echo {
+    /// Transmissions of which somebody has reported.
+    pub reporting: u64,
+    /// Packets sent to those.
+    pub packets: u64,
+    /// How many of them were lost.
+    pub lost: i64,
+    /// The largest share lost lately, in 256ths.
+    pub lost_share: u8,
+    /// The longest time there and back.
+    pub round_trip: Duration,
+}
+
 /// A transmission, for who sets it up.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
@@ -134,19 +157,24 @@ pub struct Setup<'a> {
     pub goal: Goal,
     /// 32 bits of chance.
     pub chance: u32,
+    /// Nobody will order more of it than is ordered first: its end is the end.
+    pub alone: bool,
 }
 
 // SAFETY: all-zero bytes are free slots and no orders; there is no pointer and no destructor; what
 // changes through `&self` is atomic.
 unsafe impl Share for Orders {
-    /// The seed is four bytes of chance, or nothing.
+    /// The seed is 16 bytes of chance, or fewer.
     fn found(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
         let mask = seed.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
         self.mask = mask & (SLOTS as u32 - 1);
+        let chance = seed.iter().take(16);
+        self.secret.iter_mut().zip(chance).for_each(|(own, seed)| *own = *seed);
         Ok(())
     }
 
     fn heal(&self, dead: WorkerId) {
+        self.heal_groups(dead);
         for slot in 0..SLOTS {
             let it = &self.slots[slot];
             let phase = it.phase.load(SeqCst);
@@ -157,14 +185,23 @@ unsafe impl Share for Orders {
                 // Whoever takes it up next goes on where this one was.
                 self.put_back(slot, true);
             }
-            if it.session.load(Relaxed) == dead.bits() {
-                self.release(slot);
+            if it.session.load(Relaxed) != dead.bits() {
+                continue;
+            }
+            match it.flags.load(Relaxed) & MEMBER {
+                0 => self.release(slot),
+                _ => self.leave(dead, slot),
             }
         }
     }
 }
 
 impl Orders {
+    /// What names and numbers are drawn from.
+    pub fn secret(&self) -> [u8; 16] {
+        self.secret
+    }
+
     // ---- the session's side
 
     /// Takes a free slot and sets it up; `None` if there is none, or `most` go to this address
@@ -185,7 +222,8 @@ impl Orders {
         it.stamp.store(setup.stamp, Relaxed);
         let (rtp, rtcp) = (setup.goal.rtp, setup.goal.rtcp);
         it.ports.store(u32::from(rtp.port()) << 16 | u32::from(rtcp.port()), Relaxed);
-        it.flags.store(if rtp.is_ipv4() { V4 } else { 0 }, Relaxed);
+        let alone = if setup.alone { ALONE } else { 0 };
+        it.flags.store(if rtp.is_ipv4() { V4 | alone } else { alone }, Relaxed);
         for (word, half) in it.address.iter().zip(halves(rtp.ip())) {
             word.store(half, Relaxed);
         }
@@ -204,12 +242,38 @@ impl Orders {
         Some((slot, ssrc))
     }
 
+    /// A slot that stands for a session which listens to a track of a group.
+    pub(super) fn set_up_member(
+        &self,
+        me: WorkerId,
+        setup: &Setup<'_>,
+        group: usize,
+        most: usize,
+    ) -> Option<(usize, u32)> {
+        let found = self.set_up(me, setup, most)?;
+        let it = &self.slots[found.0];
+        it.from_ns.store(group as u64, Relaxed);
+        it.flags.fetch_or(MEMBER, Relaxed);
+        Some(found)
+    }
+
+    /// A slot belongs to no session from now on.
+    pub(super) fn disown(&self, slot: usize) {
+        self.slots[slot].session.store(0, Relaxed);
+    }
+
+    /// The group and the track that a session listens to for which a slot stands.
+    pub(super) fn membership(&self, slot: usize) -> (usize, usize) {
+        let it = &self.slots[slot];
+        (it.from_ns.load(Relaxed) as usize, it.track.load(Relaxed) as usize)
+    }
+
     /// Orders that `segment` be played. The bell is the caller's to ring.
     pub fn play(&self, slot: usize, segment: &Segment) {
         let it = &self.slots[slot];
         let epoch = self.open(it);
         let ends = if segment.ends { ENDS } else { 0 };
-        it.flags.store(it.flags.load(Relaxed) & V4 | ends, Relaxed);
+        it.flags.store(it.flags.load(Relaxed) & KEPT | ends, Relaxed);
         it.first.store(segment.first, Relaxed);
         it.stop.store(segment.stop, Relaxed);
         it.from_ns.store(segment.from_ns, Relaxed);
@@ -230,7 +294,7 @@ impl Orders {
         let stop = stop.clamp(it.first.load(Relaxed), it.stop.load(Relaxed));
         let epoch = self.open(it);
         it.stop.store(stop, Relaxed);
-        it.flags.store(it.flags.load(Relaxed) & V4, Relaxed);
+        it.flags.store(it.flags.load(Relaxed) & KEPT, Relaxed);
         it.epoch.store(epoch.wrapping_add(1), SeqCst);
     }
 
@@ -270,6 +334,29 @@ impl Orders {
             jitter: it.jitter.load(Relaxed),
             round_trip: (round_trip > 0).then(|| Duration::from_nanos(round_trip)),
         }
+    }
+
+    /// Whether it is being cast, or waits to be.
+    pub fn is_underway(&self, slot: usize) -> bool {
+        [ORDERED, TAKEN].contains(&self.slots[slot].phase.load(Acquire))
+    }
+
+    /// The packets that its cast has sent.
+    pub fn packets(&self, slot: usize) -> u32 {
+        self.slots[slot].packets.load(Relaxed)
+    }
+
+    /// What receivers report of all that is sent to single addresses.
+    pub fn heard(&self) -> Echo {
+        let used = self.slots.iter().filter(|slot| slot.phase.load(Relaxed) != FREE);
+        let told = used.filter(|slot| slot.heard_at.load(Relaxed) > 0);
+        told.fold(Echo::default(), |echo, slot| Echo {
+            reporting: echo.reporting + 1,
+            packets: echo.packets + u64::from(slot.packets.load(Relaxed)),
+            lost: echo.lost + i64::from(slot.lost.load(Relaxed).cast_signed()),
+            lost_share: echo.lost_share.max(slot.lost_share.load(Relaxed) as u8),
+            round_trip: echo.round_trip.max(Duration::from_nanos(slot.round_trip_ns.load(Relaxed))),
+        })
     }
 
     /// How many slots are not free.
@@ -369,6 +456,11 @@ impl Orders {
         (goal, it.ssrc.load(Relaxed), it.track.load(Relaxed) as usize)
     }
 
+    /// Whether its end is the end.
+    pub fn is_alone(&self, slot: usize) -> bool {
+        self.slots[slot].flags.load(Relaxed) & ALONE != 0
+    }
+
     /// Of which file, and which state of it.
     pub fn file(&self, slot: usize) -> (String, u64) {
         let it = &self.slots[slot];
@@ -452,143 +544,4 @@ fn halves(ip: IpAddr) -> [u64; 2] {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use memory::{Placement, Region};
-
-    fn orders() -> Region<Orders> {
-        let mut orders = Region::<Orders>::place(Placement::Private).expect("memory");
-        orders.found(&[1, 2, 3, 4]).expect("four bytes");
-        orders
-    }
-
-    fn goal(ip: [u8; 4]) -> Goal {
-        Goal { rtp: (ip, 5000).into(), rtcp: (ip, 5001).into() }
-    }
-
-    const PATH: &str = "folder/a film with a long name.ts";
-
-    fn setup(ip: [u8; 4], chance: u32) -> Setup<'static> {
-        Setup { path: PATH, stamp: 7, track: 1, goal: goal(ip), chance }
-    }
-
-    const SEGMENT: Segment = Segment {
-        first: 10,
-        stop: 100,
-        from_ns: 5,
-        begin: Instant::from_ns(6),
-        sequence: 65_000,
-        timestamp: 0xffff_fff0,
-        ends: true,
-    };
-
-    const ME: WorkerId = WorkerId::new(1, 1);
-    const CASTER: WorkerId = WorkerId::new(2, 1);
-
-    #[test]
-    fn an_order_arrives_as_it_was_given_and_the_slot_comes_back() {
-        let orders = orders();
-        let setup = setup([127, 0, 0, 1], 0xabcd_ef01);
-        let (slot, ssrc) = orders.set_up(ME, &setup, 9).expect("a slot");
-        assert_eq!(orders.take(CASTER), None, "nothing is ordered yet");
-        orders.play(slot, &SEGMENT);
-        assert_eq!(orders.take(CASTER), Some(slot));
-        assert_eq!(orders.take(CASTER), None, "an order is taken once");
-        let order = orders.order(slot).expect("a whole order");
-        assert_eq!((order.segment, order.goes, order.leaves), (SEGMENT, true, false));
-        assert_eq!(orders.route(slot), (setup.goal, ssrc, 1));
-        assert_eq!(orders.file(slot), (PATH.to_owned(), 7));
-        orders.tell(slot, order.epoch, 40, 30);
-        assert_eq!(orders.resumed(slot, &order), 40);
-        orders.pause(slot, 20);
-        let paused = orders.order(slot).expect("a whole order");
-        assert_eq!((paused.segment.stop, paused.segment.ends), (20, false));
-        assert_eq!(orders.reached(slot), 20, "as far as is known");
-        orders.tell(slot, paused.epoch, 21, 11);
-        assert_eq!(orders.reached(slot), 21, "what is sent is sent");
-        assert_ne!(paused.epoch, order.epoch);
-        orders.release(slot);
-        assert!(orders.order(slot).is_some_and(|order| order.leaves));
-        assert_eq!(orders.count(), 1, "the cast still says farewell");
-        orders.put_back(slot, false);
-        assert_eq!(orders.count(), 0);
-    }
-
-    #[test]
-    fn whoever_ends_last_frees_the_slot() {
-        let orders = orders();
-        let held = orders.set_up(ME, &setup([1, 1, 1, 1], 0), 9).expect("a slot").0;
-        orders.release(held);
-        assert_eq!(orders.count(), 0, "never ordered");
-        let ordered = orders.set_up(ME, &setup([1, 1, 1, 1], 0), 9).expect("a slot").0;
-        orders.play(ordered, &SEGMENT);
-        orders.release(ordered);
-        assert_eq!((orders.count(), orders.take(CASTER)), (0, None), "ordered, never taken");
-        let ended = orders.set_up(ME, &setup([1, 1, 1, 1], 0), 9).expect("a slot").0;
-        orders.play(ended, &SEGMENT);
-        assert_eq!(orders.take(CASTER), Some(ended));
-        orders.put_back(ended, false);
-        assert_eq!(orders.count(), 1, "its session is there");
-        orders.play(ended, &SEGMENT);
-        assert_eq!(orders.take(CASTER), Some(ended), "and may order again");
-        orders.put_back(ended, false);
-        orders.release(ended);
-        assert_eq!(orders.count(), 0);
-    }
-
-    #[test]
-    fn dead_workers_lose_their_slots_and_casts_are_taken_up_by_others() {
-        let orders = orders();
-        let slot = orders.set_up(ME, &setup([1, 1, 1, 1], 0), 9).expect("a slot").0;
-        orders.play(slot, &SEGMENT);
-        assert_eq!(orders.take(CASTER), Some(slot));
-        let order = orders.order(slot).expect("an order");
-        orders.tell(slot, order.epoch, 55, 45);
-        orders.heal(CASTER);
-        let next = WorkerId::new(2, 2);
-        assert_eq!(orders.take(next), Some(slot));
-        assert_eq!(orders.resumed(slot, &order), 55, "it goes on where the other was");
-        orders.heal(ME);
-        assert!(orders.order(slot).is_some_and(|order| order.leaves));
-        orders.heal(next);
-        assert_eq!((orders.count(), orders.take(CASTER)), (0, None));
-    }
-
-    #[test]
-    fn slots_and_shares_of_an_address_are_bounded() {
-        let orders = orders();
-        let setup_here = setup([1, 1, 1, 1], 5);
-        for _ in 0..3 {
-            orders.set_up(ME, &setup_here, 3).expect("a slot");
-        }
-        assert_eq!(orders.set_up(ME, &setup_here, 3), None);
-        assert!(orders.set_up(ME, &setup([2, 2, 2, 2], 5), 3).is_some());
-        let long = "x".repeat(PATH_MAX + 1);
-        let long = Setup { path: &long, ..setup_here };
-        assert_eq!(orders.set_up(ME, &long, 99), None);
-    }
-
-    #[test]
-    fn a_report_counts_if_it_is_about_ours_and_comes_from_there() {
-        let orders = orders();
-        let (slot, ssrc) = orders.set_up(ME, &setup([1, 1, 1, 1], !0), 9).expect("a slot");
-        let mut heard = Heard {
-            from: 1,
-            of: ssrc,
-            lost_share: 3,
-            lost: -4,
-            sequence: 5,
-            jitter: 6,
-            last_report: 0,
-            since_report: 0,
-        };
-        let now = Instant::from_ns(77);
-        assert!(!orders.hear(now, [2, 2, 2, 2].into(), &heard, 0), "from elsewhere");
-        assert_eq!(orders.reception(slot).at, None);
-        assert!(orders.hear(now, [1, 1, 1, 1].into(), &heard, 0));
-        let reception = orders.reception(slot);
-        assert_eq!((reception.at, reception.lost, reception.jitter), (Some(now), -4, 6));
-        heard.of ^= 1 << 31;
-        assert!(!orders.hear(now, [1, 1, 1, 1].into(), &heard, 0), "about nobody");
-    }
-}
+mod tests;

@@ -16,6 +16,9 @@ use super::transport::{Leg, Way};
 use crate::web::Backstage;
 use wire::containers::Kind;
 
+/// A picture of a live source that is older than this is not begun with.
+const STALE_NS: u64 = 12 * SECOND;
+
 /// A session of RTSP: one title on its way to one client.
 #[derive(Debug)]
 pub struct Show<F> {
@@ -71,6 +74,24 @@ impl<F: Send + 'static> Show<F> {
         Show { name, url, title, legs: Vec::new(), began: None, stand: Stand::Ready }
     }
 
+    /// Whether a leg to a group, or to this client alone, would be of another kind than the others.
+    pub fn mixes(&self, is_together: bool) -> bool {
+        !self.legs.is_empty() && self.group().is_some() != is_together
+    }
+
+    /// The group that it listens with.
+    fn group(&self) -> Option<usize> {
+        self.legs.iter().find_map(|leg| match leg.way {
+            Way::Together { group, .. } => Some(group),
+            _ => None,
+        })
+    }
+
+    /// The tracks that are set up.
+    fn tracks(&self) -> impl Iterator<Item = usize> {
+        self.legs.iter().map(|leg| leg.track)
+    }
+
     /// True while packets leave, or would if there were any left.
     pub fn is_playing(&self) -> bool {
         matches!(self.stand, Stand::Playing { .. })
@@ -117,6 +138,8 @@ impl<F: Send + 'static> Show<F> {
                     player.run.segment.ends = false;
                 }
                 Way::Within { player: None, .. } => segment.stop = segment.first,
+                // Others go on listening.
+                Way::Together { .. } => {}
             }
         }
         self.stand = Stand::Paused { at_ns };
@@ -137,6 +160,9 @@ impl<B: Backstage> Media<B> {
             let info = info(show);
             return Ok(Playing { range: self.told(show, show.position_ns(cx.now)), info });
         }
+        if let Some(group) = show.group() {
+            return Ok(self.play_together(cx, show, group));
+        }
         let course = self.course(cx.now, show, range)?;
         let mut rings = show.pause(cx);
         let began = *show.began.get_or_insert(cx.now);
@@ -154,6 +180,7 @@ impl<B: Backstage> Media<B> {
                     cx.state.play(*slot, &segment);
                     rings = true;
                 }
+                Way::Together { .. } => {}
                 Way::Within { player: Some(player), .. } => player.turn(segment),
                 Way::Within { player, .. } => {
                     let run = Run::new(Media::<B>::line(&show.title, leg.track), segment);
@@ -169,6 +196,43 @@ impl<B: Backstage> Media<B> {
         Ok(Playing { range: self.told(show, from_ns), info: info(show) })
     }
 
+    /// Plays what a group listens to, if nobody does already: it is where it is for all of them.
+    fn play_together(&self, cx: &At<'_>, show: &mut Show<B::File>, group: usize) -> Playing {
+        let title = show.title.clone();
+        let (laps, tracks) = (self.laps(&title), show.tracks().collect::<Vec<_>>());
+        let from_ns = match self.is_broadcast(&title) {
+            true => begin_at(&title, tracks.iter().copied(), cx.now.ns()),
+            false => 0,
+        };
+        let segment = |track: usize, (from_ns, begin): (u64, Instant)| {
+            let line = Media::<B>::line(&title, track);
+            let since = u64::try_from(cx.now.since(begin).as_nanos()).unwrap_or(u64::MAX);
+            let first = line.first_at(from_ns.saturating_add(since));
+            let stop = if laps { u64::MAX } else { line.lap() };
+            let what = format!("group {group} {track} {}", begin.ns());
+            let chance = self.chance.number(&what);
+            let (sequence, timestamp) = ((chance >> 32) as u16, chance as u32);
+            (first < stop).then_some(Segment {
+                first,
+                stop,
+                from_ns,
+                begin,
+                sequence,
+                timestamp,
+                ends: true,
+            })
+        };
+        let began = (from_ns, cx.now);
+        let tracks = tracks.into_iter();
+        let (began, rings) = cx.state.play_group(cx.worker, group, began, tracks, segment);
+        if rings {
+            cx.ring();
+        }
+        let (from_ns, begin) = began;
+        show.stand = Stand::Playing { from_ns, begin, to_ns: show.end_ns(laps) };
+        Playing { range: self.told(show, show.position_ns(cx.now)), info: String::new() }
+    }
+
     /// Where a show goes from here.
     fn course(
         &self,
@@ -176,9 +240,9 @@ impl<B: Backstage> Media<B> {
         show: &Show<B::File>,
         range: Option<Range>,
     ) -> Result<Course, Status> {
-        let end = show.end_ns(self.options.laps());
-        if self.options.live {
-            let from_ns = begin_at(show, now.ns());
+        let end = show.end_ns(self.laps(&show.title));
+        if self.is_broadcast(&show.title) {
+            let from_ns = begin_at(&show.title, show.tracks(), now.ns());
             return Ok(Course { from_ns, to_ns: None, resumes: false });
         }
         let to_ns = range.and_then(|range| range.to_ns);
@@ -190,7 +254,11 @@ impl<B: Backstage> Media<B> {
             if end.is_some_and(|end| asked >= end) {
                 return Err(Status::INVALID_RANGE);
             }
-            return Ok(Course { from_ns: begin_at(show, asked), to_ns, resumes: false });
+            return Ok(Course {
+                from_ns: begin_at(&show.title, show.tracks(), asked),
+                to_ns,
+                resumes: false,
+            });
         }
         let at_ns = show.position_ns(now);
         // Behind the end it begins again.
@@ -212,11 +280,12 @@ impl<B: Backstage> Media<B> {
             Some(segment) if course.resumes => segment.stop,
             _ => line.first_at(course.from_ns),
         };
-        let last = if self.options.laps() { u64::MAX } else { line.lap() };
+        let laps = self.laps(&show.title);
+        let last = if laps { u64::MAX } else { line.lap() };
         if first >= last {
             return None;
         }
-        let whole = show.end_ns(self.options.laps());
+        let whole = show.end_ns(laps);
         let stop = match course.to_ns {
             Some(to_ns) if Some(to_ns) != whole => line.first_at(to_ns).clamp(first, last),
             _ => last,
@@ -236,13 +305,13 @@ impl<B: Backstage> Media<B> {
 
     /// The value of `Range`: where it begins and where it ends.
     fn told(&self, show: &Show<B::File>, from_ns: u64) -> String {
-        if self.options.live {
+        if self.is_broadcast(&show.title) {
             return "npt=now-".to_owned();
         }
         let duration = show.title.program.duration_ns;
         let to_ns = match show.stand {
             Stand::Playing { to_ns, .. } => to_ns,
-            _ => show.end_ns(self.options.laps()),
+            _ => show.end_ns(self.laps(&show.title)),
         };
         let from = wire::rtsp::seconds(from_ns % duration.max(1));
         let to = to_ns.map_or(String::new(), wire::rtsp::seconds);
@@ -251,13 +320,20 @@ impl<B: Backstage> Media<B> {
 }
 
 /// Where to begin for the time `ns`: at a picture that needs no other, if there are pictures.
-fn begin_at<F: Send + 'static>(show: &Show<F>, ns: u64) -> u64 {
-    let lines = show.legs.iter().map(|leg| Line { title: show.title.clone(), track: leg.track });
+pub fn begin_at<F: Send + 'static>(
+    title: &Arc<Title<F>>,
+    tracks: impl Iterator<Item = usize>,
+    ns: u64,
+) -> u64 {
+    let lines = tracks.map(|track| Line { title: title.clone(), track });
     let leader = lines.reduce(|leader, line| {
         let is_picture = |line: &Line<F>| line.track().kind == Kind::Video;
         if is_picture(&line) && !is_picture(&leader) { line } else { leader }
     });
-    leader.map_or(ns, |line| line.at_ns(line.sync_at(ns)).min(ns))
+    let at_ns = leader.map_or(ns, |line| line.at_ns(line.sync_at(ns)).min(ns));
+    // A source that has been still for longer than pictures are apart goes on when it does.
+    let is_stale = title.ring().is_some() && ns - at_ns > STALE_NS;
+    if is_stale { ns } else { at_ns }
 }
 
 /// The value of `RTP-Info`: number and timestamp of each track's first packet.

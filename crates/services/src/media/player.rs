@@ -154,6 +154,18 @@ impl<F> Player<F> {
         self.run.next = from;
     }
 
+    /// Whether the next packet is there; a cursor whose packets have gone is moved to where a
+    /// player can begin again.
+    #[inline]
+    pub fn is_there(&mut self) -> bool {
+        let Some(ring) = self.run.line.ring() else { return true };
+        if self.run.next < ring.oldest() {
+            let next = ring.sync_from(ring.oldest() + (ring.count() - ring.oldest()) / 2);
+            self.run.next = next.min(self.run.segment.stop);
+        }
+        self.run.next < ring.count()
+    }
+
     /// Leaves out what is due before `now`, up to a packet at which a player can begin; says how
     /// many packets that are.
     pub fn skip(&mut self, now: Instant) -> u64 {

@@ -32,6 +32,9 @@ fn content(path: &str) -> Option<Vec<u8>> {
         "a.wav" => Some(wave(7, 8, 12_000)),
         "l.wav" => Some(wave(1, 16, 600_000)),
         "bad.txt" => Some(b"words".to_vec()),
+        "both.m3u" => Some(b"#EXTM3U\na.wav\n\n# again\na.wav\n".to_vec()),
+        "unlike.m3u" => Some(b"a.wav\nl.wav\n".to_vec()),
+        "self.m3u" => Some(b"self.m3u\n".to_vec()),
         _ => None,
     }
 }
@@ -154,7 +157,8 @@ impl<'a> Guest<'a> {
         let mut heard = Vec::new();
         while self.now < end && self.conn.is_some() {
             let wake = self.conn.as_ref().and_then(|conn| conn.wants().wake);
-            self.now = wake.unwrap_or(end).clamp(self.now + Duration::from_millis(1), end);
+            let soonest = end.min(self.now + Duration::from_millis(1));
+            self.now = wake.unwrap_or(end).clamp(soonest, end);
             let cx = cx(self.now, self.orders, &self.effects);
             if let Some(conn) = &mut self.conn {
                 conn.deadline(self.media, &cx);

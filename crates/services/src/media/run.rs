@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use seam::Instant;
 use std::time::Duration;
-use wire::containers::{Packet, Track};
+use wire::containers::{Packet, Payload, Prefix, Track};
 use wire::rtp;
 
+use super::live::{DATAGRAM, Ring};
 use super::title::Title;
 
 /// Nanoseconds of a second.
@@ -19,6 +20,9 @@ pub const SECOND: u64 = 1_000_000_000;
 
 /// More packets than this are never owed; what looks like more is a number that has passed.
 const OWED_MAX: u64 = 4096;
+
+/// When a datagram is expected that has not come, behind the last one that has.
+const SOON_NS: u64 = 1_000_000;
 
 /// What is to be sent from when on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,15 +70,29 @@ impl<F> Line<F> {
         &self.title.program.tracks[self.track]
     }
 
+    /// The ring of what comes as it is made; its line's time is the clock's.
+    #[inline]
+    pub fn ring(&self) -> Option<&Ring> {
+        self.title.ring()
+    }
+
     /// Packets of a lap.
     #[inline]
     pub fn lap(&self) -> u64 {
+        if self.ring().is_some() {
+            return u64::MAX;
+        }
         self.track().plan.len()
     }
 
     /// When the packet is due, in the file's time; the end of the file for the one behind the last.
     #[inline]
     pub fn at_ns(&self, index: u64) -> u64 {
+        if let Some(ring) = self.ring() {
+            // Behind the last one that came it is not known, and before the first one never.
+            let soon = || ring.last_ns().map_or(u64::MAX, |last| last + SOON_NS);
+            return ring.at_ns(index).unwrap_or_else(soon);
+        }
         let lap = self.lap();
         let at = self.track().plan.at_ns(index % lap).unwrap_or(0);
         (index / lap).saturating_mul(self.title.program.duration_ns).saturating_add(at)
@@ -83,6 +101,9 @@ impl<F> Line<F> {
     /// The packet, with its time and ticks in the whole line.
     #[inline]
     pub fn packet(&self, index: u64) -> Packet {
+        if let Some(ring) = self.ring() {
+            return live(ring, index);
+        }
         let lap = self.lap();
         let mut packet = self.track().plan.packet(index % lap);
         let laps = index / lap;
@@ -96,20 +117,43 @@ impl<F> Line<F> {
 
     /// The first packet that is due at `ns` or later.
     pub fn first_at(&self, ns: u64) -> u64 {
+        if let Some(ring) = self.ring() {
+            return ring.first_at(ns);
+        }
         let duration = self.title.program.duration_ns;
         (ns / duration) * self.lap() + self.track().plan.first_at(ns % duration)
     }
 
     /// The last packet at or before `ns` at which a player can begin.
     pub fn sync_at(&self, ns: u64) -> u64 {
+        if let Some(ring) = self.ring() {
+            return ring.sync_at(ns);
+        }
         let duration = self.title.program.duration_ns;
         (ns / duration) * self.lap() + self.track().plan.sync_at(ns % duration)
     }
 
     /// The first packet from `index` on at which a player can begin.
     pub fn sync_from(&self, index: u64) -> u64 {
+        if let Some(ring) = self.ring() {
+            return ring.sync_from(index);
+        }
         let lap = self.lap();
         (index / lap) * lap + self.track().plan.sync_from(index % lap)
+    }
+}
+
+/// A datagram of a ring as a packet; an empty one if it is gone.
+fn live(ring: &Ring, index: u64) -> Packet {
+    let (at_ns, sync) = ring.look(index).unwrap_or_default();
+    let from = index * DATAGRAM as u64;
+    Packet {
+        at_ns,
+        ticks: ticks(at_ns, wire::containers::ts::CLOCK),
+        marker: false,
+        sync,
+        prefix: Prefix::default(),
+        payload: Payload::File(from..from + ring.len_of(index) as u64),
     }
 }
 
@@ -129,7 +173,11 @@ pub struct Run<F> {
 impl<F> Run<F> {
     /// At the beginning of `segment`.
     pub fn new(line: Line<F>, segment: Segment) -> Run<F> {
-        let first_ticks = line.packet(segment.first).ticks;
+        let first_ticks = match line.ring() {
+            // Its packets may not have come yet; its time is what the segment says.
+            Some(_) => ticks(segment.from_ns, line.track().clock),
+            None => line.packet(segment.first).ticks,
+        };
         Run { line, segment, next: segment.first, first_ticks }
     }
 
@@ -139,10 +187,20 @@ impl<F> Run<F> {
         self.segment.begin + Duration::from_nanos(ns.saturating_sub(self.segment.from_ns))
     }
 
+    /// The packet behind the last one: where it was told to stop, or where a source has ended.
+    #[inline]
+    pub fn stop(&self) -> u64 {
+        let stop = self.segment.stop;
+        match self.line.ring() {
+            Some(ring) if ring.has_ended() => stop.min(ring.count()),
+            _ => stop,
+        }
+    }
+
     /// When the next packet is due; `None` behind the last one.
     #[inline]
     pub fn due(&self) -> Option<Instant> {
-        (self.next < self.segment.stop).then(|| self.moment(self.line.at_ns(self.next)))
+        (self.next < self.stop()).then(|| self.moment(self.line.at_ns(self.next)))
     }
 
     /// The packet at `index`, and its header.
@@ -186,7 +244,7 @@ impl<F> Run<F> {
     /// When the farewell is due: at the end of the last packet's time.
     pub fn end(&self) -> Instant {
         let duration = self.line.title.program.duration_ns;
-        let stop = self.segment.stop;
+        let stop = self.stop();
         let at_lap_end = stop > 0 && stop.is_multiple_of(self.line.lap());
         let ns =
             if at_lap_end { (stop / self.line.lap()) * duration } else { self.line.at_ns(stop) };

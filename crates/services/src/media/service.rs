@@ -10,6 +10,7 @@ use wire::rtsp::{self, Bad, Item, Reply, Status};
 use wire::{rtcp, rtp};
 
 use super::chance::Chance;
+use super::live::{self, Source};
 use super::options::Options;
 use super::orders::Orders;
 use super::play::Show;
@@ -26,6 +27,7 @@ pub struct Media<B: Backstage> {
     pub(super) backstage: B,
     pub(super) library: Library<B::File>,
     pub(super) chance: Chance,
+    pub(super) sources: Vec<Source<B::File>>,
 }
 
 /// One connection.
@@ -86,7 +88,34 @@ impl<B: Backstage> Media<B> {
     pub fn new(options: Options, backstage: B) -> Media<B> {
         let chance = Chance::new(options.secret);
         let library = Library::new(options.memory_max);
-        Media { options, backstage, library, chance }
+        Media { options, backstage, library, chance, sources: Vec::new() }
+    }
+
+    /// The same with these live sources, each a title by its name.
+    #[must_use]
+    pub fn with_sources(mut self, sources: Vec<Source<B::File>>) -> Media<B> {
+        self.sources = sources;
+        self
+    }
+
+    /// The live sources.
+    pub fn sources(&self) -> &[Source<B::File>] {
+        &self.sources
+    }
+
+    /// The live title of this name.
+    pub(super) fn live_title(&self, path: &str) -> Option<&Arc<Title<B::File>>> {
+        self.sources.iter().map(|source| &source.title).find(|title| title.path == path)
+    }
+
+    /// Whether nobody can choose where a title is, because it is where the clock says.
+    pub(super) fn is_broadcast(&self, title: &Title<B::File>) -> bool {
+        self.options.live || title.ring().is_some()
+    }
+
+    /// Whether a title's end is its beginning, or it has none.
+    pub(super) fn laps(&self, title: &Title<B::File>) -> bool {
+        self.options.laps() || title.ring().is_some()
     }
 
     /// Answers what has come; says how much of it was used.
@@ -168,7 +197,8 @@ impl<B: Backstage> Media<B> {
                     Way::Within { player: Some(player), .. } if player.next().is_some() => {
                         heard = cx.now;
                     }
-                    Way::Within { .. } => {}
+                    // Reports to a group are not for us alone, and may not come by here.
+                    Way::Within { .. } | Way::Together { .. } => {}
                 }
             }
         }
@@ -178,6 +208,11 @@ impl<B: Backstage> Media<B> {
     /// Appends what is due of all legs, in the order of its moments.
     fn pump(&self, cx: &At<'_>, show: &mut Show<B::File>, out: &mut Out) -> Pumped<B::File> {
         loop {
+            for leg in &mut show.legs {
+                if let Way::Within { player: Some(player), .. } = &mut leg.way {
+                    player.is_there();
+                }
+            }
             let mut first: Option<(Instant, Piece, usize)> = None;
             for (index, leg) in show.legs.iter().enumerate() {
                 if let Way::Within { player: Some(player), .. } = &leg.way
@@ -203,6 +238,9 @@ impl<B: Backstage> Media<B> {
             if cx.now.since(at) > self.options.debt && player.skip(cx.now) > 0 {
                 continue;
             }
+            if piece == Piece::Packet && !player.is_there() {
+                return Pumped::Next(cx.now + live::LOOK_EVERY);
+            }
             match piece {
                 Piece::Packet => {
                     if let Some(reading) = within(player, window, *media, index, out) {
@@ -226,10 +264,7 @@ impl<B: Backstage> Media<B> {
         let Some(show) = session.show.take() else { return };
         let mut rings = false;
         for leg in &show.legs {
-            if let Way::Datagrams { slot } = leg.way {
-                cx.state.release(slot);
-                rings = true;
-            }
+            rings |= leg.let_go(cx);
         }
         if rings {
             cx.ring();

@@ -180,13 +180,15 @@ fn within_a_session_too() {
         let answer = guest.ask(method, url, &format!("{session}{fields}"));
         assert_eq!(code(&answer), want, "{method} {url} {fields}: {answer}");
     };
-    check("SETUP", URL, TCP, "455");
+    // The same track another way, which may be asked for until it plays.
+    check("SETUP", URL, TCP, "200");
     check("SETUP", "rtsp://10.0.0.1/l.wav", TCP, "459");
     check("PLAY", URL, "Range: npt=1.5-\r\n", "457");
     check("PLAY", URL, "Range: clock=19961108T143720.25Z-\r\n", "457");
     check("PLAY", "rtsp://10.0.0.1/l.wav", "", "404");
     check("SET_PARAMETER", URL, "Content-Length: 4\r\n\r\nabc\n", "451");
     check("PLAY", &format!("{URL}/trackID=0"), "", "200");
+    check("SETUP", URL, TCP, "455");
 }
 
 #[test]
@@ -366,6 +368,23 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
     let last = heard.casts[1].last().expect("a farewell");
     assert_eq!((last.channel, last.at), (Channel::Rtcp, Duration::from_millis(3_333)));
     assert_eq!(orders.0.count(), 1);
+    for seed in 0..40 {
+        // Each run draws its own numbers: slots are those of this state.
+        let orders = fresh();
+        let slot = (0..super::SLOTS).rfind(|slot| orders.0.epoch(*slot) > 0).expect("a slot");
+        let end = |orders: &super::Orders| orders.release(slot);
+        let deeds = [Deed { at: Duration::from_millis(3_333), act: &end }];
+        let length = Duration::from_secs(6);
+        let heard = cast(&media, &*orders.0, &deeds, length, Whims::of(seed), seed);
+        assert_eq!(heard.breaches, [], "seed {seed}");
+        if Whims::of(seed).stalls > 0 {
+            // Its clock is beyond the end of the run before the order comes.
+            continue;
+        }
+        let last = heard.casts.iter().filter_map(|made| made.last());
+        let is_farewell = |it: &&sim::Made| it.bytes.windows(2).any(|two| two == [0x81, 203]);
+        assert_eq!(last.filter(is_farewell).count(), 1, "seed {seed}");
+    }
 }
 
 #[test]
@@ -397,6 +416,96 @@ fn numbers_go_on_however_late_a_caster_hears_of_a_pause() {
         assert_eq!(numbers, want, "heard at {heard_at} ms, stops at {stop}");
         guest.leave();
     }
+}
+
+#[test]
+fn a_list_is_played_without_a_gap() {
+    let file = wave(7, 8, 12_000)[44..].to_vec();
+    for (file_max, from_files) in [(1 << 20, false), (0, false), (0, true)] {
+        let list = Some(("set".to_owned(), vec!["a.wav".to_owned(), "a.wav".to_owned()]));
+        let media = media(Options { file_max, from_files, list, ..options() });
+        for url in ["rtsp://h/both.m3u", "rtsp://h/set"] {
+            let orders = orders();
+            let mut guest = Guest::new(&media, &orders);
+            let session = set_up(&mut guest, url, UDP);
+            let answer = guest.ask("PLAY", url, &session);
+            assert_eq!(field(&answer, "Range"), "npt=0.000000-3.000000");
+            let heard = cast(&media, &*orders, &[], Duration::from_secs(5), Whims::CALM, 1);
+            assert_eq!(heard.breaches, [], "laws");
+            let made = heard.casts[0].iter().filter(|it| it.channel == Channel::Rtp);
+            let packets: Vec<Vec<u8>> = made.map(|it| it.bytes.clone()).collect();
+            assert_eq!(payload(&packets), [&file[..], &file].concat(), "{url}");
+            guest.leave();
+        }
+        for url in ["rtsp://h/unlike.m3u", "rtsp://h/self.m3u"] {
+            let orders = orders();
+            let mut guest = Guest::new(&media, &orders);
+            assert_eq!(code(&guest.ask("DESCRIBE", url, "")), "415", "{url}");
+            guest.leave();
+        }
+    }
+}
+
+#[test]
+fn who_hears_nothing_forgets_the_session_and_tries_another_way() {
+    let (media, orders) = (media(options()), orders());
+    let mut guest = Guest::new(&media, &orders);
+    let session = set_up(&mut guest, URL, UDP);
+    guest.ask("PLAY", URL, &session);
+    assert_eq!(code(&guest.ask("SETUP", URL, TCP)), "455", "it plays");
+    guest.ask("PAUSE", URL, &session);
+    guest.pass(Duration::from_millis(5));
+    let again = set_up(&mut guest, URL, TCP);
+    assert_ne!(session, again);
+    assert_eq!(orders.count(), 0, "nothing is sent by datagrams any more");
+    // The same track another way, in the same session.
+    let answer = guest.ask("SETUP", URL, &format!("{again}{UDP}"));
+    assert!(field(&answer, "Transport").contains("client_port=5000-5001"), "{answer}");
+    assert_eq!(orders.count(), 1);
+    guest.leave();
+}
+
+#[test]
+fn a_group_is_offered_where_there_is_one() {
+    let groups =
+        |only| Some(super::Groups { first: [239, 1, 2, 3].into(), port: 5004, ttl: 3, only });
+    let together = "Transport: RTP/AVP;multicast\r\n";
+    for only in [false, true] {
+        let (media, orders) = (media(Options { groups: groups(only), ..options() }), orders());
+        let mut guest = Guest::new(&media, &orders);
+        let answer = guest.ask("DESCRIBE", URL, "");
+        assert_eq!(answer.contains("c=IN IP4 239.1.2.3/3\r\n"), only, "{answer}");
+        assert_eq!(answer.contains("m=audio 5004 "), only, "{answer}");
+        let answer = guest.ask("SETUP", URL, UDP);
+        assert_eq!(code(&answer), if only { "461" } else { "200" }, "{answer}");
+        let mut others: Vec<Guest<'_>> = Vec::new();
+        for _ in 0..2 {
+            let mut guest = Guest::new(&media, &orders);
+            let wrong =
+                guest.ask("SETUP", URL, "Transport: RTP/AVP;multicast;destination=1.1.1.1\r\n");
+            assert_eq!(code(&wrong), "461", "no destination but ours");
+            let answer = guest.ask("SETUP", URL, together);
+            let told = field(&answer, "Transport");
+            let want = "RTP/AVP;multicast;destination=239.1.2.3;port=5004-5005;ttl=3;ssrc=";
+            assert!(told.starts_with(want), "{told}");
+            let name = field(&answer, "Session").split(';').next().unwrap_or("");
+            let session = format!("Session: {name}\r\n");
+            let answer = guest.ask("PLAY", URL, &format!("{session}Range: npt=1.0-\r\n"));
+            assert!(field(&answer, "Range").starts_with("npt=0.000000-"), "{answer}");
+            assert_eq!(code(&guest.ask("PAUSE", URL, &session)), "200");
+            others.push(guest);
+        }
+        let heard = cast(&media, &*orders, &[], Duration::from_secs(3), Whims::CALM, 1);
+        assert_eq!((heard.breaches.len(), heard.casts.len()), (0, 1), "one sender");
+        let to = heard.casts[0][1].to;
+        assert_eq!(to.to_string(), "239.1.2.3:5004");
+        others.into_iter().for_each(Guest::leave);
+        guest.leave();
+        assert_eq!(orders.count(), 0);
+    }
+    let (media, orders) = (media(options()), orders());
+    let mut guest = Guest::new(&media, &orders);
+    assert_eq!(code(&guest.ask("SETUP", URL, together)), "461", "there are no groups");
 }
 
 #[test]

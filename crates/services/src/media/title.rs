@@ -8,8 +8,12 @@ use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use seam::Source;
 use wire::containers::{self, Payload, Program, Unplayable};
 
+use memory::Region;
+
+use super::live::{DATAGRAM, Ring};
 use super::options::Options;
 use crate::web::{Backstage, Found, Meta, Missing};
 
@@ -27,7 +31,15 @@ pub struct Title<F> {
     pub program: Program,
     len: u64,
     store: Store<F>,
+    /// Datagrams of a ring that were copied out of it lately, by their lower bits.
+    copies: Mutex<Vec<Option<Copied>>>,
 }
+
+/// A datagram and its bytes.
+type Copied = (u64, Arc<[u8]>);
+
+/// How many copies are kept: what casts that do not lag want of one moment.
+const COPIES: u64 = 1024;
 
 #[derive(Debug)]
 enum Store<F> {
@@ -35,6 +47,18 @@ enum Store<F> {
     Memory(Arc<[u8]>),
     /// It is read when it is needed.
     File(Mutex<F>),
+    /// It comes as it is made.
+    Live(Arc<Region<Ring>>),
+    /// Other titles, one behind the other.
+    List(Vec<Part<F>>),
+}
+
+/// A title in a list.
+#[derive(Debug)]
+struct Part<F> {
+    /// Where its bytes begin, as if all were one file.
+    from: u64,
+    title: Title<F>,
 }
 
 /// Why a file is not played.
@@ -55,7 +79,7 @@ pub fn stamp(meta: Meta) -> u64 {
 }
 
 /// Whose lock a panicking holder has left is as good as before: each change is one store.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -66,14 +90,21 @@ impl<F: Send + 'static> Title<F> {
         options: &Options,
         path: &str,
     ) -> Result<Title<F>, Trouble> {
+        if let Some((_, paths)) = options.list.as_ref().filter(|(name, _)| name == path) {
+            return Title::list(backstage, options, (path, 0), paths);
+        }
         let (file, meta) = match backstage.find(path) {
             Ok(Found::File(file, meta)) => (file, meta),
             Ok(Found::Folder) => return Err(Trouble::Missing(Missing::Absent)),
             Err(missing) => return Err(Trouble::Missing(missing)),
         };
+        if is_list(path) {
+            let paths = listed(backstage, &file, path).map_err(Trouble::Unplayable)?;
+            return Title::list(backstage, options, (path, stamp(meta)), &paths);
+        }
         let unplayable = |unplayable: Unplayable| Trouble::Unplayable(unplayable.to_string());
         let mut reader = Reader { backstage, file: &file, len: meta.len, at: 0 };
-        let (program, store) = if meta.len <= options.file_max {
+        let (program, store) = if meta.len <= options.file_max && !options.from_files {
             let mut bytes = Vec::with_capacity(meta.len as usize);
             reader.read_to_end(&mut bytes).map_err(|error| unplayable(error.into()))?;
             let program = containers::open(&mut Cursor::new(&bytes)).map_err(unplayable)?;
@@ -83,15 +114,109 @@ impl<F: Send + 'static> Title<F> {
             let program = containers::open(&mut reader).map_err(unplayable)?;
             (program, Store::File(Mutex::new(file)))
         };
-        Ok(Title { path: path.to_owned(), stamp: stamp(meta), program, len: meta.len, store })
+        Ok(Title {
+            path: path.to_owned(),
+            stamp: stamp(meta),
+            program,
+            len: meta.len,
+            store,
+            copies: Mutex::default(),
+        })
+    }
+
+    /// The titles at `paths`, one behind the other.
+    fn list<B: Backstage<File = F>>(
+        backstage: &B,
+        options: &Options,
+        (path, stamp): (&str, u64),
+        paths: &[String],
+    ) -> Result<Title<F>, Trouble> {
+        let (mut parts, mut programs, mut from) = (Vec::new(), Vec::new(), 0);
+        for name in paths {
+            if is_list(name) || name == path {
+                return Err(Trouble::Unplayable(format!(
+                    "expected files in a list, found the list {name}"
+                )));
+            }
+            let title = Title::load(backstage, options, name).map_err(|trouble| match trouble {
+                Trouble::Missing(missing) => {
+                    Trouble::Unplayable(format!("{name} of the list: {missing:?}"))
+                }
+                Trouble::Unplayable(words) => {
+                    Trouble::Unplayable(format!("{name} of the list: {words}"))
+                }
+            })?;
+            programs.push((title.program.clone(), title.len));
+            let len = title.len;
+            parts.push(Part { from, title });
+            from += len;
+        }
+        let program = containers::chain(programs)
+            .map_err(|unplayable| Trouble::Unplayable(unplayable.to_string()))?;
+        Ok(Title {
+            path: path.to_owned(),
+            stamp,
+            program,
+            len: from,
+            store: Store::List(parts),
+            copies: Mutex::default(),
+        })
+    }
+
+    /// A title that comes as it is made.
+    pub fn live(name: &str, ring: Arc<Region<Ring>>) -> Title<F> {
+        Title {
+            path: name.to_owned(),
+            stamp: 0,
+            program: containers::ts::live(),
+            len: 0,
+            store: Store::Live(ring),
+            copies: Mutex::default(),
+        }
     }
 
     /// What it takes in memory, in bytes, its plan left out.
     fn weight(&self) -> u64 {
         match &self.store {
             Store::Memory(bytes) => bytes.len() as u64,
-            Store::File(_) => 0,
+            Store::File(_) | Store::Live(_) => 0,
+            Store::List(parts) => parts.iter().map(|part| part.title.weight()).sum(),
         }
+    }
+}
+
+/// The most files of a list, and the most bytes of one that names them.
+const LIST_MAX: usize = 1024;
+const LIST_BYTES: usize = 256 * 1024;
+
+/// Whether a path names a list by its ending.
+fn is_list(path: &str) -> bool {
+    let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
+    ["m3u", "m3u8"].iter().any(|known| ending.eq_ignore_ascii_case(known))
+}
+
+/// The paths that a list names, each on a line, beside the list itself; what begins with # is said
+/// to people.
+fn listed<B: Backstage>(backstage: &B, file: &B::File, path: &str) -> Result<Vec<String>, String> {
+    let mut bytes = Vec::new();
+    loop {
+        let left = LIST_BYTES + 1 - bytes.len();
+        match backstage.read(file, bytes.len() as u64, left, &mut bytes) {
+            Ok(0) => break,
+            Ok(_) if bytes.len() > LIST_BYTES => return Err("the list is too long".to_owned()),
+            Ok(_) => {}
+            Err(error) => return Err(format!("the list cannot be read: {error}")),
+        }
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let folder = path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+    let names = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let paths: Vec<String> = names.map(|name| format!("{folder}{name}")).collect();
+    match paths.len() {
+        0 => Err("expected a file on a line of the list, found none".to_owned()),
+        1..=LIST_MAX => Ok(paths),
+        many => Err(format!("expected at most {LIST_MAX} files in the list, found {many}")),
     }
 }
 
@@ -120,6 +245,38 @@ pub struct Window {
 /// A payload's bytes.
 pub type Bytes = (Arc<[u8]>, Range<usize>);
 
+impl<F> Title<F> {
+    /// The ring of a title that comes as it is made.
+    #[inline]
+    pub fn ring(&self) -> Option<&Ring> {
+        match &self.store {
+            Store::Live(ring) => Some(ring),
+            Store::Memory(_) | Store::File(_) | Store::List(_) => None,
+        }
+    }
+
+    /// The bytes of a live datagram: copied once for all who are about to send it.
+    fn copied(&self, ring: &Ring, index: u64) -> Option<Bytes> {
+        let mut copies = locked(&self.copies);
+        copies.resize_with(COPIES as usize, || None);
+        let place = &mut copies[(index % COPIES) as usize];
+        let bytes = match place {
+            Some((known, bytes)) if *known == index => bytes.clone(),
+            _ => {
+                let mut bytes = Vec::with_capacity(DATAGRAM);
+                if !ring.read(index, &mut bytes) {
+                    return None;
+                }
+                let bytes: Arc<[u8]> = bytes.into();
+                *place = Some((index, bytes.clone()));
+                bytes
+            }
+        };
+        let whole = 0..bytes.len();
+        Some((bytes, whole))
+    }
+}
+
 impl<F: Send + 'static> Title<F> {
     /// The bytes of a payload, if they are in memory.
     #[inline]
@@ -132,10 +289,48 @@ impl<F: Send + 'static> Title<F> {
             (Payload::File(range) | Payload::Swapped(range), Store::File(_)) => {
                 (range, (window.bytes.as_ref()?, window.from))
             }
+            (payload, Store::List(_)) => {
+                let (part, payload) = self.part(payload)?;
+                let from = window.from.checked_sub(part.from);
+                let bytes = window.bytes.clone().filter(|_| from.is_some());
+                let window = Window { from: from.unwrap_or(0), bytes };
+                return part.title.bytes(&payload, &window);
+            }
+            (Payload::File(range) | Payload::Swapped(range), Store::Live(ring)) => {
+                return self.copied(ring, range.start / DATAGRAM as u64);
+            }
         };
         let start = usize::try_from(range.start.checked_sub(from)?).ok()?;
         let end = start + payload.len();
         (end <= memory.len()).then(|| (memory.clone(), start..end))
+    }
+
+    /// The title of a list that a payload belongs to, and the payload in its own file.
+    fn part(&self, payload: &Payload) -> Option<(&Part<F>, Payload)> {
+        let Store::List(parts) = &self.store else { return None };
+        let (Payload::File(range) | Payload::Swapped(range)) = payload else { return None };
+        let behind = parts.partition_point(|part| part.from <= range.start);
+        let part = parts.get(behind.checked_sub(1)?)?;
+        let own = range.start - part.from..range.end - part.from;
+        let payload = match payload {
+            Payload::Swapped(_) => Payload::Swapped(own),
+            _ => Payload::File(own),
+        };
+        Some((part, payload))
+    }
+
+    /// The range of the file that a payload is, for who sends from files; `None` where its bytes
+    /// are not in the file as they are sent.
+    pub fn piece<B: Backstage<File = F>>(
+        &self,
+        backstage: &B,
+        payload: &Payload,
+    ) -> Option<(Source, Range<u64>)> {
+        if let Some((part, payload)) = self.part(payload) {
+            return part.title.piece(backstage, &payload);
+        }
+        let (Payload::File(range), Store::File(file)) = (payload, &self.store) else { return None };
+        Some((backstage.source(&locked(file))?, range.clone()))
     }
 
     /// The window of a long file that begins with `payload`; may wait.
@@ -150,6 +345,10 @@ impl<F: Send + 'static> Title<F> {
         let (Payload::File(range) | Payload::Swapped(range)) = payload else {
             return Ok(Window::default());
         };
+        if let Some((part, payload)) = self.part(payload) {
+            let window = part.title.window(backstage, &payload)?;
+            return Ok(Window { from: window.from + part.from, ..window });
+        }
         let Store::File(file) = &self.store else { return Ok(Window::default()) };
         let from = range.start;
         let wanted = WINDOW.min(self.len.saturating_sub(from) as usize);

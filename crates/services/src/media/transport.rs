@@ -6,6 +6,7 @@ use wire::rtcp::Heard;
 use wire::rtsp::{Lower, Transport, transports};
 
 use super::Media;
+use super::group::Groups;
 use super::orders::{Goal, Setup};
 use super::play::Show;
 use super::player::Player;
@@ -41,6 +42,13 @@ pub enum Way<F> {
         /// The slot of its orders.
         slot: usize,
     },
+    /// To a group, by a caster.
+    Together {
+        /// The slot that stands for this session.
+        member: usize,
+        /// Which group.
+        group: usize,
+    },
     /// Within the connection.
     Within {
         /// The channel of media.
@@ -55,6 +63,16 @@ pub enum Way<F> {
 }
 
 impl<F> Leg<F> {
+    /// The leg ends; says whether a caster has to know.
+    pub fn let_go(&self, cx: &At<'_>) -> bool {
+        match self.way {
+            Way::Datagrams { slot } => cx.state.release(slot),
+            Way::Together { member, .. } => cx.state.leave(cx.worker, member),
+            Way::Within { .. } => return false,
+        }
+        true
+    }
+
     /// What was played is over: the next packet has the number behind the last one's.
     pub fn settle(&mut self, cx: &At<'_>) {
         let Some(segment) = &mut self.segment else { return };
@@ -98,7 +116,18 @@ impl<B: Backstage> Media<B> {
         };
         let mut full = false;
         for offer in transports(offered) {
-            if offer.record || offer.multicast {
+            let is_together = offer.multicast && offer.lower == Some(Lower::Udp);
+            // A session is of a group with all its tracks, or with none.
+            let is_odd = offer.multicast != is_together;
+            if offer.record || is_odd || show.is_some_and(|show| show.mixes(is_together)) {
+                continue;
+            }
+            if is_together {
+                match self.together(cx, peer, (title, track), &offer, chance as u32) {
+                    Ok((way, told, ssrc)) => return Ok((leg(ssrc, way), told)),
+                    Err(NoWay::Full) => full = true,
+                    Err(NoWay::Unsupported) => {}
+                }
                 continue;
             }
             if offer.lower == Some(Lower::Tcp) {
@@ -113,11 +142,11 @@ impl<B: Backstage> Media<B> {
                 };
                 return Ok((leg(ssrc, way), told));
             }
-            let (Some(server), Some(goal)) = (self.options.ports, goal(&offer, peer)) else {
-                continue;
-            };
-            let setup =
-                Setup { path: &title.path, stamp: title.stamp, track, goal, chance: chance as u32 };
+            let is_single = self.options.groups.is_none_or(|groups| !groups.only);
+            let server = self.options.ports.filter(|_| is_single);
+            let (Some(server), Some(goal)) = (server, goal(&offer, peer)) else { continue };
+            let (path, stamp, chance) = (&title.path, title.stamp, chance as u32);
+            let setup = Setup { path, stamp, track, goal, chance, alone: false };
             let most = self.options.per_address;
             let Some((slot, ssrc)) = cx.state.set_up(cx.worker, &setup, most) else {
                 full = true;
@@ -136,13 +165,60 @@ impl<B: Backstage> Media<B> {
     }
 }
 
+impl<B: Backstage> Media<B> {
+    /// The way to a group, for a client that wants to listen there.
+    fn together(
+        &self,
+        cx: &At<'_>,
+        peer: Peer,
+        (title, track): (&Title<B::File>, usize),
+        offer: &Transport,
+        chance: u32,
+    ) -> Result<(Way<B::File>, Transport, u32), NoWay> {
+        let Peer::Net(client) = peer else { return Err(NoWay::Unsupported) };
+        let (group, groups) = self.group(cx, title).ok_or(NoWay::Unsupported)?;
+        let ports = groups.ports(track).ok_or(NoWay::Unsupported)?;
+        let address = groups.address(group);
+        let is_ours = |wanted: &String| wanted.parse() == Ok(address);
+        if !offer.destination.as_ref().is_none_or(is_ours) {
+            return Err(NoWay::Unsupported);
+        }
+        let to = |port| SocketAddr::new(address, port);
+        let goal = Goal { rtp: to(ports.0), rtcp: to(ports.1) };
+        let (path, stamp) = (title.path.as_str(), title.stamp);
+        let sent = Setup { path, stamp, track, goal, chance, alone: true };
+        let here = SocketAddr::new(client.ip().to_canonical(), 0);
+        let member = Setup { goal: Goal { rtp: here, rtcp: here }, alone: false, ..sent };
+        let most = self.options.per_address;
+        let joined = cx.state.join(cx.worker, group, (&member, &sent), most);
+        let (member, ssrc) = joined.ok_or(NoWay::Full)?;
+        let told = Transport {
+            lower: offer.lower,
+            multicast: true,
+            destination: Some(address.to_string()),
+            port: Some(ports),
+            ttl: Some(groups.ttl),
+            ssrc: Some(ssrc),
+            ..Transport::default()
+        };
+        Ok((Way::Together { member, group }, told, ssrc))
+    }
+
+    /// The group of a title, where there are groups and somebody sends to them.
+    pub(super) fn group(&self, cx: &At<'_>, title: &Title<B::File>) -> Option<(usize, Groups)> {
+        let groups = self.options.groups.filter(|_| self.options.ports.is_some())?;
+        let key = self.chance.number(&format!("group {} {}", title.path, title.stamp));
+        Some((cx.state.group(key)?, groups))
+    }
+}
+
 /// The channels that the client wants, or the next two that are free.
 fn channels<F>(offer: &Transport, show: Option<&Show<F>>) -> Option<(u8, u8)> {
     let legs = || show.into_iter().flat_map(|show| &show.legs);
     let is_taken = |channel: u8| {
         legs().any(|leg| match &leg.way {
             Way::Within { media, control, .. } => [*media, *control].contains(&channel),
-            Way::Datagrams { .. } => false,
+            Way::Datagrams { .. } | Way::Together { .. } => false,
         })
     };
     match offer.interleaved {

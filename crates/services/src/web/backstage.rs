@@ -32,6 +32,12 @@ pub trait Backstage: Sync {
         None
     }
 
+    /// The file itself, for who sends from it and may wait. `None`: read it.
+    fn source(&self, file: &Self::File) -> Option<Source> {
+        let _ = file;
+        None
+    }
+
     /// Appends at most `len` bytes of `file` from `offset` on to `into`, without waiting, and says
     /// how many; 0 only at the end of the file. `None` if that takes a wait.
     fn read_now(

@@ -1,10 +1,9 @@
 //! Chains of packets that the kernel sends by itself: one submission, then it waits, reads and
 //! sends (io_uring(7)).
 
-use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use io_uring::{IoUring, opcode, squeue, types};
 
@@ -35,7 +34,7 @@ pub enum LinkBody<'a> {
     /// These bytes, copied now.
     Bytes(&'a [u8]),
     /// So many bytes of a file from an offset on, read by the kernel when the packet is due.
-    File(&'a File, u64, u32),
+    File(BorrowedFd<'a>, u64, u32),
 }
 
 /// One submission after which the kernel waits, reads and sends by itself: for each packet a
@@ -274,7 +273,7 @@ impl Chain {
         let links: Vec<Link<'a>> = links.collect();
         assert!((1..=CHAIN_MAX).contains(&links.len()), "a chain of {} packets", links.len());
         let mut chain = Chain::with_room(&links);
-        let mut files: Vec<(*const File, types::Fd)> = Vec::new();
+        let mut files: Vec<(RawFd, types::Fd)> = Vec::new();
         let mut sockets: Vec<(*const Udp, types::Fd)> = Vec::new();
         let mut entries = Vec::with_capacity(links.len() * STEPS);
         let (mut at, mut waited) = (0, 0);
@@ -298,11 +297,11 @@ impl Chain {
             };
             let len = chain.pieces[packet].iov_len;
             if let LinkBody::File(file, offset, length) = link.body {
-                let file = match files.iter().find(|(known, _)| std::ptr::eq(*known, file)) {
+                let file = match files.iter().find(|(known, _)| *known == file.as_raw_fd()) {
                     Some((_, fd)) => *fd,
                     None => {
                         let fd = chain.hold(file)?;
-                        files.push((std::ptr::from_ref(file), fd));
+                        files.push((file.as_raw_fd(), fd));
                         fd
                     }
                 };
@@ -381,6 +380,7 @@ mod tests {
     use super::*;
     use crate::clock::now_ns;
     use crate::poll::{PollFd, poll};
+    use std::fs::File;
     use std::time::Duration;
 
     fn ended(ring: &mut ChainRing) -> Vec<(usize, usize)> {
@@ -416,7 +416,7 @@ mod tests {
                 body: match packet % 3 {
                     0 => LinkBody::None,
                     1 => LinkBody::Bytes(b"body"),
-                    _ => LinkBody::File(&file, packet, 2),
+                    _ => LinkBody::File(file.as_fd(), packet, 2),
                 },
             };
             let index = ring.submit((0..8).map(link)).unwrap();
@@ -470,7 +470,7 @@ mod tests {
             socket: &sender,
             to,
             front: b"",
-            body: LinkBody::File(&file, packet * 4, 4),
+            body: LinkBody::File(file.as_fd(), packet * 4, 4),
         };
         let index = ring.submit((0..5).map(link)).unwrap();
         assert_eq!(ended(&mut ring), [(index, 2)]);

@@ -8,6 +8,7 @@
 //!   mp4     ISO base media: H.264 (RFC 6184) and AAC (RFC 3640)
 //!   avc     how a picture of H.264 is cut into payloads
 //!   ogg     Ogg: Opus (RFC 7587)
+//!   chain   several files as one
 //! ```
 //!
 //! A plan is made once, in one pass over the file, and shared by all who play it. The surprising
@@ -16,10 +17,11 @@
 //! the bytes from a map, a read or the page cache as it likes.
 
 mod avc;
+mod chain;
 mod mp4;
 mod ogg;
 mod plan;
-mod ts;
+pub mod ts;
 mod wav;
 
 #[cfg(test)]
@@ -28,6 +30,7 @@ mod tests;
 use std::fmt;
 use std::io::{self, Read, Seek};
 
+pub use chain::chain;
 pub use plan::{Kind, Packet, Payload, Plan, Prefix, Program, Track};
 
 /// The largest payload of a packet, in bytes: seven packets of a transport stream are 1316, and

@@ -7,6 +7,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::chain::Chain;
+
 /// A file that can be played.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -125,6 +127,7 @@ enum Shape {
     Even(Even),
     Clocked(Clocked),
     Listed(Box<[Listed]>),
+    Chained(Box<Chain>),
 }
 
 /// Equal packets of samples.
@@ -186,6 +189,12 @@ impl From<Clocked> for Plan {
     }
 }
 
+impl From<Chain> for Plan {
+    fn from(chain: Chain) -> Plan {
+        Plan { shape: Shape::Chained(Box::new(chain)) }
+    }
+}
+
 impl From<Vec<Listed>> for Plan {
     fn from(listed: Vec<Listed>) -> Plan {
         Plan { shape: Shape::Listed(listed.into()) }
@@ -210,6 +219,7 @@ impl Plan {
                 (clocked.data.end - clocked.data.start).div_ceil(clocked.bytes)
             }
             Shape::Listed(listed) => listed.len() as u64,
+            Shape::Chained(chain) => chain.len(),
         }
     }
 
@@ -218,6 +228,7 @@ impl Plan {
     pub fn begins_ns(&self) -> u64 {
         match &self.shape {
             Shape::Clocked(clocked) => clocked.begins_ns,
+            Shape::Chained(chain) => chain.begins_ns(),
             Shape::Even(_) | Shape::Listed(_) => 0,
         }
     }
@@ -238,6 +249,7 @@ impl Plan {
             Shape::Even(even) => even.packet(index),
             Shape::Clocked(clocked) => clocked.packet(index),
             Shape::Listed(listed) => listed[index as usize].packet(),
+            Shape::Chained(chain) => chain.packet(index),
         }
     }
 
@@ -251,6 +263,7 @@ impl Plan {
             Shape::Even(even) => even.at_ns(index),
             Shape::Clocked(clocked) => clocked.ns_at(index * clocked.bytes),
             Shape::Listed(listed) => listed[index as usize].at_ns,
+            Shape::Chained(chain) => chain.at_ns(index),
         })
     }
 
@@ -272,6 +285,7 @@ impl Plan {
         let after = self.first_at(ns.saturating_add(1));
         let last = after.saturating_sub(1);
         match &self.shape {
+            Shape::Chained(chain) => chain.sync_at(last, ns),
             Shape::Even(_) => last,
             Shape::Clocked(clocked) => {
                 let syncs = clocked.syncs.partition_point(|sync| u64::from(*sync) <= last);
@@ -288,6 +302,7 @@ impl Plan {
     /// none.
     pub fn sync_from(&self, index: u64) -> u64 {
         match &self.shape {
+            Shape::Chained(chain) => chain.sync_from(index),
             Shape::Even(_) => index.min(self.len()),
             Shape::Clocked(clocked) => {
                 let before = clocked.syncs.partition_point(|sync| u64::from(*sync) < index);

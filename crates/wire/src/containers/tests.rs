@@ -294,3 +294,55 @@ fn a_picture_is_cut_and_can_be_put_together_again() {
     let sets = avc::together(&[&[0x67, 1, 2], &[0x28, 3]]).expect("short sets");
     assert_eq!(sets, [0x78, 0, 3, 0x67, 1, 2, 0, 2, 0x28, 3]);
 }
+
+/// A WAVE file of 16-bit samples with these bytes.
+fn samples(rate: u32, data: &[u8]) -> Vec<u8> {
+    let mut file = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
+    file.extend_from_slice(&rate.to_le_bytes());
+    file.extend_from_slice(&(rate * 2).to_le_bytes());
+    file.extend_from_slice(b"\x02\0\x10\0data");
+    file.extend_from_slice(&(data.len() as u32).to_le_bytes());
+    file.extend_from_slice(data);
+    file
+}
+
+#[test]
+fn a_list_is_its_files_one_behind_the_other() {
+    let files: Vec<Vec<u8>> =
+        [1000, 4321, 16_000].map(|len: usize| samples(8000, &vec![len as u8; len * 2])).to_vec();
+    let programs: Vec<Program> =
+        files.iter().map(|file| open(&mut Cursor::new(file)).expect("sound")).collect();
+    let parts = programs.iter().cloned().zip(files.iter().map(|file| file.len() as u64)).collect();
+    let whole = chain(parts).expect("files of one kind");
+    let plan = &whole.tracks[0].plan;
+    assert_eq!(plan.len(), programs.iter().map(|it| it.tracks[0].plan.len()).sum::<u64>());
+    assert_eq!(whole.duration_ns, programs.iter().map(|it| it.duration_ns).sum::<u64>());
+    let (mut first, mut start_ns, mut from) = (0, 0, 0);
+    for (program, file) in programs.iter().zip(&files) {
+        let own = &program.tracks[0].plan;
+        for index in 0..own.len() {
+            let (packet, chained) = (own.packet(index), plan.packet(first + index));
+            assert_eq!(chained.at_ns, packet.at_ns + start_ns);
+            assert_eq!(plan.at_ns(first + index), Some(chained.at_ns));
+            assert_eq!(chained.marker, index == 0);
+            let (Payload::Swapped(here) | Payload::File(here)) = packet.payload else {
+                panic!("samples stand in the file");
+            };
+            let there = here.start + from..here.end + from;
+            assert!(
+                [Payload::Swapped(there.clone()), Payload::File(there)].contains(&chained.payload)
+            );
+            assert_eq!(plan.first_at(chained.at_ns), first + index);
+            assert_eq!(plan.sync_at(chained.at_ns), first + index);
+            assert_eq!(plan.sync_from(first + index), first + index);
+        }
+        first += own.len();
+        start_ns += program.duration_ns;
+        from += file.len() as u64;
+    }
+    assert_eq!((plan.at_ns(first), plan.sync_from(first)), (None, first));
+    let other = open(&mut Cursor::new(samples(11_025, &[0; 4000]))).expect("sound");
+    let unlike = chain(vec![(whole, 0), (other, 0)]).expect_err("another rate").to_string();
+    assert!(unlike.contains("alike"), "{unlike}");
+    assert!(chain(Vec::new()).is_err());
+}

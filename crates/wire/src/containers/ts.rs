@@ -10,24 +10,28 @@ use super::plan::{Clocked, Kind, Plan, SECOND, Track, scaled};
 use super::{PACKETS_MAX, Program, Unplayable, fill};
 
 /// Bytes of a packet.
-const PACKET: usize = 188;
+pub const PACKET: usize = 188;
 /// The first byte of each.
-const SYNC_BYTE: u8 = 0x47;
+pub const SYNC_BYTE: u8 = 0x47;
 /// Packets to a datagram: 1316 bytes, what every sender does.
-const GROUP: usize = 7;
+pub const GROUP: usize = 7;
 /// Streams of which the first time of showing is read.
 const STREAMS: usize = 16;
 /// The PID of the list of programs.
 const PROGRAMS: u16 = 0;
-/// The payload type (RFC 3551) and its clock.
+/// The payload type (RFC 3551).
 const PAYLOAD_TYPE: u8 = 33;
-const CLOCK: u32 = 90_000;
-/// Ticks of the program clock a second, and where it wraps (2^33 times 300).
-const PCR_HZ: u64 = 27_000_000;
-const PCR_WRAP: u64 = (1 << 33) * 300;
+/// Ticks of its timestamps a second.
+pub const CLOCK: u32 = 90_000;
+/// The rate that is announced of a stream that has not come yet, in bits a second.
+const LIVE_BITS: u64 = 4_000_000;
+/// Ticks of the program clock a second; it wraps at 2^33 times 300.
+pub const PCR_HZ: u64 = 27_000_000;
+/// Where the program clock wraps.
+pub const PCR_WRAP: u64 = (1 << 33) * 300;
 /// A clock that has gone further than this between two readings has jumped; it has to be told
 /// every 100 ms.
-const JUMP: u64 = 2 * PCR_HZ;
+pub const JUMP: u64 = 2 * PCR_HZ;
 /// Readings closer than this are not kept, in nanoseconds: they would only add jitter.
 const READING_NS: u64 = 20_000_000;
 /// Tables that say what is in the stream belong to the picture behind them if they are this close:
@@ -36,19 +40,20 @@ const TABLES: u64 = PCR_HZ / 2;
 /// Packets to which sync may be lost at the end: a file that is still being written.
 const READ: usize = PACKET * GROUP * 256;
 
-/// What one packet says about time.
-#[derive(Debug, PartialEq, Eq)]
-struct Told {
-    pid: u16,
+/// What one packet says of itself and about time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Whose packet it is, 13 bits; 0 of the table of programs.
+    pub pid: u16,
     /// The program clock, in ticks of 27 MHz.
-    pcr: Option<u64>,
+    pub pcr: Option<u64>,
     /// A player can begin at this packet.
-    sync: bool,
+    pub sync: bool,
 }
 
-/// Reads the head of a packet; `None` if it is none.
-fn told(packet: &[u8]) -> Option<Told> {
-    if packet[0] != SYNC_BYTE {
+/// Reads the head of a packet of [`PACKET`] bytes; `None` if it is none.
+pub fn told(packet: &[u8]) -> Option<Told> {
+    if packet.len() < PACKET || packet[0] != SYNC_BYTE {
         return None;
     }
     let pid = u16::from_be_bytes([packet[1] & 0x1f, packet[2]]);
@@ -139,6 +144,32 @@ impl Watch {
     }
 }
 
+/// A stream that comes as it is made: how it is announced, and in place of a plan a second of
+/// nothing.
+pub fn live() -> Program {
+    let bytes = (PACKET * GROUP) as u64;
+    let (data, readings, syncs) = (0..bytes, vec![(0, 0), (bytes, SECOND)], vec![0]);
+    let plan = Plan::from(Clocked { data, bytes, readings, syncs, begins_ns: 0 });
+    Program {
+        kind: "MPEG-TS",
+        tracks: vec![track(LIVE_BITS, plan)],
+        duration_ns: u64::MAX,
+        made: [].into(),
+    }
+}
+
+fn track(bits: u64, plan: Plan) -> Track {
+    Track {
+        kind: Kind::Video,
+        payload_type: PAYLOAD_TYPE,
+        encoding: "MP2T/90000".to_owned(),
+        parameters: None,
+        clock: CLOCK,
+        bits,
+        plan,
+    }
+}
+
 /// Makes the plan of a transport stream.
 pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
     file.seek(SeekFrom::Start(0))?;
@@ -187,14 +218,6 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
     let begins_ns = scaled(first, SECOND, CLOCK.into());
     let clocked = Clocked { data: 0..at, bytes, readings, syncs, begins_ns };
     let duration_ns = clocked.ns_at(at).max(1);
-    let track = Track {
-        kind: Kind::Video,
-        payload_type: PAYLOAD_TYPE,
-        encoding: "MP2T/90000".to_owned(),
-        parameters: None,
-        clock: CLOCK,
-        bits: scaled(at * 8, SECOND, duration_ns),
-        plan: Plan::from(clocked),
-    };
+    let track = track(scaled(at * 8, SECOND, duration_ns), Plan::from(clocked));
     Ok(Program { kind: "MPEG-TS", tracks: vec![track], duration_ns, made: [].into() })
 }

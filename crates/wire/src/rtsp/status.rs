@@ -17,6 +17,8 @@ impl Status {
     pub const NOT_FOUND: Status = Status(404, "Not Found");
     /// The thing has no such method.
     pub const METHOD_NOT_ALLOWED: Status = Status(405, "Method Not Allowed");
+    /// It was there, and will not be again.
+    pub const GONE: Status = Status(410, "Gone");
     /// The description is not to be had in a form that the client reads.
     pub const NOT_ACCEPTABLE: Status = Status(406, "Not Acceptable");
     /// The body is longer than allowed.

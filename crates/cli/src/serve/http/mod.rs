@@ -2,7 +2,7 @@
 
 mod access_log;
 mod proof;
-pub(super) mod site;
+pub(crate) mod site;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

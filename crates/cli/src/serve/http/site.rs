@@ -113,6 +113,10 @@ impl Backstage for Site {
         is_ready.then(|| Arc::clone(file).into())
     }
 
+    fn source(&self, file: &Arc<OwnedFd>) -> Option<Source> {
+        Some(Arc::clone(file).into())
+    }
+
     fn read_now(
         &self,
         file: &Arc<OwnedFd>,

@@ -1,0 +1,62 @@
+//! `load` of media servers: thousands of receivers instead of thousands of questions. They listen
+//! as `roundhouse play` does, for what a media server is asked for is not replies but punctuality.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::Args;
+use crate::play;
+
+/// Receivers if nobody says how many.
+const RECEIVERS: u32 = 64;
+/// How long if nobody says.
+const SPAN: Duration = Duration::from_secs(10);
+/// Over how long sessions begin, where no rate is given.
+const RAMP: Duration = Duration::from_secs(1);
+
+/// What listens, if the target is one that is listened to.
+///
+/// # Errors
+/// A flag that makes no sense there.
+pub fn listener(args: &Args) -> Result<Option<play::Args>, String> {
+    let Some(url) = args.places.first().filter(|place| is_media(place)) else { return Ok(None) };
+    if args.places.len() > 1 || args.duet.duet.is_some() || args.goal.find_capacity {
+        return Err(format!(
+            "{url} is listened to: expected -c RECEIVERS, --for, --ramp and --json, found a second \
+             target or a search"
+        ));
+    }
+    let sessions = args.model.closed.map_or(RECEIVERS, |it| u32::try_from(it).unwrap_or(u32::MAX));
+    let ramp = args.model.ramp.map_or(RAMP, |rate| {
+        Duration::try_from_secs_f64(f64::from(sessions) / rate).unwrap_or(Duration::MAX)
+    });
+    Ok(Some(play::Args {
+        url: url.clone(),
+        time: args.span.span.unwrap_or(SPAN),
+        sessions,
+        ramp,
+        tcp: false,
+        multicast: false,
+        interface: None,
+        from: 0.0,
+        user: None,
+        json: args.output.json,
+    }))
+}
+
+fn is_media(place: &str) -> bool {
+    let scheme = place.split_once("://").map_or("", |(scheme, _)| scheme);
+    ["rtsp", "rtspt", "rtp", "udp+rtp"].contains(&scheme)
+}
+
+/// Listens.
+///
+/// # Errors
+/// As [`play::run`].
+pub fn run(listener: &play::Args) -> Result<ExitCode> {
+    // A connection for each session of RTSP, or two sockets for each receiver.
+    let _ = sys::limits::raise_open_files(u64::MAX);
+    play::run(listener)
+}

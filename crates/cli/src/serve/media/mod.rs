@@ -1,0 +1,412 @@
+//! `roundhouse serve media`: files of sound and pictures, and live sources, over RTSP and RTP.
+
+pub(crate) mod source;
+
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, anyhow};
+use engines::status::Gauge;
+use engines::{Assets, CastSockets, Casting, Handover, Keeper, Pacing, Sender};
+use load::parse::span;
+use memory::{Placement, Region};
+use seam::Instant;
+use services::media::live::Source;
+use services::media::{Door, Groups, Media, Options, Orders};
+
+use super::house::{HouseArgs, Tenant, usage};
+use super::http::site::Site;
+use source::SourceFlag;
+
+/// The port if nobody names one: RTSP's own needs a privilege.
+const PORT: u16 = 8554;
+
+/// The flags of the media service.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    house: HouseArgs,
+    /// The folder to serve, or files of one folder; a named pipe, or `-` for standard input, is a
+    /// live source [default: the present folder]
+    #[arg(value_name = "DIR|FILE|-")]
+    paths: Vec<PathBuf>,
+    /// A live source: a transport stream that is read from a pipe, or `-`, and goes out to
+    /// everybody who asks for NAME
+    #[arg(long, value_name = "NAME=PATH")]
+    source: Vec<SourceFlag>,
+    /// Serve the files, too, as one title of this name: one behind the other, without a gap
+    #[arg(long, value_name = "NAME")]
+    playlist: Option<String>,
+    /// Everybody sees the same moment, as of a broadcast: a file begins again when it ends, and who
+    /// comes late joins where it is
+    #[arg(long)]
+    live: bool,
+    /// A file begins again when it ends, for each client by itself
+    #[arg(long = "loop")]
+    repeat: bool,
+    /// Ask for this name and password (Digest)
+    #[arg(long, value_name = "USER:PASSWORD")]
+    user: Option<UserFlag>,
+    /// End a session of which nothing was heard for this long
+    #[arg(long, default_value = "60s", value_parser = span, value_name = "TIME")]
+    session_timeout: Duration,
+    /// The port of media by UDP, an even one; reports come to the next; 0 picks two
+    #[arg(long, default_value_t = 0, value_name = "PORT")]
+    rtp_port: u16,
+    /// Send within the connection only
+    #[arg(long)]
+    no_udp: bool,
+    /// Send to groups, too: the first title asked for that way to this one, each further one to the
+    /// next address
+    #[arg(long, value_name = "ADDRESS[:PORT]", conflicts_with = "no_udp")]
+    group: Option<GroupFlag>,
+    /// How many hops packets to a group may make; 1 stays in this network
+    #[arg(long, default_value_t = 1, value_name = "HOPS")]
+    ttl: u8,
+    /// Send by UDP to groups only
+    #[arg(long, requires = "group")]
+    group_only: bool,
+    /// How packets wait for their moment and leave: plain, plain-abs, wheel-sendto, wheel-mmap,
+    /// sendmmsg, gso, sendmmsg+gso (`roundhouse senders` explains them)
+    #[arg(long, default_value_t = Sender::USUAL)]
+    sender: Sender,
+    /// Transmissions by UDP to one address at a time; 0: any number
+    #[arg(long, default_value_t = Options::default().per_address, value_name = "N")]
+    per_address: usize,
+    /// How far a slow client may fall behind before it is sent on to what is due now
+    #[arg(long, default_value = "3s", value_parser = span, value_name = "TIME")]
+    debt: Duration,
+    /// Keep files up to this many bytes in memory
+    #[arg(long, default_value_t = Options::default().file_max, value_name = "BYTES")]
+    file_max: u64,
+}
+
+/// What `--group` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct GroupFlag(SocketAddr);
+
+/// The port of a group if nobody names one: the one that players try.
+const GROUP_PORT: u16 = 5004;
+
+impl FromStr for GroupFlag {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GroupFlag, String> {
+        let address = text.parse::<SocketAddr>().or_else(|_| {
+            text.parse::<IpAddr>().map(|address| SocketAddr::new(address, GROUP_PORT))
+        });
+        match address {
+            Ok(address) if address.ip().is_multicast() && address.port() % 2 == 0 => {
+                Ok(GroupFlag(address))
+            }
+            _ => Err(format!(
+                "expected the address of a group and an even port, such as 239.77.0.1:5004, found \
+                 `{text}`"
+            )),
+        }
+    }
+}
+
+/// What `--user` says.
+#[derive(Clone, Debug)]
+struct UserFlag(Door);
+
+impl FromStr for UserFlag {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<UserFlag, String> {
+        match text.split_once(':') {
+            Some((user, password)) if !user.is_empty() => {
+                Ok(UserFlag(Door { user: user.to_owned(), password: password.to_owned() }))
+            }
+            _ => Err("expected USER:PASSWORD, found no name or no colon".to_owned()),
+        }
+    }
+}
+
+/// Serves until the server is stopped.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let shape = match args.house.shape() {
+        Ok(shape) => shape,
+        Err(refused) => return Ok(usage(&refused.to_string())),
+    };
+    let (sources, paths) = parted(&args);
+    let (dir, mut only) = match chosen(&paths) {
+        Ok(chosen) => chosen,
+        Err(reason) => return Ok(usage(&reason)),
+    };
+    if let Some(reason) = doubled(&sources).or_else(|| ungrouped(&args)) {
+        return Ok(usage(&reason));
+    }
+    let list = match &args.playlist {
+        Some(_) if only.is_empty() => {
+            return Ok(usage("expected files for --playlist, in their order, found none"));
+        }
+        Some(name) => Some((name.clone(), only.clone())),
+        None => None,
+    };
+    only.extend(args.playlist.clone());
+    if !only.is_empty() || paths.is_empty() {
+        only.extend(sources.iter().map(|source| source.name.clone()));
+    }
+    let site = Site::open(&dir, false).with_context(|| {
+        format!("cannot serve {}: expected a folder that can be read", dir.display())
+    })?;
+    let handover = Handover::receive()?;
+    let mut passed = handover.as_ref().map(Handover::others).transpose()?.unwrap_or_default();
+    let rings = passed.split_off(passed.len().min(2));
+    // Who reads live sources is a caster, also where it sends nothing.
+    let sockets = match args.no_udp && sources.is_empty() {
+        true => None,
+        false => Some(sockets(&args, passed)?),
+    };
+    let placement = args.house.placement(&shape);
+    let orders = orders(handover.as_ref(), placement)?;
+    let options = Options {
+        ports: sockets.as_ref().filter(|_| !args.no_udp).map(CastSockets::ports).transpose()?,
+        secret: orders.secret(),
+        list,
+        only,
+        ..choices(&args)
+    };
+    let service = Media::new(options, site).with_sources(source::open(&sources, placement, rings)?);
+    let tenant = Tenant {
+        name: "media",
+        port: PORT,
+        service: &service,
+        state: &orders,
+        assets: &Assets::default(),
+        handover: handover.as_ref(),
+    };
+    let Some(sockets) = &sockets else {
+        return args.house.run(&shape, &tenant, &mut Teller { service: &service, pacing: None });
+    };
+    let mut pacing: Region<Pacing> =
+        Region::place(shape.placement()).context("cannot place the figures in memory")?;
+    pacing.found(&[]).map_err(|bad| anyhow!("{bad}"))?;
+    let casting = Casting { caster: &service, sender: args.sender, sockets, pacing: &pacing };
+    let mut teller = Teller { service: &service, pacing: Some(&pacing) };
+    let mut others = sockets.fds().to_vec();
+    others.extend(service.sources().iter().filter_map(Source::fd));
+    let casting = (&casting, &others[..]);
+    let exit = args.house.run_with_caster(&shape, &tenant, casting, &mut teller);
+    tell(&pacing);
+    exit
+}
+
+/// The orders: the predecessor's, if there was one.
+fn orders(handover: Option<&Handover>, placement: Placement) -> Result<Region<Orders>> {
+    if let Some(handover) = handover {
+        return Region::adopt(handover.state()?).map_err(|refused| {
+            anyhow!("cannot take the orders over: {refused}; the server before goes on serving")
+        });
+    }
+    let mut orders = Region::<Orders>::place(placement).context("cannot place the orders")?;
+    orders.found(&secret()?).map_err(|bad| anyhow!("{bad}"))?;
+    Ok(orders)
+}
+
+/// What the flags choose by themselves.
+fn choices(args: &Args) -> Options {
+    Options {
+        groups: args.group.map(|GroupFlag(first)| Groups {
+            first: first.ip(),
+            port: first.port(),
+            ttl: args.ttl,
+            only: args.group_only,
+        }),
+        door: args.user.clone().map(|UserFlag(door)| door),
+        wall: (Instant::from_ns(sys::clock::now_ns()), wall_ns()),
+        live: args.live,
+        repeat: args.repeat,
+        session_timeout: args.session_timeout,
+        per_address: if args.per_address == 0 { usize::MAX } else { args.per_address },
+        debt: args.debt,
+        file_max: args.file_max,
+        from_files: args.sender.sends_files(),
+        ..Options::default()
+    }
+}
+
+/// The sockets that datagrams leave from: the predecessor's, if there was one.
+fn sockets(args: &Args, passed: Vec<OwnedFd>) -> Result<CastSockets> {
+    let host = args.house.host;
+    let opened = match <[OwnedFd; 2]>::try_from(passed) {
+        Ok([rtp, rtcp]) => CastSockets::adopt(rtp, rtcp),
+        Err(_) => CastSockets::bind(host, args.rtp_port),
+    };
+    let sockets =
+        opened.with_context(|| format!("cannot send from port {} of {host}", args.rtp_port))?;
+    if args.group.is_some() {
+        sockets.set_multicast(args.ttl, Some(host)).context("cannot send to groups")?;
+    }
+    Ok(sockets)
+}
+
+/// What is wrong with a group of another family than the server's own address.
+fn ungrouped(args: &Args) -> Option<String> {
+    let (host, GroupFlag(first)) = (args.house.host, args.group?);
+    let fits = first.is_ipv4() == host.is_ipv4();
+    (!fits).then(|| format!("expected a group that {host} can send to, found {}", first.ip()))
+}
+
+/// The live sources, and what is left of the paths.
+fn parted(args: &Args) -> (Vec<SourceFlag>, Vec<PathBuf>) {
+    let mut sources = args.source.clone();
+    let mut paths = Vec::new();
+    for path in &args.paths {
+        match SourceFlag::of(path) {
+            Some(source) => sources.push(source),
+            None => paths.push(path.clone()),
+        }
+    }
+    (sources, paths)
+}
+
+/// What is wrong with two sources of one name, or two that read standard input.
+fn doubled(sources: &[SourceFlag]) -> Option<String> {
+    sources.iter().enumerate().find_map(|(at, source)| {
+        let same = |it: &&SourceFlag| it.name == source.name || it.path == source.path;
+        let other = sources[..at].iter().find(same)?;
+        Some(format!(
+            "expected sources of different names from different places, found {}={} and {}={}",
+            other.name,
+            other.path.display(),
+            source.name,
+            source.path.display()
+        ))
+    })
+}
+
+/// Says how punctual the house was, if it sent anything.
+pub(crate) fn tell(pacing: &Pacing) {
+    let ms = |share| pacing.quantile(share).map_or(0.0, |late| late.as_secs_f64() * 1e3);
+    let packets = pacing.packets.read();
+    if packets > 0 {
+        let (failed, late) = (pacing.failed.read(), pacing.late.read());
+        eprintln!(
+            "{packets} packets in {} calls, {failed} not sent; lateness p50 {:.3} ms, p99 {:.3} \
+             ms, p99.9 {:.3} ms, {late} later than 10 ms",
+            pacing.calls.read(),
+            ms(0.5),
+            ms(0.99),
+            ms(0.999)
+        );
+    }
+}
+
+/// Keeps nothing, and tells what casters are at.
+struct Teller<'a> {
+    service: &'a Media<Site>,
+    pacing: Option<&'a Pacing>,
+}
+
+impl Keeper<Orders> for Teller<'_> {
+    fn is_changed(&mut self, _orders: &Orders) -> bool {
+        false
+    }
+
+    fn save(&mut self, _orders: &Orders) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn every(&self) -> Option<Duration> {
+        None
+    }
+
+    fn gauges(&self, orders: &Orders) -> Vec<Gauge> {
+        let gauge = |name: &str, help: &str, value: u64, is_total| Gauge {
+            name: format!("media_{name}"),
+            help: help.to_owned(),
+            labels: Vec::new(),
+            value: value as f64,
+            is_total,
+        };
+        let mut gauges = Vec::new();
+        for source in self.service.sources() {
+            let (count, (astray, late)) = (source.ring().count(), source.ring().troubles());
+            let labels = vec![("source".to_owned(), source.name().to_owned())];
+            let of = |name: &str, help: &str, value: u64| Gauge {
+                labels: labels.clone(),
+                ..gauge(name, help, value, true)
+            };
+            gauges.extend([
+                of("source_datagrams", "Datagrams that came in", count),
+                of("source_astray", "Bytes that were no packet", astray),
+                of("source_late", "Times that the source was late", late),
+            ]);
+        }
+        let set_up = orders.count() as u64;
+        gauges.push(gauge("transmissions", "Tracks set up for UDP", set_up, false));
+        let echo = orders.heard();
+        let (lost, share) = (echo.lost.max(0) as u64, u64::from(echo.lost_share) * 100 / 256);
+        let trip = echo.round_trip.as_micros() as u64;
+        gauges.extend([
+            gauge("heard", "Transmissions of which receivers report", echo.reporting, false),
+            gauge("heard_lost", "Packets that they miss", lost, false),
+            gauge("heard_lost_percent", "The most that one missed lately", share, false),
+            gauge("round_trip_us", "The longest way there and back, in us", trip, false),
+        ]);
+        if let Some(pacing) = self.pacing {
+            let us = |share| pacing.quantile(share).map_or(0, |late| late.as_micros() as u64);
+            gauges.extend([
+                gauge("casts", "Transmissions that run", pacing.running(), false),
+                gauge("packets", "Packets that the kernel took", pacing.packets.read(), true),
+                gauge("calls", "System calls that took them", pacing.calls.read(), true),
+                gauge("failed", "Packets that could not leave", pacing.failed.read(), true),
+                gauge("late", "Packets later than 10 ms", pacing.late.read(), true),
+                gauge("reports", "Datagrams heard", pacing.heard.read(), true),
+                gauge("lateness_p50_us", "Half were not later, in us", us(0.5), false),
+                gauge("lateness_p99_us", "99 of 100 were not later, in us", us(0.99), false),
+            ]);
+        }
+        gauges
+    }
+}
+
+/// The folder, and the files of it that are served if not all are.
+fn chosen(paths: &[PathBuf]) -> Result<(PathBuf, Vec<String>), String> {
+    let folder = match paths {
+        [] => return Ok((PathBuf::from("."), Vec::new())),
+        [one] if one.is_dir() => return Ok((one.clone(), Vec::new())),
+        [first, ..] => folder_of(first),
+    };
+    let mut only = Vec::new();
+    for path in paths {
+        let name = path.file_name().and_then(|name| name.to_str());
+        match name {
+            Some(name) if path.is_file() && folder_of(path) == folder => only.push(name.to_owned()),
+            _ => {
+                return Err(format!(
+                    "expected one folder, or files of one folder, found {}",
+                    path.display()
+                ));
+            }
+        }
+    }
+    Ok((folder.to_path_buf(), only))
+}
+
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Chance from the kernel.
+pub(crate) fn secret() -> Result<[u8; 16]> {
+    let mut secret = [0; 16];
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut secret))
+        .context("cannot read /dev/urandom, which names of sessions are drawn from")?;
+    Ok(secret)
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn wall_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

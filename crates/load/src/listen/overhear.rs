@@ -1,0 +1,80 @@
+//! Receivers of what comes without having been asked for: one or thousands, at ports of their own
+//! or in a group.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use sys::epoll::{Epoll, Events};
+use sys::ready::Interest;
+use sys::udp::{Mail, Udp};
+
+use super::audience::{Audience, BATCH, ROOM, TICK, member, options};
+use super::hearing::Hearing;
+
+/// What is listened to without having been asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Overhear {
+    /// Where the first receiver listens; that of a group is joined.
+    pub address: SocketAddr,
+    /// The interface of a group, by its address; an unspecified one leaves it to the routes.
+    pub interface: Ipv4Addr,
+    /// How many receivers there are: members of the group, or listeners at every second port from
+    /// that of the address on.
+    pub receivers: u32,
+    /// For how long.
+    pub time: Duration,
+}
+
+/// Counts what comes by itself, until the time is over, all senders have said goodbye, or `stop` is
+/// set.
+///
+/// # Errors
+/// An address cannot be listened at.
+pub fn overhear(what: &Overhear, stop: &AtomicBool) -> io::Result<Hearing> {
+    let epoll = Epoll::new()?;
+    let mut sockets = Vec::new();
+    for receiver in 0..what.receivers {
+        let (media, control) = receiving(what, receiver)?;
+        Mail::ask_for_times(&media)?;
+        epoll.add(&media, Interest::READ, sockets.len() as u64)?;
+        sockets.push(Some(media));
+        if let Some(control) = &control {
+            epoll.add(control, Interest::READ, sockets.len() as u64)?;
+        }
+        sockets.push(control);
+    }
+    let mut audience = Audience::new(Vec::new());
+    let (origin, mut mail) = (sys::clock::now_ns(), Mail::new(BATCH, ROOM));
+    let mut events = Events::with_capacity(256);
+    while sys::clock::now_ns() - origin < what.time.as_nanos() as u64
+        && !stop.load(Ordering::Relaxed)
+        && !audience.is_left()
+    {
+        epoll.wait(&mut events, Some(TICK))?;
+        for event in events.iter() {
+            let Some(socket) = &sockets[event.key as usize] else { continue };
+            let receiver = event.key as u32 / 2;
+            audience.hear_mail(socket, &mut mail, receiver, event.key % 2 == 1);
+        }
+    }
+    audience.hearing.receivers = what.receivers;
+    Ok(audience.told((sys::clock::now_ns() - origin) as f64 / 1e9))
+}
+
+/// The sockets of a receiver; the second is missing where somebody else has its port.
+fn receiving(what: &Overhear, receiver: u32) -> io::Result<(Udp, Option<Udp>)> {
+    if what.address.ip().is_multicast() {
+        let control = SocketAddr::new(what.address.ip(), what.address.port().saturating_add(1));
+        let media = member(what.address, what.interface)?;
+        return Ok((media, member(control, what.interface).ok()));
+    }
+    let wanted = u32::from(what.address.port()) + 2 * receiver;
+    let port = u16::try_from(wanted).map_err(|_| {
+        io::Error::new(io::ErrorKind::InvalidInput, "there are not so many ports behind this one")
+    })?;
+    let at = |port| SocketAddr::new(what.address.ip(), port);
+    let control = port.checked_add(1).and_then(|port| Udp::bind(at(port), &options()).ok());
+    Ok((Udp::bind(at(port), &options())?, control))
+}

@@ -1,0 +1,257 @@
+//! Groups: a title that is sent once, to an address that many listen to.
+//!
+//! A title gets a group when somebody first asks for it that way, and keeps it; so two sessions
+//! that ask at the same time get the same one, and a player that was told an address can use it
+//! again. It is sent from the first `PLAY` until the last session has gone. The surprising thing is
+//! the member: a slot that nothing is cast from, which stands for a session, so that the sessions
+//! of a worker that died are known to have left.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use memory::Lock;
+use seam::{Instant, WorkerId};
+
+use super::orders::{Orders, Setup};
+use super::run::Segment;
+
+/// How many titles can have a group.
+pub const GROUPS: usize = 256;
+/// Tracks of a title that is sent to a group.
+pub const TRACKS_MAX: usize = 8;
+
+/// One title's group. All-zero bytes are one that nobody has.
+#[repr(C)]
+pub struct Group {
+    /// Of which title, as a number; 0: of none.
+    key: AtomicU64,
+    lock: Lock,
+    /// Not 0: it is sent.
+    plays: AtomicU32,
+    /// The time in the file at which `begin` was, when it was first played.
+    from_ns: AtomicU64,
+    begin: AtomicU64,
+    tracks: [Track; TRACKS_MAX],
+}
+
+#[repr(C)]
+struct Track {
+    members: AtomicU32,
+    /// The slot that it is cast from, one up; 0 while nobody wants it.
+    slot: AtomicU32,
+}
+
+/// Which groups there are for titles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// The address of the first one; the others follow.
+    pub first: IpAddr,
+    /// The port of the first track's media.
+    pub port: u16,
+    /// By how many hops.
+    pub ttl: u8,
+    /// Nothing is sent to single addresses.
+    pub only: bool,
+}
+
+impl Groups {
+    /// The address of a group.
+    pub fn address(&self, group: usize) -> IpAddr {
+        match self.first {
+            IpAddr::V4(first) => {
+                Ipv4Addr::from(first.to_bits().saturating_add(group as u32)).into()
+            }
+            IpAddr::V6(first) => {
+                Ipv6Addr::from(first.to_bits().saturating_add(group as u128)).into()
+            }
+        }
+    }
+
+    /// The ports of a track's media and control.
+    pub fn ports(&self, track: usize) -> Option<(u16, u16)> {
+        let media = self.port.checked_add(u16::try_from(2 * track).ok()?)?;
+        (track < TRACKS_MAX).then_some((media, media.checked_add(1)?))
+    }
+}
+
+/// When a group began: the time in the file at a moment.
+pub type Began = (u64, Instant);
+
+impl Orders {
+    /// The group of the title that `key` stands for; `None` if all are others'.
+    pub fn group(&self, key: u64) -> Option<usize> {
+        let key = key.max(1);
+        (0..GROUPS).find(|group| {
+            let known = &self.groups[*group].key;
+            match known.load(SeqCst) {
+                0 => match known.compare_exchange(0, key, SeqCst, SeqCst) {
+                    Ok(_) => true,
+                    Err(other) => other == key,
+                },
+                other => other == key,
+            }
+        })
+    }
+
+    /// Makes a session, whose client is at the goal of `member`, listen to a track of a group; the
+    /// first one sets the track up as `sent` says. Says which slot stands for the session, and by
+    /// which name the track is sent.
+    pub fn join(
+        &self,
+        me: WorkerId,
+        group: usize,
+        (member, sent): (&Setup<'_>, &Setup<'_>),
+        most: usize,
+    ) -> Option<(usize, u32)> {
+        let it = &self.groups[group];
+        let (slot, _) = self.set_up_member(me, member, group, most)?;
+        let locked = it.lock.lock(me);
+        let track = &it.tracks[sent.track];
+        if track.slot.load(Relaxed) == 0 {
+            // It belongs to no session: whoever comes first may leave first.
+            let Some((cast, _)) = self.set_up(me, sent, usize::MAX) else {
+                drop(locked);
+                self.release(slot);
+                return None;
+            };
+            self.disown(cast);
+            track.slot.store(cast as u32 + 1, Relaxed);
+        }
+        track.members.fetch_add(1, Relaxed);
+        let cast = track.slot.load(Relaxed) as usize - 1;
+        Some((slot, self.route(cast).1))
+    }
+
+    /// A session listens no more: `slot` stood for it. The track ends with its last member.
+    pub fn leave(&self, me: WorkerId, slot: usize) {
+        let (group, track) = self.membership(slot);
+        self.release(slot);
+        let Some(it) = self.groups.get(group) else { return };
+        let _locked = it.lock.lock(me);
+        let Some(of) = it.tracks.get(track) else { return };
+        if of.members.load(Relaxed) > 1 {
+            of.members.fetch_sub(1, Relaxed);
+            return;
+        }
+        of.members.store(0, Relaxed);
+        let cast = of.slot.swap(0, Relaxed);
+        if cast > 0 {
+            self.release(cast as usize - 1);
+        }
+        if it.tracks.iter().all(|track| track.slot.load(Relaxed) == 0) {
+            it.plays.store(0, Relaxed);
+        }
+    }
+
+    /// Plays the tracks of a group that are not played yet: where it began is `began` for the first
+    /// who asks, and for all others what it was then. `segment` says what is to be played of a
+    /// track. Says when the group began, and whether a caster has to know.
+    pub fn play_group(
+        &self,
+        me: WorkerId,
+        group: usize,
+        began: Began,
+        tracks: impl Iterator<Item = usize>,
+        segment: impl Fn(usize, Began) -> Option<Segment>,
+    ) -> (Began, bool) {
+        let it = &self.groups[group];
+        let _locked = it.lock.lock(me);
+        let slots = || it.tracks.iter().map(|track| track.slot.load(Relaxed) as usize);
+        let is_sent = slots().any(|slot| slot > 0 && self.is_underway(slot - 1));
+        let began = if is_sent && it.plays.load(Relaxed) > 0 {
+            (it.from_ns.load(Relaxed), Instant::from_ns(it.begin.load(Relaxed)))
+        } else {
+            it.from_ns.store(began.0, Relaxed);
+            it.begin.store(began.1.ns(), Relaxed);
+            it.plays.store(1, Relaxed);
+            began
+        };
+        let mut rings = false;
+        for track in tracks {
+            let slot = it.tracks.get(track).map_or(0, |track| track.slot.load(Relaxed) as usize);
+            if slot == 0 || self.is_underway(slot - 1) {
+                continue;
+            }
+            if let Some(segment) = segment(track, began) {
+                self.play(slot - 1, &segment);
+                rings = true;
+            }
+        }
+        (began, rings)
+    }
+
+    /// Lets go of what a dead worker held.
+    pub(super) fn heal_groups(&self, dead: WorkerId) {
+        for group in &self.groups {
+            group.lock.force_release(dead);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::media::orders::Goal;
+    use crate::media::pocket::orders;
+    use seam::Share;
+
+    const ME: WorkerId = WorkerId::new(1, 1);
+    const OTHER: WorkerId = WorkerId::new(2, 1);
+    const CASTER: WorkerId = WorkerId::new(3, 1);
+
+    fn setup(ip: [u8; 4], chance: u32) -> Setup<'static> {
+        let goal = Goal { rtp: (ip, 5000).into(), rtcp: (ip, 5001).into() };
+        Setup { path: "a.ts", stamp: 7, track: 0, goal, chance, alone: true }
+    }
+
+    fn segment(_track: usize, (from_ns, begin): Began) -> Option<Segment> {
+        let (first, stop) = (0, 100);
+        let (sequence, timestamp) = (1, 2);
+        Some(Segment { first, stop, from_ns, begin, sequence, timestamp, ends: true })
+    }
+
+    #[test]
+    fn a_title_keeps_its_group_and_others_get_others() {
+        let orders = orders();
+        let one = orders.group(99).expect("a group");
+        assert_eq!(orders.group(99), Some(one));
+        // Its neighbour by number.
+        assert_ne!(orders.group(99 + GROUPS as u64), Some(one));
+        for key in 1000..1000 + GROUPS as u64 {
+            orders.group(key);
+        }
+        assert_eq!(orders.group(5), None, "all are taken");
+        assert_eq!(orders.group(99), Some(one));
+        let groups = Groups { first: [239, 1, 2, 250].into(), port: 5004, ttl: 1, only: false };
+        assert_eq!(groups.address(10), IpAddr::from([239, 1, 3, 4]));
+        assert_eq!((groups.ports(1), groups.ports(8)), (Some((5006, 5007)), None));
+    }
+
+    #[test]
+    fn a_group_is_sent_from_the_first_play_to_the_last_leave() {
+        let orders = orders();
+        let group = orders.group(1).expect("a group");
+        let sent = setup([239, 0, 0, 1], 9);
+        let join = |me, ip| orders.join(me, group, (&setup(ip, 5), &sent), 2);
+        let (one, ssrc) = join(ME, [1, 1, 1, 1]).expect("room");
+        let (two, same) = join(OTHER, [2, 2, 2, 2]).expect("room");
+        assert_eq!(ssrc, same);
+        assert!(join(ME, [1, 1, 1, 1]).is_some());
+        assert!(join(ME, [1, 1, 1, 1]).is_none(), "so many to an address and no more");
+        let play = |ms: u64| {
+            let began = (0, Instant::from_ns(ms));
+            orders.play_group(ME, group, began, std::iter::once(0), segment)
+        };
+        assert_eq!(play(5), ((0, Instant::from_ns(5)), true));
+        let cast = orders.take(CASTER).expect("it is ordered");
+        assert_eq!(play(9), ((0, Instant::from_ns(5)), false), "it is sent already");
+        orders.leave(ME, one);
+        orders.heal(ME);
+        assert!(!orders.order(cast).expect("whole").leaves, "one is left");
+        orders.leave(OTHER, two);
+        assert!(orders.order(cast).expect("whole").leaves);
+        orders.put_back(cast, false);
+        assert_eq!(orders.count(), 0);
+    }
+}

@@ -1,0 +1,227 @@
+//! From the bytes of a transport stream to datagrams with the moments at which they are due.
+//!
+//! The stream carries its own clock (PCR), and that clock is what players decode by; when bytes
+//! happen to come says little, for an encoder writes a picture at a time and a file comes as fast
+//! as it is read. So datagrams between two readings of the clock are spread over the time between
+//! them, a little behind the moment at which they came. What comes faster than its clock is left in
+//! the pipe, which holds up who writes; what comes slower moves the whole schedule, once, to where
+//! it can be kept again.
+
+use std::time::Duration;
+
+use seam::Instant;
+use wire::containers::ts::{GROUP, JUMP, PACKET, PCR_HZ, PCR_WRAP, SYNC_BYTE, told};
+
+use super::ring::{DATAGRAM, Ring};
+
+/// How far behind its coming a datagram is due: longer than a picture, so that pictures are spread.
+const LEAD: Duration = Duration::from_millis(200);
+/// With so much in hand nothing more is read.
+const AHEAD: Duration = Duration::from_secs(1);
+/// A clock that is silent for longer, or for more bytes, is not waited for.
+const SILENCE: Duration = Duration::from_millis(500);
+const WAITING_MAX: usize = 1024;
+/// A table of programs stands so many datagrams in front of the picture that it belongs to, at the
+/// most.
+const TABLE_NEAR: usize = 32;
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// No jump of the clock is taken for more time than this, in nanoseconds.
+const GONE_MAX: u64 = 10 * SECOND;
+
+/// The time that bytes take at a pace, in nanoseconds.
+fn spent(bytes: u64, pace: u64) -> u64 {
+    u64::try_from((u128::from(bytes) * u128::from(pace)) >> 16).unwrap_or(u64::MAX)
+}
+
+/// A datagram that waits for its moment to be known.
+struct Waiting {
+    /// Bytes of the stream in front of it.
+    from: u64,
+    bytes: Vec<u8>,
+    sync: bool,
+    /// It begins with the table of programs.
+    table: bool,
+}
+
+/// What has been read and not been given a moment.
+#[derive(Default)]
+pub struct Feed {
+    /// The beginning of a packet.
+    rest: Vec<u8>,
+    waiting: Vec<Waiting>,
+    /// Bytes of whole packets so far.
+    position: u64,
+    /// The PID whose clock counts.
+    pid: Option<u16>,
+    /// The last reading: position, ticks, and when it came.
+    read: Option<(u64, u64, Instant)>,
+    /// The source's own time at that reading, in nanoseconds.
+    elapsed: u64,
+    /// The moment at which the source's own time was 0.
+    origin: Option<u64>,
+    /// Nanoseconds a byte took lately, in 2^-16ths.
+    pace: u64,
+    /// When the oldest of `waiting` came.
+    since: Option<Instant>,
+    /// The last datagram in the ring that began with a table.
+    table: Option<u64>,
+}
+
+impl Feed {
+    /// Whether so much is in hand that reading can wait.
+    pub fn is_ahead(&self, ring: &Ring, now: Instant) -> bool {
+        ring.last_ns().is_some_and(|last| last > (now + AHEAD).ns())
+    }
+
+    /// Takes bytes as they came.
+    pub fn take(&mut self, bytes: &[u8], now: Instant, ring: &Ring) {
+        self.rest.extend_from_slice(bytes);
+        let rest = std::mem::take(&mut self.rest);
+        let mut at = 0;
+        while rest.len() - at >= PACKET {
+            let behind = rest.get(at + PACKET);
+            if rest[at] != SYNC_BYTE || behind.is_some_and(|byte| *byte != SYNC_BYTE) {
+                let next = rest[at + 1..].iter().position(|byte| *byte == SYNC_BYTE);
+                let skipped = next.map_or(rest.len() - at, |next| next + 1);
+                ring.stray(skipped as u64);
+                at += skipped;
+                continue;
+            }
+            self.packet(&rest[at..at + PACKET], now, ring);
+            at += PACKET;
+        }
+        self.rest.extend_from_slice(&rest[at.min(rest.len())..]);
+    }
+
+    fn packet(&mut self, packet: &[u8], now: Instant, ring: &Ring) {
+        let Some(told) = told(packet) else { return };
+        let is_table = told.pid == 0;
+        let is_sync = told.sync && self.pid.is_none_or(|pid| pid == told.pid);
+        // Where a player may begin a datagram begins.
+        let is_new = is_table || is_sync || self.waiting.last().is_none_or(Waiting::is_full);
+        if is_new {
+            let bytes = Vec::with_capacity(DATAGRAM);
+            let from = self.position;
+            self.waiting.push(Waiting { from, bytes, sync: false, table: is_table });
+            self.since.get_or_insert(now);
+        }
+        if let Some(last) = self.waiting.last_mut() {
+            last.bytes.extend_from_slice(packet);
+        }
+        if is_sync {
+            self.mark(ring);
+        }
+        if let Some(pcr) = told.pcr
+            && *self.pid.get_or_insert(told.pid) == told.pid
+        {
+            self.clock(pcr, now, ring);
+        }
+        self.position += PACKET as u64;
+    }
+
+    /// A player can begin with the last datagram, or rather with the table in front of it.
+    fn mark(&mut self, ring: &Ring) {
+        let waits = self.waiting.len();
+        let mut near = self.waiting.iter_mut().rev().take(TABLE_NEAR);
+        if let Some(table) = near.find(|waiting| waiting.table) {
+            table.sync = true;
+            return;
+        }
+        match self.table {
+            Some(table) if table + TABLE_NEAR as u64 > ring.count() + waits as u64 => {
+                ring.mark(table);
+            }
+            _ => {
+                if let Some(last) = self.waiting.last_mut() {
+                    last.sync = true;
+                }
+            }
+        }
+    }
+
+    /// The clock was read at the packet that came last.
+    fn clock(&mut self, pcr: u64, now: Instant, ring: &Ring) {
+        let Some((before, ticks, came)) = self.read.replace((self.position, pcr, now)) else {
+            return;
+        };
+        let bytes = (self.position - before).max(1);
+        let gone = (pcr + PCR_WRAP - ticks) % PCR_WRAP;
+        let gone_ns = match gone > JUMP {
+            // Another recording: time goes on at the pace it had, or by our own clock.
+            true if self.pace > 0 => spent(bytes, self.pace).min(GONE_MAX),
+            true => (now.since(came).as_nanos() as u64).min(GONE_MAX),
+            false => (u128::from(gone) * u128::from(SECOND) / u128::from(PCR_HZ)) as u64,
+        };
+        let from_ns = self.elapsed;
+        self.elapsed += gone_ns;
+        self.pace = (gone_ns << 16) / bytes;
+        // What began before this packet has its moment now; the last one may still grow.
+        let position = self.position;
+        let known = self.waiting.partition_point(|waiting| waiting.from <= position);
+        let known = known.min(self.waiting.len().saturating_sub(1));
+        let at_ns = |from: u64| {
+            let part = u128::from(from.saturating_sub(before)) * u128::from(gone_ns);
+            from_ns + (part / u128::from(bytes)) as u64
+        };
+        self.release(known, at_ns, now, ring);
+    }
+
+    /// Gives the first `count` that wait their moments, from the source's own time on.
+    fn release(&mut self, count: usize, at_ns: impl Fn(u64) -> u64, now: Instant, ring: &Ring) {
+        if count == 0 {
+            return;
+        }
+        let first = at_ns(self.waiting[0].from);
+        let due = self.origin.map(|origin| origin + first);
+        let earliest = ring.last_ns().unwrap_or(0);
+        let is_late = due.is_some_and(|due| due < now.ns());
+        if is_late {
+            ring.tarry();
+        }
+        // A reader that has taken the source over goes on behind what is there.
+        let origin = match self.origin.filter(|_| !is_late) {
+            Some(origin) => origin,
+            None => (now + LEAD).ns().max(earliest).saturating_sub(first),
+        };
+        self.origin = Some(origin);
+        for waiting in self.waiting.drain(..count) {
+            let due = (origin + at_ns(waiting.from)).max(earliest);
+            if waiting.table {
+                self.table = Some(ring.count());
+            }
+            ring.push(due, waiting.sync, &waiting.bytes);
+        }
+        self.since = (!self.waiting.is_empty()).then_some(now);
+    }
+
+    /// Lets go what waited for a clock that is silent, by our own.
+    pub fn hurry(&mut self, now: Instant, ring: &Ring) {
+        let is_silent = self.since.is_some_and(|since| now.since(since) > SILENCE);
+        if is_silent || self.waiting.len() > WAITING_MAX {
+            self.let_go(now, ring);
+        }
+    }
+
+    fn let_go(&mut self, now: Instant, ring: &Ring) {
+        let (count, pace) = (self.waiting.len(), self.pace);
+        let Some(first) = self.waiting.first().map(|waiting| waiting.from) else { return };
+        let (before, from_ns) =
+            self.read.map_or((first, self.elapsed), |(before, ..)| (before, self.elapsed));
+        let at_ns = |from: u64| from_ns + spent(from.saturating_sub(before), pace).min(GONE_MAX);
+        self.release(count, at_ns, now, ring);
+    }
+
+    /// Nothing more comes.
+    pub fn end(&mut self, now: Instant, ring: &Ring) {
+        self.let_go(now, ring);
+        ring.end();
+    }
+}
+
+impl Waiting {
+    fn is_full(&self) -> bool {
+        self.bytes.len() >= PACKET * GROUP
+    }
+}

@@ -1,0 +1,122 @@
+//! Live sources: a transport stream that comes in through a pipe and goes out to everybody.
+//!
+//! ```text
+//!   ring   the last seconds of it, in memory that all workers see
+//!   feed   bytes as they come -> datagrams with the moments at which they are due
+//! ```
+//!
+//! One worker reads (a cast of its own, for casters are who knows the time), all others copy from
+//! the ring: each session and each cast has a cursor there, so a slow client can owe no more than
+//! the ring holds, and costs the others nothing. To players a live source is a title whose packets
+//! have no beginning; the moments of its line are those of the clock.
+
+mod feed;
+mod ring;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Read};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use memory::Region;
+use seam::{Instant, WorkerId};
+
+pub use feed::Feed;
+pub use ring::{DATAGRAM, Ring, SLOTS};
+
+use super::title::{Title, locked};
+
+/// How often a source is looked at for more.
+pub const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// What is read at once, in bytes.
+const PIECE: usize = 64 * 1024;
+/// What is read in one go at the most, in bytes: casts wait meanwhile.
+const TURN: usize = 4 * PIECE;
+
+/// Where the bytes of a source come from.
+pub struct Input {
+    /// Must not block: `WouldBlock` where nothing has come.
+    pub reader: Box<dyn Read + Send>,
+    /// Whether the end of what can be read now is the end of the source. A named pipe goes on with
+    /// its next writer.
+    pub ends: bool,
+}
+
+/// A source: its name, the ring, and in the process that reads it the bytes.
+pub struct Source<F> {
+    pub(super) title: Arc<Title<F>>,
+    ring: Arc<Region<Ring>>,
+    input: Mutex<Reading>,
+}
+
+struct Reading {
+    input: Input,
+    feed: Feed,
+    piece: Vec<u8>,
+}
+
+impl<F: Send + 'static> Source<F> {
+    /// The source `name`, read from `input` by the worker that takes it up.
+    pub fn new(name: &str, ring: Arc<Region<Ring>>, input: Input) -> Source<F> {
+        let title = Arc::new(Title::live(name, ring.clone()));
+        let reading = Reading { input, feed: Feed::default(), piece: vec![0; PIECE] };
+        Source { title, ring, input: Mutex::new(reading) }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.title.path
+    }
+
+    /// The descriptor of its ring, if it lies in shared memory: for a successor.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.ring.fd()
+    }
+
+    /// Its ring.
+    pub fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// Makes `me` the one that reads; false if it is already, or nothing more comes.
+    pub(super) fn take(&self, me: WorkerId) -> bool {
+        !self.ring.has_ended() && self.ring.take(me)
+    }
+
+    /// Reads what has come, unless enough is in hand already; `None` if nothing more will come, or
+    /// another worker reads now.
+    pub(super) fn pump(&self, me: WorkerId, now: Instant) -> Option<Instant> {
+        let mut reading = locked(&self.input);
+        let Reading { input, feed, piece } = &mut *reading;
+        let mut read = 0;
+        while self.ring.is_read_by(me) && read < TURN && !feed.is_ahead(&self.ring, now) {
+            match input.reader.read(piece) {
+                Ok(0) if input.ends => {
+                    feed.end(now, &self.ring);
+                    return None;
+                }
+                Ok(0) => break,
+                Ok(len) => {
+                    feed.take(&piece[..len], now, &self.ring);
+                    read += len;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    feed.end(now, &self.ring);
+                    return None;
+                }
+            }
+        }
+        feed.hurry(now, &self.ring);
+        self.ring.is_read_by(me).then(|| now + LOOK_EVERY)
+    }
+}
+
+impl<F> std::fmt::Debug for Source<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("ring", &**self.ring).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,226 @@
+//! The last seconds of a live source: datagrams with their moments, written by one worker, read by
+//! all.
+//!
+//! Each slot has a turn: the number of its datagram, one up, or 0 while it is written. Who reads
+//! looks at the turn before and after, as with a sequence lock (Hemminger; Boehm, "Can Seqlocks Get
+//! Along With Programming Language Memory Models?", MSPC 2012), so readers never hold up the
+//! source, and what is too old is simply gone.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64, fence};
+
+use seam::{BadSeed, Share, WorkerId};
+use wire::containers::ts::{GROUP, PACKET};
+
+/// The longest datagram, in bytes.
+pub const DATAGRAM: usize = PACKET * GROUP;
+/// Datagrams in a ring: 17 s of 5 Mbit/s, 4 s of 20.
+pub const SLOTS: u64 = 8192;
+const WORDS: usize = DATAGRAM.div_ceil(8);
+/// The oldest ones are about to be written over.
+const MARGIN: u64 = 64;
+
+/// A ring. All-zero bytes are an empty one.
+#[repr(C)]
+pub struct Ring {
+    /// Datagrams so far.
+    count: AtomicU64,
+    ended: AtomicU32,
+    /// Who reads the source.
+    reader: AtomicU32,
+    /// Bytes that belonged to no packet.
+    astray: AtomicU64,
+    /// How often the source came too late to keep its own time.
+    late: AtomicU64,
+    slots: [Slot; SLOTS as usize],
+}
+
+#[repr(C)]
+struct Slot {
+    turn: AtomicU64,
+    at_ns: AtomicU64,
+    len: AtomicU32,
+    sync: AtomicU32,
+    words: [AtomicU64; WORDS],
+}
+
+// SAFETY: all-zero bytes are an empty ring; there is no pointer and no destructor; everything is
+// atomic.
+unsafe impl Share for Ring {
+    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring").field("count", &self.count()).finish_non_exhaustive()
+    }
+}
+
+impl Ring {
+    // ---- who reads the source
+
+    /// Makes `me` the one that reads, whoever was; false if it was already. There is one caster
+    /// worker in a house, so another one is a predecessor.
+    pub fn take(&self, me: WorkerId) -> bool {
+        self.reader.swap(me.bits(), SeqCst) != me.bits()
+    }
+
+    /// Whether `me` is the one that reads.
+    pub fn is_read_by(&self, me: WorkerId) -> bool {
+        self.reader.load(SeqCst) == me.bits()
+    }
+
+    // ---- its side
+
+    /// Appends a datagram that is due at `at_ns` of the clock.
+    ///
+    /// # Panics
+    /// If it is longer than [`DATAGRAM`].
+    pub fn push(&self, at_ns: u64, sync: bool, bytes: &[u8]) {
+        assert!(bytes.len() <= DATAGRAM, "a datagram of {} bytes", bytes.len());
+        let index = self.count.load(Relaxed);
+        let slot = self.slot(index);
+        slot.turn.store(0, Relaxed);
+        fence(Release);
+        slot.at_ns.store(at_ns, Relaxed);
+        slot.len.store(bytes.len() as u32, Relaxed);
+        slot.sync.store(sync.into(), Relaxed);
+        for (word, chunk) in slot.words.iter().zip(bytes.chunks(8)) {
+            let mut eight = [0; 8];
+            eight[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_le_bytes(eight), Relaxed);
+        }
+        slot.turn.store(index + 1, Release);
+        self.count.store(index + 1, Release);
+    }
+
+    /// A player can begin with this datagram, too.
+    pub fn mark(&self, index: u64) {
+        let slot = self.slot(index);
+        if slot.turn.load(Relaxed) == index + 1 {
+            slot.sync.store(1, Relaxed);
+        }
+    }
+
+    /// Nothing more comes.
+    pub fn end(&self) {
+        self.ended.store(1, Release);
+    }
+
+    /// Counts bytes that belonged to no packet.
+    pub fn stray(&self, bytes: u64) {
+        self.astray.fetch_add(bytes, Relaxed);
+    }
+
+    /// Counts a time at which the source was late.
+    pub fn tarry(&self) {
+        self.late.fetch_add(1, Relaxed);
+    }
+
+    // ---- the readers' side
+
+    /// Datagrams so far: the index of the next one.
+    pub fn count(&self) -> u64 {
+        self.count.load(Acquire)
+    }
+
+    /// The oldest datagram that will be here for a while.
+    pub fn oldest(&self) -> u64 {
+        self.count().saturating_sub(SLOTS - MARGIN)
+    }
+
+    /// Whether nothing more comes.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Acquire) != 0
+    }
+
+    /// Bytes that belonged to no packet, and how often the source was late.
+    pub fn troubles(&self) -> (u64, u64) {
+        (self.astray.load(Relaxed), self.late.load(Relaxed))
+    }
+
+    /// When the datagram is due; `None` if it is gone or has not come.
+    pub fn at_ns(&self, index: u64) -> Option<u64> {
+        self.look(index).map(|(at_ns, _)| at_ns)
+    }
+
+    /// When the last one is due, if there is any.
+    pub fn last_ns(&self) -> Option<u64> {
+        // One that is overtaken by a whole round while we look is asked for again.
+        (0..8).find_map(|_| self.at_ns(self.count().checked_sub(1)?))
+    }
+
+    /// When it is due and whether a player can begin with it.
+    pub fn look(&self, index: u64) -> Option<(u64, bool)> {
+        let slot = self.slot(index);
+        let turn = slot.turn.load(Acquire);
+        let found = (slot.at_ns.load(Relaxed), slot.sync.load(Relaxed) != 0);
+        fence(Acquire);
+        (turn == index + 1 && slot.turn.load(Relaxed) == turn).then_some(found)
+    }
+
+    /// Its length in bytes; 0 if it is gone or has not come.
+    pub fn len_of(&self, index: u64) -> usize {
+        let slot = self.slot(index);
+        if slot.turn.load(Acquire) != index + 1 {
+            return 0;
+        }
+        (slot.len.load(Relaxed) as usize).min(DATAGRAM)
+    }
+
+    /// Appends its bytes to `into`; false if it is gone or has not come.
+    pub fn read(&self, index: u64, into: &mut Vec<u8>) -> bool {
+        let slot = self.slot(index);
+        let turn = slot.turn.load(Acquire);
+        if turn != index + 1 {
+            return false;
+        }
+        let (from, len) = (into.len(), (slot.len.load(Relaxed) as usize).min(DATAGRAM));
+        into.extend(
+            slot.words[..len.div_ceil(8)].iter().flat_map(|it| it.load(Relaxed).to_le_bytes()),
+        );
+        into.truncate(from + len);
+        fence(Acquire);
+        let is_whole = slot.turn.load(Relaxed) == turn;
+        if !is_whole {
+            into.truncate(from);
+        }
+        is_whole
+    }
+
+    /// The first datagram that is due at `ns` or later, of those that are here.
+    pub fn first_at(&self, ns: u64) -> u64 {
+        let (mut low, mut high) = (self.oldest(), self.count());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            // What has gone meanwhile was due before.
+            match self.at_ns(middle) {
+                Some(at) if at >= ns => high = middle,
+                _ => low = middle + 1,
+            }
+        }
+        low
+    }
+
+    /// The last datagram at or before `ns` with which a player can begin; the next one where there
+    /// is none.
+    pub fn sync_at(&self, ns: u64) -> u64 {
+        let behind = self.first_at(ns.saturating_add(1));
+        let is_sync = |index: &u64| self.look(*index).is_some_and(|(_, sync)| sync);
+        (self.oldest()..behind).rev().find(is_sync).unwrap_or(behind)
+    }
+
+    /// The first datagram from `index` on with which a player can begin; the next one to come where
+    /// there is none.
+    pub fn sync_from(&self, index: u64) -> u64 {
+        let count = self.count();
+        let is_sync = |index: &u64| self.look(*index).is_some_and(|(_, sync)| sync);
+        (index.max(self.oldest())..count).find(is_sync).unwrap_or(count)
+    }
+
+    fn slot(&self, index: u64) -> &Slot {
+        &self.slots[(index % SLOTS) as usize]
+    }
+}

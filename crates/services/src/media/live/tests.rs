@@ -1,0 +1,249 @@
+//! A source is read, spread over time, joined late, fallen behind and ended, all in virtual time.
+
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use memory::{Placement, Region};
+use seam::{Instant, WorkerId};
+use wire::containers::ts::{PACKET, PCR_HZ, PCR_WRAP};
+use wire::dice::Dice;
+use wire::rtsp::{Item, next};
+
+use super::*;
+use crate::media::Media;
+use crate::media::pocket::{BEGIN, Guest, Pocket, options, orders};
+
+/// Packets of a picture; the first is a table, the second tells the time.
+const PICTURE: usize = 14;
+/// From one picture to the next.
+const GAP: Duration = Duration::from_millis(40);
+/// A player can begin with each of so many.
+const KEY: usize = 25;
+const READER: WorkerId = WorkerId::new(3, 1);
+
+fn packet(pid: u16, number: usize, pcr: Option<u64>, sync: bool) -> [u8; PACKET] {
+    let mut packet = [number as u8; PACKET];
+    packet[..4].copy_from_slice(&[0x47, (pid >> 8) as u8, pid as u8, 0x10]);
+    if pcr.is_some() || sync {
+        let flags = if sync { 0x40 } else { 0 } | if pcr.is_some() { 0x10 } else { 0 };
+        packet[3..6].copy_from_slice(&[0x30, 7, flags]);
+        let (base, rest) = (pcr.unwrap_or(0) / 300, pcr.unwrap_or(0) % 300);
+        packet[6..10].copy_from_slice(&((base >> 1) as u32).to_be_bytes());
+        packet[10..12].copy_from_slice(&[(base as u8 & 1) << 7 | (rest >> 8) as u8, rest as u8]);
+    }
+    packet
+}
+
+/// A stream of so many pictures, whose clock wraps on the way.
+fn stream(pictures: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let start = PCR_WRAP - PCR_HZ;
+    for picture in 0..pictures {
+        let ticks = GAP.as_nanos() as u64 * PCR_HZ / 1_000_000_000 * picture as u64;
+        let pcr = (start + ticks) % PCR_WRAP;
+        bytes.extend_from_slice(&packet(0, picture, None, false));
+        bytes.extend_from_slice(&packet(256, picture, Some(pcr), picture % KEY == 0));
+        for _ in 2..PICTURE {
+            bytes.extend_from_slice(&packet(256, picture, None, false));
+        }
+    }
+    bytes
+}
+
+fn ring() -> Arc<Region<Ring>> {
+    let mut ring = Region::<Ring>::place(Placement::Private).expect("memory");
+    ring.found(&[]).expect("nothing to found");
+    Arc::new(ring)
+}
+
+/// Everything in the ring, with its moments.
+fn heard(ring: &Ring) -> (Vec<u8>, Vec<u64>) {
+    let (mut bytes, mut times) = (Vec::new(), Vec::new());
+    for index in ring.oldest()..ring.count() {
+        assert!(ring.read(index, &mut bytes));
+        times.push(ring.at_ns(index).expect("it is there"));
+    }
+    (bytes, times)
+}
+
+#[test]
+fn what_goes_in_comes_out_spread_over_its_own_time_however_it_was_cut() {
+    let bytes = stream(100);
+    let mut dice = Dice::new(7);
+    for _ in 0..20 {
+        let (ring, mut feed) = (ring(), Feed::default());
+        let mut rest = &bytes[..];
+        // As fast as it can be read: nothing but its clock says when it is due.
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(dice.below(3000).clamp(1, rest.len()));
+            feed.take(now, BEGIN, &ring);
+            rest = later;
+        }
+        feed.end(BEGIN, &ring);
+        let (out, times) = heard(&ring);
+        assert!(out == bytes, "{} of {} bytes", out.len(), bytes.len());
+        assert!(times.is_sorted());
+        let span = Duration::from_nanos(times[times.len() - 1] - times[0]);
+        let want = GAP * 100;
+        assert!(span > want - GAP * 2 && span < want + GAP, "{span:?}");
+        let widest = times.windows(2).map(|pair| pair[1] - pair[0]).max().expect("a pair");
+        assert!(widest <= GAP.as_nanos() as u64, "pictures are spread: {widest} ns");
+        assert_eq!(ring.troubles(), (0, 0));
+    }
+}
+
+#[test]
+fn what_is_no_packet_is_left_out_and_counted() {
+    let bytes = stream(50);
+    let mut dice = Dice::new(8);
+    for _ in 0..200 {
+        let mut broken = bytes.clone();
+        for _ in 0..dice.below(20) {
+            let at = dice.below(broken.len());
+            match dice.below(3) {
+                0 => broken[at] = dice.below(256) as u8,
+                1 => drop(broken.drain(at..(at + dice.below(400)).min(broken.len()))),
+                _ => broken.splice(at..at, (0..dice.below(400)).map(|it| it as u8)).for_each(drop),
+            }
+        }
+        let (ring, mut feed) = (ring(), Feed::default());
+        let mut now = BEGIN;
+        for piece in broken.chunks(1 + dice.below(5000)) {
+            feed.take(piece, now, &ring);
+            feed.hurry(now, &ring);
+            now = now + Duration::from_millis(dice.below(900) as u64);
+        }
+        feed.end(now, &ring);
+        let (out, times) = heard(&ring);
+        assert!(times.is_sorted());
+        assert_eq!(out.len() % PACKET, 0);
+        assert!(out.chunks(PACKET).all(|packet| packet[0] == 0x47));
+    }
+}
+
+#[test]
+fn a_clock_that_is_silent_is_not_waited_for() {
+    let (ring, mut feed) = (ring(), Feed::default());
+    feed.take(&[packet(256, 1, None, false); 70].concat(), BEGIN, &ring);
+    feed.hurry(BEGIN + Duration::from_millis(400), &ring);
+    assert_eq!(ring.count(), 0);
+    feed.hurry(BEGIN + Duration::from_millis(600), &ring);
+    assert_eq!(ring.count(), 10);
+}
+
+/// A pipe that is filled by hand.
+#[derive(Clone, Default)]
+struct Pipe(Arc<Mutex<(Vec<u8>, bool)>>);
+
+impl Read for Pipe {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let (bytes, ended) = &mut *locked(&self.0);
+        if bytes.is_empty() {
+            return if *ended { Ok(0) } else { Err(io::ErrorKind::WouldBlock.into()) };
+        }
+        let len = bytes.len().min(into.len());
+        into[..len].copy_from_slice(&bytes[..len]);
+        bytes.drain(..len);
+        Ok(len)
+    }
+}
+
+/// Payloads of media on channel 0 and whether a farewell came on channel 1.
+fn taken(bytes: &[u8]) -> (Vec<u8>, bool) {
+    let (mut payload, mut bye, mut at) = (Vec::new(), false, 0);
+    while let Ok(Some((item, len))) = next(&bytes[at..]) {
+        match item {
+            Item::Data { channel: 0, packet } => payload.extend_from_slice(&packet[12..]),
+            Item::Data { packet, .. } => bye |= packet.windows(2).any(|pair| pair == [0x81, 203]),
+            Item::Request(_) | Item::Response(_) => {}
+        }
+        at += len;
+    }
+    (payload, bye)
+}
+
+/// A source that makes a picture each 40 ms.
+struct Studio {
+    pipe: Pipe,
+    bytes: Vec<u8>,
+    sent: usize,
+    now: Instant,
+}
+
+impl Studio {
+    fn new(pictures: usize) -> (Studio, Media<Pocket>) {
+        let pipe = Pipe::default();
+        let input = Input { reader: Box::new(pipe.clone()), ends: true };
+        let source = Source::new("cam.ts", ring(), input);
+        assert!(source.take(READER) && !source.take(READER), "it is taken up once");
+        let media = Media::new(options(), Pocket { cold: false }).with_sources(vec![source]);
+        (Studio { pipe, bytes: stream(pictures), sent: 0, now: BEGIN }, media)
+    }
+
+    /// The time passes, pictures come, and the guests get what is due.
+    fn go_on(&mut self, media: &Media<Pocket>, guests: &mut [(Guest<'_>, Vec<u8>)], ms: u64) {
+        let end = BEGIN + Duration::from_millis(ms);
+        while self.now < end {
+            self.now = self.now + Duration::from_millis(5);
+            let due = (self.now.since(BEGIN).as_nanos() / GAP.as_nanos()) as usize;
+            let to = (due * PICTURE * PACKET).min(self.bytes.len());
+            let mut pipe = locked(&self.pipe.0);
+            pipe.0.extend_from_slice(&self.bytes[self.sent..to]);
+            self.sent = to;
+            pipe.1 = to == self.bytes.len();
+            drop(pipe);
+            media.sources[0].pump(READER, self.now);
+            for (guest, heard) in &mut *guests {
+                heard.extend(guest.pass(self.now.since(guest.now)));
+            }
+        }
+    }
+}
+
+const URL: &str = "rtsp://10.0.0.1/cam.ts";
+
+fn play(guest: &mut Guest<'_>) -> Vec<u8> {
+    let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
+    let answer = guest.ask("SETUP", URL, transport);
+    let (_, behind) = answer.split_once("Session: ").expect(&answer);
+    let session = behind.split(';').next().unwrap_or("").to_owned();
+    let request = format!("PLAY {URL} RTSP/1.0\r\nCSeq: 9\r\nSession: {session}\r\n\r\n");
+    guest.send(request.as_bytes())
+}
+
+#[test]
+fn many_see_the_same_and_who_comes_late_begins_where_a_player_can() {
+    let (mut studio, media) = Studio::new(200);
+    let orders = orders();
+    let mut guests: Vec<(Guest<'_>, Vec<u8>)> = Vec::new();
+    for join_ms in [1500, 1700, 2900] {
+        studio.go_on(&media, &mut guests, join_ms);
+        let mut guest = Guest::new(&media, &orders);
+        guest.now = studio.now;
+        let described = guest.ask("DESCRIBE", URL, "");
+        assert!(described.contains("a=range:npt=now-") && described.contains("MP2T/90000"));
+        let answer = play(&mut guest);
+        let end = answer.windows(4).position(|it| it == b"\r\n\r\n").expect("an end") + 4;
+        let text = String::from_utf8_lossy(&answer[..end]);
+        assert!(text.contains("Range: npt=now-\r\n"), "{text}");
+        guests.push((guest, answer[end..].to_vec()));
+    }
+    // One takes nothing from now on.
+    guests[1].0.sip = 0;
+    studio.go_on(&media, &mut guests, 12_000);
+    let whole = stream(200);
+    for (index, (guest, heard)) in guests.iter_mut().enumerate() {
+        let (payload, bye) = taken(heard);
+        if index == 1 {
+            assert!(!bye && payload.len() < whole.len() / 2, "its debt is bounded");
+            continue;
+        }
+        assert!(bye, "the end of the source is told");
+        assert!(whole.ends_with(&payload), "{index}: {} bytes", payload.len());
+        // A whole number of groups of pictures is left: it began with a table before a key.
+        assert_eq!(payload.len() % (KEY * PICTURE * PACKET), 0, "{index}");
+        assert!(payload.len() > 4 * KEY * PICTURE * PACKET);
+        assert!(guest.ask("DESCRIBE", URL, "").starts_with("RTSP/1.0 410"));
+    }
+}

@@ -1,0 +1,143 @@
+//! Transmissions that nobody asks for by RTSP: to an address, or a group, that was agreed
+//! otherwise; the description says how to listen.
+
+use core::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use seam::{Instant, WorkerId};
+use wire::sdp::{About, describe};
+
+use super::Media;
+use super::orders::{Goal, Orders, Setup};
+use super::play::begin_at;
+use super::run::{Line, Segment};
+use super::title::{Title, Trouble};
+use crate::web::{Backstage, Missing};
+
+/// Where a title is sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aim {
+    /// To whom, or to which group; the port of the first track's media. Its control goes to the
+    /// next one, and further tracks follow by twos.
+    pub to: SocketAddr,
+    /// By how many hops, if to a group.
+    pub ttl: u8,
+    /// From where in the file on.
+    pub from: Duration,
+}
+
+/// What was ordered.
+#[derive(Clone, Debug)]
+pub struct Push {
+    /// How to listen (SDP).
+    pub description: Vec<u8>,
+    /// The slots of its tracks.
+    pub slots: Vec<usize>,
+    /// What each track is, such as `MP2T/90000`.
+    pub tracks: Vec<String>,
+    /// How long it lasts, if it ends by itself.
+    pub duration: Option<Duration>,
+}
+
+impl<B: Backstage> Media<B> {
+    /// Orders that `path` be sent from `now` on, by the worker `me` of a caster.
+    ///
+    /// # Errors
+    /// Why it cannot be, in words.
+    pub fn push(
+        &self,
+        orders: &Orders,
+        (me, now): (WorkerId, Instant),
+        path: &str,
+        aim: &Aim,
+    ) -> Result<Push, String> {
+        let title = self.opened(path)?;
+        let (tracks, laps) = (title.program.tracks.len(), self.laps(&title));
+        let from = u64::try_from(aim.from.as_nanos()).unwrap_or(u64::MAX);
+        let from = if title.ring().is_some() { now.ns() } else { from };
+        let duration = (!laps).then_some(title.program.duration_ns);
+        if duration.is_some_and(|duration| from >= duration) {
+            let length = Duration::from_nanos(title.program.duration_ns).as_secs_f64();
+            return Err(format!("{path} lasts {length:.3} s, and nothing is left to send"));
+        }
+        let last = 2 * tracks - 1;
+        if u16::try_from(last).ok().and_then(|last| aim.to.port().checked_add(last)).is_none() {
+            return Err(format!("{tracks} tracks have no room behind port {}", aim.to.port()));
+        }
+        let from_ns = begin_at(&title, 0..tracks, from);
+        let mut slots = Vec::new();
+        for track in 0..tracks {
+            let segment = self.pushed(&title, track, (from_ns, now), laps);
+            if segment.first >= segment.stop {
+                continue;
+            }
+            let port = aim.to.port() + 2 * track as u16;
+            let at = |port| SocketAddr::new(aim.to.ip(), port);
+            let goal = Goal { rtp: at(port), rtcp: at(port + 1) };
+            let chance = self.chance.number(&format!("push {track} {}", now.ns())) as u32;
+            let (path, stamp) = (title.path.as_str(), title.stamp);
+            let setup = Setup { path, stamp, track, goal, chance, alone: true };
+            let (slot, _) = orders.set_up(me, &setup, usize::MAX).ok_or("no room for a track")?;
+            orders.play(slot, &segment);
+            slots.push(slot);
+        }
+        let is_group = aim.to.ip().is_multicast();
+        let about = About {
+            name: path,
+            version: title.stamp,
+            server: if aim.to.is_ipv4() { [0; 4].into() } else { IpAddr::from([0_u8; 16]) },
+            live: self.is_broadcast(&title),
+            to: Some((aim.to.ip(), is_group.then_some(aim.ttl))),
+            port: Some(aim.to.port()),
+            is_asked: false,
+        };
+        Ok(Push {
+            description: describe(&title.program, &about),
+            slots,
+            tracks: title.program.tracks.iter().map(|track| track.encoding.clone()).collect(),
+            duration: duration.map(|duration| Duration::from_nanos(duration - from_ns)),
+        })
+    }
+
+    /// A title that is there from now on.
+    fn opened(&self, path: &str) -> Result<Arc<Title<B::File>>, String> {
+        if let Some(title) = self.live_title(path) {
+            return Ok(title.clone());
+        }
+        match Title::load(&self.backstage, &self.options, path) {
+            Ok(title) => {
+                let title = Arc::new(title);
+                self.library.keep(title.clone());
+                Ok(title)
+            }
+            Err(Trouble::Unplayable(words)) => Err(format!("{path}: {words}")),
+            Err(Trouble::Missing(missing)) => Err(match missing {
+                Missing::Absent => format!("expected a file, found none called {path}"),
+                Missing::Forbidden => format!("{path} may not be read"),
+                Missing::Exhausted => format!("{path} cannot be opened: no descriptor is left"),
+                Missing::Broken => format!("{path} cannot be read"),
+            }),
+        }
+    }
+
+    fn pushed(
+        &self,
+        title: &Arc<Title<B::File>>,
+        track: usize,
+        (from_ns, begin): (u64, Instant),
+        laps: bool,
+    ) -> Segment {
+        let line = Line { title: title.clone(), track };
+        let numbers = self.chance.number(&format!("push {track} {} numbers", begin.ns()));
+        Segment {
+            first: line.first_at(from_ns),
+            stop: if laps { u64::MAX } else { line.lap() },
+            from_ns,
+            begin,
+            sequence: (numbers >> 32) as u16,
+            timestamp: numbers as u32,
+            ends: true,
+        }
+    }
+}
