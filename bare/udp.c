@@ -2,7 +2,7 @@
  *
  *   udp sender=sendmmsg casts=1000 packets=100 gap_us=30000 payload=32 to=10.99.0.2:9
  *
- * It takes the words of the engines' example `rate` and prints the same line, so that the same
+ * It takes the words of `roundhouse senders rate` and prints a line of figures, so that the same
  * schedule of the same bytes is sent by both. The surprising thing: it has no timer wheel. Streams
  * of one gap take turns for ever, so the packet that is due next is one more than the last, and to
  * know what is due costs an addition. No server that serves different streams can go below that. */

@@ -12,8 +12,8 @@ pub const LOOPS: &[&str] =
 /// The one that speaks HTTP/1.1 instead of the market's lines.
 pub const WEB: &str = "web";
 
-/// The one that sends datagrams by the clock; it takes the words of the engines' example `rate` and
-/// prints the same line.
+/// The one that sends datagrams by the clock; it takes the words of `roundhouse senders rate` and
+/// prints a line of figures.
 pub const UDP: &str = "udp";
 
 /// One set of flags for all: what a distribution would use, so that the bound is no special build.
