@@ -19,6 +19,7 @@ mod load;
 mod media;
 mod record;
 mod senders;
+mod toil;
 mod uring;
 mod web;
 
@@ -94,6 +95,8 @@ struct Tools {
     bare: PathBuf,
     /// What the web servers of a run need: their site, and how the foreign ones begin.
     room: PathBuf,
+    /// How fast Apache computes, if somebody asks.
+    toil: toil::Toil,
 }
 
 /// What a comparison or a reading says.
@@ -263,7 +266,12 @@ fn prepare() -> anyhow::Result<Tools> {
     crate::bare::build(&bare)?;
     let room = steps::target_dir()?.join("bench-web");
     web::furnish(&room)?;
-    Ok(Tools { roundhouse: steps::binary("roundhouse", "release")?, bare, room })
+    Ok(Tools {
+        roundhouse: steps::binary("roundhouse", "release")?,
+        bare,
+        room,
+        toil: toil::Toil::default(),
+    })
 }
 
 #[cfg(test)]

@@ -35,6 +35,11 @@ pub struct Knobs {
     /// What a peer must take of waiting output at least, in bytes a second, over five seconds or
     /// over the time of a stall where that is shorter; 0: any.
     pub write_rate: u64,
+    /// What the kernel takes of output for a peer that has no room for it, in bytes beside what is
+    /// on its way, until it has taken a MiB in all; 0: as much as a send buffer grows to. Thousands
+    /// of slow readers would fill the kernel's memory for TCP otherwise, and whoever reads well
+    /// pays for that.
+    pub unsent_max: u32,
     /// After the last reply, how long a peer may take to stop sending before it is cut off.
     pub linger: Duration,
     /// How long a drain may take before it is forced.
@@ -68,6 +73,7 @@ impl Default for Knobs {
             keepalive: Duration::from_secs(60),
             write_stall: Duration::from_secs(30),
             write_rate: 256,
+            unsent_max: 128 * 1024,
             linger: Duration::from_secs(2),
             drain: Duration::from_secs(10),
             turn_bytes: 64 * 1024,

@@ -158,6 +158,9 @@ pub struct Side {
     /// Context switches per request.
     #[serde(default)]
     pub switches_per_request: Option<f64>,
+    /// The time that one reply of a hundred exceeds, nanoseconds.
+    #[serde(default)]
+    pub p99_ns: Option<u64>,
     /// Kinds of errors.
     #[serde(default)]
     pub errors: Vec<Fault>,
@@ -236,6 +239,15 @@ pub struct Pairing {
     pub a_cpu_ns: Option<f64>,
     /// Median CPU per request of the second, nanoseconds.
     pub b_cpu_ns: Option<f64>,
+    /// Median over fresh pairs of the 99th percentile of the first over that of the second.
+    #[serde(default)]
+    pub p99_ratio: Option<Middle>,
+    /// Median 99th percentile of the first, nanoseconds.
+    #[serde(default)]
+    pub a_p99_ns: Option<f64>,
+    /// The same of the second.
+    #[serde(default)]
+    pub b_p99_ns: Option<f64>,
     /// Memory of the first for each of its silent connections (bytes), if it had any.
     #[serde(default)]
     pub a_idle_bytes: Option<Middle>,
@@ -323,6 +335,9 @@ impl Pairing {
             interval: None,
             a_cpu_ns: None,
             b_cpu_ns: None,
+            p99_ratio: None,
+            a_p99_ns: None,
+            b_p99_ns: None,
             a_idle_bytes: None,
             b_idle_bytes: None,
             fresh: Vec::new(),
@@ -361,6 +376,11 @@ impl Pairing {
         let idle = |side: fn(&Fresh) -> &Option<Silence>| {
             middle(&|fresh| side(fresh).as_ref().map(|it| it.bytes_each))
         };
+        let p99 = |side: &Side| side.p99_ns.filter(|ns| *ns > 0).map(|ns| ns as f64);
+        let late =
+            |side: fn(&Fresh) -> &Side| middle(&|fresh| p99(side(fresh))).map(|it| it.middle);
+        (self.a_p99_ns, self.b_p99_ns) = (late(|fresh| &fresh.a), late(|fresh| &fresh.b));
+        self.p99_ratio = middle(&|fresh| Some(p99(&fresh.a)? / p99(&fresh.b)?));
         (self.a_cpu_ns, self.b_cpu_ns) = (cpu(|fresh| &fresh.a), cpu(|fresh| &fresh.b));
         self.a_idle_bytes = idle(|fresh| &fresh.a_idle);
         self.b_idle_bytes = idle(|fresh| &fresh.b_idle);

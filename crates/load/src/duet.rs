@@ -14,7 +14,7 @@ use crate::report::{DUET_SCHEMA, DuetArm, DuetReport, DuetWindow};
 use crate::run::{self, Failure, Talk, now, phase};
 use crate::stop::{ByTime, Drained};
 use crate::watch::Watch;
-use meter::Cost;
+use meter::{Cost, Histogram};
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::time::Duration;
@@ -68,6 +68,8 @@ struct Voice {
     requests: u64,
     /// The windows, added up.
     cost: Cost,
+    /// From sent to done in the windows (ns).
+    service: Histogram,
     /// All windows and what lies between.
     span: Option<Watch>,
 }
@@ -154,7 +156,8 @@ impl Voice {
     fn new(part: &Part, plan: &DuetPlan) -> Result<Self, Failure> {
         let script = run::script(&part.target, &part.talk, plan.settings.connections)?;
         let drive = run::drive(&part.target, plan.settings, plan.depth, script)?;
-        Ok(Self { drive, watch: part.watch, requests: 0, cost: Cost::default(), span: None })
+        let (cost, service) = (Cost::default(), Histogram::default());
+        Ok(Self { drive, watch: part.watch, requests: 0, cost, service, span: None })
     }
 
     /// Loads the server for `span`, then waits for every reply and until it sleeps.
@@ -181,7 +184,9 @@ impl Voice {
         let watch = Watch::start(self.watch).map_err(Failure::Watch)?;
         let elapsed = self.load(plan.window, part)?;
         let cost = watch.cost().map_err(Failure::Watch)?;
-        let requests = self.drive.take_tally().done;
+        let tally = self.drive.take_tally();
+        self.service.merge(&tally.service);
+        let requests = tally.done;
         let cpu_ns = cost.cpu_ns;
         self.requests += requests;
         self.cost.add(cost);
@@ -211,6 +216,7 @@ impl Voice {
             cpu_ns: self.cost.cpu_ns,
             cpu_ns_per_request: each(self.cost.cpu_ns),
             switches_per_request: each(self.cost.switches()),
+            p99_ns: self.service.quantile(0.99),
             errors: self.drive.faults.clone(),
             check: run::audit(&part.target, self.drive.script()),
         })

@@ -233,6 +233,9 @@ pub struct DuetArm {
     pub cpu_ns_per_request: f64,
     /// Context switches for each request.
     pub switches_per_request: f64,
+    /// The time from sent to done that one reply of a hundred exceeds, over all windows.
+    #[serde(default)]
+    pub p99_ns: u64,
     /// Faults by kind.
     pub errors: Faults,
     /// Whether the replies were right as a whole.

@@ -255,6 +255,8 @@ fn a_duet_takes_turns_and_counts_everything() {
         let sum: u64 = windows().map(|window| window.cpu_ns).sum();
         assert!(sum == arm.cpu_ns || !report.doubts.is_empty(), "{sum} {report}");
     }
+    let p99s = [report.a.p99_ns, report.b.p99_ns];
+    assert!(p99s.iter().all(|ns| *ns > 0 && *ns < 60_000_000_000), "{report}");
     // Both arms watch this process, in which other tests run: no range of the ratio is a fact here.
     let each = |arm: &DuetArm| arm.cpu_ns as f64 / arm.requests as f64;
     assert!((each(&report.a) / each(&report.b) - report.ratio).abs() < 1e-9, "{report}");

@@ -30,6 +30,7 @@ pub mod sendfile;
 pub mod signal;
 pub mod socket;
 pub mod splice;
+pub mod stamp;
 pub mod timerfd;
 pub mod udp;
 pub mod uring;

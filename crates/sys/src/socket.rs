@@ -32,12 +32,16 @@ pub struct ListenOptions {
     /// sockets inherit it. What has failed then is told as `TimedOut`, or as `ConnectionReset`
     /// where the peer's machine no longer knows of the connection. Whole seconds.
     pub keepalive: Option<Duration>,
+    /// Take no more output of an accepted socket while so many bytes wait that could not be sent
+    /// yet, because its peer has no room (`TCP_NOTSENT_LOWAT`, tcp(7)); what is on its way does not
+    /// count. `None`: as much as the send buffer holds, which grows to megabytes.
+    pub unsent_max: Option<u32>,
 }
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        let (reuse_port, keepalive) = (false, None);
-        Self { backlog: 4096, reuse_port, nodelay: true, nonblocking: true, keepalive }
+        let (reuse_port, keepalive, unsent_max) = (false, None, None);
+        Self { backlog: 4096, reuse_port, nodelay: true, nonblocking: true, keepalive, unsent_max }
     }
 }
 
@@ -64,6 +68,9 @@ pub fn listen(address: SocketAddr, options: &ListenOptions) -> io::Result<OwnedF
         let asked = TcpKeepalive::new().with_time(silence.max(second)).with_retries(QUESTIONS);
         let again = (silence / QUESTIONS).max(second);
         socket.set_tcp_keepalive(&asked.with_interval(again))?;
+    }
+    if let Some(bytes) = options.unsent_max {
+        socket.set_tcp_notsent_lowat(bytes)?;
     }
     socket.set_nonblocking(options.nonblocking)?;
     socket.bind(&address.into())?;
@@ -408,6 +415,16 @@ pub fn accept_queue(listener: impl AsFd) -> io::Result<(u32, u32)> {
     // SAFETY: integers only, for which the zeros that the call left are values.
     let info = unsafe { info.assume_init() };
     Ok((info.tcpi_unacked, info.tcpi_sacked))
+}
+
+/// Bounds what waits on a socket because its peer has no room, as [`ListenOptions::unsent_max`]
+/// does; `None`: no longer.
+///
+/// # Errors
+/// None in practice.
+pub fn set_unsent_max(fd: impl AsFd, bytes: Option<u32>) -> io::Result<()> {
+    // Zero stands for the default, which is no bound (net.ipv4.tcp_notsent_lowat).
+    SockRef::from(&fd).set_tcp_notsent_lowat(bytes.unwrap_or(0))
 }
 
 /// Sizes the queue of outgoing bytes and switches its growth off (`SO_SNDBUF`). The kernel doubles

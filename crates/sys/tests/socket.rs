@@ -15,6 +15,7 @@ const BLOCKING: ListenOptions = ListenOptions {
     nodelay: true,
     nonblocking: false,
     keepalive: None,
+    unsent_max: None,
 };
 
 /// Both ends of a fresh connection, both blocking: ours and the accepted one.
@@ -178,6 +179,27 @@ fn accepted_sockets_inherit_nodelay() {
         socket::set_nodelay(&client, true).unwrap();
         assert!(socket2::SockRef::from(&client).tcp_nodelay().unwrap());
     }
+}
+
+/// What the kernel takes for a peer that reads nothing, and what once the bound is lifted.
+fn taken_of_much(unsent_max: Option<u32>) -> [usize; 2] {
+    let listener = socket::listen(LOOPBACK, &ListenOptions { unsent_max, ..BLOCKING }).unwrap();
+    let _client = socket::connect(socket::local_addr(&listener).unwrap()).unwrap();
+    let (server, _) = socket::accept(&listener, false).unwrap();
+    let taken = || {
+        let sent = || socket::send_nowait(&server, &[0; 64 << 10]);
+        std::iter::from_fn(|| sent().ok()).sum::<usize>()
+    };
+    let first = taken();
+    socket::set_unsent_max(&server, None).unwrap();
+    [first, first + taken()]
+}
+
+#[test]
+fn accepted_sockets_take_no_more_than_may_wait_unsent() {
+    let ([all, _], [some, lifted]) = (taken_of_much(None), taken_of_much(Some(64 << 10)));
+    // Beside what waits there is what is on its way, which the peer's buffer bounds.
+    assert!(some < all && some < lifted, "{some}, then {lifted} of {all} bytes");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The servers that are compared, and how each is started.
 
-use super::{Tools, web};
+use super::{Tools, toil, web};
 use crate::bare;
+use anyhow::Context;
 use std::path::Path;
 
 /// What an arm that counts lines and knows no stocks is asked, and how its reply begins.
@@ -99,6 +100,18 @@ impl Arm {
             Self::BareWeb => format!("{}/{} count 0", tools.bare.display(), bare::WEB),
             Self::Nginx => foreign("nginx", ""),
             Self::Apache(module) => foreign("apache", module),
+        }
+    }
+
+    /// What it is asked where others are asked for `path`: Apache computes by another loop than we
+    /// do, so of that it is told how many rounds take as long here.
+    pub fn path(self, path: &str, tools: &Tools) -> anyhow::Result<String> {
+        match (self, path.strip_prefix(toil::OURS)) {
+            (Self::Apache(_), Some(ms)) => {
+                let ms: f64 = ms.parse().context("milliseconds of work")?;
+                Ok(format!("/work?rounds={:.0}", tools.toil.rounds_per_ms(tools)? * ms))
+            }
+            _ => Ok(path.to_owned()),
         }
     }
 

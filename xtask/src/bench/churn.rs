@@ -35,7 +35,7 @@ pub fn duets() -> Vec<Duet> {
     for (left, right, wanted) in rows {
         for per_connection in [1, 10] {
             let load = Load { per_connection: Some(per_connection), ..Load::default() };
-            duets.push(Duet { left, right, load, wanted, bytes: Wanted::Shown });
+            duets.push(Duet { left, right, load, wanted, bytes: Wanted::Shown, p99: None });
         }
     }
     duets

@@ -23,6 +23,8 @@ pub struct Duet {
     pub wanted: Wanted,
     /// What is wanted of the right arm's memory for each idle connection, if there are any.
     pub bytes: Wanted,
+    /// What is wanted of the ratio of the 99th percentiles, if that has a row.
+    pub p99: Option<Wanted>,
 }
 
 /// What both arms are asked.
@@ -40,11 +42,21 @@ pub struct Load {
     pub path: Option<&'static str>,
     /// Length of a window (milliseconds): so long that it holds many replies.
     pub window_ms: u32,
+    /// Windows on each, at most; `None`: as many as the comparison has.
+    pub windows_max: Option<u32>,
 }
 
 impl Default for Load {
     fn default() -> Self {
-        Self { connections: 64, depth: 1, per_connection: None, idle: 0, path: None, window_ms: 40 }
+        Self {
+            connections: 64,
+            depth: 1,
+            per_connection: None,
+            idle: 0,
+            path: None,
+            window_ms: 40,
+            windows_max: None,
+        }
     }
 }
 
@@ -98,15 +110,15 @@ impl Duet {
     }
 }
 
-/// Runs one duet and adds what it says to `outcome`: a row, and another for memory where there are
-/// idle connections.
+/// Runs one duet and adds what it says to `outcome`: a row, another for the 99th percentile where
+/// that is wanted, and another for memory where there are idle connections.
 pub fn sing(duet: &Duet, length: &Length, tools: &Tools, outcome: &mut Outcome) {
     // What is kept is read elsewhere, where this folder has another name.
     let root = crate::root().display().to_string();
     let found = heard(duet, length, tools).map_err(|e| format!("{e:#}").replace(&root, "."));
-    let (ratio, bytes, doubts) = match found {
-        Ok(heard) => (Ok(heard.ratio), Ok(heard.bytes), heard.doubts),
-        Err(why) => (Err(why.clone()), Err(why), Vec::new()),
+    let (ratio, bytes, p99, doubts) = match found {
+        Ok(heard) => (Ok(heard.ratio), Ok(heard.bytes), Ok(heard.p99), heard.doubts),
+        Err(why) => (Err(why.clone()), Err(why.clone()), Err(why), Vec::new()),
     };
     let load = duet.load.words();
     outcome.rows.push(Row {
@@ -115,6 +127,12 @@ pub fn sing(duet: &Duet, length: &Length, tools: &Tools, outcome: &mut Outcome) 
         wanted: duet.wanted,
         found: ratio,
     });
+    if let Some(wanted) = duet.p99 {
+        let missing = "the generator said nothing about latency".to_owned();
+        let found = p99.and_then(|p99| p99.ok_or(missing));
+        let name = format!("{}, p99", duet.name());
+        outcome.rows.push(Row { name, load: load.clone(), wanted, found });
+    }
     if duet.load.idle > 0 {
         let missing = "the generator said nothing about memory".to_owned();
         let found = bytes.and_then(|bytes| bytes.ok_or(missing));
@@ -131,6 +149,7 @@ pub fn sing(duet: &Duet, length: &Length, tools: &Tools, outcome: &mut Outcome) 
 struct Heard {
     ratio: Reading,
     bytes: Option<Reading>,
+    p99: Option<Reading>,
     doubts: Vec<String>,
 }
 
@@ -140,15 +159,15 @@ fn heard(duet: &Duet, length: &Length, tools: &Tools) -> anyhow::Result<Heard> {
             bail!("skipped: {why}");
         }
     }
-    let mut command = command(duet, length, tools);
+    let mut command = command(duet, length, tools)?;
     let output = command.stderr(Stdio::inherit()).output().context("start a duet")?;
     // An outcome says more about what went wrong than the exit code that comes with it.
     read(&String::from_utf8_lossy(&output.stdout))
         .with_context(|| format!("`{}`: {}", steps::line(&command), output.status))
 }
 
-fn command(duet: &Duet, length: &Length, tools: &Tools) -> Command {
-    let Load { connections, depth, per_connection, idle, path, window_ms } = duet.load;
+fn command(duet: &Duet, length: &Length, tools: &Tools) -> anyhow::Result<Command> {
+    let Load { connections, depth, per_connection, idle, window_ms, windows_max, .. } = duet.load;
     let mut command = Command::new(&tools.roundhouse);
     command.arg("duet");
     let arms = duet.arms();
@@ -174,20 +193,25 @@ fn command(duet: &Duet, length: &Length, tools: &Tools) -> Command {
         ("--connections", connections),
         ("--requests-per-connection", per_connection.unwrap_or(0)),
         ("--fresh-pairs", length.fresh_pairs),
-        ("--windows", length.windows),
+        ("--windows", length.windows.min(windows_max.unwrap_or(u32::MAX))),
     ];
     for (flag, value) in numbers {
         command.arg(flag).arg(value.to_string());
     }
     command.args(["--window", &format!("{window_ms}ms")]);
-    match path {
-        Some(path) => drop(command.args(["--scheme", "http", "--request", path])),
+    match duet.load.path {
+        Some(path) => {
+            command.args(["--scheme", "http"]);
+            for (arm, name) in &arms {
+                command.arg("--request").arg(format!("{name}={}", arm.path(path, tools)?));
+            }
+        }
         None if duet.left.is_echo() => drop(command.args(["--scheme", "echo"])),
         None if !constant => drop(command.args(["--mix", MIX])),
         None => {}
     }
     command.arg("--json").current_dir(crate::root());
-    command
+    Ok(command)
 }
 
 /// What the only pairing of an outcome says (schema `roundhouse.duets/1`, the last JSON line).
@@ -206,7 +230,8 @@ fn read(output: &str) -> anyhow::Result<Heard> {
         found.with_context(|| format!("expected `{key}` in the duet's pairing, found {line}"))
     };
     let ends = |interval: &Value| interval["low"].as_f64().zip(interval["high"].as_f64());
-    let bytes = &pairing["b_idle_bytes"];
+    let (bytes, p99) = (&pairing["b_idle_bytes"], &pairing["p99_ratio"]);
+    let late = |key: &str| pairing[key].as_f64();
     let mut doubts = Vec::new();
     for fresh in pairing["fresh"].as_array().into_iter().flatten() {
         let said = fresh["doubts"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -230,6 +255,11 @@ fn read(output: &str) -> anyhow::Result<Heard> {
             value,
             interval: ends(&bytes["interval"]),
             each_ns: None,
+        }),
+        p99: p99["middle"].as_f64().map(|value| Reading {
+            value,
+            interval: ends(&p99["interval"]),
+            each_ns: late("a_p99_ns").zip(late("b_p99_ns")),
         }),
         doubts,
     })
@@ -262,7 +292,7 @@ mod tests {
         let say = |text: &str| read(&format!("pair 1\n{{\"pairings\": [{{{text}}}]}}\n"));
         let found = say(&format!("{pairing}, {interval}, \"failures\": []")).unwrap();
         let ratio = Reading { value: 0.9, interval: Some((0.8, 1.0)), each_ns: Some((9.0, 10.0)) };
-        assert_eq!(found, Heard { ratio, bytes: None, doubts: Vec::new() });
+        assert_eq!(found, Heard { ratio, bytes: None, p99: None, doubts: Vec::new() });
         assert_eq!(say(&format!("{pairing}, \"interval\": null")).unwrap().ratio.interval, None);
         assert!(say(&format!("{pairing}, \"broken\": [\"a lie\"]")).is_err());
         assert!(say("\"ratio\": 1").unwrap_err().to_string().contains("`a_cpu_ns`"));
@@ -270,6 +300,10 @@ mod tests {
         let memory = "\"b_idle_bytes\": {\"middle\": 400.0, \"interval\": null}";
         let bytes = say(&format!("{pairing}, {memory}")).unwrap().bytes.unwrap();
         assert_eq!((bytes.value, bytes.interval), (400.0, None));
+        let late = "\"p99_ratio\": {\"middle\": 1.5, \"interval\": null}, \"a_p99_ns\": 3.0, \
+                    \"b_p99_ns\": 2.0";
+        let p99 = say(&format!("{pairing}, {late}")).unwrap().p99.unwrap();
+        assert_eq!((p99.value, p99.each_ns), (1.5, Some((3.0, 2.0))));
     }
 
     #[test]
@@ -285,7 +319,7 @@ mod tests {
     fn a_server_beside_itself_is_one_arm_unless_the_load_differs() {
         let (left, right) = (Arm::Ours("epoll"), Arm::Ours("epoll"));
         let (wanted, bytes) = (Wanted::Shown, Wanted::Shown);
-        let same = Duet { left, right, load: Load::default(), wanted, bytes };
+        let same = Duet { left, right, load: Load::default(), wanted, bytes, p99: None };
         assert_eq!((same.arms().len(), same.name()), (1, "epoll / epoll".to_owned()));
         let idle = Duet { load: Load { idle: 9, ..same.load }, ..same };
         assert_eq!((idle.arms().len(), idle.name()), (2, "epoll / epoll+9".to_owned()));

@@ -37,6 +37,7 @@ pub fn duets() -> Vec<Duet> {
                 load: Load { depth, ..Load::default() },
                 wanted: Wanted::AtLeast(1.0),
                 bytes: Wanted::Shown,
+                p99: None,
             });
         }
     }

@@ -39,7 +39,7 @@ pub fn duets() -> Vec<Duet> {
     let mut add = |left, right, connections, depths: [Wanted; 2]| {
         for (depth, wanted) in [1, 16].into_iter().zip(depths) {
             let load = Load { connections, depth, ..Load::default() };
-            duets.push(Duet { left, right, load, wanted, bytes: Wanted::Shown });
+            duets.push(Duet { left, right, load, wanted, bytes: Wanted::Shown, p99: None });
         }
     };
     let shown = [Wanted::Shown; 2];
@@ -69,7 +69,7 @@ pub fn duets() -> Vec<Duet> {
         let load = Load { depth: 16, ..Load::default() };
         let wanted = Wanted::AtLeast(2.0);
         let right = Arm::Ours(name);
-        duets.push(Duet { left: Arm::Redis, right, load, wanted, bytes: Wanted::Shown });
+        duets.push(Duet { left: Arm::Redis, right, load, wanted, bytes: Wanted::Shown, p99: None });
     }
     duets
 }

@@ -27,7 +27,7 @@ pub fn duets() -> Vec<Duet> {
     let none = Wanted::Shown;
     let row = |arm, idle, depth, wanted, bytes| {
         let load = Load { idle, depth, ..Load::default() };
-        Duet { left: arm, right: arm, load, wanted, bytes }
+        Duet { left: arm, right: arm, load, wanted, bytes, p99: None }
     };
     vec![
         row(Arm::Ours("epoll"), MANY, 1, same, small),

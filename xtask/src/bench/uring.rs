@@ -16,8 +16,15 @@ pub const NOTE: &str = "CPU per request of a ring with something switched, divid
     another way; `8-buffers` has fewer buffers than connections, so that receives run out of them. \
     `uring / uring` is the noise. At 1 a connection the accept and the close are in it.";
 
-const BUSY: Load =
-    Load { connections: 64, depth: 1, per_connection: None, idle: 0, path: None, window_ms: 40 };
+const BUSY: Load = Load {
+    connections: 64,
+    depth: 1,
+    per_connection: None,
+    idle: 0,
+    path: None,
+    window_ms: 40,
+    windows_max: None,
+};
 const DEEP: Load = Load { depth: 16, ..BUSY };
 const CHURN: Load = Load { per_connection: Some(1), ..BUSY };
 
@@ -70,6 +77,7 @@ pub fn duets() -> Vec<Duet> {
             load,
             wanted: shown,
             bytes: shown,
+            p99: None,
         })
     });
     rows.collect()

@@ -20,8 +20,10 @@ pub const NOTE: &str = "Keep-alive HTTP/1.1 without an access log; 64 connection
     64 KiB and 4 for 10 MiB. nginx has one worker, `sendfile on`, and answers `/plaintext` by \
     `return 200`; Apache answers it from a file, because it has nothing cheaper, with a worker for \
     each connection. `bare-web` is an epoll loop that sends the bytes of our answer for each empty \
-    line. Files are opened anew for each request by all. A ratio above 1 says that the left needs \
-    more.";
+    line. `/work?ms=20` computes for 20 ms of CPU, 4 clients at a time; Apache does so by mod_lua, \
+    as many rounds of our loop as are calibrated to take so long before the first of these rows, \
+    which is exact to a percent or two. `p99` is that of the closed loop, left over right. Files \
+    are opened anew for each request by all. A ratio above 1 says that the left needs more.";
 
 /// nginx, for `PORT DIR`; `{site}` is filled in.
 const NGINX_SCRIPT: &str = r#"cat >"$2/nginx.conf" <<END
@@ -60,6 +62,9 @@ ErrorLog /dev/stderr
 LogLevel error
 LoadModule mpm_$3_module $modules/mod_mpm_$3.so
 LoadModule authz_core_module $modules/mod_authz_core.so
+LoadModule lua_module $modules/mod_lua.so
+LuaScope thread
+LuaMapHandler ^/work$ {site}/../work.lua
 KeepAlive On
 MaxKeepAliveRequests 0
 KeepAliveTimeout 60
@@ -91,6 +96,19 @@ END
 exec /usr/sbin/apache2 -d "$2" -f "$2/httpd.conf" -D FOREGROUND
 "#;
 
+/// Apache's `/work?rounds=N`: the loop that our `/work` repeats until its time is up (Knuth's
+/// multiplicative congruential generator).
+const WORK_SCRIPT: &str = "\
+function handle(r)
+  local rounds = tonumber((r.args or ''):match('rounds=(%d+)')) or 0
+  local state = 1
+  for _ = 1, rounds do state = state * 6364136223846793005 + 1 end
+  r.content_type = 'text/plain'
+  r:puts(string.format('%x\\n', state))
+  return apache2.OK
+end
+";
+
 /// Files of the site and their sizes.
 const FILES: [(&str, usize); 3] = [("1k", 1 << 10), ("64k", 64 << 10), ("10m", 10 << 20)];
 
@@ -109,6 +127,7 @@ pub fn furnish(room: &Path) -> anyhow::Result<()> {
         let bytes: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
         write(&site.join(name), &bytes)?;
     }
+    write(&room.join("work.lua"), WORK_SCRIPT.as_bytes())?;
     for (name, text) in [("nginx", NGINX_SCRIPT), ("apache", APACHE_SCRIPT)] {
         let text = text.replace("{site}", &site.display().to_string());
         write(&script(room, name), text.as_bytes())?;
@@ -126,11 +145,25 @@ pub fn script(room: &Path, name: &str) -> PathBuf {
     room.join(name).with_extension("sh")
 }
 
+/// Computing: few clients, since each waits for all of them on one core, and windows that hold some
+/// dozens of replies.
+const WORK: Load = Load {
+    connections: 4,
+    depth: 1,
+    per_connection: None,
+    idle: 0,
+    path: Some("/work?ms=20"),
+    window_ms: 400,
+    windows_max: Some(10),
+};
+/// Two loops of 20 ms are alike if they differ by less than they can be calibrated to.
+const ALIKE: f64 = 0.97;
+
 /// Every comparison.
 pub fn duets() -> Vec<Duet> {
     let mut duets = Vec::new();
     let mut add = |left, right, load, wanted| {
-        duets.push(Duet { left, right, load, wanted, bytes: Wanted::Shown });
+        duets.push(Duet { left, right, load, wanted, bytes: Wanted::Shown, p99: None });
     };
     let plain = |depth| Load { depth, path: Some("/plaintext"), ..Load::default() };
     for engine in ["epoll", "uring"] {
@@ -143,14 +176,21 @@ pub fn duets() -> Vec<Duet> {
     let files = [("/1k", 64, 40), ("/64k", 16, 100), ("/10m", 4, 400)];
     for engine in ["epoll", "uring"] {
         for (path, connections, window_ms) in files {
-            let load = Load { path: Some(path), connections, window_ms, ..Load::default() };
+            // What is ten times as long is looked at half as often.
+            let windows_max = (window_ms > 200).then_some(10);
+            let load =
+                Load { path: Some(path), connections, window_ms, windows_max, ..Load::default() };
             add(Arm::Nginx, Arm::Web(engine, ""), load, Wanted::AtLeast(1.0));
         }
     }
     let hybrid = "--policy static --workers 128 --threads 64";
     for (module, flags) in [("prefork", ""), ("worker", hybrid), ("event", hybrid)] {
-        for load in [plain(1), Load { path: Some("/1k"), ..Load::default() }] {
-            add(Arm::Apache(module), Arm::Web(module, flags), load, Wanted::AtLeast(1.0));
+        let (left, right) = (Arm::Apache(module), Arm::Web(module, flags));
+        let bytes = Wanted::Shown;
+        let kept = Load { path: Some("/1k"), ..Load::default() };
+        for (load, least) in [(plain(1), 1.0), (kept, 1.0), (WORK, ALIKE)] {
+            let wanted = Wanted::AtLeast(least);
+            duets.push(Duet { left, right, load, wanted, bytes, p99: Some(wanted) });
         }
     }
     duets

@@ -76,6 +76,10 @@ pub struct HouseArgs {
     /// Cut off a peer that takes waiting replies more slowly than this, in bytes a second; 0: never
     #[arg(long, default_value_t = Knobs::default().write_rate, value_name = "BYTES")]
     write_rate: u64,
+    /// What the kernel may hold for a peer that has no room for it, in bytes beside what is on its
+    /// way, until it has taken a MiB; 0: as much as a send buffer grows to (TCP_NOTSENT_LOWAT)
+    #[arg(long, default_value_t = Knobs::default().unsent_max, value_name = "BYTES")]
+    unsent_max: u32,
     /// How long a stop may take before it is forced
     #[arg(long, default_value = "10s", value_parser = span, value_name = "TIME")]
     drain: Duration,
@@ -134,6 +138,7 @@ impl HouseArgs {
         knobs.keepalive = self.keepalive;
         knobs.write_stall = self.write_stall;
         knobs.write_rate = self.write_rate;
+        knobs.unsent_max = self.unsent_max;
         knobs.drain = self.drain;
         shape.check()?;
         if let Some(words) = self.staff.corrections(&shape) {

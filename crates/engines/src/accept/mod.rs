@@ -205,6 +205,7 @@ fn listen(address: SocketAddr, shape: &Shape) -> Result<(Vec<OwnedFd>, SocketAdd
         nodelay: shape.knobs.nodelay,
         nonblocking: !blocks(shape),
         keepalive: Some(shape.knobs.keepalive).filter(|silence| !silence.is_zero()),
+        unsent_max: Some(shape.knobs.unsent_max).filter(|bytes| *bytes > 0),
     };
     let mut address = address;
     let mut listeners = Vec::with_capacity(each);

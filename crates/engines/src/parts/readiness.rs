@@ -4,6 +4,7 @@
 //! change the interest only if it differs. Everything that was received is stepped before anything
 //! is sent, so a pipelined batch costs one `recv(2)` and one `send(2)`.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -83,7 +84,7 @@ struct Loop<'a, S: Service, P: Poller> {
     helpers: &'a dyn Helpers<S>,
     scratch: Vec<u8>,
     /// Sessions that had more to do than a turn allows.
-    again: Vec<SessionId>,
+    again: VecDeque<SessionId>,
     listening: bool,
     /// Connections since the door was last watched anew.
     since_renewed: u32,
@@ -101,7 +102,7 @@ pub fn serve<S: Service, P: Poller>(desk: &Desk<'_, S>, poller: P) -> Result<(),
             poller,
             helpers,
             scratch: vec![0; SCRATCH],
-            again: Vec::new(),
+            again: VecDeque::new(),
             listening: true,
             since_renewed: 0,
             looking: false,
@@ -143,10 +144,15 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     /// One round; true when the house has drained.
     fn turn(&mut self, ready: &[Ready]) -> io::Result<bool> {
         let mut knocked = false;
-        for id in std::mem::take(&mut self.again) {
+        // As many as fit a turn, or a crowd with much to move would be all that is served.
+        for _ in 0..self.again.len() {
+            let Some(id) = self.again.pop_front() else { break };
             if let Some(place) = self.floor.table.lookup(id) {
                 place.x.again = false;
                 self.advance(id);
+            }
+            if self.floor.is_long() {
+                break;
             }
         }
         for event in ready {
@@ -234,7 +240,11 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     /// Accepts those who wait, a bounded number of them; false if the door must be shut.
     fn accept(&mut self) -> bool {
         let desk = self.floor.desk;
-        for _ in 0..desk.knobs.turn_accepts {
+        for count in 0..desk.knobs.turn_accepts {
+            // A crowd that asks for much as soon as it is in waits outside while others are served.
+            if count > 0 && self.floor.is_long() {
+                return true;
+            }
             if !self.floor.door.is_open(self.floor.table.len(), self.floor.now) {
                 return false;
             }
@@ -306,13 +316,34 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
             // Nobody will find out by receiving, and the event would come back for ever.
             place.conn.abort(Closed::Reset);
         }
-        self.advance(id);
+        let is_output = event.writable && !event.readable && !event.hangup && !event.error;
+        if is_output && self.floor.is_long() {
+            self.postpone(id);
+        } else {
+            self.advance(id);
+        }
+    }
+
+    /// A peer takes output again that others have no time for: it goes on in a later turn, after
+    /// those who wait for the same, and is not told about once more meanwhile.
+    fn postpone(&mut self, id: SessionId) {
+        let Some(place) = self.floor.table.lookup(id) else { return };
+        let Place { x, fd, .. } = place;
+        if !std::mem::replace(&mut x.again, true) {
+            self.again.push_back(id);
+        }
+        if !x.interest.edge && x.interest.write {
+            let interest = Interest { write: false, ..x.interest };
+            if self.poller.modify(fd.as_fd(), interest, id.bits()).is_ok() {
+                x.interest = interest;
+            }
+        }
     }
 
     /// Receives once if that is wanted and possible, then settles.
     fn advance(&mut self, id: SessionId) {
         let desk = self.floor.desk;
-        let Some(At { place, cx, buffers, .. }) = self.floor.at(id) else { return };
+        let Some(At { place, cx, buffers, moved, .. }) = self.floor.at(id) else { return };
         place.conn.lend(buffers);
         if place.x.readable && (place.linger.is_some() || place.conn.wants().read) {
             let limit = SCRATCH.min(desk.knobs.turn_bytes);
@@ -329,6 +360,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
                     // A short read has emptied the socket (epoll(7), on stream sockets).
                     place.x.readable = len == limit || place.x.ending;
                     place.active = cx.now;
+                    *moved += len;
                     desk.seat().bytes_in.add(len as u64);
                     place.conn.feed(desk.service, &cx, &self.scratch[..len]);
                 }
@@ -357,7 +389,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         let more = (x.readable && reads) || (wants.write && !x.blocked) || wants.job;
         if more && !x.again {
             x.again = true;
-            self.again.push(id);
+            self.again.push_back(id);
         }
         let interest = Interest { read: reads, write: wants.write && x.blocked, ..Interest::NONE };
         if !x.interest.edge && interest != x.interest {
@@ -414,8 +446,9 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
 
 /// Hands out the job and sends what waits, at most a turn's share.
 fn send<S: Service>(desk: &Desk<'_, S>, at: &mut At<'_, '_, S, Watch>, helpers: &dyn Helpers<S>) {
-    let At { place, cx, .. } = at;
-    let mut share = desk.knobs.turn_bytes.max(SCRATCH) * 4;
+    let least = desk.knobs.turn_bytes.max(SCRATCH);
+    let mut share = at.share(least, least * 4);
+    let At { place, cx, moved, .. } = at;
     loop {
         if let Some(job) = place.conn.take_job() {
             helpers.submit(cx.me, job);
@@ -435,6 +468,7 @@ fn send<S: Service>(desk: &Desk<'_, S>, at: &mut At<'_, '_, S, Watch>, helpers: 
             }
         };
         share = share.saturating_sub(sent);
+        **moved += sent;
         place.sent(sent, cx.now);
         desk.seat().bytes_out.add(sent as u64);
         place.conn.sent(desk.service, cx, sent);

@@ -1,5 +1,7 @@
 //! A worker's sessions by id: slots that are used again, under a new generation each time.
 
+use std::ops::Range;
+
 use seam::SessionId;
 
 /// Values named by [`SessionId`]s of one shard.
@@ -79,9 +81,21 @@ impl<T> Table<T> {
 
     /// The names of all values.
     pub fn ids(&self) -> Vec<SessionId> {
-        let named = self.slots.iter().enumerate().filter(|(_, slot)| slot.value.is_some());
+        self.ids_within(0..self.slots.len())
+    }
+
+    /// How many slots there are, empty ones among them.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The names of the values in some of the slots.
+    pub fn ids_within(&self, slots: Range<usize>) -> Vec<SessionId> {
+        let Range { start, end } = slots;
+        let within = self.slots.get(start..end.min(self.slots.len())).unwrap_or(&[]);
+        let named = within.iter().zip(start..).filter(|(slot, _)| slot.value.is_some());
         named
-            .map(|(index, slot)| SessionId::new(self.shard, index as u32, slot.generation))
+            .map(|(slot, index)| SessionId::new(self.shard, index as u32, slot.generation))
             .collect()
     }
 }
@@ -102,6 +116,9 @@ mod tests {
         assert_eq!(table.remove(first), None);
         assert_eq!(table.ids(), [second]);
         assert_eq!(table.len(), 1);
+        let third = table.insert("third");
+        assert_eq!((table.slots(), table.ids_within(1..9)), (2, vec![third]));
+        assert_eq!((table.ids_within(0..1), table.ids_within(2..9)), (vec![second], vec![]));
     }
 
     #[test]

@@ -208,7 +208,7 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
             match transmit(self.desk.assets, &self.fd, self.conn.out(), Wait::May) {
                 Ok(len) => {
                     self.active = self.now;
-                    self.pace.give(len);
+                    self.pace.give(&self.fd, len);
                     self.desk.seat().bytes_out.add(len as u64);
                     self.conn.sent(self.desk.service, &cx, len);
                     if self.conn.out().waiting() > 0 {

@@ -197,7 +197,7 @@ impl<'a, S: Service> Host<'a, '_, S> {
             match transmit(self.desk.assets, &guest.fd, guest.conn.out(), Wait::Not) {
                 Ok(len) => {
                     guest.active = self.now;
-                    guest.pace.give(len);
+                    guest.pace.give(&guest.fd, len);
                     self.desk.seat().bytes_out.add(len as u64);
                     let cx = self.cx(guest.id);
                     guest.conn.sent(self.desk.service, &cx, len);

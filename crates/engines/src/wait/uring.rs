@@ -18,8 +18,10 @@ pub(super) mod outbound;
 mod parting;
 pub mod tactics;
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use memory::{Doing, Phase, SeatState};
 use seam::{Closed, Service, SessionId};
@@ -43,6 +45,8 @@ struct Ops {
     flying: bool,
     /// It waits for the end of the turn.
     dirty: bool,
+    /// It waits in the list of those who have more of a file to send.
+    again: bool,
     /// Input is known to be there already.
     waiting: bool,
     /// How many receives it still makes into buffers of its own, having found the ring empty.
@@ -71,6 +75,8 @@ struct Loop<'a, S: Service> {
     receive: Receive,
     /// Sessions that something happened to in this turn.
     dirty: Vec<SessionId>,
+    /// Sessions that had more of a file to send than a turn allows.
+    again: VecDeque<SessionId>,
     arrivals: Arrivals,
 }
 
@@ -82,7 +88,8 @@ pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
     let arrivals = Arrivals::new(desk, tactics).map_err(Fault::Wait)?;
     helpers::with(desk, |helpers| {
         let (floor, dirty, receive) = (Floor::new(desk), Vec::new(), tactics.receive());
-        let mut this = Loop { floor, ring, helpers, tactics, receive, dirty, arrivals };
+        let again = VecDeque::new();
+        let mut this = Loop { floor, ring, helpers, tactics, receive, dirty, again, arrivals };
         this.run().map_err(Fault::Wait)
     })
 }
@@ -97,7 +104,9 @@ impl<S: Service> Loop<'_, S> {
         let mut batch: Vec<Raw> = Vec::new();
         loop {
             desk.rest(Doing::Waiting);
-            self.ring.wait(self.floor.timeout(), &mut batch)?;
+            let is_idle = self.again.is_empty();
+            let timeout = if is_idle { self.floor.timeout() } else { Some(Duration::ZERO) };
+            self.ring.wait(timeout, &mut batch)?;
             self.floor.begin_turn();
             for raw in batch.drain(..) {
                 let completion = self.ring.completion(&raw);
@@ -135,6 +144,7 @@ impl<S: Service> Loop<'_, S> {
 
     /// Settles whatever the turn has touched; true when the house has drained.
     fn end_turn(&mut self) -> bool {
+        self.go_on();
         for id in self.floor.wake_due() {
             self.touch(id);
         }

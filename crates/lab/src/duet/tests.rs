@@ -37,7 +37,9 @@ fn plan(script: &str) -> Plan {
 
 fn side(cpu_ns_per_request: f64) -> Side {
     let check = Some(Check { kind: "prefix".into(), ok: true, detail: String::new() });
-    Side { requests: 10, cpu_ns_per_request, switches_per_request: None, errors: vec![], check }
+    let p99_ns = Some(3 * cpu_ns_per_request as u64);
+    let (switches_per_request, errors) = (None, vec![]);
+    Side { requests: 10, cpu_ns_per_request, switches_per_request, p99_ns, errors, check }
 }
 
 /// Each pairing costs what its index says; the `fail`th pair of the first pairing fails.
@@ -85,6 +87,9 @@ fn the_first_arm_meets_each_other_and_itself() {
     let interval = outcome.pairings[1].interval.expect("eight ratios");
     assert!(interval.low < 0.334 && interval.high > 0.332 && interval.cover > 0.95);
     assert_eq!(outcome.pairings[2].a_cpu_ns, Some(1_000.0));
+    let late = epoll.p99_ratio.expect("both sides tell it");
+    assert!((late.middle - 0.5).abs() < 0.01 && late.interval.is_some(), "{late:?}");
+    assert_eq!(epoll.a_p99_ns, Some(3_000.0));
     let bytes = outcome.pairings[1].b_idle_bytes.expect("uring had silent connections");
     assert_eq!((bytes.middle, bytes.interval.map(|it| it.low)), (103.5, Some(100.0)));
     assert_eq!((epoll.b_idle_bytes, outcome.pairings[1].a_idle_bytes), (None, None));

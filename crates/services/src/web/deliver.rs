@@ -118,8 +118,12 @@ impl<B: Backstage> Web<B> {
             };
             let Some(file) = &sending.file else { return After::Close };
             if range.end - range.start > READ_MAX {
-                let stretch = range.start..range.end.min(range.start + STRETCH);
-                if let Some(source) = self.backstage.lend(file, stretch.clone()) {
+                // Of a file that the kernel has in part, at least the next piece goes uncopied.
+                let lent = [STRETCH, PIECE as u64].into_iter().find_map(|most| {
+                    let stretch = range.start..range.end.min(range.start + most);
+                    Some((self.backstage.lend(file, stretch.clone())?, stretch))
+                });
+                if let Some((source, stretch)) = lent {
                     let len = stretch.end - stretch.start;
                     out.file(source, stretch);
                     advance(&mut sending.pieces, len);

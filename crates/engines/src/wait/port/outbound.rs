@@ -10,8 +10,12 @@ use sys::socket;
 use super::Hand;
 use super::quay::Place;
 use crate::parts::transmit::{Wait, transmit};
-use crate::wait::uring::outbound::{TURNS, load};
+use crate::wait::uring::outbound::load;
 use crate::wait::uring::tactics::SendBy;
+
+/// How many turns' bytes of files may leave in one: they cost no copy, and to go on takes a way
+/// round the ring.
+const TURNS: usize = 16;
 
 impl<S: Service> Hand<'_, '_, S> {
     /// Sends everything that waits, if nothing is in flight.

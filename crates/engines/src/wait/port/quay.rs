@@ -108,7 +108,7 @@ impl<S: Service> Place<S> {
     /// The kernel was given `bytes` of the output at `now`.
     pub fn sent(&mut self, bytes: usize, now: Instant) {
         self.active = now;
-        self.pace.give(bytes);
+        self.pace.give(&self.fd, bytes);
     }
 }
 

@@ -18,8 +18,8 @@ use crate::parts::transmit::{Wait, transmit};
 
 /// Pieces of output that one send takes.
 const PIECES: usize = 64;
-/// How many turns' bytes of files may leave in one: they cost no copy.
-pub(in crate::wait) const TURNS: usize = 16;
+/// How many turns' bytes of files of one session may leave in one: they cost no copy.
+const TURNS: usize = 4;
 
 impl<S: Service> Loop<'_, S> {
     pub(super) fn sent(&mut self, id: SessionId, result: io::Result<usize>, load: Option<Load>) {
@@ -53,7 +53,7 @@ impl<S: Service> Loop<'_, S> {
     /// Sends everything that waits, if nothing is in flight.
     pub(super) fn send(&mut self, id: SessionId) {
         let Some(place) = self.floor.table.lookup(id) else { return };
-        if place.x.flying || place.conn.out().waiting() == 0 {
+        if place.x.flying || place.x.again || place.conn.out().waiting() == 0 {
             return;
         }
         if self.tactics.send == SendBy::Call && !place.conn.out().has_file() {
@@ -66,28 +66,45 @@ impl<S: Service> Loop<'_, S> {
         self.launch(id);
     }
 
+    /// Goes on with those who have more of a file to send, as many as fit a turn.
+    pub(super) fn go_on(&mut self) {
+        while !self.floor.is_long()
+            && let Some(id) = self.again.pop_front()
+        {
+            if let Some(place) = self.floor.table.lookup(id) {
+                place.x.again = false;
+                self.settle(id);
+            }
+        }
+    }
+
     /// Sends files, and what lies before them, as far as the peer takes it and at most some turns'
-    /// share.
+    /// share; in a long turn nothing, for who asks for little shall not wait for those who ask for
+    /// much.
     fn send_files(&mut self, id: SessionId) {
-        let desk = self.floor.desk;
-        let Some(At { place, cx, .. }) = self.floor.at(id) else { return };
-        let mut share = desk.knobs.turn_bytes * TURNS;
+        let (desk, is_long) = (self.floor.desk, self.floor.is_long());
+        let Some(At { place, cx, moved, .. }) = self.floor.at(id) else { return };
+        let mut share = if is_long { 0 } else { desk.knobs.turn_bytes * TURNS };
         while share > 0 && place.conn.out().has_file() {
             match transmit(desk.assets, &place.fd, place.conn.out(), Wait::Not) {
                 Ok(len) => {
                     share = share.saturating_sub(len);
+                    *moved += len;
                     place.sent(len, cx.now);
                     desk.seat().bytes_out.add(len as u64);
                     place.conn.sent(desk.service, &cx, len);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    place.x.flying = true;
+                    self.ring.watch_writable(place.fd.as_fd(), id.bits());
+                    return;
+                }
                 Err(_) => place.conn.abort(Closed::Reset),
             }
         }
         if place.conn.out().has_file() {
-            // Where the peer would take more, this lets the other sessions have their turn.
-            place.x.flying = true;
-            self.ring.watch_writable(place.fd.as_fd(), id.bits());
+            place.x.again = true;
+            self.again.push_back(id);
             return;
         }
         self.launch(id);
