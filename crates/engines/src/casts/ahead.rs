@@ -117,7 +117,7 @@ impl<C: Caster> Worker<'_, '_, C> {
             desk.hear(&desk.cx(self.now, &self.effects), Channel::Rtcp);
         }
         if ended {
-            self.land();
+            self.land(None);
         }
         if desk.nap().is_some() {
             self.take_orders();
@@ -195,29 +195,9 @@ impl<C: Caster> Worker<'_, '_, C> {
         self.burst.clear();
     }
 
-    /// Takes note of the chains that have ended.
-    fn land(&mut self) {
-        for (chain, sent) in self.ring.reap() {
-            let is_it = |running: &&mut Running<C>| {
-                running.flight.as_ref().is_some_and(|flight| flight.chain == chain)
-            };
-            let Some(running) = self.running.iter_mut().find(is_it) else { continue };
-            let flight = running.flight.take().expect("found just now");
-            running.refill_at = due_at(running.next);
-            let failed = flight.lengths.len() - sent;
-            let bytes = flight.lengths[..sent].iter().sum();
-            self.desk.count(&Count { packets: sent, bytes, failed, calls: 0 });
-        }
-    }
-
-    /// Takes back what has not left of a cast; it is told how much that is.
-    fn take_back(&mut self, index: usize) {
-        // What has ended already must not be mistaken for what is cancelled.
-        self.land();
-        let Some(flight) = &self.running[index].flight else { return };
-        let ours = flight.chain;
-        // An error leaves it to end by itself; its packets then count as sent.
-        let _ = self.ring.cancel(ours);
+    /// Takes note of the chains that have ended. Says how many packets of the chain `back`, which
+    /// was taken back, have not left; those of others have failed.
+    fn land(&mut self, back: Option<usize>) -> usize {
         let mut unsent = 0;
         for (chain, sent) in self.ring.reap() {
             let is_it = |running: &&mut Running<C>| {
@@ -228,10 +208,22 @@ impl<C: Caster> Worker<'_, '_, C> {
             running.refill_at = due_at(running.next);
             let rest = flight.lengths.len() - sent;
             let bytes = flight.lengths[..sent].iter().sum();
-            let failed = if chain == ours { 0 } else { rest };
+            let failed = if back == Some(chain) { 0 } else { rest };
             unsent += rest - failed;
             self.desk.count(&Count { packets: sent, bytes, failed, calls: 0 });
         }
+        unsent
+    }
+
+    /// Takes back what has not left of a cast; it is told how much that is.
+    fn take_back(&mut self, index: usize) {
+        // What has ended already must not be mistaken for what is cancelled.
+        self.land(None);
+        let Some(flight) = &self.running[index].flight else { return };
+        let ours = flight.chain;
+        // An error leaves it to end by itself; its packets then count as sent.
+        let _ = self.ring.cancel(ours);
+        let unsent = self.land(Some(ours));
         if unsent > 0 {
             let cx = self.desk.cx(self.now, &self.effects);
             self.desk.caster.withdrawn(&cx, &mut self.running[index].cast, unsent);

@@ -187,8 +187,7 @@ fn findings(arms: &[Arm]) -> Vec<Finding> {
     let kernel = kernel_timed(arms).and_then(|arm| Some((arm.sender.clone(), busy(arm)?)));
     if let (Some(plain), Some((name, held))) = (plain, kernel) {
         let ratio = held.max(0.0) / plain.max(1e-3);
-        let expected =
-            format!("under overload {name} is late by at most a tenth of plain, p99.9");
+        let expected = format!("under overload {name} is late by at most a tenth of plain, p99.9");
         found.push(Finding::new("kernel-timed-holds", ratio <= 0.1, ratio, expected));
     }
     found
