@@ -27,8 +27,8 @@ missed.\nThe flags -c -t -d -n -q -z -R -H -m mean what wrk, wrk2 and oha mean b
 pub struct Args {
     /// The server: stock://HOST[:PORT], http://HOST[:PORT]/PATH, echo://HOST[:PORT], or
     /// line://HOST:PORT for any protocol of lines. rtsp://HOST[:PORT]/NAME, rtspt:// (within the
-    /// connection) and udp+rtp://ADDRESS:PORT are listened to by -c receivers. With `--arrivals replay` also the file of
-    /// moments
+    /// connection) and udp+rtp://ADDRESS:PORT are listened to by -c receivers. With `--arrivals
+    /// replay` also the file of moments
     #[arg(value_name = "TARGET", num_args = 1..=2)]
     #[arg(required_unless_present_any = ["calibrate", "serve_null", "schema"])]
     pub places: Vec<String>,

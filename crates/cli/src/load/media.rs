@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::Args as _;
+use clap::parser::ValueSource;
 
 use super::Args;
 use crate::play;
@@ -16,16 +18,23 @@ const SPAN: Duration = Duration::from_secs(10);
 /// Over how long sessions begin, where no rate is given.
 const RAMP: Duration = Duration::from_secs(1);
 
+/// What a listener takes from the command line.
+const KNOWN: [&str; 6] = ["places", "closed", "span", "ramp", "json", "plain"];
+
 /// What listens, if the target is one that is listened to.
 ///
 /// # Errors
 /// A flag that makes no sense there.
 pub fn listener(args: &Args) -> Result<Option<play::Args>, String> {
     let Some(url) = args.places.first().filter(|place| is_media(place)) else { return Ok(None) };
-    if args.places.len() > 1 || args.duet.duet.is_some() || args.goal.find_capacity {
+    let mut odd = meaningless();
+    if args.places.len() > 1 {
+        odd.push("a second target".to_owned());
+    }
+    if !odd.is_empty() {
         return Err(format!(
-            "{url} is listened to: expected -c RECEIVERS, --for, --ramp and --json, found a second \
-             target or a search"
+            "{url} is listened to: expected -c RECEIVERS, --for, --ramp and --json, found {}",
+            odd.join(", ")
         ));
     }
     let sessions = args.model.closed.map_or(RECEIVERS, |it| u32::try_from(it).unwrap_or(u32::MAX));
@@ -44,6 +53,21 @@ pub fn listener(args: &Args) -> Result<Option<play::Args>, String> {
         user: None,
         json: args.output.json,
     }))
+}
+
+/// The flags of the command line that a listener has no use for.
+fn meaningless() -> Vec<String> {
+    let command = Args::augment_args(clap::Command::new("load"));
+    let flags = command.clone();
+    let Ok(found) = command.try_get_matches_from(std::env::args_os().skip(1)) else {
+        return Vec::new();
+    };
+    let is_odd = |flag: &&clap::Arg| {
+        let id = flag.get_id().as_str();
+        !KNOWN.contains(&id) && found.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    let odd = flags.get_arguments().filter(is_odd);
+    odd.map(|flag| format!("--{}", flag.get_long().unwrap_or(flag.get_id().as_str()))).collect()
 }
 
 fn is_media(place: &str) -> bool {
