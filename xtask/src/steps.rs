@@ -16,6 +16,14 @@ pub const PROFILE: &str = "ci";
 pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(crate::root()).stdin(Stdio::null());
+    // What cargo told us of our own package: build scripts that look at it would run anew, and
+    // everything behind them be built once more than after the same command by hand.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 
