@@ -27,7 +27,8 @@ const SEEK: f64 = 2.0;
 
 /// A player that is told what to do in lines of JSON.
 struct Mpv {
-    child: Child,
+    /// Until its end was waited for.
+    child: Option<Child>,
     name: String,
     said: BufReader<UnixStream>,
     asked: u64,
@@ -52,7 +53,7 @@ impl Mpv {
             std::thread::sleep(Duration::from_millis(20));
         };
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        Mpv { child, name, said: BufReader::new(stream), asked: 0 }
+        Mpv { child: Some(child), name, said: BufReader::new(stream), asked: 0 }
     }
 
     /// Gives a command and takes the answer, between which events may come.
@@ -102,8 +103,19 @@ impl Mpv {
         let end = self.position();
         assert!(end > SECONDS as f64 - 0.5, "{}: the end is at {end}", self.name);
         self.ask(&json!(["quit"]));
-        let output = finish(self.child, &self.name);
+        let child = self.child.take().expect("it has not ended before");
+        let output = finish(child, &self.name);
         assert!(output.status.success(), "{}: {output:?}", self.name);
+    }
+}
+
+impl Drop for Mpv {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
