@@ -9,6 +9,7 @@
 //! matters in a house that installs none.
 
 pub mod beneath;
+pub mod bpf;
 mod call;
 pub mod clock;
 pub mod cpu;
@@ -20,6 +21,7 @@ pub mod inherit;
 pub mod limits;
 pub mod map;
 pub mod mapped;
+pub mod netlink;
 pub mod pass;
 pub mod poll;
 pub mod process;

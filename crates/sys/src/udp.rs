@@ -148,6 +148,14 @@ impl Udp {
         self.set(libc::SOL_SOCKET, libc::SO_PRIORITY, class.cast_signed())
     }
 
+    /// Bytes of datagrams on their way out, beyond the machine's limit (`SO_SNDBUFFORCE`).
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_NET_ADMIN`.
+    pub fn force_send_buffer(&self, bytes: u32) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes.cast_signed())
+    }
+
     /// Leaves the checksum out (`SO_NO_CHECK`): IPv4 allows it, and nobody reads the payload then.
     ///
     /// # Errors

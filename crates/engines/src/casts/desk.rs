@@ -2,11 +2,13 @@
 //! hearing what comes in, sending and counting.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use memory::{Board, Phase, SeatState};
 use seam::{Burst, CastCx, Caster, Channel, Effects, Instant, WorkerId};
 use sys::eventfd::EventFd;
+use sys::poll::{PollFd, poll};
 
 use super::Casting;
 use super::pacing::Pacing;
@@ -102,6 +104,28 @@ impl<'a, C: Caster> CastDesk<'a, C> {
     /// How long to sleep at the most without a look at the orders.
     pub fn nap(&self) -> Option<Duration> {
         self.post.is_heir.then_some(HEIR_NAP)
+    }
+
+    /// Sleeps until orders have changed, a datagram has come, `watched` is readable or `timeout` is
+    /// over; while the house runs also until it ends. Says whether orders and whether datagrams of
+    /// the two channels wait.
+    pub fn wait(
+        &self,
+        watched: Option<BorrowedFd<'_>>,
+        timeout: Option<Duration>,
+        phase: Phase,
+    ) -> io::Result<[bool; 3]> {
+        let mut list = vec![
+            PollFd::new(self.post.orders.as_fd(), true, false),
+            PollFd::new(self.sockets().of(Channel::Rtp).as_fd(), true, false),
+            PollFd::new(self.sockets().of(Channel::Rtcp).as_fd(), true, false),
+        ];
+        list.extend(watched.map(|fd| PollFd::new(fd, true, false)));
+        if phase <= Phase::Ready {
+            list.push(PollFd::new(self.post.stop.as_fd(), true, false));
+        }
+        poll(&mut list, timeout)?;
+        Ok([0, 1, 2].map(|at| list[at].readable()))
     }
 
     /// A turn begins.

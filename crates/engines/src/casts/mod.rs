@@ -1,18 +1,18 @@
 //! Who wakes a caster: a thread for each cast (`plain`), a timer wheel for all of them (`worker`),
-//! or nobody, because the kernel has their packets already (`ahead`).
+//! or nobody, because the kernel has their packets already (`queued`).
 //!
 //! A caster's worker is a worker like the others: it has a post and a seat, is a thread where the
 //! others are threads and a process where they are processes, is replaced when it dies and leaves
 //! when the house does. The sessions of the other workers order transmissions in the state that
 //! they share with it and ring its bell.
 
-mod ahead;
 pub(crate) mod alone;
 pub(crate) mod desk;
 pub mod drum;
 mod lag;
 pub(crate) mod pacing;
 mod plain;
+mod queued;
 pub(crate) mod sockets;
 mod wheel;
 mod worker;
@@ -21,6 +21,8 @@ use seam::Caster;
 
 use crate::fault::Fault;
 use crate::senders::Sender;
+use crate::senders::chains::Chains;
+use crate::senders::tokens::Tokens;
 use desk::{CastDesk, CastPost};
 use pacing::Pacing;
 use sockets::CastSockets;
@@ -51,7 +53,13 @@ impl<C: Caster> Troupe<C::State> for Casting<'_, C> {
                 plain::serve(&desk, self.sender == Sender::PlainAbs)
             }
             Sender::UringChain | Sender::UringChainSqpoll => {
-                ahead::serve(&desk, self.sender == Sender::UringChainSqpoll)
+                let is_polled = self.sender == Sender::UringChainSqpoll;
+                queued::serve(&desk, Chains::new(is_polled).map_err(Fault::Wait)?)
+            }
+            Sender::TbfKernel | Sender::BpfStamp => {
+                let is_stamped = self.sender == Sender::BpfStamp;
+                let tokens = Tokens::open(self.sockets, is_stamped).map_err(Fault::Wait)?;
+                queued::serve(&desk, tokens)
             }
             wheel => {
                 let transmit = wheel.transmit(self.sockets).map_err(Fault::Wait)?;

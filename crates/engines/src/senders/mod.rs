@@ -4,13 +4,21 @@
 //! *now*. Those that hand the kernel packets of the future are in `casts/`, for there the waiting
 //! is the sender's.
 
+pub(crate) mod chains;
 mod gso;
+mod lane;
 mod messages;
 pub(crate) mod outlet;
 mod pages;
+mod pauses;
 pub(crate) mod probe;
 mod ring;
 mod sendto;
+mod stamps;
+mod table;
+pub(crate) mod tokens;
+pub(crate) mod train;
+pub(crate) mod waiting;
 mod zerocopy;
 
 use std::fmt;
@@ -20,6 +28,7 @@ use std::str::FromStr;
 use seam::Burst;
 
 use outlet::{Count, Outlet};
+use table::{ROWS, Row};
 
 use crate::casts::sockets::CastSockets;
 
@@ -66,93 +75,11 @@ pub enum Sender {
     UringChain,
     /// The same by a thread of the kernel's.
     UringChainSqpoll,
+    /// A queue of the kernel's, filled ahead, lets packets go by its timer interrupt.
+    TbfKernel,
+    /// The same, with numbers and times written by a program in the kernel.
+    BpfStamp,
 }
-
-/// A row of the table.
-struct Row {
-    sender: Sender,
-    name: &'static str,
-    how: &'static str,
-    needs: &'static str,
-    code: &'static str,
-}
-
-const fn row(sender: Sender, name: &'static str, [how, needs, code]: [&'static str; 3]) -> Row {
-    Row { sender, name, how, needs, code }
-}
-
-const ROWS: &[Row] = &[
-    row(
-        Sender::Plain,
-        "plain",
-        ["thread a cast; pread, sendto, relative sleep", "nothing", "casts/plain.rs"],
-    ),
-    row(
-        Sender::PlainAbs,
-        "plain-abs",
-        ["thread a cast; pread, sendto, sleep until", "nothing", "casts/plain.rs"],
-    ),
-    row(
-        Sender::WheelSendto,
-        "wheel-sendto",
-        ["timer wheel; pread, sendto a packet", "nothing", "senders/sendto.rs"],
-    ),
-    row(
-        Sender::WheelMmap,
-        "wheel-mmap",
-        ["timer wheel; sendmsg a packet from the mapped file", "nothing", "senders/messages.rs"],
-    ),
-    row(
-        Sender::Sendmmsg,
-        "sendmmsg",
-        ["timer wheel; one sendmmsg for all that is due", "Linux 3.0", "senders/messages.rs"],
-    ),
-    row(
-        Sender::Gso,
-        "gso",
-        ["timer wheel; sendmsg a burst, cut by the kernel", "Linux 4.18", "senders/gso.rs"],
-    ),
-    row(
-        Sender::SendmmsgGso,
-        "sendmmsg+gso",
-        ["timer wheel; one sendmmsg for all such bursts", "Linux 4.18", "senders/gso.rs"],
-    ),
-    row(
-        Sender::MsgZerocopy,
-        "msg-zerocopy",
-        ["timer wheel; sendmsg that pins our pages", "Linux 5.0", "senders/zerocopy.rs"],
-    ),
-    row(
-        Sender::Sendfile,
-        "sendfile",
-        ["timer wheel; a head, then sendfile behind it", "nothing", "senders/pages.rs"],
-    ),
-    row(
-        Sender::Splice,
-        "splice",
-        ["timer wheel; file to pipe to socket, behind a head", "nothing", "senders/pages.rs"],
-    ),
-    row(
-        Sender::UringBatch,
-        "uring-batch",
-        ["timer wheel; one io_uring_enter for all that is due", "io_uring", "senders/ring.rs"],
-    ),
-    row(
-        Sender::UringZc,
-        "uring-zc",
-        ["timer wheel; the same, from pinned pages", "io_uring of 6.1", "senders/ring.rs"],
-    ),
-    row(
-        Sender::UringChain,
-        "uring-chain",
-        ["the kernel waits, reads, sends: one call for seconds", "io_uring", "casts/ahead.rs"],
-    ),
-    row(
-        Sender::UringChainSqpoll,
-        "uring-chain-sqpoll",
-        ["the same, by a thread of the kernel's", "io_uring", "casts/ahead.rs"],
-    ),
-];
 
 impl Sender {
     /// Every sender, in the order of the table.
@@ -197,15 +124,24 @@ impl Sender {
         those.contains(&self)
     }
 
+    /// Whether it sets up queues and filters of this machine's network.
+    #[must_use]
+    pub fn sets_up_queues(self) -> bool {
+        matches!(self, Sender::TbfKernel | Sender::BpfStamp)
+    }
+
     /// What sends for a worker with a timer wheel; `None` for the others.
     ///
     /// # Errors
     /// The kernel lacks something, or no descriptor is left.
     pub(crate) fn transmit(self, sockets: &CastSockets) -> io::Result<Option<Box<dyn Transmit>>> {
         Ok(Some(match self {
-            Sender::Plain | Sender::PlainAbs | Sender::UringChain | Sender::UringChainSqpoll => {
-                return Ok(None);
-            }
+            Sender::Plain
+            | Sender::PlainAbs
+            | Sender::UringChain
+            | Sender::UringChainSqpoll
+            | Sender::TbfKernel
+            | Sender::BpfStamp => return Ok(None),
             Sender::WheelSendto => Box::<sendto::Sendto>::default(),
             Sender::WheelMmap => Box::<messages::Each>::default(),
             Sender::Sendmmsg => Box::<messages::Many>::default(),

@@ -95,6 +95,12 @@ impl Outlet<'_> {
         packet: &'d Packet,
     ) {
         filling.piece(burst.front(packet));
+        self.write_payload(filling, packet);
+    }
+
+    /// Writes down what follows the front.
+    #[inline]
+    pub fn write_payload<'d>(&'d self, filling: &mut Filling<'_, 'd>, packet: &'d Packet) {
         match &packet.payload {
             Payload::None => {}
             Payload::Shared(bytes, range) => filling.piece(&bytes[range.clone()]),

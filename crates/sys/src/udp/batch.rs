@@ -20,10 +20,13 @@ pub const SEGMENTS_MAX: usize = 64;
 
 /// The bytes of a control message that holds one number: 16 of header, 8 of value (cmsg(3)).
 const CONTROL: usize = 24;
+/// Control messages of a datagram at the most: one length, one moment or one mark.
+const CONTROLS: usize = 2;
 
+/// Control messages, and how many.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; CONTROL]);
+struct Control([u8; CONTROL * CONTROLS], usize);
 
 /// Memory for calls that send many datagrams; empty between them.
 #[derive(Default)]
@@ -33,7 +36,7 @@ pub struct Batch {
     firsts: Vec<usize>,
     pieces: Vec<libc::iovec>,
     addresses: Vec<Address>,
-    controls: Vec<Option<Control>>,
+    controls: Vec<Control>,
 }
 
 // SAFETY: the pointers inside are used within one call only, by whoever holds the batch then.
@@ -52,7 +55,7 @@ impl<'d> Filling<'_, 'd> {
     pub fn datagram(&mut self, address: SocketAddr) {
         self.batch.firsts.push(self.batch.pieces.len());
         self.batch.addresses.push(Address::new(address, self.socket.is_v6));
-        self.batch.controls.push(None);
+        self.batch.controls.push(Control([0; CONTROL * CONTROLS], 0));
     }
 
     /// Adds bytes to the datagram.
@@ -84,14 +87,23 @@ impl<'d> Filling<'_, 'd> {
         self.control(libc::SOL_SOCKET, libc::SCM_TXTIME, &at_ns.to_ne_bytes());
     }
 
+    /// The datagram has this mark (`SO_MARK`), by which filters of the kernel know it; needs
+    /// `CAP_NET_ADMIN` or `CAP_NET_RAW`.
+    pub fn mark(&mut self, mark: u32) {
+        self.control(libc::SOL_SOCKET, libc::SO_MARK, &mark.to_ne_bytes());
+    }
+
     fn control(&mut self, level: libc::c_int, kind: libc::c_int, value: &[u8]) {
-        let mut control = [0; CONTROL];
+        let Control(controls, count) =
+            self.batch.controls.last_mut().expect("a datagram was begun");
+        assert!(*count < CONTROLS, "a length, and a moment or a mark");
+        let control = &mut controls[*count * CONTROL..(*count + 1) * CONTROL];
+        *count += 1;
         // A cmsghdr: length of header and value, level, type; then the value. In native order.
         control[..8].copy_from_slice(&(16 + value.len()).to_ne_bytes());
         control[8..12].copy_from_slice(&level.to_ne_bytes());
         control[12..16].copy_from_slice(&kind.to_ne_bytes());
         control[16..16 + value.len()].copy_from_slice(value);
-        *self.batch.controls.last_mut().expect("a datagram was begun") = Some(Control(control));
     }
 
     fn append(&mut self, start: *const u8, len: usize) {
@@ -188,10 +200,10 @@ impl Batch {
             message.msg_namelen = self.addresses[at].len();
             message.msg_iov = self.pieces[first..last].as_mut_ptr();
             message.msg_iovlen = last - first;
-            let control = self.controls[at].as_mut();
-            message.msg_controllen = control.as_ref().map_or(0, |_| CONTROL);
+            let Control(controls, count) = &mut self.controls[at];
+            message.msg_controllen = *count * CONTROL;
             message.msg_control =
-                control.map_or(ptr::null_mut(), |control| control.0.as_mut_ptr().cast());
+                if *count > 0 { controls.as_mut_ptr().cast() } else { ptr::null_mut() };
             self.headers.push(header);
         }
     }

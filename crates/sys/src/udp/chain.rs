@@ -42,7 +42,7 @@ pub enum LinkBody<'a> {
 /// (`IOSQE_IO_LINK`).
 ///
 /// Only its end is told. A chain that is cancelled, or whose file is too short, says how many of
-/// its packets have left.
+/// its packets have left; one that its receiver or a filter refuses counts as left.
 ///
 /// The surprising thing: a wait for the ring itself (`io_uring_enter`) returns at every timeout,
 /// silent ones too, so it must be waited for in another call: [`ChainRing::watched`] becomes
@@ -239,9 +239,14 @@ impl ChainRing {
             }
             let (index, packet) = ((token >> 32) as usize, (token & 0xffff_ffff) as usize >> 2);
             let Some(Some(chain)) = self.chains.get_mut(index) else { continue };
-            // One that failed ends the chain in silence behind it.
-            let is_last = token & 3 == SEND && packet + 1 == chain.headers.len() && result >= 0;
-            let sent = if is_last { packet + 1 } else { packet };
+            let is_last = packet + 1 == chain.headers.len();
+            if token & 3 == SEND && result != -libc::ECANCELED && !is_last {
+                // It could not be sent, and the chain goes on.
+                continue;
+            }
+            // A wait or a read that failed ends the chain in silence behind it.
+            let is_sent = token & 3 == SEND && is_last && result != -libc::ECANCELED;
+            let sent = if is_sent { packet + 1 } else { packet };
             chain.sent.get_or_insert(sent);
         }
         answered
@@ -313,7 +318,9 @@ impl Chain {
             let flags = (libc::MSG_WAITALL | libc::MSG_NOSIGNAL).cast_unsigned();
             let send = opcode::SendMsg::new(fd, &raw const chain.headers[packet]).flags(flags);
             let is_last = packet + 1 == links.len();
-            let how = if is_last { squeue::Flags::empty() } else { linked };
+            // A receiver that cannot be reached must not end the packets of all others.
+            let hard = squeue::Flags::IO_HARDLINK | squeue::Flags::SKIP_SUCCESS;
+            let how = if is_last { squeue::Flags::empty() } else { hard };
             entries.push(send.build().flags(how).user_data(token(index, packet, SEND)));
             at += len;
         }
@@ -455,6 +462,29 @@ mod tests {
         assert_eq!(ended(&mut ring), [(index, 3)]);
         ring.cancel(other).unwrap();
         assert_eq!(ended(&mut ring), [(other, 0)]);
+    }
+
+    #[test]
+    fn a_receiver_that_cannot_be_reached_does_not_end_the_chain() {
+        let Ok(mut ring) = ChainRing::new(false) else {
+            eprintln!("skipped: io_uring is missing");
+            return;
+        };
+        let (sender, receiver, to) = pair();
+        // Nobody may send to all without having asked for it (EACCES).
+        let all = SocketAddr::from(([255, 255, 255, 255], 9));
+        let link = |packet: u64| Link {
+            at_ns: now_ns(),
+            socket: &sender,
+            to: if packet.is_multiple_of(2) { all } else { to },
+            front: b"x",
+            body: LinkBody::None,
+        };
+        let index = ring.submit((0..6).map(link)).unwrap();
+        assert_eq!(ended(&mut ring), [(index, 6)]);
+        for _ in 0..3 {
+            assert_eq!(take(&receiver), b"x");
+        }
     }
 
     #[test]

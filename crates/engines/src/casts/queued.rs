@@ -1,0 +1,243 @@
+//! A caster whose packets of the next moments wait in a queue of the kernel's and leave by its
+//! timer interrupt (`tbf-kernel`), with heads that the kernel writes (`bpf-stamp`), or in a chain
+//! of io_uring (`uring-chain`).
+//!
+//! All casts share one queue: the packets of the next moments are merged by their moments and
+//! handed over together. A chain for each stream would cost a wake for each packet; merged, all
+//! that is due in a slot shares one. While they wait in the lane (`senders/lane.rs`) nothing of
+//! this process has to run, so load that keeps it from its processor does not make packets late.
+//!
+//! A queue cannot give back one packet. For a pause, a seek or a new transmission all that waits is
+//! forgotten, every cast is told how much of it never left ([`Caster::withdrawn`]), and the window
+//! is made anew. How late packets leave is not known here, only which have left.
+
+mod filling;
+
+use std::io;
+use std::time::Duration;
+
+use memory::Phase;
+use seam::{Caster, Channel, Effects, Instant, Next};
+
+use super::desk::CastDesk;
+use super::lag::SLACK;
+use crate::senders::train::Train;
+use crate::senders::waiting::{Queue, Waiting};
+
+/// The part of a window that is asked for at a time.
+const PART: Duration = Duration::from_millis(20);
+/// While the house ends, how often its phase is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A message that has not left so long after its moment never will, or the queue is behind.
+const LOST: Duration = Duration::from_millis(150);
+
+struct Running<C: Caster> {
+    cast: C::Cast,
+    next: Next,
+    id: u32,
+    /// Its packets in the queue.
+    waiting: usize,
+}
+
+struct Worker<'d, 'a, C: Caster, Q> {
+    desk: &'d CastDesk<'a, C>,
+    queue: Q,
+    running: Vec<Running<C>>,
+    ids: u32,
+    waiting: Waiting,
+    /// Until when every cast was asked.
+    horizon: Instant,
+    /// What was missed at a moment, if packets go on at twice their speed since.
+    behind: Option<(Instant, Instant)>,
+    train: Train,
+    effects: Effects,
+    now: Instant,
+}
+
+/// Casts until the house ends.
+pub(super) fn serve<C: Caster>(desk: &CastDesk<'_, C>, queue: impl Queue) -> io::Result<()> {
+    let (now, train) = (desk.now(), Train::new(queue.packets_max()));
+    let mut worker = Worker {
+        desk,
+        queue,
+        running: Vec::new(),
+        ids: 0,
+        waiting: Waiting::default(),
+        horizon: now,
+        behind: None,
+        train,
+        effects: desk.effects(),
+        now,
+    };
+    worker.take_orders();
+    desk.ready();
+    loop {
+        worker.now = desk.now();
+        worker.land()?;
+        let phase = desk.phase();
+        if phase >= Phase::Forced {
+            worker.take_back()?;
+            worker.running.iter_mut().for_each(|running| running.next = Next::Done);
+        }
+        if phase >= Phase::Draining {
+            worker.dismiss();
+        }
+        worker.fill()?;
+        worker.bury();
+        if phase >= Phase::Draining && worker.running.is_empty() {
+            return Ok(());
+        }
+        worker.wait(phase)?;
+        if worker.effects.is_filled() {
+            desk.print_notes(&worker.effects);
+        }
+    }
+}
+
+impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
+    /// Whether more can be handed over.
+    fn has_room(&self) -> bool {
+        self.queue.is_counted() || self.waiting.is_empty()
+    }
+
+    /// The soonest moment that a cast wants.
+    fn soonest(&self) -> Option<Instant> {
+        let wanted = self.running.iter().filter_map(|running| match running.next {
+            Next::At(at) => Some(at),
+            Next::Parked | Next::Done => None,
+        });
+        wanted.min()
+    }
+
+    fn wait(&mut self, phase: Phase) -> io::Result<()> {
+        let desk = self.desk;
+        let half = desk.caster.ahead().min(self.queue.window()) / 2;
+        // Half a window before more is wanted, and when the last message has left.
+        let refill = self.soonest().map(|at| at.max(self.horizon).since(desk.now() + half));
+        let refill = refill.filter(|_| self.has_room());
+        let landed = self.waiting.span().map(|(_, last)| last.since(desk.now()) + SLACK);
+        let mut timeout = refill.into_iter().chain(landed).min();
+        if let Some(nap) = desk.nap() {
+            timeout = Some(timeout.unwrap_or(nap).min(nap));
+        }
+        if phase > Phase::Ready {
+            timeout = Some(timeout.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
+        }
+        // Less than a slot of the wheel is not worth a turn.
+        let timeout = timeout.map(|timeout| timeout.max(SLACK / 2));
+        let [orders, rtp, rtcp] = desk.wait(self.queue.watched(), timeout, phase)?;
+        self.now = desk.now();
+        desk.turn(self.now);
+        if rtp {
+            desk.hear(&desk.cx(self.now, &self.effects), Channel::Rtp);
+        }
+        if rtcp {
+            desk.hear(&desk.cx(self.now, &self.effects), Channel::Rtcp);
+        }
+        if orders {
+            desk.post.orders.clear();
+        }
+        if orders || desk.nap().is_some() {
+            self.obey()?;
+        }
+        Ok(())
+    }
+
+    /// Takes up what was ordered; true if it wants packets before those that wait have left.
+    fn take_orders(&mut self) -> bool {
+        let mut soon = false;
+        let (desk, cx) = (self.desk, self.desk.cx(self.now, &self.effects));
+        while let Some((cast, next)) = desk.start(self.running.len(), &cx) {
+            soon |= matches!(next, Next::At(at) if at < self.horizon);
+            self.ids = self.ids.wrapping_add(1);
+            self.running.push(Running { cast, next, id: self.ids, waiting: 0 });
+        }
+        soon
+    }
+
+    /// Does what orders have changed.
+    fn obey(&mut self) -> io::Result<()> {
+        let soon = self.take_orders();
+        let (desk, cx) = (self.desk, self.desk.cx(self.now, &self.effects));
+        let has_news = |it: &Running<C>| desk.caster.has_news(&cx, &it.cast);
+        let news: Vec<bool> = self.running.iter().map(has_news).collect();
+        if soon || news.contains(&true) {
+            self.take_back()?;
+        }
+        for (running, _) in self.running.iter_mut().zip(news).filter(|(_, has_news)| *has_news) {
+            let cx = self.desk.cx(self.now, &self.effects);
+            running.next = self.desk.caster.rung(&cx, &mut running.cast);
+        }
+        Ok(())
+    }
+
+    /// Takes note of what has left.
+    fn land(&mut self) -> io::Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let left = self.queue.left()?;
+        let running = &mut self.running;
+        let count = self.waiting.land(left, |owner, packets| settle(running, owner, packets));
+        self.desk.count(&count);
+        if !self.queue.is_counted() {
+            // What a broken chain did not send has failed.
+            return if self.queue.has_ended() { self.give_back(Instant::NEVER) } else { Ok(()) };
+        }
+        match self.waiting.span() {
+            Some((first, _)) if first + LOST < self.now => self.take_back(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Forgets what waits in the queue, and tells the casts.
+    fn take_back(&mut self) -> io::Result<()> {
+        self.horizon = self.now;
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        self.queue.purge()?;
+        let lost = self.now.ns().saturating_sub(LOST.as_nanos() as u64);
+        self.give_back(Instant::from_ns(if self.queue.is_counted() { lost } else { 0 }))
+    }
+
+    /// Tells the casts how much of theirs never left; what was due before `lost` has failed.
+    fn give_back(&mut self, lost: Instant) -> io::Result<()> {
+        let (count, unsent) = self.waiting.clear(self.queue.left()?, lost);
+        self.desk.count(&count);
+        for running in &mut self.running {
+            running.waiting = 0;
+            let Some(&packets) = unsent.get(&running.id) else { continue };
+            let cx = self.desk.cx(self.now, &self.effects);
+            self.desk.caster.withdrawn(&cx, &mut running.cast, packets);
+            // Whatever it wanted next, it now wants what was taken back.
+            running.next = Next::At(Instant::ZERO);
+        }
+        Ok(())
+    }
+
+    /// Ends the casts that nobody waits for.
+    fn dismiss(&mut self) {
+        for running in &mut self.running {
+            if !self.desk.caster.is_awaited(&running.cast) {
+                running.next = Next::Done;
+            }
+        }
+    }
+
+    /// Closes the casts that are done and have nothing in the queue.
+    fn bury(&mut self) {
+        let (desk, now, effects) = (self.desk, self.now, &self.effects);
+        let is_over = |it: &mut Running<C>| it.next == Next::Done && it.waiting == 0;
+        for running in self.running.extract_if(.., is_over) {
+            desk.close(&desk.cx(now, effects), running.cast);
+        }
+    }
+}
+
+/// So many packets of a cast wait no longer.
+fn settle<C: Caster>(running: &mut [Running<C>], owner: u32, packets: usize) {
+    if let Some(running) = running.iter_mut().find(|running| running.id == owner) {
+        running.waiting -= packets;
+    }
+}

@@ -1,0 +1,91 @@
+//! How a window of the queue is filled: every cast is asked for a part of it after the other, and
+//! what they gave leaves together.
+
+use std::io;
+
+use seam::{Caster, Instant, Next};
+
+use super::{PART, Worker, settle};
+use crate::casts::lag::SLACK;
+use crate::senders::outlet::Count;
+use crate::senders::waiting::Queue;
+
+impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
+    /// Hands over what is due until the end of the window.
+    pub(super) fn fill(&mut self) -> io::Result<()> {
+        let window = self.desk.caster.ahead().min(self.queue.window());
+        let end = self.now + window;
+        let Some(soonest) = self.soonest() else { return Ok(()) };
+        if !self.has_room() || soonest.max(self.horizon) > self.now + window / 2 {
+            return Ok(());
+        }
+        if soonest > self.horizon {
+            self.horizon = soonest.min(end);
+        }
+        self.behind = (self.now.since(soonest) > SLACK && soonest > Instant::ZERO)
+            .then_some((soonest, self.now))
+            .inspect(|_| self.desk.pacing.caught_up.add(1));
+        while self.horizon < end {
+            let until = (self.horizon + PART).min(end);
+            let is_full = self.gather(until);
+            if !is_full {
+                self.horizon = until;
+            }
+            if is_full || self.queue.is_counted() {
+                self.hand_over()?;
+            }
+            if !self.has_room() {
+                return Ok(());
+            }
+        }
+        self.hand_over()
+    }
+
+    /// Asks the casts for what is due until a moment; true if there was no room for all of it.
+    fn gather(&mut self, until: Instant) -> bool {
+        for running in &mut self.running {
+            while let Next::At(at) = running.next
+                && at <= until
+            {
+                let cx = self.desk.cx(self.now, &self.effects);
+                let burst = self.train.burst(running.id);
+                running.next = self.desk.caster.due(&cx, &mut running.cast, until, burst);
+                let is_full = burst.is_full();
+                if !self.queue.sends_open_files() {
+                    let files = &self.desk.outlet.files;
+                    let failed = burst
+                        .load_open(|source, range, into| files.read(source, range, into).is_ok());
+                    self.desk.count(&Count { failed, ..Count::default() });
+                }
+                running.waiting += self.train.owned();
+                if is_full {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Gives what was gathered to the kernel.
+    fn hand_over(&mut self) -> io::Result<()> {
+        if self.train.is_empty() {
+            return Ok(());
+        }
+        let behind = self.behind;
+        let moment = |at: Instant| match behind {
+            // What was missed goes at twice its speed until it is no longer late.
+            Some((from, since)) => at.max(since + at.since(from) / 2),
+            None => at,
+        };
+        let mut count = Count::default();
+        let outlet = &self.desk.outlet;
+        let handed = self.queue.hand_over(&mut self.train, outlet, &moment, &mut count)?;
+        self.waiting.extend(handed);
+        for (owner, packets) in self.train.clear() {
+            count.failed += packets;
+            settle(&mut self.running, owner, packets);
+        }
+        self.desk.count(&count);
+        Ok(())
+    }
+}

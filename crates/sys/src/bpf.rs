@@ -1,0 +1,375 @@
+//! Programs that the kernel runs (bpf(2)), written by hand: instructions, loading, and a table that
+//! program and process share.
+//!
+//! A library would bring a compiler's output into the kernel; what is needed here is sixty
+//! instructions. So there is an assembler with labels instead ([`Assembly`]), and nothing to
+//! install. The surprising thing: the kernel proves before it runs a program that it ends and stays
+//! inside its memory, and what it says to a refusal ([`Program::classifier`]) is the best teacher
+//! there is.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::call::check_long;
+
+/// A register; 10 is the frame, which ends where the stack begins.
+pub type Register = u8;
+
+/// The width of a load or store, as the instruction has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// Two.
+    Half = 0x08,
+    /// Four.
+    Word = 0x00,
+    /// Eight.
+    Double = 0x18,
+}
+
+/// Arithmetic on all 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Math {
+    /// Plus.
+    Add = 0x00,
+    /// Times.
+    Mul = 0x20,
+    /// Bits of both.
+    And = 0x50,
+    /// Shifted right.
+    Shr = 0x70,
+    /// Becomes.
+    Mov = 0xb0,
+}
+
+/// When a jump is taken; all compare without sign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Equal.
+    Equal = 0x10,
+    /// Greater or equal.
+    AtLeast = 0x30,
+    /// Not equal.
+    Differs = 0x50,
+}
+
+/// Functions of the kernel's (bpf-helpers(7)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Helper {
+    /// `bpf_map_lookup_elem`
+    Lookup = 1,
+    /// `bpf_skb_store_bytes`
+    StoreBytes = 9,
+    /// `bpf_l4_csum_replace`
+    ReplaceChecksum = 11,
+}
+
+/// A place in a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label(usize);
+
+/// A program that is being written.
+#[derive(Default)]
+pub struct Assembly {
+    code: Vec<[u8; 8]>,
+    labels: Vec<Option<usize>>,
+    jumps: Vec<(usize, Label)>,
+}
+
+impl Assembly {
+    fn put(&mut self, code: u8, to: Register, from: Register, offset: i16, value: i32) {
+        let mut bytes = [code, to | from << 4, 0, 0, 0, 0, 0, 0];
+        bytes[2..4].copy_from_slice(&offset.to_ne_bytes());
+        bytes[4..].copy_from_slice(&value.to_ne_bytes());
+        self.code.push(bytes);
+    }
+
+    /// A place that can be jumped to before it is known where it is.
+    pub fn label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() - 1)
+    }
+
+    /// The label is here.
+    pub fn here(&mut self, label: Label) {
+        self.labels[label.0] = Some(self.code.len());
+    }
+
+    /// `to = to op value`
+    pub fn math(&mut self, op: Math, to: Register, value: i32) {
+        self.put(0x07 | op as u8, to, 0, 0, value);
+    }
+
+    /// `to = to op from`
+    pub fn math_by(&mut self, op: Math, to: Register, from: Register) {
+        self.put(0x0f | op as u8, to, from, 0, 0);
+    }
+
+    /// The lowest `bits` of a register, in the order of the network.
+    pub fn in_network_order(&mut self, to: Register, bits: i32) {
+        self.put(0xdc, to, 0, 0, bits);
+    }
+
+    /// `to = *(from + offset)`
+    pub fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
+        self.put(0x61 | width as u8, to, from, offset, 0);
+    }
+
+    /// `*(to + offset) = from`
+    pub fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) {
+        self.put(0x63 | width as u8, to, from, offset, 0);
+    }
+
+    /// Goes to `label`.
+    pub fn jump(&mut self, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.put(0x05, 0, 0, 0, 0);
+    }
+
+    /// Goes to `label` when `left` compares so with `right`.
+    pub fn jump_if(&mut self, when: When, left: Register, right: i32, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.put(0x05 | when as u8, left, 0, 0, right);
+    }
+
+    /// Goes to `label` when `left` compares so with the register `right`.
+    pub fn jump_if_by(&mut self, when: When, left: Register, right: Register, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.put(0x0d | when as u8, left, right, 0, 0);
+    }
+
+    /// `to =` the table.
+    pub fn table(&mut self, to: Register, table: &Table) {
+        // BPF_PSEUDO_MAP_FD in place of a source register.
+        self.put(0x18, to, 1, 0, table.fd.as_raw_fd());
+        self.put(0, 0, 0, 0, 0);
+    }
+
+    /// Calls a function of the kernel's with the registers 1 to 5; the answer is in 0.
+    pub fn call(&mut self, helper: Helper) {
+        self.put(0x85, 0, 0, 0, helper as i32);
+    }
+
+    /// Ends with what register 0 holds.
+    pub fn exit(&mut self) {
+        self.put(0x95, 0, 0, 0, 0);
+    }
+
+    /// The instructions.
+    ///
+    /// # Panics
+    /// If a label is nowhere or too far away: the program is our own.
+    fn finish(mut self) -> Vec<[u8; 8]> {
+        for (at, label) in self.jumps {
+            let target = self.labels[label.0].expect("every label is somewhere");
+            let offset = i16::try_from(target as i64 - at as i64 - 1).expect("a short program");
+            self.code[at][2..4].copy_from_slice(&offset.to_ne_bytes());
+        }
+        self.code
+    }
+}
+
+/// A program in the kernel, until it is dropped and nothing else holds it.
+#[derive(Debug)]
+pub struct Program {
+    fd: OwnedFd,
+}
+
+/// Room for what the kernel says about a program.
+const SAYS: usize = 1 << 20;
+
+impl Program {
+    /// Has the kernel check a program that looks at packets where traffic is controlled
+    /// (`BPF_PROG_TYPE_SCHED_CLS`), and keep it.
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_BPF` and `CAP_NET_ADMIN`; `ENOSYS`; with the last lines of the
+    /// kernel's reasons where it refuses the program itself.
+    pub fn classifier(assembly: Assembly) -> io::Result<Program> {
+        let code = assembly.finish();
+        let mut attributes = [0_u64; 9];
+        attributes[0] = 3 | (code.len() as u64) << 32;
+        attributes[1] = code.as_ptr() as u64;
+        attributes[2] = c"GPL".as_ptr() as u64;
+        if let Ok(fd) = command(5, &mut attributes) {
+            // SAFETY: the kernel has just made this descriptor for us.
+            return Ok(Program { fd: unsafe { OwnedFd::from_raw_fd(fd) } });
+        }
+        // Reasons are asked for only now: with room too small for them it would refuse.
+        let mut says = vec![0_u8; SAYS];
+        attributes[3] = 1 | (SAYS as u64) << 32;
+        attributes[4] = says.as_mut_ptr() as u64;
+        match command(5, &mut attributes) {
+            // SAFETY: as above.
+            Ok(fd) => Ok(Program { fd: unsafe { OwnedFd::from_raw_fd(fd) } }),
+            Err(error) => {
+                let text = CStr::from_bytes_until_nul(&says).unwrap_or(c"").to_string_lossy();
+                let lines: Vec<&str> = text.trim().lines().collect();
+                let last = lines[lines.len().saturating_sub(3)..].join("; ");
+                match last.is_empty() {
+                    true => Err(error),
+                    false => Err(io::Error::new(error.kind(), format!("{error}: {last}"))),
+                }
+            }
+        }
+    }
+}
+
+impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A table of rows of 32-bit words that a program looks up and this process reads and writes.
+#[derive(Debug)]
+pub struct Table {
+    fd: OwnedFd,
+    start: NonNull<AtomicU32>,
+    row: usize,
+    rows: usize,
+}
+
+// SAFETY: the memory is shared with the kernel anyway and reached by atomics only.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+impl Table {
+    /// `rows` rows of `words` words each, all nought; `words` is even, as the kernel's rows are of
+    /// eight bytes.
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_BPF`; no memory.
+    ///
+    /// # Panics
+    /// If `words` is odd or nought.
+    pub fn new(words: usize, rows: usize) -> io::Result<Table> {
+        assert!(words > 0 && words.is_multiple_of(2), "a row of {words} words");
+        let mut attributes = [0_u64; 9];
+        // BPF_MAP_TYPE_ARRAY with a key of 4 bytes, the value's size and the rows; BPF_F_MMAPABLE.
+        attributes[0] = 2 | 4 << 32;
+        attributes[1] = (words as u64 * 4) | ((rows as u64) << 32);
+        attributes[2] = 1 << 10;
+        let fd = command(0, &mut attributes)?;
+        // SAFETY: the kernel has just made this descriptor for us.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let (protection, len) = (libc::PROT_READ | libc::PROT_WRITE, words * 4 * rows);
+        // SAFETY: a new mapping of our own descriptor, at a place that the kernel picks.
+        let start = unsafe {
+            let null = std::ptr::null_mut();
+            libc::mmap(null, len, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Table { fd, start, row: words, rows })
+    }
+
+    /// Row `row`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn row(&self, row: usize) -> &[AtomicU32] {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        // SAFETY: the mapping has `rows` rows of `row` words and lasts as long as we do; words are
+        // atomic, so that the program may write meanwhile.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(row * self.row), self.row) }
+    }
+
+    /// Writes a row's first words.
+    ///
+    /// # Panics
+    /// If there is no such row or it has fewer words.
+    pub fn write(&self, row: usize, words: &[u32]) {
+        let row = &self.row(row)[..words.len()];
+        row.iter().zip(words).for_each(|(to, word)| to.store(*word, Ordering::Release));
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // SAFETY: our mapping, of which no reference outlives us.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.row * 4 * self.rows) };
+    }
+}
+
+/// `bpf(2)`
+fn command(command: libc::c_int, attributes: &mut [u64]) -> io::Result<libc::c_int> {
+    let size = size_of_val(attributes);
+    // SAFETY: the attributes are readable for their size; what they point to lives in the caller
+    // and has the lengths that they name.
+    let answer = unsafe {
+        libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), size as libc::c_uint)
+    };
+    check_long(answer).map(|answer| answer as libc::c_int)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What loads here, or why that is not tried.
+    fn allowed<T>(result: io::Result<T>) -> Option<T> {
+        match result {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) => {
+                eprintln!(
+                    "skipped: queues and programs of the kernel's need CAP_NET_ADMIN, CAP_BPF"
+                );
+                None
+            }
+            other => Some(other.expect("it loads")),
+        }
+    }
+
+    #[test]
+    fn jumps_lead_where_their_labels_are() {
+        let mut assembly = Assembly::default();
+        let (back, end) = (assembly.label(), assembly.label());
+        assembly.here(back);
+        assembly.math(Math::Mov, 0, 7);
+        assembly.jump_if(When::Equal, 0, 7, end);
+        assembly.jump(back);
+        assembly.here(end);
+        assembly.exit();
+        let code = assembly.finish();
+        assert_eq!(code[0], [0xb7, 0, 0, 0, 7, 0, 0, 0]);
+        assert_eq!(code[1], [0x15, 0, 1, 0, 7, 0, 0, 0]);
+        assert_eq!(code[2], [0x05, 0, 0xfd, 0xff, 0, 0, 0, 0]);
+        assert_eq!(code[3], [0x95, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_refused_program_says_why() {
+        let mut assembly = Assembly::default();
+        // It reads a register that nobody wrote.
+        assembly.math_by(Math::Mov, 0, 5);
+        assembly.exit();
+        match Program::classifier(assembly) {
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+                eprintln!(
+                    "skipped: queues and programs of the kernel's need CAP_NET_ADMIN, CAP_BPF"
+                );
+            }
+            Err(error) => assert!(error.to_string().contains("R5"), "{error}"),
+            Ok(_) => panic!("it loaded"),
+        }
+    }
+
+    #[test]
+    fn a_table_keeps_what_is_written() {
+        let Some(table) = allowed(Table::new(4, 3)) else { return };
+        table.write(2, &[1, 2, 3]);
+        let words: Vec<u32> = table.row(2).iter().map(|it| it.load(Ordering::Relaxed)).collect();
+        assert_eq!(words, [1, 2, 3, 0]);
+        let mut assembly = Assembly::default();
+        assembly.table(1, &table);
+        assembly.math(Math::Mov, 0, 0);
+        assembly.exit();
+        assert!(allowed(Program::classifier(assembly)).is_some());
+    }
+}

@@ -1,0 +1,427 @@
+//! Network devices, their queues and filters (rtnetlink(7)), as far as pacing in the kernel needs
+//! them: a device that lends its queue (`ifb`), a token bucket, and a filter that leads packets
+//! through it.
+//!
+//! The surprising thing: a table of sizes (`TCA_STAB`) decides what a packet of a length *costs* in
+//! the bucket, and any table may be given. A packet that goes nowhere can so cost milliseconds,
+//! while one of media costs next to nothing.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::call::{check, check_count, uninterrupted};
+
+const ACK: u16 = 0x5;
+const CREATE: u16 = 0x400;
+const EXCLUSIVE: u16 = 0x200;
+/// `TC_H_ROOT`.
+const ROOT: u32 = 0xffff_ffff;
+/// `TC_H_CLSACT`, and its side for packets that leave.
+const CLSACT: u32 = 0xffff_fff1;
+const EGRESS: u32 = 0xffff_fff3;
+/// `ETH_P_ALL` in the order of the network.
+const ALL_PROTOCOLS: u32 = 0x0003_u16.to_be() as u32;
+
+/// A token bucket: what it holds, and what a packet costs.
+#[derive(Clone, Copy, Debug)]
+pub struct Bucket<'a> {
+    /// Tokens that come in each second.
+    pub rate: u32,
+    /// Tokens that it holds at the most.
+    pub burst: u32,
+    /// Tokens that may wait.
+    pub limit: u32,
+    /// What a packet of a length costs; one of `n * len + rest` bytes, where the table has `len`
+    /// entries, costs `n` times the last entry and the entry of the rest.
+    pub costs: &'a [u16],
+}
+
+/// What a device counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets that came to it.
+    pub received: u64,
+    /// Packets that it sent on.
+    pub sent: u64,
+    /// Packets that came to it and went nowhere.
+    pub dropped: u64,
+}
+
+/// A conversation with the kernel about this network namespace.
+#[derive(Debug)]
+pub struct Netlink {
+    fd: OwnedFd,
+}
+
+impl Netlink {
+    /// # Errors
+    /// No descriptor is left.
+    pub fn open() -> io::Result<Netlink> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+        // SAFETY: no memory is passed.
+        let fd = check(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })?;
+        // SAFETY: the kernel has just made this descriptor for us.
+        Ok(Netlink { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Makes an `ifb`, a device that takes packets which a filter leads to it through its own queue
+    /// and puts them back where they were; says its index. Up, with `address` as its own.
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_NET_ADMIN`; `EOPNOTSUPP` where the kernel has no such device; `EEXIST`.
+    pub fn add_ifb(&self, name: &CStr, address: Ipv4Addr, prefix: u8) -> io::Result<u32> {
+        let mut link = Message::new(libc::RTM_NEWLINK, ACK | CREATE | EXCLUSIVE);
+        link.put(&[0; 16]).text(libc::IFLA_IFNAME, name);
+        let info = link.open(libc::IFLA_LINKINFO);
+        // IFLA_INFO_KIND
+        link.text(1, c"ifb").close(info);
+        self.ask(link)?;
+        let index = index_of(name).ok_or(io::ErrorKind::NotFound)?;
+        let mut own = Message::new(libc::RTM_NEWADDR, ACK | CREATE);
+        own.put(&[libc::AF_INET as u8, prefix, 0, 0]).put(&index.to_ne_bytes());
+        own.attribute(libc::IFA_LOCAL, &address.octets());
+        own.attribute(libc::IFA_ADDRESS, &address.octets());
+        self.ask(own).and_then(|()| self.raise(index)).inspect_err(|_| drop(self.remove(index)))?;
+        Ok(index)
+    }
+
+    /// Removes a device, and its queue with all that waits there.
+    ///
+    /// # Errors
+    /// `ENODEV`, `EPERM`.
+    pub fn remove(&self, index: u32) -> io::Result<()> {
+        let mut gone = Message::new(libc::RTM_DELLINK, ACK);
+        gone.put(&[0; 4]).put(&index.to_ne_bytes()).put(&[0; 8]);
+        self.ask(gone)
+    }
+
+    /// Gives a device a token bucket (tc-tbf(8)) as its queue.
+    ///
+    /// # Errors
+    /// `ENOENT` where the kernel has no such queue; `EEXIST`, `EPERM`.
+    pub fn add_bucket(&self, device: u32, bucket: &Bucket<'_>) -> io::Result<()> {
+        let mut queue = traffic(libc::RTM_NEWQDISC, CREATE | EXCLUSIVE, device, 1 << 16, ROOT, 0);
+        queue.text(libc::TCA_KIND, c"tbf");
+        let options = queue.open(libc::TCA_OPTIONS);
+        // TCA_TBF_PARMS: tc_ratespec (cell_log, linklayer ethernet, overhead, cell_align, mpu,
+        // rate), another for the peak, then limit, buffer and mtu.
+        let parameters = queue.open(1);
+        queue.put(&[0, 1, 0, 0, 0, 0, 0, 0]).put(&bucket.rate.to_ne_bytes()).put(&[0; 12]);
+        queue.put(&bucket.limit.to_ne_bytes()).put(&[0; 8]).close(parameters);
+        // TCA_TBF_BURST
+        queue.attribute(6, &bucket.burst.to_ne_bytes()).close(options);
+        let table = queue.open(libc::TCA_STAB);
+        // TCA_STAB_BASE: tc_sizespec, all zero but for the number of entries; TCA_STAB_DATA.
+        let base = queue.open(1);
+        queue.put(&[0; 20]).put(&(bucket.costs.len() as u32).to_ne_bytes()).close(base);
+        let costs: Vec<u8> = bucket.costs.iter().flat_map(|cost| cost.to_ne_bytes()).collect();
+        queue.attribute(2, &costs).close(table);
+        self.ask(queue)
+    }
+
+    /// Takes a device's queue away, with all that waits there.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EPERM`.
+    pub fn remove_queue(&self, device: u32) -> io::Result<()> {
+        self.ask(traffic(libc::RTM_DELQDISC, 0, device, 0, ROOT, 0))
+    }
+
+    /// Leads the packets that leave by `device` and that `program` (of the kind for
+    /// classification, which answers -1 for them) picks through the device `to`. The filter is
+    /// known by its `preference`.
+    ///
+    /// # Errors
+    /// `ENOENT` where the kernel has no such filter; `EPERM`.
+    pub fn lead(
+        &self,
+        device: u32,
+        preference: u16,
+        program: BorrowedFd<'_>,
+        to: u32,
+    ) -> io::Result<()> {
+        let mut place = traffic(libc::RTM_NEWQDISC, CREATE | EXCLUSIVE, device, CLSACT, CLSACT, 0);
+        // The handle of this queue is that of all ingress queues.
+        place.replace(16 + 8, &0xffff_0000_u32.to_ne_bytes());
+        place.text(libc::TCA_KIND, c"clsact");
+        match self.ask(place) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let info = u32::from(preference) << 16 | ALL_PROTOCOLS;
+        let mut filter = traffic(libc::RTM_NEWTFILTER, CREATE | EXCLUSIVE, device, 0, EGRESS, info);
+        filter.text(libc::TCA_KIND, c"bpf");
+        let options = filter.open(libc::TCA_OPTIONS);
+        // TCA_BPF_ACT holds a list of actions: the first is TCA_ACT_KIND and TCA_ACT_OPTIONS.
+        let actions = filter.open(1);
+        let first = filter.open(1);
+        filter.text(1, c"mirred");
+        let parameters = filter.open(2);
+        // TCA_MIRRED_PARMS: index, capabilities, action (TC_ACT_STOLEN), two counts of the
+        // kernel's, TCA_EGRESS_REDIR, and the device.
+        let words = [0, 0, 4, 0, 0, 1, to];
+        let words: Vec<u8> = words.iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
+        filter.attribute(2, &words).close(parameters).close(first).close(actions);
+        // TCA_BPF_FD, TCA_BPF_NAME
+        filter.attribute(6, &program.as_raw_fd().to_ne_bytes()).text(7, c"roundhouse");
+        filter.close(options);
+        self.ask(filter)
+    }
+
+    /// Takes the filter of this `preference` away. The place for filters stays: while one is made
+    /// or taken away the kernel drops whatever passes the device for some milliseconds, and an
+    /// empty one costs nothing.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EPERM`.
+    pub fn unlead(&self, device: u32, preference: u16) -> io::Result<()> {
+        let info = u32::from(preference) << 16 | ALL_PROTOCOLS;
+        self.ask(traffic(libc::RTM_DELTFILTER, 0, device, 0, EGRESS, info))
+    }
+
+    /// Sets a device up.
+    ///
+    /// # Errors
+    /// `ENODEV`, `EPERM`.
+    pub fn raise(&self, device: u32) -> io::Result<()> {
+        let mut up = Message::new(libc::RTM_NEWLINK, ACK);
+        let on = (libc::IFF_UP as u32).to_ne_bytes();
+        up.put(&[0; 4]).put(&device.to_ne_bytes()).put(&on).put(&on);
+        self.ask(up)
+    }
+
+    /// What a device has counted so far.
+    ///
+    /// # Errors
+    /// `ENODEV`.
+    pub fn counts(&self, device: u32) -> io::Result<Counts> {
+        let mut ask = Message::new(libc::RTM_GETLINK, 1);
+        ask.put(&[0; 4]).put(&device.to_ne_bytes()).put(&[0; 8]);
+        let answers = self.list(ask)?;
+        let answer = answers.first().ok_or(io::ErrorKind::NotFound)?;
+        // Behind the 16 bytes of an ifinfomsg: rtnl_link_stats64 (received, sent, bytes of both,
+        // errors of both, then what was dropped).
+        let stats = attributes(answer.get(16..).unwrap_or_default())
+            .find(|(kind, _)| *kind == libc::IFLA_STATS64)
+            .ok_or(io::ErrorKind::InvalidData)?
+            .1;
+        let word = |at: usize| {
+            let bytes = stats.get(at * 8..at * 8 + 8).unwrap_or(&[0; 8]);
+            u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))
+        };
+        Ok(Counts { received: word(0), sent: word(1), dropped: word(6) })
+    }
+
+    /// Sends a request and waits for its acknowledgement.
+    fn ask(&self, message: Message) -> io::Result<()> {
+        self.list(message).map(drop)
+    }
+
+    /// Sends a request; the bodies of the messages that answer it.
+    fn list(&self, message: Message) -> io::Result<Vec<Vec<u8>>> {
+        let message = message.finish();
+        let is_acknowledged = u16::from_ne_bytes([message[6], message[7]]) & 4 != 0;
+        let fd = self.fd.as_raw_fd();
+        uninterrupted(|| {
+            // SAFETY: the message is readable for its length.
+            check_count(unsafe { libc::send(fd, message.as_ptr().cast(), message.len(), 0) })
+        })?;
+        let (mut bodies, mut buffer) = (Vec::new(), vec![0_u8; 1 << 16]);
+        loop {
+            let len = uninterrupted(|| {
+                // SAFETY: the buffer is writable for its length.
+                check_count(unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) })
+            })?;
+            let mut rest = &buffer[..len];
+            while let Some((head, body, behind)) = split(rest) {
+                rest = behind;
+                match head {
+                    // NLMSG_ERROR, with nought for none.
+                    2 => {
+                        let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
+                        if code != 0 {
+                            return Err(io::Error::from_raw_os_error(-code));
+                        }
+                        return Ok(bodies);
+                    }
+                    _ => bodies.push(body.to_vec()),
+                }
+            }
+            if !is_acknowledged && !bodies.is_empty() {
+                return Ok(bodies);
+            }
+        }
+    }
+}
+
+/// Does something in a network of its own (`CLONE_NEWNET` of unshare(2)), where a loopback device
+/// is and nothing else: what is set up there is seen by nobody, and ends with it. Sockets of others
+/// can be used there and stay where they are.
+///
+/// # Errors
+/// `EPERM` without `CAP_SYS_ADMIN`; what `act` says.
+///
+/// # Panics
+/// As `act` does.
+pub fn apart<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    let inside = || {
+        // SAFETY: no memory is passed; only this thread, which ends here, changes its network.
+        check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
+        let loopback = index_of(c"lo").ok_or(io::ErrorKind::NotFound)?;
+        Netlink::open()?.raise(loopback)?;
+        act()
+    };
+    let lived = std::thread::scope(|scope| scope.spawn(inside).join());
+    lived.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// The index of a device.
+#[must_use]
+pub fn index_of(name: &CStr) -> Option<u32> {
+    // SAFETY: the name ends with a zero.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    (index != 0).then_some(index)
+}
+
+/// Every device of this network namespace: index and name.
+///
+/// # Errors
+/// No memory is left.
+pub fn devices() -> io::Result<Vec<(u32, CString)>> {
+    // SAFETY: no argument.
+    let list = unsafe { libc::if_nameindex() };
+    if list.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    let mut found = Vec::new();
+    let mut at = list;
+    loop {
+        // SAFETY: the list ends with an entry whose index is nought (if_nameindex(3)).
+        let entry = unsafe { &*at };
+        if entry.if_index == 0 {
+            break;
+        }
+        // SAFETY: a name ends with a zero.
+        found.push((entry.if_index, unsafe { CStr::from_ptr(entry.if_name) }.to_owned()));
+        // SAFETY: this was not the last entry.
+        at = unsafe { at.add(1) };
+    }
+    // SAFETY: the list is what if_nameindex gave, and no entry is used any more.
+    unsafe { libc::if_freenameindex(list) };
+    Ok(found)
+}
+
+/// A message about queues and filters: a tcmsg.
+fn traffic(kind: u16, flags: u16, device: u32, handle: u32, parent: u32, info: u32) -> Message {
+    let mut message = Message::new(kind, ACK | flags);
+    message.put(&[0; 4]);
+    for word in [device, handle, parent, info] {
+        message.put(&word.to_ne_bytes());
+    }
+    message
+}
+
+/// The first message: its kind, its body, and what follows.
+fn split(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+    let len = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
+    let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
+    let body = bytes.get(16..len)?;
+    Some((kind, body, bytes.get(len.next_multiple_of(4)..).unwrap_or_default()))
+}
+
+/// Kinds and values.
+fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let len = usize::from(u16::from_ne_bytes(*rest.first_chunk()?));
+        let kind = u16::from_ne_bytes(rest.get(2..4)?.try_into().ok()?);
+        let value = rest.get(4..len)?;
+        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+/// A message that is being written.
+struct Message(Vec<u8>);
+
+impl Message {
+    fn new(kind: u16, flags: u16) -> Message {
+        let mut bytes = vec![0; 16];
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&(flags | 1).to_ne_bytes());
+        Message(bytes)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> &mut Message {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    fn replace(&mut self, at: usize, bytes: &[u8]) {
+        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Begins an attribute that holds others; [`Message::close`] wants what this answers.
+    fn open(&mut self, kind: u16) -> usize {
+        let at = self.0.len();
+        self.put(&[0; 2]).put(&kind.to_ne_bytes());
+        at
+    }
+
+    fn close(&mut self, at: usize) -> &mut Message {
+        let len = (self.0.len() - at) as u16;
+        self.replace(at, &len.to_ne_bytes());
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+
+    fn attribute(&mut self, kind: u16, value: &[u8]) -> &mut Message {
+        let at = self.open(kind);
+        self.put(value).close(at)
+    }
+
+    fn text(&mut self, kind: u16, value: &CStr) -> &mut Message {
+        self.attribute(kind, value.to_bytes_with_nul())
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        let len = (self.0.len() as u32).to_ne_bytes();
+        self.replace(0, &len);
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let mut message = Message::new(7, ACK);
+        message.put(b"abcd").text(3, c"name");
+        let list = message.open(4);
+        message.attribute(1, &[9; 3]).close(list);
+        let bytes = message.finish();
+        let (kind, body, rest) = split(&bytes).expect("a whole message");
+        assert_eq!((kind, rest.len(), &body[..4]), (7, 0, &b"abcd"[..]));
+        let found: Vec<_> = attributes(&body[4..]).collect();
+        assert_eq!(found[0], (3, &b"name\0"[..]));
+        assert_eq!(attributes(found[1].1).collect::<Vec<_>>(), [(1, &[9; 3][..])]);
+        // However it is cut short, reading ends.
+        for len in 0..bytes.len() {
+            assert!(split(&bytes[..len]).is_none_or(|(_, body, _)| body.len() < len));
+            assert!(attributes(&bytes[4..len.max(4)]).count() < 20);
+        }
+    }
+
+    #[test]
+    fn the_loopback_device_is_known_and_counts() {
+        let index = index_of(c"lo").expect("every namespace has one");
+        assert!(devices().expect("a list").iter().any(|it| *it == (index, c"lo".to_owned())));
+        let counts = Netlink::open().and_then(|netlink| netlink.counts(index)).expect("counts");
+        assert!(counts.sent <= counts.received || counts.received > 0, "{counts:?}");
+        let none = Netlink::open().expect("a socket").counts(0x7fff_ffff);
+        assert!(none.is_err(), "{none:?}");
+    }
+}
