@@ -3,6 +3,7 @@
 //! that compares them.
 
 mod cast;
+mod kernel;
 mod lab;
 mod rate;
 mod soak;

@@ -39,6 +39,25 @@ pub struct Work {
     pub payload: u32,
     /// Payloads come from a file instead of memory.
     pub file: bool,
+    /// Beats of the streams lie spread over the gap; else all streams beat at one moment.
+    #[serde(default = "yes")]
+    pub spread: bool,
+    /// The file has left the page cache before the first packet, so that it is read from storage.
+    #[serde(default)]
+    pub cold: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Default for Work {
+    /// One packet of 32 bytes from memory.
+    fn default() -> Work {
+        let (streams, packets, gap_us, burst) = (1, 1, 0, 1);
+        let (payload, file, spread, cold) = (32, false, true, false);
+        Work { streams, packets, gap_us, burst, payload, file, spread, cold }
+    }
 }
 
 impl Work {
@@ -46,7 +65,7 @@ impl Work {
     pub fn audio(time: Duration) -> Work {
         let gap = Duration::from_millis(30);
         let packets = (time.as_micros() / gap.as_micros()).max(2) as u32;
-        Work { streams: 10, packets, gap_us: 30_000, burst: 1, payload: 32, file: true }
+        Work { streams: 10, packets, gap_us: 30_000, file: true, ..Work::default() }
     }
 
     /// The gap.
@@ -65,27 +84,38 @@ impl Work {
             1 => "1 stream".to_string(),
             many => format!("{many} streams"),
         };
-        let from = if self.file { " from a file" } else { "" };
+        let from = match (self.file, self.cold) {
+            (false, _) => "",
+            (true, false) => " from a file",
+            (true, true) => " from a cold file",
+        };
         let burst = if self.burst > 1 { format!("{} x ", self.burst) } else { String::new() };
+        let aligned = if self.spread { "" } else { ", all at one moment" };
+        let payload = self.payload;
         match self.gap_us {
-            0 => format!("{streams} of {} B{from} as fast as it can", self.payload),
+            0 => format!("{streams} of {payload} B{from} as fast as it can"),
             us => {
-                format!("{streams} of {burst}{} B{from} each {} ms", self.payload, us as f64 / 1e3)
+                let gap = us as f64 / 1e3;
+                format!("{streams} of {burst}{payload} B{from} each {gap} ms{aligned}")
             }
         }
     }
 
     /// As words of the command line of the process that casts, ours or the bare one.
     pub fn arguments(&self) -> Vec<String> {
-        let Work { streams, packets, gap_us, burst, payload, file } = self;
-        vec![
+        let Work { streams, packets, gap_us, burst, payload, file, spread, cold } = self;
+        let mut words = vec![
             format!("casts={streams}"),
             format!("packets={packets}"),
             format!("gap_us={gap_us}"),
             format!("burst={burst}"),
             format!("payload={payload}"),
             format!("file={}", u8::from(*file)),
-        ]
+        ];
+        // Said only where they are not as usual: the bare one does not know these words.
+        words.extend((!spread).then(|| "spread=0".to_string()));
+        words.extend(cold.then(|| "cold=1".to_string()));
+        words
     }
 }
 
@@ -109,6 +139,44 @@ pub struct Lateness {
     pub drift_ns: Option<i64>,
     /// The share that was later than 60 ms, when a usual receiver's buffer has run dry.
     pub dry: f64,
+}
+
+/// A figure of single streams, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    /// The stream that has least.
+    pub least_ns: i64,
+    /// The mean of all.
+    pub mean_ns: i64,
+    /// The stream that has most.
+    pub most_ns: i64,
+}
+
+impl Extent {
+    /// Of one figure for each stream; `None` of none.
+    pub fn of(streams: impl Iterator<Item = i64>) -> Option<Extent> {
+        let all: Vec<i64> = streams.collect();
+        Some(Extent {
+            least_ns: *all.iter().min()?,
+            mean_ns: (all.iter().map(|it| i128::from(*it)).sum::<i128>() / all.len() as i128)
+                as i64,
+            most_ns: *all.iter().max()?,
+        })
+    }
+}
+
+/// By how much the lateness of one stream grows in 30 s, nanoseconds, from moment and lateness of
+/// its packets; `None` without packets of two moments.
+pub fn drift_ns(packets: &[(u64, i64)]) -> Option<i64> {
+    slope(packets).map(|slope| (slope * 30e9) as i64)
+}
+
+/// How long one stream took from its first packet to its last, nanoseconds, from the same; `None`
+/// without packets of two moments.
+pub fn span_ns(packets: &[(u64, i64)]) -> Option<i64> {
+    let first = packets.iter().min_by_key(|(due, _)| *due)?;
+    let last = packets.iter().max_by_key(|(due, _)| *due)?;
+    (last.0 > first.0).then(|| (last.0 - first.0) as i64 + last.1 - first.1)
 }
 
 /// What came of one trial.
@@ -142,6 +210,23 @@ pub struct Reading {
     pub ended_ns: u64,
     /// How late packets were; absent where nobody knows.
     pub late: Option<Lateness>,
+    /// Drift in 30 s of single streams; absent where nobody listened.
+    #[serde(default)]
+    pub drifts: Option<Extent>,
+    /// How long single streams took from their first packet to their last.
+    #[serde(default)]
+    pub spans: Option<Extent>,
+    /// Time of the sender's core in interrupts and what follows on them (softirq), nanoseconds: a
+    /// sample at the kernel's tick, whoever's they were. Absent without a core of one's own.
+    #[serde(default)]
+    pub irq_ns: Option<u64>,
+    /// How often softirqs of the network ran on that core (sending, receiving, tasklets), whoever's
+    /// they were: a count, so that nothing escapes it as it can escape the tick.
+    #[serde(default)]
+    pub softirqs: Option<u64>,
+    /// Bytes that storage had to give.
+    #[serde(default)]
+    pub storage: u64,
     /// Where packets went.
     #[serde(default)]
     pub sink: String,
@@ -167,6 +252,12 @@ impl Reading {
         self.sent as f64 * 1e9 / self.ended_ns.saturating_sub(self.began_ns).max(1) as f64
     }
 
+    /// The share of the core's time that went to interrupts and what follows on them.
+    pub fn irq_share(&self) -> Option<f64> {
+        let took = self.ended_ns.saturating_sub(self.began_ns).max(1);
+        self.irq_ns.map(|ns| ns as f64 / took as f64)
+    }
+
     /// The 99.9th percentile of lateness in milliseconds, if it is known.
     pub fn late_ms(&self) -> Option<f64> {
         self.late.map(|late| late.p999_ns as f64 / 1e6)
@@ -176,7 +267,7 @@ impl Reading {
 impl Lateness {
     /// From the lateness of each packet and its moment, both in nanoseconds.
     pub fn of(mut packets: Vec<(u64, i64)>) -> Option<Lateness> {
-        let drift = slope(&packets);
+        let drift = drift_ns(&packets);
         packets.sort_unstable_by_key(|(_, late)| *late);
         let count = packets.len();
         let last = count.checked_sub(1)?;
@@ -189,7 +280,7 @@ impl Lateness {
             p99_ns: at(0.99),
             p999_ns: at(0.999),
             max_ns: at(1.0),
-            drift_ns: drift.map(|slope| (slope * 30e9) as i64),
+            drift_ns: drift,
             dry: dry as f64 / count as f64,
         })
     }
@@ -240,5 +331,25 @@ mod tests {
         let fast = Work { streams: 1, gap_us: 0, file: false, ..audio };
         assert_eq!(fast.words(), "1 stream of 32 B as fast as it can");
         assert!(fast.arguments().contains(&"gap_us=0".to_string()));
+        let odd = Work { cold: true, spread: false, ..audio };
+        let words = "10 streams of 32 B from a cold file each 30 ms, all at one moment";
+        assert_eq!(odd.words(), words);
+        assert!(odd.arguments().ends_with(&["spread=0".to_string(), "cold=1".to_string()]));
+        assert_eq!(audio.arguments().len(), 6, "the bare loops know six words");
+    }
+
+    #[test]
+    fn streams_drift_each_by_itself() {
+        let even: Vec<(u64, i64)> = (0..100).map(|at| (at * 30_000_000, 7)).collect();
+        let slow: Vec<(u64, i64)> =
+            (0..100_u64).map(|at| (at * 30_000_000, at as i64 * 30_000)).collect();
+        let streams = [&even[..], &slow[..], &even[..1]];
+        let found = Extent::of(streams.iter().filter_map(|it| drift_ns(it))).expect("two slopes");
+        assert_eq!(found.least_ns, 0);
+        assert!((found.most_ns - 30_000_000).abs() < 1_000, "{found:?}");
+        assert!((found.mean_ns - 15_000_000).abs() < 1_000, "{found:?}");
+        let spans: Vec<i64> = streams.iter().filter_map(|it| span_ns(it)).collect();
+        assert_eq!(spans, [99 * 30_000_000, 99 * 30_000_000 + 99 * 30_000]);
+        assert_eq!(Extent::of(std::iter::empty()), None);
     }
 }

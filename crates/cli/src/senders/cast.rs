@@ -17,28 +17,12 @@ use lab::pace::{Around, Company, Rank, Reading, Sink, Trial, Work};
 pub struct Args {
     /// The sender; `roundhouse senders` lists them
     sender: Sender,
-    /// Streams at one time; their beats are spread over the gap
-    #[arg(long, default_value_t = 10, value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    streams: u32,
     /// Packets of each stream
     #[arg(long, default_value_t = 100, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     packets: u32,
-    /// From one beat of a stream to the next, in milliseconds; 0: as fast as it can
-    #[arg(long, default_value_t = 30.0, value_name = "MS", value_parser = gap)]
-    gap: f64,
-    /// Packets at each beat
-    #[arg(long, default_value_t = 1, value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=64))]
-    burst: u32,
-    /// Bytes of payload behind the header of 12
-    #[arg(long, default_value_t = 32, value_name = "BYTES",
-          value_parser = clap::value_parser!(u32).range(1..=9000))]
-    payload: u32,
-    /// Take payloads from memory instead of a file
-    #[arg(long)]
-    memory: bool,
+    #[command(flatten)]
+    factors: Factors,
     #[command(flatten)]
     around: Surroundings,
     /// Run this program instead, which takes the same words, such as `bare/build/udp`
@@ -47,6 +31,58 @@ pub struct Args {
     /// Print the reading as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// What may be varied in the work of any sender.
+#[derive(clap::Args)]
+pub struct Factors {
+    /// Streams at one time
+    #[arg(long, default_value_t = 10, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub streams: u32,
+    /// From one beat of a stream to the next, in milliseconds; 0: as fast as it can
+    #[arg(long, default_value_t = 30.0, value_name = "MS", value_parser = gap)]
+    pub gap: f64,
+    /// Packets at each beat
+    #[arg(long, default_value_t = 1, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub burst: u32,
+    /// Bytes of payload behind the header of 12
+    #[arg(long, default_value_t = 32, value_name = "BYTES",
+          value_parser = clap::value_parser!(u32).range(1..=65_000))]
+    pub payload: u32,
+    /// Whether the beats of the streams are spread over the gap or fall on one moment
+    #[arg(long, default_value = "spread", value_enum)]
+    phases: Phases,
+    /// Take payloads from memory instead of a file
+    #[arg(long)]
+    memory: bool,
+    /// The file has left the page cache before the first packet; what storage gave is counted
+    #[arg(long, conflicts_with = "memory")]
+    cold: bool,
+}
+
+/// How the beats of streams lie to one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Phases {
+    Spread,
+    Aligned,
+}
+
+impl Factors {
+    /// So many packets of each stream.
+    pub fn work(&self, packets: u32) -> Work {
+        Work {
+            streams: self.streams,
+            packets,
+            gap_us: (self.gap * 1e3) as u64,
+            burst: self.burst,
+            payload: self.payload,
+            file: !self.memory,
+            spread: self.phases == Phases::Spread,
+            cold: self.cold,
+        }
+    }
 }
 
 /// What is around the sender.
@@ -117,14 +153,7 @@ pub fn cores() -> Option<(usize, usize)> {
 /// # Errors
 /// What kept it from running.
 pub fn run(args: &Args, exe: &Path, stop: &Arc<AtomicBool>) -> Result<()> {
-    let work = Work {
-        streams: args.streams,
-        packets: args.packets,
-        gap_us: (args.gap * 1e3) as u64,
-        burst: args.burst,
-        payload: args.payload,
-        file: !args.memory,
-    };
+    let work = args.factors.work(args.packets);
     let around = args.around.around();
     let trial = Trial { exe, sender: args.sender.name(), peer: args.peer.as_deref(), work, around };
     let reading = trial.run(stop).map_err(|why| anyhow!("{}: {why}", args.sender))?;
@@ -159,12 +188,23 @@ fn text(work: &Work, around: &Around, it: &Reading) -> String {
     }
     text += &format!(
         "  a packet      {:.3} sending calls, {:.3} changes of context, {:.2} copies by read\n  \
-         kernel memory {:+.0} kB at half-time\n",
+         kernel memory {:+.0} kB at half-time, {:.2} kB a stream\n",
         each(it.calls),
         each(it.switches),
         it.read_copies,
         it.kernel_bytes as f64 / 1024.0,
+        it.kernel_bytes as f64 / 1024.0 / f64::from(it.streams.max(1)),
     );
+    if let (Some(share), Some(softirqs)) = (it.irq_share(), it.softirqs) {
+        text += &format!(
+            "  interrupts    {:.1} % of the core by ticks; {:.3} softirqs of the network a packet\n",
+            share * 100.0,
+            each(softirqs),
+        );
+    }
+    if work.cold {
+        text += &format!("  storage       {:.0} kB read\n", it.storage as f64 / 1024.0);
+    }
     if let Some(late) = it.late {
         let span = |ns: i64| Duration::from_nanos(ns.unsigned_abs());
         let ms = |ns: i64| if ns < 0 { -1e3 } else { 1e3 } * span(ns).as_secs_f64();
@@ -177,7 +217,11 @@ fn text(work: &Work, around: &Around, it: &Reading) -> String {
             ms(late.max_ns),
         );
         if let Some(drift) = late.drift_ns {
-            text += &format!("  drift         {:+.2} ms in 30 s\n", ms(drift));
+            text += &format!("  drift         {:+.2} ms in 30 s", ms(drift));
+            text += &it.drifts.map_or(String::new(), |it| {
+                format!("; streams {:+.2} to {:+.2}", ms(it.least_ns), ms(it.most_ns))
+            });
+            text.push('\n');
         }
     }
     text

@@ -12,6 +12,8 @@ use engines::{Sender, probe};
 use lab::pace::{Around, Company, Knee, Rank, Reading, Sink, Trial, Work, knee};
 use serde_json::json;
 
+use super::cast::Factors;
+
 /// The flags of `roundhouse senders lab`.
 #[derive(clap::Args)]
 pub struct Args {
@@ -21,6 +23,12 @@ pub struct Args {
     /// Questions to ask [default: all]
     #[arg(long, value_delimiter = ',', value_name = "QUESTION,…")]
     ask: Vec<Question>,
+    /// Real-time priority and a nice value below zero for every sender under overload, instead of
+    /// for three
+    #[arg(long)]
+    ranks: bool,
+    #[command(flatten)]
+    factors: Factors,
     /// Short runs: a look in place of a claim
     #[arg(long)]
     quick: bool,
@@ -57,6 +65,7 @@ struct Lab<'a> {
     exe: &'a Path,
     stop: &'a AtomicBool,
     senders: Vec<Sender>,
+    args: &'a Args,
     quick: bool,
     json: bool,
     sink: Sink,
@@ -65,8 +74,11 @@ struct Lab<'a> {
 /// Asks the questions and prints the answers.
 ///
 /// # Errors
-/// If no sender works here.
+/// If no sender works here, or what is as fast as it can is asked for its moments.
 pub fn run(args: &Args, exe: &Path, stop: &Arc<AtomicBool>) -> Result<()> {
+    if args.factors.gap == 0.0 {
+        bail!("expected a gap above 0: `--ask cost` also sends as fast as it can by itself");
+    }
     let chosen: Vec<Sender> = match args.only.as_slice() {
         [] => Sender::all().collect(),
         only => only.to_vec(),
@@ -81,7 +93,8 @@ pub fn run(args: &Args, exe: &Path, stop: &Arc<AtomicBool>) -> Result<()> {
     if senders.is_empty() {
         bail!("none of the senders works here; `roundhouse senders` says why");
     }
-    let mut lab = Lab { exe, stop, senders, quick: args.quick, json: args.json, sink: Sink::Freed };
+    let (quick, json, sink) = (args.quick, args.json, Sink::Freed);
+    let mut lab = Lab { exe, stop, senders, args, quick, json, sink };
     lab.choose_sink();
     let all = Question::value_variants();
     let asked = all.iter().filter(|it| args.ask.is_empty() || args.ask.contains(it));
@@ -120,6 +133,13 @@ impl Lab<'_> {
         if self.quick { Duration::from_millis(600) } else { Duration::from_secs(3) }
     }
 
+    /// What was asked for, for so long.
+    fn work(&self, time: Duration) -> Work {
+        let one = self.args.factors.work(1);
+        let beats = (time.as_micros() / one.gap().as_micros().max(1)).max(2) as u32;
+        Work { packets: beats * one.burst, ..one }
+    }
+
     fn trial(&self, sender: Sender, work: Work, around: Around) -> Trial<'_> {
         Trial { exe: self.exe, sender: sender.name(), peer: None, work, around }
     }
@@ -154,7 +174,7 @@ impl Lab<'_> {
     }
 
     fn pacing(&self) {
-        let work = Work::audio(self.time());
+        let work = self.work(self.time());
         let mut rows = table(&LATE);
         for &sender in self.running() {
             let found = self.read("pacing", sender, work, self.heard());
@@ -165,9 +185,10 @@ impl Lab<'_> {
     }
 
     fn cost(&self) {
-        let paced = Work { streams: MANY, ..Work::audio(self.time()) };
+        let paced = Work { streams: MANY, ..self.work(self.time()) };
         let share = if self.quick { 4 } else { 1 };
-        let small = Work { streams: 1, packets: FAST / share, gap_us: 0, ..paced };
+        let packets = FAST / share;
+        let small = Work { streams: 1, packets, gap_us: 0, burst: 1, payload: 32, ..paced };
         let large = Work { payload: 1316, packets: FAST / share / 2, ..small };
         let around = self.around();
         let soak = Around { soak: true, ..around };
@@ -178,8 +199,10 @@ impl Lab<'_> {
             "32 B, fast",
             "1316 B, fast",
             "calls",
+            "reads",
             "switches",
             "kernel kB",
+            "softirq",
         ]);
         for &sender in self.running() {
             let found = self.read("cost, paced", sender, paced, soak);
@@ -199,15 +222,18 @@ impl Lab<'_> {
             }
             if let Ok(it) = &found {
                 let each = |count: u64| format!("{:.3}", count as f64 / it.sent.max(1) as f64);
-                row.extend([each(it.calls), each(it.switches)]);
-                row.push(format!("{:.0}", it.kernel_bytes as f64 / 1024.0));
+                row.extend([each(it.calls), format!("{:.2}", it.read_copies), each(it.switches)]);
+                let kb = it.kernel_bytes as f64 / 1024.0 / f64::from(it.streams.max(1));
+                row.extend([format!("{kb:.2}"), softirq(&found)]);
             }
             rows.add_row(row);
         }
         let sink = self.sink.words();
         let title = format!(
-            "CPU, us a packet ({sink}); paced: {}; calls and switches a packet\n\
-             whole core: by cycle soak, with what the kernel does by itself",
+            "CPU, us a packet ({sink}); paced: {}; sending calls, copies by read and switches a \
+             packet; kernel memory a stream\n\
+             whole core: by cycle soak, with what the kernel does by itself; softirq: how often \
+             the network's ran for a packet, and the core's time in them and in interrupts by ticks",
             paced.words()
         );
         self.show(&title, &rows);
@@ -215,13 +241,11 @@ impl Lab<'_> {
 
     fn sessions(&self) {
         let time = if self.quick { Duration::from_millis(600) } else { Duration::from_secs(2) };
-        let start = Work { streams: 500, ..Work::audio(time) };
+        let start = Work { streams: 500, ..self.work(time) };
         let mut rows =
-            table(&["sender", "sessions", "missed at", "steps: sessions, late ms, core"]);
+            table(&["sender", "sink", "sessions", "missed at", "steps: sessions, late ms, core"]);
         for &sender in self.running() {
-            let trial = self.trial(sender, start, self.around());
-            let halvings = if self.quick { 0 } else { 2 };
-            let found = knee(&trial, 64_000, halvings, self.stop);
+            let (sink, found) = self.knee(sender, start);
             if self.json {
                 let (knee, missing) = (found.as_ref().ok(), found.as_ref().err());
                 let name = sender.name();
@@ -230,36 +254,59 @@ impl Lab<'_> {
                     "{}",
                     json!({
                         "question": question, "sender": name, "work": start, "knee": knee,
-                        "sink": self.sink.words(), "missing": missing,
+                        "sink": sink.words(), "missing": missing,
                     })
                 );
             }
             rows.add_row(match &found {
-                Ok(found) => carried(sender, found),
-                Err(why) => vec![sender.to_string(), "–".into(), String::new(), why.clone()],
+                Ok(found) => carried(sender, sink, found),
+                Err(why) => {
+                    let [name, sink] = [sender.name(), short(sink)].map(str::to_string);
+                    vec![name, sink, "–".into(), String::new(), why.clone()]
+                }
             });
         }
         let title = format!(
-            "Sessions per core: 32 B each 30 ms, p99.9 late by at most 10 ms, none refused ({})",
-            self.sink.words()
+            "Sessions per core: {}, p99.9 late by at most a third of the gap, none refused",
+            Work { streams: 1, ..start }.words().trim_start_matches("1 stream of ")
         );
         self.show(&title, &rows);
     }
 
+    /// The search with one sender. Of one that does not know how late its packets leave the
+    /// receiver's kernel is asked, and its receiver has the other core.
+    fn knee(&self, sender: Sender, start: Work) -> (Sink, Result<Knee, String>) {
+        let probe = Work { streams: 2, packets: 2, gap_us: 1000, ..start };
+        let knows = self.trial(sender, probe, self.around()).run(self.stop);
+        let around = match knows {
+            Ok(reading) if reading.late.is_none() => self.heard(),
+            Ok(_) => self.around(),
+            Err(why) => return (self.sink, Err(why)),
+        };
+        let halvings = if self.quick { 0 } else { 2 };
+        let trial = self.trial(sender, start, around);
+        (around.sink, knee(&trial, 64_000, halvings, self.stop))
+    }
+
     fn overload(&self) {
-        let work = Work::audio(self.time());
+        let work = self.work(self.time());
         let company = Company::PUBLISHED;
-        let mut rows =
-            table(&["sender", "rank", "p50", "p90", "p99", "p99.9", "max", "drift", "dry"]);
+        let mut head = LATE.to_vec();
+        head.insert(1, "rank");
+        head.push("softirq");
+        let mut rows = table(&head);
         let mut arms: Vec<(Sender, Rank)> =
             self.senders.iter().map(|&sender| (sender, Rank::Usual)).collect();
-        for sender in RANKED.into_iter().filter(|it| self.senders.contains(it)) {
-            arms.extend(RANKS.map(|rank| (sender, rank)));
+        for &sender in &self.senders {
+            if self.args.ranks || RANKED.contains(&sender) {
+                arms.extend(RANKS.map(|rank| (sender, rank)));
+            }
         }
         for (sender, rank) in arms.into_iter().take_while(|_| !self.stop.load(Ordering::Relaxed)) {
             let around = Around { rank, company, ..self.heard() };
             let found = self.read("overload", sender, work, around);
-            rows.add_row([vec![sender.to_string(), rank.words()], late(&found)].concat());
+            let (name, last) = (vec![sender.to_string(), rank.words()], vec![softirq(&found)]);
+            rows.add_row([name, late(&found), last].concat());
         }
         let title = format!("Overload, ms late: {}, {}", work.words(), company.words());
         self.show(&title, &rows);
@@ -291,13 +338,28 @@ fn late(found: &Result<Reading, String>) -> Vec<String> {
     }
 }
 
-fn carried(sender: Sender, found: &Knee) -> Vec<String> {
+/// Softirqs of a packet, and the share of the core that went to them by the tick.
+fn softirq(found: &Result<Reading, String>) -> String {
+    let Ok(it) = found else { return "–".to_string() };
+    let (Some(count), Some(share)) = (it.softirqs, it.irq_share()) else {
+        return "–".to_string();
+    };
+    format!("{:.2} · {:.1} %", count as f64 / it.sent.max(1) as f64, share * 100.0)
+}
+
+/// A sink's name in a column.
+fn short(sink: Sink) -> &'static str {
+    sink.words().split([' ', ',']).next().unwrap_or_default()
+}
+
+fn carried(sender: Sender, sink: Sink, found: &Knee) -> Vec<String> {
     let steps = found.steps.iter().map(|step| {
         let late = step.late_ms.map_or("?".to_string(), |late| format!("{late:.1}"));
         format!("{}: {late} {:.0} %", step.streams, step.share * 100.0)
     });
     vec![
         sender.to_string(),
+        short(sink).to_string(),
         found.streams.to_string(),
         found.missed.map_or("–".into(), |it| it.to_string()),
         steps.collect::<Vec<_>>().join(" · "),

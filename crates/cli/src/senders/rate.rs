@@ -6,8 +6,6 @@
 //! that the kernel sends by itself are timed as well. With `to` nobody receives, and the lateness
 //! is what the sender knows.
 
-use std::fs::File;
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,12 +14,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use engines::drum::{Beats, Drum, HEAD, Skin};
 use engines::{Assets, CastSockets, Casting, Pacing, Sender, cast_alone};
-use lab::pace::{Lateness, Reading, Work};
+use lab::pace::{Extent, Lateness, Reading, Work, drift_ns, span_ns};
 use sys::udp::{Mail, Udp, UdpOptions};
 use sys::usage::Usage;
 
+use super::kernel;
+
 /// Bytes of the payloads' source; streams read on in it from packet to packet.
 const SOURCE: u32 = 1 << 20;
+/// A cold source is as long as what a stream reads, so that nothing is read twice, up to this.
+const COLD_MAX: u64 = 512 << 20;
 /// What a buffer may be asked to hold; the kernel gives as much of it as it may.
 const BUFFER: usize = 8 << 20;
 /// The longest wait for what is still on its way when casting has ended.
@@ -61,6 +63,8 @@ impl Ask {
                 "burst" => work.burst = number()?,
                 "payload" => work.payload = number()?,
                 "file" => work.file = number()? != 0,
+                "spread" => work.spread = number()? != 0,
+                "cold" => work.cold = number()? != 0,
                 "cpu" => ask.core = Some(number()? as usize),
                 "ear" => ask.ear = Some(number()? as usize),
                 "to" => ask.to = Some(value.parse().context("`to` expects ADDRESS:PORT")?),
@@ -74,8 +78,8 @@ impl Ask {
 /// What the receiver has to tell at the end.
 #[derive(Default)]
 struct Heard {
-    /// Moment and lateness of each packet.
-    packets: Vec<(u64, i64)>,
+    /// Moment and lateness of each packet of each stream.
+    streams: Vec<Vec<(u64, i64)>>,
     usage: Usage,
 }
 
@@ -85,7 +89,7 @@ struct Heard {
 /// The sender does not work here, or the machine lacks something.
 pub fn cast(ask: &Ask) -> Result<Reading> {
     let mut assets = Assets::default();
-    let skin = skin(ask.work.file, &mut assets)?;
+    let skin = skin(&ask.work, &mut assets)?;
     let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let options = UdpOptions { receive_buffer: Some(BUFFER), ..UdpOptions::default() };
     let receiver = Udp::bind(SocketAddr::new(local, 0), &options)?;
@@ -94,10 +98,10 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
         Some(to) => everybody(to, ask.work.streams),
         None => vec![receiver.local_addr()?],
     };
-    let Work { streams: casts, packets, burst, payload, .. } = ask.work;
+    let Work { streams: casts, packets, burst, payload, spread, .. } = ask.work;
     let gap = ask.work.gap();
     let ahead = (gap * packets).max(Duration::from_secs(1)) * 2;
-    let drum = Drum { casts, packets, gap, burst, payload, ahead, spread: true, to, skin };
+    let drum = Drum { casts, packets, gap, burst, payload, ahead, spread, to, skin };
     let from = if ask.to.is_some() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { local };
     let sockets = CastSockets::bind(from, 0)?;
     let (state, pacing, over) = (Beats::default(), Pacing::default(), AtomicBool::new(false));
@@ -108,7 +112,9 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
         sys::cpu::set_affinity(&[core])?;
     }
     let mut halfway = 0;
-    let (memory, read) = (kernel_bytes(), read_bytes());
+    let (memory, [read, storage]) = (kernel::bytes(), kernel::read());
+    let core = |read: fn(usize) -> Option<u64>| ask.core.and_then(read);
+    let (irq, softirqs) = (core(kernel::irq_ns), core(kernel::softirqs));
     let (before, began_ns) = (Usage::of_process(), sys::clock::now_ns());
     let (heard, ended_ns) = std::thread::scope(|scope| {
         let listen = scope.spawn(|| match ask.to {
@@ -117,7 +123,7 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
         });
         let look = |_: &dyn Fn()| {
             std::thread::sleep(drum.length() / 2);
-            halfway = kernel_bytes();
+            halfway = kernel::bytes();
         };
         let ended = cast_alone(&casting, &state, &assets, drum.length(), look);
         let ended_ns = sys::clock::now_ns();
@@ -126,26 +132,35 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
         ended.map(|()| (heard, ended_ns))
     })?;
     let used = Usage::of_process().since(&before).since(&heard.usage);
+    let since = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+    let irq_ns = since(core(kernel::irq_ns), irq);
+    let softirqs = since(core(kernel::softirqs), softirqs);
+    let [read_after, storage_after] = kernel::read();
     let sent = pacing.packets.read();
     let bytes = sent.max(1) * u64::from(payload.max(1));
     let late = match ask.to {
         Some(_) => known(&pacing),
-        None => Lateness::of(heard.packets.clone()),
+        None => Lateness::of(heard.streams.concat()),
     };
     Ok(Reading {
         sender: sender.to_string(),
         streams: casts,
         sent,
         failed: pacing.failed.read(),
-        heard: heard.packets.len() as u64,
+        heard: heard.streams.iter().map(|it| it.len() as u64).sum(),
         calls: pacing.calls.read(),
         cpu_ns: used.cpu.as_nanos() as u64,
         switches: used.waits + used.preempted,
         kernel_bytes: if halfway == 0 { 0 } else { halfway - memory },
-        read_copies: read_bytes().saturating_sub(read) as f64 / bytes as f64,
+        read_copies: read_after.saturating_sub(read) as f64 / bytes as f64,
+        storage: storage_after.saturating_sub(storage),
         began_ns,
         ended_ns,
         late,
+        drifts: Extent::of(heard.streams.iter().filter_map(|it| drift_ns(it))),
+        spans: Extent::of(heard.streams.iter().filter_map(|it| span_ns(it))),
+        irq_ns,
+        softirqs,
         ..Reading::default()
     })
 }
@@ -172,12 +187,22 @@ fn known(pacing: &Pacing) -> Option<Lateness> {
     })
 }
 
-fn skin(file: bool, assets: &mut Assets) -> Result<Skin> {
+/// The payloads' source. What has to be cold is forgotten last, when nothing reads it any more.
+fn skin(work: &Work, assets: &mut Assets) -> Result<Skin> {
     let bytes: Vec<u8> = (0..SOURCE).map(|at| (at / 3) as u8).collect();
-    Ok(match file {
-        true => Skin::File(assets.add(scratch(&bytes)?).into(), bytes.len() as u64),
-        false => Skin::Shared(Arc::from(&bytes[..])),
-    })
+    if !work.file {
+        return Ok(Skin::Shared(Arc::from(&bytes[..])));
+    }
+    let whole = u64::from(work.packets) * u64::from(work.payload);
+    let length = match work.cold {
+        true => whole.clamp(u64::from(SOURCE), COLD_MAX),
+        false => u64::from(SOURCE),
+    };
+    let file = kernel::scratch(&bytes, length)?;
+    if work.cold {
+        kernel::forget(&file)?;
+    }
+    Ok(Skin::File(assets.add(file).into(), length))
 }
 
 /// Moment and lateness of each packet by the receiver's kernel.
@@ -192,50 +217,26 @@ fn listen(
     let _ = ear.map(|core| sys::cpu::set_affinity(&[core]));
     let began = Usage::of_thread();
     let mut mail = Mail::new(256, 64);
-    let mut packets = Vec::with_capacity((drum.casts * drum.packets) as usize);
+    let mut streams = vec![Vec::with_capacity(drum.packets as usize); drum.casts as usize];
     // The receiver's times are those of the wall clock, the schedule's of the other.
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as i64;
     let ahead = wall - sys::clock::now_ns() as i64;
     loop {
         let came = receiver.wait_readable(STRAGGLERS).unwrap_or(false);
         if !came && over.load(Ordering::Acquire) {
-            return Heard { packets, usage: Usage::of_thread().since(&began) };
+            return Heard { streams, usage: Usage::of_thread().since(&began) };
         }
         let Ok(letters) = mail.receive(receiver) else { continue };
         for letter in letters.filter(|letter| letter.bytes.len() >= HEAD) {
             let word = |at: usize| letter.bytes[at..at + 4].try_into().expect("four bytes");
-            let sent = u32::from_be_bytes(word(4)) / Drum::TICKS;
-            if let Some(due) = drum.due_at(state, u32::from_be_bytes(word(8)), sent) {
-                packets.push((due.ns(), letter.came_ns as i64 - ahead - due.ns() as i64));
+            let (number, sent) = (u32::from_be_bytes(word(8)), u32::from_be_bytes(word(4)));
+            if let Some(due) = drum.due_at(state, number, sent / Drum::TICKS)
+                && let Some(stream) = streams.get_mut(number as usize)
+            {
+                stream.push((due.ns(), letter.came_ns as i64 - ahead - due.ns() as i64));
             }
         }
     }
-}
-
-/// Slab, kernel stacks and page tables of the machine, bytes.
-fn kernel_bytes() -> i64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let of = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse::<i64>().ok()
-    };
-    ["Slab:", "KernelStack:", "PageTables:"].iter().filter_map(|name| of(name)).sum::<i64>() * 1024
-}
-
-/// Bytes that read calls have brought this process (proc_pid_io(5)).
-fn read_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("rchar: "));
-    line.and_then(|line| line.parse().ok()).unwrap_or(0)
-}
-
-/// A file without a name.
-fn scratch(bytes: &[u8]) -> Result<File> {
-    let path = std::env::temp_dir().join(format!("roundhouse-rate-{}", std::process::id()));
-    let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
-    std::fs::remove_file(&path)?;
-    file.write_all(bytes)?;
-    Ok(file)
 }
 
 #[cfg(test)]
@@ -248,7 +249,16 @@ mod tests {
 
     #[test]
     fn what_the_laboratory_says_is_understood() {
-        let work = Work { streams: 3, packets: 7, gap_us: 5, burst: 2, payload: 9, file: false };
+        let work = Work {
+            streams: 3,
+            packets: 7,
+            gap_us: 5,
+            burst: 2,
+            payload: 9,
+            file: true,
+            spread: false,
+            cold: true,
+        };
         let found = ask(&format!("sender=plain {} cpu=1 ear=0", work.arguments().join(" ")));
         let found = found.expect("good words");
         assert_eq!((found.sender, found.work, found.core), (Sender::Plain, work, Some(1)));
@@ -267,6 +277,19 @@ mod tests {
             let late = found.late.expect("all were heard");
             assert!(late.packets == 40 && late.p50_ns >= 0 && late.max_ns >= late.p50_ns);
             assert!(found.calls <= 40 && found.cpu_ns > 0 && found.ended_ns > found.began_ns);
+            assert!(found.drifts.is_some_and(|it| it.least_ns <= it.most_ns), "{found:?}");
         }
+    }
+
+    #[test]
+    fn streams_beat_together_where_they_shall() {
+        let words = "sender=sendmmsg casts=20 packets=10 gap_us=40000 spread=";
+        let calls = ["0", "1"].map(|spread| {
+            let ask = ask(&format!("{words}{spread}")).expect("good words");
+            cast(&ask).expect("sendmmsg works everywhere").calls
+        });
+        // One call for each beat, or one for each millisecond in which something is due; a stall
+        // would have to swallow a whole gap each time to make them equal.
+        assert!(calls[0] < calls[1], "{calls:?}");
     }
 }

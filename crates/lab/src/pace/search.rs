@@ -34,9 +34,13 @@ pub struct Knee {
     pub steps: Vec<Step>,
 }
 
+/// Fewer sessions than this are not tried.
+const LEAST: u32 = 8;
+
 /// Doubles the sessions of `trial` from what it has until the 99.9th percentile of lateness exceeds
 /// a third of the gap, a packet is refused or `most` is reached; then halves the interval so often
-/// as `halvings` says. A step that missed is tried once more before it counts.
+/// as `halvings` says. Where the first number is too many already, it is halved until one is not. A
+/// step that missed is tried once more before it counts.
 ///
 /// # Errors
 /// If a trial cannot run.
@@ -65,6 +69,7 @@ pub fn knee(
         streams = match found.missed {
             None if streams >= most => return Ok(found),
             None => (streams * 2).min(most),
+            Some(missed) if found.streams == 0 && missed / 2 >= LEAST => missed / 2,
             Some(missed) if halved < halvings && missed > found.streams + 1 => {
                 halved += 1;
                 (found.streams + missed) / 2

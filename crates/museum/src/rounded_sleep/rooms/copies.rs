@@ -41,7 +41,7 @@ pub fn show(stage: &mut Stage<'_>, senders: &[String]) -> Result<Vec<Finding>, F
     for &payload in sizes {
         for (sender, costs) in &mut found {
             let packets = packets(payload) / if quick { 50 } else { 1 };
-            let work = Work { streams: 1, packets, gap_us: 0, burst: 1, payload, file: true };
+            let work = Work { packets, payload, file: true, ..Work::default() };
             if let Some(it) = stage.cast(sender, work, alone(stage, sink))? {
                 costs.push((payload, it.each_ns()));
             }

@@ -1,0 +1,127 @@
+//! What the kernel tells of a run: memory that it holds, bytes that it read, time in interrupts.
+//! And what it is asked to forget.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{Advice, fadvise};
+
+/// Nanoseconds of the unit in which /proc counts time (USER_HZ is 100 on every machine of ours).
+const UNIT_NS: u64 = 10_000_000;
+/// A page, and as much as is looked at to see whether a file was forgotten.
+const PAGE: u64 = 4096;
+
+/// The first number behind `name` in a text of lines `NAME NUMBER …`.
+fn number<T: FromStr>(text: &str, name: &str) -> Option<T> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Slab, kernel stacks and page tables of the machine, bytes.
+pub fn bytes() -> i64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let parts = ["Slab:", "KernelStack:", "PageTables:"];
+    parts.iter().filter_map(|name| number::<i64>(&text, name)).sum::<i64>() * 1024
+}
+
+/// Bytes that read calls have brought this process, and bytes that storage had to give for it
+/// (proc_pid_io(5)).
+pub fn read() -> [u64; 2] {
+    let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    ["rchar: ", "read_bytes: "].map(|name| number(&text, name).unwrap_or(0))
+}
+
+/// Time of `core` in interrupts and softirq since the machine began, nanoseconds (proc_stat(5)).
+/// It is sampled at the tick.
+pub fn irq_ns(core: usize) -> Option<u64> {
+    irq_of(&fs::read_to_string("/proc/stat").ok()?, core)
+}
+
+/// How often softirqs of the network ran on `core` since the machine began: sending, receiving, and
+/// the small works (tasklets) by which devices such as `ifb` go on.
+pub fn softirqs(core: usize) -> Option<u64> {
+    softirqs_of(&fs::read_to_string("/proc/softirqs").ok()?, core)
+}
+
+fn softirqs_of(text: &str, core: usize) -> Option<u64> {
+    let mut lines = text.lines();
+    let name = format!("CPU{core}");
+    let column = lines.next()?.split_whitespace().position(|it| it == name)?;
+    let row = |line: &str| {
+        let (kind, counts) = line.split_once(':')?;
+        let is_network = ["NET_TX", "NET_RX", "TASKLET"].contains(&kind.trim());
+        is_network.then(|| counts.split_whitespace().nth(column)?.parse::<u64>().ok())?
+    };
+    Some(lines.filter_map(row).sum())
+}
+
+fn irq_of(text: &str, core: usize) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("cpu{core} ")))?;
+    // user nice system idle iowait irq softirq
+    let mut times = line.split_whitespace().skip(5).map(str::parse::<u64>);
+    let (irq, soft) = (times.next()?.ok()?, times.next()?.ok()?);
+    Some((irq + soft) * UNIT_NS)
+}
+
+/// A file of these bytes, over and over until it is `length` long, without a name.
+///
+/// # Errors
+/// The temporary directory is not writable or full.
+pub fn scratch(bytes: &[u8], length: u64) -> Result<File> {
+    let path = std::env::temp_dir().join(format!("roundhouse-rate-{}", std::process::id()));
+    let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    fs::remove_file(&path)?;
+    let mut left = length;
+    while left > 0 {
+        let piece = &bytes[..bytes.len().min(left as usize)];
+        file.write_all(piece).context("cannot write the file of payloads")?;
+        left -= piece.len() as u64;
+    }
+    Ok(file)
+}
+
+/// Makes the kernel forget the pages of `file`, so that the next read is storage's.
+///
+/// # Errors
+/// It keeps them, as a file system without storage (tmpfs) does.
+pub fn forget(file: &File) -> Result<()> {
+    // Only what has been written back can be forgotten.
+    file.sync_all()?;
+    fadvise(file, 0, None, Advice::DontNeed)?;
+    match sys::sendfile::is_resident(file, 0..PAGE) {
+        Ok(true) => bail!(
+            "expected a file that can leave the page cache, found one in {} that does not: name a \
+             directory on a disk by TMPDIR",
+            std::env::temp_dir().display()
+        ),
+        // An old kernel does not tell; what storage gave is counted in any case.
+        Ok(false) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_a_core_are_found_among_others() {
+        let text = "cpu  1 2 3 4 5 6 7 8\ncpu1 1 1 1 1 1 20 3 0 0 0\ncpu11 9 9 9 9 9 9 9\nintr 5\n";
+        assert_eq!(irq_of(text, 1), Some(230_000_000));
+        assert_eq!(irq_of(text, 11), Some(180_000_000));
+        assert_eq!(irq_of(text, 2), None);
+        assert!(irq_ns(0).is_some() && softirqs(0).is_some(), "every Linux has a first core");
+        let text = "   CPU0  CPU2\n HI: 1 2\n NET_TX: 3 4\n NET_RX: 50 60\n TASKLET: 700 800\n";
+        assert_eq!(softirqs_of(text, 2), Some(864));
+        assert_eq!(softirqs_of(text, 1), None);
+    }
+
+    #[test]
+    fn a_file_is_as_long_as_it_was_asked_to_be() {
+        let file = scratch(b"abc", 8).expect("the temporary directory is writable");
+        let mut text = [0; 8];
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut text, 0).expect("eight bytes");
+        assert_eq!((&text, file.metadata().expect("open").len()), (b"abcabcab", 8));
+    }
+}
