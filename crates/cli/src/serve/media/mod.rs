@@ -285,19 +285,19 @@ fn doubled(sources: &[SourceFlag]) -> Option<String> {
 
 /// Says how punctual the house was, if it sent anything.
 pub(crate) fn tell(pacing: &Pacing) {
-    let ms = |share| pacing.quantile(share).map_or(0.0, |late| late.as_secs_f64() * 1e3);
-    let packets = pacing.packets.read();
-    if packets > 0 {
-        let (failed, late) = (pacing.failed.read(), pacing.late.read());
-        eprintln!(
-            "{packets} packets in {} calls, {failed} not sent; lateness p50 {:.3} ms, p99 {:.3} \
-             ms, p99.9 {:.3} ms, {late} later than 10 ms",
-            pacing.calls.read(),
-            ms(0.5),
-            ms(0.99),
-            ms(0.999)
-        );
+    let (packets, failed) = (pacing.packets.read(), pacing.failed.read());
+    if packets == 0 {
+        return;
     }
+    let ms = |share| pacing.quantile(share).map(|late| late.as_secs_f64() * 1e3);
+    let late = match (ms(0.5), ms(0.99), ms(0.999)) {
+        (Some(half), Some(most), Some(tail)) => format!(
+            "lateness p50 {half:.3} ms, p99 {most:.3} ms, p99.9 {tail:.3} ms, {} later than 10 ms",
+            pacing.late.read()
+        ),
+        _ => "the kernel sent them, and tells not when".to_owned(),
+    };
+    eprintln!("{packets} packets in {} calls, {failed} not sent; {late}", pacing.calls.read());
 }
 
 /// Keeps nothing, and tells what casters are at.
@@ -353,7 +353,6 @@ impl Keeper<Orders> for Teller<'_> {
             gauge("round_trip_us", "The longest way there and back, in us", trip, false),
         ]);
         if let Some(pacing) = self.pacing {
-            let us = |share| pacing.quantile(share).map_or(0, |late| late.as_micros() as u64);
             gauges.extend([
                 gauge("casts", "Transmissions that run", pacing.running(), false),
                 gauge("packets", "Packets that the kernel took", pacing.packets.read(), true),
@@ -361,9 +360,14 @@ impl Keeper<Orders> for Teller<'_> {
                 gauge("failed", "Packets that could not leave", pacing.failed.read(), true),
                 gauge("late", "Packets later than 10 ms", pacing.late.read(), true),
                 gauge("reports", "Datagrams heard", pacing.heard.read(), true),
-                gauge("lateness_p50_us", "Half were not later, in us", us(0.5), false),
-                gauge("lateness_p99_us", "99 of 100 were not later, in us", us(0.99), false),
             ]);
+            // Where the kernel paces nobody is told when a packet leaves.
+            let us = |share| pacing.quantile(share).map(|late| late.as_micros() as u64);
+            let half =
+                us(0.5).map(|us| gauge("lateness_p50_us", "Half were not later, in us", us, false));
+            let most = us(0.99)
+                .map(|us| gauge("lateness_p99_us", "99 of 100 were not later, in us", us, false));
+            gauges.extend(half.into_iter().chain(most));
         }
         gauges
     }

@@ -31,7 +31,8 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
             if !is_full {
                 self.horizon = until;
             }
-            if is_full || self.queue.is_counted() {
+            // What is due soon cannot wait until the whole window is gathered.
+            if is_full || (self.queue.is_counted() && self.horizon < self.now + PART * 2) {
                 self.hand_over()?;
             }
             if !self.has_room() {
