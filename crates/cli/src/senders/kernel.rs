@@ -26,22 +26,53 @@ pub fn bytes() -> i64 {
     parts.iter().filter_map(|name| number::<i64>(&text, name)).sum::<i64>() * 1024
 }
 
+/// What has been counted so far, of this process and of its core.
+pub struct Tally {
+    /// Bytes that read calls have brought.
+    pub read: u64,
+    /// Bytes that storage had to give.
+    pub storage: u64,
+    /// Time of the core in interrupts and softirq, nanoseconds.
+    pub irq_ns: Option<u64>,
+    /// Softirqs of the network on that core.
+    pub softirqs: Option<u64>,
+}
+
+impl Tally {
+    /// Now; `core` is the one that is this process's.
+    pub fn now(core: Option<usize>) -> Tally {
+        let [read, storage] = read();
+        Tally { read, storage, irq_ns: core.and_then(irq_ns), softirqs: core.and_then(softirqs) }
+    }
+
+    /// What was added since `before`.
+    pub fn since(&self, before: &Tally) -> Tally {
+        let more = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        Tally {
+            read: self.read.saturating_sub(before.read),
+            storage: self.storage.saturating_sub(before.storage),
+            irq_ns: more(self.irq_ns, before.irq_ns),
+            softirqs: more(self.softirqs, before.softirqs),
+        }
+    }
+}
+
 /// Bytes that read calls have brought this process, and bytes that storage had to give for it
 /// (proc_pid_io(5)).
-pub fn read() -> [u64; 2] {
+fn read() -> [u64; 2] {
     let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
     ["rchar: ", "read_bytes: "].map(|name| number(&text, name).unwrap_or(0))
 }
 
 /// Time of `core` in interrupts and softirq since the machine began, nanoseconds (proc_stat(5)).
 /// It is sampled at the tick.
-pub fn irq_ns(core: usize) -> Option<u64> {
+fn irq_ns(core: usize) -> Option<u64> {
     irq_of(&fs::read_to_string("/proc/stat").ok()?, core)
 }
 
 /// How often softirqs of the network ran on `core` since the machine began: sending, receiving, and
 /// the small works (tasklets) by which devices such as `ifb` go on.
-pub fn softirqs(core: usize) -> Option<u64> {
+fn softirqs(core: usize) -> Option<u64> {
     softirqs_of(&fs::read_to_string("/proc/softirqs").ok()?, core)
 }
 

@@ -233,7 +233,8 @@ impl Lab<'_> {
             "CPU, us a packet ({sink}); paced: {}; sending calls, copies by read and switches a \
              packet; kernel memory a stream\n\
              whole core: by cycle soak, with what the kernel does by itself; softirq: how often \
-             the network's ran for a packet, and the core's time in them and in interrupts by ticks",
+             the network's ran for a packet, and the core's time in them and in interrupts, by \
+             ticks",
             paced.words()
         );
         self.show(&title, &rows);

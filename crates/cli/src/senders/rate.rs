@@ -18,7 +18,7 @@ use lab::pace::{Extent, Lateness, Reading, Work, drift_ns, span_ns};
 use sys::udp::{Mail, Udp, UdpOptions};
 use sys::usage::Usage;
 
-use super::kernel;
+use super::kernel::{self, Tally};
 
 /// Bytes of the payloads' source; streams read on in it from packet to packet.
 const SOURCE: u32 = 1 << 20;
@@ -105,16 +105,13 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
     let from = if ask.to.is_some() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { local };
     let sockets = CastSockets::bind(from, 0)?;
     let (state, pacing, over) = (Beats::default(), Pacing::default(), AtomicBool::new(false));
-    let sender = ask.sender;
-    let casting = Casting { caster: &drum, sender, sockets: &sockets, pacing: &pacing };
+    let casting = Casting { caster: &drum, sender: ask.sender, sockets: &sockets, pacing: &pacing };
     // Only now: under overload a beginning on that core would take fifty times as long.
     if let Some(core) = ask.core {
         sys::cpu::set_affinity(&[core])?;
     }
     let mut halfway = 0;
-    let (memory, [read, storage]) = (kernel::bytes(), kernel::read());
-    let core = |read: fn(usize) -> Option<u64>| ask.core.and_then(read);
-    let (irq, softirqs) = (core(kernel::irq_ns), core(kernel::softirqs));
+    let (memory, tally) = (kernel::bytes(), Tally::now(ask.core));
     let (before, began_ns) = (Usage::of_process(), sys::clock::now_ns());
     let (heard, ended_ns) = std::thread::scope(|scope| {
         let listen = scope.spawn(|| match ask.to {
@@ -132,18 +129,14 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
         ended.map(|()| (heard, ended_ns))
     })?;
     let used = Usage::of_process().since(&before).since(&heard.usage);
-    let since = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
-    let irq_ns = since(core(kernel::irq_ns), irq);
-    let softirqs = since(core(kernel::softirqs), softirqs);
-    let [read_after, storage_after] = kernel::read();
+    let tally = Tally::now(ask.core).since(&tally);
     let sent = pacing.packets.read();
-    let bytes = sent.max(1) * u64::from(payload.max(1));
     let late = match ask.to {
         Some(_) => known(&pacing),
         None => Lateness::of(heard.streams.concat()),
     };
     Ok(Reading {
-        sender: sender.to_string(),
+        sender: ask.sender.to_string(),
         streams: casts,
         sent,
         failed: pacing.failed.read(),
@@ -152,15 +145,15 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
         cpu_ns: used.cpu.as_nanos() as u64,
         switches: used.waits + used.preempted,
         kernel_bytes: if halfway == 0 { 0 } else { halfway - memory },
-        read_copies: read_after.saturating_sub(read) as f64 / bytes as f64,
-        storage: storage_after.saturating_sub(storage),
+        read_copies: tally.read as f64 / (sent.max(1) * u64::from(payload.max(1))) as f64,
+        storage: tally.storage,
         began_ns,
         ended_ns,
         late,
         drifts: Extent::of(heard.streams.iter().filter_map(|it| drift_ns(it))),
         spans: Extent::of(heard.streams.iter().filter_map(|it| span_ns(it))),
-        irq_ns,
-        softirqs,
+        irq_ns: tally.irq_ns,
+        softirqs: tally.softirqs,
         ..Reading::default()
     })
 }
