@@ -9,6 +9,7 @@ mod players;
 mod sound;
 mod stage;
 mod tap;
+mod vlc;
 
 use std::path::Path;
 

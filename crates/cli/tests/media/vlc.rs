@@ -1,0 +1,154 @@
+//! VLC, which Debian builds without RTSP, plays what is cast to a port and needs no description:
+//! transport streams, μ-law and 16-bit samples. It decodes what comes and writes it down instead of
+//! showing it, so that pictures and samples can be compared with those of the file.
+//!
+//! It refuses to be run by root, so there it is run as nobody.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use crate::stage::{BINARY, PATIENCE, films, finish, has, run, start};
+
+/// Bytes of a picture of the films.
+const PICTURE: usize = 320 * 240 * 3 / 2;
+
+/// VLC at a port, whose output goes to a file.
+struct Vlc {
+    child: Option<Child>,
+    film: &'static str,
+    port: u16,
+    output: PathBuf,
+}
+
+/// Even ports that are free and that nobody is given by chance (those are from 32768 on, see
+/// ip(7)); the ones of control are behind them.
+fn ports() -> Vec<u16> {
+    let from = std::process::id() % 6000 * 2;
+    let all = (0..6000).map(|step| (20_000 + (from + step * 2) % 12_000) as u16);
+    let is_free = |port: &u16| {
+        let socket = |port| UdpSocket::bind(("127.0.0.1", port));
+        socket(*port).is_ok() && socket(port + 1).is_ok()
+    };
+    all.filter(is_free).take(3).collect()
+}
+
+impl Vlc {
+    /// Waits until it listens.
+    fn start(folder: &Path, film: &'static str, port: u16) -> Vlc {
+        let home = folder.join(format!("vlc-{film}"));
+        fs::create_dir_all(&home).expect("a folder");
+        fs::set_permissions(&home, fs::Permissions::from_mode(0o777)).expect("our own folder");
+        let output = home.join("output");
+        let sink = output.display();
+        let home = format!("HOME={}", home.display());
+        let url = format!("rtp://@127.0.0.1:{port}");
+        let sink = format!(
+            "#transcode{{vcodec=I420,acodec=s16l}}:std{{access=file,mux=dummy,dst={sink}}}"
+        );
+        let quiet = ["-q", "-I", "dummy", "--aout", "adummy"];
+        // Of a film the pictures are enough: the sound would lie between them.
+        let pictures = film.ends_with(".ts").then_some("--no-sout-audio");
+        let player = ["env", &home, "cvlc"].into_iter().chain(quiet);
+        let player = player.chain([&url[..], "--sout", &sink]).chain(pictures);
+        let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+        let is_root = rustix::process::geteuid().is_root();
+        let front = if is_root { &nobody[..] } else { &[] };
+        let words: Vec<&str> = front.iter().copied().chain(player).collect();
+        let mut vlc = Vlc { child: Some(start(words[0], &words[1..])), film, port, output };
+        let begin = Instant::now();
+        while !vlc.listens() {
+            let child = vlc.child.as_mut().expect("it runs");
+            let ended = child.try_wait().expect("our own child");
+            assert!(ended.is_none(), "{film}: VLC has ended with {ended:?}");
+            assert!(begin.elapsed() < PATIENCE, "{film}: VLC does not listen");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        vlc
+    }
+
+    fn listens(&self) -> bool {
+        let sockets = fs::read_to_string("/proc/net/udp").expect("the kernel's list");
+        sockets.contains(&format!(" 0100007F:{:04X} ", self.port))
+    }
+
+    /// Casts the film to it, and returns what it has made of that once it is `len` bytes, or
+    /// nothing more is to be hoped for.
+    fn made(mut self, folder: &Path, len: usize) -> Vec<u8> {
+        let film = folder.join(self.film);
+        let url = format!("rtp://127.0.0.1:{}", self.port);
+        let cast = start(BINARY, &["cast", film.to_str().expect("text"), &url]);
+        let cast = finish(cast, "cast");
+        assert!(cast.status.success(), "{}: {cast:?}", self.film);
+        let begin = Instant::now();
+        let written = || fs::metadata(&self.output).map_or(0, |meta| meta.len());
+        while written() < len as u64 && begin.elapsed() < PATIENCE / 3 {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        // It waits for more until it is told to end; then it writes what it still has.
+        let child = self.child.take().expect("it runs");
+        let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).expect("a pid");
+        // setpriv and env have become it; it may have ended by itself.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
+        finish(child, "VLC");
+        fs::read(&self.output).expect("what VLC has written")
+    }
+}
+
+impl Drop for Vlc {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// VLC makes of what is cast what ffmpeg makes of the file, in its order; `size` is a picture, or a
+/// packet of sound as samples of 16 bits. A busy machine may make it miss datagrams, but more than
+/// half of them come through, and of sound there is nothing that is not in the file.
+fn check(folder: &Path, film: &'static str, port: u16, size: usize) {
+    let path = folder.join(film);
+    let how: &[&str] = match size {
+        PICTURE => &["-map", "0:v", "-f", "rawvideo", "-pix_fmt", "yuv420p", "-"],
+        _ => &["-map", "0:a", "-f", "s16le", "-"],
+    };
+    let args = [&["-v", "error", "-i", path.to_str().expect("text")], how].concat();
+    let want = run("ffmpeg", &args).stdout;
+    // What comes last may stay with it: a few pictures, a packet of sound.
+    let most = want.len() - if size == PICTURE { want.len() / 5 } else { 2 * 1500 };
+    let got = Vlc::start(folder, film, port).made(folder, most);
+    let (mut at, mut same, mut strange) = (0, 0, 0);
+    for piece in got.chunks_exact(size) {
+        let rest = want[at..].chunks_exact(size);
+        match rest.clone().position(|other| other == piece) {
+            Some(behind) => {
+                at += (behind + 1) * size;
+                same += 1;
+            }
+            None => strange += 1,
+        }
+    }
+    let all = want.len() / size;
+    assert!(same * 2 > all, "{film}: {same} of {all} pieces, and {strange} others");
+    assert!(strange == 0 || size == PICTURE, "{film}: {strange} pieces that are not in the file");
+    println!("{film}: VLC has made {same} of {all} pieces, and {strange} others");
+}
+
+#[test]
+fn vlc_decodes_what_is_cast_to_it() {
+    let Some(folder) = films() else { return };
+    if !has("cvlc") {
+        return;
+    }
+    let ports = ports();
+    std::thread::scope(|scope| {
+        scope.spawn(|| check(folder, "film.ts", ports[0], PICTURE));
+        scope.spawn(|| check(folder, "tone.wav", ports[1], 320));
+        scope.spawn(|| check(folder, "disc.wav", ports[2], 1400));
+    });
+}
