@@ -126,8 +126,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     describe(args, &pushed)?;
     let pacing = Pacing::default();
-    let casting =
-        Casting { caster: &media, sender: args.sender, sockets: &sockets, pacing: &pacing };
+    let casting = Casting::new(&media, args.sender, &sockets, &pacing);
     let watcher = Watcher { orders: &orders, pacing: &pacing, pushed: &pushed };
     let meanwhile = |ring: &dyn Fn()| watcher.follow(args.time, &stop, ring);
     cast_alone(&casting, &orders, &Assets::default(), Duration::ZERO, meanwhile)?;

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use sys::uring::Refusal;
 
+use crate::casts::rank::RankRefused;
 use crate::shape::Refused;
 
 /// Why a house could not be run.
@@ -27,6 +28,8 @@ pub enum Fault {
     Stillborn(usize),
     /// What a predecessor passed cannot be used.
     Handover(io::Error),
+    /// The caster's worker may not have its rank.
+    Rank(RankRefused),
 }
 
 impl fmt::Display for Fault {
@@ -51,6 +54,7 @@ impl fmt::Display for Fault {
             Fault::Handover(error) => {
                 write!(f, "cannot take over from the server before: {error}; it goes on serving")
             }
+            Fault::Rank(refused) => write!(f, "{refused}"),
             Fault::Panicked => f.write_str("a thread panicked"),
             Fault::Stillborn(slot) => write!(f, "worker {slot} ended before it was ready"),
         }

@@ -42,6 +42,7 @@ pub use admin::{Annex, Answer, Door, Office, Order, Reload};
 pub use axes::{Accept, Container, Wait};
 pub use casts::alone::cast_alone;
 pub use casts::pacing::{LATE, Pacing, Sum};
+pub use casts::rank::{Rank, RankRefused};
 pub use casts::sockets::CastSockets;
 pub use casts::{Casting, drum};
 pub use conflict::conflict;

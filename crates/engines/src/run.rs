@@ -76,6 +76,7 @@ fn live<S: Service>(
     shape.knobs.tactics = Tactics::of(&shape);
     let shape = &shape;
     let rings = probe(shape)?;
+    troupe.map_or(Ok(()), Troupe::check).map_err(Fault::Rank)?;
     if house.signals {
         // Workers inherit the blocked signals, so that only the supervisor hears them.
         signal::block(SIGNALS).map_err(Fault::Wait)?;

@@ -52,7 +52,7 @@ fn check(engine: &str) {
     let drum = Drum { casts, packets, gap, burst: 1, payload, ahead, spread: true, to, skin };
     let sockets = CastSockets::bind(LOCAL, 0).expect("two free ports");
     let (sender, sockets) = (Sender::USUAL, &sockets);
-    let casting = Casting { caster: &drum, sender, sockets, pacing: &pacing };
+    let casting = Casting::new(&drum, sender, sockets, &pacing);
     let (control, assets) = (Control::new().expect("a descriptor"), Assets::default());
     let house = apart::house(&Bell, &*state, &assets, &control);
     let mut client = None;

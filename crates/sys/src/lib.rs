@@ -25,6 +25,7 @@ pub mod netlink;
 pub mod pass;
 pub mod poll;
 pub mod process;
+pub mod rank;
 pub mod ready;
 pub mod seccomp;
 pub mod select;

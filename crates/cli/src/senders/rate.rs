@@ -105,7 +105,7 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
     let from = if ask.to.is_some() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { local };
     let sockets = CastSockets::bind(from, 0)?;
     let (state, pacing, over) = (Beats::default(), Pacing::default(), AtomicBool::new(false));
-    let casting = Casting { caster: &drum, sender: ask.sender, sockets: &sockets, pacing: &pacing };
+    let casting = Casting::new(&drum, ask.sender, &sockets, &pacing);
     // Only now: under overload a beginning on that core would take fifty times as long.
     if let Some(core) = ask.core {
         sys::cpu::set_affinity(&[core])?;

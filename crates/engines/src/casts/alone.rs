@@ -31,6 +31,7 @@ pub fn cast_alone<C: Caster>(
     quiet: Duration,
     meanwhile: impl FnOnce(&dyn Fn()) + Send,
 ) -> Result<(), Fault> {
+    casting.rank.check().map_err(Fault::Rank)?;
     let mut board: Region<Board> = Region::place(Placement::Private).map_err(Fault::Wait)?;
     board.found(&[]).expect("a scoreboard needs no seed");
     let [orders, stop, bell] = [(); 3].map(|()| EventFd::new());

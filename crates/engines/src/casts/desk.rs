@@ -12,6 +12,7 @@ use sys::poll::{PollFd, poll};
 
 use super::Casting;
 use super::pacing::Pacing;
+use super::rank::Rank;
 use super::sockets::CastSockets;
 use crate::parts::assets::Assets;
 use crate::say::say;
@@ -52,13 +53,15 @@ pub(crate) struct CastDesk<'a, C: Caster> {
     pub post: &'a CastPost<'a, C::State>,
     pub outlet: Outlet<'a>,
     pub pacing: &'a Pacing,
+    /// For threads that it starts.
+    pub rank: Rank,
 }
 
 impl<'a, C: Caster> CastDesk<'a, C> {
     pub fn new(casting: &Casting<'a, C>, post: &'a CastPost<'a, C::State>) -> CastDesk<'a, C> {
-        let Casting { caster, sockets, pacing, .. } = *casting;
+        let Casting { caster, sockets, pacing, rank, .. } = *casting;
         let outlet = Outlet { sockets, files: Files::new(post.assets) };
-        CastDesk { caster, post, outlet, pacing }
+        CastDesk { caster, post, outlet, pacing, rank }
     }
 
     pub fn sockets(&self) -> &CastSockets {

@@ -13,6 +13,7 @@ mod lag;
 pub(crate) mod pacing;
 mod plain;
 mod queued;
+pub(crate) mod rank;
 pub(crate) mod sockets;
 mod wheel;
 mod worker;
@@ -25,6 +26,7 @@ use crate::senders::chains::Chains;
 use crate::senders::tokens::Tokens;
 use desk::{CastDesk, CastPost};
 use pacing::Pacing;
+use rank::{Rank, RankRefused};
 use sockets::CastSockets;
 
 /// What is cast beside what is served, and how.
@@ -37,24 +39,52 @@ pub struct Casting<'a, C: Caster> {
     pub sockets: &'a CastSockets,
     /// What came of it; it must lie where [`crate::Shape::placement`] says.
     pub pacing: &'a Pacing,
+    /// In front of whom.
+    pub rank: Rank,
+}
+
+impl<'a, C: Caster> Casting<'a, C> {
+    /// One at the usual rank.
+    pub fn new(
+        caster: &'a C,
+        sender: Sender,
+        sockets: &'a CastSockets,
+        pacing: &'a Pacing,
+    ) -> Casting<'a, C> {
+        Casting { caster, sender, sockets, pacing, rank: Rank::Usual }
+    }
+
+    /// The same at this rank.
+    #[must_use]
+    pub fn ranked(self, rank: Rank) -> Casting<'a, C> {
+        Casting { rank, ..self }
+    }
 }
 
 /// A [`Casting`] whose caster is forgotten: what a house that knows only the state can hold.
 pub(crate) trait Troupe<T>: Sync {
     /// A worker's life, until the house ends.
     fn live(&self, post: &CastPost<'_, T>) -> Result<(), Fault>;
+
+    /// Whether its workers could begin, as far as that can be said beforehand.
+    fn check(&self) -> Result<(), RankRefused>;
 }
 
 impl<C: Caster> Troupe<C::State> for Casting<'_, C> {
     fn live(&self, post: &CastPost<'_, C::State>) -> Result<(), Fault> {
         let desk = CastDesk::new(self, post);
+        self.rank.take().map_err(Fault::Rank)?;
         match self.sender {
             Sender::Plain | Sender::PlainAbs => {
                 plain::serve(&desk, self.sender == Sender::PlainAbs)
             }
             Sender::UringChain | Sender::UringChainSqpoll => {
                 let is_polled = self.sender == Sender::UringChainSqpoll;
-                queued::serve(&desk, Chains::new(is_polled).map_err(Fault::Wait)?)
+                let chains = Chains::new(is_polled).map_err(Fault::Wait)?;
+                if is_polled {
+                    self.rank.lend_to_ring().map_err(Fault::Rank)?;
+                }
+                queued::serve(&desk, chains)
             }
             Sender::TbfKernel | Sender::BpfStamp => {
                 let is_stamped = self.sender == Sender::BpfStamp;
@@ -67,5 +97,9 @@ impl<C: Caster> Troupe<C::State> for Casting<'_, C> {
             }
         }
         .map_err(Fault::Wait)
+    }
+
+    fn check(&self) -> Result<(), RankRefused> {
+        self.rank.check()
     }
 }

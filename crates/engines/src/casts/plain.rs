@@ -112,6 +112,11 @@ fn take_orders<'scope, 'env, C: Caster>(
         running.fetch_add(1, Ordering::AcqRel);
         let builder = thread::Builder::new().name("cast".to_owned());
         let life = move || {
+            // The worker could take it, so only a change of limits keeps us from it; the stream
+            // goes on, and the reason is told.
+            if let Err(refused) = desk.rank.take() {
+                say!("a thread for a transmission: {refused}");
+            }
             Life { desk, rings, absolute, effects: desk.effects() }.cast(cast, next);
             running.fetch_sub(1, Ordering::AcqRel);
             // Another order may have waited for room.

@@ -64,7 +64,7 @@ fn attempt(sender: Sender) -> Result<Works, String> {
     let drum = Drum { casts, packets, gap, burst: 3, payload, ahead, spread: true, to, skin };
     let sockets = CastSockets::bind(LOCAL, 0).map_err(words)?;
     let (state, pacing) = (Beats::default(), Pacing::default());
-    let casting = Casting { caster: &drum, sender, sockets: &sockets, pacing: &pacing };
+    let casting = Casting::new(&drum, sender, &sockets, &pacing);
     cast_alone(&casting, &state, &assets, Duration::ZERO, |_| {}).map_err(|it| it.to_string())?;
     let mut late = compare(&receiver, &drum, &bytes, &state)?;
     late.sort_unstable();

@@ -107,7 +107,7 @@ fn check(sender: Sender, payload: u32, burst: u32, skin_of: impl Fn(&mut Assets,
     };
     let sockets = CastSockets::bind(LOCAL, 0).expect("two free ports");
     let (state, pacing) = (Beats::default(), Pacing::default());
-    let casting = Casting { caster: &drum, sender, sockets: &sockets, pacing: &pacing };
+    let casting = Casting::new(&drum, sender, &sockets, &pacing);
     cast_alone(&casting, &state, &assets, Duration::ZERO, |_| {}).expect("it runs");
     let all = u64::from(CASTS * packets);
     let heard = collect(&socket);
@@ -173,7 +173,7 @@ fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end
         let sockets = CastSockets::bind(LOCAL, 0).expect("two free ports");
         let (_, rtcp) = sockets.ports().expect("bound");
         let (state, pacing) = (Beats::default(), Pacing::default());
-        let casting = Casting { caster: &drum, sender, sockets: &sockets, pacing: &pacing };
+        let casting = Casting::new(&drum, sender, &sockets, &pacing);
         let meanwhile = |ring: &dyn Fn()| {
             let wait = |at_most| socket.wait_readable(Duration::from_millis(at_most));
             let mut mail = Mail::new(64, 2048);
@@ -232,7 +232,7 @@ fn in_a_house_the_sessions_order_and_the_caster_hears_the_bell() {
         let sockets = CastSockets::bind(LOCAL, 0).expect("two free ports");
         let (state, pacing) = (Beats::default(), Pacing::default());
         let (sender, sockets) = (Sender::USUAL, &sockets);
-        let casting = Casting { caster: &drum, sender, sockets, pacing: &pacing };
+        let casting = Casting::new(&drum, sender, sockets, &pacing);
         let cast = (&Bell, &state, &casting);
         let visit = |address: SocketAddr| {
             for _ in 0..3 {

@@ -189,7 +189,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut pacing: Region<Pacing> =
         Region::place(shape.placement()).context("cannot place the figures in memory")?;
     pacing.found(&[]).map_err(|bad| anyhow!("{bad}"))?;
-    let casting = Casting { caster: &service, sender: args.sender, sockets, pacing: &pacing };
+    let casting = Casting::new(&service, args.sender, sockets, &pacing);
     let mut teller = Teller { service: &service, pacing: Some(&pacing) };
     let mut others = sockets.fds().to_vec();
     others.extend(service.sources().iter().filter_map(Source::fd));

@@ -1,0 +1,195 @@
+//! Who gets a processor when there are too few of them: nice values (setpriority(2)) and real-time
+//! priorities (sched_setscheduler(2)), of one thread each.
+//!
+//! The surprising thing: POSIX gives a nice value to a process, Linux to a thread, and that is what
+//! is meant here. Where sessions are grouped (`sched_autogroup_enabled`, as desktops and
+//! distributions have it) a nice value counts among the threads of its session only; a real-time
+//! priority counts everywhere.
+
+use std::io;
+use std::time::Duration;
+
+use crate::call::{check, check_long};
+use crate::process::Pid;
+
+/// What glibc's sched_setscheduler(3) takes; musl has the call not.
+#[repr(C)]
+struct Priority(libc::c_int);
+
+/// The policy and the priority of a thread, to be given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    policy: libc::c_int,
+    priority: libc::c_int,
+}
+
+impl Turn {
+    /// The priority (1 to 99) of one that is served first come first (`SCHED_FIFO`).
+    #[must_use]
+    pub fn fifo(self) -> Option<u32> {
+        let is_fifo = self.policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO;
+        is_fifo.then(|| self.priority.cast_unsigned())
+    }
+
+    /// Whether what it starts begins like everybody (`SCHED_RESET_ON_FORK`).
+    #[must_use]
+    pub fn resets_on_fork(self) -> bool {
+        self.policy & libc::SCHED_RESET_ON_FORK != 0
+    }
+
+    /// In front of all that have no real-time priority or a lower one; 1 to 99. With `resets` the
+    /// threads and processes that it starts begin like everybody; the flag is for good without
+    /// `CAP_SYS_NICE`.
+    #[must_use]
+    pub fn in_front(priority: u32, resets: bool) -> Turn {
+        let flag = if resets { libc::SCHED_RESET_ON_FORK } else { 0 };
+        Turn { policy: libc::SCHED_FIFO | flag, priority: priority.cast_signed() }
+    }
+
+    /// Of a thread; `None` is the calling one.
+    ///
+    /// # Errors
+    /// `ESRCH` if there is none of that number.
+    pub fn of(thread: Option<Pid>) -> io::Result<Turn> {
+        let number = thread.map_or(0, Pid::number);
+        let mut priority = Priority(0);
+        // SAFETY: no memory is passed.
+        let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, number) };
+        let policy = check_long(policy)? as libc::c_int;
+        // SAFETY: `priority` is writable and as long as the kernel's struct of one number.
+        check_long(unsafe { libc::syscall(libc::SYS_sched_getparam, number, &mut priority) })?;
+        Ok(Turn { policy, priority: priority.0 })
+    }
+
+    /// Gives it to a thread; `None` is the calling one.
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_SYS_NICE` beyond the limit of [`bounds`], or in a group of processes
+    /// without a real-time budget (cgroups with `cpu.rt_runtime_us`); `EINVAL` for a priority that
+    /// is none; `ESRCH`.
+    pub fn give(self, thread: Option<Pid>) -> io::Result<()> {
+        let (number, priority) = (thread.map_or(0, Pid::number), Priority(self.priority));
+        // SAFETY: `priority` is readable and as long as the kernel's struct of one number.
+        let result =
+            unsafe { libc::syscall(libc::SYS_sched_setscheduler, number, self.policy, &priority) };
+        check_long(result).map(|_| ())
+    }
+}
+
+/// The nice value of a thread, -20 to 19; `None` is the calling one.
+///
+/// # Errors
+/// `ESRCH` if there is none of that number.
+pub fn nice(thread: Option<Pid>) -> io::Result<i32> {
+    let number = thread.map_or(0, Pid::number);
+    // SAFETY: no memory is passed.
+    let answer = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, number) };
+    // The kernel answers 40 to 1, because a negative answer would be an error.
+    check_long(answer).map(|answer| 20 - answer as i32)
+}
+
+/// Sets the nice value of a thread; `None` is the calling one. What it starts inherits it.
+///
+/// # Errors
+/// `EACCES` for a lower one than it has, without `CAP_SYS_NICE` and beyond the limit of [`bounds`].
+pub fn set_nice(thread: Option<Pid>, value: i32) -> io::Result<()> {
+    let number = thread.map_or(0, Pid::number).cast_unsigned();
+    // SAFETY: no memory is passed.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, number, value) }).map(|_| ())
+}
+
+/// The lowest nice value (`RLIMIT_NICE`) and the highest real-time priority (`RLIMIT_RTPRIO`, 0:
+/// none) that this process may take without a privilege.
+///
+/// # Errors
+/// None in practice.
+pub fn bounds() -> io::Result<(i32, u32)> {
+    let soft = |resource| -> io::Result<u64> {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: `limit` is writable.
+        check(unsafe { libc::getrlimit(resource, &mut limit) })?;
+        Ok(limit.rlim_cur)
+    };
+    let (nice, priority) = (soft(libc::RLIMIT_NICE)?, soft(libc::RLIMIT_RTPRIO)?);
+    // A limit of 40 is a nice value of -20; 0 is below the worst that there is.
+    Ok((20 - nice.clamp(1, 40) as i32, priority.min(99) as u32))
+}
+
+/// How long the kernel's thread of a ring may take to begin, on a machine that is overloaded.
+const BEGIN_MAX: Duration = Duration::from_secs(5);
+
+/// The kernel's thread that submits for the ring which the calling thread has made
+/// (`IORING_SETUP_SQPOLL`). It is a thread of this process and inherits as others do, so its rank
+/// has to be given to it.
+///
+/// # Errors
+/// `NotFound` if there is none, or it did not begin in five seconds.
+pub fn ring_thread() -> io::Result<Pid> {
+    // SAFETY: no memory is passed, and the call cannot fail.
+    let me = unsafe { libc::syscall(libc::SYS_gettid) };
+    // It names itself so (io_uring/sqpoll.c) when it begins, which may be after the ring is there.
+    let wanted = format!("iou-sqp-{me}");
+    let until = crate::clock::now_ns() + BEGIN_MAX.as_nanos() as u64;
+    while crate::clock::now_ns() < until {
+        for task in std::fs::read_dir("/proc/self/task")?.flatten() {
+            // Another thread may have ended meanwhile.
+            let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            let number = task.file_name().to_str().and_then(|it| it.parse().ok());
+            if name.trim_end() == wanted
+                && let Some(pid) = number.and_then(Pid::of)
+            {
+                return Ok(pid);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Err(io::Error::new(
+        io::ErrorKind::NotFound,
+        format!("expected a thread of the kernel's named {wanted} in /proc/self/task, found none"),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn a_thread_has_a_nice_value_of_its_own() {
+        let before = nice(None).unwrap();
+        let worse = (before + 3).min(19);
+        thread::spawn(move || {
+            set_nice(None, worse).unwrap();
+            assert_eq!(nice(None).unwrap(), worse);
+            assert_eq!(thread::spawn(|| nice(None).unwrap()).join().unwrap(), worse);
+        })
+        .join()
+        .unwrap();
+        assert_eq!(nice(None).unwrap(), before);
+        let (lowest, priority) = bounds().unwrap();
+        assert!((-20..=19).contains(&lowest) && priority <= 99);
+    }
+
+    #[test]
+    fn a_priority_is_one_threads_and_can_be_given_back() {
+        thread::spawn(|| {
+            let before = Turn::of(None).unwrap();
+            assert_eq!((before.fifo(), before.resets_on_fork()), (None, false));
+            if let Err(error) = Turn::in_front(1, false).give(None) {
+                assert_eq!(error.raw_os_error(), Some(libc::EPERM), "{error}");
+                return;
+            }
+            assert_eq!(Turn::of(None).unwrap().fifo(), Some(1));
+            before.give(None).unwrap();
+            assert_eq!(Turn::of(None).unwrap(), before);
+            Turn::in_front(1, true).give(None).unwrap();
+            assert!(Turn::of(None).unwrap().resets_on_fork());
+            let heir = thread::spawn(|| Turn::of(None).unwrap()).join().unwrap();
+            assert_eq!(heir, before);
+        })
+        .join()
+        .unwrap();
+        let wrong = Turn::in_front(100, false).give(None).unwrap_err();
+        assert_eq!(wrong.raw_os_error(), Some(libc::EINVAL));
+    }
+}
