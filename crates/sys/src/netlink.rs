@@ -16,6 +16,9 @@ use crate::call::{check, check_count, uninterrupted};
 const ACK: u16 = 0x5;
 const CREATE: u16 = 0x400;
 const EXCLUSIVE: u16 = 0x200;
+const REPLACE: u16 = 0x100;
+/// The handle of a device's bucket; its only class is the next number.
+const BUCKET: u32 = 1 << 16;
 /// `TC_H_ROOT`.
 const ROOT: u32 = 0xffff_ffff;
 /// `TC_H_CLSACT`, and its side for packets that leave.
@@ -102,7 +105,35 @@ impl Netlink {
     /// # Errors
     /// `ENOENT` where the kernel has no such queue; `EEXIST`, `EPERM`.
     pub fn add_bucket(&self, device: u32, bucket: &Bucket<'_>) -> io::Result<()> {
-        let mut queue = traffic(libc::RTM_NEWQDISC, CREATE | EXCLUSIVE, device, 1 << 16, ROOT, 0);
+        self.put_bucket(device, bucket, CREATE | EXCLUSIVE)
+    }
+
+    /// Forgets what waits in a device's bucket and fills it up; `number` differs from that of the
+    /// last time. Other than a new queue this does not stop the device, which would take until
+    /// every processor has looked away from the old one: milliseconds, and tens of them on a busy
+    /// machine. When it returns, what left the bucket before has left the device.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EPERM`.
+    pub fn empty_bucket(&self, device: u32, number: u16, bucket: &Bucket<'_>) -> io::Result<()> {
+        // A queue within the bucket; its tc_fifo_qopt is the limit.
+        let handle = BUCKET + ((1 + u32::from(number % 2)) << 16);
+        let (replace, class) = (CREATE | REPLACE, BUCKET + 1);
+        let mut within = traffic(libc::RTM_NEWQDISC, replace, device, handle, class, 0);
+        within.text(libc::TCA_KIND, c"bfifo");
+        within.attribute(libc::TCA_OPTIONS, &bucket.limit.to_ne_bytes());
+        self.ask(within)?;
+        // A bucket whose parameters are set is full.
+        self.put_bucket(device, bucket, 0)?;
+        let is_under_way = |counts: Counts| counts.received > counts.sent + counts.dropped;
+        while is_under_way(self.counts(device)?) {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    fn put_bucket(&self, device: u32, bucket: &Bucket<'_>, flags: u16) -> io::Result<()> {
+        let mut queue = traffic(libc::RTM_NEWQDISC, flags, device, BUCKET, ROOT, 0);
         queue.text(libc::TCA_KIND, c"tbf");
         let options = queue.open(libc::TCA_OPTIONS);
         // TCA_TBF_PARMS: tc_ratespec (cell_log, linklayer ethernet, overhead, cell_align, mpu,
@@ -119,14 +150,6 @@ impl Netlink {
         let costs: Vec<u8> = bucket.costs.iter().flat_map(|cost| cost.to_ne_bytes()).collect();
         queue.attribute(2, &costs).close(table);
         self.ask(queue)
-    }
-
-    /// Takes a device's queue away, with all that waits there.
-    ///
-    /// # Errors
-    /// `ENOENT`, `EPERM`.
-    pub fn remove_queue(&self, device: u32) -> io::Result<()> {
-        self.ask(traffic(libc::RTM_DELQDISC, 0, device, 0, ROOT, 0))
     }
 
     /// Leads the packets that leave by `device` and that `program` (of the kind for

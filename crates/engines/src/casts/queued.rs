@@ -28,6 +28,9 @@ use crate::senders::waiting::{Queue, Waiting};
 const PART: Duration = Duration::from_millis(20);
 /// While the house ends, how often its phase is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The window while orders come that make it anew, and for how long after the last of them.
+const RESTLESS: Duration = Duration::from_millis(100);
+const CALM: Duration = Duration::from_millis(500);
 /// A message that has not left so long after its moment never will, or the queue is behind.
 const LOST: Duration = Duration::from_millis(150);
 
@@ -49,6 +52,11 @@ struct Worker<'d, 'a, C: Caster, Q> {
     horizon: Instant,
     /// What was missed at a moment, if packets go on at twice their speed since.
     behind: Option<(Instant, Instant)>,
+    /// When what waits was last taken back for an order, until it was made anew.
+    taking_back: Option<Instant>,
+    /// Orders wait until then: a queue that is only made anew sends nothing.
+    rest_until: Instant,
+    has_orders: bool,
     train: Train,
     effects: Effects,
     now: Instant,
@@ -65,6 +73,9 @@ pub(super) fn serve<C: Caster>(desk: &CastDesk<'_, C>, queue: impl Queue) -> io:
         waiting: Waiting::default(),
         horizon: now,
         behind: None,
+        taking_back: None,
+        rest_until: Instant::ZERO,
+        has_orders: false,
         train,
         effects: desk.effects(),
         now,
@@ -83,6 +94,7 @@ pub(super) fn serve<C: Caster>(desk: &CastDesk<'_, C>, queue: impl Queue) -> io:
             worker.dismiss();
         }
         worker.fill()?;
+        worker.rest();
         worker.bury();
         if phase >= Phase::Draining && worker.running.is_empty() {
             return Ok(());
@@ -100,6 +112,14 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
         self.queue.is_counted() || self.waiting.is_empty()
     }
 
+    /// How far ahead packets are handed over. While orders come one after the other it is short,
+    /// for each of them makes the window anew.
+    fn window(&self) -> Duration {
+        let window = self.desk.caster.ahead().min(self.queue.window());
+        let is_calm = self.now >= self.rest_until + CALM;
+        if is_calm { window } else { window.min(RESTLESS) }
+    }
+
     /// The soonest moment that a cast wants.
     fn soonest(&self) -> Option<Instant> {
         let wanted = self.running.iter().filter_map(|running| match running.next {
@@ -111,7 +131,7 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
 
     fn wait(&mut self, phase: Phase) -> io::Result<()> {
         let desk = self.desk;
-        let half = desk.caster.ahead().min(self.queue.window()) / 2;
+        let half = self.window() / 2;
         // Half a window before more is wanted, and when the last message has left.
         let refill = self.soonest().map(|at| at.max(self.horizon).since(desk.now() + half));
         let refill = refill.filter(|_| self.has_room());
@@ -122,6 +142,10 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
         }
         if phase > Phase::Ready {
             timeout = Some(timeout.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
+        }
+        if self.has_orders {
+            let rest = self.rest_until.since(desk.now());
+            timeout = Some(timeout.unwrap_or(rest).min(rest));
         }
         // Less than a slot of the wheel is not worth a turn.
         let timeout = timeout.map(|timeout| timeout.max(SLACK / 2));
@@ -137,10 +161,21 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
         if orders {
             desk.post.orders.clear();
         }
-        if orders || desk.nap().is_some() {
+        self.has_orders |= orders || desk.nap().is_some();
+        if self.has_orders && self.now >= self.rest_until {
+            self.has_orders = false;
             self.obey()?;
         }
         Ok(())
+    }
+
+    /// After an order for which the queue was made anew, the next is taken up when as long has
+    /// passed as that took: many streams that begin must not hold up all the others.
+    fn rest(&mut self) {
+        if let Some(began) = self.taking_back.take() {
+            let now = self.desk.now();
+            self.rest_until = now + now.since(began);
+        }
     }
 
     /// Takes up what was ordered; true if it wants packets before those that wait have left.
@@ -162,6 +197,7 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
         let has_news = |it: &Running<C>| desk.caster.has_news(&cx, &it.cast);
         let news: Vec<bool> = self.running.iter().map(has_news).collect();
         if soon || news.contains(&true) {
+            self.taking_back = (!self.waiting.is_empty()).then_some(self.now);
             self.take_back()?;
         }
         for (running, _) in self.running.iter_mut().zip(news).filter(|(_, has_news)| *has_news) {

@@ -45,6 +45,8 @@ pub struct Lane {
     /// Where pauses go: behind our device, where nobody is.
     nowhere: SocketAddr,
     program: Program,
+    /// How often.
+    purged: u16,
 }
 
 impl Lane {
@@ -95,7 +97,8 @@ impl Lane {
                 return Err(told(error, "a program that picks packets"));
             }
         };
-        let mut lane = Lane { netlink, device, paths: Vec::new(), stamps, nowhere, program };
+        let mut lane =
+            Lane { netlink, device, paths: Vec::new(), stamps, nowhere, program, purged: 0 };
         let led = lane.lead(&name);
         // What failed takes away what was made, and waits for its turn to do so.
         drop(alone);
@@ -106,7 +109,9 @@ impl Lane {
         // Sockets that are bound to the loopback address send pauses as well.
         fs::write(format!("/proc/sys/net/ipv4/conf/{name}/route_localnet"), "1")
             .map_err(|error| told(error, "leave to send from 127.0.0.1 by its device"))?;
-        self.fill()?;
+        let costs = costs();
+        let added = self.netlink.add_bucket(self.device, &bucket(&costs));
+        added.map_err(|error| told(error, "the queue `tbf`"))?;
         for (index, name) in netlink::devices()? {
             if is_ours(&name).is_some() {
                 continue;
@@ -118,13 +123,6 @@ impl Lane {
             self.paths.push(index);
         }
         Ok(())
-    }
-
-    fn fill(&self) -> io::Result<()> {
-        let costs = costs();
-        let bucket = netlink::Bucket { rate: RATE, burst: BURST, limit: LIMIT, costs: &costs };
-        let added = self.netlink.add_bucket(self.device, &bucket);
-        added.map_err(|error| told(error, "the queue `tbf`"))
     }
 
     /// Where pauses go.
@@ -154,9 +152,9 @@ impl Lane {
     ///
     /// # Errors
     /// Somebody has removed the device.
-    pub fn purge(&self) -> io::Result<()> {
-        self.netlink.remove_queue(self.device)?;
-        self.fill()
+    pub fn purge(&mut self) -> io::Result<()> {
+        self.purged = self.purged.wrapping_add(1);
+        self.netlink.empty_bucket(self.device, self.purged, &bucket(&costs()))
     }
 }
 
@@ -169,6 +167,11 @@ impl Drop for Lane {
         }
         let _ = self.netlink.remove(self.device);
     }
+}
+
+/// What paces a lane.
+fn bucket(costs: &[u16]) -> netlink::Bucket<'_> {
+    netlink::Bucket { rate: RATE, burst: BURST, limit: LIMIT, costs }
 }
 
 /// The upper half of the mark.

@@ -10,7 +10,7 @@ use sys::udp::{Batch, Filling, MESSAGES_MAX, SEGMENTS_MAX, Sent};
 
 use super::lane::Lane;
 use super::outlet::{Count, Outlet};
-use super::pauses::{BURST_NS, Bucket, DRAIN, PAUSES};
+use super::pauses::{Bucket, DRAIN, PAUSES};
 use super::train::{Step, Train};
 use super::waiting::{Handed, Queue};
 use crate::casts::sockets::CastSockets;
@@ -18,7 +18,7 @@ use crate::casts::sockets::CastSockets;
 /// The longest call that tells well enough when the bucket was emptied.
 const SURE: Duration = Duration::from_micros(200);
 /// How often it is tried to empty it in such a call.
-const TRIES: usize = 4;
+const TRIES: usize = 8;
 /// How long to wait for room in the send buffer, again and again.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 /// Bytes of pauses.
@@ -58,7 +58,7 @@ impl Tokens {
 
     /// Empties the bucket, so that it is known when it was empty.
     fn drain(&mut self, outlet: &Outlet<'_>, count: &mut Count) -> io::Result<()> {
-        for _ in 0..TRIES {
+        for tried in 1.. {
             let before = sys::clock::now_ns();
             let lane = &self.lane;
             let sent = self.batch.send(outlet.sockets.of(Channel::Rtp), |filling| {
@@ -68,11 +68,12 @@ impl Tokens {
             sent.error.map_or(Ok(()), Err)?;
             // It was emptied at `before` at the earliest: what is planned from there is not early.
             self.bucket = Bucket::emptied_at(before);
-            if sys::clock::now_ns() - before <= SURE.as_nanos() as u64 {
+            let took = sys::clock::now_ns() - before;
+            if took <= SURE.as_nanos() as u64 || tried == TRIES {
                 break;
             }
             // Somebody had the processor in between, and all would be late by so much.
-            std::thread::sleep(Duration::from_nanos(BURST_NS));
+            self.lane.purge()?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::senders::waiting::Queue;
 impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
     /// Hands over what is due until the end of the window.
     pub(super) fn fill(&mut self) -> io::Result<()> {
-        let window = self.desk.caster.ahead().min(self.queue.window());
+        let window = self.window();
         let end = self.now + window;
         let Some(soonest) = self.soonest() else { return Ok(()) };
         if !self.has_room() || soonest.max(self.horizon) > self.now + window / 2 {
