@@ -36,6 +36,9 @@ const COST: Duration = Duration::from_micros(10);
 /// The published means in seconds: plain and in the kernel, idle and under overload (tables 3, 4).
 const IDLE: [f64; 2] = [39.9945, 34.9959];
 const BUSY: [f64; 2] = [40.619, 35.0];
+/// The shortest and the longest of the ten sessions of each.
+const IDLE_RANGES: [(f64, f64); 2] = [(39.9910, 39.9996), (34.9925, 34.9988)];
+const BUSY_RANGES: [(f64, f64); 2] = [(40.0085, 41.1198), (34.9979, 35.0081)];
 /// How long packets may be late before a receiver's buffer runs dry.
 const BUFFER: Duration = Duration::from_millis(60);
 

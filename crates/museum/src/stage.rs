@@ -14,7 +14,7 @@ mod web;
 
 pub use crowd::{Crowd, CrowdRun, Hold};
 pub use duet::duration as duet_duration;
-pub use pace::Calls;
+pub use pace::Census;
 pub use race::{Raced, duration as race_duration};
 pub use tree::{Churn, Switches};
 pub use web::{Clients, First, Simulated, Spread, Stretch, Up, Web, WebRun};

@@ -14,16 +14,19 @@ use super::record;
 use crate::steps;
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
-use servers::{Kind, Server};
+use servers::{Kind, Net, Server};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
-const NOTE: &str = "MPEG-TS of 3 Mbit/s by RTP over UDP (loopback device; the cost of receiving is \
-    softirq on the sender's core and in every figure), server on one core, receiver \
-    (`roundhouse play`) on the other. CPU is all of the server's processes', for a session. A \
-    count of sessions is the most for which 99.9 % of the packets are late by at most 10 ms more \
-    than with one session, and none is lost, by doubling.";
+const NOTE: &str = "MPEG-TS of 3 Mbit/s by RTP over UDP, server on one core, receiver \
+    (`roundhouse play`) on the other. Heard: the loopback device, where receiving is softirq \
+    on the sender's core and waking the receiver is the sender's work; freed: while that \
+    device drops what it is given. CPU is all of the server's processes', for a session. A \
+    count of sessions is the most for which 99.9 % of the packets are late by at most 10 ms \
+    more than with one session, and none is lost, by doubling. Live: one source (an ffmpeg \
+    that writes a named pipe, not counted) to all, a receiver of its own for each. MediaMTX \
+    and live555's server are in no Debian, so they are not compared.";
 
 /// Packets may be late by so much more than those of a single session.
 const OBJECTIVE_MS: f64 = 10.0;
@@ -32,21 +35,25 @@ const MOST: u32 = 640;
 
 const LIMIT: &str = "the search ends where packets are late, and where the core of our server was \
     not full then (its share is printed meanwhile) the receiver on the other core was the limit";
-const BURSTS: &str = "ffmpeg sends the packets of a picture at once, which saves wake-ups and \
-    makes its packets late; ours leave each at its moment. What an ffmpeg costs to start is not \
-    counted";
+const WAKES: &str = "ours wakes up in each millisecond in which a packet is due, which with \
+    20 sessions is every one and most of the cost (see the row of what does not grow); with \
+    ten times the sessions it is the same thousand wake-ups a second. The others wake up for a \
+    picture and send its packets at once. Heard, each wake-up of ours wakes the receiver as \
+    well. What an ffmpeg costs to start is not counted";
 
 struct Bench {
     roundhouse: PathBuf,
     film: PathBuf,
     room: PathBuf,
+    net: Net,
     /// How long a session is listened to.
     listen: Duration,
     blocks: usize,
     quick: bool,
 }
 
-/// What a receiver found.
+/// What receivers found.
+#[derive(Default)]
 struct Heard {
     first_p50_ms: f64,
     late_p999_ms: f64,
@@ -55,6 +62,20 @@ struct Heard {
     played: u32,
     /// CPU of the server while it listened, seconds for each second and session.
     share: f64,
+}
+
+impl Heard {
+    /// What one more receiver says; lateness is that of the worst.
+    fn add(&mut self, found: &Value) -> anyhow::Result<()> {
+        let number = |name: &str| found[name].as_u64().unwrap_or(0);
+        let late = found["late_ms"]["p999"].as_f64().context("a p99.9 of lateness")?;
+        self.first_p50_ms = found["first_packet_ms"]["p50"].as_f64().unwrap_or(f64::NAN);
+        self.late_p999_ms = self.late_p999_ms.max(late);
+        self.lost += number("lost");
+        self.packets += number("packets");
+        self.played += number("played") as u32;
+        Ok(())
+    }
 }
 
 /// Measures, prints and keeps.
@@ -79,7 +100,8 @@ pub(super) fn run(args: &[String]) -> anyhow::Result<()> {
     let film = servers::film(&room)?;
     let roundhouse = steps::binary("roundhouse", "release")?;
     let listen = Duration::from_secs(if quick { 2 } else { 4 });
-    let bench = Bench { roundhouse, film, room, listen, blocks, quick };
+    let net = Net::make();
+    let bench = Bench { roundhouse, film, room, net, listen, blocks, quick };
     let doubts: Vec<String> = record::busy().into_iter().collect();
     let figures = bench.figures();
     let text = goals::text(NOTE, &figures, &doubts);
@@ -92,6 +114,85 @@ pub(super) fn run(args: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Who is compared at how many sessions.
+const ARMS: [(Kind, u32); 6] = [
+    (Kind::Ours, 20),
+    (Kind::Ours, 200),
+    (Kind::Gstreamer, 20),
+    (Kind::Ffmpeg, 10),
+    (Kind::OursLive, 20),
+    (Kind::GstreamerLive, 20),
+];
+
+/// The fewest sessions with which the search for the most begins.
+const STARTS: [(Kind, u32); 3] = [(Kind::Ours, 80), (Kind::Gstreamer, 10), (Kind::Ffmpeg, 5)];
+
+/// CPU of a session, block by block, or why there is none.
+type Shares = Result<Vec<f64>, String>;
+
+/// Measures once more, unless that has failed before.
+fn take(shares: &mut Shares, kind: Kind, share: impl FnOnce() -> anyhow::Result<f64>) {
+    let Ok(values) = shares else { return };
+    match share() {
+        Ok(value) => values.push(value),
+        Err(why) => *shares = Err(format!("{}: {why:#}", kind.name())),
+    }
+}
+
+/// Two arms block by block.
+fn pairs(shares: &[Shares], [a, b]: [usize; 2]) -> Result<[&Vec<f64>; 2], String> {
+    Ok([shares[a].as_ref().map_err(String::clone)?, shares[b].as_ref().map_err(String::clone)?])
+}
+
+/// The ratios of the arms.
+fn compared(shares: &[Shares], what: &'static str) -> Vec<Figure> {
+    let ratio = |goal, name: &str, arms: [usize; 2], bound| {
+        let found = pairs(shares, arms).map(|[above, below]| {
+            let blocks = above.iter().zip(below).map(|(a, b)| a / b.max(1e-9)).collect();
+            let [left, right] =
+                [above, below].map(|it| short(goals::median(&mut it.clone()) * 100.0));
+            Values { blocks, from: format!("{left} / {right} % of a core") }
+        });
+        let [left, right] = arms.map(|at| ARMS[at].1);
+        let load = format!("{left} / {right} sessions of 3 Mbit/s");
+        let because = if name.starts_with("live") { "" } else { WAKES };
+        Figure { goal, name: name.to_owned(), what, load, bound, because, found }
+    };
+    vec![
+        ratio("P9", "GStreamer / ours", [2, 0], Bound::AtLeast(5.0)),
+        ratio("P9", "ffmpeg a client / ours", [3, 0], Bound::AtLeast(10.0)),
+        ratio("", "GStreamer / ours", [2, 1], Bound::Shown),
+        ratio("", "ffmpeg a client / ours", [3, 1], Bound::Shown),
+        ratio("", "ours / ours", [0, 1], Bound::Shown),
+        ratio("P9", "live: GStreamer, shared / ours", [5, 4], Bound::AtLeast(1.0)),
+    ]
+}
+
+/// How much of what ours costs at the smaller number of sessions does not grow with them: the
+/// straight line through both numbers, at none.
+fn waking(shares: &[Shares]) -> Figure {
+    let found = pairs(shares, [0, 1]).map(|[few, many]| {
+        let [at_few, at_many] = [ARMS[0].1, ARMS[1].1].map(f64::from);
+        let share = |(few, many): (&f64, &f64)| {
+            let (low, high) = (few * at_few, many * at_many);
+            (low - (high - low) / (at_many - at_few) * at_few) / low
+        };
+        let blocks = few.iter().zip(many).map(share).collect();
+        let mut values = Values { blocks, from: String::new() };
+        values.from = short(values.summary().0);
+        values
+    });
+    Figure {
+        goal: "",
+        name: "ours: what does not grow with sessions / all".to_owned(),
+        what: "CPU, freed",
+        load: "20 sessions, by the line through 20 and 200".to_owned(),
+        bound: Bound::Shown,
+        because: "",
+        found,
+    }
+}
+
 impl Bench {
     fn figures(&self) -> Vec<Figure> {
         let mut figures = self.costs();
@@ -100,46 +201,25 @@ impl Bench {
         figures
     }
 
-    /// CPU for a session, each server at its own number of sessions, in turns.
+    /// CPU for a session, each server at its own number of sessions, in turns: heard by receivers,
+    /// and freed.
     fn costs(&self) -> Vec<Figure> {
-        let arms = [(Kind::Ours, 20), (Kind::Ours, 200), (Kind::Gstreamer, 20), (Kind::Ffmpeg, 10)];
-        let mut shares: Vec<Result<Vec<f64>, String>> = vec![Ok(Vec::new()); arms.len()];
+        let mut heard = vec![Ok(Vec::new()); ARMS.len()];
+        let mut freed = heard.clone();
         for block in 0..self.blocks {
             eprintln!("── CPU for a session, block {} of {}", block + 1, self.blocks);
-            for at in 0..arms.len() {
-                let at = if block % 2 == 1 { arms.len() - 1 - at } else { at };
-                let (kind, sessions) = arms[at];
-                let Ok(values) = &mut shares[at] else { continue };
-                match self.hear(kind, sessions) {
-                    Ok(heard) => values.push(heard.share),
-                    Err(why) => shares[at] = Err(format!("{}: {why:#}", kind.name())),
-                }
+            for at in 0..ARMS.len() {
+                let at = if block % 2 == 1 { ARMS.len() - 1 - at } else { at };
+                let (kind, sessions) = ARMS[at];
+                let share = || self.hear(kind, sessions).map(|heard| heard.share);
+                take(&mut heard[at], kind, share);
+                take(&mut freed[at], kind, || self.freed(kind, sessions));
             }
         }
-        let ratio = |goal, name: &str, [left, right]: [usize; 2], bound| {
-            let found = match (&shares[left], &shares[right]) {
-                (Ok(above), Ok(below)) => {
-                    let blocks = above.iter().zip(below).map(|(a, b)| a / b.max(1e-9)).collect();
-                    let [left, right] = [above, below].map(|it| {
-                        let mut all = it.clone();
-                        short(goals::median(&mut all) * 100.0)
-                    });
-                    Ok(Values { blocks, from: format!("{left} / {right} % of a core") })
-                }
-                (Err(why), _) | (_, Err(why)) => Err(why.clone()),
-            };
-            let (left, right) = (arms[left].1, arms[right].1);
-            let load = format!("{left} / {right} sessions of 3 Mbit/s");
-            let because = if name.starts_with("ffmpeg") { BURSTS } else { "" };
-            let (name, what) = (name.to_owned(), "CPU a session");
-            Figure { goal, name, what, load, bound, because, found }
-        };
-        vec![
-            ratio("P9", "GStreamer / ours", [2, 0], Bound::AtLeast(5.0)),
-            ratio("P9", "ffmpeg a client / ours", [3, 0], Bound::AtLeast(10.0)),
-            ratio("", "GStreamer / ours", [2, 1], Bound::Shown),
-            ratio("", "ours / ours", [0, 1], Bound::Shown),
-        ]
+        let mut figures = compared(&heard, "CPU a session, heard");
+        figures.extend(compared(&freed, "CPU a session, freed"));
+        figures.push(waking(&freed));
+        figures
     }
 
     /// From DESCRIBE to the first packet.
@@ -166,15 +246,21 @@ impl Bench {
     /// The most sessions of each server.
     fn knees(&self) -> Vec<Figure> {
         let mut found: Vec<(Kind, Result<u32, String>)> = Vec::new();
-        for (kind, start) in [(Kind::Ours, 80), (Kind::Gstreamer, 10), (Kind::Ffmpeg, 5)] {
+        for (kind, start) in STARTS {
             eprintln!("── sessions of {}", kind.name());
             found.push((kind, self.knee(kind, start).map_err(|why| format!("{why:#}"))));
         }
         let ours = found[0].1.clone();
         let figure = |goal, kind: Kind, theirs: &Result<u32, String>, bound| {
+            let fewest = STARTS.iter().find(|it| it.0 == kind).map_or(1, |it| it.1);
             let values = match (&ours, theirs) {
+                // Whoever is late with the fewest that were tried carries fewer than those.
+                (Ok(ours), Ok(0)) => Ok(Values {
+                    blocks: vec![f64::from(*ours) / f64::from(fewest)],
+                    from: format!("{ours} / fewer than {fewest} sessions"),
+                }),
                 (Ok(ours), Ok(theirs)) => Ok(Values {
-                    blocks: vec![f64::from(*ours) / f64::from((*theirs).max(1))],
+                    blocks: vec![f64::from(*ours) / f64::from(*theirs)],
                     from: format!("{ours} / {theirs} sessions"),
                 }),
                 (Err(why), _) | (_, Err(why)) => Err(why.clone()),
@@ -221,42 +307,81 @@ impl Bench {
         Ok(kept)
     }
 
-    /// A fresh server with so many sessions, heard for a while.
-    fn hear(&self, kind: Kind, sessions: u32) -> anyhow::Result<Heard> {
-        let server = Server::start(kind, &self.roundhouse, &self.film, &self.room, sessions)?;
+    fn server(&self, kind: Kind, sessions: u32) -> anyhow::Result<Server> {
+        Server::start(kind, &self.net, [&self.roundhouse, &self.film, &self.room], sessions)
+    }
+
+    /// CPU of a fresh server for each second and session while its datagrams are dropped where they
+    /// leave, so that no receiver's work is in it.
+    fn freed(&self, kind: Kind, sessions: u32) -> anyhow::Result<f64> {
+        let server = self.server(kind, sessions)?;
         let ramp = Duration::from_secs(1);
-        let time = ramp + self.listen;
-        let mut command = Command::new(&self.roundhouse);
-        command.args(["pin", "1", "--"]).arg(&self.roundhouse).arg("play").arg(&server.url);
+        let mut listeners = self.listeners(kind, &server.url, sessions, ramp + self.listen)?;
+        std::thread::sleep(ramp + self.listen / 4);
+        self.net.free()?;
+        let share = server.share(self.listen / 2);
+        for listener in &mut listeners {
+            // It would wait for packets that come no more.
+            listener.kill()?;
+            listener.wait()?;
+        }
+        self.net.deliver();
+        Ok(share? / f64::from(sessions))
+    }
+
+    /// The receivers of so many sessions on the other core. Those of a live source are programs of
+    /// their own.
+    fn listeners(
+        &self,
+        kind: Kind,
+        url: &str,
+        sessions: u32,
+        time: Duration,
+    ) -> anyhow::Result<Vec<Child>> {
+        let (programs, each) = if kind.is_live() { (sessions, 1) } else { (1, sessions) };
+        (0..programs).map(|_| self.listener(kind, url, each, time)).collect()
+    }
+
+    /// A receiver of so many sessions on the other core.
+    fn listener(
+        &self,
+        kind: Kind,
+        url: &str,
+        sessions: u32,
+        time: Duration,
+    ) -> anyhow::Result<Child> {
+        let mut command = self.net.on_core(&self.roundhouse, 1, &self.roundhouse);
+        command.arg("play").arg(url);
         command.args(["--json", "--for", &format!("{}ms", time.as_millis())]);
         if kind != Kind::Ffmpeg {
             command.args(["--sessions", &sessions.to_string(), "--ramp", "1s"]);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().context("start `roundhouse play`")?;
+        command.spawn().context("start `roundhouse play`")
+    }
+
+    /// A fresh server with so many sessions, heard for a while.
+    fn hear(&self, kind: Kind, sessions: u32) -> anyhow::Result<Heard> {
+        let server = self.server(kind, sessions)?;
+        let ramp = Duration::from_secs(1);
+        let listeners = self.listeners(kind, &server.url, sessions, ramp + self.listen)?;
         // While all sessions play: not their beginning and not their end.
         std::thread::sleep(ramp + self.listen / 4);
-        let (before, from) = (server.cpu()?, std::time::Instant::now());
-        std::thread::sleep(self.listen / 2);
-        let (after, took) = (server.cpu()?, from.elapsed());
-        let output = child.wait_with_output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        let found: Value = serde_json::from_slice(&output.stdout)
-            .with_context(|| format!("`roundhouse play` said: {}", said.trim()))?;
-        let share = (after.saturating_sub(before)).as_secs_f64() / took.as_secs_f64();
-        let number = |name: &str| found[name].as_u64().unwrap_or(0);
-        let heard = Heard {
-            first_p50_ms: found["first_packet_ms"]["p50"].as_f64().unwrap_or(f64::NAN),
-            late_p999_ms: found["late_ms"]["p999"].as_f64().context("a p99.9 of lateness")?,
-            lost: number("lost"),
-            packets: number("packets"),
-            played: match kind {
-                Kind::Ffmpeg => sessions,
-                _ => number("played") as u32,
-            },
-            share: share / f64::from(sessions),
-        };
-        ensure!(heard.packets > 0, "{} sent nothing: {}", kind.name(), said.trim());
+        let share = server.share(self.listen / 2)? / f64::from(sessions);
+        let mut heard = Heard { share, ..Heard::default() };
+        let mut said = String::new();
+        for listener in listeners {
+            let output = listener.wait_with_output()?;
+            said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            let found: Value = serde_json::from_slice(&output.stdout)
+                .with_context(|| format!("`roundhouse play` said: {said}"))?;
+            heard.add(&found)?;
+        }
+        if kind == Kind::Ffmpeg {
+            heard.played = sessions;
+        }
+        let said = said.as_str();
+        ensure!(heard.packets > 0, "{} sent nothing: {said}", kind.name());
         Ok(heard)
     }
 }

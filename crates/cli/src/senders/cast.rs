@@ -197,7 +197,7 @@ fn text(work: &Work, around: &Around, it: &Reading) -> String {
     );
     if let (Some(share), Some(softirqs)) = (it.irq_share(), it.softirqs) {
         text += &format!(
-            "  interrupts    {:.1} % of the core by ticks; {:.3} softirqs of a network a packet\n",
+            "  interrupts    {:.1} % of the core by ticks; {:.3} network softirqs a packet\n",
             share * 100.0,
             each(softirqs),
         );

@@ -1,9 +1,11 @@
-//! The rooms behind the first: the same ten sessions by every sender, idle and under overload; what
-//! a packet takes by each; and packets that grow until copies matter.
+//! The rooms behind the first: the paper's three tables beside ours, which are the same ten
+//! sessions by every sender, idle and under overload, and what a packet takes by each; then packets
+//! and rates that grow until copies matter.
 
 mod copies;
 mod overload;
 mod price;
+mod sessions;
 
 use crate::exhibit::{Effort, Fault};
 use crate::showing::Finding;
@@ -17,8 +19,10 @@ const QUICK: [&str; 4] = ["plain", "plain-abs", "sendmmsg", "uring-chain"];
 /// How much the rooms have to do, by the number of senders of today.
 pub fn effort(settings: &Settings) -> Effort {
     let senders = if settings.quick { QUICK.len() as u32 } else { 20 };
-    let each = time(settings) * 2 + Duration::from_millis(1_000);
-    overload::effort(senders, each).and(price::effort(senders)).and(copies::effort(settings))
+    let each = time(settings) + Duration::from_millis(700);
+    let ranks = if settings.quick { 1 } else { 3 };
+    let tables = Effort::new(2, each * senders * (1 + ranks) * settings.blocks(1) / 2);
+    tables.and(price::effort(senders)).and(copies::effort(settings))
 }
 
 /// How long a paced run lasts.
@@ -39,7 +43,8 @@ pub fn hang(stage: &mut Stage<'_>) -> Result<Vec<Finding>, Fault> {
     if senders.is_empty() {
         return Ok(Vec::new());
     }
-    let mut findings = overload::show(stage, &senders)?;
+    let mut findings = sessions::show(stage, &senders)?;
+    findings.extend(overload::show(stage, &senders)?);
     findings.extend(price::show(stage, &senders)?);
     findings.extend(copies::show(stage, &senders)?);
     Ok(findings)

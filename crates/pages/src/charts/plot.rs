@@ -160,6 +160,9 @@ fn axis(it: &Axis, title: &str, values: &[f64]) -> Value {
 /// else steps between them, so that at least three numbers can be read. The drawing library's own
 /// ticks left one where all values lay between 1 and 2, and wrote `500m` for a half.
 fn factor_ticks(low: f64, high: f64) -> Vec<f64> {
+    if high / low < 1.4 && high / low > 1.000_01 {
+        return even_ticks(low, high);
+    }
     let steps: &[f64] = match high / low {
         it if it >= 200.0 => &[1.0],
         it if it >= 8.0 => &[1.0, 2.0, 5.0],
@@ -174,6 +177,20 @@ fn factor_ticks(low: f64, high: f64) -> Vec<f64> {
     let all =
         decades.flat_map(|decade| steps.iter().map(move |it| short(it * 10_f64.powi(decade))));
     all.filter(|it| *it >= low / 1.6 && *it <= high * 1.6).collect()
+}
+
+/// Ticks at equal distances, for an axis so short that factors and differences look alike: at least
+/// two of them lie between its ends.
+fn even_ticks(low: f64, high: f64) -> Vec<f64> {
+    let third = (high - low) / 3.0;
+    let decade = 10_f64.powf(third.log10().floor());
+    let step = [5.0, 2.0, 1.0].map(|it| it * decade).into_iter().find(|it| *it <= third);
+    // Labels from a hundred on have no digits behind the point.
+    let step = step.unwrap_or(decade).max(if low >= 100.0 { 1.0 } else { 0.0 });
+    let places = (low / step).floor() as i64 - 1..=(high / step).ceil() as i64 + 1;
+    // The product of a step and a whole number has digits that nobody asked for.
+    let exact = |it: i64| format!("{:.9}", it as f64 * step).parse().unwrap_or(0.0);
+    places.map(exact).filter(|it: &f64| *it > 0.0).collect()
 }
 
 /// The places that were measured, as ticks, unless they are too many; of two that would overlap
@@ -280,6 +297,13 @@ mod tests {
         check(3.0, 40_000.0, &["10", "100", "1,000", "10k"]);
         for (low, high) in [(0.99, 1.01), (0.03, 0.031), (7.0, 9.0), (1e-3, 1.3e-3)] {
             assert!(factor_ticks(low, high).len() >= 3, "{low} to {high}");
+        }
+        // Ratios that are all near 1 leave no round factor between the ends.
+        check(0.96, 1.0, &["0.95", "0.96", "0.97", "0.98", "0.99", "1", "1.01"]);
+        for (low, high) in [(0.991, 0.994), (1.0002, 1.0043), (0.9, 1.25), (311.0, 330.0)] {
+            let inside = |it: &&f64| (low..=high).contains(*it);
+            let ticks = factor_ticks(low, high);
+            assert!(ticks.iter().filter(inside).count() >= 2, "{low} to {high}: {ticks:?}");
         }
     }
 

@@ -2,13 +2,12 @@
 
 use anyhow::{Context, bail, ensure};
 use std::collections::BTreeMap;
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-/// GStreamer's server for one file, a pipeline for each client; it prints its port.
+/// GStreamer's server for one file, a pipeline for each client or one for all.
 const GSTREAMER: &str = include_str!("gst_server.py");
 /// The first port; each server has one of its own, even and not its predecessor's, which may still
 /// be closing.
@@ -23,6 +22,9 @@ pub enum Kind {
     Ours,
     Gstreamer,
     Ffmpeg,
+    /// One live source for all clients.
+    OursLive,
+    GstreamerLive,
 }
 
 impl Kind {
@@ -31,13 +33,92 @@ impl Kind {
             Kind::Ours => "ours",
             Kind::Gstreamer => "GStreamer",
             Kind::Ffmpeg => "ffmpeg a client",
+            Kind::OursLive => "ours, live",
+            Kind::GstreamerLive => "GStreamer, shared",
         }
     }
+
+    /// Whether all clients get what one source says at the moment.
+    pub fn is_live(self) -> bool {
+        matches!(self, Kind::OursLive | Kind::GstreamerLive)
+    }
+}
+
+/// A network of its own for server and receivers, where it can be made (root): there the loopback
+/// device can be told to drop everything, so that what is left is the server's own work.
+pub struct Net {
+    name: Option<String>,
+}
+
+impl Net {
+    pub fn make() -> Net {
+        let name = format!("rhm{}", std::process::id());
+        let up = ["netns", "exec", &name, "ip", "link", "set", "lo", "up"];
+        let is_made = ip(&["netns", "add", &name]) && ip(&up);
+        Net { name: is_made.then_some(name) }
+    }
+
+    /// A program in it on a core.
+    pub fn on_core(&self, roundhouse: &Path, core: u32, program: &Path) -> Command {
+        let pin =
+            [roundhouse.as_os_str(), "pin".as_ref(), core.to_string().as_ref(), "--".as_ref()]
+                .map(std::ffi::OsStr::to_owned);
+        let mut command = match &self.name {
+            Some(name) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", name]).args(pin);
+                command
+            }
+            None => {
+                let mut command = Command::new(&pin[0]);
+                command.args(&pin[1..]);
+                command
+            }
+        };
+        command.arg(program);
+        command
+    }
+
+    /// Everything that is sent is dropped from now on, behind the queue of the device.
+    ///
+    /// # Errors
+    /// There is no network of its own.
+    pub fn free(&self) -> anyhow::Result<()> {
+        let name = self.name.as_ref().context("to free packets needs root and `ip netns`")?;
+        let queue = ["tc", "qdisc", "add", "dev", "lo", "root", "pfifo", "limit", "0"];
+        let words: Vec<&str> = ["netns", "exec", name].into_iter().chain(queue).collect();
+        ensure!(ip(&words), "a queue of length 0 could not be set up");
+        Ok(())
+    }
+
+    /// Packets arrive again.
+    pub fn deliver(&self) {
+        if let Some(name) = &self.name {
+            // Without a queue there is nothing to take away.
+            ip(&["netns", "exec", name, "tc", "qdisc", "del", "dev", "lo", "root"]);
+        }
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            ip(&["netns", "del", name]);
+        }
+    }
+}
+
+/// Whether ip(8) did as it was told.
+fn ip(words: &[&str]) -> bool {
+    let ran = Command::new("ip").args(words).stderr(Stdio::null()).status();
+    ran.is_ok_and(|status| status.success())
 }
 
 /// A server that runs, until this is dropped.
 pub struct Server {
     children: Vec<Child>,
+    /// Who writes the live source, on the receivers' core; no part of the server.
+    source: Option<Child>,
     pub url: String,
 }
 
@@ -68,37 +149,44 @@ impl Server {
     /// If it is not installed or does not come up.
     pub fn start(
         kind: Kind,
-        roundhouse: &Path,
-        film: &Path,
-        room: &Path,
+        net: &Net,
+        [roundhouse, film, room]: [&Path; 3],
         sessions: u32,
     ) -> anyhow::Result<Server> {
         let number = PORT + STARTED.fetch_add(1, Ordering::Relaxed) % 1000 * 4;
-        let mut server = Server { children: Vec::new(), url: String::new() };
+        let mut server = Server { children: Vec::new(), source: None, url: String::new() };
         let quiet = |command: &mut Command| -> anyhow::Result<Child> {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             Ok(command.spawn()?)
         };
-        let on_core = |program: &Path| {
-            let mut command = Command::new(roundhouse);
-            command.args(["pin", "0", "--"]).arg(program);
-            command
-        };
+        let on_core = |program: &Path| net.on_core(roundhouse, 0, program);
         let port = number.to_string();
+        let pipe = room.join("live.ts");
+        if kind.is_live() {
+            server.source = Some(quiet(&mut source(roundhouse, film, &pipe)?)?);
+        }
         match kind {
-            Kind::Ours => {
+            Kind::Ours | Kind::OursLive => {
                 let mut command = on_core(roundhouse);
-                command.args(["serve", "media", "--port", &port, "--loop", "--admin", "none"]);
-                command.args(["--per-address", "10000"]).arg(film);
+                command.args(["serve", "media", "--port", &port, "--admin", "none"]);
+                command.args(["--per-address", "10000"]);
+                match kind {
+                    Kind::Ours => command.arg("--loop").arg(film),
+                    _ => command.arg("--source").arg(format!("film.ts={}", pipe.display())),
+                };
                 server.children.push(quiet(&mut command)?);
                 server.url = format!("rtsp://127.0.0.1:{number}/film.ts");
             }
-            Kind::Gstreamer => {
+            Kind::Gstreamer | Kind::GstreamerLive => {
                 let script = room.join("gst_server.py");
                 std::fs::write(&script, GSTREAMER)?;
                 // The distribution's Python, which has its bindings.
                 let mut command = on_core(Path::new("/usr/bin/python3"));
-                command.arg(script).arg(&port).arg(film);
+                command.arg(script).arg(&port);
+                match kind {
+                    Kind::Gstreamer => command.arg(film),
+                    _ => command.arg(&pipe).arg("shared"),
+                };
                 server.children.push(quiet(&mut command)?);
                 server.url = format!("rtsp://127.0.0.1:{number}/film");
             }
@@ -122,10 +210,10 @@ impl Server {
         Ok(server)
     }
 
-    /// Until the port is open.
+    /// Until the port is open, in whichever network the server is.
     fn wait(&mut self, kind: Kind, port: u16) -> anyhow::Result<()> {
         let end = Instant::now() + PATIENCE;
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        while !is_listening(self.children[0].id(), port) {
             if let Some(status) = self.children[0].try_wait()? {
                 bail!("{} ended with {status}: is it installed?", kind.name());
             }
@@ -135,12 +223,23 @@ impl Server {
         Ok(())
     }
 
+    /// CPU of all its processes for each second of the next `time`.
+    ///
+    /// # Errors
+    /// If one of them ends.
+    pub fn share(&self, time: Duration) -> anyhow::Result<f64> {
+        let (before, from) = (self.cpu()?, Instant::now());
+        std::thread::sleep(time);
+        let (after, took) = (self.cpu()?, from.elapsed());
+        Ok(after.saturating_sub(before).as_secs_f64() / took.as_secs_f64())
+    }
+
     /// CPU time of all its processes with their children, exact (`/proc/PID/task/TID/schedstat`);
     /// threads that have ended are not in it.
     ///
     /// # Errors
     /// If one of them has ended.
-    pub fn cpu(&self) -> anyhow::Result<Duration> {
+    fn cpu(&self) -> anyhow::Result<Duration> {
         let parents = parents();
         let mut ns = 0;
         for child in &self.children {
@@ -154,8 +253,27 @@ impl Server {
     }
 }
 
+/// Who writes the film into a named pipe at its own pace, over and over: a live source.
+fn source(roundhouse: &Path, film: &Path, pipe: &Path) -> anyhow::Result<Command> {
+    // One of an earlier server has a writer of its own.
+    let _ = std::fs::remove_file(pipe);
+    let made = Command::new("mkfifo").arg(pipe).status().context("start mkfifo")?;
+    ensure!(made.success(), "no named pipe at {}", pipe.display());
+    let mut command = Command::new(roundhouse);
+    command.args(["pin", "1", "--", "ffmpeg", "-loglevel", "quiet", "-y", "-re"]);
+    command.args(["-stream_loop", "-1", "-i"]).arg(film);
+    command.args(["-c", "copy", "-muxrate", "3000k", "-f", "mpegts"]).arg(pipe);
+    Ok(command)
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
+        let mut source = self.source.take();
+        if let Some(source) = &mut source {
+            // It may have ended with its reader.
+            let _ = source.kill();
+            let _ = source.wait();
+        }
         for child in &self.children {
             // SIGTERM first: a server of several processes takes its children with it.
             let pid = child.id().to_string();
@@ -170,6 +288,20 @@ impl Drop for Server {
             let _ = child.wait();
         }
     }
+}
+
+/// Whether somebody listens at `port` in the network of `process` (proc_pid_net(5)).
+fn is_listening(process: u32, port: u16) -> bool {
+    let listens = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{process}/net/{name}"));
+        let ends = format!(":{port:04X}");
+        text.unwrap_or_default().lines().any(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            let (local, state) = (words.next(), words.nth(1));
+            local.is_some_and(|it| it.ends_with(&ends)) && state == Some("0A")
+        })
+    };
+    listens("tcp") || listens("tcp6")
 }
 
 /// The children of every process.
@@ -198,6 +330,15 @@ fn process_ns(process: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_is_open_when_somebody_listens_there() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(is_listening(std::process::id(), port));
+        drop(listener);
+        assert!(!is_listening(std::process::id(), port));
+    }
 
     #[test]
     fn our_own_processes_are_found_and_charged() {

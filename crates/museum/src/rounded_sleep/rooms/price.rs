@@ -4,9 +4,9 @@
 use super::{alone, sink};
 use crate::exhibit::{Effort, Fault};
 use crate::showing::{Axis, Drawn, Finding, Grid, Place, Plot, Room, Series, Side};
-use crate::stage::{Calls, Stage};
+use crate::stage::{Census, Stage};
 use crate::words;
-use lab::pace::{Around, Reading, Work};
+use lab::pace::{Around, Reading, Sink, Work};
 use std::time::Duration;
 
 /// Streams whose waiting is paid for.
@@ -20,7 +20,7 @@ pub fn effort(senders: u32) -> Effort {
 struct Priced {
     sender: String,
     reading: Option<Reading>,
-    calls: Option<Calls>,
+    asked: Option<Census>,
 }
 
 pub fn show(stage: &mut Stage<'_>, senders: &[String]) -> Result<Vec<Finding>, Fault> {
@@ -28,63 +28,100 @@ pub fn show(stage: &mut Stage<'_>, senders: &[String]) -> Result<Vec<Finding>, F
     let time = Duration::from_millis(if quick { 150 } else { 1_500 });
     let many = Work { streams: if quick { 50 } else { STREAMS }, ..Work::audio(time) };
     // One packet at a wake-up, so that a wheel cannot gather what strace holds up.
-    let few = Work { gap_us: 10_000, packets: if quick { 10 } else { 60 }, ..Work::audio(time) };
+    let packets = if quick { 10 } else { 60 };
+    let few = Work { gap_us: 10_000, packets, payload: 1_316, ..Work::audio(time) };
     let sink = sink(stage);
     stage.begin(&format!("what a packet takes: {}", many.words()));
     let mut all = Vec::new();
     for sender in senders {
         let around = Around { soak: !quick, ..alone(stage, sink) };
         let reading = stage.cast(sender, many, around)?;
-        let calls = stage.census(sender, few)?;
-        all.push(Priced { sender: sender.clone(), reading, calls });
+        let asked = stage.census(sender, few)?;
+        all.push(Priced { sender: sender.clone(), reading, asked });
     }
-    if all.iter().all(|it| it.calls.is_none()) && !stage.stopped() {
-        stage.doubt("Nothing counts system calls here (strace), so that column is empty.");
+    if all.iter().all(|it| it.asked.is_none()) && !stage.stopped() {
+        stage.doubt("Nothing counts system calls here (strace), so those columns are empty.");
     }
     stage.step(&format!("{} senders", all.len()));
     let side = told(&all, many, sink.words());
     stage.hang(Room { title: "What a packet takes".into(), side });
-    stage.hang(Room { title: "The third table, counted".into(), side: compared(&all) });
+    stage.hang(Room { title: "The third table, counted".into(), side: compared(&all, sink) });
     Ok(findings(&all))
 }
 
-/// All calls of a packet, and the names of the frequent ones.
-fn called(calls: &Calls) -> String {
-    let mut each: Vec<(&String, &f64)> = calls.iter().filter(|(_, each)| **each >= 0.05).collect();
+/// The names of the frequent calls, the most frequent first.
+fn names(asked: &Census) -> String {
+    let most = asked.calls.values().copied().fold(0.0, f64::max);
+    let calls = asked.calls.iter().filter(|(_, each)| **each >= most / 20.0);
+    let mut each: Vec<(&String, &f64)> = calls.collect();
     each.sort_by(|a, b| b.1.total_cmp(a.1));
-    let names: Vec<&str> = each.iter().map(|(name, _)| name.as_str()).collect();
-    format!("{:.2} {}", calls.values().sum::<f64>(), names.join(" "))
+    each.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+/// Copies of a byte; of a ring's nobody tells.
+fn copies(it: &Priced) -> Option<String> {
+    let asked = it.asked.as_ref()?;
+    Some(match it.sender.starts_with("uring") {
+        true => "by the ring".to_string(),
+        false => short(asked.copies),
+    })
+}
+
+/// Two digits behind the point; what is nothing has no sign.
+fn short(value: f64) -> String {
+    let text = format!("{value:.2}");
+    if text == "-0.00" { "0.00".to_string() } else { text }
+}
+
+/// Kernel memory of a stream, kB.
+fn memory(it: &Reading) -> f64 {
+    it.kernel_bytes as f64 / 1024.0 / f64::from(it.streams.max(1))
 }
 
 fn told(all: &[Priced], work: Work, sink: &str) -> Side {
-    let mut numbers =
-        Grid::new(&["sender", "CPU, µs", "core, µs", "switches", "read", "kernel kB", "calls"]);
+    let head = [
+        "sender",
+        "CPU, µs",
+        "core, µs",
+        "softirqs",
+        "switches",
+        "calls",
+        "copies",
+        "kernel kB",
+        "which calls",
+    ];
+    let mut numbers = Grid::new(&head);
     let none = || words::NONE.to_string();
     for it in all {
-        let of = |value: &dyn Fn(&Reading) -> f64| {
-            it.reading.as_ref().map_or_else(none, |it| words::number(value(it)))
+        let reading = it.reading.as_ref();
+        let of = |value: &dyn Fn(&Reading) -> Option<f64>| {
+            words::or_none(reading.and_then(value), short)
         };
-        let soak = it.reading.as_ref().and_then(|it| it.soak_ns);
+        let each = |count: u64, it: &Reading| count as f64 / it.sent.max(1) as f64;
         numbers.row([
             it.sender.clone(),
-            of(&|it| it.each_ns() / 1e3),
-            soak.map_or_else(none, |ns| words::number(ns / 1e3)),
-            of(&|it| it.switches as f64 / it.sent.max(1) as f64),
-            of(&|it| it.read_copies),
-            of(&|it| it.kernel_bytes as f64 / 1024.0 / f64::from(it.streams.max(1))),
-            it.calls.as_ref().map_or_else(none, called),
+            of(&|it| Some(it.each_ns() / 1e3)),
+            of(&|it| Some(it.soak_ns? / 1e3)),
+            of(&|it| Some(each(it.softirqs?, it))),
+            of(&|it| Some(each(it.switches, it))),
+            it.asked.as_ref().map_or_else(none, |it| short(it.all())),
+            copies(it).unwrap_or_else(none),
+            of(&|it| Some(memory(it))),
+            it.asked.as_ref().map_or_else(none, names),
         ]);
     }
     Side {
         setup: format!(
-            "{} ({sink}); everything for one packet. CPU is the time of the sender's process; core \
-             what a loop that takes only what nobody wants has lost beside it, with all that the \
-             kernel does by itself; switches those of context; read the bytes that read calls \
-             copied to the program, by bytes of payload (a ring's reads are not in the kernel's \
-             count). Kernel kB is for a stream: what slab, stacks and page tables of the machine \
-             held more at half-time. Calls were counted by strace in a run of its own (ten \
-             streams, a packet at a wake-up); a call that the kernel breaks off and begins anew, \
-             as it does for each timeout of a chain, counts again.",
+            "{} ({sink}); everything is for one packet. CPU is the time of the sender's process; \
+             core what a loop that takes only what nobody wants has lost beside it, with all that \
+             the kernel does by itself; softirqs those of the network on the sender's core; \
+             switches those of context. Kernel kB is for a stream, which has one packet in each \
+             gap: what slab, stacks and page tables of the machine held more at half-time (they \
+             move by some hundred kilobytes by themselves, half a kilobyte a stream). Calls \
+             and copies were counted by strace in a run of its own (ten streams of 1316 B, a \
+             packet at a wake-up): copies are the bytes that calls copied between program and \
+             kernel, for each byte of a packet; what a ring copies no call tells. A call that the \
+             kernel breaks off and begins anew, as it does for a timeout of a chain, counts again.",
             words::capital(&work.words())
         ),
         finding: finding(all),
@@ -93,47 +130,81 @@ fn told(all: &[Priced], work: Work, sink: &str) -> Side {
     }
 }
 
+/// Senders beside the paper's three designs: the plain one, MARS's path, and what the system call
+/// has become.
+const COMPARED: [&str; 6] =
+    ["plain", "sendfile", "uring-chain", "tbf-kernel", "bpf-stamp", "xdp-run"];
+
 /// The paper's qualitative table with what is counted here beside it.
-fn compared(all: &[Priced]) -> Side {
-    let columns = ["plain", "sendfile", "uring-chain", "bpf-stamp"];
-    let head = ["", "MARS", "Linux", "MSSC", "plain", "sendfile", "uring-chain", "bpf-stamp"];
+fn compared(all: &[Priced], sink: Sink) -> Side {
+    let ours: Vec<&Priced> = COMPARED
+        .iter()
+        .filter_map(|name| all.iter().find(|it| it.sender == *name && it.reading.is_some()))
+        .collect();
+    let mut head = vec!["", "MARS", "Linux", "MSSC"];
+    head.extend(ours.iter().map(|it| it.sender.as_str()));
     let mut numbers = Grid::new(&head);
     let mut row = |name: &str, marks: [&str; 3], value: &dyn Fn(&Priced) -> Option<String>| {
-        let of = |sender: &str| value(all.iter().find(|it| it.sender == sender)?);
-        let [d, e, f, g] = columns.map(|it| of(it).unwrap_or(words::NONE.to_string()));
-        let [a, b, c] = marks.map(String::from);
-        numbers.row([name.to_string(), a, b, c, d, e, f, g]);
+        let mut cells = vec![name.to_string()];
+        cells.extend(marks.map(String::from));
+        cells.extend(ours.iter().map(|it| value(it).unwrap_or(words::NONE.to_string())));
+        numbers.rows.push(cells);
     };
-    let ran = |it: &Priced, word: &str| it.reading.as_ref().map(|_| word.to_string());
     row("read and write: calls a packet", ["high", "none", "high"], &|it| {
-        it.calls.as_ref().map(|it| words::number(it.values().sum()))
+        Some(short(it.asked.as_ref()?.all()))
     });
-    row("send buffer: the kernel is", ["high", "none", "low"], &|it| ran(it, "stock"));
-    row("speed: CPU a packet, µs", ["–", "none", "high"], &|it| {
+    row("change of buffers: copies of a byte", ["high", "none", "low"], &copies);
+    row("speed: the core's time a packet, µs", ["–", "none", "high"], &|it| {
         let it = it.reading.as_ref()?;
-        Some(words::number(it.soak_ns.unwrap_or(it.each_ns()) / 1e3))
+        Some(short(it.soak_ns.unwrap_or(it.each_ns()) / 1e3))
     });
     row("RTP header in the kernel", ["none", "none", "high"], &|it| {
-        ran(it, if it.sender == "bpf-stamp" { "number and time" } else { "no" })
+        Some(match it.sender.as_str() {
+            "bpf-stamp" => "number, time".to_string(),
+            "xdp-run" => "all of it".to_string(),
+            _ => "no".to_string(),
+        })
     });
     row("kernel memory: kB a stream", ["high", "none", "low"], &|it| {
-        let it = it.reading.as_ref()?;
-        Some(words::number(it.kernel_bytes as f64 / 1024.0 / f64::from(it.streams.max(1))))
+        it.reading.as_ref().map(|it| short(memory(it)))
     });
-    row("flexibility: devices", ["low", "high", "high"], &|it| ran(it, "any"));
+    row("devices: what it ran on here", ["low", "high", "high"], &|it| {
+        let other = it.asked.as_ref().map_or("", |_| "loopback");
+        Some(match (sink, other) {
+            (Sink::Heard, _) => "loopback".to_string(),
+            (_, "") => "ifb".to_string(),
+            (_, other) => format!("ifb, {other}"),
+        })
+    });
     Side {
-        setup:
-            "Table 5 of the paper compares three designs by marks (high, low, none; a dash: not \
-                compared; MARS was not run there). Beside them stand senders of a stock kernel by \
-                what was counted for the table before this one."
-                .to_string(),
-        finding: "Each of the three designs can be had without a kernel of one's own: MARS's path \
-                  from the file to the packet is sendfile, and the program that asks once is a \
-                  chain of io_uring or a queue that paces."
+        setup: "Table 5 of the paper compares three designs by marks (high, low, none; a dash: \
+                not compared; MARS was not run there). Beside them stand what they have become in \
+                a stock kernel, with what was counted for the table before this one: plain is the \
+                paper's Linux, sendfile MARS's path from the file to the packet, and the others \
+                are the system call that asks once: a chain of io_uring, a queue that the timer \
+                interrupt plays, and the same with heads that a program in the kernel writes."
             .to_string(),
+        finding: beside(&ours),
         plot: None,
         numbers,
     }
+}
+
+/// What the counts say of the marks.
+fn beside(ours: &[&Priced]) -> String {
+    let of = |name: &str| ours.iter().find(|it| it.sender == name);
+    let calls = |name: &str| Some(of(name)?.asked.as_ref()?.all());
+    let once = ["tbf-kernel", "uring-chain"].into_iter().find_map(|it| Some((it, calls(it)?)));
+    let (Some(plain), Some((name, asked))) = (calls("plain"), once) else {
+        return "Too few calls were counted to say more than the marks do.".to_string();
+    };
+    format!(
+        "Each of the three designs can be had without a kernel of one's own. Asking once is real: \
+         {} calls a packet become {} with {name}. What it is worth stands two rows further down, \
+         and is not decided by the calls.",
+        words::number(plain),
+        words::number(asked)
+    )
 }
 
 fn cost(all: &[Priced], sender: &str) -> Option<f64> {
@@ -145,17 +216,25 @@ fn finding(all: &[Priced]) -> String {
     let (Some(plain), Some(wheel)) = (cost(all, "plain"), cost(all, "sendmmsg")) else {
         return "Too few senders ran to compare them.".to_string();
     };
-    let chain = cost(all, "uring-chain").map_or(String::new(), |ns| {
-        format!(
-            " One submission for seconds of packets saves calls, not work: {} a packet.",
-            words::span(Duration::from_nanos(ns as u64))
-        )
-    });
+    let chain = cost(all, "uring-chain")
+        .map_or(String::new(), |ns| format!(", a chain for all of them {}", words::micros(ns)));
+    let core = |name: &str| all.iter().find(|it| it.sender == name)?.reading.as_ref()?.soak_ns;
+    let of_core = [core("tbf-kernel"), cost(all, "tbf-kernel"), core("sendmmsg")];
+    let queue = match of_core {
+        [Some(queue), Some(own), Some(wheel)] => format!(
+            " A queue that the timer interrupt plays costs {} of the whole core ({} are charged to \
+             its process), the wheel {}.",
+            words::micros(queue),
+            words::micros(own),
+            words::micros(wheel)
+        ),
+        _ => String::new(),
+    };
     format!(
-        "A thread a stream pays {} a packet, nearly all of it for waking up; one wheel for all of \
-         them pays {}, whatever copies.{chain}",
-        words::span(Duration::from_nanos(plain as u64)),
-        words::span(Duration::from_nanos(wheel as u64))
+        "A thread a stream pays {} a packet, one wheel for all of them {}{chain}, whatever \
+         copies: what is saved is waking up.{queue}",
+        words::micros(plain),
+        words::micros(wheel)
     )
 }
 
@@ -190,8 +269,7 @@ fn findings(all: &[Priced]) -> Vec<Finding> {
         found.push(Finding::new("batch-pays", ratio <= 0.35, ratio, expected));
     }
     let chain = all.iter().find(|it| it.sender == "uring-chain");
-    if let Some(calls) = chain.and_then(|it| it.calls.as_ref()) {
-        let each = calls.values().sum::<f64>();
+    if let Some(each) = chain.and_then(|it| it.asked.as_ref()).map(Census::all) {
         let expected = "uring-chain goes into the kernel at most 0.05 times for a packet";
         found.push(Finding::new("one-call", each <= 0.05, each, expected));
     }
