@@ -38,3 +38,4 @@ pub mod timerfd;
 pub mod udp;
 pub mod uring;
 pub mod usage;
+pub mod xdp;

@@ -6,12 +6,18 @@
 //! the bucket, and any table may be given. A packet that goes nowhere can so cost milliseconds,
 //! while one of media costs next to nothing.
 
+mod device;
+mod route;
+
 use std::ffi::{CStr, CString};
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::call::{check, check_count, uninterrupted};
+
+pub use device::Abilities;
+pub use route::{Reach, Route};
 
 const ACK: u16 = 0x5;
 const CREATE: u16 = 0x400;
@@ -62,9 +68,13 @@ impl Netlink {
     /// # Errors
     /// No descriptor is left.
     pub fn open() -> io::Result<Netlink> {
+        Netlink::about(libc::NETLINK_ROUTE)
+    }
+
+    fn about(protocol: libc::c_int) -> io::Result<Netlink> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
         // SAFETY: no memory is passed.
-        let fd = check(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })?;
+        let fd = check(unsafe { libc::socket(libc::AF_NETLINK, kind, protocol) })?;
         // SAFETY: the kernel has just made this descriptor for us.
         Ok(Netlink { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
@@ -82,11 +92,9 @@ impl Netlink {
         link.text(1, c"ifb").close(info);
         self.ask(link)?;
         let index = index_of(name).ok_or(io::ErrorKind::NotFound)?;
-        let mut own = Message::new(libc::RTM_NEWADDR, ACK | CREATE);
-        own.put(&[libc::AF_INET as u8, prefix, 0, 0]).put(&index.to_ne_bytes());
-        own.attribute(libc::IFA_LOCAL, &address.octets());
-        own.attribute(libc::IFA_ADDRESS, &address.octets());
-        self.ask(own).and_then(|()| self.raise(index)).inspect_err(|_| drop(self.remove(index)))?;
+        self.add_address(index, address, prefix)
+            .and_then(|()| self.raise(index))
+            .inspect_err(|_| drop(self.remove(index)))?;
         Ok(index)
     }
 

@@ -8,7 +8,7 @@ use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 
-use crate::call::{check_count, uninterrupted};
+use crate::call::{check, check_count, uninterrupted};
 
 /// Sends `len` bytes of `file` from `offset` on to `socket`; what was sent to it before with the
 /// word that more will come goes in front.
@@ -49,6 +49,21 @@ impl Pipe {
     pub fn new() -> io::Result<Pipe> {
         let (reader, writer) = io::pipe()?;
         Ok(Pipe { reader, writer })
+    }
+
+    /// Makes room for `pieces` pages, or pieces of pages.
+    ///
+    /// # Errors
+    /// `EPERM` where the user's pipes have no more room (pipe(7)).
+    pub(crate) fn hold(&self, pieces: usize) -> io::Result<()> {
+        let bytes = libc::c_int::try_from(pieces * 4096).unwrap_or(libc::c_int::MAX);
+        // SAFETY: F_SETPIPE_SZ takes an int; the descriptor is open.
+        check(unsafe { libc::fcntl(self.writer.as_raw_fd(), libc::F_SETPIPE_SZ, bytes) }).map(drop)
+    }
+
+    /// The end that takes bytes.
+    pub(crate) fn writer(&self) -> &PipeWriter {
+        &self.writer
     }
 
     /// Puts the page that holds `bytes` into the pipe. Until [`Pipe::drain`] has sent them they

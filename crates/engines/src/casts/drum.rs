@@ -23,13 +23,16 @@ pub enum Skin {
     Shared(Arc<[u8]>),
     /// A file of at least so many bytes.
     File(Source, u64),
+    /// A file of so many bytes that holds whole packets, heads and all, those of a transmission one
+    /// after the other and those of the next behind them ([`Drum::records`]).
+    Records(Source, u64),
 }
 
 impl Skin {
     fn len(&self) -> u64 {
         match self {
             Skin::Bytes(bytes) | Skin::Shared(bytes) => bytes.len() as u64,
-            Skin::File(_, len) => *len,
+            Skin::File(_, len) | Skin::Records(_, len) => *len,
         }
     }
 }
@@ -145,6 +148,21 @@ impl Drum {
         start..start + len
     }
 
+    /// What a file of records holds: the payloads of `skin` behind their heads.
+    #[must_use]
+    pub fn records(&self, skin: &[u8]) -> Vec<u8> {
+        let mut records = Vec::new();
+        for (number, sent) in
+            (0..self.casts).flat_map(|it| (0..self.packets).map(move |at| (it, at)))
+        {
+            let len = self.payload as usize;
+            let start = sent as usize % (skin.len() / len.max(1)).max(1) * len;
+            records.extend_from_slice(&Drum::head(number, sent));
+            records.extend_from_slice(&skin[start..start + len]);
+        }
+        records
+    }
+
     fn moment(&self, beat: &Beat, sent: u32) -> Instant {
         beat.start + self.gap * (sent / self.burst.max(1))
     }
@@ -163,9 +181,16 @@ impl Drum {
             Skin::Bytes(skin) => Body::Bytes(&skin[bytes]),
             Skin::Shared(skin) => Body::Shared(skin, bytes),
             Skin::File(source, _) => Body::File(source.clone(), range),
+            Skin::Records(source, len) => {
+                let record = HEAD as u64 + u64::from(self.payload);
+                let number = u64::from(beat.number) * u64::from(self.packets);
+                let place = (number + u64::from(beat.sent)) % (len / record).max(1);
+                Body::File(source.clone(), place * record..(place + 1) * record)
+            }
         };
+        let head = if matches!(self.skin, Skin::Records(..)) { &[][..] } else { &head };
         let to = self.to[beat.number as usize % self.to.len()];
-        burst.push(self.moment(beat, beat.sent), to, Channel::Rtp, &head, body);
+        burst.push(self.moment(beat, beat.sent), to, Channel::Rtp, head, body);
     }
 }
 

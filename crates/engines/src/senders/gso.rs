@@ -26,7 +26,8 @@ impl Gso {
         Gso { together, ..Gso::default() }
     }
 
-    fn send<'d>(
+    /// Says how many packets of `run` left, from its front.
+    pub(super) fn send<'d>(
         &mut self,
         outlet: &'d Outlet<'_>,
         burst: &'d Burst,

@@ -7,6 +7,8 @@
 pub(crate) mod chains;
 mod gso;
 mod lane;
+mod leaves;
+mod maps;
 mod messages;
 pub(crate) mod outlet;
 mod pages;
@@ -67,6 +69,8 @@ pub enum Sender {
     Sendfile,
     /// A timer wheel; a head, then splice from the file through a pipe.
     Splice,
+    /// A timer wheel; pages of files as one message, cut by the kernel.
+    SendfileGso,
     /// A timer wheel; all that is due as entries of one ring.
     UringBatch,
     /// The same from pinned pages (`IORING_OP_SENDMSG_ZC`).
@@ -118,10 +122,12 @@ impl Sender {
     /// Whether it sends from files by itself, so that nothing is gained by having them in memory.
     pub fn sends_files(self) -> bool {
         use Sender::{
-            Plain, PlainAbs, Sendfile, Splice, UringChain, UringChainSqpoll, WheelSendto,
+            Plain, PlainAbs, Sendfile, SendfileGso, Splice, UringChain, UringChainSqpoll,
+            WheelSendto,
         };
-        let those = [Plain, PlainAbs, WheelSendto, Sendfile, Splice, UringChain, UringChainSqpoll];
-        those.contains(&self)
+        let waiting = [UringChain, UringChainSqpoll];
+        let wheels = [WheelSendto, Sendfile, Splice, SendfileGso];
+        [Plain, PlainAbs].contains(&self) || wheels.contains(&self) || waiting.contains(&self)
     }
 
     /// Whether it sets up queues and filters of this machine's network.
@@ -150,6 +156,7 @@ impl Sender {
             Sender::MsgZerocopy => Box::new(zerocopy::Zerocopy::new(sockets)?),
             Sender::Sendfile => Box::<pages::Sendfile>::default(),
             Sender::Splice => Box::new(pages::Splice::new()?),
+            Sender::SendfileGso => Box::new(leaves::Leaves::new()?),
             Sender::UringBatch => Box::new(ring::Ring::new(false)?),
             Sender::UringZc => Box::new(ring::Ring::new(true)?),
         }))

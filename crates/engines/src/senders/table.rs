@@ -68,6 +68,11 @@ pub(super) const ROWS: &[Row] = &[
         ["timer wheel; file to pipe to socket, behind a head", "nothing", "senders/pages.rs"],
     ),
     row(
+        Sender::SendfileGso,
+        "sendfile-gso",
+        ["timer wheel; pages of a burst, cut by the kernel", "Linux 6.5", "senders/leaves.rs"],
+    ),
+    row(
         Sender::UringBatch,
         "uring-batch",
         ["timer wheel; one io_uring_enter for all that is due", "io_uring", "senders/ring.rs"],

@@ -87,14 +87,19 @@ fn expected(drum: &Drum, skin: &[u8]) -> BTreeMap<u32, Vec<Vec<u8>>> {
     (0..drum.casts).map(|number| (number, cast(number))).collect()
 }
 
-fn check(sender: Sender, payload: u32, burst: u32, skin_of: impl Fn(&mut Assets, &[u8]) -> Skin) {
+fn check(
+    sender: Sender,
+    payload: u32,
+    burst: u32,
+    skin_of: impl Fn(&mut Assets, &[u8], &Drum) -> Skin,
+) {
     let (socket, to) = receiver();
     let bytes = skin(20_000);
     let mut assets = Assets::default();
-    let skin = skin_of(&mut assets, &bytes);
     let gap = Duration::from_millis(2);
     let (casts, packets) = (CASTS, 50);
-    let drum = Drum {
+    let skin = Skin::Bytes(Arc::from(&bytes[..]));
+    let mut drum = Drum {
         casts,
         packets,
         gap,
@@ -105,13 +110,15 @@ fn check(sender: Sender, payload: u32, burst: u32, skin_of: impl Fn(&mut Assets,
         to: vec![to],
         skin,
     };
+    let expected = expected(&drum, &bytes);
+    drum.skin = skin_of(&mut assets, &bytes, &drum);
     let sockets = CastSockets::bind(LOCAL, 0).expect("two free ports");
     let (state, pacing) = (Beats::default(), Pacing::default());
     let casting = Casting::new(&drum, sender, &sockets, &pacing);
     cast_alone(&casting, &state, &assets, Duration::ZERO, |_| {}).expect("it runs");
     let all = u64::from(CASTS * packets);
     let heard = collect(&socket);
-    assert_eq!(heard, expected(&drum, &bytes), "{sender}, {payload} bytes");
+    assert_eq!(heard, expected, "{sender}, {payload} bytes");
     assert_eq!((pacing.packets.read(), pacing.failed.read()), (all, 0), "{sender}");
     assert_eq!(pacing.bytes.read(), all * u64::from(HEAD as u32 + payload), "{sender}");
     assert_eq!((pacing.started.read(), pacing.running()), (u64::from(CASTS), 0), "{sender}");
@@ -137,12 +144,16 @@ fn each(act: impl Fn(Sender) + Sync) {
 fn every_sender_delivers_the_same_bytes_in_the_same_order() {
     each(|sender| {
         for (payload, burst) in [(32, 1), (1316, 5)] {
-            check(sender, payload, burst, |_, bytes| Skin::Bytes(Arc::from(bytes)));
-            check(sender, payload, burst, |_, bytes| Skin::Shared(Arc::from(bytes)));
-            check(sender, payload, burst, |assets, bytes| {
+            check(sender, payload, burst, |_, bytes, _| Skin::Bytes(Arc::from(bytes)));
+            check(sender, payload, burst, |_, bytes, _| Skin::Shared(Arc::from(bytes)));
+            check(sender, payload, burst, |assets, bytes, _| {
                 Skin::File(asset(bytes, assets).into(), bytes.len() as u64)
             });
-            check(sender, payload, burst, |_, bytes| {
+            check(sender, payload, burst, |assets, bytes, drum| {
+                let records = drum.records(bytes);
+                Skin::Records(asset(&records, assets).into(), records.len() as u64)
+            });
+            check(sender, payload, burst, |_, bytes, _| {
                 let open: Arc<OwnedFd> = Arc::new(scratch(bytes).into());
                 Skin::File(open.into(), bytes.len() as u64)
             });
