@@ -17,6 +17,7 @@ use seam::{Instant, WorkerId};
 use services::media::{Aim, Media, Options, Orders, Push};
 
 use crate::race::watch;
+use crate::rank::RankArgs;
 use crate::serve::http::site::Site;
 use crate::serve::media::source::{self, SourceFlag};
 use crate::serve::media::{folder_of, secret, tell, wall_ns};
@@ -50,6 +51,8 @@ pub struct Args {
     /// How packets wait for their moment and leave (`roundhouse senders` explains them)
     #[arg(long, default_value_t = Sender::USUAL)]
     sender: Sender,
+    #[command(flatten)]
+    rank: RankArgs,
     /// How many hops packets to a group may make; 1 stays in this network
     #[arg(long, default_value_t = 1, value_name = "HOPS")]
     ttl: u8,
@@ -126,7 +129,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     describe(args, &pushed)?;
     let pacing = Pacing::default();
-    let casting = Casting::new(&media, args.sender, &sockets, &pacing);
+    let casting = Casting::new(&media, args.sender, &sockets, &pacing).ranked(args.rank.rank());
     let watcher = Watcher { orders: &orders, pacing: &pacing, pushed: &pushed };
     let meanwhile = |ring: &dyn Fn()| watcher.follow(args.time, &stop, ring);
     cast_alone(&casting, &orders, &Assets::default(), Duration::ZERO, meanwhile)?;

@@ -20,6 +20,7 @@ mod peer;
 mod pin;
 mod play;
 mod race;
+mod rank;
 mod senders;
 mod serve;
 mod swarm;

@@ -269,6 +269,16 @@ impl Udp {
         Ok(list[0].writable())
     }
 
+    /// Waits until [`Udp::reap_zerocopy`] has something to tell, or the socket another error, or
+    /// `at_most` so long.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn wait_notice(&self, at_most: Duration) -> io::Result<()> {
+        // Errors are told whatever is asked for.
+        poll(&mut [PollFd::new(self.fd.as_fd(), false, false)], Some(at_most)).map(drop)
+    }
+
     /// Waits until a datagram came, or `at_most` so long; true if one is there.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use crate::rank::RankArgs;
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use engines::Sender;
@@ -92,13 +93,8 @@ pub struct Surroundings {
     /// one (`freed-cut`: a device that cannot cut); devices need root
     #[arg(long, default_value = "heard", value_enum)]
     sink: Where,
-    /// The sender's nice value
-    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "fifo",
-          value_parser = clap::value_parser!(i32).range(-20..=19))]
-    nice: Option<i32>,
-    /// Real-time priority (SCHED_FIFO) of the sender
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
-    fifo: Option<u32>,
+    #[command(flatten)]
+    rank: RankArgs,
     /// Spinning processes on the sender's core
     #[arg(long, default_value_t = 0, value_name = "N",
           value_parser = clap::value_parser!(u32).range(0..=500))]
@@ -128,10 +124,10 @@ fn gap(text: &str) -> Result<f64, String> {
 
 impl Surroundings {
     fn around(&self) -> Around {
-        let rank = match (self.nice, self.fifo) {
-            (_, Some(priority)) => Rank::RealTime(priority),
-            (Some(value), None) => Rank::Nice(value),
-            (None, None) => Rank::Usual,
+        let rank = match self.rank.rank() {
+            engines::Rank::Usual => Rank::Usual,
+            engines::Rank::Nice(value) => Rank::Nice(value),
+            engines::Rank::Fifo(priority) => Rank::RealTime(priority),
         };
         let sink = match self.sink {
             Where::Heard => Sink::Heard,

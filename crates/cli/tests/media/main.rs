@@ -6,6 +6,7 @@
 //! test measures time: what is compared is what was decoded.
 
 mod players;
+mod ranks;
 mod sound;
 mod stage;
 mod tap;

@@ -141,6 +141,11 @@ impl Server {
         Server { child, url }
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its port.
     pub fn port(&self) -> &str {
         self.url.rsplit(':').next().expect("a port")

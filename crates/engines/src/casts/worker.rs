@@ -105,8 +105,8 @@ pub(super) fn serve<C: Caster>(
                     let soon = worker.looked + LOOK_EVERY;
                     worker.look_at = Some(worker.look_at.map_or(soon, |at| at.min(soon)));
                 }
-                RTP => desk.hear(&desk.cx(worker.now, &worker.effects), Channel::Rtp),
-                RTCP => desk.hear(&desk.cx(worker.now, &worker.effects), Channel::Rtcp),
+                RTP => worker.hear(Channel::Rtp, event.error),
+                RTCP => worker.hear(Channel::Rtcp, event.error),
                 _ => {}
             }
         }
@@ -123,6 +123,14 @@ impl<C: Caster> Worker<'_, '_, C> {
     fn is_idle(&self) -> bool {
         let mut running = self.running.iter().flatten();
         !running.any(|running| self.desk.caster.is_awaited(&running.cast))
+    }
+
+    /// Hears what came to a socket, and with `told` what the kernel says of sends.
+    fn hear(&mut self, channel: Channel, told: bool) {
+        if told {
+            self.transmit.hear_notices(self.desk.sockets().of(channel), channel);
+        }
+        self.desk.hear(&self.desk.cx(self.now, &self.effects), channel);
     }
 
     /// Takes up what was ordered and not begun.

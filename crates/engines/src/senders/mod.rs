@@ -27,7 +27,8 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-use seam::Burst;
+use seam::{Burst, Channel};
+use sys::udp::Udp;
 
 use outlet::{Count, Outlet};
 use table::{ROWS, Row};
@@ -43,6 +44,12 @@ pub(crate) trait Transmit {
     /// memory first, for a map of each would have to be kept.
     fn sends_open_files(&self) -> bool {
         false
+    }
+
+    /// Takes what the kernel has to tell about sends of the past, which else would wake the worker
+    /// again and again.
+    fn hear_notices(&mut self, socket: &Udp, channel: Channel) {
+        let _ = (socket, channel);
     }
 }
 

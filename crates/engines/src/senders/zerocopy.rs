@@ -5,9 +5,14 @@
 //! on the loopback device the kernel copies in the end. So this loses for media by the packet; it
 //! is here to be measured, and measured honestly only towards a device.
 
+//!
+//! What a queue on the way holds is pinned for as long: a receiver whose link-layer address nobody
+//! knows keeps its packets for seconds. Whoever waited for that would hold up all other streams, so
+//! until the kernel has told of everything the next packets are copied.
+
 use std::time::Duration;
 
-use seam::Burst;
+use seam::{Burst, Channel};
 use sys::udp::{Batch, Udp};
 
 use super::Transmit;
@@ -19,45 +24,81 @@ const NOTICE_WAIT: Duration = Duration::from_millis(20);
 
 /// sendmsg with `MSG_ZEROCOPY` for each packet, and the notices of all at its end.
 #[derive(Default)]
-pub struct Zerocopy(Batch);
+pub struct Zerocopy {
+    batch: Batch,
+    /// Sends of either socket of which the kernel has told nothing yet.
+    owed: [usize; 2],
+}
 
 impl Zerocopy {
     /// # Errors
     /// The kernel does not know the option (before Linux 5.0).
     pub fn new(sockets: &CastSockets) -> std::io::Result<Zerocopy> {
-        for channel in [seam::Channel::Rtp, seam::Channel::Rtcp] {
+        for channel in [Channel::Rtp, Channel::Rtcp] {
             sockets.of(channel).set_zerocopy(true)?;
         }
         Ok(Zerocopy::default())
+    }
+
+    fn owed(&mut self, channel: Channel) -> &mut usize {
+        match channel {
+            Channel::Rtp => &mut self.owed[0],
+            Channel::Rtcp => &mut self.owed[1],
+        }
     }
 }
 
 impl Transmit for Zerocopy {
     fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
         outlet.each_run(burst, count, |socket, run| {
-            let mut sent = self.0.send_each(socket, true, |filling| {
+            let channel = run.first().map_or(Channel::Rtp, |packet| packet.channel);
+            let mut calls = 0;
+            if *self.owed(channel) > 0 {
+                self.hear_notices(socket, channel);
+                calls += 1;
+            }
+            let is_free = *self.owed(channel) == 0;
+            let mut sent = self.batch.send_each(socket, is_free, |filling| {
                 for packet in run {
                     filling.datagram(packet.to);
                     outlet.write(filling, burst, packet);
                 }
             });
-            sent.calls += wait_for(socket, sent.count);
+            if is_free {
+                let owed = self.owed(channel);
+                *owed = sent.count;
+                calls += wait_for(socket, owed);
+            }
+            sent.calls += calls;
             sent
         });
     }
+
+    fn hear_notices(&mut self, socket: &Udp, channel: Channel) {
+        let owed = self.owed(channel);
+        // Another error of the socket is gone by being read.
+        let told = socket.reap_zerocopy().map_or(0, |(told, _)| told as usize);
+        *owed = owed.saturating_sub(told);
+    }
 }
 
-/// Waits until `sends` have been told to be done; says how many calls that took.
-fn wait_for(socket: &Udp, sends: usize) -> usize {
-    let (mut done, mut calls) = (0, 0);
+/// Waits until what is `owed` has been told; says how many calls that took.
+fn wait_for(socket: &Udp, owed: &mut usize) -> usize {
+    let mut calls = 0;
     let until = sys::clock::now_ns() + NOTICE_WAIT.as_nanos() as u64;
-    while done < sends && sys::clock::now_ns() < until {
+    while *owed > 0 {
         calls += 1;
-        match socket.reap_zerocopy() {
-            Ok((0, _)) => std::thread::yield_now(),
-            Ok((told, _)) => done += told as usize,
-            // Another error of the socket was in front; it is gone now.
-            Err(_) => {}
+        // Another error of the socket was in front; it is gone now.
+        let told = socket.reap_zerocopy().map_or(0, |(told, _)| told as usize);
+        *owed = owed.saturating_sub(told);
+        let left = Duration::from_nanos(until.saturating_sub(sys::clock::now_ns()));
+        if left.is_zero() {
+            break;
+        }
+        if *owed > 0 && told == 0 {
+            calls += 1;
+            // An error of the wait shows in the next look.
+            let _ = socket.wait_notice(left);
         }
     }
     calls

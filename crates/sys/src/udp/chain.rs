@@ -4,6 +4,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use io_uring::{IoUring, opcode, squeue, types};
 
@@ -188,7 +189,7 @@ impl ChainRing {
                     break;
                 }
             }
-            std::thread::yield_now();
+            std::thread::sleep(NAP);
             self.look();
         }
         Ok(())
@@ -208,7 +209,7 @@ impl ChainRing {
             }
             match answered {
                 Some(result) => return result == 0,
-                None => std::thread::yield_now(),
+                None => std::thread::sleep(NAP),
             }
         }
         false
@@ -257,6 +258,9 @@ impl ChainRing {
 const LATE_NS: u64 = 2_000_000_000;
 /// How long a cancellation may take.
 const SETTLE_NS: u64 = 10_000_000_000;
+/// Between two looks meanwhile. A yield is none for whoever runs in front of the others
+/// (SCHED_FIFO), and those may be the threads that it waits for.
+const NAP: Duration = Duration::from_micros(20);
 
 impl Drop for ChainRing {
     fn drop(&mut self) {

@@ -21,6 +21,7 @@ use services::media::{Door, Groups, Media, Options, Orders};
 
 use super::house::{HouseArgs, Tenant, usage};
 use super::http::site::Site;
+use crate::rank::RankArgs;
 use source::SourceFlag;
 
 /// The port if nobody names one: RTSP's own needs a privilege.
@@ -71,10 +72,11 @@ pub struct Args {
     /// Send by UDP to groups only
     #[arg(long, requires = "group")]
     group_only: bool,
-    /// How packets wait for their moment and leave: plain, plain-abs, wheel-sendto, wheel-mmap,
-    /// sendmmsg, gso, sendmmsg+gso (`roundhouse senders` explains them)
+    /// How packets wait for their moment and leave (`roundhouse senders` explains them)
     #[arg(long, default_value_t = Sender::USUAL)]
     sender: Sender,
+    #[command(flatten)]
+    rank: RankArgs,
     /// Transmissions by UDP to one address at a time; 0: any number
     #[arg(long, default_value_t = Options::default().per_address, value_name = "N")]
     per_address: usize,
@@ -189,7 +191,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut pacing: Region<Pacing> =
         Region::place(shape.placement()).context("cannot place the figures in memory")?;
     pacing.found(&[]).map_err(|bad| anyhow!("{bad}"))?;
-    let casting = Casting::new(&service, args.sender, sockets, &pacing);
+    let casting = Casting::new(&service, args.sender, sockets, &pacing).ranked(args.rank.rank());
     let mut teller = Teller { service: &service, pacing: Some(&pacing) };
     let mut others = sockets.fds().to_vec();
     others.extend(service.sources().iter().filter_map(Source::fd));

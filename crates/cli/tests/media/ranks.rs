@@ -1,0 +1,160 @@
+//! Who sends gets the rank that was asked for, and nobody else does, in threads and in processes;
+//! who takes the place of a worker that was killed gets it again; and where it may not be had the
+//! server does not begin.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use sys::process::Pid;
+use sys::rank::{Turn, bounds, nice};
+
+use crate::stage::{BINARY, PATIENCE, Server, finish, has, skip, start};
+
+/// A thread of the server: its name, its real-time priority and its nice value.
+type Ranked = (Pid, String, Option<u32>, i32);
+
+/// All threads of a process and of its children.
+fn threads(of: u32) -> Vec<Ranked> {
+    let folder = format!("/proc/{of}/task");
+    let mut found = Vec::new();
+    // A thread may end while it is looked at.
+    for task in fs::read_dir(&folder).into_iter().flatten().flatten() {
+        let text = |file| fs::read_to_string(task.path().join(file)).unwrap_or_default();
+        for child in text("children").split_ascii_whitespace() {
+            found.extend(threads(child.parse().expect("a number")));
+        }
+        let number = task.file_name().to_str().and_then(|it| it.parse().ok()).and_then(Pid::of);
+        let number = number.expect("a number");
+        if let (Ok(turn), Ok(nice)) = (Turn::of(Some(number)), nice(Some(number))) {
+            found.push((number, text("comm").trim().to_owned(), turn.fifo(), nice));
+        }
+    }
+    found
+}
+
+/// Waits until those that `is_ranked` picks are as many as expected, and returns them.
+#[track_caller]
+fn ranked(of: u32, count: usize, is_ranked: impl Fn(&Ranked) -> bool) -> Vec<Ranked> {
+    let begin = Instant::now();
+    loop {
+        let all = threads(of);
+        let (those, others): (Vec<_>, Vec<_>) = all.into_iter().partition(&is_ranked);
+        if those.len() == count {
+            let here = (Turn::of(None).expect("ours").fifo(), nice(None).expect("ours"));
+            for (_, name, fifo, nice) in others {
+                assert_eq!((fifo, nice), here, "{name} runs as everybody does");
+            }
+            return those;
+        }
+        assert!(begin.elapsed() < PATIENCE, "expected {count}, found {those:?} of {of}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether this machine lets us rank processes; if not, says so.
+fn may() -> bool {
+    let tried = std::thread::spawn(|| Turn::in_front(1, false).give(None).is_ok());
+    let may = tried.join().expect("no panic");
+    if !may {
+        skip("real-time priorities");
+    }
+    may
+}
+
+fn serve(args: &str) -> Server {
+    let folder = std::env::temp_dir().join(format!("roundhouse-ranks-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a temporary folder");
+    Server::start(&folder, &args.split(' ').collect::<Vec<_>>())
+}
+
+#[test]
+fn who_sends_has_the_rank_and_nobody_else_has() {
+    for engine in ["thread", "prefork"] {
+        // This way everybody may go.
+        let server = serve(&format!("--engine {engine} --nice 11"));
+        ranked(server.pid(), 1, |it| it.3 == 11);
+        if !may() {
+            continue;
+        }
+        let server = serve(&format!("--engine {engine} --nice -3"));
+        ranked(server.pid(), 1, |it| it.3 == -3);
+        let server = serve(&format!("--engine {engine} --fifo 7"));
+        let first = ranked(server.pid(), 1, |it| it.2 == Some(7));
+        assert!(Turn::of(Some(first[0].0)).expect("it lives").resets_on_fork());
+        if engine == "prefork" {
+            sys::process::kill(first[0].0, sys::signal::Signal::KILL).expect("ours");
+            ranked(server.pid(), 1, |it| it.2 == Some(7) && it.0 != first[0].0);
+        }
+    }
+}
+
+/// Two seconds of silence.
+fn silence() -> Vec<u8> {
+    let data = 16_000_u32;
+    let mut bytes = b"RIFF".to_vec();
+    bytes.extend((36 + data).to_le_bytes());
+    // A law, channels, samples and bytes a second, bytes of a sample, its bits (RFC 2361).
+    bytes.extend(b"WAVEfmt \x10\0\0\0\x07\0\x01\0\x40\x1f\0\0\x40\x1f\0\0\x01\0\x08\0data");
+    bytes.extend(data.to_le_bytes());
+    bytes.resize(bytes.len() + data as usize, 0xff);
+    bytes
+}
+
+#[test]
+fn so_has_a_thread_for_each_stream() {
+    let file = std::env::temp_dir().join(format!("roundhouse-rank-{}.wav", std::process::id()));
+    fs::write(&file, silence()).expect("a temporary file");
+    let rank = if may() { ["--fifo", "5"] } else { ["--nice", "13"] };
+    let words = ["cast", file.to_str().expect("text"), "rtp://127.0.0.1:9", "--sender", "plain"];
+    let mut cast = start(BINARY, &[&words[..], &rank].concat());
+    let found = ranked(cast.id(), 2, |it| it.2 == Some(5) || it.3 == 13);
+    cast.kill().expect("our own child");
+    finish(cast, "cast");
+    fs::remove_file(&file).expect("our own file");
+    assert!(found.iter().any(|it| it.1 == "cast"), "{found:?}");
+}
+
+#[test]
+fn the_kernels_thread_of_a_ring_has_it_too() {
+    let sender = engines::Sender::UringChainSqpoll;
+    if engines::probe(sender).is_err() {
+        return skip("io_uring");
+    }
+    let rank = if may() { "--fifo 6" } else { "--nice 12" };
+    let server = serve(&format!("--engine thread --sender {sender} {rank}"));
+    let ranked = ranked(server.pid(), 2, |it| it.2 == Some(6) || it.3 == 12);
+    let of_the_ring = ranked.iter().filter(|it| it.1.starts_with("iou-sqp-"));
+    assert_eq!(of_the_ring.count(), 1, "{ranked:?}");
+}
+
+#[test]
+fn without_leave_the_server_does_not_begin() {
+    let allowed = bounds().expect("limits");
+    if !has("setpriv") {
+        return;
+    }
+    if allowed.0 <= -9 || allowed.1 >= 9 {
+        return skip("limits that forbid ranks");
+    }
+    for (command, flags, wanted) in [
+        ("serve media --port 0 --admin none --engine epoll /tmp", "--fifo 9", "priority 9"),
+        ("serve media --port 0 --admin none --engine prefork /tmp", "--nice -9", "nice -9"),
+    ] {
+        let mut humble = Command::new("setpriv");
+        humble.args(["--bounding-set=-sys_nice", "--inh-caps=-sys_nice", BINARY]);
+        humble.args(command.split(' ')).args(flags.split(' '));
+        humble.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = finish(humble.spawn().expect("setpriv"), "a server that may not");
+        let said = String::from_utf8_lossy(&output.stderr);
+        if said.contains("setpriv:") {
+            // Who is not root cannot change the set, and has not got the privilege anyhow.
+            return skip("limits that forbid ranks");
+        }
+        assert_eq!(output.status.code(), Some(1), "{flags}: {said}");
+        assert!(output.stdout.is_empty(), "{flags}: it never was ready");
+        for words in [wanted, "found", "CAP_SYS_NICE", "ulimit", "Limit"] {
+            assert!(said.contains(words), "{flags}: {said}");
+        }
+    }
+}
