@@ -19,13 +19,14 @@ use anyhow::{Context, bail};
 use group::{Arm, Taken, Tools};
 use rows::{Group, groups};
 
-const NOTE: &str = "Each row is the left arm divided by the right one, the median over blocks; \
-    every block runs every arm once, in an order of its own. CPU is that of the sender's process, \
-    or (soak) of the whole core, as a loop that takes only what nobody wants has lost it, for \
-    senders for whom the kernel works on its own account. Lateness runs from a packet's moment to \
-    the receiver's kernel. Freed: an `ifb` device, which frees packets as a network card that cuts \
-    UDP would take them; cut: one that cannot cut; heard: the loopback device and a receiver on \
-    the other core. `bare` are the loops of `bare/udp.c`.";
+const NOTE: &str = "Each row is the left arm divided by the right one, the median over \
+    blocks; every block runs every arm once, in an order of its own. CPU is that of the \
+    sender's process, or (soak) of the whole core on both sides, as a loop that takes only \
+    what nobody wants has lost it, for senders for whom the kernel works on its own account. \
+    Lateness runs from a packet's moment to the receiver's kernel. Freed: an `ifb` device, \
+    which frees packets as a network card that cuts UDP would take them; cut: one that cannot \
+    cut; heard: the loopback device and a receiver on the other core. `bare` are the loops of \
+    `bare/udp.c`.";
 
 /// What the command line asks for.
 struct Ask {

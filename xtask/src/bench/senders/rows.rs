@@ -2,7 +2,7 @@
 
 use super::super::goals::Bound::{self, AtLeast, AtMost, Shown};
 use super::super::goals::{Figure, short};
-use super::group::{Arm, CALLS, COST, DRIFT, LATE, LATE_P99, Metric, Taken};
+use super::group::{Arm, CALLS, CORE, COST, DRIFT, LATE, LATE_P99, Metric, Taken};
 
 /// A load under which arms are compared.
 pub struct Group {
@@ -182,7 +182,15 @@ fn moments(share: u32) -> Vec<Group> {
         },
         Group {
             goals: vec![goal("P6", ["uring-chain", ""], AtMost(1.0))],
-            only: &["plain", "sendmmsg", "uring-chain", "uring-chain-sqpoll", "tbf-kernel"],
+            only: &[
+                "plain",
+                "sendmmsg",
+                "uring-chain",
+                "uring-chain-sqpoll",
+                "tbf-kernel",
+                "bpf-stamp",
+                "xdp-run",
+            ],
             ..group("calls", "1000 packets of 1 stream, heard", CALLED.to_owned(), CALLS, "")
         },
         Group {
@@ -222,8 +230,13 @@ impl Group {
 
     /// Whether what the core has left is counted for an arm.
     pub fn soaks(&self, arm: &Arm) -> bool {
-        let is_cost = self.metric.name == COST.name && !self.flags.contains("--gap 0");
-        is_cost && !arm.is_bare && has(&KERNEL_WORKS, &arm.sender)
+        let is_base = arm.sender == self.base && arm.rank.is_empty();
+        self.counts_core() && !arm.is_bare && (is_base || has(&KERNEL_WORKS, &arm.sender))
+    }
+
+    /// Whether the kernel's own work is part of the question.
+    fn counts_core(&self) -> bool {
+        self.metric.name == COST.name && !self.flags.contains("--gap 0")
     }
 
     /// The goals, and everybody else beside the base.
@@ -247,7 +260,9 @@ impl Group {
     }
 
     fn shown(&self, left: &str, right: &str, taken: &Taken) -> Figure {
-        self.read(left, right, self.metric, taken)
+        // For whom the kernel works on its own account, both sides are counted with that.
+        let is_core = self.counts_core() && right == self.base && has(&KERNEL_WORKS, left);
+        self.read(left, right, if is_core { CORE } else { self.metric }, taken)
     }
 
     fn read(&self, left: &str, right: &str, metric: Metric, taken: &Taken) -> Figure {
@@ -308,6 +323,7 @@ mod tests {
         assert!(
             audio.soaks(&Arm::ours("tbf-kernel")) && audio.soaks(&Arm::ours("uring-chain-sqpoll"))
         );
+        assert!(audio.soaks(&Arm::ours("plain")), "whom they are compared with");
         assert!(!audio.soaks(&Arm::ours("sendmmsg")) && !audio.soaks(&Arm::bare("sqpoll")));
         assert!(!all.iter().find(|it| it.name == "small").unwrap().soaks(&Arm::ours("sqpoll")));
     }

@@ -113,38 +113,50 @@ fn measured(
     Ok(found)
 }
 
+/// A ratio with its interval, if it has one.
+fn compared(it: &Comparison) -> String {
+    match &it.interval {
+        Some(range) => format!("{:.2} {}", it.ratio, words::interval(range)),
+        None => format!("{:.2}", it.ratio),
+    }
+}
+
+/// What stands behind figures that have no interval.
+fn doubt(found: &[At]) -> &'static str {
+    let has = |at: &At| at.told.twin().is_some_and(|it| it.interval.is_some());
+    if found.iter().all(has) { "" } else { " Fewer than six blocks: a look, and no claim." }
+}
+
 /// The place's ratios to one copy, in the order of `paths`, and how far the base is from itself.
 fn cells(at: &At, paths: &[&str]) -> Vec<String> {
-    let floor = at.told.twin().map(|it| words::compared(&it));
+    let floor = at.told.twin().map(|it| compared(&it));
     let none = || words::NONE.to_string();
-    let against = |path: &&str| at.told.against(path, BASE).map(|it| words::compared(&it));
+    let against = |path: &&str| at.told.against(path, BASE).map(|it| compared(&it));
     let mut cells: Vec<String> = paths.iter().map(|it| against(it).unwrap_or_else(none)).collect();
     cells.push(floor.unwrap_or_else(none));
     cells
 }
 
 fn told(found: &[At], paths: &[&str], around: Around) -> Side {
-    let mut head = vec!["bytes", "one copy, ns", "one copy, MB a CPU second"];
+    let mut head = vec!["bytes", "one copy, ns"];
     head.extend(paths);
     head.push("one copy again");
     let mut numbers = Grid::new(&head);
     for at in found {
         let ns = at.told.median(BASE).unwrap_or(f64::NAN);
-        let rate = f64::from(at.place) * 1e3 / ns;
-        let mut row = vec![words::count(at.place)];
-        row.extend([ns, rate].map(|it| words::number(it.round())));
+        let mut row = vec![words::count(at.place), words::number(ns.round())];
         row.extend(cells(at, paths));
         numbers.rows.push(row);
     }
-    let ways: Vec<String> = PATHS.iter().map(|(name, how)| format!("{name}: {how}")).collect();
+    let ways: Vec<String> = PATHS.iter().map(|(name, how)| format!("{name} ({how})")).collect();
     Side {
         setup: format!(
             "One stream from a file in the page cache, as fast as it can be sent ({}; its frames \
              are as long as a datagram may be), so that nothing waits and a copy could show. CPU \
              time of a packet, by that of {BASE}, which copies once from the mapped file; the last \
-             column is the same twice. {}.",
+             column is the same twice. The others are {}.",
             around.sink.words(),
-            words::capital(&ways.join("; "))
+            ways.join("; ")
         ),
         finding: finding(found),
         plot: Some(ratios(found, paths, "payload, bytes")),
@@ -201,13 +213,12 @@ fn crossings(found: &[At], path: &str) -> Option<Vec<f64>> {
 /// `from 9,412 bytes on [7,020, 12,800]`, or that it does not.
 fn crossing(found: &[At], path: &str) -> String {
     let Some(sizes) = crossings(found, path).filter(|it| !it.is_empty()) else {
-        let most = found.last().map_or(0, |at| at.place);
-        return format!("{path} does not become cheaper in every block up to {most} bytes");
+        let most = words::count(found.last().map_or(0, |at| at.place));
+        return format!("{path} does not become cheaper up to {most} bytes");
     };
     let bytes = |it: f64| words::number(it.round());
-    let range = median_interval(&sizes).map_or(" (no interval)".to_string(), |it| {
-        format!(" [{}, {}]", bytes(it.low), bytes(it.high))
-    });
+    let range = median_interval(&sizes)
+        .map_or(String::new(), |it| format!(" [{}, {}]", bytes(it.low), bytes(it.high)));
     let middle = median(&sizes).unwrap_or(f64::NAN);
     format!("{path} is cheaper from {}{range} bytes on", bytes(middle))
 }
@@ -222,18 +233,18 @@ fn finding(found: &[At]) -> String {
         return "Nothing could be sent.".to_string();
     };
     let said = |at: &At| {
-        let each =
-            free(at).into_iter().map(|(name, it)| format!("{name} {}", words::compared(&it)));
+        let each = free(at).into_iter().map(|(name, it)| format!("{name} {}", compared(&it)));
         format!("at {} bytes {}", words::count(at.place), each.collect::<Vec<_>>().join(", "))
     };
     let where_: Vec<String> = FREE.iter().map(|path| crossing(found, path)).collect();
     format!(
-        "By one copy, the paths without a copy cost {}, and {}. {}. The published packets had 32 \
-         bytes. (sendfile puts its packet together behind the head, so its checksum is computed \
+        "By one copy, the paths without a copy cost {}, and {}: {}. The published packets had 32 \
+         bytes.{} (sendfile puts its packet together behind the head, so its checksum is computed \
          over all bytes.)",
         said(first),
         said(last),
-        words::capital(&where_.join("; "))
+        where_.join("; "),
+        doubt(found)
     )
 }
 
@@ -253,9 +264,8 @@ fn as_rates(found: &[At], paths: &[&str], around: Around) -> Side {
         let judged = paths.iter().filter_map(|path| {
             let it = at.told.against(path, BASE)?;
             let is_clear = [Verdict::Better, Verdict::Worse].contains(&at.told.verdict(&it));
-            is_clear.then(|| {
-                format!("{path} at {} streams {}", words::count(at.place), words::compared(&it))
-            })
+            is_clear
+                .then(|| format!("{path} at {} streams {}", words::count(at.place), compared(&it)))
         });
         judged.collect::<Vec<_>>()
     });
@@ -268,6 +278,7 @@ fn as_rates(found: &[At], paths: &[&str], around: Around) -> Side {
             around.sink.words()
         ),
         finding: match clear.is_empty() {
+            true if !doubt(found).is_empty() => doubt(found).trim().to_string(),
             true => "At no rate that was tried can copies be told from what waking up and the \
                      network's own work cost."
                 .to_string(),
@@ -316,7 +327,7 @@ mod tests {
         assert_eq!(said, "sendfile is cheaper from 1,000 [1,000, 1,000] bytes on");
         let never = [at(100, &[200.0; 6]), at(10_000, &[150.0, 50.0, 50.0, 50.0, 50.0, 50.0])];
         assert_eq!(crossings(&never, "sendfile"), None);
-        assert!(crossing(&never, "sendfile").contains("up to 10000 bytes"));
+        assert!(crossing(&never, "sendfile").contains("up to 10,000 bytes"));
     }
 
     #[test]
