@@ -157,6 +157,13 @@ fn print(args: &Args, hearing: &Hearing) {
         "  packets       {} ({} bytes), {} lost, {} twice, {} out of order, {} of strangers",
         sums.packets, sums.bytes, sums.lost, sums.duplicates, sums.reordered, hearing.strangers
     );
+    if hearing.dropped > 0 {
+        println!(
+            "  our own fault {} found no room in our receive buffers: fewer sessions, more \
+             generators, or more of net.core.rmem_max",
+            hearing.dropped
+        );
+    }
     println!(
         "  late          {} · jitter at most {:.2} ms",
         shares(&hearing.late_ms),

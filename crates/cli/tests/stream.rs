@@ -115,6 +115,16 @@ impl Server {
         format!("rtsp://127.0.0.1:{}/{name}", self.port)
     }
 
+    /// Waits until the process that handed over has ended by itself.
+    #[track_caller]
+    fn has_left(&mut self) {
+        let begin = Instant::now();
+        while self.child.try_wait().expect("our own child").is_none() {
+            assert!(begin.elapsed() < PATIENCE, "nobody needs it, and it stays");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
         let killed = Command::new("kill").args([signal, &pid]).status().expect("kill");
@@ -259,7 +269,13 @@ fn many_receivers_are_a_load() {
     folder.put("a.wav", &wave(3_000));
     let server = Server::start(&[folder.0.to_str().expect("text")], Stdio::null());
     let args = ["load", &server.url("a.wav"), "-c", "200", "-d", "20s", "--json"];
-    let hearing = heard(begin(&args), "load");
+    let load = begin(&args);
+    // Settings that are read anew disturb nobody.
+    for _ in 0..5 {
+        std::thread::sleep(Duration::from_millis(300));
+        server.signal("-HUP");
+    }
+    let hearing = heard(load, "load");
     assert_eq!((&hearing["played"], &hearing["ended"]), (&200.into(), &200.into()), "{hearing}");
     assert_eq!(hearing["packets"], 200 * 150, "{hearing}");
     assert!(hearing["first_packet_ms"]["p50"].as_f64() > Some(0.0), "{hearing}");
@@ -301,7 +317,7 @@ fn who_listens_notices_nothing_of_a_new_server() {
     let folder = Folder::new();
     folder.put("a.wav", &wave(4_000));
     let dir = folder.0.to_str().expect("text");
-    let mut server = Server::start(&[dir, "--upgradable", "--drain", "30s"], Stdio::null());
+    let mut server = Server::start(&[dir, "--upgradable", "--drain", "1h"], Stdio::null());
     let url = server.url("a.wav");
     let before = listen(&url, &["-n", "4", "--ramp", "100ms"]);
     // All of them play by then, on any machine; and if not, they do so with the heir.
@@ -315,4 +331,31 @@ fn who_listens_notices_nothing_of_a_new_server() {
         assert_eq!(hearing["ended"], 4, "{who}: {hearing}");
         assert_eq!(hearing["packets"], 4 * 200, "{who}: {hearing}");
     }
+    server.has_left();
+}
+
+#[test]
+fn a_group_goes_on_when_who_sent_to_it_has_left() {
+    let folder = Folder::new();
+    folder.put("a.wav", &wave(3_000));
+    let pid = std::process::id();
+    let group = format!("239.78.{}.{}:{}", pid >> 8 & 255, pid & 255, 20_000 + pid % 10_000 * 2);
+    let dir = folder.0.to_str().expect("text");
+    let args = [dir, "--group", &group, "--loop", "--upgradable", "--drain", "1h"];
+    let mut server = Server::start(&args, Stdio::null());
+    let url = server.url("a.wav");
+    let listen = |time: &str| {
+        let here = ["--multicast", "--interface", "127.0.0.1", "--for", time];
+        begin(&[&["play", &url, "--json"], &here[..]].concat())
+    };
+    let before = listen("3s");
+    // It is cast by then, on any machine; if not, by the heir from the beginning.
+    std::thread::sleep(Duration::from_millis(800));
+    server.signal("-USR2");
+    let ready = server.ready().expect("the heir is ready");
+    server.heir = Some(ready["pid"].to_string());
+    let after = listen("6s");
+    let hearings = [heard(before, "before"), heard(after, "after")];
+    assert_eq!(hearings[0]["tracks"][0]["ssrc"], hearings[1]["tracks"][0]["ssrc"]);
+    server.has_left();
 }

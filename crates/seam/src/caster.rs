@@ -82,6 +82,21 @@ pub trait Caster: Sync {
         true
     }
 
+    /// Whether a successor of the house can go on with this cast: it is closed as soon as there is
+    /// one, because those who wait for its end may be the successor's.
+    fn is_heritable(&self, cast: &Self::Cast) -> bool {
+        let _ = cast;
+        false
+    }
+
+    /// Where datagrams about this cast come in that are not sent to the house itself: the address
+    /// of a group, whose members tell each other how they hear it. The engine listens there while
+    /// the cast runs; what comes is told as if it had come to the socket of control.
+    fn ear(&self, cast: &Self::Cast) -> Option<SocketAddr> {
+        let _ = cast;
+        None
+    }
+
     /// How far ahead of the clock packets may be handed to a kernel that sends by itself: more
     /// saves calls, less saves memory and what has to be taken back.
     fn ahead(&self) -> Duration {

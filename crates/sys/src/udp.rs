@@ -52,7 +52,8 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// A socket bound to `address`; port 0 lets the kernel choose. `[::]` is IPv4 as well.
+    /// A socket bound to `address`; port 0 lets the kernel choose. `[::]` is IPv4 as well. The port
+    /// of a group is for all who bind it as we do (`SO_REUSEADDR`), other programs among them.
     ///
     /// # Errors
     /// `AddrInUse`, `AddrNotAvailable`, `PermissionDenied` for a low port, `EMFILE`, `ENFILE`.
@@ -63,6 +64,9 @@ impl Udp {
         }
         if options.reuse_port {
             socket.set_reuse_port(true)?;
+        }
+        if address.ip().is_multicast() {
+            socket.set_reuse_address(true)?;
         }
         socket.set_nonblocking(true)?;
         // A smaller buffer than was asked for is not an error: the kernel has a limit.
@@ -129,6 +133,15 @@ impl Udp {
         SockRef::from(&self.fd).set_multicast_if_v4(&address)
     }
 
+    /// The address of the interface by which datagrams to a group leave; an unspecified one leaves
+    /// it to the routes.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn multicast_interface(&self) -> io::Result<Ipv4Addr> {
+        SockRef::from(&self.fd).multicast_if_v4()
+    }
+
     /// Datagrams to `group` come in, from the interface with the address `interface`; an
     /// unspecified one leaves the choice to the routes. Of IPv6 groups the routes always choose.
     ///
@@ -156,6 +169,32 @@ impl Udp {
     /// `EPERM` without `CAP_NET_ADMIN`.
     pub fn force_send_buffer(&self, bytes: u32) -> io::Result<()> {
         self.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes.cast_signed())
+    }
+
+    /// Bytes of datagrams that wait to be received, beyond the machine's limit
+    /// (`SO_RCVBUFFORCE`).
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_NET_ADMIN`.
+    pub fn force_receive_buffer(&self, bytes: u32) -> io::Result<()> {
+        self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes.cast_signed())
+    }
+
+    /// How many datagrams were thrown away because they found no room to wait in, or were broken
+    /// (`SO_MEMINFO`).
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT` before Linux 4.12.
+    pub fn dropped(&self) -> io::Result<u32> {
+        // The last of the words of linux/sock_diag.h, SK_MEMINFO_DROPS.
+        let mut words = [0_u32; 9];
+        let mut size = size_of_val(&words) as libc::socklen_t;
+        let (fd, level, option) = (self.fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO);
+        // SAFETY: the words are writable for the size that is passed along.
+        check(unsafe {
+            libc::getsockopt(fd, level, option, words.as_mut_ptr().cast(), &raw mut size)
+        })?;
+        Ok(words[8])
     }
 
     /// Leaves the checksum out (`SO_NO_CHECK`): IPv4 allows it, and nobody reads the payload then.
@@ -330,6 +369,23 @@ pub(crate) mod tests {
         assert!(receiver.wait_readable(Duration::from_secs(10)).unwrap(), "nothing came");
         let (len, _) = receiver.receive(&mut buffer).unwrap();
         buffer[..len].to_vec()
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        let (sender, receiver, to) = pair();
+        SockRef::from(&receiver.fd).set_recv_buffer_size(4096).unwrap();
+        assert_eq!(receiver.dropped().unwrap(), 0);
+        let sent = 64;
+        for _ in 0..sent {
+            sender.send_to(&[0; 1024], to, false).unwrap();
+        }
+        let (mut came, mut buffer) = (0, [0; 1024]);
+        while receiver.receive(&mut buffer).is_ok() {
+            came += 1;
+        }
+        assert!((1..sent).contains(&came), "{came} of {sent} came");
+        assert_eq!(receiver.dropped().unwrap(), sent - came);
     }
 
     #[test]

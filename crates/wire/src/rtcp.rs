@@ -126,7 +126,9 @@ impl Heard {
 pub enum Word {
     /// A report.
     Report(Heard),
-    /// Somebody is still there, and has nothing to report.
+    /// A sender tells of itself.
+    Sent(Sent),
+    /// Somebody is still there: the name of who reports.
     Alive(u32),
     /// Somebody leaves.
     Bye(u32),
@@ -145,6 +147,13 @@ pub fn read(datagram: &[u8], mut tell: impl FnMut(Word)) -> bool {
             }
             Ok(Packet::Sr(report)) => {
                 tell(Word::Alive(report.ssrc()));
+                tell(Word::Sent(Sent {
+                    ssrc: report.ssrc(),
+                    ntp: report.ntp_timestamp(),
+                    timestamp: report.rtp_timestamp(),
+                    packets: report.packet_count(),
+                    octets: report.octet_count(),
+                }));
                 let from = report.ssrc();
                 report.report_blocks().map(|block| heard(from, &block)).collect()
             }

@@ -5,6 +5,7 @@
 //! Test media are made by ffmpeg on the spot; where it or a player is missing the tests say so. No
 //! test measures time: what is compared is what was decoded.
 
+mod groups;
 mod players;
 mod ranks;
 mod sound;
@@ -14,7 +15,7 @@ mod vlc;
 
 use std::path::Path;
 
-use stage::{Server, films, has, run, samples};
+use stage::{Server, films, finish, has, run, samples, start};
 
 /// What ffmpeg decodes from there: a line for each frame, its track and its digest, sorted, for
 /// tracks take turns by chance.
@@ -80,10 +81,13 @@ fn gstreamer_gets_the_bytes_of_the_file() {
         let location = format!("location={}/{film}", server.url);
         let sink = format!("location={}", copy.display());
         let protocols = format!("protocols={protocol}");
-        run(
-            "gst-launch-1.0",
-            &["-q", "rtspsrc", &location, &protocols, "!", pay, "!", "filesink", &sink],
-        );
+        let how = ["-q", "rtspsrc", &location, &protocols, "!", pay, "!", "filesink", &sink];
+        let output = finish(start("gst-launch-1.0", &how), "GStreamer");
+        let said = String::from_utf8_lossy(&output.stderr);
+        // At the end it may trip over a `PAUSE` of its own that it has not sent: the server gets
+        // the `TEARDOWN` behind it over the same connection.
+        let is_parting = said.contains("gst_rtspsrc_pause") && said.contains("end-of-file");
+        assert!(output.status.success() || is_parting, "{film} over {protocol}: {said}");
         let got = std::fs::read(&copy).expect("a copy");
         assert!(want == got, "{film} over {protocol}: {} of {} bytes", got.len(), want.len());
     };

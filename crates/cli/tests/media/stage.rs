@@ -130,8 +130,14 @@ pub struct Server {
 impl Server {
     /// One of this folder.
     pub fn start(folder: &Path, args: &[&str]) -> Server {
-        let mut command = Command::new(BINARY);
-        command.args(["serve", "media", "--port", "0", "--admin", "none"]).args(args).arg(folder);
+        Server::start_by(&[], folder, &[&["--admin", "none"], args].concat())
+    }
+
+    /// The same with these words in front of the program.
+    pub fn start_by(front: &[&str], folder: &Path, args: &[&str]) -> Server {
+        let words = [front, &[BINARY, "serve", "media", "--port", "0"]].concat();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(args).arg(folder);
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("our own binary");
         let out = child.stdout.take().expect("a pipe");

@@ -11,6 +11,7 @@ use sys::eventfd::EventFd;
 use sys::poll::{PollFd, poll};
 
 use super::Casting;
+use super::ears::Ears;
 use super::pacing::Pacing;
 use super::rank::Rank;
 use super::sockets::CastSockets;
@@ -26,7 +27,7 @@ const HEARD_MAX: usize = 64;
 /// How often an heir looks for orders of its predecessor's sessions.
 const HEIR_NAP: Duration = Duration::from_millis(250);
 /// The longest report that is read whole; RTCP keeps below the least MTU.
-const REPORT_MAX: usize = 2048;
+pub(super) const REPORT_MAX: usize = 2048;
 
 /// A caster worker's place in a house.
 pub(crate) struct CastPost<'a, T> {
@@ -55,13 +56,17 @@ pub(crate) struct CastDesk<'a, C: Caster> {
     pub pacing: &'a Pacing,
     /// For threads that it starts.
     pub rank: Rank,
+    pub ears: Ears,
 }
 
 impl<'a, C: Caster> CastDesk<'a, C> {
-    pub fn new(casting: &Casting<'a, C>, post: &'a CastPost<'a, C::State>) -> CastDesk<'a, C> {
+    pub fn new(
+        casting: &Casting<'a, C>,
+        post: &'a CastPost<'a, C::State>,
+    ) -> io::Result<CastDesk<'a, C>> {
         let Casting { caster, sockets, pacing, rank, .. } = *casting;
         let outlet = Outlet { sockets, files: Files::new(post.assets) };
-        CastDesk { caster, post, outlet, pacing, rank }
+        Ok(CastDesk { caster, post, outlet, pacing, rank, ears: Ears::new()? })
     }
 
     pub fn sockets(&self) -> &CastSockets {
@@ -104,31 +109,44 @@ impl<'a, C: Caster> CastDesk<'a, C> {
         self.post.board.phase()
     }
 
+    /// Whether a worker can go whose casts are all over, or `is_idle`: new orders are a successor's
+    /// as soon as there is one, and nobody's when the house drains.
+    pub fn is_over(&self, is_idle: bool) -> bool {
+        let phase = self.phase();
+        phase >= Phase::Forced || phase > Phase::Ready && is_idle
+    }
+
+    /// Whether this cast is a successor's to go on with.
+    pub fn is_inherited(&self, cast: &C::Cast) -> bool {
+        self.phase() == Phase::Leaving && self.caster.is_heritable(cast)
+    }
+
     /// How long to sleep at the most without a look at the orders.
     pub fn nap(&self) -> Option<Duration> {
         self.post.is_heir.then_some(HEIR_NAP)
     }
 
     /// Sleeps until orders have changed, a datagram has come, `watched` is readable or `timeout` is
-    /// over; while the house runs also until it ends. Says whether orders and whether datagrams of
-    /// the two channels wait.
+    /// over; while the house runs also until it ends. Says whether orders, whether datagrams of the
+    /// two channels and whether reports to groups wait.
     pub fn wait(
         &self,
         watched: Option<BorrowedFd<'_>>,
         timeout: Option<Duration>,
         phase: Phase,
-    ) -> io::Result<[bool; 3]> {
+    ) -> io::Result<[bool; 4]> {
         let mut list = vec![
             PollFd::new(self.post.orders.as_fd(), true, false),
             PollFd::new(self.sockets().of(Channel::Rtp).as_fd(), true, false),
             PollFd::new(self.sockets().of(Channel::Rtcp).as_fd(), true, false),
+            PollFd::new(self.ears.fd(), true, false),
         ];
         list.extend(watched.map(|fd| PollFd::new(fd, true, false)));
         if phase <= Phase::Ready {
             list.push(PollFd::new(self.post.stop.as_fd(), true, false));
         }
         poll(&mut list, timeout)?;
-        Ok([0, 1, 2].map(|at| list[at].readable()))
+        Ok([0, 1, 2, 3].map(|at| list[at].readable()))
     }
 
     /// A turn begins.
@@ -149,11 +167,21 @@ impl<'a, C: Caster> CastDesk<'a, C> {
         }
         let started = self.caster.start(cx)?;
         self.pacing.started.add(1);
+        if let Some(at) = self.caster.ear(&started.0) {
+            let interface = self.sockets().of(Channel::Rtcp).multicast_interface();
+            let opened = interface.and_then(|interface| self.ears.open(at, interface));
+            if let Err(error) = opened {
+                say!("reports to {at} are not heard: {error}");
+            }
+        }
         Some(started)
     }
 
     /// Ends a cast.
     pub fn close(&self, cx: &CastCx<'_, C::State>, cast: C::Cast) {
+        if let Some(at) = self.caster.ear(&cast) {
+            self.ears.close(at);
+        }
         self.caster.close(cx, cast);
         self.pacing.closed.add(1);
     }
@@ -205,5 +233,13 @@ impl<'a, C: Caster> CastDesk<'a, C> {
                 Err(_) => {}
             }
         }
+    }
+
+    /// Tells the caster what was said to groups.
+    pub fn hear_groups(&self, cx: &CastCx<'_, C::State>) {
+        self.ears.hear(HEARD_MAX, |from, bytes| {
+            self.pacing.heard.add(1);
+            self.caster.hear(cx, from, Channel::Rtcp, bytes);
+        });
     }
 }

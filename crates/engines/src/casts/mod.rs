@@ -9,6 +9,7 @@
 pub(crate) mod alone;
 pub(crate) mod desk;
 pub mod drum;
+mod ears;
 mod lag;
 pub(crate) mod pacing;
 mod plain;
@@ -72,7 +73,7 @@ pub(crate) trait Troupe<T>: Sync {
 
 impl<C: Caster> Troupe<C::State> for Casting<'_, C> {
     fn live(&self, post: &CastPost<'_, C::State>) -> Result<(), Fault> {
-        let desk = CastDesk::new(self, post);
+        let desk = CastDesk::new(self, post).map_err(Fault::Wait)?;
         self.rank.take().map_err(Fault::Rank)?;
         match self.sender {
             Sender::Plain | Sender::PlainAbs => {

@@ -64,7 +64,7 @@ pub(super) fn serve<C: Caster>(desk: &CastDesk<'_, C>, absolute: bool) -> io::Re
                 rings.ring();
             }
             let is_idle = running.load(Ordering::Acquire) == 0;
-            if phase >= Phase::Draining && (is_idle || phase >= Phase::Forced) {
+            if desk.is_over(is_idle) {
                 // The scope waits for the threads, which see the phase themselves.
                 return Ok(());
             }
@@ -73,6 +73,7 @@ pub(super) fn serve<C: Caster>(desk: &CastDesk<'_, C>, absolute: bool) -> io::Re
                 PollFd::new(desk.post.orders.as_fd(), true, false),
                 PollFd::new(sockets.of(Channel::Rtp).as_fd(), true, false),
                 PollFd::new(sockets.of(Channel::Rtcp).as_fd(), true, false),
+                PollFd::new(desk.ears.fd(), true, false),
             ];
             let mut timeout = Some(LOOK_EVERY);
             if phase <= Phase::Ready {
@@ -86,6 +87,9 @@ pub(super) fn serve<C: Caster>(desk: &CastDesk<'_, C>, absolute: bool) -> io::Re
                 if list[at].readable() {
                     desk.hear(&desk.cx(now, &effects), channel);
                 }
+            }
+            if list[3].readable() {
+                desk.hear_groups(&desk.cx(now, &effects));
             }
             if list[0].readable() {
                 desk.post.orders.clear();
@@ -149,7 +153,7 @@ impl<C: Caster> Life<'_, '_, C> {
         let mut wake = Instant::NEVER;
         let mut planned = Next::Parked;
         let last = if desk.caster.is_awaited(&cast) { Phase::Forced } else { Phase::Draining };
-        while next != Next::Done && desk.phase() < last {
+        while next != Next::Done && desk.phase() < last && !desk.is_inherited(&cast) {
             let count = self.rings.count.load(Ordering::Acquire);
             if count != heard {
                 heard = count;

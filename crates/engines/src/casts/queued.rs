@@ -90,13 +90,14 @@ pub(super) fn serve<C: Caster>(desk: &CastDesk<'_, C>, queue: impl Queue) -> io:
             worker.take_back()?;
             worker.running.iter_mut().for_each(|running| running.next = Next::Done);
         }
+        worker.bequeath()?;
         if phase >= Phase::Draining {
             worker.dismiss();
         }
         worker.fill()?;
         worker.rest();
         worker.bury();
-        if phase >= Phase::Draining && worker.running.is_empty() {
+        if desk.is_over(worker.running.is_empty()) {
             return Ok(());
         }
         worker.wait(phase)?;
@@ -149,7 +150,7 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
         }
         // Less than a slot of the wheel is not worth a turn.
         let timeout = timeout.map(|timeout| timeout.max(SLACK / 2));
-        let [orders, rtp, rtcp] = desk.wait(self.queue.watched(), timeout, phase)?;
+        let [orders, rtp, rtcp, groups] = desk.wait(self.queue.watched(), timeout, phase)?;
         self.now = desk.now();
         desk.turn(self.now);
         if rtp {
@@ -157,6 +158,9 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
         }
         if rtcp {
             desk.hear(&desk.cx(self.now, &self.effects), Channel::Rtcp);
+        }
+        if groups {
+            desk.hear_groups(&desk.cx(self.now, &self.effects));
         }
         if orders {
             desk.post.orders.clear();
@@ -248,6 +252,22 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
             self.desk.caster.withdrawn(&cx, &mut running.cast, packets);
             // Whatever it wanted next, it now wants what was taken back.
             running.next = Next::At(Instant::ZERO);
+        }
+        Ok(())
+    }
+
+    /// Ends what a successor goes on with, and nothing of it is left in the queue.
+    fn bequeath(&mut self) -> io::Result<()> {
+        let is_inherited = |it: &Running<C>| self.desk.is_inherited(&it.cast);
+        if !self.running.iter().any(is_inherited) {
+            return Ok(());
+        }
+        self.take_back()?;
+        let desk = self.desk;
+        for running in &mut self.running {
+            if desk.is_inherited(&running.cast) {
+                (running.next, running.waiting) = (Next::Done, 0);
+            }
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ const ORDERS: u64 = 1;
 const STOP: u64 = 2;
 const RTP: u64 = 3;
 const RTCP: u64 = 4;
+const EARS: u64 = 5;
 
 struct Running<C: Caster> {
     cast: C::Cast,
@@ -59,30 +60,19 @@ pub(super) fn serve<C: Caster>(
     epoll.add(desk.post.stop, Interest::READ, STOP)?;
     epoll.add(desk.sockets().of(Channel::Rtp).as_fd(), Interest::READ, RTP)?;
     epoll.add(desk.sockets().of(Channel::Rtcp).as_fd(), Interest::READ, RTCP)?;
+    epoll.add(desk.ears.fd(), Interest::READ, EARS)?;
     let mut events = Events::with_capacity(8);
-    let now = desk.now();
-    let mut worker = Worker {
-        desk,
-        transmit,
-        running: Vec::new(),
-        vacant: Vec::new(),
-        wheel: Wheel::new(now),
-        burst: Burst::new(BURST_MAX),
-        effects: desk.effects(),
-        now,
-        look_at: None,
-        looked: Instant::ZERO,
-    };
+    let mut worker = Worker::new(desk, transmit);
     worker.take_orders();
     desk.ready();
     let mut is_stopping = false;
     loop {
-        let phase = desk.phase();
-        if phase >= Phase::Draining && (worker.is_idle() || phase >= Phase::Forced) {
+        worker.bequeath();
+        if desk.is_over(worker.is_idle()) {
             worker.close_all();
             return Ok(());
         }
-        if phase > Phase::Ready && !is_stopping {
+        if desk.phase() > Phase::Ready && !is_stopping {
             // It stays readable from here on; the phase is asked for at every turn instead.
             epoll.remove(desk.post.stop)?;
             is_stopping = true;
@@ -107,6 +97,7 @@ pub(super) fn serve<C: Caster>(
                 }
                 RTP => worker.hear(Channel::Rtp, event.error),
                 RTCP => worker.hear(Channel::Rtcp, event.error),
+                EARS => desk.hear_groups(&desk.cx(worker.now, &worker.effects)),
                 _ => {}
             }
         }
@@ -118,7 +109,23 @@ pub(super) fn serve<C: Caster>(
     }
 }
 
-impl<C: Caster> Worker<'_, '_, C> {
+impl<'d, 'a, C: Caster> Worker<'d, 'a, C> {
+    fn new(desk: &'d CastDesk<'a, C>, transmit: &'d mut dyn Transmit) -> Self {
+        let now = desk.now();
+        Worker {
+            desk,
+            transmit,
+            running: Vec::new(),
+            vacant: Vec::new(),
+            wheel: Wheel::new(now),
+            burst: Burst::new(BURST_MAX),
+            effects: desk.effects(),
+            now,
+            look_at: None,
+            looked: Instant::ZERO,
+        }
+    }
+
     /// Whether there is no cast that the house waits for.
     fn is_idle(&self) -> bool {
         let mut running = self.running.iter().flatten();
@@ -219,6 +226,19 @@ impl<C: Caster> Worker<'_, '_, C> {
                 self.vacant.push(key);
                 let cx = self.desk.cx(now, &self.effects);
                 self.desk.close(&cx, cast);
+            }
+        }
+    }
+
+    /// Ends what a successor goes on with.
+    fn bequeath(&mut self) {
+        if self.desk.phase() != Phase::Leaving {
+            return;
+        }
+        for key in 0..self.running.len() as u32 {
+            let running = self.running[key as usize].as_ref();
+            if running.is_some_and(|running| self.desk.is_inherited(&running.cast)) {
+                self.obey(key, Next::Done, self.now, self.now);
             }
         }
     }

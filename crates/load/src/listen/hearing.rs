@@ -72,6 +72,9 @@ pub struct Hearing {
     pub sums: Tallied,
     /// Sender reports.
     pub reports: u64,
+    /// Datagrams that found no room in this machine's receive buffers, and count as lost: the
+    /// listener was too slow, not the sender.
+    pub dropped: u64,
     /// Datagrams that were no packets of anybody.
     pub strangers: u64,
     /// First packets that were not those which RTP-Info had announced.

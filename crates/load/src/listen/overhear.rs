@@ -10,8 +10,9 @@ use sys::epoll::{Epoll, Events};
 use sys::ready::Interest;
 use sys::udp::{Mail, Udp};
 
-use super::audience::{Audience, BATCH, ROOM, TICK, member, options};
+use super::audience::{Audience, BATCH, ROOM, TICK};
 use super::hearing::Hearing;
+use super::sockets::{dropped, member, receiver, watch};
 
 /// What is listened to without having been asked for.
 #[derive(Clone, Copy, Debug)]
@@ -37,20 +38,19 @@ pub fn overhear(what: &Overhear, stop: &AtomicBool) -> io::Result<Hearing> {
     let mut sockets = Vec::new();
     for receiver in 0..what.receivers {
         let (media, control) = receiving(what, receiver)?;
-        Mail::ask_for_times(&media)?;
-        epoll.add(&media, Interest::READ, sockets.len() as u64)?;
+        watch(&epoll, &media, sockets.len() as u64)?;
         sockets.push(Some(media));
         if let Some(control) = &control {
             epoll.add(control, Interest::READ, sockets.len() as u64)?;
         }
         sockets.push(control);
     }
-    let mut audience = Audience::new(Vec::new());
+    let mut audience = Audience::new(Vec::new(), what.receivers);
     let (origin, mut mail) = (sys::clock::now_ns(), Mail::new(BATCH, ROOM));
     let mut events = Events::with_capacity(256);
     while sys::clock::now_ns() - origin < what.time.as_nanos() as u64
         && !stop.load(Ordering::Relaxed)
-        && !audience.is_left()
+        && !audience.senders.have_left()
     {
         epoll.wait(&mut events, Some(TICK))?;
         for event in events.iter() {
@@ -59,6 +59,7 @@ pub fn overhear(what: &Overhear, stop: &AtomicBool) -> io::Result<Hearing> {
             audience.hear_mail(socket, &mut mail, receiver, event.key % 2 == 1);
         }
     }
+    audience.hearing.dropped = dropped(sockets.iter().step_by(2).flatten());
     audience.hearing.receivers = what.receivers;
     Ok(audience.told((sys::clock::now_ns() - origin) as f64 / 1e9))
 }
@@ -75,6 +76,12 @@ fn receiving(what: &Overhear, receiver: u32) -> io::Result<(Udp, Option<Udp>)> {
         io::Error::new(io::ErrorKind::InvalidInput, "there are not so many ports behind this one")
     })?;
     let at = |port| SocketAddr::new(what.address.ip(), port);
-    let control = port.checked_add(1).and_then(|port| Udp::bind(at(port), &options()).ok());
-    Ok((Udp::bind(at(port), &options())?, control))
+    let control = port.checked_add(1).and_then(|port| receiver_at(at(port)).ok());
+    Ok((receiver_at(at(port))?, control))
+}
+
+/// A socket at `address`; an error names it, for there may be thousands.
+fn receiver_at(address: SocketAddr) -> io::Result<Udp> {
+    receiver(address, false)
+        .map_err(|error| io::Error::new(error.kind(), format!("port {}: {error}", address.port())))
 }

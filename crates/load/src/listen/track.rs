@@ -6,8 +6,6 @@ use wire::rtp::Header;
 
 /// How many sequence numbers back a packet is still told from one that came twice.
 const WINDOW: i64 = 1024;
-/// Packets whose lateness is kept, for each sender: beyond, the earliest stand for all.
-const KEPT: usize = 1 << 20;
 
 /// Packets of one sender.
 #[derive(Debug)]
@@ -20,9 +18,13 @@ pub struct Track {
     ticks: Option<(u32, i64)>,
     /// Arrival less media time of the last packet, in nanoseconds.
     transit_ns: i64,
-    /// The same for each packet, less that of the first.
+    /// The same for every `stride`th packet, less that of the first; `room` of them.
     delays_ns: Vec<i64>,
+    stride: u64,
+    room: usize,
     first_transit_ns: i64,
+    /// The least and the largest of all delays.
+    extremes_ns: (i64, i64),
     jitter_ns: f64,
     packets: u64,
     bytes: u64,
@@ -30,6 +32,10 @@ pub struct Track {
     reordered: u64,
     /// What was expected and received when the last report was made.
     reported: (i64, u64),
+    /// The last report of the sender: the middle of its time, and when it came.
+    told: Option<(u32, u64)>,
+    /// Packets that it has sent, if all were for us.
+    sent: u32,
 }
 
 /// What was found.
@@ -39,7 +45,7 @@ pub struct Tallied {
     pub packets: u64,
     /// Bytes of payload.
     pub bytes: u64,
-    /// Packets that never came although a later one did.
+    /// Packets that never came: a later one did, or the sender reports that it has sent more.
     pub lost: u64,
     /// Packets that came again.
     pub duplicates: u64,
@@ -50,8 +56,9 @@ pub struct Tallied {
 }
 
 impl Track {
-    /// A sender whose timestamps count `clock` ticks a second.
-    pub fn new(clock: u32) -> Track {
+    /// A sender whose timestamps count `clock` ticks a second; of how late its packets were `room`
+    /// values are kept, and beyond that every second one, every fourth, and so on.
+    pub fn new(clock: u32, room: usize) -> Track {
         Track {
             clock: clock.max(1),
             numbers: None,
@@ -59,13 +66,41 @@ impl Track {
             ticks: None,
             transit_ns: 0,
             delays_ns: Vec::new(),
+            stride: 1,
+            room: room.max(2),
             first_transit_ns: 0,
+            extremes_ns: (0, 0),
             jitter_ns: 0.0,
             packets: 0,
             bytes: 0,
             duplicates: 0,
             reordered: 0,
             reported: (0, 0),
+            told: None,
+            sent: 0,
+        }
+    }
+
+    /// Packets so far.
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// The first packet was to have this number: those in front of the first one that came are
+    /// lost, or on their way.
+    pub fn begins_at(&mut self, sequence: u16) {
+        if let Some((first, highest)) = self.numbers {
+            let back = i64::from((first as u16).wrapping_sub(sequence));
+            self.numbers = Some((first - back, highest));
+        }
+    }
+
+    /// A report of the sender came at `now`, on any clock that goes steadily. Where `is_whole`, all
+    /// that it has sent was for us.
+    pub fn told(&mut self, sent: &rtcp::Sent, now: u64, is_whole: bool) {
+        self.told = Some(((sent.ntp >> 16) as u32, now));
+        if is_whole {
+            self.sent = sent.packets;
         }
     }
 
@@ -129,10 +164,25 @@ impl Track {
                 self.jitter_ns += (difference - self.jitter_ns) / 16.0;
             }
         }
-        if self.delays_ns.len() < KEPT {
-            self.delays_ns.push(transit_ns - self.first_transit_ns);
-        }
+        self.keep(transit_ns - self.first_transit_ns);
         (self.ticks, self.transit_ns) = (Some((timestamp, ticks)), transit_ns);
+    }
+
+    fn keep(&mut self, delay_ns: i64) {
+        let (least, most) = self.extremes_ns;
+        self.extremes_ns = (least.min(delay_ns), most.max(delay_ns));
+        if !self.packets.is_multiple_of(self.stride) {
+            return;
+        }
+        if self.delays_ns.len() == self.room {
+            let mut odd = false;
+            self.delays_ns.retain(|_| {
+                odd = !odd;
+                odd
+            });
+            self.stride *= 2;
+        }
+        self.delays_ns.push(delay_ns);
     }
 
     /// What was found so far.
@@ -140,32 +190,44 @@ impl Track {
         Tallied {
             packets: self.packets,
             bytes: self.bytes,
-            lost: self.expected().saturating_sub(self.packets.cast_signed()).max(0).cast_unsigned(),
+            lost: self.lost(),
             duplicates: self.duplicates,
             reordered: self.reordered,
             jitter_ms: self.jitter_ns / 1e6,
         }
     }
 
-    /// How late each packet was, in nanoseconds, against the one that was the least late: a
-    /// receiver cannot know more.
-    pub fn lateness_ns(&self) -> impl Iterator<Item = u64> + '_ {
-        let least = self.delays_ns.iter().min().copied().unwrap_or(0);
-        self.delays_ns.iter().map(move |delay| (delay - least).cast_unsigned())
+    fn lost(&self) -> u64 {
+        let numbered = self.expected().max(0).cast_unsigned();
+        // A sender counts modulo 2^32, which no listener lives to see.
+        numbered.max(self.sent.into()).saturating_sub(self.packets)
+    }
+
+    /// How late packets were, in nanoseconds, against the one that was the least late: a receiver
+    /// cannot know more. With each how many it stands for; the latest of all stands for itself.
+    pub fn lateness_ns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let (least, most) = self.extremes_ns;
+        let stride = self.stride;
+        let latest = (stride > 1).then_some(((most - least).cast_unsigned(), 1));
+        let each = self.delays_ns.iter();
+        each.map(move |delay| ((delay - least).cast_unsigned(), stride)).chain(latest)
     }
 
     fn expected(&self) -> i64 {
         self.numbers.map_or(0, |(first, highest)| highest - first + 1)
     }
 
-    /// A report for the sender `of`, by the receiver `from`.
-    pub fn report(&mut self, from: u32, of: u32) -> Option<rtcp::Heard> {
+    /// A report for the sender `of`, by the receiver `from`, at `now` of the clock of
+    /// [`Track::told`].
+    pub fn report(&mut self, from: u32, of: u32, now: u64) -> Option<rtcp::Heard> {
         let (_, highest) = self.numbers?;
         let (expected, received) = (self.expected(), self.packets);
         let (expected_before, received_before) = self.reported;
         self.reported = (expected, received);
         let (fresh, came) = (expected - expected_before, (received - received_before) as i64);
         let share = if fresh > 0 { (fresh - came).max(0) * 256 / fresh } else { 0 };
+        let (last_report, came) = self.told.unwrap_or((0, now));
+        let since = u128::from(now.saturating_sub(came)) * 65_536 / 1_000_000_000;
         Some(rtcp::Heard {
             from,
             of,
@@ -173,8 +235,8 @@ impl Track {
             lost: (expected - received as i64).clamp(-(1 << 23), (1 << 23) - 1) as i32,
             sequence: highest as u32,
             jitter: (self.jitter_ns * f64::from(self.clock) / 1e9) as u32,
-            last_report: 0,
-            since_report: 0,
+            last_report,
+            since_report: u32::try_from(since).unwrap_or(u32::MAX),
         })
     }
 }
@@ -188,7 +250,7 @@ mod tests {
     }
 
     fn heard(sequences: &[u16]) -> Tallied {
-        let mut track = Track::new(8000);
+        let mut track = Track::new(8000, 16);
         for sequence in sequences {
             track.hear(&packet(*sequence, 0), 10, 0);
         }
@@ -210,29 +272,68 @@ mod tests {
 
     #[test]
     fn lateness_is_counted_from_the_least_late() {
-        let mut track = Track::new(1000);
+        let mut track = Track::new(1000, 16);
         let came_ms = [105, 120, 147, 160];
         for (at, came) in (0..).zip(came_ms) {
             // 20 ms apart, over the wrap of the timestamp.
             let ticks = (u32::MAX - 30).wrapping_add(u32::from(at) * 20);
             track.hear(&packet(at, ticks), 1, came * 1_000_000);
         }
-        let late: Vec<u64> = track.lateness_ns().map(|ns| ns / 1_000_000).collect();
+        let late: Vec<u64> = track.lateness_ns().map(|(ns, _)| ns / 1_000_000).collect();
         assert_eq!(late, [5, 0, 7, 0]);
         let jitter = track.tallied().jitter_ms;
         assert!((0.5..2.0).contains(&jitter), "5, 7 and 7 ms of difference, a 16th each: {jitter}");
     }
 
     #[test]
+    fn of_many_packets_some_stand_for_all() {
+        let mut track = Track::new(1000, 64);
+        for at in 0..10_000_u32 {
+            // A millisecond apart; each tenth is 3 ms late, and one is 900.
+            let late = if at == 777 { 900 } else { u64::from(at % 10 == 9) * 3 };
+            let came = u64::from(at) + late + 50;
+            track.hear(&packet(at as u16, at), 1, came * 1_000_000);
+        }
+        let late: Vec<(u64, u64)> = track.lateness_ns().collect();
+        assert!(late.len() <= 65, "{}", late.len());
+        let all: u64 = late.iter().map(|(_, count)| count).sum();
+        assert!((9_000..11_000).contains(&all), "{all}");
+        assert_eq!(late.last(), Some(&(900_000_000, 1)), "the latest is never left out");
+        let prompt: u64 = late.iter().filter(|it| it.0 == 0).map(|it| it.1).sum();
+        assert!(prompt > 5_000, "{prompt}");
+    }
+
+    #[test]
+    fn what_was_lost_in_front_and_at_the_end_is_known_by_announcement_and_report() {
+        let mut track = Track::new(8000, 16);
+        for sequence in [3, 4, 5] {
+            track.hear(&packet(sequence, 0), 1, 0);
+        }
+        track.begins_at(65_535);
+        assert_eq!(track.tallied().lost, 4, "65535, 0, 1, 2");
+        let sent = rtcp::Sent { ssrc: 7, ntp: 0, timestamp: 0, packets: 9, octets: 9 };
+        track.told(&sent, 0, false);
+        assert_eq!(track.tallied().lost, 4, "they may have been for others");
+        track.told(&sent, 0, true);
+        assert_eq!(track.tallied().lost, 6);
+        track.hear(&packet(1, 0), 1, 0);
+        assert_eq!((track.tallied().lost, track.tallied().reordered), (5, 1));
+    }
+
+    #[test]
     fn a_report_tells_the_share_since_the_last() {
-        let mut track = Track::new(8000);
-        assert_eq!(track.report(1, 2), None);
+        let mut track = Track::new(8000, 16);
+        assert_eq!(track.report(1, 2, 0), None);
         for sequence in [10, 11, 13, 14] {
             track.hear(&packet(sequence, 0), 1, 0);
         }
-        let report = track.report(1, 2).expect("packets came");
+        let sent =
+            rtcp::Sent { ssrc: 7, ntp: 5 << 32 | 6 << 16, timestamp: 0, packets: 0, octets: 0 };
+        track.told(&sent, 1_000_000_000, true);
+        let report = track.report(1, 2, 1_500_000_000).expect("packets came");
+        assert_eq!((report.last_report, report.since_report), (5 << 16 | 6, 1 << 15));
         assert_eq!((report.lost, report.lost_share, report.sequence), (1, 51, 14));
         track.hear(&packet(15, 0), 1, 0);
-        assert_eq!(track.report(1, 2).map(|it| (it.lost, it.lost_share)), Some((1, 0)));
+        assert_eq!(track.report(1, 2, 0).map(|it| (it.lost, it.lost_share)), Some((1, 0)));
     }
 }

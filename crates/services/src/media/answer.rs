@@ -422,14 +422,12 @@ impl<B: Backstage> Media<B> {
         let (mut sent, mut lost, mut jitter) = (0_u64, 0_i64, 0_u32);
         for leg in &show.legs {
             match &leg.way {
-                Way::Datagrams { slot } => {
+                Way::Datagrams { slot } | Way::Together { member: slot, .. } => {
                     let reception = cx.state.reception(*slot);
                     sent += u64::from(reception.packets);
                     lost += i64::from(reception.lost);
                     jitter = jitter.max(reception.jitter);
                 }
-                // What members receive is not known.
-                Way::Together { .. } => {}
                 Way::Within { player, .. } => {
                     sent += player.as_ref().map_or(0, |player| u64::from(player.packets));
                     lost += leg.heard.map_or(0, |heard| i64::from(heard.lost));

@@ -46,6 +46,15 @@ pub struct Sending<F> {
     scratch: Vec<u8>,
 }
 
+impl<F> Sending<F> {
+    /// Whether it goes on without whoever sends it: others than those who leave with him may listen
+    /// to a group.
+    fn goes_on(&self) -> bool {
+        let is_over = self.player.is_over() || self.leaves || self.broken;
+        self.goal.rtp.ip().is_multicast() && !is_over
+    }
+}
+
 /// The context of a call.
 type At<'a> = CastCx<'a, Orders>;
 
@@ -79,10 +88,12 @@ impl<B: Backstage> Media<B> {
         }
         let mut run = Run::new(Line { title, track }, order.segment);
         run.next = cx.state.resumed(slot, &order);
+        let mut player = Player::new(run, ssrc);
+        (player.packets, player.octets) = cx.state.sent_before(slot);
         Some(Sending {
             slot,
             goal,
-            player: Player::new(run, ssrc),
+            player,
             epoch: order.epoch,
             then: None,
             alone: cx.state.is_alone(slot),
@@ -130,8 +141,7 @@ impl<B: Backstage> Media<B> {
         } else {
             cast.player.turn(segment);
         }
-        let Player { run, packets, .. } = &cast.player;
-        cx.state.tell(cast.slot, cast.epoch, run.next, *packets);
+        self.tell(cx, cast);
     }
 
     /// The next piece and its moment, in the order's time; what is owed before it is due at once.
@@ -245,7 +255,8 @@ impl<B: Backstage> Media<B> {
 
     /// Tells how far a transmission has come.
     fn tell(&self, cx: &At<'_>, cast: &Sending<B::File>) {
-        cx.state.tell(cast.slot, cast.epoch, cast.player.run.next, cast.player.packets);
+        let Player { run, packets, octets, .. } = &cast.player;
+        cx.state.tell(cast.slot, cast.epoch, run.next, (*packets, *octets));
     }
 }
 
@@ -316,6 +327,17 @@ impl<B: Backstage> Caster for Media<B> {
         matches!(cast, Cast::Sends(_))
     }
 
+    fn is_heritable(&self, cast: &Cast<B::File>) -> bool {
+        matches!(cast, Cast::Sends(cast) if cast.goes_on())
+    }
+
+    fn ear(&self, cast: &Cast<B::File>) -> Option<SocketAddr> {
+        match cast {
+            Cast::Sends(cast) if cast.goal.rtcp.ip().is_multicast() => Some(cast.goal.rtcp),
+            _ => None,
+        }
+    }
+
     fn hear(&self, cx: &At<'_>, from: SocketAddr, channel: Channel, datagram: &[u8]) {
         // What comes to the port of media was sent to open a way through somebody's gateway.
         if channel == Channel::Rtp && datagram.get(1).is_none_or(|kind| !(200..=204).contains(kind))
@@ -332,7 +354,7 @@ impl<B: Backstage> Caster for Media<B> {
 
     fn close(&self, cx: &At<'_>, cast: Cast<B::File>) {
         if let Cast::Sends(cast) = cast {
-            cx.state.put_back(cast.slot, false);
+            cx.state.put_back(cast.slot, cast.goes_on());
         }
     }
 }

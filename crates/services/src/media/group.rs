@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use memory::Lock;
 use seam::{Instant, WorkerId};
+use wire::rtcp::Heard;
 
 use super::orders::{Orders, Setup};
 use super::run::Segment;
@@ -20,6 +21,13 @@ use super::run::Segment;
 pub const GROUPS: usize = 256;
 /// Tracks of a title that is sent to a group.
 pub const TRACKS_MAX: usize = 8;
+
+/// How often it is looked for whom a report to a group is from, in so many nanoseconds: anybody can
+/// send to a group, and a look at a thousand members takes some ten microseconds.
+const SEEK_MAX: u64 = 64;
+const SEEK_SPAN_NS: u64 = 16_000_000;
+/// The bit of a member's word that says that the rest is a name.
+const NAMED: u64 = 1 << 32;
 
 /// One title's group. All-zero bytes are one that nobody has.
 #[repr(C)]
@@ -120,6 +128,7 @@ impl Orders {
         }
         track.members.fetch_add(1, Relaxed);
         let cast = track.slot.load(Relaxed) as usize - 1;
+        self.slots[slot].begin.store(cast as u64 + 1, Relaxed);
         Some((slot, self.route(cast).1))
     }
 
@@ -179,6 +188,53 @@ impl Orders {
             }
         }
         (began, rings)
+    }
+
+    /// The slot that is cast from what the session of a member listens to.
+    pub(super) fn listened_to(&self, member: usize) -> Option<usize> {
+        let is_member = self.members[member / 64].load(Relaxed) & 1 << (member % 64) != 0;
+        let slot = self.slots[member].begin.load(Relaxed).checked_sub(1).filter(|_| is_member)?;
+        usize::try_from(slot).ok().filter(|slot| *slot < self.slots.len())
+    }
+
+    /// Somebody who is at `from` reports of what is cast to a group from the slot `cast`: notes it
+    /// with a session from there that listens to it, with the one that this name has reported for
+    /// if there is one. False if there is none: others may listen to a group, too.
+    pub(super) fn hear_member(
+        &self,
+        now: Instant,
+        (cast, from): (usize, IpAddr),
+        heard: &Heard,
+        ntp: u64,
+    ) -> bool {
+        let (span, sought) = (now.ns() / SEEK_SPAN_NS, self.sought.load(Relaxed));
+        let (last, looks) = (sought / SEEK_MAX, sought % SEEK_MAX);
+        match span == last {
+            true if looks + 1 == SEEK_MAX => return false,
+            true => self.sought.store(sought + 1, Relaxed),
+            false => self.sought.store(span * SEEK_MAX, Relaxed),
+        }
+        let name = NAMED | u64::from(heard.from);
+        let (mut known, mut unknown) = (None, None);
+        for (at, word) in self.members.iter().enumerate() {
+            let mut bits = word.load(Relaxed);
+            while bits != 0 && known.is_none() {
+                let it = &self.slots[at * 64 + bits.trailing_zeros() as usize];
+                bits &= bits - 1;
+                if it.begin.load(Relaxed) != cast as u64 + 1 || self.ip(it) != from {
+                    continue;
+                }
+                match it.numbers.load(Relaxed) {
+                    it_is if it_is == name => known = Some(it),
+                    0 => unknown = unknown.or(Some(it)),
+                    _ => {}
+                }
+            }
+        }
+        let Some(it) = known.or(unknown) else { return false };
+        it.numbers.store(name, Relaxed);
+        self.note(it, now, heard, ntp);
+        true
     }
 
     /// Lets go of what a dead worker held.
@@ -253,5 +309,54 @@ mod tests {
         assert!(orders.order(cast).expect("whole").leaves);
         orders.put_back(cast, false);
         assert_eq!(orders.count(), 0);
+    }
+
+    #[test]
+    fn members_report_each_for_its_session() {
+        let orders = orders();
+        let group = orders.group(1).expect("a group");
+        let sent = setup([239, 0, 0, 1], 9);
+        let join = |ip| orders.join(ME, group, (&setup(ip, 5), &sent), 9).expect("room");
+        let ((one, ssrc), (two, _), (far, _)) = (join([1; 4]), join([1; 4]), join([2; 4]));
+        orders.play_group(ME, group, (0, Instant::from_ns(5)), std::iter::once(0), segment);
+        let cast = orders.take(CASTER).expect("it is ordered");
+        orders.tell(cast, orders.epoch(cast), 9, (42, 420));
+        let report = |from: u32, ip: [u8; 4], lost: i32, ns: u64| {
+            let heard = Heard {
+                from,
+                of: ssrc,
+                lost_share: 1,
+                lost,
+                sequence: 9,
+                jitter: 3,
+                last_report: 0,
+                since_report: 0,
+            };
+            orders.hear(Instant::from_ns(ns), ip.into(), &heard, 0)
+        };
+        assert!(
+            report(7, [1; 4], 3, 1) && report(8, [1; 4], 4, 2),
+            "the first come, a session each"
+        );
+        assert!(!report(9, [1; 4], 1, 3), "two listen there, and both have names");
+        assert!(!report(9, [3; 4], 1, 3), "nobody listens there");
+        assert!(report(7, [1; 4], 5, 4));
+        let found = [one, two, far].map(|slot| orders.reception(slot));
+        assert_eq!(found.map(|it| it.lost), [5, 4, 0]);
+        assert_eq!(found.map(|it| it.packets), [42; 3], "what was sent to the group");
+        assert_eq!(found[0].at, Some(Instant::from_ns(4)));
+        assert_eq!(found[2].at, None);
+        assert_eq!(orders.heard().reporting, 2);
+        // Anybody can send to a group: so often is looked for whom it is, and no more.
+        let flood = (0..1000).filter(|_| report(8, [1; 4], 6, 5)).count();
+        assert!((10..=64).contains(&flood), "{flood}");
+        assert!(report(8, [1; 4], 7, SEEK_SPAN_NS * 2), "later it is");
+        // Who has gone is heard no more, and its name is free for whoever is there next.
+        orders.leave(ME, one);
+        assert!(!report(7, [1; 4], 1, SEEK_SPAN_NS * 4));
+        let (again, _) = join([1; 4]);
+        assert_eq!(orders.reception(again).at, None);
+        assert!(report(10, [1; 4], 2, SEEK_SPAN_NS * 6));
+        assert_eq!(orders.reception(again).lost, 2);
     }
 }

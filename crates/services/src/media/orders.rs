@@ -55,12 +55,16 @@ pub struct Orders {
     mask: u32,
     hint: AtomicU32,
     ordered: [AtomicU64; SLOTS / 64],
+    /// Which slots stand for sessions that listen to a group.
+    pub(super) members: [AtomicU64; SLOTS / 64],
+    /// When and how often it was last looked for whom a report to a group is from.
+    pub(super) sought: AtomicU64,
     pub(super) groups: [Group; GROUPS],
-    slots: [Slot; SLOTS],
+    pub(super) slots: [Slot; SLOTS],
 }
 
 #[repr(C)]
-struct Slot {
+pub(super) struct Slot {
     phase: AtomicU32,
     /// Odd while the order is being written; grows with each order.
     epoch: AtomicU32,
@@ -76,12 +80,16 @@ struct Slot {
     stamp: AtomicU64,
     first: AtomicU64,
     stop: AtomicU64,
+    /// Of a member: the group.
     from_ns: AtomicU64,
-    begin: AtomicU64,
-    numbers: AtomicU64,
+    /// Of a member: the slot of what it listens to, one up.
+    pub(super) begin: AtomicU64,
+    /// Of a member: by which name it reports, and a bit above if that is known.
+    pub(super) numbers: AtomicU64,
     /// The next packet, and the lower 16 bits of the epoch that it belongs to.
     next: AtomicU64,
     packets: AtomicU32,
+    octets: AtomicU32,
     lost: AtomicU32,
     jitter: AtomicU32,
     lost_share: AtomicU32,
@@ -233,7 +241,7 @@ impl Orders {
             eight[..bytes.len()].copy_from_slice(bytes);
             word.store(u64::from_le_bytes(eight), Relaxed);
         }
-        for word in [&it.packets, &it.lost, &it.jitter, &it.lost_share] {
+        for word in [&it.packets, &it.octets, &it.lost, &it.jitter, &it.lost_share] {
             word.store(0, Relaxed);
         }
         for word in [&it.round_trip_ns, &it.heard_at, &it.next] {
@@ -253,7 +261,10 @@ impl Orders {
         let found = self.set_up(me, setup, most)?;
         let it = &self.slots[found.0];
         it.from_ns.store(group as u64, Relaxed);
+        it.begin.store(0, Relaxed);
+        it.numbers.store(0, Relaxed);
         it.flags.fetch_or(MEMBER, Relaxed);
+        self.members[found.0 / 64].fetch_or(1 << (found.0 % 64), Relaxed);
         Some(found)
     }
 
@@ -311,6 +322,7 @@ impl Orders {
     pub fn release(&self, slot: usize) {
         let it = &self.slots[slot];
         it.session.store(0, Relaxed);
+        self.members[slot / 64].fetch_and(!(1 << (slot % 64)), Relaxed);
         let epoch = self.open(it);
         it.wish.store(LEAVES, SeqCst);
         it.epoch.store(epoch.wrapping_add(1), SeqCst);
@@ -326,9 +338,11 @@ impl Orders {
         let it = &self.slots[slot];
         let at = it.heard_at.load(Acquire);
         let round_trip = it.round_trip_ns.load(Relaxed);
+        // What a member listens to is cast from another slot.
+        let of = self.listened_to(slot).map_or(it, |slot| &self.slots[slot]);
         Reception {
             at: (at > 0).then(|| Instant::from_ns(at)),
-            packets: it.packets.load(Relaxed),
+            packets: of.packets.load(Relaxed),
             lost: it.lost.load(Relaxed).cast_signed(),
             lost_share: it.lost_share.load(Relaxed) as u8,
             jitter: it.jitter.load(Relaxed),
@@ -479,12 +493,19 @@ impl Orders {
         next.clamp(order.segment.first, order.segment.stop.max(order.segment.first))
     }
 
-    /// Tells how far the cast has come.
+    /// Tells how far the cast has come, and how many packets and bytes of payload it has sent.
     #[inline]
-    pub fn tell(&self, slot: usize, epoch: u32, next: u64, packets: u32) {
+    pub fn tell(&self, slot: usize, epoch: u32, next: u64, (packets, octets): (u32, u32)) {
         let it = &self.slots[slot];
         it.next.store(told(epoch, next), Relaxed);
         it.packets.store(packets, Relaxed);
+        it.octets.store(octets, Relaxed);
+    }
+
+    /// What was sent by whoever had the cast before: packets and bytes of payload.
+    pub fn sent_before(&self, slot: usize) -> (u32, u32) {
+        let it = &self.slots[slot];
+        (it.packets.load(Relaxed), it.octets.load(Relaxed))
     }
 
     /// The cast has ended.
@@ -506,19 +527,29 @@ impl Orders {
         let slot = (heard.of ^ self.mask) as usize & (SLOTS - 1);
         let it = &self.slots[slot];
         let is_ours = it.phase.load(Acquire) != FREE && it.ssrc.load(Relaxed) == heard.of;
-        if !is_ours || self.ip(it) != from.to_canonical() {
-            return false;
+        let (from, to) = (from.to_canonical(), self.ip(it));
+        match to.is_multicast() {
+            _ if !is_ours => false,
+            true => self.hear_member(now, (slot, from), heard, ntp),
+            false if to != from => false,
+            false => {
+                self.note(it, now, heard, ntp);
+                true
+            }
         }
+    }
+
+    /// Notes what was reported to us.
+    pub(super) fn note(&self, it: &Slot, now: Instant, heard: &Heard, ntp: u64) {
         it.lost.store(heard.lost.cast_unsigned(), Relaxed);
         it.lost_share.store(heard.lost_share.into(), Relaxed);
         it.jitter.store(heard.jitter, Relaxed);
         let round_trip = heard.round_trip(ntp).map_or(0, |time| time.as_nanos() as u64);
         it.round_trip_ns.store(round_trip, Relaxed);
         it.heard_at.store(now.ns(), Release);
-        true
     }
 
-    fn ip(&self, it: &Slot) -> IpAddr {
+    pub(super) fn ip(&self, it: &Slot) -> IpAddr {
         let [high, low] = [0, 1].map(|half: usize| u128::from(it.address[half].load(Relaxed)));
         Ipv6Addr::from(high << 64 | low).to_canonical()
     }

@@ -230,7 +230,8 @@ impl<B: Backstage> Media<B> {
         }
         let (from_ns, begin) = began;
         show.stand = Stand::Playing { from_ns, begin, to_ns: show.end_ns(laps) };
-        Playing { range: self.told(show, show.position_ns(cx.now)), info: String::new() }
+        let range = self.told(show, show.position_ns(cx.now));
+        Playing { range, info: info_together(cx, show) }
     }
 
     /// Where a show goes from here.
@@ -351,6 +352,23 @@ fn info<F: Send + 'static>(show: &Show<F>) -> String {
             segment.sequence,
             segment.timestamp
         );
+    }
+    info
+}
+
+/// The value of `RTP-Info` for who joins a group: the timestamps of this moment, by which players
+/// bring tracks together before the next report. Which packet is the first one nobody knows.
+fn info_together<F: Send + 'static>(cx: &At<'_>, show: &Show<F>) -> String {
+    let mut info = String::new();
+    for leg in &show.legs {
+        let Way::Together { member, .. } = leg.way else { continue };
+        let order = cx.state.listened_to(member).and_then(|slot| cx.state.order(slot));
+        let Some(order) = order.filter(|order| order.goes) else { continue };
+        let run = Run::new(Line { title: show.title.clone(), track: leg.track }, order.segment);
+        let comma = if info.is_empty() { "" } else { "," };
+        let (url, time) = (&show.url, run.timestamp_at(cx.now));
+        // Writing to a string cannot fail.
+        let _ = write!(info, "{comma}url={url}/{};rtptime={time}", control(leg.track));
     }
     info
 }

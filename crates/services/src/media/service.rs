@@ -190,15 +190,14 @@ impl<B: Backstage> Media<B> {
         if let Some(show) = &session.show {
             for leg in &show.legs {
                 match &leg.way {
-                    Way::Datagrams { slot } => {
+                    Way::Datagrams { slot } | Way::Together { member: slot, .. } => {
                         heard = heard.max(cx.state.reception(*slot).at.unwrap_or(heard));
                     }
                     // Its connection takes packets; the engine ends it if it takes none.
                     Way::Within { player: Some(player), .. } if player.next().is_some() => {
                         heard = cx.now;
                     }
-                    // Reports to a group are not for us alone, and may not come by here.
-                    Way::Within { .. } | Way::Together { .. } => {}
+                    Way::Within { .. } => {}
                 }
             }
         }

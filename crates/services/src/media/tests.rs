@@ -492,6 +492,8 @@ fn a_group_is_offered_where_there_is_one() {
             let session = format!("Session: {name}\r\n");
             let answer = guest.ask("PLAY", URL, &format!("{session}Range: npt=1.0-\r\n"));
             assert!(field(&answer, "Range").starts_with("npt=0.000000-"), "{answer}");
+            let info = field(&answer, "RTP-Info");
+            assert!(info.starts_with(&format!("url={URL}/trackID=0;rtptime=")), "{info}");
             assert_eq!(code(&guest.ask("PAUSE", URL, &session)), "200");
             others.push(guest);
         }

@@ -113,7 +113,8 @@ impl Feed {
         if is_sync {
             self.mark(ring);
         }
-        if let Some(pcr) = told.pcr
+        // A broken one may name ticks that its clock does not have.
+        if let Some(pcr) = told.pcr.map(|pcr| pcr % PCR_WRAP)
             && *self.pid.get_or_insert(told.pid) == told.pid
         {
             self.clock(pcr, now, ring);

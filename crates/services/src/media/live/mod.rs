@@ -11,6 +11,7 @@
 //! have no beginning; the moments of its line are those of the clock.
 
 mod feed;
+mod fuzz;
 mod ring;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use memory::Region;
 use seam::{Instant, WorkerId};
 
 pub use feed::Feed;
+pub use fuzz::fuzz;
 pub use ring::{DATAGRAM, Ring, SLOTS};
 
 use super::title::{Title, locked};

@@ -247,3 +247,10 @@ fn many_see_the_same_and_who_comes_late_begins_where_a_player_can() {
         assert!(guest.ask("DESCRIBE", URL, "").starts_with("RTSP/1.0 410"));
     }
 }
+
+#[test]
+fn sources_survive_whatever_comes() {
+    for seed in 1..=6 {
+        super::fuzz(seed, 900);
+    }
+}

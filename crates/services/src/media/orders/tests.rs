@@ -45,13 +45,13 @@ fn an_order_arrives_as_it_was_given_and_the_slot_comes_back() {
     assert_eq!((order.segment, order.goes, order.leaves), (SEGMENT, true, false));
     assert_eq!(orders.route(slot), (setup.goal, ssrc, 1));
     assert_eq!(orders.file(slot), (PATH.to_owned(), 7));
-    orders.tell(slot, order.epoch, 40, 30);
+    orders.tell(slot, order.epoch, 40, (30, 0));
     assert_eq!(orders.resumed(slot, &order), 40);
     orders.pause(slot, 20);
     let paused = orders.order(slot).expect("a whole order");
     assert_eq!((paused.segment.stop, paused.segment.ends), (20, false));
     assert_eq!(orders.reached(slot), 20, "as far as is known");
-    orders.tell(slot, paused.epoch, 21, 11);
+    orders.tell(slot, paused.epoch, 21, (11, 0));
     assert_eq!(orders.reached(slot), 21, "what is sent is sent");
     assert_ne!(paused.epoch, order.epoch);
     orders.release(slot);
@@ -90,7 +90,7 @@ fn dead_workers_lose_their_slots_and_casts_are_taken_up_by_others() {
     orders.play(slot, &SEGMENT);
     assert_eq!(orders.take(CASTER), Some(slot));
     let order = orders.order(slot).expect("an order");
-    orders.tell(slot, order.epoch, 55, 45);
+    orders.tell(slot, order.epoch, 55, (45, 0));
     orders.heal(CASTER);
     let next = WorkerId::new(2, 2);
     assert_eq!(orders.take(next), Some(slot));

@@ -1,0 +1,236 @@
+//! Live sources whose clocks jump, wrap, are silent or lie, whose bytes are broken and come in any
+//! pieces at any pace. The same bytes at the same moments make the same datagrams however they were
+//! cut; moments never go back; nothing is made that was not there; and who listens within the
+//! connection gets packets whose numbers and times are in order, and a farewell at the end.
+
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use memory::{Placement, Region};
+use seam::{Instant, WorkerId};
+use wire::containers::ts::{GROUP, PACKET, PCR_WRAP};
+use wire::dice::Dice;
+use wire::rtcp;
+use wire::rtp::Packet;
+use wire::rtsp::{Item, next};
+
+use super::super::pocket::{BEGIN, Guest, Pocket, options, orders};
+use super::super::title::locked;
+use super::super::{Media, Options};
+use super::{Feed, Input, Ring, Source};
+
+/// Who reads the sources.
+const READER: WorkerId = WorkerId::new(3, 1);
+/// Packets of a stream at the most: the ring keeps them all.
+const PACKETS_MAX: usize = 900;
+/// Ticks of the clock that may pass from one reading to the next.
+const STEPS: &[u64] = &[0, 1, 270_000, 1_080_000, 1_080_000, 27_000_000, 27_000_000 * 60];
+
+/// Runs `events` packets' worth of sources from `seed`.
+///
+/// # Panics
+/// When a promise is broken; the message carries the seed.
+pub fn fuzz(seed: u64, events: u32) {
+    let mut dice = Dice::new(seed);
+    for source in 0..events.div_ceil(PACKETS_MAX as u32 / 2) {
+        let at = format!("services::media::live::fuzz seed {seed}, source {source}");
+        let whole = stream(&mut dice);
+        cut(&mut dice, &whole, &at);
+        let mut broken = whole;
+        damage(&mut dice, &mut broken);
+        broken_source(&mut dice, &broken, &at);
+        listen(&mut dice, &broken, &at);
+    }
+}
+
+/// Packets of a stream whose clock does what it likes.
+fn stream(dice: &mut Dice) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut clock = [0, PCR_WRAP - 1_000_000, dice.below(1 << 30) as u64][dice.below(3)];
+    let clocked = 1 + dice.below(40);
+    for number in 0..1 + dice.below(PACKETS_MAX) {
+        let mut packet = [number as u8; PACKET];
+        let pid = [0, 256, 256, 256, 257, 8191][dice.below(6)];
+        packet[..4].copy_from_slice(&[0x47, (pid >> 8) as u8, pid as u8, 0x10]);
+        if number % clocked == 0 || dice.once_in(200) {
+            clock = match dice.below(30) {
+                // Values that no clock has: the lower part goes up to 299 only.
+                0 => [0, PCR_WRAP - 1, PCR_WRAP + 211, dice.below(1 << 40) as u64][dice.below(4)],
+                _ => clock.wrapping_add(*dice.pick(STEPS)),
+            };
+            let sync = if dice.once_in(3) { 0x40 } else { 0 };
+            packet[3..6].copy_from_slice(&[0x30, 7, 0x10 | sync]);
+            let base = (clock / 300).min((1 << 33) - 1);
+            let rest = (clock - base * 300).min(511);
+            packet[6..10].copy_from_slice(&((base >> 1) as u32).to_be_bytes());
+            packet[10..12]
+                .copy_from_slice(&[(base as u8 & 1) << 7 | (rest >> 8) as u8, rest as u8]);
+        }
+        bytes.extend_from_slice(&packet);
+    }
+    bytes
+}
+
+fn damage(dice: &mut Dice, bytes: &mut Vec<u8>) {
+    for _ in 0..dice.below(12) {
+        let at = dice.below(bytes.len().max(1)).min(bytes.len());
+        match dice.below(4) {
+            0 => bytes[at..].iter_mut().take(1).for_each(|byte| *byte = dice.below(256) as u8),
+            1 => drop(bytes.drain(at..(at + dice.below(400)).min(bytes.len()))),
+            2 => drop(bytes.splice(at..at, (0..dice.below(400)).map(|it| it as u8))),
+            // What looks like the beginning of a packet.
+            _ => drop(bytes.splice(at..at, vec![0x47; dice.below(3)])),
+        }
+    }
+}
+
+fn ring() -> Arc<Region<Ring>> {
+    let mut ring = Region::<Ring>::place(Placement::Private).expect("memory");
+    ring.found(&[]).expect("nothing to found");
+    Arc::new(ring)
+}
+
+/// What lies in a ring: bytes, moments, and where players can begin.
+fn content(ring: &Ring, at: &str) -> (Vec<u8>, Vec<(u64, bool)>) {
+    let (mut bytes, mut looks) = (Vec::new(), Vec::new());
+    for index in 0..ring.count() {
+        let len = ring.len_of(index);
+        assert!(len > 0 && len <= PACKET * GROUP && len.is_multiple_of(PACKET), "{at}: {len}");
+        assert!(ring.read(index, &mut bytes), "{at}: datagram {index} is gone");
+        looks.push(ring.look(index).expect("it is there"));
+    }
+    assert!(looks.is_sorted_by_key(|look| look.0), "{at}: moments go back");
+    (bytes, looks)
+}
+
+/// The same bytes at the same moments, in one piece each and in many.
+fn cut(dice: &mut Dice, bytes: &[u8], at: &str) {
+    let (one, many) = (ring(), ring());
+    let (mut whole, mut pieces) = (Feed::default(), Feed::default());
+    let (mut now, mut rest) = (BEGIN, bytes);
+    while !rest.is_empty() {
+        let (here, later) = rest.split_at(dice.below(20_000).clamp(1, rest.len()));
+        rest = later;
+        whole.take(here, now, &one);
+        let size = 1 + dice.below(700);
+        here.chunks(size).for_each(|piece| pieces.take(piece, now, &many));
+        whole.hurry(now, &one);
+        pieces.hurry(now, &many);
+        now = now + Duration::from_millis(dice.below(800) as u64);
+    }
+    whole.end(now, &one);
+    pieces.end(now, &many);
+    let found = content(&one, at);
+    assert!(found.0 == bytes, "{at}: {} of {} bytes", found.0.len(), bytes.len());
+    assert!(found == content(&many, at), "{at}: it matters how bytes are cut");
+    assert_eq!(one.troubles(), many.troubles(), "{at}");
+}
+
+/// Broken bytes: whole packets come out, in moments that do not go back, and no more than came in.
+fn broken_source(dice: &mut Dice, bytes: &[u8], at: &str) {
+    let (ring, mut feed) = (ring(), Feed::default());
+    let mut now = BEGIN;
+    for piece in bytes.chunks(1 + dice.below(5000)) {
+        feed.take(piece, now, &ring);
+        feed.hurry(now, &ring);
+        now = now + Duration::from_millis(dice.below(900) as u64);
+    }
+    feed.end(now, &ring);
+    let (out, _) = content(&ring, at);
+    assert!(out.chunks(PACKET).all(|packet| packet[0] == 0x47), "{at}: no packets");
+    let (astray, _) = ring.troubles();
+    let rest = bytes.len().checked_sub(out.len() + astray as usize);
+    assert!(rest.is_some_and(|rest| rest < PACKET), "{at}: {rest:?} bytes are neither");
+}
+
+/// A pipe that is filled by hand.
+#[derive(Clone, Default)]
+struct Pipe(Arc<Mutex<(Vec<u8>, bool)>>);
+
+impl Read for Pipe {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let (bytes, ended) = &mut *locked(&self.0);
+        if bytes.is_empty() {
+            return if *ended { Ok(0) } else { Err(io::ErrorKind::WouldBlock.into()) };
+        }
+        let len = bytes.len().min(into.len());
+        into[..len].copy_from_slice(&bytes[..len]);
+        bytes.drain(..len);
+        Ok(len)
+    }
+}
+
+const SETUP: &str = "SETUP rtsp://h/cam.ts RTSP/1.0\r\nCSeq: 1\r\n\
+    Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n\r\n";
+
+/// Somebody plays, pauses and goes on while the source comes as it likes.
+fn listen(dice: &mut Dice, bytes: &[u8], at: &str) {
+    let pipe = Pipe::default();
+    let input = Input { reader: Box::new(pipe.clone()), ends: true };
+    let source = Source::new("cam.ts", ring(), input);
+    assert!(source.take(READER), "{at}: nobody reads it yet");
+    let house = Options { session_timeout: Duration::from_secs(3600), ..options() };
+    let media = Media::new(house, Pocket { cold: false }).with_sources(vec![source]);
+    let orders = orders();
+    let mut guest = Guest::new(&media, &orders);
+    let said = String::from_utf8_lossy(&guest.send(SETUP.as_bytes())).into_owned();
+    let (_, behind) = said.split_once("Session: ").expect(at);
+    let session = behind.split(';').next().unwrap_or("").to_owned();
+    let word = |method: &str| {
+        format!("{method} rtsp://h/cam.ts RTSP/1.0\r\nCSeq: 2\r\nSession: {session}\r\n\r\n")
+    };
+    let mut heard = guest.send(word("PLAY").as_bytes());
+    let mut is_playing = true;
+    for piece in bytes.chunks(1 + dice.below(9000)) {
+        locked(&pipe.0).0.extend_from_slice(piece);
+        for _ in 0..dice.below(4) {
+            media.sources[0].pump(READER, guest.now);
+            heard.extend(guest.pass(Duration::from_millis(1 + dice.below(90) as u64)));
+        }
+        if dice.once_in(20) {
+            is_playing = !is_playing;
+            let method = if is_playing { "PLAY" } else { "PAUSE" };
+            heard.extend(guest.send(word(method).as_bytes()));
+        }
+    }
+    locked(&pipe.0).1 = true;
+    // A second is kept in hand, and jumps of the clock last ten at the most.
+    let mut left = 2000;
+    while left > 0 && media.sources[0].pump(READER, guest.now).is_some() {
+        heard.extend(guest.pass(Duration::from_millis(500)));
+        left -= 1;
+    }
+    assert!(left > 0, "{at}: the source does not end");
+    let last = media.sources[0].ring().last_ns().map_or(guest.now, Instant::from_ns);
+    heard.extend(guest.pass(last.since(guest.now) + Duration::from_secs(1)));
+    let bye = ordered(&heard, at);
+    assert!(bye || !is_playing, "{at}: no farewell");
+    guest.leave();
+    assert_eq!(orders.count(), 0, "{at}: a transmission was left behind");
+}
+
+/// Numbers follow each other but where a slow client was sent on, and no time goes back; says
+/// whether a farewell came.
+fn ordered(heard: &[u8], at: &str) -> bool {
+    let (mut from, mut last, mut bye) = (0, None, false);
+    while let Ok(Some((item, len))) = next(&heard[from..]) {
+        from += len;
+        let Item::Data { channel, packet } = item else { continue };
+        if channel == 1 {
+            let is_whole = rtcp::read(packet, |word| bye |= matches!(word, rtcp::Word::Bye(_)));
+            assert!(is_whole, "{at}: a broken report");
+            continue;
+        }
+        let header = Packet::read(packet).expect(at).header;
+        if let Some((number, time)) = last {
+            let (steps, ticks) =
+                (header.sequence.wrapping_sub(number), header.timestamp.wrapping_sub(time));
+            assert!((1..1 << 15).contains(&steps), "{at}: {steps} numbers behind {number}");
+            assert!(ticks < 1 << 31, "{at}: time goes back by {}", ticks.wrapping_neg());
+        }
+        last = Some((header.sequence, header.timestamp));
+    }
+    assert_eq!(from, heard.len(), "{at}: something else came");
+    bye
+}
