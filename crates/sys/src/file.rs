@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Makes `bytes` the content of the file at `path`, which need not exist. A symbolic link is
 /// followed: its target is replaced. The permissions of the old file stay, its owner becomes the
-/// caller.
+/// caller. A device or a pipe (`/dev/null`, `/dev/stdout`) is written to and stays what it is.
 ///
 /// # Errors
 /// Those of opening, writing, syncing and renaming, with the path that they concern. After any of
@@ -27,6 +27,12 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_path_buf(),
         Err(error) => return Err(about(path, "resolve", &error)),
     };
+    if fs::metadata(&path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+        let written = OpenOptions::new().write(true).open(&path);
+        return written
+            .and_then(|mut file| file.write_all(bytes))
+            .map_err(|error| about(&path, "write", &error));
+    }
     let temporary = beside(&path)?;
     let placed = write_new(&temporary, &path, bytes).and_then(|()| {
         fs::rename(&temporary, &path).map_err(|error| about(&path, "rename onto", &error))
@@ -150,6 +156,21 @@ mod tests {
         replace(&link, b"new").unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(&target).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_pipe_stays_a_pipe() {
+        let folder = Folder::new("pipe");
+        let path = folder.0.join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let heard = std::thread::spawn({
+            let path = path.clone();
+            move || fs::read(path).unwrap()
+        });
+        replace(&path, b"new").unwrap();
+        assert_eq!(heard.join().unwrap(), b"new");
+        assert!(!fs::metadata(&path).unwrap().is_file());
+        assert_eq!(folder.names(), ["pipe"]);
     }
 
     #[test]
