@@ -3,12 +3,27 @@
 //! The surprising thing: towards a UDP socket the bytes of one call are one datagram, and those of
 //! several calls are one if all but the last say that more will come. So a head from our memory and
 //! a body from the file's pages leave together, and nobody copies the body.
+//!
+//! And since Linux 6.5 the pages of one call are summed up by the kernel as if each began at an
+//! even place of the datagram (net/core/skbuff.c, skb_splice_from_iter): where a page ends behind
+//! an odd number of bytes the checksum is wrong, and the receiver drops the datagram without a
+//! word. [`odd_part`] finds those; they leave by two calls, or as a copy.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 
 use crate::call::{check, check_count, uninterrupted};
+
+/// How many bytes of a range lie in its first page, if that is an odd number and not all of them:
+/// in one call the kernel would get the checksum of the datagram wrong.
+#[must_use]
+pub fn odd_part(offset: u64, len: usize) -> Option<usize> {
+    // SAFETY: sysconf only answers.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    let first = page - offset as usize % page;
+    (first < len && !first.is_multiple_of(2)).then_some(first)
+}
 
 /// Sends `len` bytes of `file` from `offset` on to `socket`; what was sent to it before with the
 /// word that more will come goes in front.
@@ -112,13 +127,25 @@ impl Pipe {
     /// # Errors
     /// `WouldBlock` while the send buffer is full; those of the datagram.
     pub fn drain(&self, socket: impl AsFd, len: usize) -> io::Result<()> {
+        self.push(socket, len, 0)
+    }
+
+    /// The same for the front of a datagram, whose rest comes behind it.
+    ///
+    /// # Errors
+    /// As [`Pipe::drain`].
+    pub fn drain_front(&self, socket: impl AsFd, len: usize) -> io::Result<()> {
+        self.push(socket, len, libc::SPLICE_F_MORE)
+    }
+
+    fn push(&self, socket: impl AsFd, len: usize, flag: libc::c_uint) -> io::Result<()> {
         let mut left = len;
         while left > 0 {
             let sent = uninterrupted(|| {
                 // SAFETY: the descriptors are open while borrowed; no offset is passed.
                 check_count(unsafe {
                     let (from, to) = (self.reader.as_raw_fd(), socket.as_fd().as_raw_fd());
-                    let flags = libc::SPLICE_F_NONBLOCK;
+                    let flags = libc::SPLICE_F_NONBLOCK | flag;
                     libc::splice(from, ptr::null_mut(), to, ptr::null_mut(), left, flags)
                 })
             })?;
@@ -155,6 +182,24 @@ mod tests {
         for (offset, len) in [(0, 32), (4000, 1316), (8192, 9000)] {
             sender.send_to(b"head", to, true).unwrap();
             sendfile(&sender, &file, offset, len).unwrap();
+            let expected = [b"head", &bytes[offset as usize..offset as usize + len]].concat();
+            assert_eq!(take(&receiver), expected, "{offset} {len}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_ends_at_an_odd_place_is_found_and_its_parts_leave_as_one_datagram() {
+        assert_eq!((odd_part(0, 9000), odd_part(4000, 96), odd_part(4001, 95)), (None, None, None));
+        let (sender, receiver, to) = pair();
+        let bytes: Vec<u8> = (0..20_000_u32).map(|at| (at / 7 * 31) as u8).collect();
+        let (file, pipe) = (file(&bytes), Pipe::new().unwrap());
+        for (offset, len) in [(4001, 300), (8003, 301), (12_287, 2)] {
+            let first = odd_part(offset, len).unwrap();
+            assert_eq!((offset as usize + first) % 4096, 0, "where pages have 4 KiB");
+            sender.send_to(b"head", to, true).unwrap();
+            pipe.put_file(&file, offset, len).unwrap();
+            pipe.drain_front(&sender, first).unwrap();
+            pipe.drain(&sender, len - first).unwrap();
             let expected = [b"head", &bytes[offset as usize..offset as usize + len]].concat();
             assert_eq!(take(&receiver), expected, "{offset} {len}");
         }

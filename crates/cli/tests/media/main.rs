@@ -8,6 +8,8 @@
 mod groups;
 mod players;
 mod ranks;
+mod receiver;
+mod senders;
 mod sound;
 mod stage;
 mod tap;

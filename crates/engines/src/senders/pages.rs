@@ -6,12 +6,14 @@
 //! pays depends on the length of a payload.
 //!
 //! The surprising thing: what waits for more belongs to the socket, and so to every thread that
-//! sends from it. There is one caster worker, and it alone may use these.
+//! sends from it. There is one caster worker, and it alone may use these. And the kernel gets the
+//! checksum wrong where a page ends at an odd place of the payload ([`odd_part`]): such a payload
+//! is copied by `sendfile`, and leaves `splice` in two parts.
 
 use std::io;
 
 use seam::{Burst, Packet, Payload};
-use sys::splice::{Pipe, sendfile};
+use sys::splice::{Pipe, odd_part, sendfile};
 use sys::udp::{Sent, Udp};
 
 use super::Transmit;
@@ -29,6 +31,9 @@ impl Transmit for Sendfile {
     fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
         one_by_one(outlet, burst, count, |socket, packet, front| {
             let Payload::File(source, range) = &packet.payload else { return Ok(None) };
+            if odd_part(range.start, packet.payload.len()).is_some() {
+                return Ok(None);
+            }
             let file = outlet.files.file(source).ok_or(io::ErrorKind::NotFound)?;
             socket.send_to(front, packet.to, true)?;
             let sent = sendfile(socket, file, range.start, packet.payload.len());
@@ -60,7 +65,10 @@ impl Transmit for Splice {
             let len = packet.payload.len();
             self.0.put_file(file, range.start, len)?;
             socket.send_to(front, packet.to, true)?;
-            flushed(socket, packet, self.0.drain(socket, len)).map(|()| Some(3))
+            let first = odd_part(range.start, len).unwrap_or(0);
+            let front_left = if first > 0 { self.0.drain_front(socket, first) } else { Ok(()) };
+            let sent = front_left.and_then(|()| self.0.drain(socket, len - first));
+            flushed(socket, packet, sent).map(|()| Some(3 + usize::from(first > 0)))
         });
     }
 }
