@@ -45,6 +45,9 @@ pub struct Work {
     /// The file has left the page cache before the first packet, so that it is read from storage.
     #[serde(default)]
     pub cold: bool,
+    /// The file holds whole packets with their heads, one behind the other, as they are to leave.
+    #[serde(default)]
+    pub records: bool,
 }
 
 fn yes() -> bool {
@@ -55,8 +58,8 @@ impl Default for Work {
     /// One packet of 32 bytes from memory.
     fn default() -> Work {
         let (streams, packets, gap_us, burst) = (1, 1, 0, 1);
-        let (payload, file, spread, cold) = (32, false, true, false);
-        Work { streams, packets, gap_us, burst, payload, file, spread, cold }
+        let (payload, file, spread, cold, records) = (32, false, true, false, false);
+        Work { streams, packets, gap_us, burst, payload, file, spread, cold, records }
     }
 }
 
@@ -84,10 +87,12 @@ impl Work {
             1 => "1 stream".to_string(),
             many => format!("{many} streams"),
         };
-        let from = match (self.file, self.cold) {
-            (false, _) => "",
-            (true, false) => " from a file",
-            (true, true) => " from a cold file",
+        let from = match (self.file, self.cold, self.records) {
+            (false, ..) => "",
+            (true, false, false) => " from a file",
+            (true, true, false) => " from a cold file",
+            (true, false, true) => " from a file of records",
+            (true, true, true) => " from a cold file of records",
         };
         let burst = if self.burst > 1 { format!("{} x ", self.burst) } else { String::new() };
         let aligned = if self.spread { "" } else { ", all at one moment" };
@@ -103,7 +108,7 @@ impl Work {
 
     /// As words of the command line of the process that casts, ours or the bare one.
     pub fn arguments(&self) -> Vec<String> {
-        let Work { streams, packets, gap_us, burst, payload, file, spread, cold } = self;
+        let Work { streams, packets, gap_us, burst, payload, file, spread, cold, records } = self;
         let mut words = vec![
             format!("casts={streams}"),
             format!("packets={packets}"),
@@ -115,6 +120,7 @@ impl Work {
         // Said only where they are not as usual: the bare one does not know these words.
         words.extend((!spread).then(|| "spread=0".to_string()));
         words.extend(cold.then(|| "cold=1".to_string()));
+        words.extend(records.then(|| "records=1".to_string()));
         words
     }
 }
@@ -202,7 +208,8 @@ pub struct Reading {
     /// Kernel memory (slab, stacks, page tables) of the whole machine at half-time, above what it
     /// was before, bytes. It moves by some hundred kilobytes by itself.
     pub kernel_bytes: i64,
-    /// Bytes that read calls copied to the sender for each byte of payload.
+    /// Bytes that calls read from the file for each byte of payload. The kernel counts sendfile there
+    /// too, which copies none of them, and not what a ring reads.
     pub read_copies: f64,
     /// When casting began on the monotonic clock, nanoseconds.
     pub began_ns: u64,

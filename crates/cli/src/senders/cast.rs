@@ -61,6 +61,9 @@ pub struct Factors {
     /// The file has left the page cache before the first packet; what storage gave is counted
     #[arg(long, conflicts_with = "memory")]
     cold: bool,
+    /// The file holds whole packets with their heads, as they are to leave
+    #[arg(long, conflicts_with = "memory")]
+    records: bool,
 }
 
 /// How the beats of streams lie to one another.
@@ -82,6 +85,7 @@ impl Factors {
             file: !self.memory,
             spread: self.phases == Phases::Spread,
             cold: self.cold,
+            records: self.records,
         }
     }
 }
@@ -183,7 +187,7 @@ fn text(work: &Work, around: &Around, it: &Reading) -> String {
         text += &format!("  whole core    {:.2} us a packet by cycle soak\n", soak / 1e3);
     }
     text += &format!(
-        "  a packet      {:.3} sending calls, {:.3} changes of context, {:.2} copies by read\n  \
+        "  a packet      {:.3} sending calls, {:.3} changes of context, {:.2} of its bytes read\n  \
          kernel memory {:+.0} kB at half-time, {:.2} kB a stream\n",
         each(it.calls),
         each(it.switches),

@@ -230,8 +230,8 @@ impl Lab<'_> {
         }
         let sink = self.sink.words();
         let title = format!(
-            "CPU, us a packet ({sink}); paced: {}; sending calls, copies by read and switches a \
-             packet; kernel memory a stream\n\
+            "CPU, us a packet ({sink}); paced: {}; sending calls, share of its bytes that calls \
+             read, and switches a packet; kernel memory a stream\n\
              whole core: by cycle soak, with what the kernel does by itself; softirq: how often \
              the network's ran for a packet, and the core's time in them and in interrupts, by \
              ticks",

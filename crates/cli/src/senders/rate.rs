@@ -24,6 +24,8 @@ use super::kernel::{self, Tally};
 const SOURCE: u32 = 1 << 20;
 /// A cold source is as long as what a stream reads, so that nothing is read twice, up to this.
 const COLD_MAX: u64 = 512 << 20;
+/// A file of records is no longer than this; packets beyond it are the first once more.
+const RECORDS_MAX: u64 = 64 << 20;
 /// What a buffer may be asked to hold; the kernel gives as much of it as it may.
 const BUFFER: usize = 8 << 20;
 /// The longest wait for what is still on its way when casting has ended.
@@ -65,6 +67,7 @@ impl Ask {
                 "file" => work.file = number()? != 0,
                 "spread" => work.spread = number()? != 0,
                 "cold" => work.cold = number()? != 0,
+                "records" => work.records = number()? != 0,
                 "cpu" => ask.core = Some(number()? as usize),
                 "ear" => ask.ear = Some(number()? as usize),
                 "to" => ask.to = Some(value.parse().context("`to` expects ADDRESS:PORT")?),
@@ -89,7 +92,7 @@ struct Heard {
 /// The sender does not work here, or the machine lacks something.
 pub fn cast(ask: &Ask) -> Result<Reading> {
     let mut assets = Assets::default();
-    let skin = skin(&ask.work, &mut assets)?;
+    let skin = skin(ask, &mut assets)?;
     let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let options = UdpOptions { receive_buffer: Some(BUFFER), ..UdpOptions::default() };
     let receiver = Udp::bind(SocketAddr::new(local, 0), &options)?;
@@ -181,10 +184,14 @@ fn known(pacing: &Pacing) -> Option<Lateness> {
 }
 
 /// The payloads' source. What has to be cold is forgotten last, when nothing reads it any more.
-fn skin(work: &Work, assets: &mut Assets) -> Result<Skin> {
+fn skin(ask: &Ask, assets: &mut Assets) -> Result<Skin> {
+    let work = &ask.work;
     let bytes: Vec<u8> = (0..SOURCE).map(|at| (at / 3) as u8).collect();
     if !work.file {
         return Ok(Skin::Shared(Arc::from(&bytes[..])));
+    }
+    if work.records {
+        return records(ask, &bytes, assets);
     }
     let whole = u64::from(work.packets) * u64::from(work.payload);
     let length = match work.cold {
@@ -196,6 +203,29 @@ fn skin(work: &Work, assets: &mut Assets) -> Result<Skin> {
         kernel::forget(&file)?;
     }
     Ok(Skin::File(assets.add(file).into(), length))
+}
+
+/// The packets of all streams, heads and all, in a file.
+fn records(ask: &Ask, bytes: &[u8], assets: &mut Assets) -> Result<Skin> {
+    let Work { streams: casts, packets, payload, cold, .. } = ask.work;
+    let record = HEAD as u64 + u64::from(payload);
+    let most = (RECORDS_MAX / record / u64::from(casts)).max(1);
+    if ask.to.is_none() && most < u64::from(packets) {
+        bail!(
+            "expected at most {most} packets of a stream in a file of records whose receiver reads \
+             their heads, found {packets}"
+        );
+    }
+    let (gap, ahead, spread) = (Duration::ZERO, Duration::ZERO, true);
+    let packets = packets.min(most as u32);
+    let (skin, to) = (Skin::Shared(Arc::from(&[][..])), Vec::new());
+    let drum = Drum { casts, packets, gap, burst: 1, payload, ahead, spread, to, skin };
+    let bytes = drum.records(bytes);
+    let file = kernel::scratch(&bytes, bytes.len() as u64)?;
+    if cold {
+        kernel::forget(&file)?;
+    }
+    Ok(Skin::Records(assets.add(file).into(), bytes.len() as u64))
 }
 
 /// Moment and lateness of each packet by the receiver's kernel.
@@ -251,6 +281,7 @@ mod tests {
             file: true,
             spread: false,
             cold: true,
+            records: true,
         };
         let found = ask(&format!("sender=plain {} cpu=1 ear=0", work.arguments().join(" ")));
         let found = found.expect("good words");
@@ -263,8 +294,8 @@ mod tests {
 
     #[test]
     fn every_packet_is_sent_and_timed() {
-        for file in ["0", "1"] {
-            let words = format!("sender=sendmmsg casts=2 packets=20 gap_us=2000 file={file}");
+        for file in ["file=0", "file=1", "file=1 records=1"] {
+            let words = format!("sender=sendmmsg casts=2 packets=20 gap_us=2000 {file}");
             let found = cast(&ask(&words).expect("good words")).expect("sendmmsg works everywhere");
             assert_eq!((found.sent, found.failed, found.heard), (40, 0, 40), "{found:?}");
             let late = found.late.expect("all were heard");

@@ -24,6 +24,9 @@ const PATHS: [(&str, &str); 5] = [
 ];
 /// Those of them that copy nothing.
 const FREE: [&str; 2] = ["sendfile", "msg-zerocopy"];
+/// Fifty packets a call, copied and not.
+const COPIED: &str = "gso";
+const PAGES: &str = "sendfile-gso";
 /// Payloads, bytes: the published one, a telephone's, a network's, and beyond.
 const SIZES: [u32; 6] = [32, 160, 1_316, 4_096, 16_384, 49_152];
 const QUICK: [u32; 2] = [32, 16_384];
@@ -63,35 +66,59 @@ pub fn show(stage: &mut Stage<'_>, senders: &[String]) -> Result<Vec<Finding>, F
         let packets = (100_000_000 / (payload + 700)).clamp(1_500, 100_000) / share;
         Work { packets, payload, file: true, ..Work::default() }
     };
-    let found = measured(stage, &paths, sizes, around, grown)?;
+    let found = measured(stage, BASE, &paths, sizes, around, grown)?;
+    let whole = whole(stage, senders, around, share)?;
     stage.step(&format!("{} sizes", found.len()));
     stage.hang(Room {
         title: "Where copies begin to matter".into(),
-        side: told(&found, &paths, around),
+        side: told(&found, &whole, &paths, around),
     });
     stage.begin("streams that become many");
     let time = Duration::from_millis(if quick { 120 } else { 500 });
     let rated = |streams| Work { streams, payload: 1_316, ..Work::audio(time) };
     let rates: &[u32] = if quick { &STREAMS[..1] } else { &STREAMS };
     let paths: Vec<&str> = RATED.into_iter().filter(works).collect();
-    let many = measured(stage, &paths, rates, around, rated)?;
+    let many = measured(stage, BASE, &paths, rates, around, rated)?;
     stage.step(&format!("{} rates", many.len()));
     stage.hang(Room {
         title: "And as the rate grows".into(),
         side: as_rates(&many, &paths, around),
     });
-    Ok(findings(&found))
+    let mut all = findings(&found);
+    all.extend(whole.first().and_then(|at| at.told.against(PAGES, COPIED)).map(|it| {
+        let expected = "fifty packets a call: their pages cost at most 0.83 of their copy";
+        Finding::new("copies-matter-by-the-call", it.ratio <= 0.83, it.ratio, expected)
+    }));
+    Ok(all)
+}
+
+/// Fifty packets of 1316 bytes a call, copied and as pages, where heads and payloads lie in the
+/// file as they are to leave.
+fn whole(
+    stage: &mut Stage<'_>,
+    senders: &[String],
+    around: Around,
+    share: u32,
+) -> Result<Vec<At>, Fault> {
+    if [COPIED, PAGES].iter().any(|name| !senders.iter().any(|it| it == name)) {
+        return Ok(Vec::new());
+    }
+    let packets = 400_000 / share;
+    let recorded =
+        |payload| Work { packets, payload, file: true, records: true, ..Work::default() };
+    measured(stage, COPIED, &[PAGES], &[1_316], around, recorded)
 }
 
 /// Every arm once in each block and at each place, in an order that is drawn anew; the base twice.
 fn measured(
     stage: &mut Stage<'_>,
+    base: &str,
     paths: &[&str],
     places: &[u32],
     around: Around,
     work: impl Fn(u32) -> Work,
 ) -> Result<Vec<At>, Fault> {
-    let names: Vec<&str> = [BASE].into_iter().chain(paths.iter().copied()).collect();
+    let names: Vec<&str> = [base].into_iter().chain(paths.iter().copied()).collect();
     let mut dice = Dice::new(u64::from(stage.settings().seed));
     let mut found = Vec::new();
     for &place in places {
@@ -99,7 +126,7 @@ fn measured(
         for _ in 0..blocks(stage.settings()) {
             for at in dice.order(costs.len()) {
                 // The last is the base once more.
-                let sender = names.get(at).copied().unwrap_or(BASE);
+                let sender = names.get(at).copied().unwrap_or(base);
                 let reading = stage.cast(sender, work(place), around)?;
                 // What could not run is no number; ratios leave it out.
                 costs[at].push(reading.map_or(f64::NAN, |it| it.each_ns()));
@@ -137,7 +164,7 @@ fn cells(at: &At, paths: &[&str]) -> Vec<String> {
     cells
 }
 
-fn told(found: &[At], paths: &[&str], around: Around) -> Side {
+fn told(found: &[At], whole: &[At], paths: &[&str], around: Around) -> Side {
     let mut head = vec!["bytes", "one copy, ns"];
     head.extend(paths);
     head.push("one copy again");
@@ -158,7 +185,7 @@ fn told(found: &[At], paths: &[&str], around: Around) -> Side {
             around.sink.words(),
             ways.join("; ")
         ),
-        finding: finding(found),
+        finding: finding(found) + &by_call(whole),
         plot: Some(ratios(found, paths, "payload, bytes")),
         numbers,
     }
@@ -246,6 +273,19 @@ fn finding(found: &[At]) -> String {
         where_.join("; "),
         doubt(found)
     )
+}
+
+/// What pages are worth where a call passes on fifty packets.
+fn by_call(whole: &[At]) -> String {
+    let found = whole.first().and_then(|at| at.told.against(PAGES, COPIED));
+    found.map_or(String::new(), |it| {
+        format!(
+            " What counts is the call and not the packet: fifty packets of 1316 bytes that lie in \
+             the file with their heads cost as pages in one call ({PAGES}) {} of what they cost \
+             copied in one call ({COPIED}).",
+            compared(&it)
+        )
+    })
 }
 
 fn as_rates(found: &[At], paths: &[&str], around: Around) -> Side {
