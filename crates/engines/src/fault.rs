@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use sys::uring::Refusal;
 
 use crate::casts::rank::RankRefused;
+use crate::senders::Sender;
 use crate::shape::Refused;
 
 /// Why a house could not be run.
@@ -30,6 +31,8 @@ pub enum Fault {
     Handover(io::Error),
     /// The caster's worker may not have its rank.
     Rank(RankRefused),
+    /// What a sender needs cannot be had, or has gone.
+    Cast(Sender, io::Error),
 }
 
 impl fmt::Display for Fault {
@@ -55,6 +58,7 @@ impl fmt::Display for Fault {
                 write!(f, "cannot take over from the server before: {error}; it goes on serving")
             }
             Fault::Rank(refused) => write!(f, "{refused}"),
+            Fault::Cast(sender, error) => write!(f, "the sender {sender} cannot go on: {error}"),
             Fault::Panicked => f.write_str("a thread panicked"),
             Fault::Stillborn(slot) => write!(f, "worker {slot} ended before it was ready"),
         }

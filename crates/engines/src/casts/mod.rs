@@ -75,13 +75,14 @@ impl<C: Caster> Troupe<C::State> for Casting<'_, C> {
     fn live(&self, post: &CastPost<'_, C::State>) -> Result<(), Fault> {
         let desk = CastDesk::new(self, post).map_err(Fault::Wait)?;
         self.rank.take().map_err(Fault::Rank)?;
+        let failed = |error| Fault::Cast(self.sender, error);
         match self.sender {
             Sender::Plain | Sender::PlainAbs => {
                 plain::serve(&desk, self.sender == Sender::PlainAbs)
             }
             Sender::UringChain | Sender::UringChainSqpoll => {
                 let is_polled = self.sender == Sender::UringChainSqpoll;
-                let chains = Chains::new(is_polled).map_err(Fault::Wait)?;
+                let chains = Chains::new(is_polled).map_err(failed)?;
                 if is_polled {
                     self.rank.lend_to_ring().map_err(Fault::Rank)?;
                 }
@@ -89,15 +90,15 @@ impl<C: Caster> Troupe<C::State> for Casting<'_, C> {
             }
             Sender::TbfKernel | Sender::BpfStamp => {
                 let is_stamped = self.sender == Sender::BpfStamp;
-                let tokens = Tokens::open(self.sockets, is_stamped).map_err(Fault::Wait)?;
+                let tokens = Tokens::open(self.sockets, is_stamped).map_err(failed)?;
                 queued::serve(&desk, tokens)
             }
             wheel => {
-                let transmit = wheel.transmit(self.sockets).map_err(Fault::Wait)?;
+                let transmit = wheel.transmit(self.sockets).map_err(failed)?;
                 worker::serve(&desk, &mut *transmit.expect("the others are those of the wheel"))
             }
         }
-        .map_err(Fault::Wait)
+        .map_err(failed)
     }
 
     fn check(&self) -> Result<(), RankRefused> {
