@@ -10,6 +10,11 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 
+use crate::call::check_count;
+
+/// Ranges that one call reads at the most (`IOV_MAX`).
+const PARTS_MAX: usize = 1024;
+
 /// A file mapped for reading; unmapped when dropped.
 #[derive(Debug)]
 pub struct MappedFile {
@@ -60,6 +65,54 @@ impl MappedFile {
         false
     }
 
+    /// Appends ranges of mapped files to `into`, as many by one call as it takes; says how many
+    /// calls that were. The kernel reads them (process_vm_readv(2)), so a file that became shorter
+    /// does no harm.
+    ///
+    /// # Errors
+    /// `EFAULT` for a file that became shorter; `EPERM` where a filter forbids the call. `into` is
+    /// as it was then.
+    pub fn read<'m>(
+        parts: impl Iterator<Item = (&'m MappedFile, Range<u64>)>,
+        into: &mut Vec<u8>,
+    ) -> io::Result<usize> {
+        let mut joined: Vec<libc::iovec> = Vec::new();
+        for (file, range) in parts {
+            let (start, len) = file.range(range);
+            match joined.last_mut() {
+                // What follows in a file as it does here costs no more than a longer part.
+                Some(last) if last.iov_base.addr() + last.iov_len == start.addr() => {
+                    last.iov_len += len;
+                }
+                _ => joined.push(libc::iovec { iov_base: start.cast_mut().cast(), iov_len: len }),
+            }
+        }
+        let parts = joined;
+        let (before, mut calls) = (into.len(), 0);
+        for parts in parts.chunks(PARTS_MAX) {
+            let len: usize = parts.iter().map(|part| part.iov_len).sum();
+            let at = into.len();
+            into.resize(at + len, 0);
+            let place = libc::iovec { iov_base: into[at..].as_mut_ptr().cast(), iov_len: len };
+            calls += 1;
+            // SAFETY: the place is writable for its length, and the parts are counted; what they
+            // point to is the kernel's to find out, in this very process.
+            let read = check_count(unsafe {
+                let (own, count) = (libc::getpid(), parts.len() as libc::c_ulong);
+                libc::process_vm_readv(own, &place, 1, parts.as_ptr(), count, 0)
+            });
+            let fault = io::Error::from_raw_os_error(libc::EFAULT);
+            match read {
+                Ok(read) if read == len => {}
+                other => {
+                    into.truncate(before);
+                    return Err(other.err().unwrap_or(fault));
+                }
+            }
+        }
+        Ok(calls)
+    }
+
     /// Where a range lies, for calls that pass it to the kernel.
     pub(crate) fn range(&self, range: Range<u64>) -> (*const u8, usize) {
         assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {}", self.len);
@@ -106,7 +159,17 @@ mod tests {
         let mut buffer = [0; 64];
         assert_eq!(socket.receive(&mut buffer).unwrap().0, 10);
         assert_eq!(buffer[..10], [7; 10]);
+        let mut read = vec![1];
+        let parts = || [(&mapped, 5000..5003), (&mapped, 0..2)].into_iter();
+        assert_eq!(MappedFile::read(parts(), &mut read).unwrap(), 1);
+        assert_eq!(read, [1, 7, 7, 7, 7, 7]);
+        let follow = (0..3000).map(|at| (&mapped, at..at + 1));
+        assert_eq!(MappedFile::read(follow, &mut Vec::new()).unwrap(), 1);
+        let apart = (0..3000).map(|at| (&mapped, at * 2..at * 2 + 1));
+        assert_eq!(MappedFile::read(apart, &mut Vec::new()).unwrap(), 3);
         file.set_len(0).unwrap();
+        let error = MappedFile::read(parts(), &mut read).unwrap_err();
+        assert_eq!((error.raw_os_error(), read.len()), (Some(libc::EFAULT), 6));
         assert_eq!(send().error.unwrap().raw_os_error(), Some(libc::EFAULT));
         assert!(MappedFile::new(&file).is_err());
     }

@@ -163,6 +163,26 @@ impl Udp {
         self.set(libc::SOL_SOCKET, libc::SO_PRIORITY, class.cast_signed())
     }
 
+    /// What the heads of IPv4 say of datagrams to one receiver: their type of service and hops
+    /// (`IP_TOS`, `IP_TTL`).
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn service(&self) -> io::Result<(u8, u8)> {
+        let number = |option| {
+            let mut value: libc::c_int = 0;
+            let mut size = size_of_val(&value) as libc::socklen_t;
+            let start = (&raw mut value).cast();
+            // SAFETY: `value` is writable for the size of an int, which these options have.
+            check(unsafe {
+                let fd = self.fd.as_raw_fd();
+                libc::getsockopt(fd, libc::IPPROTO_IP, option, start, &raw mut size)
+            })?;
+            io::Result::Ok(value as u8)
+        };
+        Ok((number(libc::IP_TOS)?, number(libc::IP_TTL)?))
+    }
+
     /// Bytes of datagrams on their way out, beyond the machine's limit (`SO_SNDBUFFORCE`).
     ///
     /// # Errors

@@ -3,9 +3,10 @@
 //! what it says of the frame is really done. There is no socket, no queue and no buffer of the
 //! stack's in between.
 //!
-//! The surprising thing: each call of a program that is attached nowhere takes some twenty
-//! milliseconds, for the kernel then rewrites its own code on the way in and on the way out. The
-//! same program attached once, to whatever device ([`Program::attach`]), costs microseconds.
+//! The surprising thing: a call for more than one frame by a program that is attached nowhere takes
+//! some twenty milliseconds, for the kernel then rewrites its own code on the way in and on the way
+//! out. With the same program attached once, to whatever device ([`Program::attach`]), it takes
+//! eight microseconds and a tenth of one for each frame.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -62,7 +63,7 @@ impl Program {
     /// `EINVAL` before Linux 5.18, or for a frame that does not fit into a page; `ENOMEM` and
     /// `EINTR`, after which fewer frames were made.
     pub fn run(&self, frame: &[u8], device: u32, frames: u32, batch: u32) -> io::Result<()> {
-        // An xdp_md: where the frame begins and ends, no data about it, the device, its first queue.
+        // An xdp_md: where the frame begins and ends, nothing about it, the device, its queue.
         let context = [0, frame.len() as u32, 0, device, 0, 0];
         let mut attributes = [0_u64; 10];
         attributes[0] = self.number();

@@ -1,7 +1,7 @@
 //! Packets sent from where they lie, by sendmsg(2) each or by sendmmsg(2) together: no read, one
 //! copy.
 
-use seam::Burst;
+use seam::{Burst, Packet};
 use sys::udp::Batch;
 
 use super::Transmit;
@@ -28,9 +28,16 @@ impl Transmit for Each {
 #[derive(Default)]
 pub struct Many(Batch);
 
-impl Transmit for Many {
-    fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
-        outlet.each_run(burst, count, |socket, run| {
+impl Many {
+    /// Sends some packets of a burst.
+    pub(super) fn send(
+        &mut self,
+        outlet: &Outlet<'_>,
+        burst: &Burst,
+        packets: &[Packet],
+        count: &mut Count,
+    ) {
+        outlet.each_run_of(packets, count, |socket, run| {
             self.0.send(socket, |filling| {
                 for packet in run {
                     filling.datagram(packet.to);
@@ -38,5 +45,11 @@ impl Transmit for Many {
                 }
             })
         });
+    }
+}
+
+impl Transmit for Many {
+    fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
+        self.send(outlet, burst, burst.packets(), count);
     }
 }

@@ -5,13 +5,17 @@
 //! is the sender's.
 
 pub(crate) mod chains;
+mod forge;
+mod frames;
 mod gso;
+mod jobs;
 mod lane;
 mod leaves;
 mod maps;
 mod messages;
 pub(crate) mod outlet;
 mod pages;
+mod pair;
 mod pauses;
 pub(crate) mod probe;
 mod ring;
@@ -21,6 +25,7 @@ mod table;
 pub(crate) mod tokens;
 pub(crate) mod train;
 pub(crate) mod waiting;
+mod ways;
 mod zerocopy;
 
 use std::fmt;
@@ -82,6 +87,8 @@ pub enum Sender {
     UringBatch,
     /// The same from pinned pages (`IORING_OP_SENDMSG_ZC`).
     UringZc,
+    /// A timer wheel; a program in the kernel makes all frames by one call.
+    XdpRun,
     /// The kernel waits, reads and sends: one submission for seconds of packets.
     UringChain,
     /// The same by a thread of the kernel's.
@@ -137,10 +144,10 @@ impl Sender {
         [Plain, PlainAbs].contains(&self) || wheels.contains(&self) || waiting.contains(&self)
     }
 
-    /// Whether it sets up queues and filters of this machine's network.
+    /// Whether it sets up queues, filters or devices of this machine's network.
     #[must_use]
     pub fn sets_up_queues(self) -> bool {
-        matches!(self, Sender::TbfKernel | Sender::BpfStamp)
+        matches!(self, Sender::TbfKernel | Sender::BpfStamp | Sender::XdpRun)
     }
 
     /// What sends for a worker with a timer wheel; `None` for the others.
@@ -166,6 +173,7 @@ impl Sender {
             Sender::SendfileGso => Box::new(leaves::Leaves::new()?),
             Sender::UringBatch => Box::new(ring::Ring::new(false)?),
             Sender::UringZc => Box::new(ring::Ring::new(true)?),
+            Sender::XdpRun => Box::new(frames::Frames::open(sockets)?),
         }))
     }
 }

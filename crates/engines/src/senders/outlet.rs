@@ -127,9 +127,19 @@ impl Outlet<'_> {
         &self,
         burst: &Burst,
         count: &mut Count,
+        send: impl FnMut(&Udp, &[Packet]) -> Sent,
+    ) {
+        self.each_run_of(burst.packets(), count, send);
+    }
+
+    /// The same for some packets of a burst.
+    pub fn each_run_of(
+        &self,
+        packets: &[Packet],
+        count: &mut Count,
         mut send: impl FnMut(&Udp, &[Packet]) -> Sent,
     ) {
-        let mut rest = burst.packets();
+        let mut rest = packets;
         let mut has_waited = false;
         while let Some(first) = rest.first() {
             let run = self.run(rest);

@@ -83,6 +83,15 @@ pub(super) const ROWS: &[Row] = &[
         ["timer wheel; the same, from pinned pages", "io_uring of 6.1", "senders/ring.rs"],
     ),
     row(
+        Sender::XdpRun,
+        "xdp-run",
+        [
+            "timer wheel; a program in the kernel makes every frame, by one call",
+            "root, Linux 6.3, veth",
+            "senders/frames.rs",
+        ],
+    ),
+    row(
         Sender::UringChain,
         "uring-chain",
         ["the kernel waits, reads, sends: one call for seconds", "io_uring", "senders/chains.rs"],

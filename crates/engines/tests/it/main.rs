@@ -3,6 +3,7 @@
 
 mod bell;
 mod casts;
+mod frames;
 mod house;
 mod library;
 mod port;

@@ -42,13 +42,15 @@ impl Netlink {
         index_of(names[0]).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Gives a device an address, and a route to the `prefix` around it once it is up.
+    /// Gives a device an address, and a route to the `prefix` around it once it is up. One without
+    /// neighbours (32) is not told to others.
     ///
     /// # Errors
     /// `ENODEV`, `EPERM`, `EEXIST`.
     pub fn add_address(&self, device: u32, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
         let mut own = Message::new(libc::RTM_NEWADDR, ACK | CREATE);
-        own.put(&[libc::AF_INET as u8, prefix, 0, 0]).put(&device.to_ne_bytes());
+        let scope = if prefix == 32 { libc::RT_SCOPE_HOST } else { libc::RT_SCOPE_UNIVERSE };
+        own.put(&[libc::AF_INET as u8, prefix, 0, scope]).put(&device.to_ne_bytes());
         own.attribute(libc::IFA_LOCAL, &address.octets());
         own.attribute(libc::IFA_ADDRESS, &address.octets());
         self.ask(own)
