@@ -208,8 +208,8 @@ pub struct Reading {
     /// Kernel memory (slab, stacks, page tables) of the whole machine at half-time, above what it
     /// was before, bytes. It moves by some hundred kilobytes by itself.
     pub kernel_bytes: i64,
-    /// Bytes that calls read from the file for each byte of payload. The kernel counts sendfile there
-    /// too, which copies none of them, and not what a ring reads.
+    /// Bytes that calls read from the file for each byte of payload. The kernel counts sendfile
+    /// there too, which copies none of them, and not what a ring reads.
     pub read_copies: f64,
     /// When casting began on the monotonic clock, nanoseconds.
     pub began_ns: u64,

@@ -53,8 +53,7 @@ const KERNEL_WORKS: [&str; 4] = ["tbf", "htb", "bpf", "sqpoll"];
 const PACED: [&str; 3] = ["tbf", "htb", "bpf"];
 
 const CHAIN: &str = "every timeout of a chain wakes the thread that submitted it, inside the \
-    kernel: it saves calls (one for seconds of packets), not wake-ups, and io_uring's work for \
-    three requests a packet comes on top";
+    kernel, and io_uring's work for the requests of a packet comes on top";
 const COPY: &str = "what a path without a copy saves at this size is less than the references to \
     its pages cost";
 const WAKE: &str = "both are woken by the same timers; the chain's work is done when its thread \
