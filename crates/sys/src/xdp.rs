@@ -11,7 +11,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::bpf::{Assembly, Program, command};
+use crate::bpf::{Assembly, Math, Program, command};
 
 /// Frames that are made together at the most (`TEST_XDP_MAX_BATCH`).
 pub const FRAMES_MAX: u32 = 256;
@@ -29,6 +29,20 @@ pub enum Verdict {
 #[derive(Debug)]
 pub struct Attached {
     _link: OwnedFd,
+}
+
+impl Verdict {
+    /// Says the same of every frame that comes by a device. Its driver then handles frames, so that
+    /// the other end of a `veth` takes them from programs; with [`Verdict::Drop`] it is a sink.
+    ///
+    /// # Errors
+    /// As [`Program::attach`].
+    pub fn of_all(self, device: u32) -> io::Result<Attached> {
+        let mut code = Assembly::default();
+        code.math(Math::Mov, 0, self as i32);
+        code.exit();
+        Program::frames(code)?.attach(device)
+    }
 }
 
 impl Program {
@@ -86,7 +100,7 @@ impl Program {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::{Math, Table, When, Width};
+    use crate::bpf::{Table, When, Width};
     use crate::netlink::{Netlink, apart};
     use std::sync::atomic::Ordering;
 
@@ -122,7 +136,7 @@ mod tests {
             assert_eq!(table.row(0)[0].load(Ordering::Acquire), 600);
             assert!(program.attach(device).is_err(), "there is one");
             drop(attached);
-            program.attach(device).map(drop)
+            Verdict::Drop.of_all(device).map(drop)
         });
         match ran {
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
