@@ -14,6 +14,8 @@ use crate::web::Backstage;
 
 /// Casts of one worker; a slot each.
 const CASTS_MAX: usize = super::orders::SLOTS;
+/// How often an order is read that changes meanwhile.
+const LOOKS: usize = 64;
 
 /// What a caster has in hand.
 #[derive(Debug)]
@@ -76,18 +78,15 @@ impl<B: Backstage> Media<B> {
         Some(title)
     }
 
-    fn take_up(&self, cx: &At<'_>, slot: usize) -> Option<Sending<B::File>> {
+    fn take_up(&self, cx: &At<'_>, slot: usize, order: &Order) -> Option<Sending<B::File>> {
         let (path, stamp) = cx.state.file(slot);
-        // An order that is being written is read again when its bell rings; a cast needs one now.
-        let order =
-            std::iter::repeat_with(|| cx.state.order(slot)).take(1 << 16).flatten().next()?;
         let title = self.ordered_title(&path, stamp)?;
         let (goal, ssrc, track) = cx.state.route(slot);
         if track >= title.program.tracks.len() {
             return None;
         }
         let mut run = Run::new(Line { title, track }, order.segment);
-        run.next = cx.state.resumed(slot, &order);
+        run.next = cx.state.resumed(slot, order);
         let mut player = Player::new(run, ssrc);
         (player.packets, player.octets) = cx.state.sent_before(slot);
         Some(Sending {
@@ -272,15 +271,25 @@ impl<B: Backstage> Caster for Media<B> {
         if let Some(source) = self.sources.iter().position(|source| source.take(cx.worker)) {
             return Some((Cast::Reads(source, cx.now), Next::At(cx.now)));
         }
-        loop {
-            let slot = cx.state.take(cx.worker)?;
-            if let Some(mut cast) = self.take_up(cx, slot) {
+        // One that is being written is taken up when its bell rings, behind which it is whole.
+        // Whoever waited here might keep its writer from the processor.
+        let mut unwritten = Vec::new();
+        let started = loop {
+            let Some(slot) = cx.state.take(cx.worker) else { break None };
+            let mut looks = std::iter::repeat_with(|| cx.state.order(slot)).take(LOOKS);
+            let Some(order) = looks.find_map(|order| order) else {
+                unwritten.push(slot);
+                continue;
+            };
+            if let Some(mut cast) = self.take_up(cx, slot, &order) {
                 let next = self.next(cx, &mut cast);
-                return Some((Cast::Sends(Box::new(cast)), next));
+                break Some((Cast::Sends(Box::new(cast)), next));
             }
             cx.note(|line| line.push_str("an order cannot be played: the file has changed"));
             cx.state.put_back(slot, false);
-        }
+        };
+        unwritten.into_iter().for_each(|slot| cx.state.put_back(slot, true));
+        started
     }
 
     fn due(

@@ -405,6 +405,12 @@ impl Orders {
         odd
     }
 
+    /// As far as somebody has come who loses the processor while it writes.
+    #[cfg(test)]
+    pub(super) fn write_half(&self, slot: usize) {
+        self.open(&self.slots[slot]);
+    }
+
     // ---- the caster's side
 
     /// Takes an order that nobody has taken.

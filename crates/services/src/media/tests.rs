@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seam::Channel;
+use seam::{CastCx, Caster, Channel, Effects, Instant, WorkerId};
 use sim::{Deed, Whims, cast, cast_laws};
 use wire::rtp::Packet;
 use wire::rtsp::{Item, next, prove};
@@ -515,4 +515,21 @@ fn a_few_seeds() {
     for seed in 0..30 {
         super::fuzz(seed, 600);
     }
+}
+
+#[test]
+fn an_order_that_is_being_written_is_taken_up_when_it_is_whole() {
+    let (media, orders) = (media(options()), orders());
+    let mut guest = Guest::new(&media, &orders);
+    let session = set_up(&mut guest, &format!("{URL}/trackID=0"), UDP);
+    assert_eq!(code(&guest.ask("PLAY", URL, &session)), "200");
+    let (caster, effects) = (WorkerId::new(7, 1), Effects::new(false, false));
+    let cx = CastCx::new(Instant::from_ns(1), caster, &*orders, &effects);
+    let slot = orders.take(caster).expect("it is ordered");
+    orders.put_back(slot, true);
+    orders.write_half(slot);
+    assert!(media.start(&cx).is_none() && media.start(&cx).is_none(), "not yet");
+    orders.pause(slot, u64::MAX);
+    assert!(media.start(&cx).is_some(), "it is not lost");
+    assert!(media.start(&cx).is_none(), "and there was one");
 }
