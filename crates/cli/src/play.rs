@@ -15,6 +15,8 @@ use crate::race::watch;
 
 /// The schema of `--json`.
 const SCHEMA: &str = "roundhouse.play/1";
+/// Descriptors besides those of listeners.
+const SPARE: u64 = 64;
 /// The port of RTSP.
 const PORT: u16 = 554;
 
@@ -58,6 +60,7 @@ pub struct Args {
 /// Listens until the time is over.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let stop = watch()?;
+    room(args)?;
     let hearing = match args.url.split_once("://") {
         Some(("rtp" | "udp+rtp", place)) => {
             let place = place.trim_start_matches('@').split('/').next().unwrap_or_default();
@@ -95,6 +98,22 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let whole = hearing.failed.is_empty() && hearing.sums.packets > 0 && hearing.misannounced == 0;
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Makes room for so many sockets: a connection for each session and two for datagrams of hundreds,
+/// or two for each receiver of what comes by itself.
+fn room(args: &Args) -> Result<()> {
+    let sessions = u64::from(args.sessions);
+    let each = if args.url.starts_with("rtsp") { sessions + sessions / 100 } else { 2 * sessions };
+    let wanted = each + SPARE;
+    let allowed = sys::limits::raise_open_files(wanted)?;
+    if allowed < wanted {
+        return Err(anyhow!(
+            "expected room for {wanted} open files, found {allowed}: allow more (ulimit -Hn), or \
+             listen with fewer than {sessions}"
+        ));
+    }
+    Ok(())
 }
 
 fn has_port(place: &str) -> bool {
@@ -152,6 +171,9 @@ fn print(args: &Args, hearing: &Hearing) {
     }
     for (why, count) in &hearing.failed {
         println!("  failed        {count}: {why}");
+    }
+    if hearing.failed.iter().any(|(why, _)| why.contains(" 453 ")) {
+        println!("                it bounds what one address gets: ours by --per-address");
     }
     println!(
         "  packets       {} ({} bytes), {} lost, {} twice, {} out of order, {} of strangers",

@@ -117,10 +117,21 @@ fn what_a_server_refuses_is_told() {
     assert_eq!(found["failed"][0][0], "DESCRIBE: 401 Unauthorized");
     let (status, found) = server.play("-d 60s --user a:b --tcp --from 1.5");
     assert!(status.success() && found["played"] == 1, "{found}");
+    let found = silent();
+    assert_eq!(found["failed"][0], serde_json::json!(["DESCRIBE: no answer", 3]), "{found}");
     let url = format!("rtsp://{}/none", server.address);
     let (status, found) = play(&url, "--user a:b");
     assert_eq!(status.code(), Some(1));
     assert_eq!(found["failed"][0][0], "DESCRIBE: 404 Not Found");
+}
+
+/// What is found at a server that takes connections and says nothing.
+fn silent() -> Value {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("rtsp://{}/a", listener.local_addr().expect("bound"));
+    let (status, found) = play(&url, "-d 2s --sessions 3 --ramp 100ms");
+    assert_eq!(status.code(), Some(1));
+    found
 }
 
 #[test]

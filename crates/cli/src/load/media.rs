@@ -80,7 +80,5 @@ fn is_media(place: &str) -> bool {
 /// # Errors
 /// As [`play::run`].
 pub fn run(listener: &play::Args) -> Result<ExitCode> {
-    // A connection for each session of RTSP, or two sockets for each receiver.
-    let _ = sys::limits::raise_open_files(u64::MAX);
     play::run(listener)
 }

@@ -11,6 +11,8 @@ use sys::udp::{Udp, UdpOptions};
 /// Bytes that may wait for their way out: a hundred video frames, or 5,000 audio packets with what
 /// the kernel adds to each.
 const SEND_BUFFER: usize = 4 << 20;
+/// Bytes of reports that may wait to be heard: a thousand receivers that report at once.
+const RECEIVE_BUFFER: usize = 1 << 20;
 /// Ports that are tried before it is given up to find two in a row.
 const TRIES: usize = 100;
 
@@ -44,7 +46,11 @@ impl CastSockets {
     }
 
     fn bind_once(ip: IpAddr, port: u16) -> io::Result<CastSockets> {
-        let options = UdpOptions { send_buffer: Some(SEND_BUFFER), ..UdpOptions::default() };
+        let options = UdpOptions {
+            send_buffer: Some(SEND_BUFFER),
+            receive_buffer: Some(RECEIVE_BUFFER),
+            ..UdpOptions::default()
+        };
         let first = Udp::bind(SocketAddr::new(ip, port), &options)?;
         let found = first.local_addr()?.port();
         // A port that the kernel chose may be the odd one.

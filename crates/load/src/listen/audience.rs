@@ -25,6 +25,8 @@ pub(super) const ROOM: usize = 2048;
 const PARTS: u32 = 50;
 /// How often clocks are looked at.
 pub(super) const TICK: Duration = Duration::from_millis(10);
+/// Who waits for longer than this, and is told to leave, has waited in vain.
+const AWHILE: Duration = Duration::from_secs(1);
 /// How long the last answers may take.
 const PARTING: Duration = Duration::from_secs(2);
 /// How long to wait for packets that the last farewells may have overtaken.
@@ -55,6 +57,20 @@ pub(super) struct Listener {
 }
 
 impl Listener {
+    /// What it waits for still, if it has begun a while ago and nothing has come.
+    fn lacks(&self, now: u64) -> Option<String> {
+        match self.stream {
+            None => None,
+            Some(_) if now < self.began_ns + AWHILE.as_nanos() as u64 => None,
+            Some(_) if self.over || self.first_ns.is_some() => None,
+            Some(_) if !self.is_connected => Some("connecting: no answer".to_owned()),
+            Some(_) if !self.order.is_playing() => {
+                Some(format!("{}: no answer", self.order.asks()))
+            }
+            Some(_) => Some("no media came".to_owned()),
+        }
+    }
+
     fn new(order: Order, server: IpAddr) -> Listener {
         Listener {
             stream: None,
@@ -321,6 +337,7 @@ impl Audience {
                     announced: None,
                     first: None,
                     bye: false,
+                    ended: false,
                 };
                 own.push(ssrc);
                 senders.all.insert((ASKED, ssrc), sender);
@@ -421,9 +438,14 @@ impl Audience {
         });
     }
 
-    /// Ends all sessions.
+    /// Ends all sessions; those that nothing came for have failed.
     fn leave(&mut self, epoll: &Epoll) {
+        self.senders.is_leaving = true;
+        let now = sys::clock::now_ns();
         for index in 0..self.listeners.len() {
+            if let Some(why) = self.listeners[index].lacks(now) {
+                self.fail(index, &why);
+            }
             let listener = &mut self.listeners[index];
             if listener.stream.is_none() {
                 listener.over = true;

@@ -63,7 +63,7 @@ pub struct Hearing {
     pub played: u32,
     /// Those that failed, by reason.
     pub failed: Vec<(String, u32)>,
-    /// Those that the sender ended (BYE).
+    /// Those that the sender ended (BYE) before anybody asked it to.
     pub ended: u32,
     /// How long it took, in seconds.
     pub seconds: f64,

@@ -110,6 +110,11 @@ impl Order {
         self.ask("DESCRIBE", self.url.clone());
     }
 
+    /// The method that was asked for last.
+    pub fn asks(&self) -> &'static str {
+        self.asked.0
+    }
+
     /// Media come.
     pub fn is_playing(&self) -> bool {
         self.stage == Stage::Playing

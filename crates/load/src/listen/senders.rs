@@ -56,6 +56,8 @@ pub struct Sender {
     pub first: Option<u16>,
     /// It has said goodbye.
     pub bye: bool,
+    /// And nobody had asked it to.
+    pub ended: bool,
 }
 
 impl Sender {
@@ -71,6 +73,7 @@ impl Sender {
             announced: None,
             first: None,
             bye: false,
+            ended: false,
         }
     }
 
@@ -94,12 +97,14 @@ pub struct Senders {
     pub parted: Vec<usize>,
     /// Moments that each may keep.
     pub kept: usize,
+    /// All sessions are being ended: farewells are answers from now on.
+    pub is_leaving: bool,
 }
 
 impl Senders {
     /// None yet, of so many that are expected.
     pub fn new(expected: u32) -> Senders {
-        Senders { all: HashMap::new(), parted: Vec::new(), kept: kept(expected) }
+        Senders { all: HashMap::new(), parted: Vec::new(), kept: kept(expected), is_leaving: false }
     }
 
     /// A packet of media; whose it is, if it is anybody's.
@@ -148,6 +153,7 @@ impl Senders {
             rtcp::Word::Bye(ssrc) => {
                 if let Some(sender) = self.all.get_mut(&(receiver, ssrc)) {
                     sender.bye = true;
+                    sender.ended |= !self.is_leaving;
                     self.parted.extend(sender.session);
                 }
             }
@@ -216,7 +222,7 @@ impl Senders {
             sums.duplicates += found.duplicates;
             sums.reordered += found.reordered;
             sums.jitter_ms = sums.jitter_ms.max(found.jitter_ms);
-            hearing.ended += u32::from(sender.bye);
+            hearing.ended += u32::from(sender.ended);
             if few {
                 let late_ms = Shares::of(&late);
                 hearing.tracks.push(Heard { ssrc, payload: sender.payload, found, late_ms });
