@@ -8,7 +8,8 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use crate::decoded;
-use crate::stage::{BINARY, PATIENCE, Server, films, finish, has, run, samples, skip, start};
+use crate::sound::samples;
+use crate::stage::{BINARY, PATIENCE, Server, films, finish, has, run, skip, start};
 
 /// What makes a network in which groups exist.
 const ROOM: &str = "ip link set lo up && ip link set lo multicast on && \

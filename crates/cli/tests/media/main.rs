@@ -7,9 +7,6 @@
 
 mod groups;
 mod players;
-mod ranks;
-mod receiver;
-mod senders;
 mod sound;
 mod stage;
 mod tap;
@@ -17,7 +14,8 @@ mod vlc;
 
 use std::path::Path;
 
-use stage::{Server, films, finish, has, run, samples, start};
+use sound::samples;
+use stage::{Server, films, finish, has, run, start};
 
 /// What ffmpeg decodes from there: a line for each frame, its track and its digest, sorted, for
 /// tracks take turns by chance.

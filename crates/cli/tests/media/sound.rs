@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::stage::{SECONDS, Server, films, run, samples};
+use crate::stage::{SECONDS, Server, films, run};
 
 /// What ffmpeg decodes from there, as 16-bit samples.
 fn decoded(before: &[&str], input: &str, how: &[&str]) -> Vec<i16> {
@@ -14,6 +14,13 @@ fn decoded(before: &[&str], input: &str, how: &[&str]) -> Vec<i16> {
 
 fn numbers(bytes: &[u8]) -> Vec<i16> {
     bytes.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect()
+}
+
+/// The samples of a WAVE file.
+pub fn samples(folder: &Path, film: &str) -> Vec<u8> {
+    let file = std::fs::read(folder.join(film)).expect("our own film");
+    let head = file.windows(4).position(|it| it == b"data").expect("samples") + 8;
+    file[head..].to_vec()
 }
 
 /// How alike two sounds are, 1 at the most, when the second begins up to `within` samples earlier

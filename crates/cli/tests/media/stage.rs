@@ -113,16 +113,9 @@ pub fn films() -> Option<&'static Path> {
     films.as_deref()
 }
 
-/// The samples of a WAVE file.
-pub fn samples(folder: &Path, film: &str) -> Vec<u8> {
-    let file = std::fs::read(folder.join(film)).expect("our own film");
-    let head = file.windows(4).position(|it| it == b"data").expect("samples") + 8;
-    file[head..].to_vec()
-}
-
 /// A server that dies with its handle.
 pub struct Server {
-    child: Child,
+    pub child: Child,
     /// Its URL, without a path.
     pub url: String,
 }
@@ -145,16 +138,6 @@ impl Server {
         let (_, behind) = line.split_once("\"listening\":\"").expect(&line);
         let url = format!("rtsp://{}", behind.split('"').next().unwrap_or(""));
         Server { child, url }
-    }
-
-    /// Its process.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Its port.
-    pub fn port(&self) -> &str {
-        self.url.rsplit(':').next().expect("a port")
     }
 }
 

@@ -115,7 +115,7 @@ fn wireshark_finds_nothing_wrong_with_any_payload() {
     }
     // Segments that the kernel cuts pass the loopback in one piece, which would read as loss.
     let server = Server::start(folder, &["--sender", "sendmmsg"]);
-    let port = server.port();
+    let port = server.url.rsplit(':').next().expect("a port");
     let file = folder.join("tap.pcapng");
     let Some(tap) = Tap::start(&file, port) else { return };
     let playing = FILMS.map(|(film, _)| {

@@ -73,18 +73,18 @@ fn who_sends_has_the_rank_and_nobody_else_has() {
     for engine in ["thread", "prefork"] {
         // This way everybody may go.
         let server = serve(&format!("--engine {engine} --nice 11"));
-        ranked(server.pid(), 1, |it| it.3 == 11);
+        ranked(server.child.id(), 1, |it| it.3 == 11);
         if !may() {
             continue;
         }
         let server = serve(&format!("--engine {engine} --nice -3"));
-        ranked(server.pid(), 1, |it| it.3 == -3);
+        ranked(server.child.id(), 1, |it| it.3 == -3);
         let server = serve(&format!("--engine {engine} --fifo 7"));
-        let first = ranked(server.pid(), 1, |it| it.2 == Some(7));
+        let first = ranked(server.child.id(), 1, |it| it.2 == Some(7));
         assert!(Turn::of(Some(first[0].0)).expect("it lives").resets_on_fork());
         if engine == "prefork" {
             sys::process::kill(first[0].0, sys::signal::Signal::KILL).expect("ours");
-            ranked(server.pid(), 1, |it| it.2 == Some(7) && it.0 != first[0].0);
+            ranked(server.child.id(), 1, |it| it.2 == Some(7) && it.0 != first[0].0);
         }
     }
 }
@@ -123,7 +123,7 @@ fn the_kernels_thread_of_a_ring_has_it_too() {
     }
     let rank = if may() { "--fifo 6" } else { "--nice 12" };
     let server = serve(&format!("--engine thread --sender {sender} {rank}"));
-    let ranked = ranked(server.pid(), 2, |it| it.2 == Some(6) || it.3 == 12);
+    let ranked = ranked(server.child.id(), 2, |it| it.2 == Some(6) || it.3 == 12);
     let of_the_ring = ranked.iter().filter(|it| it.1.starts_with("iou-sqp-"));
     assert_eq!(of_the_ring.count(), 1, "{ranked:?}");
 }
