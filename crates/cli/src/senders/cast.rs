@@ -94,7 +94,8 @@ impl Factors {
 #[derive(clap::Args)]
 pub struct Surroundings {
     /// Where packets go: `heard` by a receiver on the other core, or `freed` by a device without
-    /// one (`freed-cut`: a device that cannot cut); devices need root
+    /// one (`freed-cut`: a device that cannot cut; `dropped`: a pair of devices that takes frames,
+    /// and a program that drops them at its other end); devices need root
     #[arg(long, default_value = "heard", value_enum)]
     sink: Where,
     #[command(flatten)]
@@ -118,6 +119,7 @@ enum Where {
     Heard,
     Freed,
     FreedCut,
+    Dropped,
 }
 
 fn gap(text: &str) -> Result<f64, String> {
@@ -137,6 +139,7 @@ impl Surroundings {
             Where::Heard => Sink::Heard,
             Where::Freed => Sink::Freed,
             Where::FreedCut => Sink::FreedCut,
+            Where::Dropped => Sink::Dropped,
         };
         let company = Company { spinners: self.spinners, forks: self.forks };
         Around { cores: cores(), sink, rank, company, soak: self.soak }

@@ -6,6 +6,7 @@
 //! that the kernel sends by itself are timed as well. With `to` nobody receives, and the lateness
 //! is what the sender knows.
 
+use std::ffi::CString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +16,10 @@ use anyhow::{Context, Result, bail};
 use engines::drum::{Beats, Drum, HEAD, Skin};
 use engines::{Assets, CastSockets, Casting, Pacing, Sender, cast_alone};
 use lab::pace::{Extent, Lateness, Reading, Work, drift_ns, span_ns};
+use sys::bpf::{Assembly, Math, Program};
 use sys::udp::{Mail, Udp, UdpOptions};
 use sys::usage::Usage;
+use sys::xdp::{Attached, Verdict};
 
 use super::kernel::{self, Tally};
 
@@ -40,6 +43,8 @@ pub struct Ask {
     /// The sender's core and the receiver's.
     core: Option<usize>,
     ear: Option<usize>,
+    /// The device at whose entrance everything is dropped.
+    drops: Option<String>,
 }
 
 impl Ask {
@@ -49,7 +54,14 @@ impl Ask {
     /// A name or value that is not understood.
     pub fn parse(words: &[String]) -> Result<Ask> {
         let audio = Work::audio(Duration::from_secs(3));
-        let mut ask = Ask { sender: Sender::USUAL, work: audio, to: None, core: None, ear: None };
+        let mut ask = Ask {
+            sender: Sender::USUAL,
+            work: audio,
+            to: None,
+            core: None,
+            ear: None,
+            drops: None,
+        };
         for word in words {
             let Some((name, value)) = word.split_once('=') else {
                 bail!("expected NAME=VALUE, found `{word}`")
@@ -70,6 +82,7 @@ impl Ask {
                 "records" => work.records = number()? != 0,
                 "cpu" => ask.core = Some(number()? as usize),
                 "ear" => ask.ear = Some(number()? as usize),
+                "drops" => ask.drops = Some(value.to_string()),
                 "to" => ask.to = Some(value.parse().context("`to` expects ADDRESS:PORT")?),
                 _ => bail!("no word is called `{name}`"),
             }
@@ -93,10 +106,9 @@ struct Heard {
 pub fn cast(ask: &Ask) -> Result<Reading> {
     let mut assets = Assets::default();
     let skin = skin(ask, &mut assets)?;
+    let _drops = ask.drops.as_deref().map(dropping).transpose()?;
     let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let options = UdpOptions { receive_buffer: Some(BUFFER), ..UdpOptions::default() };
-    let receiver = Udp::bind(SocketAddr::new(local, 0), &options)?;
-    Mail::ask_for_times(&receiver)?;
+    let receiver = receiver(local)?;
     let to = match ask.to {
         Some(to) => everybody(to, ask.work.streams),
         None => vec![receiver.local_addr()?],
@@ -159,6 +171,25 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
         softirqs: tally.softirqs,
         ..Reading::default()
     })
+}
+
+/// A socket whose kernel notes when datagrams come.
+fn receiver(local: IpAddr) -> Result<Udp> {
+    let options = UdpOptions { receive_buffer: Some(BUFFER), ..UdpOptions::default() };
+    let receiver = Udp::bind(SocketAddr::new(local, 0), &options)?;
+    Mail::ask_for_times(&receiver)?;
+    Ok(receiver)
+}
+
+/// A program at the entrance of a device that drops every frame, while this lasts.
+fn dropping(device: &str) -> Result<Attached> {
+    let name = CString::new(device).context("a device's name")?;
+    let index = sys::netlink::index_of(&name).with_context(|| format!("no device `{device}`"))?;
+    let mut code = Assembly::default();
+    code.math(Math::Mov, 0, Verdict::Drop as i32);
+    code.exit();
+    let program = Program::frames(code).context("a program that drops frames")?;
+    program.attach(index).with_context(|| format!("a program at the entrance of `{device}`"))
 }
 
 /// A receiver for each stream, by the port: packets for one receiver could leave as one message.

@@ -13,6 +13,9 @@ pub enum Sink {
     Freed,
     /// The same without that ability: the kernel cuts in front of it.
     FreedCut,
+    /// A `veth` at whose other end a program drops everything: it takes frames that the kernel
+    /// made, which an `ifb` does not, and costs what the other end does.
+    Dropped,
 }
 
 impl Sink {
@@ -30,6 +33,7 @@ impl Sink {
             Sink::Heard => "loopback, heard",
             Sink::Freed => "ifb, which frees packets",
             Sink::FreedCut => "ifb that cannot cut",
+            Sink::Dropped => "veth, dropped at its other end",
         }
     }
 }
@@ -39,6 +43,8 @@ pub(super) struct Device {
     name: String,
     /// An address that is reached through it, and that nobody has.
     pub(super) to: String,
+    /// Its other end, where the one who casts drops what comes.
+    pub(super) drops: Option<String>,
 }
 
 impl Device {
@@ -52,8 +58,22 @@ impl Device {
         let pid = std::process::id();
         let name = format!("rh{pid:x}s{number:x}");
         let net = format!("198.18.{}", (pid + number) % 256);
-        let device = Device { to: format!("{net}.2:9"), name };
+        let drops = (sink == Sink::Dropped).then(|| format!("{name}e"));
+        let device = Device { to: format!("{net}.2:9"), name, drops };
         let name = &device.name;
+        if let Some(end) = &device.drops {
+            // An address of hardware that is given locally.
+            let far = "02:00:00:00:00:09";
+            let pair = ["link", "add", name, "type", "veth", "peer", "name", end, "address", far];
+            run("ip", &pair)?;
+            run("ip", &["addr", "add", &format!("{net}.1/24"), "dev", name])?;
+            for up in [end, name] {
+                run("ip", &["link", "set", up, "up"])?;
+            }
+            let to = format!("{net}.2");
+            run("ip", &["neigh", "add", &to, "lladdr", far, "dev", name])?;
+            return Ok(Some(device));
+        }
         run("ip", &["link", "add", name, "type", "ifb"])?;
         run("ip", &["addr", "add", &format!("{net}.1/24"), "dev", name])?;
         if sink == Sink::FreedCut {

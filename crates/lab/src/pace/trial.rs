@@ -143,7 +143,10 @@ impl Trial<'_> {
             }
         }
         match (device, self.peer) {
-            (Some(device), _) => _ = command.arg(format!("to={}", device.to)),
+            (Some(device), _) => {
+                command.arg(format!("to={}", device.to));
+                command.args(device.drops.as_ref().map(|end| format!("drops={end}")));
+            }
             // Nobody is behind this port, which costs a refusal for each packet.
             (None, Some(_)) => _ = command.arg("to=127.0.0.1:9"),
             (None, None) => {}

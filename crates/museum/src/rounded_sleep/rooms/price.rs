@@ -11,6 +11,8 @@ use std::time::Duration;
 
 /// Streams whose waiting is paid for.
 const STREAMS: u32 = 1000;
+/// Who makes frames, which want a device that takes them.
+const FRAMES: &str = "xdp-run";
 
 pub fn effort(senders: u32) -> Effort {
     Effort::new(1, Duration::from_millis(2_700) * senders)
@@ -34,6 +36,8 @@ pub fn show(stage: &mut Stage<'_>, senders: &[String]) -> Result<Vec<Finding>, F
     stage.begin(&format!("what a packet takes: {}", many.words()));
     let mut all = Vec::new();
     for sender in senders {
+        // An `ifb` takes no frames: they would leave by a socket.
+        let sink = if sender == FRAMES { Sink::Dropped } else { sink };
         let around = Around { soak: !quick, ..alone(stage, sink) };
         let reading = stage.cast(sender, many, around)?;
         let asked = stage.census(sender, few)?;
@@ -114,8 +118,10 @@ fn told(all: &[Priced], work: Work, sink: &str) -> Side {
     }
     Side {
         setup: format!(
-            "{} ({sink}); everything is for one packet. CPU is the time of the sender's process; \
-             core what a loop that takes only what nobody wants has lost beside it, with all that \
+            "{} ({sink}; for {FRAMES} a veth at whose other end a program drops everything, \
+             for an ifb takes no frames); everything is for one packet. CPU is the time of the \
+             sender's process; core \
+             what a loop that takes only what nobody wants has lost beside it, with all that \
              the kernel does by itself; softirqs those of the network on the sender's core; \
              switches those of context. Kernel kB is for a stream, which has one packet in each \
              gap: what slab, stacks and page tables of the machine held more at half-time (they \
@@ -175,9 +181,11 @@ fn compared(all: &[Priced], sink: Sink) -> Side {
         it.reading.as_ref().map(|it| short(memory(it)))
     });
     row("devices: what it ran on here", ["low", "high", "high"], &|it| {
+        let sink = if it.sender == FRAMES { Sink::Dropped } else { sink };
         let other = it.asked.as_ref().map_or("", |_| "loopback");
         Some(match (sink, other) {
             (Sink::Heard, _) => "loopback".to_string(),
+            (Sink::Dropped, _) => "veth, loopback".to_string(),
             (_, "") => "ifb".to_string(),
             (_, other) => format!("ifb, {other}"),
         })
