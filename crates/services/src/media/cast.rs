@@ -70,12 +70,8 @@ impl<B: Backstage> Media<B> {
         if let Some(title) = self.library.find(path, stamp) {
             return Some(title);
         }
-        let title = Arc::new(Title::load(&self.backstage, &self.options, path).ok()?);
-        if title.stamp != stamp {
-            return None;
-        }
-        self.library.keep(title.clone());
-        Some(title)
+        let title = self.library.get(&self.backstage, &self.options, path).ok()?;
+        (title.stamp == stamp).then_some(title)
     }
 
     fn take_up(&self, cx: &At<'_>, slot: usize, order: &Order) -> Option<Sending<B::File>> {

@@ -105,12 +105,8 @@ impl<B: Backstage> Media<B> {
         if let Some(title) = self.live_title(path) {
             return Ok(title.clone());
         }
-        match Title::load(&self.backstage, &self.options, path) {
-            Ok(title) => {
-                let title = Arc::new(title);
-                self.library.keep(title.clone());
-                Ok(title)
-            }
+        match self.library.get(&self.backstage, &self.options, path) {
+            Ok(title) => Ok(title),
             Err(Trouble::Unplayable(words)) => Err(format!("{path}: {words}")),
             Err(Trouble::Missing(missing)) => Err(match missing {
                 Missing::Absent => format!("expected a file, found none called {path}"),

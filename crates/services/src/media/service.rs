@@ -62,6 +62,17 @@ pub struct Reading<F> {
 #[derive(Debug)]
 pub struct Outcome<F>(Back<F>);
 
+#[cfg(test)]
+impl<F> Outcome<F> {
+    /// What came of a job that read a file.
+    pub(super) fn title(self) -> Loaded<F> {
+        match self.0 {
+            Back::Title(_, title) => title,
+            Back::Window(..) => panic!("expected a file, found a window of one"),
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Back<F> {
     Title(String, Loaded<F>),
@@ -361,9 +372,6 @@ impl<B: Backstage> Service for Media<B> {
                 Step::close(0)
             }
             Event::Done(Outcome(Back::Title(path, title))) => {
-                if let Ok(title) = &title {
-                    self.library.keep(title.clone());
-                }
                 session.found = Some((path, title));
                 Step::read(0)
             }
@@ -386,7 +394,7 @@ impl<B: Backstage> Service for Media<B> {
     fn work(&self, _state: &Orders, job: Job<B::File>) -> Outcome<B::File> {
         Outcome(match job {
             Job::Load(path) => {
-                let title = Title::load(&self.backstage, &self.options, &path).map(Arc::new);
+                let title = self.library.get(&self.backstage, &self.options, &path);
                 Back::Title(path, title)
             }
             Job::Window(Reading { title, leg, payload }) => {

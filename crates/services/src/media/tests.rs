@@ -1,13 +1,15 @@
 //! Conversations, packets and casts, in virtual time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use seam::{CastCx, Caster, Channel, Effects, Instant, WorkerId};
+use seam::{CastCx, Caster, Channel, Effects, Instant, Service, WorkerId};
 use sim::{Deed, Whims, cast, cast_laws};
 use wire::rtp::Packet;
 use wire::rtsp::{Item, next, prove};
 
 use super::pocket::{Guest, Pocket, options, orders, wave};
+use super::service::Job;
 use super::{Door, Media, Options};
 
 const URL: &str = "rtsp://10.0.0.1/a.wav";
@@ -532,4 +534,20 @@ fn an_order_that_is_being_written_is_taken_up_when_it_is_whole() {
     orders.pause(slot, u64::MAX);
     assert!(media.start(&cx).is_some(), "it is not lost");
     assert!(media.start(&cx).is_none(), "and there was one");
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "jobs are done by threads of the engines")]
+fn a_film_that_many_want_at_once_is_read_once() {
+    let media = Media::new(options(), Pocket { cold: true });
+    let orders = orders();
+    let ask = || match media.work(&orders, Job::Load("l.wav".to_owned())).title() {
+        Ok(title) => title,
+        Err(trouble) => panic!("{trouble:?}"),
+    };
+    let titles: Vec<_> = std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+        asking.into_iter().map(|it| it.join().expect("no panic")).collect()
+    });
+    assert!(titles.iter().all(|title| Arc::ptr_eq(title, &titles[0])));
 }

@@ -404,7 +404,12 @@ impl<B: Backstage> Seek for Reader<'_, B> {
 pub struct Library<F> {
     shelf: Mutex<Shelf<F>>,
     memory_max: u64,
+    /// Held by who reads one of the paths that share it.
+    turns: [Mutex<()>; TURNS],
 }
+
+/// Files that can be read at a time at the most.
+const TURNS: usize = 16;
 
 #[derive(Debug)]
 struct Shelf<F> {
@@ -419,7 +424,34 @@ const TITLES_MAX: usize = 4096;
 impl<F: Send + 'static> Library<F> {
     /// An empty one.
     pub fn new(memory_max: u64) -> Library<F> {
-        Library { shelf: Mutex::new(Shelf { titles: Vec::new(), asked: 0 }), memory_max }
+        let shelf = Mutex::new(Shelf { titles: Vec::new(), asked: 0 });
+        Library { shelf, memory_max, turns: [const { Mutex::new(()) }; TURNS] }
+    }
+
+    /// The title at `path` as it is now, read if it is not here: once, however many want it at a
+    /// time, for a crowd that asks for one film would read and keep it as often otherwise. May
+    /// wait.
+    pub fn get<B: Backstage<File = F>>(
+        &self,
+        backstage: &B,
+        options: &Options,
+        path: &str,
+    ) -> Loaded<F> {
+        let place = path.bytes().fold(0, |sum: usize, byte| sum.wrapping_mul(31) + byte as usize);
+        let _turn = locked(&self.turns[place % TURNS]);
+        let known = match options.list.as_ref().is_some_and(|(name, _)| name == path) {
+            true => Some(0),
+            false => match backstage.find(path) {
+                Ok(Found::File(_, meta)) => Some(stamp(meta)),
+                _ => None,
+            },
+        };
+        if let Some(title) = known.and_then(|stamp| self.find(path, stamp)) {
+            return Ok(title);
+        }
+        let title = Arc::new(Title::load(backstage, options, path)?);
+        self.keep(title.clone());
+        Ok(title)
     }
 
     /// The title of this file as it is now, if it is here.
@@ -434,7 +466,7 @@ impl<F: Send + 'static> Library<F> {
     }
 
     /// Keeps `title`, and drops what nobody plays if it becomes too much.
-    pub fn keep(&self, title: Arc<Title<F>>) {
+    fn keep(&self, title: Arc<Title<F>>) {
         let mut shelf = locked(&self.shelf);
         let asked = shelf.asked;
         let is_it = |kept: &Title<F>| kept.stamp == title.stamp && kept.path == title.path;
