@@ -156,6 +156,9 @@ fn describe(args: &Args, pushed: &Push) -> Result<()> {
         .duration
         .map_or("until it ends".to_owned(), |it| format!("for {:.1} s", it.as_secs_f64()));
     eprintln!("sending {file} ({tracks}) to {to} {length}, by {}", args.sender);
+    if !pushed.left_out.is_empty() {
+        eprintln!("left out, because it cannot be sent: {}", pushed.left_out.join(", "));
+    }
     Ok(())
 }
 

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use crate::decoded;
 use crate::sound::samples;
 use crate::stage::{BINARY, PATIENCE, Server, films, finish, has, run, skip, start};
+use crate::{decoded, gst};
 
 /// What makes a network in which groups exist.
 const ROOM: &str = "ip link set lo up && ip link set lo multicast on && \
@@ -99,7 +99,7 @@ fn bytes(room: &Room, folder: &Path, url: &str) {
         (format!("location={url}/film.ts"), format!("location={}", copy.display()));
     let source = ["rtspsrc", &location, "protocols=udp-mcast", "!", "rtpmp2tdepay"];
     let end = ["!", "identity", "eos-after=100", "!", "filesink", &sink];
-    room.run(&[&["gst-launch-1.0", "-q"], &source[..], &end].concat());
+    gst(&room.front(), &[&["-q"], &source[..], &end].concat());
     let got = std::fs::read(&copy).expect("a copy");
     let want = std::fs::read(folder.join("film.ts")).expect("our own film");
     assert!(got.len() > 90 * 1316 && lies_in(&got, &want), "GStreamer: {} bytes", got.len());

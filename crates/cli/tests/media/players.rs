@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::stage::{PATIENCE, SECONDS, Server, films, finish, has, run, skip, start};
 
 /// Every kind of file and payload.
-const FILMS: [&str; 8] = [
+pub const FILMS: [&str; 8] = [
     "film.ts",
     "film.mp4",
     "tone.wav",
@@ -127,14 +127,8 @@ fn mpv_plays_pauses_and_seeks() {
     }
     let server = Server::start(folder, &[]);
     std::thread::scope(|scope| {
-        for (at, film) in FILMS.iter().enumerate() {
-            // Both ways for what differs most, one for the rest.
-            let ways = match *film {
-                "film.ts" | "film.mp4" => &["tcp", "udp"][..],
-                _ if at % 2 == 0 => &["tcp"],
-                _ => &["udp"],
-            };
-            for way in ways {
+        for film in FILMS {
+            for way in ["tcp", "udp"] {
                 let url = format!("{}/{film}", server.url);
                 scope.spawn(move || Mpv::start(folder, &url, way).play_pause_seek_and_end());
             }

@@ -2,12 +2,15 @@
 //! the same bytes, packets of media among them. Reports of receivers, good and broken, never panic,
 //! and no conversation leaves a transmission behind.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use seam::{CastCx, Caster, Channel, Effects, WorkerId};
 use wire::dice::Dice;
+use wire::rtcp::{Heard, write_heard};
 
-use super::Media;
-use super::pocket::{Guest, Pocket, options, orders};
+use super::pocket::{BEGIN, Guest, Pocket, options, orders};
+use super::{Groups, Media, Options};
 
 /// Runs `events` conversations' worth of requests from `seed`.
 ///
@@ -18,6 +21,7 @@ pub fn fuzz(seed: u64, events: u32) {
     for conversation in 0..events.div_ceil(200) {
         let at = format!("services::media::fuzz seed {seed}, conversation {conversation}");
         converse(&mut dice, &at);
+        report(&mut dice, &at);
     }
 }
 
@@ -100,6 +104,63 @@ fn converse(dice: &mut Dice, at: &str) {
     assert_eq!(whole.len(), pieces.len(), "{at}: {requests:?}");
     let differs = whole.iter().zip(&pieces).position(|(one, other)| one != other);
     assert_eq!(differs, None, "{at}: {requests:?}");
+}
+
+const SETUPS: [&str; 3] = [
+    "RTP/AVP;unicast;client_port=5000-5001",
+    "RTP/AVP;multicast",
+    "RTP/AVP/TCP;unicast;interleaved=0-1",
+];
+
+/// Somebody listens, and from all sides come reports: of what he hears, of what others hear, and
+/// broken ones. What is noted is what one of them said who may.
+fn report(dice: &mut Dice, at: &str) {
+    let groups = Some(Groups { first: [239, 1, 2, 3].into(), port: 5004, ttl: 1, only: false });
+    let orders = orders();
+    let media = Media::new(Options { groups, ..options() }, Pocket { cold: false });
+    let mut guest = Guest::new(&media, &orders);
+    let transport = *dice.pick::<&str>(&SETUPS);
+    let said = guest.send(
+        format!("SETUP rtsp://h/a.wav RTSP/1.0\r\nCSeq: 1\r\nTransport: {transport}\r\n\r\n")
+            .as_bytes(),
+    );
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let ssrc = said.split("ssrc=").nth(1).and_then(|it| it.get(..8)).unwrap_or("0");
+    let ssrc = u32::from_str_radix(ssrc, 16).unwrap_or(0);
+    let effects = Effects::new(false, true);
+    let mut told = Vec::new();
+    for step in 0..1 + dice.below(40) {
+        let now = BEGIN + Duration::from_millis(step as u64 * 20);
+        let cx = CastCx::new(now, WorkerId::new(1, 1), &*orders, &effects);
+        let of = if dice.once_in(2) { ssrc } else { dice.below(1 << 32) as u32 };
+        let from = if dice.once_in(2) { [10, 0, 0, 9] } else { [10, 0, 0, dice.below(20) as u8] };
+        let heard = Heard {
+            from: dice.below(4) as u32,
+            of,
+            lost_share: dice.below(256) as u8,
+            lost: dice.below(1 << 23) as i32 - (1 << 22),
+            sequence: dice.below(1 << 32) as u32,
+            jitter: dice.below(1 << 32) as u32,
+            last_report: dice.below(1 << 32) as u32,
+            since_report: dice.below(1 << 32) as u32,
+        };
+        let mut bytes = Vec::new();
+        write_heard(heard.from, &[heard], "listener", &mut bytes);
+        match dice.below(4) {
+            0 => bytes.truncate(dice.below(bytes.len())),
+            1 => bytes.iter_mut().filter(|_| dice.once_in(9)).for_each(|it| *it ^= 1),
+            _ if of == ssrc && from == [10, 0, 0, 9] => told.push(heard.lost),
+            _ => {}
+        }
+        let channel = if dice.once_in(8) { Channel::Rtp } else { Channel::Rtcp };
+        media.hear(&cx, SocketAddr::from((from, 5001)), channel, &bytes);
+    }
+    let echo = orders.heard();
+    let is_within = transport.contains("TCP");
+    assert!(echo.reporting <= u64::from(!is_within), "{at}: {echo:?}");
+    assert!(told.is_empty() || is_within || echo.reporting == 1, "{at}: {told:?} were not heard");
+    guest.leave();
+    assert_eq!(orders.count(), 0, "{at}: a transmission was left behind");
 }
 
 /// Everything that the server says.

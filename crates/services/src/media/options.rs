@@ -18,6 +18,9 @@ pub struct Options {
     pub door: Option<Door>,
     /// What session names, senders' names and nonces are drawn from; nobody else may know it.
     pub secret: [u8; 16],
+    /// By which name reports go out (CNAME): one for all that one server sends, for its clock is
+    /// one, and another for each server.
+    pub name: String,
     /// The wall clock: a moment, and the nanoseconds since 1970 at it.
     pub wall: (Instant, u64),
     /// Everybody sees the same moment, which the clock chooses, and the end is the beginning.
@@ -67,6 +70,7 @@ impl Default for Options {
             groups: None,
             door: None,
             secret: [0; 16],
+            name: "roundhouse".to_owned(),
             wall: (Instant::ZERO, 0),
             live: false,
             repeat: false,

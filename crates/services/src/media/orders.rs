@@ -378,12 +378,14 @@ impl Orders {
         self.slots.iter().filter(|slot| slot.phase.load(Relaxed) != FREE).count()
     }
 
+    /// Slots of one address. Of IPv6 the first half counts: the other is the client's to choose.
     fn count_to(&self, ip: IpAddr) -> usize {
-        let halves = halves(ip);
+        let (halves, is_v4) = (halves(ip), ip.to_canonical().is_ipv4());
         let is_there = |slot: &&Slot| {
             slot.phase.load(Relaxed) != FREE
-                && slot.address[1].load(Relaxed) == halves[1]
                 && slot.address[0].load(Relaxed) == halves[0]
+                && (slot.flags.load(Relaxed) & V4 != 0) == is_v4
+                && (!is_v4 || slot.address[1].load(Relaxed) == halves[1])
         };
         self.slots.iter().filter(is_there).count()
     }

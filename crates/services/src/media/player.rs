@@ -126,7 +126,7 @@ impl<F> Player<F> {
             packets: self.packets,
             octets: self.octets,
         };
-        write_report(&sent, "roundhouse", bye, out);
+        write_report(&sent, &options.name, bye, out);
     }
 
     /// The last `unsent` pieces never left: the next ones are the same again.

@@ -36,6 +36,8 @@ pub struct Push {
     pub slots: Vec<usize>,
     /// What each track is, such as `MP2T/90000`.
     pub tracks: Vec<String>,
+    /// Tracks that nobody here can send, by their names.
+    pub left_out: Vec<String>,
     /// How long it lasts, if it ends by itself.
     pub duration: Option<Duration>,
 }
@@ -96,6 +98,7 @@ impl<B: Backstage> Media<B> {
             description: describe(&title.program, &about),
             slots,
             tracks: title.program.tracks.iter().map(|track| track.encoding.clone()).collect(),
+            left_out: title.program.left_out.clone(),
             duration: duration.map(|duration| Duration::from_nanos(duration - from_ns)),
         })
     }

@@ -2,6 +2,7 @@
 //! connection as they become due.
 
 use seam::{Closed, Cx, Event, Instant, Limits, Out, Peer, Service, Step, Then};
+use std::fmt::Write;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,9 +96,10 @@ pub(super) type At<'a> = Cx<'a, Orders>;
 const TOGETHER: Duration = Duration::from_millis(4);
 
 impl<B: Backstage> Media<B> {
-    /// A server with these choices.
-    pub fn new(options: Options, backstage: B) -> Media<B> {
+    /// A server with these choices; its name in reports is drawn by chance (RFC 7022).
+    pub fn new(mut options: Options, backstage: B) -> Media<B> {
         let chance = Chance::new(options.secret);
+        options.name = format!("{}-{}", options.name, &chance.word("name")[..12]);
         let library = Library::new(options.memory_max);
         Media { options, backstage, library, chance, sources: Vec::new() }
     }
@@ -372,6 +374,14 @@ impl<B: Backstage> Service for Media<B> {
                 Step::close(0)
             }
             Event::Done(Outcome(Back::Title(path, title))) => {
+                if let Ok(title) = &title {
+                    let left_out = &title.program.left_out;
+                    if !left_out.is_empty() {
+                        cx.note(|line| {
+                            let _ = write!(line, "{path}: left out: {}", left_out.join(", "));
+                        });
+                    }
+                }
                 session.found = Some((path, title));
                 Step::read(0)
             }

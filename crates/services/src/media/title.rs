@@ -437,7 +437,8 @@ impl<F: Send + 'static> Library<F> {
         options: &Options,
         path: &str,
     ) -> Loaded<F> {
-        let place = path.bytes().fold(0, |sum: usize, byte| sum.wrapping_mul(31) + byte as usize);
+        let place =
+            path.bytes().fold(0, |sum: usize, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
         let _turn = locked(&self.turns[place % TURNS]);
         let known = match options.list.as_ref().is_some_and(|(name, _)| name == path) {
             true => Some(0),

@@ -95,8 +95,7 @@ pub fn chain(parts: Vec<(Program, u64)>) -> Result<Program, Unplayable> {
     let Some((first, _)) = parts.first() else {
         return Err(Unplayable::Damaged("expected a file in the list, found none"));
     };
-    let mut chained =
-        Program { kind: first.kind, tracks: first.tracks.clone(), duration_ns: 0, made: [].into() };
+    let mut chained = Program { duration_ns: 0, made: [].into(), ..first.clone() };
     let mut links: Vec<Vec<Link>> = vec![Vec::new(); chained.tracks.len()];
     let (mut made, mut from) = (Vec::new(), 0);
     for (program, len) in &parts {

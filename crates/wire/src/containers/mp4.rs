@@ -92,7 +92,7 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
         tracks.push(track);
         duration_ns = duration_ns.max(end);
     }
-    Ok(Program { kind: "MP4", tracks, duration_ns, made: made.into() })
+    Ok(Program { kind: "MP4", tracks, duration_ns, made: made.into(), left_out: found })
 }
 
 /// Finds the index among the boxes of the file and reads it.

@@ -188,6 +188,7 @@ impl Reading {
         let duration_ns = scaled(self.ticks, SECOND, RATE.into()).max(1);
         let bits = scaled(self.bytes * 8, SECOND, duration_ns);
         let tracks = vec![track(channels, bits, self.packets)];
-        Ok(Program { kind: "Ogg", tracks, duration_ns, made: self.made.into() })
+        let (made, left_out) = (self.made.into(), Vec::new());
+        Ok(Program { kind: "Ogg", tracks, duration_ns, made, left_out })
     }
 }

@@ -20,6 +20,8 @@ pub struct Program {
     pub duration_ns: u64,
     /// Bytes that stand in no file: aggregates and what lies scattered there.
     pub made: Arc<[u8]>,
+    /// Tracks of the file that nobody here can send, by their names.
+    pub left_out: Vec<String>,
 }
 
 /// Whether a track is seen or heard.

@@ -152,6 +152,7 @@ pub fn live() -> Program {
     let plan = Plan::from(Clocked { data, bytes, readings, syncs, begins_ns: 0 });
     Program {
         kind: "MPEG-TS",
+        left_out: Vec::new(),
         tracks: vec![track(LIVE_BITS, plan)],
         duration_ns: u64::MAX,
         made: [].into(),
@@ -219,5 +220,6 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
     let clocked = Clocked { data: 0..at, bytes, readings, syncs, begins_ns };
     let duration_ns = clocked.ns_at(at).max(1);
     let track = track(scaled(at * 8, SECOND, duration_ns), Plan::from(clocked));
-    Ok(Program { kind: "MPEG-TS", tracks: vec![track], duration_ns, made: [].into() })
+    let (tracks, left_out) = (vec![track], Vec::new());
+    Ok(Program { kind: "MPEG-TS", tracks, duration_ns, made: [].into(), left_out })
 }

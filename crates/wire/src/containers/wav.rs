@@ -123,5 +123,6 @@ fn plan(format: &Format, from: u64, len: u64) -> Result<Program, Unplayable> {
         plan: even.into(),
     };
     let duration_ns = scaled(len / frame, SECOND, rate.into()).max(1);
-    Ok(Program { kind: "WAV", tracks: vec![track], duration_ns, made: [].into() })
+    let (tracks, left_out) = (vec![track], Vec::new());
+    Ok(Program { kind: "WAV", tracks, duration_ns, made: [].into(), left_out })
 }

@@ -53,7 +53,7 @@ fn time(text: &str) -> Option<u64> {
             if minutes > 59 || seconds > 59 {
                 return None;
             }
-            number(hours)? * 3600 + minutes * 60 + seconds
+            number(hours)?.checked_mul(3600)? + minutes * 60 + seconds
         }
         _ => return None,
     };
@@ -64,7 +64,8 @@ fn time(text: &str) -> Option<u64> {
     for digit in fraction.bytes().chain(std::iter::repeat(b'0')).take(9) {
         ns = ns * 10 + u64::from(digit - b'0');
     }
-    Some(seconds * SECOND + ns)
+    // Centuries of hours are digits enough, and more than a clock of nanoseconds holds.
+    seconds.checked_mul(SECOND)?.checked_add(ns)
 }
 
 /// Nanoseconds as seconds with six places, the finest that players keep.
@@ -103,6 +104,8 @@ mod tests {
             "npt=1.x-",
             "npt=9999999999999999999-",
             "npt=+1-",
+            "npt=999999999:00:00-",
+            "npt=0-999999999:59:59.999999999",
         ] {
             assert_eq!(ranged(bad), None, "{bad}");
         }

@@ -110,6 +110,16 @@ fn slots_and_shares_of_an_address_are_bounded() {
     }
     assert_eq!(orders.set_up(ME, &setup_here, 3), None);
     assert!(orders.set_up(ME, &setup([2, 2, 2, 2], 5), 3).is_some());
+    // Whoever has a network of IPv6 has 2^64 addresses, and gets no more for it.
+    let six = |ip: &str| {
+        let ip: IpAddr = ip.parse().expect("an address");
+        let goal = Goal { rtp: (ip, 5000).into(), rtcp: (ip, 5001).into() };
+        orders.set_up(ME, &Setup { goal, ..setup_here }, 2)
+    };
+    assert!(six("2001:db8::1").is_some() && six("2001:db8::2").is_some());
+    assert_eq!(six("2001:db8::3:4:5"), None);
+    assert!(six("2001:db8:0:1::1").is_some(), "another network");
+    assert!(six("::1").is_some(), "those of IPv4 are others");
     let long = "x".repeat(PATH_MAX + 1);
     let long = Setup { path: &long, ..setup_here };
     assert_eq!(orders.set_up(ME, &long, 99), None);
