@@ -17,7 +17,7 @@ use crate::web::Backstage;
 use wire::containers::Kind;
 
 /// A picture of a live source that is older than this is not begun with.
-const STALE_NS: u64 = 12 * SECOND;
+pub(super) const STALE_NS: u64 = 12 * SECOND;
 
 /// A session of RTSP: one title on its way to one client.
 #[derive(Debug)]
@@ -333,7 +333,8 @@ pub fn begin_at<F: Send + 'static>(
     });
     let at_ns = leader.map_or(ns, |line| line.at_ns(line.sync_at(ns)).min(ns));
     // A source that has been still for longer than pictures are apart goes on when it does.
-    let is_stale = title.ring().is_some() && ns - at_ns > STALE_NS;
+    let is_stale =
+        title.ring().is_some_and(|ring| ring.last_ns().is_none() || ns - at_ns > STALE_NS);
     if is_stale { ns } else { at_ns }
 }
 

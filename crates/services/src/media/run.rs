@@ -89,8 +89,9 @@ impl<F> Line<F> {
     #[inline]
     pub fn at_ns(&self, index: u64) -> u64 {
         if let Some(ring) = self.ring() {
-            // Behind the last one that came it is not known, and before the first one never.
-            let soon = || ring.last_ns().map_or(u64::MAX, |last| last + SOON_NS);
+            // Behind the last one that came it is not known, so it is looked for soon, and before
+            // the first one at once.
+            let soon = || ring.last_ns().map_or(0, |last| last + SOON_NS);
             return ring.at_ns(index).unwrap_or_else(soon);
         }
         let lap = self.lap();

@@ -15,6 +15,7 @@ use wire::rtcp;
 use wire::rtp::Packet;
 use wire::rtsp::{Item, next};
 
+use super::super::play::STALE_NS;
 use super::super::pocket::{BEGIN, Guest, Pocket, options, orders};
 use super::super::title::locked;
 use super::super::{Media, Options};
@@ -203,7 +204,9 @@ fn listen(dice: &mut Dice, bytes: &[u8], at: &str) {
     }
     assert!(left > 0, "{at}: the source does not end");
     let last = media.sources[0].ring().last_ns().map_or(guest.now, Instant::from_ns);
-    heard.extend(guest.pass(last.since(guest.now) + Duration::from_secs(1)));
+    // Who joins begins at the last picture, and stays behind by its age.
+    let behind = Duration::from_nanos(STALE_NS) + Duration::from_secs(1);
+    heard.extend(guest.pass(last.since(guest.now) + behind));
     let bye = ordered(&heard, at);
     assert!(bye || !is_playing, "{at}: no farewell");
     guest.leave();

@@ -249,6 +249,23 @@ fn many_see_the_same_and_who_comes_late_begins_where_a_player_can() {
 }
 
 #[test]
+fn who_comes_before_the_first_packet_gets_it_when_it_comes() {
+    for pictures in [50, 0] {
+        let (mut studio, media) = Studio::new(pictures);
+        let orders = orders();
+        let mut guest = Guest::new(&media, &orders);
+        guest.now = studio.now;
+        let answer = play(&mut guest);
+        assert!(answer.starts_with(b"RTSP/1.0 200"));
+        let mut guests = vec![(guest, Vec::new())];
+        studio.go_on(&media, &mut guests, 12_000);
+        let (payload, bye) = taken(&guests[0].1);
+        assert!(payload == stream(pictures), "{pictures}: {} bytes", payload.len());
+        assert!(bye, "{pictures}: the end of the source is told");
+    }
+}
+
+#[test]
 fn sources_survive_whatever_comes() {
     for seed in 1..=6 {
         super::fuzz(seed, 900);
