@@ -184,15 +184,17 @@ fn a_live_source_goes_out_to_all_and_its_end_is_told() {
     let mut server = Server::start(&["-"], Stdio::piped());
     let mut pipe = server.child.stdin.take().expect("a pipe");
     let bytes = stream(75);
-    let writer = std::thread::spawn(move || {
-        // Faster than its own clock: who reads it holds it up.
-        let _ = pipe.write_all(&bytes);
-    });
     let url = server.url("live.ts");
     let listeners = [
         (listen(&url, &["-n", "20", "--ramp", "500ms"]), "udp"),
         (listen(&server.url(""), &["-n", "3", "--tcp", "--ramp", "500ms"]), "tcp"),
     ];
+    // Some of them are there before anything comes.
+    std::thread::sleep(Duration::from_millis(300));
+    let writer = std::thread::spawn(move || {
+        // Faster than its own clock: who reads it holds it up.
+        let _ = pipe.write_all(&bytes);
+    });
     for (listener, how) in listeners {
         let hearing = heard(listener, how);
         assert_eq!(hearing["played"], hearing["sessions"], "{how}: {hearing}");
