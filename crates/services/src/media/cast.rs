@@ -83,7 +83,7 @@ impl<B: Backstage> Media<B> {
         }
         let mut run = Run::new(Line { title, track }, order.segment);
         run.next = cx.state.resumed(slot, order);
-        let mut player = Player::new(run, ssrc);
+        let mut player = Player::new(run, ssrc).apart();
         (player.packets, player.octets) = cx.state.sent_before(slot);
         Some(Sending {
             slot,

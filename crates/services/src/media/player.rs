@@ -13,6 +13,10 @@ use super::chance::spread;
 use super::options::Options;
 use super::run::{Run, Segment};
 
+/// How long after the end a farewell follows that goes another way than the packets: one that
+/// overtakes the last of them cuts it off, and players that read reports first (libavformat) let it
+/// overtake whenever they are late themselves.
+const GRACE: Duration = Duration::from_millis(200);
 /// How many reports can be taken back: minutes of them.
 const TAKEN_BACK_MAX: usize = 64;
 
@@ -35,6 +39,8 @@ pub struct Player<F> {
     /// Before which pieces there was a report, and what was true before it.
     told: VecDeque<(u64, Instant, Timer)>,
     over: bool,
+    /// How long after the end the farewell follows.
+    grace: Duration,
 }
 
 /// What comes next.
@@ -64,7 +70,14 @@ impl<F> Player<F> {
             pieces: 0,
             told: VecDeque::new(),
             over: false,
+            grace: Duration::ZERO,
         }
+    }
+
+    /// The same whose packets and reports go different ways.
+    #[must_use]
+    pub fn apart(self) -> Player<F> {
+        Player { grace: GRACE, ..self }
     }
 
     /// Goes on with another segment; its first packet has a report in front.
@@ -81,7 +94,9 @@ impl<F> Player<F> {
         match self.run.due() {
             Some(due) if self.report_at <= due => Some((self.report_at, Piece::Report)),
             Some(due) => Some((due, Piece::Packet)),
-            None if self.run.segment.ends && !self.over => Some((self.run.end(), Piece::Farewell)),
+            None if self.run.segment.ends && !self.over => {
+                Some((self.run.end() + self.grace, Piece::Farewell))
+            }
             None => None,
         }
     }
