@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use foreign::Foreign;
 use maps::{Balanced, Intrusive, Map, Plain, Sorted};
-use paired::{Arm, Dice, Rounds, ns_each};
+use paired::{Arm, Rng, Rounds, ns_each};
 
 /// The arm that is held against the others.
 const OURS: &str = "red-black";
@@ -72,12 +72,12 @@ struct Keys {
 
 impl Keys {
     fn new(count: usize) -> Keys {
-        let mut dice = Dice(1);
-        let random: Vec<u64> = (0..count).map(|_| dice.roll()).collect();
+        let mut rng = Rng(1);
+        let random: Vec<u64> = (0..count).map(|_| rng.roll()).collect();
         let mut shuffled = random.clone();
-        let mut dice = Dice(2);
+        let mut rng = Rng(2);
         for last in (1..count).rev() {
-            shuffled.swap(last, dice.below(last + 1));
+            shuffled.swap(last, rng.below(last + 1));
         }
         Keys { random, shuffled }
     }

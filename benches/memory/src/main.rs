@@ -66,7 +66,7 @@ fn pool_pairs(live: usize, rounds: usize) {
     let (mut own, mut guarded) = (pool(Guard::Off), pool(Guard::Full));
     let mut sampled = pool(Guard::Sampled(NonZeroU32::new(64).expect("not zero")));
     let shared = shared(Home::Depot);
-    let mut worker = shared.worker().expect("a seat");
+    let mut worker = shared.worker().expect("a slot");
     let boxes = Boxes::new(8192);
     let mut slab = slab::Slab::new();
     let mut arms = [
@@ -104,7 +104,7 @@ fn crossing(rounds: usize) {
     let (depot, lender) = (shared(Home::Depot), shared(Home::Lender));
     let workers = |pool: &'static str| {
         let pool = if pool == "depot" { &depot } else { &lender };
-        (pool.worker().expect("a seat"), pool.worker().expect("a seat"))
+        (pool.worker().expect("a slot"), pool.worker().expect("a slot"))
     };
     let mut arms = [
         Arm::new("shared, depot", || {
@@ -186,7 +186,7 @@ fn once(arm: &str, operations: u64) {
         "guarded" => pairs(&mut pool(Guard::Full), 64, operations),
         "shared" => {
             let pool = shared(Home::Depot);
-            let mut worker = pool.worker().expect("a seat");
+            let mut worker = pool.worker().expect("a slot");
             pairs(&mut worker, 64, operations)
         }
         "slab" => pairs(&mut slab::Slab::new(), 64, operations),

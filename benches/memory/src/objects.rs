@@ -6,7 +6,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use memory::{Boxed, Boxes, Handle, Lent, Plan, Pool, Shared, Worker};
-use paired::{Dice, ns_each, process_time, thread_time};
+use paired::{Rng, ns_each, process_time, thread_time};
 
 use crate::{BATCH, Object};
 
@@ -96,8 +96,8 @@ impl Source for slab::Slab<Object> {
 /// Replaces one of `live` objects, in random order, `operations` times; nanoseconds of this
 /// thread's processor time for each replacement: an allocation, its line written, and a free.
 pub fn pairs(source: &mut impl Source, live: usize, operations: u64) -> f64 {
-    let mut dice = Dice(live as u64);
-    let order: Vec<usize> = (0..4096).map(|_| dice.below(live)).collect();
+    let mut rng = Rng(live as u64);
+    let order: Vec<usize> = (0..4096).map(|_| rng.below(live)).collect();
     let mut held: Vec<_> = (0..live as u64).map(|at| source.put(Object::new(at))).collect();
     let cost = ns_each(operations, || {
         for operation in 0..operations {
@@ -163,7 +163,7 @@ pub fn together(pool: &Shared<Object>, workers: usize, operations: u64) -> f64 {
 }
 
 fn alone(pool: &Shared<Object>, operations: u64) -> f64 {
-    let mut worker = pool.worker().expect("a seat for each");
+    let mut worker = pool.worker().expect("a slot for each");
     let start = thread_time();
     pairs(&mut worker, 64, operations);
     (thread_time() - start).as_nanos() as f64 / operations as f64

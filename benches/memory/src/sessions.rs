@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hint::black_box;
 
 use memory::{Order, ShardTable, SharedTable};
-use paired::{Dice, ns_each};
+use paired::{Rng, ns_each};
 use seam::SessionId;
 use slotmap::{DefaultKey, SlotMap};
 
@@ -37,8 +37,8 @@ impl Default for Tables {
             hash.insert(id.bits(), value);
             all.push((id, shared_id, slots.insert(value)));
         }
-        let mut dice = Dice(1);
-        let order: Vec<_> = (0..ORDER).map(|_| all[dice.below(LIVE)]).collect();
+        let mut rng = Rng(1);
+        let order: Vec<_> = (0..ORDER).map(|_| all[rng.below(LIVE)]).collect();
         Tables {
             shard,
             shared,
@@ -92,8 +92,8 @@ fn look_up<K>(keys: &[K], operations: u64, find: impl Fn(&K) -> Option<u64>) -> 
 pub fn churn_shard(operations: u64) -> f64 {
     let mut table = ShardTable::new(1, LIVE, Order::Lifo);
     let mut ids: Vec<_> = (0..LIVE as u64).map(|at| table.open(at).expect("room")).collect();
-    let mut dice = Dice(3);
-    let order: Vec<usize> = (0..4096).map(|_| dice.below(LIVE)).collect();
+    let mut rng = Rng(3);
+    let order: Vec<usize> = (0..4096).map(|_| rng.below(LIVE)).collect();
     ns_each(operations, || {
         for operation in 0..operations {
             let id = &mut ids[order[operation as usize % 4096]];
@@ -108,8 +108,8 @@ pub fn churn_shard(operations: u64) -> f64 {
 pub fn churn_slab(operations: u64) -> f64 {
     let mut table = slab::Slab::new();
     let mut ids: Vec<_> = (0..LIVE as u64).map(|at| table.insert(at)).collect();
-    let mut dice = Dice(3);
-    let order: Vec<usize> = (0..4096).map(|_| dice.below(LIVE)).collect();
+    let mut rng = Rng(3);
+    let order: Vec<usize> = (0..4096).map(|_| rng.below(LIVE)).collect();
     ns_each(operations, || {
         for operation in 0..operations {
             let id = &mut ids[order[operation as usize % 4096]];
@@ -124,8 +124,8 @@ pub fn churn_slab(operations: u64) -> f64 {
 pub fn churn_slotmap(operations: u64) -> f64 {
     let mut table: SlotMap<DefaultKey, u64> = SlotMap::new();
     let mut ids: Vec<_> = (0..LIVE as u64).map(|at| table.insert(at)).collect();
-    let mut dice = Dice(3);
-    let order: Vec<usize> = (0..4096).map(|_| dice.below(LIVE)).collect();
+    let mut rng = Rng(3);
+    let order: Vec<usize> = (0..4096).map(|_| rng.below(LIVE)).collect();
     ns_each(operations, || {
         for operation in 0..operations {
             let id = &mut ids[order[operation as usize % 4096]];

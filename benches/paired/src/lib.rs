@@ -62,10 +62,10 @@ impl Rounds {
     pub fn run(arms: &mut [Arm<'_>], rounds: usize, seed: u64) -> Rounds {
         let mut order: Vec<usize> = (0..arms.len()).collect();
         let mut costs = vec![Vec::with_capacity(rounds); arms.len()];
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         for round in 0..=rounds {
             for last in (1..order.len()).rev() {
-                order.swap(last, dice.below(last + 1));
+                order.swap(last, rng.below(last + 1));
             }
             for &arm in &order {
                 let cost = (arms[arm].run)();
@@ -195,9 +195,9 @@ fn outer_rank(count: usize) -> Option<usize> {
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), for shuffles and workloads.
 #[derive(Clone, Debug)]
-pub struct Dice(pub u64);
+pub struct Rng(pub u64);
 
-impl Dice {
+impl Rng {
     /// The next 64 bits.
     pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

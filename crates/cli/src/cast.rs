@@ -108,7 +108,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let sources: Vec<SourceFlag> = live.into_iter().collect();
     let mut orders: Region<Orders> =
         Region::place(Placement::Private).context("cannot place the orders in memory")?;
-    orders.found(&options.secret).map_err(|bad| anyhow!("{bad}"))?;
+    orders.init(&options.secret).map_err(|bad| anyhow!("{bad}"))?;
     let sources = source::open(&sources, Placement::Private, Vec::new())?;
     let media = Media::new(options, site).with_sources(sources);
     let anywhere: IpAddr = match to {

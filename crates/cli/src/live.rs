@@ -21,7 +21,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
-use engines::{Assets, Control, House, NoKeeper, Ready, Shape};
+use engines::{Assets, Control, NoStateStore, Ready, Server, Shape};
 use lab::block::Slot;
 use lab::live::{Live, Snapshot};
 use lab::race::Observer;
@@ -138,7 +138,7 @@ type Looked = (Vec<Snapshot>, Snapshot);
 fn show(address: SocketAddr, look: impl Fn() -> Looked + Send + 'static) -> Result<Shown> {
     let mut bulletin: Region<Bulletin> =
         Region::place(Placement::Private).context("cannot place the live document in memory")?;
-    bulletin.found(&token().to_le_bytes()).map_err(|bad| anyhow!("{bad}"))?;
+    bulletin.init(&token().to_le_bytes()).map_err(|bad| anyhow!("{bad}"))?;
     let bulletin = Arc::new(bulletin);
     let page = Page {
         path: "/".to_owned(),
@@ -181,7 +181,7 @@ fn serve(
     let (tell, told) = mpsc::channel();
     let server = thread::spawn(move || {
         let assets = Assets::default();
-        let house = House {
+        let server = Server {
             service: &pages,
             state: &bulletin,
             assets: &assets,
@@ -198,7 +198,7 @@ fn serve(
             let _ = tell.send(Ok(ready.listening));
         };
         let mut ready = ready;
-        if let Err(fault) = engines::run(&house, &shape, &mut NoKeeper, &mut ready) {
+        if let Err(fault) = engines::run(&server, &shape, &mut NoStateStore, &mut ready) {
             let _ = tell.send(Err(fault));
         }
     });

@@ -85,7 +85,7 @@ fn calibrate(args: &Args) -> Result<Result<ExitCode>, Failure> {
 
 fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     let mut plan = args.plan()?;
-    plan.floor = calibration::floor(&plan);
+    plan.baseline = calibration::baseline(&plan);
     // Without the flag Ctrl-C ends the process as ever, and nothing is lost but the report.
     let stop = watch().ok();
     let files = Files::create(&args.output, &plan)?;
@@ -114,7 +114,7 @@ fn two(args: &Args, other: &Target) -> Result<Result<ExitCode>, Failure> {
 
 fn capacity(args: &Args, slo: &Slo) -> Result<Result<ExitCode>, Failure> {
     let mut plan = args.plan()?;
-    plan.floor = calibration::floor(&plan);
+    plan.baseline = calibration::baseline(&plan);
     let found = search::capacity(&plan, slo, |probe| eprintln!("{probe}"))?;
     let Capacity { confirmed, capacity_rps, .. } = found;
     let code = match confirmed {

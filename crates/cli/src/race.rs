@@ -28,12 +28,12 @@ pub use words::Named;
 use crate::live;
 use anyhow::{Context, Result};
 use lab::condition::Condition;
-use lab::floor::Floor;
 use lab::live::Live;
 use lab::machine::{Placement, date_now};
 use lab::plan::Plan;
 use lab::race::{Observer, Outcome};
 use lab::record::{Manifest, Recorder, Run, Sitting};
+use lab::runner::Runner;
 use load::parse::span;
 use progress::Lines;
 use screen::Screen;
@@ -163,7 +163,7 @@ fn race(args: &Args, plan: &Plan, exe: &Path, stop: &Arc<AtomicBool>) -> Result<
     let raw = args.out.join("report.jsonl");
     let (known, mut recorder) = record(args, &raw, manifest)?;
     announce(&known, placement);
-    let mut floor = Floor::new(plan, exe, &room.0, placement, Arc::clone(stop));
+    let mut runner = Runner::new(plan, exe, &room.0, placement, Arc::clone(stop));
     let live = Live::new(&known.manifest);
     let shown = args.live.live.map(|address| live::open(address, &live)).transpose()?;
     let mut face: Box<dyn Observer> = match Screen::open(&live) {
@@ -171,9 +171,9 @@ fn race(args: &Args, plan: &Plan, exe: &Path, stop: &Arc<AtomicBool>) -> Result<
         None => Box::new(Lines::new()),
     };
     let mut observer = live::Both(face.as_mut(), live.clone());
-    let mut outcome = lab::race::go_on(known, &mut floor, &mut recorder, &mut observer, stop)?;
+    let mut outcome = lab::race::go_on(known, &mut runner, &mut recorder, &mut observer, stop)?;
     if args.census && !outcome.interrupted {
-        lab::race::census(&mut outcome.run, &mut floor, &mut recorder, &mut observer, stop)?;
+        lab::race::census(&mut outcome.run, &mut runner, &mut recorder, &mut observer, stop)?;
     }
     live.finish();
     drop(face);

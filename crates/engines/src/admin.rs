@@ -1,33 +1,33 @@
-//! The administration of a house: a door of its own, beside the one that peers come by.
+//! The administration of a server: a door of its own, beside the one that peers come by.
 //!
 //! It lives in the supervisor's loop, which may fork and must therefore have one thread; so nothing
 //! here waits. A visitor who neither asks nor listens keeps one of a few chairs for some seconds
-//! and delays nobody. What is asked and answered is not known here: bytes go to an [`Office`],
+//! and delays nobody. What is asked and answered is not known here: bytes go to an [`AdminHandler`],
 //! which speaks some protocol, and come back from it.
 
-mod desk;
 mod door;
+mod queue;
 
-use crate::house::Renew;
 use crate::knobs::Knobs;
+use crate::server::Renew;
 use crate::status::Sample;
 
-pub(crate) use desk::Desk;
 pub use door::Door;
+pub(crate) use queue::AdminQueue;
 
-/// What stands beside a house.
+/// What stands beside a server.
 #[derive(Default)]
-pub struct Annex<'a> {
+pub struct Admin<'a> {
     /// Who answers at the administration's door.
-    pub office: Option<(Door, Box<dyn Office + 'a>)>,
-    /// What `SIGHUP` does beside [`crate::Keeper::reload`].
+    pub handler: Option<(Door, Box<dyn AdminHandler + 'a>)>,
+    /// What `SIGHUP` does beside [`crate::StateStore::reload`].
     pub reload: Option<Box<dyn FnMut() -> Reload + 'a>>,
     /// What each worker does after that.
     pub renew: Option<&'a Renew<'a>>,
 }
 
 /// Answers those who come to the administration's door.
-pub trait Office {
+pub trait AdminHandler {
     /// What to do about all that a visitor has `said` so far.
     fn hear(&mut self, said: &[u8], sample: &mut dyn FnMut() -> Sample) -> Answer;
 
@@ -35,7 +35,7 @@ pub trait Office {
     fn carried_out(&mut self, order: Order, words: &[String]) -> Vec<u8>;
 }
 
-/// What an [`Office`] makes of what was said.
+/// What an [`AdminHandler`] makes of what was said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The visitor has not finished.

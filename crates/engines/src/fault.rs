@@ -1,4 +1,4 @@
-//! Why a house could not be run, in words that say what to do.
+//! Why a server could not be run, in words that say what to do.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use crate::casts::rank::RankRefused;
 use crate::senders::Sender;
 use crate::shape::Refused;
 
-/// Why a house could not be run.
+/// Why a server could not be run.
 #[derive(Debug)]
 pub enum Fault {
     /// The shape cannot be.
@@ -25,8 +25,8 @@ pub enum Fault {
     Spawn(io::Error),
     /// A thread of a worker process panicked.
     Panicked,
-    /// A worker ended before the house was ready; the reason is on stderr.
-    Stillborn(usize),
+    /// A worker ended before the server was ready; the reason is on stderr.
+    DiedAtStartup(usize),
     /// What a predecessor passed cannot be used.
     Handover(io::Error),
     /// The caster's worker may not have its rank.
@@ -60,7 +60,7 @@ impl fmt::Display for Fault {
             Fault::Rank(refused) => write!(f, "{refused}"),
             Fault::Cast(sender, error) => write!(f, "the sender {sender} cannot go on: {error}"),
             Fault::Panicked => f.write_str("a thread panicked"),
-            Fault::Stillborn(slot) => write!(f, "worker {slot} ended before it was ready"),
+            Fault::DiedAtStartup(slot) => write!(f, "worker {slot} ended before it was ready"),
         }
     }
 }

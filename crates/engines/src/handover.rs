@@ -6,7 +6,7 @@
 //! until they end, at most as long as a drain may take. A successor that does not become ready
 //! changes nothing.
 //!
-//! Both servers see one state, so their workers must have different names: the seats are divided
+//! Both servers see one state, so their workers must have different names: the slots are divided
 //! into two halves, and generations of the binary take turns.
 
 use std::env;
@@ -19,7 +19,7 @@ use sys::inherit;
 use sys::process::{self, Pid};
 
 use crate::fault::Fault;
-use crate::shape::SEATS;
+use crate::shape::SLOTS;
 
 /// Names the descriptors that are passed: `EPOCH STATE READY LISTENER... / OTHER...`, numbers all.
 const VARIABLE: &str = "ROUNDHOUSE_HANDOVER";
@@ -76,7 +76,7 @@ impl Handover {
     }
 
     /// What the predecessor passed beside listeners and state, in its order
-    /// ([`crate::House::others`]); nothing from one that had nothing.
+    /// ([`crate::Server::others`]); nothing from one that had nothing.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -108,9 +108,9 @@ impl Epoch {
         Epoch(handover.map_or(0, |handover| handover.epoch))
     }
 
-    /// The seat of this binary's first worker.
-    pub fn seat(self) -> usize {
-        self.0 as usize % 2 * SEATS
+    /// The slot of this binary's first worker.
+    pub fn slot(self) -> usize {
+        self.0 as usize % 2 * SLOTS
     }
 
     /// The generation before its first.
@@ -194,11 +194,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_binaries_that_meet_have_different_seats_and_no_name_comes_back_soon() {
+    fn two_binaries_that_meet_have_different_slots_and_no_name_comes_back_soon() {
         for epoch in 0..2000 {
             let (this, next, after) = (Epoch(epoch), Epoch(epoch + 1), Epoch(epoch + 2));
-            assert_ne!(this.seat(), next.seat());
-            assert_eq!(this.seat(), after.seat());
+            assert_ne!(this.slot(), next.slot());
+            assert_eq!(this.slot(), after.slot());
             assert_ne!(this.generation(), after.generation());
         }
     }

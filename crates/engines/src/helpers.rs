@@ -18,7 +18,7 @@ use std::thread::{self, Scope};
 use seam::{Service, SessionId};
 use sys::eventfd::EventFd;
 
-use crate::desk::{Desk, Helping};
+use crate::context::{Helping, WorkerContext};
 use crate::fault::Fault;
 
 /// The way from a loop to those who may block, and back.
@@ -33,13 +33,13 @@ pub trait Helpers<S: Service> {
 
 /// Runs `serve` with helpers at its side; they are dismissed when it returns.
 pub fn with<S: Service>(
-    desk: &Desk<'_, S>,
+    context: &WorkerContext<'_, S>,
     serve: impl FnOnce(&dyn Helpers<S>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let bell = EventFd::new().map_err(Fault::Wait)?;
-    let Helping { most, is_beforehand } = desk.helping;
+    let Helping { most, is_beforehand } = context.helping;
     if most == 0 {
-        return serve(&InPlace { bell, desk, outcomes: Mutex::new(Vec::new()) });
+        return serve(&InPlace { bell, context, outcomes: Mutex::new(Vec::new()) });
     }
     let shop = Shop {
         bell,
@@ -48,7 +48,8 @@ pub fn with<S: Service>(
         outcomes: Mutex::new(Vec::new()),
     };
     thread::scope(|scope| {
-        let crew = Crew { shop: &shop, scope, service: desk.service, state: desk.state, max: most };
+        let crew =
+            Crew { shop: &shop, scope, service: context.service, state: context.state, max: most };
         if is_beforehand {
             lock(&shop.jobs).hired = most;
             (0..most).for_each(|_| crew.hire());
@@ -93,7 +94,7 @@ impl<S: Service> Crew<'_, '_, S> {
 /// A loop that is its own helper.
 struct InPlace<'a, 'd, S: Service> {
     bell: EventFd,
-    desk: &'a Desk<'d, S>,
+    context: &'a WorkerContext<'d, S>,
     outcomes: Mutex<Vec<(SessionId, Option<S::Outcome>)>>,
 }
 
@@ -103,7 +104,7 @@ impl<S: Service> Helpers<S> for InPlace<'_, '_, S> {
     }
 
     fn submit(&self, id: SessionId, job: S::Job) {
-        let (service, state) = (self.desk.service, self.desk.state);
+        let (service, state) = (self.context.service, self.context.state);
         let outcome = catch_unwind(AssertUnwindSafe(|| service.work(state, job))).ok();
         lock(&self.outcomes).push((id, outcome));
         self.bell.ring();

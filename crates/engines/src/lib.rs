@@ -7,7 +7,7 @@
 //!
 //! A named engine is a row of [`PRESETS`]. The files of `wait/` hold the loops, those of `accept/`
 //! the ways in; `container/` starts workers and learns of their end; `supervise` is one loop on one
-//! thread that keeps the house; `parts/` is what two loops need, written once. No engine knows a
+//! thread that keeps the server; `parts/` is what two loops need, written once. No engine knows a
 //! protocol: all of them drive [`seam::Conn`].
 //!
 //! What sends by the clock has a worker of its own beside them: `casts/` holds who wakes a
@@ -19,18 +19,18 @@ mod axes;
 mod casts;
 mod conflict;
 mod container;
-mod desk;
+mod context;
 mod fault;
 mod handover;
 mod hands;
 mod helpers;
-mod house;
 mod knobs;
 mod parts;
 mod presets;
 mod run;
 mod say;
 mod senders;
+mod server;
 mod shape;
 pub mod spare;
 mod staff;
@@ -38,7 +38,7 @@ pub mod status;
 mod supervise;
 mod wait;
 
-pub use admin::{Annex, Answer, Door, Office, Order, Reload};
+pub use admin::{Admin, AdminHandler, Answer, Door, Order, Reload};
 pub use axes::{Accept, Container, Wait};
 pub use casts::alone::cast_alone;
 pub use casts::pacing::{LATE, Pacing, Sum};
@@ -48,13 +48,13 @@ pub use casts::{Casting, drum};
 pub use conflict::conflict;
 pub use fault::Fault;
 pub use handover::Handover;
-pub use house::{Control, House, Keeper, NoKeeper, Ready, Renew, Report};
 pub use knobs::Knobs;
 pub use parts::assets::Assets;
 pub use presets::{Crowd, PRESETS, Preset};
 pub use run::{run, run_with, run_with_caster};
 pub use senders::probe::{Works, probe, probe_txtime};
 pub use senders::{Sender, UnknownSender};
+pub use server::{Control, NoStateStore, Ready, Renew, Report, Server, StateStore};
 pub use shape::{Refused, Shape, WORKERS_MAX};
 pub use staff::{Staff, Staffing};
 pub use wait::uring::tactics::{AcceptBy, CloseBy, RecvBy, Rings, SendBy, Tactics};

@@ -5,19 +5,19 @@ use seam::{Caster, Service};
 use sys::eventfd::EventFd;
 use sys::signal;
 
-use crate::accept::Hall;
-use crate::admin::Annex;
+use crate::accept::Listeners;
+use crate::admin::Admin;
 use crate::axes::Wait;
 use crate::casts::{Casting, Troupe};
 use crate::container::{processes, threads};
 use crate::fault::Fault;
 use crate::handover::Epoch;
-use crate::house::{Cast, Common, House, Keeper, Ready, Report};
-use crate::shape::{Refused, SEATS, Shape};
+use crate::server::{Cast, Common, Ready, Report, Server, StateStore};
+use crate::shape::{Refused, SLOTS, Shape};
 use crate::supervise::SIGNALS;
 use crate::wait::uring::tactics::{self, Rings, Tactics};
 
-/// Serves until the house is stopped.
+/// Serves until the server is stopped.
 ///
 /// `ready` is called once, when every worker can take connections.
 ///
@@ -25,26 +25,26 @@ use crate::wait::uring::tactics::{self, Rings, Tactics};
 /// Why it could not begin. Once it is ready it ends only by being stopped; what went wrong on the
 /// way is in the report.
 pub fn run<S: Service>(
-    house: &House<'_, S>,
+    server: &Server<'_, S>,
     shape: &Shape,
-    keeper: &mut dyn Keeper<S::State>,
+    store: &mut dyn StateStore<S::State>,
     ready: &mut dyn FnMut(&Ready),
 ) -> Result<Report, Fault> {
-    run_with(house, shape, keeper, Annex::default(), ready)
+    run_with(server, shape, store, Admin::default(), ready)
 }
 
-/// The same with what stands beside the house: its administration, and how it is reloaded.
+/// The same with what stands beside the server: its administration, and how it is reloaded.
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_with<S: Service>(
-    house: &House<'_, S>,
+    server: &Server<'_, S>,
     shape: &Shape,
-    keeper: &mut dyn Keeper<S::State>,
-    annex: Annex<'_>,
+    store: &mut dyn StateStore<S::State>,
+    admin: Admin<'_>,
     ready: &mut dyn FnMut(&Ready),
 ) -> Result<Report, Fault> {
-    live(house, shape, None, keeper, annex, ready)
+    live(server, shape, None, store, admin, ready)
 }
 
 /// The same with a worker more, in which a caster sends by the clock what the sessions order: a
@@ -53,22 +53,22 @@ pub fn run_with<S: Service>(
 /// # Errors
 /// As [`run`].
 pub fn run_with_caster<S: Service, C: Caster<State = S::State>>(
-    house: &House<'_, S>,
+    server: &Server<'_, S>,
     shape: &Shape,
     casting: &Casting<'_, C>,
-    keeper: &mut dyn Keeper<S::State>,
-    annex: Annex<'_>,
+    store: &mut dyn StateStore<S::State>,
+    admin: Admin<'_>,
     ready: &mut dyn FnMut(&Ready),
 ) -> Result<Report, Fault> {
-    live(house, shape, Some(casting), keeper, annex, ready)
+    live(server, shape, Some(casting), store, admin, ready)
 }
 
 fn live<S: Service>(
-    house: &House<'_, S>,
+    server: &Server<'_, S>,
     shape: &Shape,
     troupe: Option<&dyn Troupe<S::State>>,
-    keeper: &mut dyn Keeper<S::State>,
-    annex: Annex<'_>,
+    store: &mut dyn StateStore<S::State>,
+    admin: Admin<'_>,
     ready: &mut dyn FnMut(&Ready),
 ) -> Result<Report, Fault> {
     shape.check().map_err(Fault::Refused)?;
@@ -77,37 +77,49 @@ fn live<S: Service>(
     let shape = &shape;
     let rings = probe(shape)?;
     troupe.map_or(Ok(()), Troupe::check).map_err(Fault::Rank)?;
-    if house.signals {
+    if server.signals {
         // Workers inherit the blocked signals, so that only the supervisor hears them.
         signal::block(SIGNALS).map_err(Fault::Wait)?;
     }
     let _ = sys::limits::raise_open_files(u64::MAX);
-    let hall = Hall::open(house.address, shape, house.handover)?;
+    let listeners = Listeners::open(server.address, shape, server.handover)?;
     let mut board: Region<Board> = Region::place(shape.placement()).map_err(Fault::Wait)?;
-    board.found(&[]).expect("a scoreboard needs no seed");
+    board.init(&[]).expect("a scoreboard needs no seed");
     let stop = EventFd::new().map_err(Fault::Wait)?;
     let bell = EventFd::new().map_err(Fault::Wait)?;
     let orders = troupe.map(|_| EventFd::new()).transpose().map_err(Fault::Wait)?;
-    let epoch = Epoch::of(house.handover);
-    let seat = epoch.seat() + shape.posts() * shape.stride();
-    let cast = troupe.zip(orders.as_ref()).map(|(troupe, orders)| Cast { troupe, orders, seat });
-    if cast.is_some() && seat + shape.stride() > epoch.seat() + SEATS {
+    let epoch = Epoch::of(server.handover);
+    let slot = epoch.slot() + shape.entries() * shape.stride();
+    let cast = troupe.zip(orders.as_ref()).map(|(troupe, orders)| Cast { troupe, orders, slot });
+    if cast.is_some() && slot + shape.stride() > epoch.slot() + SLOTS {
         return Err(Fault::Refused(Refused(format!(
-            "a caster needs a seat too, and {} workers take them all: say --workers {}",
+            "a caster needs a slot too, and {} workers take them all: say --workers {}",
             shape.workers,
             shape.workers - shape.stride()
         ))));
     }
-    let (board, hall, stop, bell) = (&*board, &hall, &stop, &bell);
-    let (lobby, quay, parts, renew) = (None, None, 1, annex.renew);
-    let common =
-        Common { house, shape, board, hall, stop, bell, epoch, lobby, quay, parts, renew, cast };
+    let (board, listeners, stop, bell) = (&*board, &listeners, &stop, &bell);
+    let (parking, completion_port, parts, renew) = (None, None, 1, admin.renew);
+    let common = Common {
+        server,
+        shape,
+        board,
+        listeners,
+        stop,
+        bell,
+        epoch,
+        parking,
+        completion_port,
+        parts,
+        renew,
+        cast,
+    };
     common.put_in_force(&shape.knobs);
-    let mut announce = || ready(&Ready { listening: hall.listening, rings: rings.clone() });
+    let mut announce = || ready(&Ready { listening: listeners.listening, rings: rings.clone() });
     if shape.container.is_processes() {
-        processes::run(&common, keeper, annex, &mut announce)
+        processes::run(&common, store, admin, &mut announce)
     } else {
-        threads::run(&common, keeper, annex, &mut announce)
+        threads::run(&common, store, admin, &mut announce)
     }
 }
 

@@ -12,10 +12,10 @@ use crate::knobs::Knobs;
 use crate::presets::{Crowd, PRESETS};
 use crate::wait::uring::tactics::AcceptBy;
 
-/// Seats that one binary may use: half of them, for while it hands over to the next both have some.
-pub(crate) const SEATS: usize = SHARDS_MAX / 2;
-/// Workers at one time; one seat is the supervisor's, and one may be the acceptor's.
-pub const WORKERS_MAX: usize = SEATS - 2;
+/// Slots that one binary may use: half of them, for while it hands over to the next both have some.
+pub(crate) const SLOTS: usize = SHARDS_MAX / 2;
+/// Workers at one time; one slot is the supervisor's, and one may be the acceptor's.
+pub const WORKERS_MAX: usize = SLOTS - 2;
 
 /// Workers of a hybrid if nobody says (`MaxRequestWorkers` of Apache's worker MPM).
 const HYBRID_WORKERS: usize = 400;
@@ -96,7 +96,7 @@ impl Shape {
     }
 
     /// Threads or processes that the supervisor starts at the most, acceptors among them.
-    pub fn posts(&self) -> usize {
+    pub fn entries(&self) -> usize {
         self.workers / self.threads() + self.acceptors()
     }
 
@@ -165,7 +165,7 @@ impl Shape {
             }
             return match most {
                 Some(most) if most == 0 || most > WORKERS_MAX => refuse(format!(
-                    "expected 1 to {WORKERS_MAX} connections, for each has a worker with a seat on \
+                    "expected 1 to {WORKERS_MAX} connections, for each has a worker with a slot on \
                      the scoreboard, found --max-connections {most}"
                 )),
                 _ => Ok(()),
@@ -183,7 +183,7 @@ impl Shape {
         }
         match most {
             // Who is parked shares a process's part with its others.
-            Some(most) if self.wait == Wait::Parked && most >= self.posts() => Ok(()),
+            Some(most) if self.wait == Wait::Parked && most >= self.entries() => Ok(()),
             Some(most) if most < self.workers => refuse(format!(
                 "each of {} workers may have a connection, found --max-connections {most}: say \
                  --workers {}, or allow more",
@@ -232,7 +232,7 @@ mod tests {
         assert!(edge.check().is_err());
         let mut each = Shape::preset("thread", 1).expect("a preset");
         each.knobs.sessions_max = Some(WORKERS_MAX + 1);
-        assert!(each.check().expect_err("a seat each").to_string().contains("seat"));
+        assert!(each.check().expect_err("a slot each").to_string().contains("slot"));
         each = Shape { workers: 4, ..Shape::preset("fork", 1).expect("a preset") };
         assert!(each.check().expect_err("own workers").to_string().contains("--max-connections 4"));
         assert!("blocked".parse::<Wait>().is_err());

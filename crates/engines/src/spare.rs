@@ -61,7 +61,7 @@ impl FromStr for Policy {
     }
 }
 
-/// What the house has promised; every number is a count and at least 1, but `spare_min`.
+/// What the server has promised; every number is a count and at least 1, but `spare_min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// Workers in one process (`ThreadsPerChild`); 1 under prefork.

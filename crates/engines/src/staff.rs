@@ -4,7 +4,7 @@
 //! (docs/manual/mod: worker, prefork, mpm_common).
 
 use crate::axes::{Accept, Container, Wait};
-use crate::shape::{Refused, SEATS, Shape};
+use crate::shape::{Refused, SLOTS, Shape};
 use crate::spare::{Policy, Terms};
 
 /// Workers in one process of a hybrid if nobody says (`ThreadsPerChild`).
@@ -48,7 +48,7 @@ impl Shape {
         }
     }
 
-    /// Seats on the scoreboard that one post takes: a hybrid's threads, and their listener.
+    /// Slots on the scoreboard that one entry takes: a hybrid's threads, and their listener.
     pub(crate) fn stride(&self) -> usize {
         if self.container == Container::Hybrid { self.threads() + 1 } else { 1 }
     }
@@ -120,12 +120,12 @@ impl Shape {
                 if less > 0 { format!("{less} or ") } else { String::new() }
             )));
         }
-        let seats = workers / threads * self.stride();
-        if seats > SEATS - 2 {
+        let slots = workers / threads * self.stride();
+        if slots > SLOTS - 2 {
             return Err(Refused(format!(
                 "expected at most {} workers and listeners, found {workers} workers in {} \
                  processes",
-                SEATS - 2,
+                SLOTS - 2,
                 workers / threads
             )));
         }

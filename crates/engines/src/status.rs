@@ -1,6 +1,6 @@
-//! What a house can tell about itself: one sample, in which every count was read at one instant.
+//! What a server can tell about itself: one sample, in which every count was read at one instant.
 //!
-//! The scoreboard is read in one pass on the supervisor's thread, some tens of nanoseconds a seat;
+//! The scoreboard is read in one pass on the supervisor's thread, some tens of nanoseconds a slot;
 //! how long that took is part of the sample. Rates are differences of two samples, so they belong
 //! to the time between them and to nothing else.
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The layout of [`Sample`]; a reader of another number should not guess.
 pub const SCHEMA: u32 = 1;
 
-/// A house at one instant. Times are in nanoseconds, sizes in bytes.
+/// A server at one instant. Times are in nanoseconds, sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// [`SCHEMA`].
@@ -18,7 +18,7 @@ pub struct Sample {
     pub at_ns: u64,
     /// How long reading the scoreboard took.
     pub taken_ns: u64,
-    /// How long the house has stood.
+    /// How long the server has stood.
     pub age_ns: u64,
     /// The supervisor.
     pub pid: i32,
@@ -36,7 +36,7 @@ pub struct Sample {
     pub rates: Rates,
     /// What waits outside.
     pub queue: Queue,
-    /// Seats that were ever taken.
+    /// Slots that were ever taken.
     pub workers: Vec<Worker>,
     /// How many came, by reason.
     pub spawned: Vec<(String, u64)>,
@@ -48,7 +48,7 @@ pub struct Sample {
     pub late_ns: u64,
     /// What happened last, oldest first.
     pub events: Vec<Happening>,
-    /// What the service and its keeper tell: pools, sessions, whatever they have.
+    /// What the service and its store tell: pools, sessions, whatever they have.
     pub gauges: Vec<Gauge>,
 }
 
@@ -111,8 +111,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds what a seat has counted, but the connections that are open: who attends to one that
-    /// belongs to another seat would count it twice.
+    /// Adds what a slot has counted, but the connections that are open: who attends to one that
+    /// belongs to another slot would count it twice.
     pub(crate) fn add(&mut self, worker: &Worker) {
         self.accepted += worker.accepted;
         self.answered += worker.answered;
@@ -155,16 +155,16 @@ pub struct Queue {
     pub handoff: Option<(u64, u64)>,
 }
 
-/// One seat.
+/// One slot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Worker {
     /// Its number.
     pub slot: usize,
-    /// What it is at (`memory::Seat::letter`).
+    /// What it is at (`memory::Slot::letter`).
     pub letter: char,
     /// worker, listener, acceptor or reception.
     pub role: String,
-    /// How often the seat was taken, by its present worker's generation.
+    /// How often the slot was taken, by its present worker's generation.
     pub generation: u32,
     /// The process.
     pub pid: i32,
@@ -195,8 +195,8 @@ pub struct Happening {
     pub ago_ns: u64,
     /// What: spawned, exited, phase, reload, spare.
     pub what: String,
-    /// Which post, where it is about one.
-    pub post: Option<usize>,
+    /// Which entry, where it is about one.
+    pub entry: Option<usize>,
     /// Which process, where it is about one.
     pub pid: Option<i32>,
     /// Why, in words.

@@ -1,14 +1,14 @@
 //! The supervisor: one loop on one thread, which may fork while it serves.
 //!
-//! It hears signals, replaces workers that end, keeps the state, and leads the house through its
+//! It hears signals, replaces workers that end, keeps the state, and leads the server through its
 //! life: Starting, Ready, (Leaving,) Draining, Forced, Done. It never touches a connection, but
 //! where each has a worker of its own it accepts it and starts that worker.
 
-mod chronicle;
 mod closing;
 mod crew;
+mod entries;
+mod event_log;
 mod keep;
-mod posts;
 mod receive;
 mod reload;
 mod sample;
@@ -19,26 +19,26 @@ mod visitors;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use memory::{Phase, SeatState};
+use memory::{Phase, SlotState};
 use seam::{Instant, Service};
 use sys::poll::{PollFd, poll};
 use sys::signal::{Signal, SignalFd};
 
-use self::chronicle::Chronicle;
 use self::closing::Closing;
 pub(crate) use self::crew::{Crew, End, Ended};
+use self::entries::WorkerEntry;
+use self::event_log::EventLog;
 use self::keep::Reserve;
-use self::posts::Post;
 use self::receive::Reception;
 use self::sample::Windows;
-use crate::admin::{Annex, Desk};
+use crate::admin::{Admin, AdminQueue};
 use crate::fault::Fault;
 use crate::handover::Successor;
-use crate::house::{Common, Keeper, Report};
 use crate::say::say;
+use crate::server::{Common, Report, StateStore};
 use crate::spare::Spare;
 
-/// The signals that a house obeys.
+/// The signals that a server obeys.
 pub(crate) const SIGNALS: &[Signal] = &[Signal::TERM, Signal::INT, Signal::HUP, Signal::USR2];
 
 /// After the last disconnect, how long to wait for another before saving.
@@ -57,8 +57,8 @@ struct Heard {
 struct Supervisor<'a, S: Service, C: Crew> {
     common: &'a Common<'a, S>,
     crew: &'a mut C,
-    keeper: &'a mut dyn Keeper<S::State>,
-    posts: Vec<Post>,
+    store: &'a mut dyn StateStore<S::State>,
+    entries: Vec<WorkerEntry>,
     reception: Option<Reception<'a, S>>,
     /// Who decides how many processes there are, where that changes.
     spare: Option<Spare>,
@@ -75,35 +75,35 @@ struct Supervisor<'a, S: Service, C: Crew> {
     handed_over: bool,
     /// How long a drain may take.
     drain: Duration,
-    /// Since when the house stands.
+    /// Since when the server stands.
     begun: Instant,
-    annex: Annex<'a>,
+    admin: Admin<'a>,
     /// Visitors of the administration.
-    desk: Desk,
-    chronicle: Chronicle,
+    admin_queue: AdminQueue,
+    event_log: EventLog,
     windows: Windows,
     report: Report,
 }
 
-/// Leads the house from its first worker to its last.
+/// Leads the server from its first worker to its last.
 pub(crate) fn supervise<S: Service, C: Crew>(
     common: &Common<'_, S>,
     crew: &mut C,
-    keeper: &mut dyn Keeper<S::State>,
-    annex: Annex<'_>,
+    store: &mut dyn StateStore<S::State>,
+    admin: Admin<'_>,
     ready: &mut dyn FnMut(),
 ) -> Result<Report, Fault> {
-    let signals = match common.house.signals {
+    let signals = match common.server.signals {
         true => Some(SignalFd::new(SIGNALS).map_err(Fault::Wait)?),
         false => None,
     };
     let now = clock();
-    let save_next = keeper.every().map(|every| now + every);
+    let save_next = store.every().map(|every| now + every);
     let mut this = Supervisor {
         common,
         crew,
-        keeper,
-        posts: Vec::new(),
+        store,
+        entries: Vec::new(),
         reception: Reception::new(common),
         spare: spares::controller(common.shape, now),
         save_at: None,
@@ -115,9 +115,9 @@ pub(crate) fn supervise<S: Service, C: Crew>(
         handed_over: false,
         drain: common.shape.knobs.drain,
         begun: now,
-        chronicle: Chronicle::new(annex.office.is_some()),
-        annex,
-        desk: Desk::default(),
+        event_log: EventLog::new(admin.handler.is_some()),
+        admin,
+        admin_queue: AdminQueue::default(),
         windows: Windows::default(),
         report: Report::default(),
     };
@@ -125,7 +125,7 @@ pub(crate) fn supervise<S: Service, C: Crew>(
     if outcome.is_err() {
         this.abandon();
     }
-    this.close_office();
+    this.close_handler();
     outcome.map(|()| this.report)
 }
 
@@ -137,7 +137,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             self.hear(signals);
             self.follow_successor(heard.successor);
             self.common.bell.clear();
-            self.bury()?;
+            self.reap()?;
             let now = clock();
             self.attend(now, heard.door);
             self.respawn(now);
@@ -147,7 +147,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             self.keep(now);
             self.empty_queue(now);
             self.press(now);
-            if self.phase() > Phase::Ready && self.posts.iter().all(|post| !post.alive) {
+            if self.phase() > Phase::Ready && self.entries.iter().all(|entry| !entry.alive) {
                 return self.finish();
             }
         }
@@ -159,20 +159,20 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     /// Sleeps until something happens or something is due.
     fn wait(&mut self, signals: Option<&SignalFd>) -> Result<Heard, Fault> {
-        let respawns = self.posts.iter().filter_map(|post| post.respawn_at);
-        let guests = self.reception.as_ref().and_then(Reception::wakes_at);
+        let respawns = self.entries.iter().filter_map(|entry| entry.respawn_at);
+        let connections = self.reception.as_ref().and_then(Reception::wakes_at);
         let looks_at = self.spare.as_ref().filter(|_| self.phase() == Phase::Ready);
         let looks_at = looks_at.and_then(Spare::wakes_at);
-        let (window, visitors) = (self.windows.wakes_at(), self.desk.wakes_at());
+        let (window, visitors) = (self.windows.wakes_at(), self.admin_queue.wakes_at());
         let closing = self.closing.as_ref().map(Closing::wakes_at);
-        let pressing = [self.deadline, closing, guests, looks_at];
+        let pressing = [self.deadline, closing, connections, looks_at];
         let others = pressing.into_iter().chain([self.save_at, self.save_next, window, visitors]);
         let soonest = others.flatten().chain(respawns).min();
         let timeout = soonest.map(|moment| moment.since(clock()));
         let mut fds: Vec<BorrowedFd<'_>> = self.successor.iter().map(Successor::watched).collect();
         fds.extend(self.crew.watched());
         fds.push(self.common.bell.as_fd());
-        fds.push(self.common.house.control.bell.as_fd());
+        fds.push(self.common.server.control.bell.as_fd());
         fds.extend(signals.map(AsFd::as_fd));
         fds.extend(self.listens());
         let mut list: Vec<PollFd<'_>> =
@@ -188,7 +188,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     /// Obeys signals and the control.
     fn hear(&mut self, signals: Option<&SignalFd>) {
-        for _ in 0..self.common.house.control.take() {
+        for _ in 0..self.common.server.control.take() {
             self.stop();
         }
         while let Some(Ok(Some(signal))) = signals.map(SignalFd::read) {
@@ -206,10 +206,10 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         self.common.board.advance(phase);
         self.common.stop.ring();
         let now = clock();
-        self.chronicle.note(now, "phase", None, sample::word(phase).to_owned(), false);
+        self.event_log.note(now, "phase", None, sample::word(phase).to_owned(), false);
         self.deadline = Some(now + at_most);
-        for post in &mut self.posts {
-            post.respawn_at = None;
+        for entry in &mut self.entries {
+            entry.respawn_at = None;
         }
     }
 
@@ -217,12 +217,12 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     fn look_at_board(&mut self, now: Instant, ready: &mut dyn FnMut()) {
         let board = self.common.board;
         if self.phase() == Phase::Starting {
-            let alive = |index: &usize| self.posts[*index].alive;
-            let mut seats = (0..self.posts.len()).filter(alive).flat_map(|index| {
-                let first = self.common.seat_of(index);
-                (first..first + self.common.shape.stride()).map(|slot| board.seat(slot))
+            let alive = |index: &usize| self.entries[*index].alive;
+            let mut slots = (0..self.entries.len()).filter(alive).flat_map(|index| {
+                let first = self.common.slot_of(index);
+                (first..first + self.common.shape.stride()).map(|slot| board.slot(slot))
             });
-            if seats.all(|seat| seat.state() == SeatState::Ready) {
+            if slots.all(|slot| slot.state() == SlotState::Ready) {
                 board.advance(Phase::Ready);
                 ready();
                 self.say_ready();
@@ -232,18 +232,18 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             return;
         }
         if let Some(busy) = board.take_busy()
-            && self.common.house.timer
+            && self.common.server.timer
         {
             say!("elapsed time: {:.3} s", busy.as_secs_f64());
         }
-        if self.save_at.is_none() && self.keeper.is_changed(self.common.house.state) {
+        if self.save_at.is_none() && self.store.is_changed(self.common.server.state) {
             self.save_at = Some(now + SAVE_DELAY);
         }
     }
 
     /// Lets a predecessor leave.
     fn say_ready(&self) {
-        if let Some(handover) = self.common.house.handover
+        if let Some(handover) = self.common.server.handover
             && let Err(error) = handover.say_ready()
         {
             say!("the server before is gone already: {error}");

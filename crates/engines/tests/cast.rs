@@ -1,5 +1,5 @@
 //! A caster is a process where the workers are processes: it takes its orders from the state that
-//! they share, hears their bell, and leaves with the house. The usual harness has threads and
+//! they share, hears their bell, and leaves with the server. The usual harness has threads and
 //! cannot fork, so this test is its own program.
 
 mod apart;
@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use engines::drum::{Beats, Drum, Skin};
 use engines::{
-    Annex, Assets, CastSockets, Casting, Control, NoKeeper, Pacing, Sender, Shape, run_with_caster,
+    Admin, Assets, CastSockets, Casting, Control, NoStateStore, Pacing, Sender, Shape,
+    run_with_caster,
 };
 use memory::Region;
 use sys::process::{self, Pid};
@@ -24,10 +25,10 @@ use bell::{Bell, GREETING};
 
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// The client's life: one conversation, which ends what is cast; then it stops the house.
-fn visit(address: SocketAddr, house: Pid) {
+/// The client's life: one conversation, which ends what is cast; then it stops the server.
+fn visit(address: SocketAddr, server: Pid) {
     let patience = Some(Duration::from_secs(20));
-    let mut stream = TcpStream::connect(address).expect("the house is open");
+    let mut stream = TcpStream::connect(address).expect("the server is open");
     stream.set_read_timeout(patience).expect("a socket");
     // So many packets are under way by then, on any machine.
     std::thread::sleep(Duration::from_millis(100));
@@ -35,16 +36,16 @@ fn visit(address: SocketAddr, house: Pid) {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("an answer and an end");
     assert_eq!(answer, GREETING);
-    process::kill(house, Signal::TERM).expect("the house stands");
+    process::kill(server, Signal::TERM).expect("the server stands");
 }
 
 fn check(engine: &str) {
     println!("{engine}");
     let shape = Shape::preset(engine, 2).expect("a preset");
     let mut state = Region::<Beats>::place(shape.placement()).expect("some memory");
-    state.found(&[]).expect("nothing to found");
+    state.init(&[]).expect("nothing to initialise");
     let mut pacing = Region::<Pacing>::place(shape.placement()).expect("some memory");
-    pacing.found(&[]).expect("nothing to found");
+    pacing.init(&[]).expect("nothing to initialise");
     let receiver = Udp::bind(SocketAddr::new(LOCAL, 0), &UdpOptions::default()).expect("a port");
     let to = vec![receiver.local_addr().expect("bound")];
     let (gap, skin) = (Duration::from_millis(5), Skin::Shared(Arc::from([7; 4096])));
@@ -54,12 +55,12 @@ fn check(engine: &str) {
     let (sender, sockets) = (Sender::USUAL, &sockets);
     let casting = Casting::new(&drum, sender, sockets, &pacing);
     let (control, assets) = (Control::new().expect("a descriptor"), Assets::default());
-    let house = apart::house(&Bell, &*state, &assets, &control);
+    let server = apart::server(&Bell, &*state, &assets, &control);
     let mut client = None;
     let mut ready = |decided: &engines::Ready| client = Some(apart::client(decided.listening));
-    let annex = Annex::default();
-    let report = run_with_caster(&house, &shape, &casting, &mut NoKeeper, annex, &mut ready)
-        .expect("the house stands");
+    let admin = Admin::default();
+    let report = run_with_caster(&server, &shape, &casting, &mut NoStateStore, admin, &mut ready)
+        .expect("the server stands");
     let status = client.expect("it was ready").wait().expect("a child");
     assert!(status.success(), "{engine}: the client failed");
     assert!(!report.forced && report.replaced == 0, "{engine}: {report:?}");
@@ -71,8 +72,8 @@ fn check(engine: &str) {
 }
 
 fn main() {
-    if let Some((address, house)) = apart::visited() {
-        return visit(address, house);
+    if let Some((address, server)) = apart::visited() {
+        return visit(address, server);
     }
     for engine in ["prefork", "fork", "worker"] {
         check(engine);

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use engines::{Accept, Assets, Container, Control, Knobs, NoKeeper, Shape, Wait, run};
+use engines::{Accept, Assets, Container, Control, Knobs, NoStateStore, Shape, Wait, run};
 use memory::Region;
 use seam::{BadSeed, Cx, Event, Limits, Out, Peer, Service, Share, Step};
 use sys::process::{self, Pid};
@@ -29,7 +29,7 @@ struct Left(AtomicU64);
 
 // SAFETY: one atomic: zero is a valid value, there is no pointer and no destructor.
 unsafe impl Share for Left {
-    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
         Ok(())
     }
 }
@@ -83,7 +83,7 @@ impl Drop for Frame<'_> {
 
 /// Says `line` and returns the answer; empty where the connection was lost.
 fn ask(address: SocketAddr, line: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("the house is open");
+    let mut stream = TcpStream::connect(address).expect("the server is open");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
     stream.write_all(line.as_bytes()).expect("a fresh connection takes a line");
     let mut answer = [0; 3];
@@ -93,15 +93,15 @@ fn ask(address: SocketAddr, line: &str) -> String {
     }
 }
 
-/// The client's life: sets it off now and then, and stops the house in the end.
-fn visit(address: SocketAddr, house: Pid) {
+/// The client's life: sets it off now and then, and stops the server in the end.
+fn visit(address: SocketAddr, server: Pid) {
     for _ in 0..BOOMS {
         assert_eq!(ask(address, "boom\n"), "");
         for _ in 0..10 {
             assert_eq!(ask(address, "hello\n"), "ok\n");
         }
     }
-    process::kill(house, Signal::TERM).expect("the house stands");
+    process::kill(server, Signal::TERM).expect("the server stands");
 }
 
 fn check(container: Container, wait: Wait) {
@@ -109,27 +109,27 @@ fn check(container: Container, wait: Wait) {
     let shape = Shape { container, accept, wait, workers: WORKERS, knobs: Knobs::default() };
     println!("{shape}");
     let mut state = Region::<Left>::place(shape.placement()).expect("some memory");
-    state.found(&[]).expect("nothing to found");
+    state.init(&[]).expect("nothing to initialise");
     let control = Control::new().expect("a descriptor");
     let assets = Assets::default();
-    let house = apart::house(&Bomb, &*state, &assets, &control);
+    let server = apart::server(&Bomb, &*state, &assets, &control);
     let mut client = None;
     let _frame = Frame(process::this(), &state);
-    let report = run(&house, &shape, &mut NoKeeper, &mut |ready| {
+    let report = run(&server, &shape, &mut NoStateStore, &mut |ready| {
         client = Some(apart::client(ready.listening));
     });
-    let report = report.expect("the house stands");
-    let status = client.expect("the house was ready").wait().expect("our own child");
+    let report = report.expect("the server stands");
+    let status = client.expect("the server was ready").wait().expect("our own child");
     assert!(status.success(), "{shape}: the client failed: {status}");
-    // The last death may be found when the house drains already, and is then not made up for.
+    // The last death may be found when the server drains already, and is then not made up for.
     assert!((BOOMS - 1..=BOOMS).contains(&report.replaced), "{shape}: {report:?}");
     assert!(!report.forced, "{shape}");
     assert_eq!(state.0.load(Ordering::Relaxed), 0, "{shape}: a worker left by our frames");
 }
 
 fn main() {
-    if let Some((address, house)) = apart::visited() {
-        return visit(address, house);
+    if let Some((address, server)) = apart::visited() {
+        return visit(address, server);
     }
     let has_rings = std::thread::spawn(|| sys::uring::Uring::new(&Default::default()).is_ok());
     let has_rings = has_rings.join().unwrap_or(false);

@@ -107,8 +107,8 @@ const fn inverse(number: u64, modulus: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dice::Dice;
     use crate::oracle::Pair;
+    use crate::rng::Rng;
 
     /// Steps of the longest path, and what an estimate adds.
     const STEPS_MAX: u32 = 3 * (1 << 22) + (1 << 13);
@@ -123,12 +123,12 @@ mod tests {
 
     #[test]
     fn costs_compare_as_the_true_lengths_do() {
-        let mut dice = Dice::new(7);
+        let mut rng = Rng::new(7);
         for _ in 0..20_000 {
-            let limit = 1 << (1 + dice.below(23));
+            let limit = 1 << (1 + rng.below(23));
             let mut pair = || Pair {
-                straight: dice.below(limit).min(STEPS_MAX as usize) as u32,
-                diagonal: dice.below(limit).min(STEPS_MAX as usize) as u32,
+                straight: rng.below(limit).min(STEPS_MAX as usize) as u32,
+                diagonal: rng.below(limit).min(STEPS_MAX as usize) as u32,
             };
             let (one, two) = (pair(), pair());
             let (left, right) =

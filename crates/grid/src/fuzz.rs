@@ -1,6 +1,6 @@
 //! Random grids, changed at random: every search finds what Dijkstra finds, whatever came before.
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::{
     Always, Cell, Cost, FourNeighbour, Grid, GridError, Jumps, Method, NoObstacle, OneObstacle,
     Path, Progress, Rule, Searcher, movingai, oracle,
@@ -14,16 +14,16 @@ const QUERIES: u32 = 12;
 /// # Panics
 /// When a search breaks its promise; the message carries the seed.
 pub fn fuzz(seed: u64, events: u32) {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut done = 0;
     while done < events {
         let at = format!("grid::fuzz seed {seed}, event {done}");
-        match dice.below(6) {
-            0 => World::<Always>::new(&mut dice).live(&mut dice, &at),
-            1 => World::<OneObstacle>::new(&mut dice).live(&mut dice, &at),
-            2 | 3 => World::<NoObstacle>::new(&mut dice).live(&mut dice, &at),
-            4 => World::<FourNeighbour>::new(&mut dice).live(&mut dice, &at),
-            _ => files(&mut dice, &at),
+        match rng.below(6) {
+            0 => World::<Always>::new(&mut rng).live(&mut rng, &at),
+            1 => World::<OneObstacle>::new(&mut rng).live(&mut rng, &at),
+            2 | 3 => World::<NoObstacle>::new(&mut rng).live(&mut rng, &at),
+            4 => World::<FourNeighbour>::new(&mut rng).live(&mut rng, &at),
+            _ => files(&mut rng, &at),
         }
         done += QUERIES;
     }
@@ -37,27 +37,27 @@ struct World<R: Rule> {
 }
 
 impl<R: Rule> World<R> {
-    fn new(dice: &mut Dice) -> World<R> {
-        let long = dice.once_in(6);
-        let (width, height) = match (long, dice.once_in(2)) {
-            (false, _) => (1 + dice.below(14), 1 + dice.below(14)),
-            (true, true) => (60 + dice.below(140), 1 + dice.below(4)),
-            (true, false) => (1 + dice.below(4), 60 + dice.below(140)),
+    fn new(rng: &mut Rng) -> World<R> {
+        let long = rng.once_in(6);
+        let (width, height) = match (long, rng.once_in(2)) {
+            (false, _) => (1 + rng.below(14), 1 + rng.below(14)),
+            (true, true) => (60 + rng.below(140), 1 + rng.below(4)),
+            (true, false) => (1 + rng.below(4), 60 + rng.below(140)),
         };
-        let walls = dice.below(55);
-        let grid = Grid::from_fn(width, height, |_| dice.below(100) >= walls);
+        let walls = rng.below(55);
+        let grid = Grid::from_fn(width, height, |_| rng.below(100) >= walls);
         let grid = grid.expect("the sides are small");
         World { jumps: Jumps::of(&grid), searcher: Searcher::new(), grid }
     }
 
-    fn live(&mut self, dice: &mut Dice, at: &str) {
+    fn live(&mut self, rng: &mut Rng, at: &str) {
         for _ in 0..QUERIES {
-            if dice.once_in(3) {
-                self.change(dice, at);
+            if rng.once_in(3) {
+                self.change(rng, at);
             }
-            let (from, to) = (self.cell(dice), self.cell(dice));
+            let (from, to) = (self.cell(rng), self.cell(rng));
             if self.grid.is_free(from) && self.grid.is_free(to) {
-                self.query(dice, from, to, at);
+                self.query(rng, from, to, at);
             } else {
                 let refused = self.searcher.find(&self.grid, Method::Jps, from, to);
                 assert!(matches!(refused, Err(GridError::Blocked(_))), "{at}: {refused:?}");
@@ -65,15 +65,15 @@ impl<R: Rule> World<R> {
         }
     }
 
-    fn cell(&self, dice: &mut Dice) -> Cell {
-        let x = dice.below(usize::from(self.grid.width()));
-        Cell::new(x as u16, dice.below(usize::from(self.grid.height())) as u16)
+    fn cell(&self, rng: &mut Rng) -> Cell {
+        let x = rng.below(usize::from(self.grid.width()));
+        Cell::new(x as u16, rng.below(usize::from(self.grid.height())) as u16)
     }
 
     /// Turns cells over; the repaired table equals a new one.
-    fn change(&mut self, dice: &mut Dice, at: &str) {
-        for _ in 0..1 + dice.below(4) {
-            let cell = self.cell(dice);
+    fn change(&mut self, rng: &mut Rng, at: &str) {
+        for _ in 0..1 + rng.below(4) {
+            let cell = self.cell(rng);
             let free = !self.grid.is_free(cell);
             assert_eq!(self.grid.set(cell, free), Ok(true), "{at}");
             assert_eq!(self.jumps.fits(&self.grid), Err(GridError::StaleTable), "{at}");
@@ -84,7 +84,7 @@ impl<R: Rule> World<R> {
     }
 
     /// All methods find a legal path of Dijkstra's length, from both ends, or none.
-    fn query(&mut self, dice: &mut Dice, from: Cell, to: Cell, at: &str) {
+    fn query(&mut self, rng: &mut Rng, from: Cell, to: Cell, at: &str) {
         let lengths = oracle::costs(&self.grid, R::CORNERS, from);
         let index =
             |to: Cell| usize::from(to.y) * usize::from(self.grid.width()) + usize::from(to.x);
@@ -92,15 +92,15 @@ impl<R: Rule> World<R> {
         let at = format!("{at}: {} {from} to {to} on {:?}", R::CORNERS, self.grid);
         for method in [Method::AStar, Method::Jps, Method::JpsPlus(&self.jumps)] {
             for (from, to) in [(from, to), (to, from)] {
-                let found = if dice.once_in(2) {
+                let found = if rng.once_in(2) {
                     self.searcher.find(&self.grid, method, from, to).expect("both are free")
                 } else {
-                    sliced(&mut self.searcher, &self.grid, method, (from, to), 1 + dice.below(9))
+                    sliced(&mut self.searcher, &self.grid, method, (from, to), 1 + rng.below(9))
                 };
                 check::<R>(&self.grid, found, truth, (from, to), &at);
             }
         }
-        let goals: Vec<Cell> = (0..1 + dice.below(20)).map(|_| self.cell(dice)).collect();
+        let goals: Vec<Cell> = (0..1 + rng.below(20)).map(|_| self.cell(rng)).collect();
         let truth = goals.iter().filter_map(|to| lengths[index(*to)]).min();
         for method in [Method::AStar, Method::Jps] {
             let found = self.searcher.find_any(&self.grid, method, from, &goals);
@@ -158,7 +158,7 @@ fn check<R: Rule>(
 }
 
 /// Bytes that look like maps and scenarios are read or refused, and what is read is written again.
-fn files(dice: &mut Dice, at: &str) {
+fn files(rng: &mut Rng, at: &str) {
     const PARTS: &[&str] = &[
         "type octile\n",
         "type tile\r\n",
@@ -179,11 +179,11 @@ fn files(dice: &mut Dice, at: &str) {
         "\u{e9}",
     ];
     let mut text = String::new();
-    if dice.once_in(2) {
+    if rng.once_in(2) {
         text.push_str("type octile\nheight 3\nwidth 4\nmap\n");
     }
-    for _ in 0..dice.below(12) {
-        text.push_str(PARTS[dice.below(PARTS.len())]);
+    for _ in 0..rng.below(12) {
+        text.push_str(PARTS[rng.below(PARTS.len())]);
     }
     if let Ok(map) = movingai::Map::parse(text.as_bytes()) {
         let again = movingai::Map::parse(map.to_string().as_bytes());

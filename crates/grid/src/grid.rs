@@ -2,9 +2,9 @@
 
 use crate::bits::Bits;
 use crate::cell::Cell;
-use crate::dice::mixed;
 use crate::error::GridError;
 use crate::labels::Labels;
+use crate::rng::mixed;
 use crate::rule::Corners;
 use std::fmt;
 use std::sync::OnceLock;
@@ -262,13 +262,13 @@ impl fmt::Debug for Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dice::Dice;
     use crate::oracle;
+    use crate::rng::Rng;
 
-    fn random(dice: &mut Dice) -> Grid {
-        let (width, height) = (1 + dice.below(12), 1 + dice.below(12));
-        let walls = dice.below(60);
-        Grid::from_fn(width, height, |_| dice.below(100) >= walls).unwrap()
+    fn random(rng: &mut Rng) -> Grid {
+        let (width, height) = (1 + rng.below(12), 1 + rng.below(12));
+        let walls = rng.below(60);
+        Grid::from_fn(width, height, |_| rng.below(100) >= walls).unwrap()
     }
 
     #[test]
@@ -282,16 +282,16 @@ mod tests {
     #[test]
     fn components_are_right_after_any_changes() {
         for seed in 0..60 {
-            let mut dice = Dice::new(seed);
-            let mut grid = random(&mut dice);
+            let mut rng = Rng::new(seed);
+            let mut grid = random(&mut rng);
             let all: Vec<Cell> = grid.cells().collect();
             for _ in 0..30 {
-                let cell = all[dice.below(all.len())];
-                let free = dice.once_in(2);
+                let cell = all[rng.below(all.len())];
+                let free = rng.once_in(2);
                 let was = grid.is_free(cell);
                 assert_eq!(grid.set(cell, free), Ok(was != free));
                 for corners in [Corners::Always, Corners::OneObstacle] {
-                    let from = all[dice.below(all.len())];
+                    let from = all[rng.below(all.len())];
                     let costs = oracle::costs(&grid, corners, from);
                     for (at, to) in all.iter().enumerate() {
                         let joined = grid.is_joined(corners, from, *to);
@@ -320,10 +320,10 @@ mod tests {
     #[test]
     fn the_nearest_joined_cell_is_the_nearest() {
         for seed in 0..200 {
-            let mut dice = Dice::new(seed);
-            let grid = random(&mut dice);
+            let mut rng = Rng::new(seed);
+            let grid = random(&mut rng);
             let all: Vec<Cell> = grid.cells().collect();
-            let (from, to) = (all[dice.below(all.len())], all[dice.below(all.len())]);
+            let (from, to) = (all[rng.below(all.len())], all[rng.below(all.len())]);
             let far = |cell: &Cell| {
                 let (dx, dy) = cell.offset(to);
                 (dx * dx + dy * dy, cell.y, cell.x)

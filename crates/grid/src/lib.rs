@@ -24,7 +24,6 @@
 mod bits;
 mod cell;
 mod cost;
-mod dice;
 mod error;
 mod fuzz;
 mod grid;
@@ -35,6 +34,7 @@ pub mod movingai;
 mod open;
 pub mod oracle;
 mod path;
+mod rng;
 mod rule;
 mod search;
 

@@ -214,19 +214,19 @@ impl Open {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dice::Dice;
+    use crate::rng::Rng;
 
     /// Random keys come out in order, the lists being used again for each seed.
     fn check(spread: u32) {
         let mut open = Open::default();
         for seed in 0..40 {
-            let mut dice = Dice::new(seed);
-            let base = dice.roll() >> 2;
+            let mut rng = Rng::new(seed);
+            let base = rng.roll() >> 2;
             let mut model: Vec<(u64, u32)> = Vec::new();
             let mut present = base;
             open.clear(base);
             for cell in 0..600 {
-                if dice.once_in(3) {
+                if rng.once_in(3) {
                     let least = model.iter().min().copied();
                     let found = open.pop().map(|it| (it.key, it.cell));
                     assert_eq!(found.map(|it| it.0), least.map(|it| it.0), "seed {seed}");
@@ -234,8 +234,8 @@ mod tests {
                     present = found.map_or(present, |it| it.0);
                 } else {
                     // As in a search: now and then a key that is a little less than the present.
-                    let early = dice.below(3) as u64;
-                    let key = (present + (dice.roll() >> (64 - spread))).saturating_sub(early);
+                    let early = rng.below(3) as u64;
+                    let key = (present + (rng.roll() >> (64 - spread))).saturating_sub(early);
                     open.push(Entry { key: key.max(base), cell, position: cell + 1 });
                     model.push((key.max(base), cell));
                 }

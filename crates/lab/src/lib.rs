@@ -7,7 +7,7 @@
 //! a foreign server is an arm like one of ours and no engine can flatter itself.
 //!
 //! ```text
-//! Plan --block::schedule--> Slot --trial::Floor--> Trial --record--> report.jsonl
+//! Plan --block::schedule--> Slot --trial::Runner--> Trial --record--> report.jsonl
 //!                                                    \--verdict::analyse--> Summary --doubts
 //! ```
 
@@ -18,7 +18,6 @@ pub mod cost;
 pub mod doubts;
 pub mod duet;
 pub mod file;
-pub mod floor;
 pub mod idle;
 pub mod live;
 pub mod load;
@@ -28,6 +27,7 @@ pub mod pace;
 pub mod plan;
 pub mod race;
 pub mod record;
+pub mod runner;
 pub mod seen;
 pub mod server;
 pub mod slice;

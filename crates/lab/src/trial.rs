@@ -3,12 +3,12 @@
 //! The environment's gates are decided from `/proc` and from whether the generator itself worked,
 //! never from the numbers it brought home ([`refusals`]). [`Trials`] is the seam: the race only
 //! knows that something runs a slot and returns a [`Trial`], so the machinery is tested without a
-//! server; the real thing is [`crate::floor::Floor`].
+//! server; the real thing is [`crate::runner::Runner`].
 
 mod gates;
 mod laws;
 
-pub(crate) use crate::floor::pin;
+pub(crate) use crate::runner::pin;
 pub use gates::refusals;
 pub use laws::in_flight;
 

@@ -216,7 +216,7 @@ pub struct CostSummary {
 
 /// How far the twin strayed from its baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Floor {
+pub struct NoiseFloor {
     /// In which metric.
     pub metric: Metric,
     /// The end of the twin's interval that is farther from 1, as a log-ratio.
@@ -231,7 +231,7 @@ pub struct PointSummary {
     /// Name of the load point.
     pub point: String,
     /// The A/A floors; empty without a twin or below six blocks.
-    pub floors: Vec<Floor>,
+    pub floors: Vec<NoiseFloor>,
     /// In the plan's order, the twin last.
     pub arms: Vec<ArmSummary>,
     /// The metric that answers this point's question: requests/s in a closed loop, p99 in an open
@@ -325,7 +325,7 @@ fn point_summary(plan: &Plan, trials: &[Trial], point: &LoadPoint) -> PointSumma
         .map(|arm| arm_summary(plan, &here, &everywhere(&arm.name), &arm.name))
         .collect();
     let twin = arms.iter().find(|arm| arm.twin);
-    let floors: Vec<Floor> = twin.map(|twin| floors_of(plan, &here, twin)).unwrap_or_default();
+    let floors: Vec<NoiseFloor> = twin.map(|twin| floors_of(plan, &here, twin)).unwrap_or_default();
     let limited = arms.iter().any(|arm| arm.baseline && arm.generator_limited());
     for arm in arms.iter_mut().filter(|arm| !arm.baseline) {
         let sides = Sides { arm: arm.generator_limited(), baseline: limited };
@@ -373,7 +373,7 @@ pub fn paired(here: &[&Trial], first: &str, second: &str, metric: Metric) -> Vec
     (0..blocks).filter_map(|block| Some((value(first, block)?, value(second, block)?))).collect()
 }
 
-fn floors_of(plan: &Plan, here: &[&Trial], twin: &ArmSummary) -> Vec<Floor> {
+fn floors_of(plan: &Plan, here: &[&Trial], twin: &ArmSummary) -> Vec<NoiseFloor> {
     Metric::EVERY
         .iter()
         .filter_map(|&metric| {
@@ -381,7 +381,7 @@ fn floors_of(plan: &Plan, here: &[&Trial], twin: &ArmSummary) -> Vec<Floor> {
             let interval = found.interval?;
             let (low, high) = (interval.low.ln(), interval.high.ln());
             let strayed = low > 0.0 || high < 0.0;
-            Some(Floor { metric, log: low.abs().max(high.abs()), strayed })
+            Some(NoiseFloor { metric, log: low.abs().max(high.abs()), strayed })
         })
         .collect()
 }

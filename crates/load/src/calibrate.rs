@@ -72,7 +72,7 @@ pub struct Entry {
 
 /// What a verdict needs of an [`Entry`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Floor {
+pub struct Baseline {
     /// Requests a second that one thread could do.
     pub ceiling_rps: f64,
     /// The 99th percentile of tardiness (ns).
@@ -83,24 +83,24 @@ pub struct Floor {
 
 impl Calibration {
     /// What stands for a protocol and a depth, if it was found on this machine by this version.
-    pub fn floor(&self, version: &str, scheme: Scheme, depth: u32) -> Option<Floor> {
+    pub fn baseline(&self, version: &str, scheme: Scheme, depth: u32) -> Option<Baseline> {
         let machine = Machine::identify().ok()?;
-        self.floor_on(&machine, version, scheme, depth)
+        self.baseline_on(&machine, version, scheme, depth)
     }
 
-    fn floor_on(
+    fn baseline_on(
         &self,
         machine: &Machine,
         version: &str,
         scheme: Scheme,
         depth: u32,
-    ) -> Option<Floor> {
+    ) -> Option<Baseline> {
         if (&self.machine, self.version.as_str()) != (machine, version) {
             return None;
         }
         let fits = |entry: &&Entry| entry.scheme == scheme.name() && entry.depth <= depth;
         let entry = self.entries.iter().filter(fits).max_by_key(|entry| entry.depth)?;
-        Some(Floor {
+        Some(Baseline {
             ceiling_rps: entry.ceiling_rps,
             tardiness_p99_ns: entry.tardiness_p99_ns,
             cpu_ns: entry.cpu_ns,
@@ -255,7 +255,7 @@ mod tests {
         };
         let here = calibration.machine.clone();
         let find = |machine: &Machine, version, scheme, depth| {
-            calibration.floor_on(machine, version, scheme, depth).map(|it| it.ceiling_rps)
+            calibration.baseline_on(machine, version, scheme, depth).map(|it| it.ceiling_rps)
         };
         assert_eq!(find(&here, "1", Scheme::Http, 4), Some(1.0));
         assert_eq!(find(&here, "1", Scheme::Http, 99), Some(16.0));

@@ -14,8 +14,8 @@ use crate::script::{
 };
 use crate::timeline::{BUCKETS_MAX, SLICES_MAX, Slice, Timeline};
 use seam::Instant;
-use wire::dice::Dice;
 use wire::framing::Framing;
+use wire::rng::Rng;
 
 /// The most requests of one conversation.
 const REQUESTS: u32 = 12;
@@ -25,41 +25,41 @@ const REQUESTS: u32 = 12;
 /// # Panics
 /// When a promise is broken; the message carries the seed.
 pub fn fuzz(seed: u64, events: u32) {
-    let mut dice = Dice::new(seed);
-    slices(&mut dice, &format!("load::fuzz seed {seed}, slices"));
+    let mut rng = Rng::new(seed);
+    slices(&mut rng, &format!("load::fuzz seed {seed}, slices"));
     for conversation in 0..events.div_ceil(REQUESTS) {
         let at = format!("load::fuzz seed {seed}, conversation {conversation}");
-        let asked = 1 + dice.below(REQUESTS as usize) as u32;
-        let (mut script, wire) = match dice.below(4) {
-            0 => web(&mut dice, asked),
+        let asked = 1 + rng.below(REQUESTS as usize) as u32;
+        let (mut script, wire) = match rng.below(4) {
+            0 => web(&mut rng, asked),
             1 => echo(asked),
-            2 => line(&mut dice, asked),
-            _ => market(&mut dice, asked),
+            2 => line(&mut rng, asked),
+            _ => market(&mut rng, asked),
         };
-        let (done, faults, left) = feed(&mut dice, &mut *script, asked, &wire, &at);
+        let (done, faults, left) = feed(&mut rng, &mut *script, asked, &wire, &at);
         assert_eq!((done, left), (asked, 0), "{at}: {faults:?}");
         assert!(faults.is_empty(), "{at}: {faults:?}");
         script.close(0);
         let mut broken = wire;
-        breaks(&mut dice, &mut broken);
-        let (done, _, _) = feed(&mut dice, &mut *script, asked, &broken, &at);
+        breaks(&mut rng, &mut broken);
+        let (done, _, _) = feed(&mut rng, &mut *script, asked, &broken, &at);
         assert!(done <= asked, "{at}: {done} replies to {asked} requests");
         script.close(0);
     }
 }
 
 /// Replies at random moments of two threads: slices tile the window, are bounded, and lose nothing.
-fn slices(dice: &mut Dice, at: &str) {
-    let start = Instant::from_ns(1 + dice.below(1 << 40) as u64);
+fn slices(rng: &mut Rng, at: &str) {
+    let start = Instant::from_ns(1 + rng.below(1 << 40) as u64);
     let mut threads = [Timeline::new(start), Timeline::new(start)];
     let (mut requests, mut errors, mut last) = (0, 0, start.ns());
     for line in &mut threads {
         let mut now = start.ns();
-        for _ in 0..dice.below(200) {
-            let stride = 1 + dice.below(36);
-            now += dice.below(1 << stride) as u64;
-            let (good, bad) = (1 + dice.below(3) as u64, dice.below(2) as u64);
-            line.replied(Instant::from_ns(now), good, Some(dice.below(1 << 37) as u64));
+        for _ in 0..rng.below(200) {
+            let stride = 1 + rng.below(36);
+            now += rng.below(1 << stride) as u64;
+            let (good, bad) = (1 + rng.below(3) as u64, rng.below(2) as u64);
+            line.replied(Instant::from_ns(now), good, Some(rng.below(1 << 37) as u64));
             line.failed(bad);
             (requests, errors, last) = (requests + good, errors + bad, last.max(now));
         }
@@ -84,19 +84,19 @@ fn slices(dice: &mut Dice, at: &str) {
 
 /// Asks, then feeds `wire` in random pieces; the replies heard, the faults, and the bytes left.
 fn feed(
-    dice: &mut Dice,
+    rng: &mut Rng,
     script: &mut dyn Script,
     asked: u32,
     wire: &[u8],
     at: &str,
 ) -> (u32, Faults, usize) {
     let (mut faults, mut notes) = (Faults::default(), Notes::default());
-    let detailed = dice.below(2) == 0;
+    let detailed = rng.below(2) == 0;
     script.open(0);
     script.ask(0, asked, &mut Vec::new());
     let (mut held, mut sent, mut done) = (Vec::new(), 0, 0);
     while sent < wire.len() {
-        let piece = 1 + dice.below(40);
+        let piece = 1 + rng.below(40);
         let end = (sent + piece).min(wire.len());
         held.extend_from_slice(&wire[sent..end]);
         sent = end;
@@ -118,11 +118,11 @@ fn feed(
 }
 
 /// Changes, drops or doubles some bytes.
-fn breaks(dice: &mut Dice, wire: &mut Vec<u8>) {
-    for _ in 0..=dice.below(3) {
-        let place = dice.below(wire.len());
-        match dice.below(3) {
-            0 => wire[place] = dice.roll() as u8,
+fn breaks(rng: &mut Rng, wire: &mut Vec<u8>) {
+    for _ in 0..=rng.below(3) {
+        let place = rng.below(wire.len());
+        match rng.below(3) {
+            0 => wire[place] = rng.roll() as u8,
             1 => drop(wire.remove(place)),
             _ => wire.insert(place, wire[place]),
         }
@@ -132,7 +132,7 @@ fn breaks(dice: &mut Dice, wire: &mut Vec<u8>) {
     }
 }
 
-fn web(dice: &mut Dice, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
+fn web(rng: &mut Rng, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
     let options = HttpOptions {
         method: "GET".to_owned(),
         authority: "a".to_owned(),
@@ -144,8 +144,8 @@ fn web(dice: &mut Dice, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
     };
     let mut wire = Vec::new();
     for _ in 0..asked {
-        let body = vec![b'x'; dice.below(60)];
-        match dice.below(4) {
+        let body = vec![b'x'; rng.below(60)];
+        match rng.below(4) {
             0 => {
                 wire.extend_from_slice(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
                 if !body.is_empty() {
@@ -173,8 +173,8 @@ fn echo(asked: u32) -> (Box<dyn Script>, Vec<u8>) {
     (Box::new(Echo::new(1)), numbers.flat_map(packet).collect())
 }
 
-fn line(dice: &mut Dice, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
-    let terminators = 1 + dice.below(2) as u32;
+fn line(rng: &mut Rng, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
+    let terminators = 1 + rng.below(2) as u32;
     let options = LineOptions {
         requests: vec![b"x\n".to_vec()],
         terminator: b"\r\n".to_vec(),
@@ -185,7 +185,7 @@ fn line(dice: &mut Dice, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
     for _ in 0..asked {
         for _ in 0..terminators {
             wire.push(b'$');
-            wire.extend(std::iter::repeat_n(b'y', dice.below(9)));
+            wire.extend(std::iter::repeat_n(b'y', rng.below(9)));
             wire.extend_from_slice(b"\r\n");
         }
     }
@@ -193,14 +193,14 @@ fn line(dice: &mut Dice, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
 }
 
 /// A market of one connection, whose replies the seed says.
-fn market(dice: &mut Dice, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
-    let left = dice.below(30) as u64;
+fn market(rng: &mut Rng, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
+    let left = rng.below(30) as u64;
     let options = StockOptions {
         mix: Mix { show: 1, buy: 2, sell: 1 },
         ids: Vec::new(),
         amount_max: 10,
         framing: Framing::Line,
-        seed: dice.roll(),
+        seed: rng.roll(),
     };
     let rows = format!("7 {left} 100\n");
     let make = || Stock::new(options.clone(), rows.as_bytes(), 1).expect("a row");

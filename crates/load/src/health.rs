@@ -6,7 +6,7 @@
 //! [`calibrate`](crate::calibrate)). Past the gates a run says something about the generator and
 //! the machine, and nothing about the server.
 
-use crate::calibrate::Floor;
+use crate::calibrate::Baseline;
 use meter::Quantiles;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -63,7 +63,7 @@ pub struct Evidence<'a> {
     /// From due to done.
     pub response: &'a Quantiles,
     /// What was calibrated, if anything was.
-    pub floor: Option<Floor>,
+    pub baseline: Option<Baseline>,
 }
 
 /// Shares of the window.
@@ -95,7 +95,7 @@ impl Health {
             stalled_ns: evidence.stalled_ns.0,
             stall_ns_max: evidence.stalled_ns.1,
             tardiness: evidence.tardiness.clone(),
-            ceiling_rps: evidence.floor.map(|floor| floor.ceiling_rps),
+            ceiling_rps: evidence.baseline.map(|baseline| baseline.ceiling_rps),
         };
         health.judge_stalls(evidence);
         if evidence.scheduled {
@@ -144,8 +144,9 @@ impl Health {
                 ),
             );
         }
-        let floor = evidence.floor.map_or(TARDY_UNCALIBRATED, |floor| 2 * floor.tardiness_p99_ns);
-        let allowed = (TARDY_OF_P50 * response.p50_ns as f64).max(floor.max(TARDY_MIN) as f64);
+        let baseline =
+            evidence.baseline.map_or(TARDY_UNCALIBRATED, |baseline| 2 * baseline.tardiness_p99_ns);
+        let allowed = (TARDY_OF_P50 * response.p50_ns as f64).max(baseline.max(TARDY_MIN) as f64);
         if p99 as f64 > allowed {
             self.note(
                 Verdict::GeneratorLimited,
@@ -176,8 +177,8 @@ impl Health {
                 format!("the generator was {percent:.0} % busy and may have been the limit"),
             );
         }
-        if let Some(floor) = evidence.floor {
-            let ceiling = floor.ceiling_rps * evidence.threads as f64;
+        if let Some(baseline) = evidence.baseline {
+            let ceiling = baseline.ceiling_rps * evidence.threads as f64;
             let share = evidence.achieved_rps / ceiling;
             if share > CEILING_MAX {
                 self.note(
@@ -230,7 +231,11 @@ mod tests {
             achieved_rps: 1000.0,
             tardiness: quantiles(2_000, 15_000, 100_000),
             response: &response,
-            floor: Some(Floor { ceiling_rps: 100_000.0, tardiness_p99_ns: 10_000, cpu_ns: 5000.0 }),
+            baseline: Some(Baseline {
+                ceiling_rps: 100_000.0,
+                tardiness_p99_ns: 10_000,
+                cpu_ns: 5000.0,
+            }),
         };
         change(&mut evidence);
         let health = Health::judge(&evidence);
@@ -257,7 +262,7 @@ mod tests {
     #[test]
     fn a_generator_that_was_never_calibrated_gets_the_benefit_of_a_wake() {
         let slow = |it: &mut Evidence<'_>| {
-            (it.tardiness, it.floor) = (quantiles(2_000, 90_000, 90_000), None);
+            (it.tardiness, it.baseline) = (quantiles(2_000, 90_000, 90_000), None);
         };
         check(slow, Verdict::Ok, "");
     }

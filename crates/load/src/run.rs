@@ -13,7 +13,7 @@ pub use talk::Talk;
 pub(crate) use talk::{audit, drive, script};
 
 use crate::beat::Board;
-use crate::calibrate::Floor;
+use crate::calibrate::Baseline;
 use crate::drive::{Drive, Settings, Stretch};
 use crate::model::Model;
 use crate::parse::{Target, Usage};
@@ -80,7 +80,7 @@ pub struct Plan {
     /// What the response times should be, if that is to be judged.
     pub slo: Option<Slo>,
     /// What the generator can do on this machine, if it was calibrated.
-    pub floor: Option<Floor>,
+    pub baseline: Option<Baseline>,
 }
 
 impl Plan {
@@ -99,7 +99,7 @@ impl Plan {
             cpu: None,
             watch: None,
             slo: None,
-            floor: None,
+            baseline: None,
         }
     }
 

@@ -1,11 +1,11 @@
 //! The scoreboard: what each worker is and what it has done, for supervisor, lab and `top`.
 //!
-//! One padded seat a worker, the same for threads and processes, in memory that all of them see.
-//! A worker writes its own seat by plain loads and stores, which is why counting costs about
-//! nothing; everybody reads all seats, each number by itself and a moment old.
+//! One padded slot a worker, the same for threads and processes, in memory that all of them see.
+//! A worker writes its own slot by plain loads and stores, which is why counting costs about
+//! nothing; everybody reads all slots, each number by itself and a moment old.
 
-mod seat;
 mod settings;
+mod slot;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
@@ -15,8 +15,8 @@ use sys::process::Pid;
 
 use crate::padded::Padded;
 
-pub use seat::{Doing, LATE_EDGES_NS, Refusal, Seat, SeatState, Tally};
 pub use settings::Settings;
+pub use slot::{Doing, LATE_EDGES_NS, Refusal, Slot, SlotState, Tally};
 
 /// How far the whole server is. It only goes forward; draining workers see it each turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,20 +50,20 @@ impl Phase {
 }
 
 /// The scoreboard. It is a state like any other: place it in a [`crate::Region`]. It takes 1 MiB
-/// of addresses and pages only for seats in use.
+/// of addresses and pages only for slots in use.
 ///
-/// The all-zero bytes are a board with every seat empty, in [`Phase::Starting`].
+/// The all-zero bytes are a board with every slot empty, in [`Phase::Starting`].
 #[derive(Debug)]
 #[repr(C)]
 pub struct Board {
     /// Read by every worker each turn, written a few times in a server's life.
     word: Padded<Word>,
     settings: Padded<Settings>,
-    /// Seats from here on are empty; nobody need look at them.
+    /// Slots from here on are empty; nobody need look at them.
     used: Padded<AtomicU32>,
     busy: Padded<Busy>,
     turnover: Padded<Turnover>,
-    seats: [Padded<Seat>; SHARDS_MAX],
+    slots: [Padded<Slot>; SHARDS_MAX],
 }
 
 /// What the supervisor says to all workers.
@@ -100,53 +100,53 @@ struct Busy {
 
 // SAFETY: atomics only, for all of which zero is a value; no pointer, no destructor.
 unsafe impl Share for Board {
-    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
         Ok(())
     }
 
-    /// Empties the seat of `dead` and forgets the connections that died with it.
+    /// Empties the slot of `dead` and forgets the connections that died with it.
     fn heal(&self, dead: WorkerId) {
-        let seat = &self.seats[dead.slot()];
-        if seat.worker() == Some(dead) {
-            seat.open.set(0);
-            seat.set_state(SeatState::Gone);
+        let slot = &self.slots[dead.slot()];
+        if slot.worker() == Some(dead) {
+            slot.open.set(0);
+            slot.set_state(SlotState::Gone);
         }
     }
 }
 
 impl Board {
-    /// Seats `worker` of process `pid` as [`SeatState::Starting`]. The seat must not be taken.
-    pub fn sit(&self, worker: WorkerId, pid: Pid) -> &Seat {
-        let seat = &self.seats[worker.slot()];
+    /// Slots `worker` of process `pid` as [`SlotState::Starting`]. The slot must not be taken.
+    pub fn sit(&self, worker: WorkerId, pid: Pid) -> &Slot {
+        let slot = &self.slots[worker.slot()];
         debug_assert!(
-            matches!(seat.state(), SeatState::Empty | SeatState::Gone),
-            "expected a free seat for worker {worker}, found {:?}",
-            seat.worker()
+            matches!(slot.state(), SlotState::Empty | SlotState::Gone),
+            "expected a free slot for worker {worker}, found {:?}",
+            slot.worker()
         );
-        seat.take(worker, pid);
+        slot.take(worker, pid);
         self.used.fetch_max(worker.slot() as u32 + 1, Ordering::Release);
-        seat
+        slot
     }
 
-    /// The seat of number `slot`.
+    /// The slot of number `slot`.
     ///
     /// # Panics
     /// If `slot` is not below [`SHARDS_MAX`].
     #[must_use]
-    pub fn seat(&self, slot: usize) -> &Seat {
-        &self.seats[slot]
+    pub fn slot(&self, slot: usize) -> &Slot {
+        &self.slots[slot]
     }
 
-    /// All seats that were ever taken, and perhaps some empty ones between them.
-    pub fn seats(&self) -> impl ExactSizeIterator<Item = &Seat> {
+    /// All slots that were ever taken, and perhaps some empty ones between them.
+    pub fn slots(&self) -> impl ExactSizeIterator<Item = &Slot> {
         let used = self.used.load(Ordering::Acquire) as usize;
-        self.seats[..used].iter().map(|seat| &seat.0)
+        self.slots[..used].iter().map(|slot| &slot.0)
     }
 
     /// How many workers are in `state`.
     #[must_use]
-    pub fn count(&self, state: SeatState) -> usize {
-        self.seats().filter(|seat| seat.state() == state).count()
+    pub fn count(&self, state: SlotState) -> usize {
+        self.slots().filter(|slot| slot.state() == state).count()
     }
 
     /// Who came and went.
@@ -155,10 +155,10 @@ impl Board {
         &self.turnover
     }
 
-    /// Connections open now, over all seats.
+    /// Connections open now, over all slots.
     #[must_use]
     pub fn open_total(&self) -> u64 {
-        self.seats().map(|seat| seat.open.read()).sum()
+        self.slots().map(|slot| slot.open.read()).sum()
     }
 
     /// Whether nobody is left, to be asked by a worker that has just told of its own last
@@ -206,22 +206,22 @@ impl Board {
         Some(Duration::from_nanos(until.saturating_sub(since)))
     }
 
-    /// The sums over all seats.
+    /// The sums over all slots.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
-        for seat in self.seats() {
-            totals.open += seat.open.read();
-            totals.accepted += seat.accepted.read();
-            totals.answered += seat.answered.read();
-            totals.refused += seat.refused.read();
-            totals.bytes_in += seat.bytes_in.read();
-            totals.bytes_out += seat.bytes_out.read();
-            totals.turns += seat.turns.read();
-            totals.enobufs += seat.enobufs.read();
-            totals.short_sends += seat.short_sends.read();
-            totals.panics += seat.panics.read();
-            totals.pushes_dropped += seat.pushes_dropped.read();
+        for slot in self.slots() {
+            totals.open += slot.open.read();
+            totals.accepted += slot.accepted.read();
+            totals.answered += slot.answered.read();
+            totals.refused += slot.refused.read();
+            totals.bytes_in += slot.bytes_in.read();
+            totals.bytes_out += slot.bytes_out.read();
+            totals.turns += slot.turns.read();
+            totals.enobufs += slot.enobufs.read();
+            totals.short_sends += slot.short_sends.read();
+            totals.panics += slot.panics.read();
+            totals.pushes_dropped += slot.pushes_dropped.read();
         }
         totals
     }
@@ -258,9 +258,9 @@ impl Board {
     }
 }
 
-/// The sums of a [`Board`]'s tallies; each as its [`Seat`] field.
+/// The sums of a [`Board`]'s tallies; each as its [`Slot`] field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the seat's fields carry the words")]
+#[expect(missing_docs, reason = "the slot's fields carry the words")]
 pub struct Totals {
     pub open: u64,
     pub accepted: u64,
@@ -282,17 +282,17 @@ mod tests {
 
     fn board() -> Region<Board> {
         let mut board = Region::<Board>::place(Placement::Private).unwrap();
-        board.found(&[]).unwrap();
+        board.init(&[]).unwrap();
         board
     }
 
     #[test]
     fn an_empty_board_is_all_zero() {
         let board = board();
-        assert_eq!((board.phase(), board.seats().len()), (Phase::Starting, 0));
+        assert_eq!((board.phase(), board.slots().len()), (Phase::Starting, 0));
         assert_eq!((board.open_total(), board.totals()), (0, Totals::default()));
-        let last = board.seat(SHARDS_MAX - 1);
-        assert_eq!((last.state(), last.worker(), last.pid()), (SeatState::Empty, None, None));
+        let last = board.slot(SHARDS_MAX - 1);
+        assert_eq!((last.state(), last.worker(), last.pid()), (SlotState::Empty, None, None));
     }
 
     #[test]
@@ -300,27 +300,27 @@ mod tests {
         let (board, pid) = (board(), sys::process::this());
         let (dead, living) = (WorkerId::new(3, 1), WorkerId::new(5, 1));
         for worker in [dead, living] {
-            let seat = board.sit(worker, pid);
-            assert_eq!(seat.state(), SeatState::Starting);
-            seat.set_state(SeatState::Ready);
-            seat.accepted.add(10);
-            seat.open.add(7);
-            seat.open.sub(2);
+            let slot = board.sit(worker, pid);
+            assert_eq!(slot.state(), SlotState::Starting);
+            slot.set_state(SlotState::Ready);
+            slot.accepted.add(10);
+            slot.open.add(7);
+            slot.open.sub(2);
         }
-        assert_eq!((board.open_total(), board.count(SeatState::Ready)), (10, 2));
+        assert_eq!((board.open_total(), board.count(SlotState::Ready)), (10, 2));
         board.heal(WorkerId::new(3, 9));
-        assert_eq!(board.open_total(), 10, "a worker that is not seated cannot be healed");
+        assert_eq!(board.open_total(), 10, "a worker that is not placed cannot be healed");
         board.heal(dead);
         assert_eq!((board.open_total(), board.totals().accepted), (5, 20));
-        assert_eq!(board.seat(3).state(), SeatState::Gone);
+        assert_eq!(board.slot(3).state(), SlotState::Gone);
         let successor = WorkerId::new(3, 2);
-        board.seat(3).dismiss();
-        assert!(board.seat(3).is_dismissed());
-        let seat = board.sit(successor, pid);
-        assert!(!seat.is_dismissed(), "that was for the one before");
-        seat.accepted.add(1);
-        assert_eq!((seat.worker(), seat.pid()), (Some(successor), Some(pid)));
-        assert_eq!((board.totals().accepted, board.seats().len()), (21, 6));
+        board.slot(3).dismiss();
+        assert!(board.slot(3).is_dismissed());
+        let slot = board.sit(successor, pid);
+        assert!(!slot.is_dismissed(), "that was for the one before");
+        slot.accepted.add(1);
+        assert_eq!((slot.worker(), slot.pid()), (Some(successor), Some(pid)));
+        assert_eq!((board.totals().accepted, board.slots().len()), (21, 6));
     }
 
     #[test]
@@ -331,10 +331,10 @@ mod tests {
             board.began(began);
             board.ended(ended);
         }
-        let seat = board.sit(WorkerId::new(0, 1), sys::process::this());
-        seat.open.add(1);
+        let slot = board.sit(WorkerId::new(0, 1), sys::process::this());
+        slot.open.add(1);
         assert_eq!(board.take_busy(), None, "somebody is there");
-        seat.open.sub(1);
+        slot.open.sub(1);
         assert_eq!(board.take_busy(), Some(Duration::from_nanos(50)));
         assert_eq!(board.take_busy(), None);
     }
@@ -345,12 +345,12 @@ mod tests {
         let rounds = 20_000;
         std::thread::scope(|threads| {
             let worker = threads.spawn(|| {
-                let seat = board.sit(WorkerId::new(0, 1), sys::process::this());
+                let slot = board.sit(WorkerId::new(0, 1), sys::process::this());
                 for now in 1..=rounds {
-                    seat.open.add(1);
+                    slot.open.add(1);
                     board.began(2 * now);
                     board.ended(2 * now + 1);
-                    seat.open.sub(1);
+                    slot.open.sub(1);
                 }
             });
             let mut found = 0;
@@ -388,16 +388,16 @@ mod tests {
         let board = board();
         std::thread::scope(|threads| {
             for slot in 0..8 {
-                let seat = board.sit(WorkerId::new(slot, 1), sys::process::this());
-                threads.spawn(move || (0..1000).for_each(|_| seat.turns.add(1)));
+                let slot = board.sit(WorkerId::new(slot, 1), sys::process::this());
+                threads.spawn(move || (0..1000).for_each(|_| slot.turns.add(1)));
             }
         });
         assert_eq!(board.totals().turns, 8000);
     }
 
     #[test]
-    fn a_seat_keeps_to_its_own_lines() {
-        assert_eq!(size_of::<Padded<Seat>>(), 256);
+    fn a_slot_keeps_to_its_own_lines() {
+        assert_eq!(size_of::<Padded<Slot>>(), 256);
         assert_eq!(size_of::<Board>(), 256 * SHARDS_MAX + 128 * 5);
     }
 }

@@ -14,19 +14,19 @@ use crate::session::{Closing, Landing, ShardTable, SharedTable};
 /// # Panics
 /// When a structure breaks one of its promises; the message carries the seed.
 pub fn fuzz(seed: u64, events: u32) {
-    let mut dice = Dice(seed);
+    let mut rng = Rng(seed);
     let at = format!("memory::fuzz seed {seed}");
-    pool(&mut dice, events, &at);
-    shared_pool(&mut dice, events, &at);
-    rings(&mut dice, events, &at);
-    shard_table(&mut dice, events, &at);
-    shared_table(&mut dice, events, &at);
+    pool(&mut rng, events, &at);
+    shared_pool(&mut rng, events, &at);
+    rings(&mut rng, events, &at);
+    shard_table(&mut rng, events, &at);
+    shared_table(&mut rng, events, &at);
 }
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -58,16 +58,16 @@ impl Dice {
 }
 
 /// A pool holds what a map holds; late handles find nothing and say why.
-fn pool(dice: &mut Dice, events: u32, at: &str) {
-    let plan = dice.plan();
+fn pool(rng: &mut Rng, events: u32, at: &str) {
+    let plan = rng.plan();
     let mut pool = Pool::new(plan);
     let mut model: HashMap<Handle<u64>, u64> = HashMap::new();
     let mut late: Vec<Handle<u64>> = Vec::new();
     for _ in 0..events {
-        let some = model.keys().nth(dice.below(model.len().max(1))).copied();
-        match (dice.below(8), some) {
+        let some = model.keys().nth(rng.below(model.len().max(1))).copied();
+        match (rng.below(8), some) {
             (0..=2, _) => {
-                let value = dice.roll();
+                let value = rng.roll();
                 match pool.put(value) {
                     Ok(handle) => {
                         assert_eq!(model.insert(handle, value), None, "{at}: a handle twice");
@@ -83,12 +83,12 @@ fn pool(dice: &mut Dice, events: u32, at: &str) {
                 late.push(handle);
             }
             (5, Some(handle)) => {
-                let value = dice.roll();
+                let value = rng.roll();
                 *pool.get_mut(handle).expect("it lives") = value;
                 model.insert(handle, value);
             }
             (6, _) if !late.is_empty() => {
-                let handle = dice.pick(&late);
+                let handle = rng.pick(&late);
                 assert_eq!(pool.get(handle), None, "{at}: a late handle finds something");
                 let fault = pool.take(handle);
                 let named = matches!(fault, Err(Fault::DoubleFree { .. } | Fault::Stale { .. }));
@@ -110,16 +110,16 @@ fn pool(dice: &mut Dice, events: u32, at: &str) {
 }
 
 /// Two workers lend to each other; each object has one place, and all come back.
-fn shared_pool(dice: &mut Dice, events: u32, at: &str) {
-    let plan = dice.plan();
-    let pool = Shared::new(plan, 2, dice.pick(&[Home::Depot, Home::Lender]));
-    let mut workers = [pool.worker().expect("a seat"), pool.worker().expect("a seat")];
+fn shared_pool(rng: &mut Rng, events: u32, at: &str) {
+    let plan = rng.plan();
+    let pool = Shared::new(plan, 2, rng.pick(&[Home::Depot, Home::Lender]));
+    let mut workers = [pool.worker().expect("a slot"), pool.worker().expect("a slot")];
     let mut out: Vec<(Lent<'_, u64>, u64)> = Vec::new();
     for _ in 0..events {
-        let worker = &mut workers[dice.below(2)];
-        match dice.below(6) {
+        let worker = &mut workers[rng.below(2)];
+        match rng.below(6) {
             0..=2 => {
-                let value = dice.roll();
+                let value = rng.roll();
                 match worker.lend(value) {
                     Ok(lent) => out.push((lent, value)),
                     Err(_) => {
@@ -128,18 +128,18 @@ fn shared_pool(dice: &mut Dice, events: u32, at: &str) {
                 }
             }
             3 if !out.is_empty() => {
-                let (lent, value) = out.swap_remove(dice.below(out.len()));
+                let (lent, value) = out.swap_remove(rng.below(out.len()));
                 assert_eq!(worker.take(lent), value, "{at}: {plan:?}");
             }
             4 if !out.is_empty() => {
-                let (lent, value) = out.swap_remove(dice.below(out.len()));
+                let (lent, value) = out.swap_remove(rng.below(out.len()));
                 let handle = lent.detach();
                 let claimed = pool.claim(handle).expect("it was detached");
                 assert!(pool.claim(handle).is_err(), "{at}: claimed twice");
                 out.push((claimed, value));
             }
-            5 if !out.is_empty() && dice.below(4) == 0 => {
-                out.swap_remove(dice.below(out.len()));
+            5 if !out.is_empty() && rng.below(4) == 0 => {
+                out.swap_remove(rng.below(out.len()));
             }
             _ => {}
         }
@@ -151,14 +151,14 @@ fn shared_pool(dice: &mut Dice, events: u32, at: &str) {
 }
 
 /// What is written into a ring comes out in its order, whatever the pieces are.
-fn rings(dice: &mut Dice, events: u32, at: &str) {
-    let capacity = 1 << dice.below(7);
+fn rings(rng: &mut Rng, events: u32, at: &str) {
+    let capacity = 1 << rng.below(7);
     let mut ring = Ring::new(capacity).expect("a power of two");
     let (mut producer, mut consumer) = spsc(capacity).expect("a power of two");
     let mut model = VecDeque::new();
     for _ in 0..events {
-        let bytes: Vec<u8> = (0..dice.below(capacity + 3)).map(|_| dice.roll() as u8).collect();
-        if dice.below(2) == 0 {
+        let bytes: Vec<u8> = (0..rng.below(capacity + 3)).map(|_| rng.roll() as u8).collect();
+        if rng.below(2) == 0 {
             let written = ring.write(&bytes);
             assert_eq!(written, producer.write(&bytes), "{at}");
             assert_eq!(written, bytes.len().min(capacity - model.len()), "{at}");
@@ -186,14 +186,14 @@ struct Known {
 }
 
 /// A table finds what a map finds, keeps what is in flight, and never names two alike.
-fn shard_table(dice: &mut Dice, events: u32, at: &str) {
-    let capacity = 1 + dice.below(20);
-    let mut table = ShardTable::new(5, capacity, dice.pick(&[Order::Lifo, Order::Fifo]));
+fn shard_table(rng: &mut Rng, events: u32, at: &str) {
+    let capacity = 1 + rng.below(20);
+    let mut table = ShardTable::new(5, capacity, rng.pick(&[Order::Lifo, Order::Fifo]));
     let mut model: HashMap<SessionId, Known> = HashMap::new();
-    let mut all: Vec<SessionId> = vec![SessionId::from_bits(dice.roll() >> 4)];
+    let mut all: Vec<SessionId> = vec![SessionId::from_bits(rng.roll() >> 4)];
     for _ in 0..events {
-        let id = dice.pick(&all);
-        match dice.below(5) {
+        let id = rng.pick(&all);
+        match rng.below(5) {
             0 => match table.open(u64::from(events)) {
                 Ok(id) => {
                     assert!(!all.contains(&id), "{at}: {id} names two");
@@ -259,27 +259,27 @@ fn land(
 }
 
 /// The shared table answers like the other, as far as one thread can ask.
-fn shared_table(dice: &mut Dice, events: u32, at: &str) {
-    let capacity = 1 + dice.below(8);
+fn shared_table(rng: &mut Rng, events: u32, at: &str) {
+    let capacity = 1 + rng.below(8);
     let table = SharedTable::new(5, capacity);
     let mut held = Vec::new();
     let mut open: Vec<SessionId> = Vec::new();
-    let mut gone = vec![SessionId::from_bits(dice.roll() >> 4)];
+    let mut gone = vec![SessionId::from_bits(rng.roll() >> 4)];
     for event in 0..events {
-        match dice.below(5) {
+        match rng.below(5) {
             0 => match table.open(event) {
                 Ok(id) => open.push(id),
                 Err(full) => assert_eq!(full.0, event, "{at}"),
             },
-            1 if !open.is_empty() => held.extend(table.acquire(dice.pick(&open))),
+            1 if !open.is_empty() => held.extend(table.acquire(rng.pick(&open))),
             2 if !open.is_empty() => {
-                let id = open.swap_remove(dice.below(open.len()));
+                let id = open.swap_remove(rng.below(open.len()));
                 assert_ne!(table.close(id), Closing::Unknown, "{at}: {id}");
                 gone.push(id);
             }
-            3 if !held.is_empty() => drop(held.swap_remove(dice.below(held.len()))),
+            3 if !held.is_empty() => drop(held.swap_remove(rng.below(held.len()))),
             _ => {
-                let id = dice.pick(&gone);
+                let id = rng.pick(&gone);
                 assert!(table.acquire(id).is_none(), "{at}: {id} was closed");
                 assert!(table.land(id).is_none(), "{at}: {id} has nothing in flight");
             }

@@ -19,14 +19,14 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, announce, fence, pause};
 const BUSY: u64 = 1;
 
 #[cfg(not(loom))]
-const SEATS: usize = SHARDS_MAX;
+const SLOTS: usize = SHARDS_MAX;
 /// The model has few workers, and pays for every word.
 #[cfg(loom)]
-const SEATS: usize = 3;
-const _: () = assert!(SEATS <= SHARDS_MAX);
+const SLOTS: usize = 3;
+const _: () = assert!(SLOTS <= SHARDS_MAX);
 
 /// A gate around a structure whose leaves are atomic: writers pass beside each other, a closer
-/// finds everything at rest. It takes 512 KiB of addresses and pages only for seats in use.
+/// finds everything at rest. It takes 512 KiB of addresses and pages only for worker slots in use.
 ///
 /// The all-zero bytes are an open gate.
 ///
@@ -36,9 +36,9 @@ const _: () = assert!(SEATS <= SHARDS_MAX);
 #[derive(Debug)]
 #[repr(C)]
 pub struct Gate {
-    /// Held by the closer. It shares its line with `seats`: both are read by all, rarely written.
+    /// Held by the closer. It shares its line with `worker_slots`: both are read by all, rarely written.
     closer: Padded<Shut>,
-    slots: [Padded<AtomicU64>; SEATS],
+    slots: [Padded<AtomicU64>; SLOTS],
 }
 
 #[derive(Debug)]
@@ -46,12 +46,12 @@ pub struct Gate {
 struct Shut {
     lock: Lock,
     /// Slots from here on were never used; nobody need look at them.
-    seats: AtomicU32,
+    worker_slots: AtomicU32,
 }
 
 impl Default for Gate {
     fn default() -> Self {
-        let shut = Shut { lock: Lock::default(), seats: AtomicU32::new(0) };
+        let shut = Shut { lock: Lock::default(), worker_slots: AtomicU32::new(0) };
         let slots = std::array::from_fn(|_| Padded(AtomicU64::new(0)));
         Self { closer: Padded(shut), slots }
     }
@@ -69,8 +69,8 @@ impl Gate {
     /// If `me` keeps the gate closed; in debug builds also if it is in already.
     #[inline]
     pub fn enter(&self, me: WorkerId) -> Writing<'_> {
-        if me.slot() as u32 >= self.closer.seats.load(Ordering::Relaxed) {
-            self.take_seat(me);
+        if me.slot() as u32 >= self.closer.worker_slots.load(Ordering::Relaxed) {
+            self.take_worker_slot(me);
         }
         let slot = &self.slots[me.slot()];
         let quiet = slot.load(Ordering::Relaxed);
@@ -83,9 +83,9 @@ impl Gate {
     }
 
     #[cold]
-    fn take_seat(&self, me: WorkerId) {
+    fn take_worker_slot(&self, me: WorkerId) {
         // Before the announcement, so that a closer who misses this is seen by us.
-        self.closer.seats.fetch_max(me.slot() as u32 + 1, Ordering::SeqCst);
+        self.closer.worker_slots.fetch_max(me.slot() as u32 + 1, Ordering::SeqCst);
     }
 
     #[cold]
@@ -169,7 +169,7 @@ impl Gate {
 
     /// Undoes what `dead` was doing here when it ended: takes its announcement back and opens the
     /// gate if it kept it closed. What its section wrote so far stays, and is counted as a change.
-    /// `dead` must have ended and have no successor in its seat yet.
+    /// `dead` must have ended and have no successor in its worker slot yet.
     pub fn heal(&self, dead: WorkerId) {
         let slot = &self.slots[dead.slot()];
         let left = slot.load(Ordering::Acquire);
@@ -179,7 +179,7 @@ impl Gate {
     }
 
     fn used(&self) -> &[Padded<AtomicU64>] {
-        &self.slots[..self.closer.seats.load(Ordering::SeqCst) as usize]
+        &self.slots[..self.closer.worker_slots.load(Ordering::SeqCst) as usize]
     }
 }
 
@@ -230,14 +230,14 @@ mod tests {
 
     // SAFETY: atomics only, for all of which zero is a value.
     unsafe impl Share for World {
-        fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+        fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
             Ok(())
         }
     }
 
     fn world() -> Region<World> {
         let mut world = Region::<World>::place(Placement::Private).unwrap();
-        world.found(&[]).unwrap();
+        world.init(&[]).unwrap();
         world
     }
 

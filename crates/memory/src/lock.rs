@@ -12,7 +12,7 @@ use seam::{SHARDS_MAX, WorkerId};
 use crate::sync::{AtomicU32, Ordering, SPINS, spin, wait, wake};
 
 const CONTENDED: u32 = 1 << 31;
-/// Generations that a mark tells apart: what 31 bits leave beside the seat.
+/// Generations that a mark tells apart: what 31 bits leave beside the worker slot.
 const GENERATIONS: u32 = CONTENDED / SHARDS_MAX as u32;
 
 /// A mutual exclusion between workers. It guards no data of its own: what it guards lies beside
@@ -165,7 +165,7 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// A worker in 31 bits, never 0. Of the generation's 20 bits 19 are kept: a seat has one living
+/// A worker in 31 bits, never 0. Of the generation's 20 bits 19 are kept: a worker slot has one living
 /// worker, and its locks are healed before the next, so half a million successors later is safe.
 pub(crate) fn mark(worker: WorkerId) -> u32 {
     let generation = (worker.generation() - 1) % (GENERATIONS - 1) + 1;

@@ -87,11 +87,11 @@ impl<S: Share> Region<S> {
     /// Fills the zeroed state from `seed`. After an error the region is of no use: place another.
     ///
     /// # Errors
-    /// What [`Share::found`] has against the seed.
+    /// What [`Share::init`] has against the seed.
     ///
     /// # Panics
     /// If founding was tried before, here or in another process that has this mapping.
-    pub fn found(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
+    pub fn init(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
         let stage = &self.header().stage;
         let first = stage.compare_exchange(PLACED, FOUNDING, Ordering::Acquire, Ordering::Relaxed);
         assert!(first.is_ok(), "expected a region that was never founded; place another");
@@ -99,7 +99,7 @@ impl<S: Share> Region<S> {
         // are ours alone: PLACED became FOUNDING once in all processes, here, and no reference is
         // given out, here or elsewhere, before FOUNDED.
         let state = unsafe { &mut *self.state_ptr() };
-        state.found(seed)?;
+        state.init(seed)?;
         self.header().stage.store(FOUNDED, Ordering::Release);
         self.founded = true;
         Ok(())
@@ -279,7 +279,7 @@ mod tests {
 
     // SAFETY: integers and atomics; `frozen` changes in `found` only.
     unsafe impl Share for World {
-        fn found(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
+        fn init(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
             assert_eq!((self.frozen, *self.leaf.get_mut()), (0, 0));
             self.frozen = seed.len() as u64;
             if seed.is_empty() {
@@ -295,14 +295,14 @@ mod tests {
 
     // SAFETY: as World.
     unsafe impl Share for Other {
-        fn found(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
-            self.0.found(seed)
+        fn init(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
+            self.0.init(seed)
         }
     }
 
     fn founded(placement: Placement) -> Region<World> {
         let mut region = Region::<World>::place(placement).unwrap();
-        region.found(b"four").unwrap();
+        region.init(b"four").unwrap();
         region
     }
 
@@ -354,10 +354,10 @@ mod tests {
     fn what_was_not_founded_is_not_shown() {
         let mut region = Region::<World>::place(Placement::Shared).unwrap();
         assert!(matches!(hand_over::<World>(&region), Err(Refused::NotFounded)));
-        assert_eq!(region.found(b"").unwrap_err().0, "expected a seed, found none");
+        assert_eq!(region.init(b"").unwrap_err().0, "expected a seed, found none");
         assert!(matches!(hand_over::<World>(&region), Err(Refused::NotFounded)));
         let uses: [fn(&mut Region<World>) -> u64; 2] =
-            [|it| it.found(b"seed").map_or(0, |()| 1), |it| it.frozen];
+            [|it| it.init(b"seed").map_or(0, |()| 1), |it| it.frozen];
         for attempt in uses {
             let attempt = std::panic::AssertUnwindSafe(|| attempt(&mut region));
             assert!(std::panic::catch_unwind(attempt).is_err());
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn a_state_of_no_bytes_has_a_place_too() {
         let mut region = Region::<()>::place(Placement::Private).unwrap();
-        region.found(b"anything").unwrap();
+        region.init(b"anything").unwrap();
         let () = *region;
     }
 }

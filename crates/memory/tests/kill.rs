@@ -18,7 +18,7 @@ mod real {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
     use std::time::Duration;
 
-    use memory::{Board, Gate, Lock, Placement, Region, SeatState};
+    use memory::{Board, Gate, Lock, Placement, Region, SlotState};
     use seam::{BadSeed, Share, WorkerId};
     use sys::clock::now_ns;
     use sys::poll::{PollFd, poll};
@@ -44,7 +44,7 @@ mod real {
 
     // SAFETY: atomics, a gate and a lock, for all of which zero is a value.
     unsafe impl Share for World {
-        fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+        fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
             Ok(())
         }
 
@@ -56,7 +56,7 @@ mod real {
 
     fn world() -> Region<World> {
         let mut world = Region::<World>::place(Placement::Shared).unwrap();
-        world.found(&[]).unwrap();
+        world.init(&[]).unwrap();
         world
     }
 
@@ -219,17 +219,17 @@ mod real {
             let (me, seed) = (WorkerId::new(slot, generation), random.below(u64::MAX) | 1);
             (me, child(|| live(&world, me, seed, rounds)))
         };
-        let mut seats: Vec<_> =
+        let mut worker_slots: Vec<_> =
             (0..WORKERS).map(|slot| spawn(slot, 1, u64::MAX, &mut random)).collect();
         for _ in 0..400 {
             std::thread::sleep(Duration::from_micros(random.below(3000)));
             let slot = random.below(WORKERS as u64) as usize;
-            let (dead, pid) = seats[slot];
+            let (dead, pid) = worker_slots[slot];
             kill(pid);
             world.heal(dead);
-            seats[slot] = spawn(slot, dead.generation() + 1, u64::MAX, &mut random);
+            worker_slots[slot] = spawn(slot, dead.generation() + 1, u64::MAX, &mut random);
         }
-        for (dead, pid) in seats {
+        for (dead, pid) in worker_slots {
             kill(pid);
             world.heal(dead);
         }
@@ -243,26 +243,26 @@ mod real {
 
     fn a_board_is_one_for_all_processes() {
         let mut board = Region::<Board>::place(Placement::Shared).unwrap();
-        board.found(&[]).unwrap();
+        board.init(&[]).unwrap();
         let workers: Vec<_> = (0..4)
             .map(|slot| {
                 let pid = child(|| {
-                    let seat = board.sit(worker(slot), process::this());
-                    seat.open.add(slot as u64 + 1);
-                    seat.set_state(SeatState::Ready);
+                    let worker_slot = board.sit(worker(slot), process::this());
+                    worker_slot.open.add(slot as u64 + 1);
+                    worker_slot.set_state(SlotState::Ready);
                     stay();
                 });
                 (worker(slot), pid)
             })
             .collect();
-        until("all are ready", || board.count(SeatState::Ready) == 4);
+        until("all are ready", || board.count(SlotState::Ready) == 4);
         assert_eq!(board.open_total(), 1 + 2 + 3 + 4);
         for (id, pid) in workers {
-            assert_eq!(board.seat(id.slot()).pid(), Some(pid));
+            assert_eq!(board.slot(id.slot()).pid(), Some(pid));
             kill(pid);
             board.heal(id);
         }
-        assert_eq!((board.open_total(), board.count(SeatState::Gone)), (0, 4));
+        assert_eq!((board.open_total(), board.count(SlotState::Gone)), (0, 4));
     }
 
     pub fn main() {

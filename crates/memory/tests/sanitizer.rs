@@ -38,7 +38,7 @@ fn a_write_into_a_free_slot() {
 fn a_read_from_a_free_slot_of_a_shared_pool() {
     check("a_read_from_a_free_slot_of_a_shared_pool", || {
         let pool = Shared::new(Plan::new(8), 1, Home::Depot);
-        let mut worker = pool.worker().expect("a seat");
+        let mut worker = pool.worker().expect("a worker slot");
         let mut lent = worker.lend([1_u64; 8]).expect("there is room");
         let address = lent.pointer();
         drop(lent);

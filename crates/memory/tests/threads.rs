@@ -28,7 +28,7 @@ type Table<'p> = Mutex<Vec<Parcel<'p>>>;
 /// Lends, and gives back what either thread lent, by all the ways there are. The table fills until
 /// the pool is full and empties again, several times.
 fn work<'p>(pool: &'p Shared<Object>, table: &Table<'p>, seed: u64) {
-    let mut worker = pool.worker().expect("a seat for each");
+    let mut worker = pool.worker().expect("a worker slot for each");
     let lock = || table.lock().unwrap_or_else(PoisonError::into_inner);
     for number in 0..EACH {
         let value = object(number * 2 + seed);
@@ -93,7 +93,7 @@ fn check(guard: Guard, backing: Backing, home: Home) {
     assert_eq!((pool.usage().live, pool.leaks().len()), (0, 0), "{what}");
     assert!(pool.usage().refused > 0, "{what}: it was never full");
     assert_eq!(pool.usage().retired, 0, "{what}: sound slots were given up");
-    let mut worker = pool.worker().expect("the seats are free");
+    let mut worker = pool.worker().expect("the worker slots are free");
     let all: Vec<_> = std::iter::from_fn(|| worker.lend(object(7)).ok()).collect();
     assert!(all.len() >= plan.capacity as usize, "{what}: {} slots came back", all.len());
 }

@@ -164,13 +164,13 @@ impl Stage<'_> {
         let mut told = Told { costs: vec![Vec::new(); names.len()], names, ..Told::default() };
         self.begin(&contest.what);
         let watch = Watch::start();
-        let mut dice = Dice::new(u64::from(self.settings().seed));
+        let mut rng = Rng::new(u64::from(self.settings().seed));
         for block in 0..=contest.blocks {
             if self.stopped() {
                 break;
             }
             let mut costs = vec![f64::NAN; contest.arms.len() + 1];
-            for at in dice.order(costs.len()) {
+            for at in rng.order(costs.len()) {
                 // The last is the twin: the baseline once more.
                 let arm = if at == contest.arms.len() { 0 } else { at };
                 costs[at] = (contest.arms[arm].run)()?;
@@ -256,12 +256,12 @@ pub fn each(time: Duration, operations: u64) -> f64 {
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), for orders and workloads.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
+impl Rng {
     /// The same numbers for the same seed.
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed)
+    pub fn new(seed: u64) -> Rng {
+        Rng(seed)
     }
 
     /// The next 64 bits.
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn every_number_comes_once_in_an_order() {
         for seed in 0..20 {
-            let mut order = Dice::new(seed).order(17);
+            let mut order = Rng::new(seed).order(17);
             order.sort_unstable();
             assert_eq!(order, (0..17).collect::<Vec<_>>(), "seed {seed}");
         }

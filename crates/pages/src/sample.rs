@@ -18,7 +18,7 @@ const ARMS: [(&str, f64, f64, f64, f64); 4] = [
     ("uring", 1.12, 0.91, 0.045, 0.000_2),
 ];
 
-/// Numbers between -1 and 1 (SplitMix64; see `wire::dice` for the source).
+/// Numbers between -1 and 1 (SplitMix64; see `wire::rng` for the source).
 struct Noise(u64);
 
 impl Noise {

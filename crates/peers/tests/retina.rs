@@ -36,14 +36,14 @@ fn run(program: &str, args: &[&str]) -> String {
 }
 
 /// A folder with two films, and a server of it.
-struct House {
+struct Server {
     child: Child,
     folder: PathBuf,
     url: String,
 }
 
-impl House {
-    fn open() -> Option<House> {
+impl Server {
+    fn open() -> Option<Server> {
         let tests = std::env::current_exe().expect("our own path");
         let binary = tests.parent()?.parent()?.join("roundhouse");
         if !binary.is_file() {
@@ -79,11 +79,11 @@ impl House {
         BufReader::new(out).read_line(&mut line).expect("a banner");
         let (_, behind) = line.split_once("\"listening\":\"").expect(&line);
         let url = format!("rtsp://{}", behind.split('"').next().unwrap_or(""));
-        Some(House { child, folder, url })
+        Some(Server { child, folder, url })
     }
 }
 
-impl Drop for House {
+impl Drop for Server {
     fn drop(&mut self) {
         // Both may have gone already.
         let _ = self.child.kill();
@@ -142,11 +142,11 @@ async fn play(url: &str, transport: Transport, wanted: (usize, usize)) -> Heard 
     heard
 }
 
-async fn check(house: &House, transport: Transport) {
-    let film = house.folder.join("film.mp4");
+async fn check(server: &Server, transport: Transport) {
+    let film = server.folder.join("film.mp4");
     let (pictures, sound) = (sizes(&film, "v"), sizes(&film, "a"));
     let wanted = (pictures.len(), sound.len());
-    let heard = play(&format!("{}/film.mp4", house.url), transport, wanted).await;
+    let heard = play(&format!("{}/film.mp4", server.url), transport, wanted).await;
     assert_eq!(heard.lost, 0);
     let got: Vec<usize> = heard.pictures.iter().map(|(len, _)| *len).collect();
     assert_eq!(got, pictures, "pictures, whole, in the order of the file");
@@ -159,18 +159,18 @@ async fn check(house: &House, transport: Transport) {
 
 #[test]
 fn retina_takes_the_films_for_what_they_are() {
-    let Some(house) = House::open() else { return };
+    let Some(server) = Server::open() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let tone = async {
-            let url = format!("{}/tone.wav", house.url);
+            let url = format!("{}/tone.wav", server.url);
             let heard = play(&url, Transport::Udp(Default::default()), (0, 3 * 50)).await;
-            let file = std::fs::read(house.folder.join("tone.wav")).expect("our own film");
+            let file = std::fs::read(server.folder.join("tone.wav")).expect("our own film");
             let got: Vec<u8> = heard.sound.into_iter().flat_map(|(bytes, _)| bytes).collect();
             assert!(file.ends_with(&got) && got.len() == 3 * 8000, "{} bytes", got.len());
         };
-        let tcp = check(&house, Transport::Tcp(Default::default()));
-        let udp = check(&house, Transport::Udp(Default::default()));
+        let tcp = check(&server, Transport::Tcp(Default::default()));
+        let udp = check(&server, Transport::Udp(Default::default()));
         let all = async { tokio::join!(tone, tcp, udp) };
         tokio::time::timeout(PATIENCE, all).await.expect("all to come to their ends");
     });

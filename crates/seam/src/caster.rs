@@ -76,20 +76,20 @@ pub trait Caster: Sync {
         true
     }
 
-    /// Whether a house that is left waits for this cast's end, and does not close it.
+    /// Whether a server that is left waits for this cast's end, and does not close it.
     fn is_awaited(&self, cast: &Self::Cast) -> bool {
         let _ = cast;
         true
     }
 
-    /// Whether a successor of the house can go on with this cast: it is closed as soon as there is
+    /// Whether a successor of the server can go on with this cast: it is closed as soon as there is
     /// one, because those who wait for its end may be the successor's.
     fn is_heritable(&self, cast: &Self::Cast) -> bool {
         let _ = cast;
         false
     }
 
-    /// Where datagrams about this cast come in that are not sent to the house itself: the address
+    /// Where datagrams about this cast come in that are not sent to the server itself: the address
     /// of a group, whose members tell each other how they hear it. The engine listens there while
     /// the cast runs; what comes is told as if it had come to the socket of control.
     fn ear(&self, cast: &Self::Cast) -> Option<SocketAddr> {
@@ -418,7 +418,7 @@ impl CastLaw {
             CastLaw::Withdrawal => {
                 "after `unsent` packets were withdrawn the same packets come again, neither more \
                  nor fewer; a cast that was told to end meanwhile may give them up and say \
-                 farewell instead, in its last call"
+                 bye instead, in its last call"
             }
             CastLaw::Cutting => {
                 "however often a cast is called, and with however much room, it makes the same \

@@ -40,12 +40,12 @@ impl WorkerId {
         self.0
     }
 
-    /// Its seat on the scoreboard, below [`SHARDS_MAX`].
+    /// Its worker slot on the scoreboard, below [`SHARDS_MAX`].
     pub const fn slot(self) -> usize {
         (self.0 & (SHARDS_MAX as u32 - 1)) as usize
     }
 
-    /// How many workers have had that seat, this one included; at least 1.
+    /// How many workers have had that worker slot, this one included; at least 1.
     pub const fn generation(self) -> u32 {
         self.0 >> SLOT_BITS
     }
@@ -73,7 +73,7 @@ impl SessionId {
     /// The generation after which a table slot must be retired.
     pub const GENERATION_MAX: u32 = (1 << GENERATION_BITS) - 1;
 
-    /// Names the `generation`-th session in slot `index` of the worker in seat `shard`.
+    /// Names the `generation`-th session in slot `index` of the worker in worker slot `shard`.
     ///
     /// # Panics
     /// If a field does not fit or `generation` is 0; all come from a table, never from a peer.
@@ -95,7 +95,7 @@ impl SessionId {
         self.0
     }
 
-    /// The seat of the worker that runs it.
+    /// The worker slot of the worker that runs it.
     pub const fn shard(self) -> usize {
         (self.0 >> (INDEX_BITS + GENERATION_BITS)) as usize
     }

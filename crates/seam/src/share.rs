@@ -19,7 +19,7 @@ pub unsafe trait Share: Sync + Sized + 'static {
     ///
     /// # Errors
     /// [`BadSeed`] says what in `seed` was expected, what was found and what to do.
-    fn found(&mut self, seed: &[u8]) -> Result<(), BadSeed>;
+    fn init(&mut self, seed: &[u8]) -> Result<(), BadSeed>;
 
     /// Clears what the worker `dead` was doing when it ended without a word; called by the
     /// supervisor before a successor starts.
@@ -31,7 +31,7 @@ pub unsafe trait Share: Sync + Sized + 'static {
 /// For services that share nothing.
 // SAFETY: a unit has no bytes.
 unsafe impl Share for () {
-    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
         Ok(())
     }
 }

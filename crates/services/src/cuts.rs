@@ -7,7 +7,7 @@
 use std::io::IoSlice;
 
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
-use wire::dice::Dice;
+use wire::rng::Rng;
 
 /// How a conversation is cut.
 pub(crate) struct Cuts<'a> {
@@ -25,14 +25,14 @@ pub(crate) struct Cuts<'a> {
 /// # Panics
 /// If the conversation stands still, or the seam's contract is broken; `at` says where.
 pub(crate) fn exchange<S: Service>(
-    dice: &mut Dice,
+    rng: &mut Rng,
     service: &S,
     state: &S::State,
     said: &[u8],
     cuts: &Cuts<'_>,
     at: &str,
 ) -> Vec<u8> {
-    let effects = Effects::new(false, cuts.notes && dice.once_in(2));
+    let effects = Effects::new(false, cuts.notes && rng.once_in(2));
     let worker = WorkerId::new(0, 1);
     let cx = Cx::new(Instant::ZERO, SessionId::new(0, 0, 1), worker, state, &effects);
     let mut buffers = Buffers::new(4);
@@ -45,13 +45,13 @@ pub(crate) fn exchange<S: Service>(
             break;
         }
         let may_feed = wants.read && fed < said.len();
-        if wants.job && (!may_feed || dice.once_in(2)) {
+        if wants.job && (!may_feed || rng.once_in(2)) {
             let job = conn.take_job().expect("it was wanted");
             conn.done(service, &cx, service.work(state, job));
         } else if may_feed {
-            let end = match *dice.pick(cuts.pieces) {
+            let end = match *rng.pick(cuts.pieces) {
                 usize::MAX => said.len(),
-                most => said.len().min(fed + 1 + dice.below(most)),
+                most => said.len().min(fed + 1 + rng.below(most)),
             };
             conn.feed(service, &cx, &said[fed..end]);
             fed = end;
@@ -61,12 +61,12 @@ pub(crate) fn exchange<S: Service>(
         } else {
             assert!(wants.write, "{at}: neither reads nor writes nor works nor ends");
         }
-        if dice.once_in(2) || !conn.wants().read {
+        if rng.once_in(2) || !conn.wants().read {
             let mut slices = [IoSlice::new(&[]); 3];
             let filled = conn.out().gather(&mut slices);
             let bytes = slices[..filled].iter().flat_map(|slice| slice.iter().copied());
             let before = heard.len();
-            heard.extend(bytes.take(1 + dice.below(cuts.sip)));
+            heard.extend(bytes.take(1 + rng.below(cuts.sip)));
             conn.sent(service, &cx, heard.len() - before);
         }
         conn.reclaim(&mut buffers);

@@ -8,8 +8,8 @@
 use memory::{Placement, Region};
 use seam::{Limits, WorkerId};
 use std::collections::VecDeque;
-use wire::dice::Dice;
 use wire::framing::{Decoder, Framing, Shape};
+use wire::rng::Rng;
 
 use crate::cuts::{Cuts, exchange};
 use crate::stock::book::{Entry, LEFT_MAX, push_line};
@@ -22,30 +22,30 @@ use crate::stock::{Book, LINE_MAX, Lock, Market, Options, Order, Stock};
 /// carries the seed.
 pub fn fuzz(seed: u64, events: u32) {
     const CONVERSATION: u32 = 200;
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     for conversation in 0..events.div_ceil(CONVERSATION) {
         let at = format!("services::fuzz seed {seed}, conversation {conversation}");
         let requests = CONVERSATION.min(events - conversation * CONVERSATION);
-        converse(&mut dice, requests, &at);
+        converse(&mut rng, requests, &at);
     }
 }
 
 const CUTS: Cuts<'_> = Cuts { pieces: &[20_000, 40, 40, 40], sip: 30_000, notes: true };
 
-fn converse(dice: &mut Dice, requests: u32, at: &str) {
-    let options = options(dice);
-    let book = book(dice, options);
+fn converse(rng: &mut Rng, requests: u32, at: &str) {
+    let options = options(rng);
+    let book = book(rng, options);
     let at = &format!("{at}, book {book}");
-    let mut model = Model::new(dice, options);
+    let mut model = Model::new(rng, options);
     let mut market = Region::<Market>::place(Placement::Private).expect(at);
-    market.found(&Market::seed(book, &model.file())).expect(at);
+    market.init(&Market::seed(book, &model.file())).expect(at);
     let stock = Stock::new(options);
     stock.fits(&market).expect(at);
 
     let mut sent = Vec::new();
     let mut expected = VecDeque::new();
     for _ in 0..requests {
-        let line = request(dice, &model);
+        let line = request(rng, &model);
         sent.extend_from_slice(&line);
         let (answers, goes_on) = model.answer(&line);
         expected.extend(answers);
@@ -53,7 +53,7 @@ fn converse(dice: &mut Dice, requests: u32, at: &str) {
             break;
         }
     }
-    let received = exchange(dice, &stock, &market, &sent, &CUTS, at);
+    let received = exchange(rng, &stock, &market, &sent, &CUTS, at);
     compare(options.framing, &received, expected, at);
 
     let mut file = Vec::new();
@@ -61,28 +61,28 @@ fn converse(dice: &mut Dice, requests: u32, at: &str) {
     assert_eq!(String::from_utf8_lossy(&file), String::from_utf8_lossy(&model.file()), "{at}");
 }
 
-fn options(dice: &mut Dice) -> Options {
+fn options(rng: &mut Rng) -> Options {
     let defaults = Options::default();
-    let output_high = 1 + dice.below(20_000);
+    let output_high = 1 + rng.below(20_000);
     Options {
-        framing: *dice.pick(&[Framing::Line, Framing::Eof, Framing::Fixed(8192)]),
-        order: *dice.pick(&Order::ALL),
-        lock: *dice.pick(&Lock::ALL),
-        limits: Limits { output_high, output_low: dice.below(output_high), ..defaults.limits },
+        framing: *rng.pick(&[Framing::Line, Framing::Eof, Framing::Fixed(8192)]),
+        order: *rng.pick(&Order::ALL),
+        lock: *rng.pick(&Lock::ALL),
+        limits: Limits { output_high, output_low: rng.below(output_high), ..defaults.limits },
     }
 }
 
 /// Any book, if `show` asks for no tree: those of the books differ, and the model has the one that
 /// the file fills.
-fn book(dice: &mut Dice, options: Options) -> Book {
+fn book(rng: &mut Rng, options: Options) -> Book {
     match options.order {
-        Order::File | Order::Sorted => *dice.pick(&Book::ALL),
-        Order::PreOrder => *dice.pick(&[Book::Hash, Book::LevelOrder, Book::Sorted]),
+        Order::File | Order::Sorted => *rng.pick(&Book::ALL),
+        Order::PreOrder => *rng.pick(&[Book::Hash, Book::LevelOrder, Book::Sorted]),
     }
 }
 
 /// One line with its end: mostly orders, at times anything.
-fn request(dice: &mut Dice, model: &Model) -> Vec<u8> {
+fn request(rng: &mut Rng, model: &Model) -> Vec<u8> {
     const JUNK: &[&[u8]] = &[
         b"",
         b" ",
@@ -103,20 +103,20 @@ fn request(dice: &mut Dice, model: &Model) -> Vec<u8> {
         b"sell 1 2147483647",
         b"show\0",
     ];
-    let id = if dice.once_in(20) { 1 << 30 } else { dice.pick(&model.rows).id };
-    let most = if dice.once_in(10) { 1 << 30 } else { 10 };
-    let count = 1 + dice.below(most);
-    let blank = if dice.once_in(10) { "  \t" } else { " " };
-    let mut line = match dice.below(40) {
+    let id = if rng.once_in(20) { 1 << 30 } else { rng.pick(&model.rows).id };
+    let most = if rng.once_in(10) { 1 << 30 } else { 10 };
+    let count = 1 + rng.below(most);
+    let blank = if rng.once_in(10) { "  \t" } else { " " };
+    let mut line = match rng.below(40) {
         0..15 => format!("buy{blank}{id} {count}").into_bytes(),
         15..30 => format!("sell {id}{blank}{count}").into_bytes(),
         30..35 => b"show".to_vec(),
-        35..39 => dice.pick(JUNK).to_vec(),
-        _ if dice.once_in(20) => vec![b'x'; LINE_MAX + dice.below(3) - 1],
-        _ if dice.once_in(20) => b"exit".to_vec(),
-        _ => (0..dice.below(30)).map(|_| dice.roll() as u8 | 0x80).collect(),
+        35..39 => rng.pick(JUNK).to_vec(),
+        _ if rng.once_in(20) => vec![b'x'; LINE_MAX + rng.below(3) - 1],
+        _ if rng.once_in(20) => b"exit".to_vec(),
+        _ => (0..rng.below(30)).map(|_| rng.roll() as u8 | 0x80).collect(),
     };
-    line.extend_from_slice(if dice.once_in(20) { b"\r\n" } else { b"\n" });
+    line.extend_from_slice(if rng.once_in(20) { b"\r\n" } else { b"\n" });
     line
 }
 
@@ -135,15 +135,15 @@ struct Model {
 }
 
 impl Model {
-    fn new(dice: &mut Dice, options: Options) -> Model {
+    fn new(rng: &mut Rng, options: Options) -> Model {
         // Few enough for the course's blocks at times, enough for shared replies at others.
         let most = if matches!(options.framing, Framing::Fixed(_)) { 100 } else { 200 };
         let mut rows: Vec<Entry> = Vec::new();
-        for _ in 0..1 + dice.below(most) {
-            let id = 1 + dice.below(2 * most) as u32;
+        for _ in 0..1 + rng.below(most) {
+            let id = 1 + rng.below(2 * most) as u32;
             if rows.iter().all(|row| row.id != id) {
-                let left = if dice.once_in(50) { LEFT_MAX } else { dice.below(100) as u64 };
-                rows.push(Entry { id, left, price: dice.below(100_000) as u32 });
+                let left = if rng.once_in(50) { LEFT_MAX } else { rng.below(100) as u64 };
+                rows.push(Entry { id, left, price: rng.below(100_000) as u32 });
             }
         }
         Model { rows, options }

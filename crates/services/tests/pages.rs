@@ -29,7 +29,7 @@ impl Borrow<Bulletin> for Founded {
 
 fn founded(editions: &[&str]) -> Founded {
     let mut bulletin = Region::<Bulletin>::place(Placement::Private).expect("memory");
-    bulletin.found(&TOKEN.to_le_bytes()).expect("eight bytes");
+    bulletin.init(&TOKEN.to_le_bytes()).expect("eight bytes");
     for text in editions {
         bulletin.publish(text.as_bytes()).expect("short");
     }

@@ -38,9 +38,9 @@ fn client(pem: &str) -> ClientConnection {
 }
 
 /// Pieces of sizes that a seed chooses (SplitMix64).
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -57,7 +57,7 @@ impl Dice {
 }
 
 /// A server's end of one connection; its clock runs when nothing else does.
-struct Seat<'a> {
+struct Slot<'a> {
     service: &'a Tls<Probe>,
     world: &'a World,
     effects: Effects,
@@ -65,12 +65,12 @@ struct Seat<'a> {
     now: Instant,
 }
 
-impl<'a> Seat<'a> {
-    fn new(service: &'a Tls<Probe>, world: &'a World) -> Seat<'a> {
+impl<'a> Slot<'a> {
+    fn new(service: &'a Tls<Probe>, world: &'a World) -> Slot<'a> {
         let (effects, now) = (Effects::new(true, false), Instant::ZERO);
         let cx = Cx::new(now, ME, WORKER, world, &effects);
         let conn = Conn::open(service, &cx, Peer::Local, &mut Buffers::new(1));
-        Seat { service, world, effects, conn, now }
+        Slot { service, world, effects, conn, now }
     }
 
     /// Lets something happen, then does the jobs.
@@ -87,11 +87,11 @@ impl<'a> Seat<'a> {
     }
 
     /// Sends a piece of what waits.
-    fn send(&mut self, dice: &mut Dice) -> Vec<u8> {
+    fn send(&mut self, rng: &mut Rng) -> Vec<u8> {
         let mut slices = [IoSlice::new(&[]); 8];
         let filled = self.conn.out().gather(&mut slices);
         let all: Vec<u8> = slices[..filled].iter().flat_map(|slice| slice.to_vec()).collect();
-        let sent = all[..dice.piece(all.len())].to_vec();
+        let sent = all[..rng.piece(all.len())].to_vec();
         self.let_happen(|conn, service, cx| conn.sent(service, cx, sent.len()));
         sent
     }
@@ -111,14 +111,14 @@ fn converse(probe: Probe, input: &[u8], seed: u64) -> Vec<u8> {
     let keys = Keys::read(pem.as_bytes(), key.as_bytes(), &[]).expect("our own");
     let service = Tls::new(probe, keys);
     let mut world = Region::<World>::place(Placement::Private).expect("memory");
-    world.found(&[]).expect("no seed is needed");
+    world.init(&[]).expect("no seed is needed");
     let mut client = client(&pem);
-    let (mut dice, mut seat) = (Dice(seed), Seat::new(&service, &world));
+    let (mut rng, mut slot) = (Rng(seed), Slot::new(&service, &world));
     let (mut rest, mut wire, mut heard) = (input, Vec::new(), Vec::new());
     let (mut goodbye, mut told) = (false, false);
     for _ in 0..1_000_000 {
-        if !rest.is_empty() && !client.is_handshaking() && dice.below(3) == 0 {
-            let len = dice.piece(rest.len());
+        if !rest.is_empty() && !client.is_handshaking() && rng.below(3) == 0 {
+            let len = rng.piece(rest.len());
             let taken = client.writer().write(&rest[..len]).expect("a client takes input");
             rest = &rest[taken..];
         }
@@ -129,15 +129,15 @@ fn converse(probe: Probe, input: &[u8], seed: u64) -> Vec<u8> {
         while client.wants_write() {
             client.write_tls(&mut wire).expect("a vector takes everything");
         }
-        let wants = seat.conn.wants();
+        let wants = slot.conn.wants();
         if wants.done {
-            seat.close();
+            slot.close();
             assert_eq!(world.opened.load(std::sync::atomic::Ordering::Relaxed), 1);
             assert_eq!(world.closed.load(std::sync::atomic::Ordering::Relaxed), 1);
             return heard;
         }
-        if wants.write && (dice.below(2) == 0 || wire.is_empty()) {
-            let sent = seat.send(&mut dice);
+        if wants.write && (rng.below(2) == 0 || wire.is_empty()) {
+            let sent = slot.send(&mut rng);
             let mut sent = sent.as_slice();
             while !sent.is_empty() {
                 client.read_tls(&mut sent).expect("a client takes output");
@@ -145,15 +145,15 @@ fn converse(probe: Probe, input: &[u8], seed: u64) -> Vec<u8> {
                 let _ = client.reader().read_to_end(&mut heard);
             }
         } else if wants.read && !wire.is_empty() {
-            let len = dice.piece(wire.len());
+            let len = rng.piece(wire.len());
             let piece: Vec<u8> = wire.drain(..len).collect();
-            seat.let_happen(|conn, service, cx| conn.feed(service, cx, &piece));
-        } else if wants.read && goodbye && !told && wire.is_empty() && dice.below(4) == 0 {
+            slot.let_happen(|conn, service, cx| conn.feed(service, cx, &piece));
+        } else if wants.read && goodbye && !told && wire.is_empty() && rng.below(4) == 0 {
             told = true;
-            seat.let_happen(|conn, service, cx| conn.eof(service, cx));
+            slot.let_happen(|conn, service, cx| conn.eof(service, cx));
         } else if let Some(wake) = wants.wake.filter(|_| !client.is_handshaking()) {
-            seat.now = seat.now.max(wake);
-            seat.let_happen(|conn, service, cx| conn.deadline(service, cx));
+            slot.now = slot.now.max(wake);
+            slot.let_happen(|conn, service, cx| conn.deadline(service, cx));
         }
     }
     panic!("no end: seed {seed}, heard {} bytes", heard.len());
@@ -178,22 +178,22 @@ fn who_does_not_speak_it_is_sent_away() {
     let keys = Keys::read(pem.as_bytes(), key.as_bytes(), &["http/1.1"]).expect("our own");
     let service = Tls::new(Probe::default(), keys);
     let mut world = Region::<World>::place(Placement::Private).expect("memory");
-    world.found(&[]).expect("no seed is needed");
-    let mut seat = Seat::new(&service, &world);
-    seat.let_happen(|conn, service, cx| conn.feed(service, cx, b"GET / HTTP/1.1\r\n\r\n"));
+    world.init(&[]).expect("no seed is needed");
+    let mut slot = Slot::new(&service, &world);
+    slot.let_happen(|conn, service, cx| conn.feed(service, cx, b"GET / HTTP/1.1\r\n\r\n"));
     // A fatal alert is a record of type 21 (RFC 8446 section 5.1).
-    assert_eq!(seat.send(&mut Dice(1)).first(), Some(&21));
-    while seat.conn.wants().write {
-        seat.send(&mut Dice(1));
+    assert_eq!(slot.send(&mut Rng(1)).first(), Some(&21));
+    while slot.conn.wants().write {
+        slot.send(&mut Rng(1));
     }
-    assert!(seat.conn.wants().done);
-    seat.close();
+    assert!(slot.conn.wants().done);
+    slot.close();
 
-    let mut seat = Seat::new(&service, &world);
-    seat.now = seat.now + Duration::from_secs(10);
-    seat.let_happen(|conn, service, cx| conn.deadline(service, cx));
-    assert!(seat.conn.wants().done, "ten seconds are enough to agree on keys");
-    seat.close();
+    let mut slot = Slot::new(&service, &world);
+    slot.now = slot.now + Duration::from_secs(10);
+    slot.let_happen(|conn, service, cx| conn.deadline(service, cx));
+    assert!(slot.conn.wants().done, "ten seconds are enough to agree on keys");
+    slot.close();
     assert_eq!(world.opened.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 

@@ -19,7 +19,7 @@ use seam::{
 };
 
 use crate::check::seeds;
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// Calls of one cast that bring neither a packet nor a later moment before it counts as stuck.
 const CALLS_IN_VAIN: u32 = 100;
@@ -54,16 +54,16 @@ impl Whims {
 
     /// The whims of a seed: a wheel, a stalled wheel, or a kernel that is given seconds at once.
     pub fn of(seed: u64) -> Whims {
-        let mut dice = Dice::new(seed);
-        let most = if dice.coin() { 1 } else { 30 };
-        let (burst, rings) = (dice.size(most), dice.below(10) as u8);
-        let late = dice.span(Duration::from_millis(5));
+        let mut rng = Rng::new(seed);
+        let most = if rng.coin() { 1 } else { 30 };
+        let (burst, rings) = (rng.size(most), rng.below(10) as u8);
+        let late = rng.span(Duration::from_millis(5));
         let wheel = Whims { late, burst, rings, ..Whims::CALM };
         match seed % 3 {
             0 => wheel,
             1 => Whims { stalls: 5, ..wheel },
             _ => {
-                let ahead = dice.span(Duration::from_secs(3));
+                let ahead = rng.span(Duration::from_secs(3));
                 Whims { ahead, withdrawals: 30, ..wheel }
             }
         }
@@ -127,7 +127,7 @@ struct World<'a, C: Caster> {
     caster: &'a C,
     state: &'a C::State,
     whims: Whims,
-    dice: Dice,
+    rng: Rng,
     start: Instant,
     now: Instant,
     effects: Effects,
@@ -151,7 +151,7 @@ pub fn cast<C: Caster>(
         caster,
         state,
         whims,
-        dice: Dice::new(seed),
+        rng: Rng::new(seed),
         start,
         now: start,
         effects: Effects::new(false, true),
@@ -228,7 +228,7 @@ impl<C: Caster> World<'_, C> {
 
     /// The cast that is called next, and when.
     fn next_call(&mut self) -> Option<(Instant, usize)> {
-        self.bury();
+        self.reap();
         let ahead = self.whims.ahead;
         let at = |running: &Running<C>| match running.next {
             Next::At(at) if ahead > Duration::ZERO => {
@@ -243,7 +243,7 @@ impl<C: Caster> World<'_, C> {
     }
 
     /// Closes what is done.
-    fn bury(&mut self) {
+    fn reap(&mut self) {
         while let Some(index) = self.running.iter().position(|it| it.next == Next::Done) {
             let running = self.running.remove(index);
             // One that was told to end owes nothing.
@@ -275,7 +275,7 @@ impl<C: Caster> World<'_, C> {
             running.moved |= news;
             running.vain = 0;
         }
-        self.bury();
+        self.reap();
         self.take_orders();
     }
 
@@ -313,11 +313,11 @@ impl<C: Caster> World<'_, C> {
 
     /// Until when a cast is asked, and the time that it has become by then.
     fn until(&mut self, asked: Instant) -> Instant {
-        self.now = self.now + self.dice.span(self.whims.late);
+        self.now = self.now + self.rng.span(self.whims.late);
         if self.whims.ahead > Duration::ZERO {
             return self.now.max(asked) + self.whims.ahead / 2;
         }
-        if self.dice.chance(self.whims.stalls) {
+        if self.rng.chance(self.whims.stalls) {
             self.now = self.now + Duration::from_secs(1);
         }
         // As an engine that has been held up: not the whole past at once.
@@ -334,11 +334,11 @@ impl<C: Caster> World<'_, C> {
         let next = self.caster.due(&cx, &mut running.cast, until, &mut burst);
         running.next = next;
         self.judge(index, until, &burst, next);
-        if self.whims.ahead > Duration::ZERO && self.dice.chance(self.whims.withdrawals) {
-            let unsent = self.dice.below(burst.len() + 1);
+        if self.whims.ahead > Duration::ZERO && self.rng.chance(self.whims.withdrawals) {
+            let unsent = self.rng.below(burst.len() + 1);
             self.withdraw(index, unsent);
         }
-        if self.dice.chance(self.whims.rings) {
+        if self.rng.chance(self.whims.rings) {
             self.ring(false);
         }
     }
@@ -348,7 +348,7 @@ impl<C: Caster> World<'_, C> {
         let mut breaches: Vec<(CastLaw, String)> = Vec::new();
         let running = &mut self.running[index];
         if running.moved && next == Next::Done {
-            // What it says last is a farewell, and no packet that it owed.
+            // What it says last is a bye, and no packet that it owed.
             running.owed.clear();
         }
         for packet in burst.packets() {

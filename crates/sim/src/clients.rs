@@ -4,9 +4,9 @@ use core::time::Duration;
 
 use seam::Service;
 
+use crate::connection::{Connection, Order};
 use crate::link::Packet;
 use crate::script::Act;
-use crate::seat::{Order, Seat};
 use crate::transcript::End;
 use crate::world::{What, World};
 
@@ -46,7 +46,7 @@ impl<S: Service> World<'_, S> {
     fn send_cut(&mut self, client: usize, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let len = self.dice.size(self.faults.segment).min(rest.len());
+            let len = self.rng.size(self.faults.segment).min(rest.len());
             self.send(client, Packet::Bytes(rest[..len].to_vec()));
             rest = &rest[len..];
         }
@@ -54,8 +54,7 @@ impl<S: Service> World<'_, S> {
 
     /// Sends `packet` behind all others; half of the packets arrive together with the one before.
     fn send(&mut self, client: usize, packet: Packet) {
-        let delay =
-            if self.dice.coin() { self.dice.span(self.faults.delay) } else { Duration::ZERO };
+        let delay = if self.rng.coin() { self.rng.span(self.faults.delay) } else { Duration::ZERO };
         let link = &mut self.callers[client].link;
         link.last_arrival = (self.now + delay).max(link.last_arrival);
         let arrival = link.last_arrival;
@@ -68,11 +67,11 @@ impl<S: Service> World<'_, S> {
             return;
         }
         caller.end = Some(End::Reset);
-        if caller.seat.is_none() {
+        if caller.connection.is_none() {
             self.backlog.retain(|waiting| *waiting != client);
         }
         // A reset may overtake what is under way.
-        if self.dice.coin() {
+        if self.rng.coin() {
             self.soon(What::Arrive(client, Packet::Rst));
         } else {
             self.send(client, Packet::Rst);
@@ -86,17 +85,17 @@ impl<S: Service> World<'_, S> {
         if caller.end.is_some() {
             return;
         }
-        let len = caller.link.outbox.len().min(self.dice.size(self.faults.sip));
+        let len = caller.link.outbox.len().min(self.rng.size(self.faults.sip));
         caller.heard.extend(caller.link.outbox.drain(..len));
         if caller.expects.is_some_and(|bytes| bytes <= caller.heard.len()) {
             caller.expects = None;
             self.soon(What::Act(client));
         }
-        let seat = self.callers[client].seat;
-        if let Some(seat) = seat {
-            self.mark(Some(seat));
-            if self.seat(seat).is_some_and(Seat::wants_landing) {
-                self.soon(What::Seat(Order::Land(seat)));
+        let connection = self.callers[client].connection;
+        if let Some(connection) = connection {
+            self.mark(Some(connection));
+            if self.connection(connection).is_some_and(Connection::wants_landing) {
+                self.soon(What::Connection(Order::Land(connection)));
             }
         }
         self.hear(client);

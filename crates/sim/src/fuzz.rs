@@ -6,8 +6,8 @@ use seam::laws::probe::{Menu, Probe, World, asset, expected, plain, requests};
 use seam::{Closed, Limits};
 
 use crate::check::{Case, find};
-use crate::dice::Dice;
 use crate::laws::equal;
+use crate::rng::Rng;
 use crate::script::{Act, Client, Faults, Script};
 use crate::transcript::{End, Heard, Transcript};
 
@@ -17,18 +17,18 @@ use crate::transcript::{End, Heard, Transcript};
 /// # Panics
 /// When a law is broken; the message carries the seed and the smallest case found.
 pub fn fuzz(seed: u64, events: u32) {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut left = events;
     while left > 0 {
-        let mut probe = if dice.chance(80) { Probe::narrow() } else { Probe::default() };
-        probe.one_by_one = dice.coin();
-        probe.tick = dice.coin().then(|| Duration::from_millis(1 + dice.below(1_000) as u64));
-        probe.patience = dice.chance(20).then(|| Duration::from_micros(dice.below(5_000) as u64));
-        if dice.chance(20) {
-            probe.limits = Limits { sessions_max: 1 + dice.below(3), ..probe.limits };
+        let mut probe = if rng.chance(80) { Probe::narrow() } else { Probe::default() };
+        probe.one_by_one = rng.coin();
+        probe.tick = rng.coin().then(|| Duration::from_millis(1 + rng.below(1_000) as u64));
+        probe.patience = rng.chance(20).then(|| Duration::from_micros(rng.below(5_000) as u64));
+        if rng.chance(20) {
+            probe.limits = Limits { sessions_max: 1 + rng.below(3), ..probe.limits };
         }
-        let requests = 1 + dice.below(30) as u32;
-        let case = random_case(dice.below(1 << 30) as u64, requests.min(left) as usize);
+        let requests = 1 + rng.below(30) as u32;
+        let case = random_case(rng.below(1 << 30) as u64, requests.min(left) as usize);
         left = left.saturating_sub(requests);
         if let Some((small, why)) = find(&probe, World::default, case, judge) {
             panic!("sim::fuzz seed {seed}: {why}\n{probe:?}\n{small}");
@@ -38,23 +38,23 @@ pub fn fuzz(seed: u64, events: u32) {
 
 /// A case of a few clients, each with up to `count` requests, in wild weather.
 pub(crate) fn random_case(seed: u64, count: usize) -> Case {
-    let mut dice = Dice::new(seed);
-    let lines_max = [2, 10, 40, 300][dice.below(4)];
-    let menu = Menu { files: true, endings: dice.coin(), lines_max, ..Menu::default() };
-    let client = |dice: &mut Dice| {
-        let said = requests(dice.below(1 << 30) as u64, dice.size(count), menu);
-        let at = dice.below(said.len() + 1);
+    let mut rng = Rng::new(seed);
+    let lines_max = [2, 10, 40, 300][rng.below(4)];
+    let menu = Menu { files: true, endings: rng.coin(), lines_max, ..Menu::default() };
+    let client = |rng: &mut Rng| {
+        let said = requests(rng.below(1 << 30) as u64, rng.size(count), menu);
+        let at = rng.below(said.len() + 1);
         let mut acts = vec![Act::Send(said[..at].to_vec())];
-        if dice.coin() {
-            acts.push(Act::Wait(dice.span(Duration::from_millis(40))));
+        if rng.coin() {
+            acts.push(Act::Wait(rng.span(Duration::from_millis(40))));
         }
         acts.push(Act::Send(said[at..].to_vec()));
-        if dice.chance(10) {
+        if rng.chance(10) {
             acts.push(Act::Reset);
         }
-        Client { start: dice.span(Duration::from_millis(5)), acts }
+        Client { start: rng.span(Duration::from_millis(5)), acts }
     };
-    let clients = (0..dice.size(5)).map(|_| client(&mut dice)).collect();
+    let clients = (0..rng.size(5)).map(|_| client(&mut rng)).collect();
     let faults = Faults::wild(seed).with_assets(vec![asset()]);
     Case { script: Script { clients }, faults, seed }
 }

@@ -18,13 +18,13 @@
 mod cast;
 mod check;
 mod clients;
-mod dice;
+mod connection;
 mod fuzz;
 mod golden;
 mod laws;
 mod link;
+mod rng;
 mod script;
-mod seat;
 mod transcript;
 mod world;
 

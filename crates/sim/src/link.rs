@@ -74,7 +74,7 @@ impl Link {
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) link: Link,
-    pub(crate) seat: Option<SessionId>,
+    pub(crate) connection: Option<SessionId>,
     /// Which act comes next.
     pub(crate) next: usize,
     pub(crate) heard: Vec<u8>,
@@ -92,7 +92,7 @@ impl Caller {
     pub(crate) fn new(window: usize) -> Caller {
         Caller {
             link: Link::new(window),
-            seat: None,
+            connection: None,
             next: 0,
             heard: Vec::new(),
             expects: None,

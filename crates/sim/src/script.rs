@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// The clients of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -148,9 +148,9 @@ impl Faults {
 
     /// What `seed` chooses; every byte still arrives in both directions.
     pub fn rough(seed: u64) -> Faults {
-        let mut dice = Dice::new(seed ^ 0x5eed_fa17);
+        let mut rng = Rng::new(seed ^ 0x5eed_fa17);
         let sizes = [1, 2, 3, 7, 16, 60, 255, 1500, 1 << 16];
-        let mut size = || sizes[dice.below(sizes.len())];
+        let mut size = || sizes[rng.below(sizes.len())];
         let (segment, receive, sip) = (size(), size(), size());
         let turn = receive * (1 + size() % 16);
         let window = size().max(3);
@@ -161,24 +161,24 @@ impl Faults {
             sip,
             turn,
             window,
-            delay: Duration::from_micros(delays[dice.below(delays.len())]),
-            later: [0, 50, 100][dice.below(3)],
-            short: dice.coin(),
-            late_feeds: dice.coin(),
-            spurious: dice.coin(),
-            workers: 1 + dice.below(4),
-            roam: dice.coin(),
+            delay: Duration::from_micros(delays[rng.below(delays.len())]),
+            later: [0, 50, 100][rng.below(3)],
+            short: rng.coin(),
+            late_feeds: rng.coin(),
+            spurious: rng.coin(),
+            workers: 1 + rng.below(4),
+            roam: rng.coin(),
             ..Faults::calm()
         }
     }
 
     /// As [`Faults::rough`], but connections also break, idle out and are drained.
     pub fn wild(seed: u64) -> Faults {
-        let mut dice = Dice::new(seed ^ 0x0bad_cab1e);
+        let mut rng = Rng::new(seed ^ 0x0bad_cab1e);
         Faults {
-            resets: [0, 20, 60][dice.below(3)],
-            hangups: [0, 0, 30][dice.below(3)],
-            drain: dice.chance(30).then(|| dice.moment()),
+            resets: [0, 20, 60][rng.below(3)],
+            hangups: [0, 0, 30][rng.below(3)],
+            drain: rng.chance(30).then(|| rng.moment()),
             ..Faults::rough(seed)
         }
     }

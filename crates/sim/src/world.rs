@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, VecDeque};
 use seam::laws::{Watched, listing};
 use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
 
-use crate::dice::Dice;
+use crate::connection::{Connection, Context, Order, Writes};
 use crate::link::{Caller, Packet};
+use crate::rng::Rng;
 use crate::script::{Faults, Script};
-use crate::seat::{Desk, Order, Seat, Writes};
 use crate::transcript::{End, Heard, Transcript};
 
 /// A run that takes more steps of the world than this is cut off.
@@ -48,8 +48,8 @@ pub(crate) enum What<J> {
     Break(usize),
     /// A worker takes a turn.
     Turn(usize),
-    /// What a seat asked for.
-    Seat(Order<J>),
+    /// What a connection asked for.
+    Connection(Order<J>),
     /// Bytes reach another session.
     Push(SessionId, Vec<u8>),
     /// The engine finds a session idle.
@@ -75,7 +75,7 @@ struct Worker<S: Service> {
 
 struct Slot<S: Service> {
     generation: u32,
-    seat: Option<Seat<S>>,
+    connection: Option<Connection<S>>,
 }
 
 pub(crate) struct World<'a, S: Service> {
@@ -83,7 +83,7 @@ pub(crate) struct World<'a, S: Service> {
     state: &'a S::State,
     pub(crate) script: &'a Script,
     pub(crate) faults: &'a Faults,
-    pub(crate) dice: Dice,
+    pub(crate) rng: Rng,
     pub(crate) now: Instant,
     serial: u64,
     queue: BTreeMap<(Instant, u64), What<S::Job>>,
@@ -124,7 +124,7 @@ impl<'a, S: Service> World<'a, S> {
             state,
             script,
             faults,
-            dice: Dice::new(seed),
+            rng: Rng::new(seed),
             now: START,
             serial: 0,
             queue: BTreeMap::new(),
@@ -145,8 +145,8 @@ impl<'a, S: Service> World<'a, S> {
         self.after(Duration::ZERO, What::Tick);
         for (client, plan) in self.script.clients.iter().enumerate() {
             self.after(plan.start, What::Connect(client));
-            if self.dice.chance(self.faults.resets) {
-                let moment = plan.start + self.dice.moment();
+            if self.rng.chance(self.faults.resets) {
+                let moment = plan.start + self.rng.moment();
                 self.after(moment, What::Break(client));
             }
         }
@@ -174,23 +174,23 @@ impl<'a, S: Service> World<'a, S> {
                 let caller = &mut self.callers[client];
                 if !caller.link.closed {
                     caller.link.arrive(packet);
-                    self.mark(self.callers[client].seat);
+                    self.mark(self.callers[client].connection);
                 }
             }
             What::Sip(client) => self.sip(client),
             What::Break(client) => self.reset(client),
             What::Turn(worker) => self.turn(worker),
-            What::Seat(order) => self.order(order),
-            What::Push(to, bytes) => match self.seat(to) {
-                Some(seat) => {
-                    seat.tray.pushed.push(bytes);
+            What::Connection(order) => self.order(order),
+            What::Push(to, bytes) => match self.connection(to) {
+                Some(connection) => {
+                    connection.tray.pushed.push(bytes);
                     self.mark(Some(to));
                 }
                 None => self.pushes_lost += 1,
             },
             What::Hangup(id) => {
-                if let Some(seat) = self.seat(id) {
-                    seat.tray.shut = Some(Closed::Idle);
+                if let Some(connection) = self.connection(id) {
+                    connection.tray.shut = Some(Closed::Idle);
                     self.mark(Some(id));
                 }
             }
@@ -230,7 +230,7 @@ impl<'a, S: Service> World<'a, S> {
     }
 
     pub(crate) fn soon(&mut self, what: What<S::Job>) {
-        let span = self.dice.span(self.faults.delay);
+        let span = self.rng.span(self.faults.delay);
         self.after(span, what);
     }
 
@@ -238,7 +238,7 @@ impl<'a, S: Service> World<'a, S> {
 
     fn connect(&mut self, client: usize) {
         if self.callers[client].end.is_some() {
-            // It has reset before it was accepted: the seat kept for it is another's.
+            // It has reset before it was accepted: the connection kept for it is another's.
             self.next_in_line();
         } else if self.draining {
             self.callers[client].end = Some(End::Refused);
@@ -251,11 +251,11 @@ impl<'a, S: Service> World<'a, S> {
 
     fn accept(&mut self, client: usize) {
         self.seated += 1;
-        let shard = self.dice.below(self.workers.len());
+        let shard = self.rng.below(self.workers.len());
         let runner = self.runner(shard);
         let worker = &mut self.workers[shard];
         let index = worker.free.pop().unwrap_or_else(|| {
-            worker.slots.push(Slot { generation: 0, seat: None });
+            worker.slots.push(Slot { generation: 0, connection: None });
             worker.slots.len() as u32 - 1
         });
         let slot = &mut worker.slots[index as usize];
@@ -269,26 +269,27 @@ impl<'a, S: Service> World<'a, S> {
         let cx = Cx::new(self.now, id, who.id, self.state, &who.effects);
         let conn = Conn::open(self.service, &cx, peer, &mut buffers);
         self.workers[runner].buffers = buffers;
-        let writes = match (self.dice.chance(self.faults.later), self.dice.coin()) {
+        let writes = match (self.rng.chance(self.faults.later), self.rng.coin()) {
             (false, _) => Writes::Now,
             (true, false) => Writes::Later,
             (true, true) => Writes::Either,
         };
-        self.workers[shard].slots[index as usize].seat = Some(Seat::new(conn, client, writes));
-        self.callers[client].seat = Some(id);
+        self.workers[shard].slots[index as usize].connection =
+            Some(Connection::new(conn, client, writes));
+        self.callers[client].connection = Some(id);
         self.collect(runner);
         self.mark(Some(id));
         self.soon(What::Act(client));
-        if self.dice.chance(self.faults.hangups) {
-            let moment = self.dice.moment();
+        if self.rng.chance(self.faults.hangups) {
+            let moment = self.rng.moment();
             self.after(moment, What::Hangup(id));
         }
     }
 
-    pub(crate) fn seat(&mut self, id: SessionId) -> Option<&mut Seat<Watched<S>>> {
+    pub(crate) fn connection(&mut self, id: SessionId) -> Option<&mut Connection<Watched<S>>> {
         let worker = self.workers.get_mut(id.shard())?;
         let slot = worker.slots.get_mut(id.index() as usize)?;
-        if slot.generation == id.generation() { slot.seat.as_mut() } else { None }
+        if slot.generation == id.generation() { slot.connection.as_mut() } else { None }
     }
 
     /// A worker's buffers, until they are put back.
@@ -298,15 +299,15 @@ impl<'a, S: Service> World<'a, S> {
 
     /// Who runs a turn of the sessions of `shard`.
     fn runner(&mut self, shard: usize) -> usize {
-        if self.faults.roam { self.dice.below(self.workers.len()) } else { shard }
+        if self.faults.roam { self.rng.below(self.workers.len()) } else { shard }
     }
 
     /// Something has happened to the session: its worker must take a turn.
     pub(crate) fn mark(&mut self, id: Option<SessionId>) {
         if let Some(id) = id
-            && let Some(seat) = self.seat(id)
+            && let Some(connection) = self.connection(id)
         {
-            seat.dirty = true;
+            connection.dirty = true;
             self.call(id.shard());
         }
     }
@@ -315,7 +316,7 @@ impl<'a, S: Service> World<'a, S> {
     fn call(&mut self, shard: usize) {
         if !self.workers[shard].called {
             self.workers[shard].called = true;
-            let soon = self.now + self.dice.span(self.faults.delay);
+            let soon = self.now + self.rng.span(self.faults.delay);
             let next = self.workers[shard].last + Duration::from_nanos(1);
             self.at(soon.max(next), What::Turn(shard));
         }
@@ -325,10 +326,12 @@ impl<'a, S: Service> World<'a, S> {
         self.turns += 1;
         let worker = &mut self.workers[shard];
         (worker.called, worker.last) = (false, self.now);
-        let dirty = |slot: &Slot<_>| slot.seat.as_ref().is_some_and(|seat: &Seat<_>| seat.dirty);
+        let dirty = |slot: &Slot<_>| {
+            slot.connection.as_ref().is_some_and(|connection: &Connection<_>| connection.dirty)
+        };
         let mut indices: Vec<usize> = (0..worker.slots.len()).collect();
         indices.retain(|index| dirty(&worker.slots[*index]));
-        self.dice.shuffle(&mut indices);
+        self.rng.shuffle(&mut indices);
         for index in indices {
             self.serve(shard, index);
         }
@@ -338,32 +341,32 @@ impl<'a, S: Service> World<'a, S> {
         let runner = self.runner(shard);
         let slot = &mut self.workers[shard].slots[index];
         let id = SessionId::new(shard, index as u32, slot.generation);
-        let mut seat = slot.seat.take().expect("a dirty slot has a seat");
-        let client = seat.client;
+        let mut connection = slot.connection.take().expect("a dirty slot has a connection");
+        let client = connection.client;
         let mut buffers = self.lend(runner);
         let who = &self.workers[runner];
         let cx = Cx::new(self.now, id, who.id, self.state, &who.effects);
-        let mut desk = Desk {
+        let mut context = Context {
             link: &mut self.callers[client].link,
             buffers: &mut buffers,
             faults: self.faults,
-            dice: &mut self.dice,
+            rng: &mut self.rng,
             orders: Vec::new(),
             pushes_lost: &mut self.pushes_lost,
         };
-        let done = seat.turn(self.service, &cx, &mut desk);
-        let orders = desk.orders;
-        let again = seat.dirty && !done;
+        let done = connection.turn(self.service, &cx, &mut context);
+        let orders = context.orders;
+        let again = connection.dirty && !done;
         if done {
-            let why = seat.conn.why();
-            seat.conn.close(self.service, &cx);
+            let why = connection.conn.why();
+            connection.conn.close(self.service, &cx);
             self.closed(id, client, why);
         } else {
-            self.workers[shard].slots[index].seat = Some(seat);
+            self.workers[shard].slots[index].connection = Some(connection);
         }
         self.workers[runner].buffers = buffers;
         for (at, order) in orders {
-            self.at(at, What::Seat(order));
+            self.at(at, What::Connection(order));
         }
         self.collect(runner);
         if again {
@@ -376,7 +379,7 @@ impl<'a, S: Service> World<'a, S> {
         self.workers[id.shard()].free.push(id.index());
         self.seated -= 1;
         let caller = &mut self.callers[client];
-        caller.seat = None;
+        caller.connection = None;
         caller.link.closed = true;
         caller.closed = Some(why);
         self.next_in_line();
@@ -393,14 +396,14 @@ impl<'a, S: Service> World<'a, S> {
         match order {
             Order::Work(id, job) => {
                 let outcome = self.service.work(self.state, job);
-                if let Some(seat) = self.seat(id) {
-                    seat.tray.outcome = Some(outcome);
+                if let Some(connection) = self.connection(id) {
+                    connection.tray.outcome = Some(outcome);
                     self.mark(Some(id));
                 }
             }
             Order::Wake(id) => {
-                if let Some(seat) = self.seat(id) {
-                    seat.rung();
+                if let Some(connection) = self.connection(id) {
+                    connection.rung();
                     self.mark(Some(id));
                 }
             }
@@ -410,14 +413,16 @@ impl<'a, S: Service> World<'a, S> {
 
     fn land(&mut self, id: SessionId) {
         let slot = &mut self.workers[id.shard()].slots[id.index() as usize];
-        let Some(seat) = slot.seat.as_mut().filter(|_| slot.generation == id.generation()) else {
+        let Some(connection) =
+            slot.connection.as_mut().filter(|_| slot.generation == id.generation())
+        else {
             return;
         };
-        let client = seat.client;
+        let client = connection.client;
         let link = &mut self.callers[client].link;
-        if seat.land(link, self.faults, &mut self.dice) {
-            if link.room() > 0 && seat.wants_landing() {
-                self.soon(What::Seat(Order::Land(id)));
+        if connection.land(link, self.faults, &mut self.rng) {
+            if link.room() > 0 && connection.wants_landing() {
+                self.soon(What::Connection(Order::Land(id)));
             }
             self.mark(Some(id));
         }
@@ -440,14 +445,14 @@ impl<'a, S: Service> World<'a, S> {
         let who = &self.workers[0];
         let cx = Cx::new(self.now, SessionId::NONE, who.id, self.state, &who.effects);
         if let Some(next) = self.service.tick(&cx) {
-            let late = self.dice.span(self.faults.delay);
+            let late = self.rng.span(self.faults.delay);
             self.at(next.max(self.now) + late, What::Tick);
         }
         self.collect(0);
     }
 
     fn seated_ids(&self) -> Vec<SessionId> {
-        self.callers.iter().filter_map(|caller| caller.seat).collect()
+        self.callers.iter().filter_map(|caller| caller.connection).collect()
     }
 
     fn drain(&mut self) {
@@ -456,8 +461,8 @@ impl<'a, S: Service> World<'a, S> {
             self.callers[client].end = Some(End::Refused);
         }
         for id in self.seated_ids() {
-            if let Some(seat) = self.seat(id) {
-                seat.tray.drain = true;
+            if let Some(connection) = self.connection(id) {
+                connection.tray.drain = true;
             }
             self.mark(Some(id));
         }
@@ -466,8 +471,8 @@ impl<'a, S: Service> World<'a, S> {
 
     fn force(&mut self) {
         for id in self.seated_ids() {
-            if let Some(seat) = self.seat(id) {
-                seat.tray.forced = true;
+            if let Some(connection) = self.connection(id) {
+                connection.tray.forced = true;
             }
             self.mark(Some(id));
         }

@@ -30,9 +30,9 @@ enum Flaw {
     CountsCalls,
     /// Gives each order twice.
     StartsTwice,
-    /// No mistake: when it is told to end it says farewell.
+    /// No mistake: when it is told to end it says bye.
     Polite,
-    /// Says farewell where nobody told it to end.
+    /// Says bye where nobody told it to end.
     LeavesUnasked,
 }
 
@@ -50,7 +50,7 @@ struct Orders {
 
 // SAFETY: atomics only, for which zero is a value.
 unsafe impl Share for Orders {
-    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
         Ok(())
     }
 }

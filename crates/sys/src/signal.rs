@@ -1,7 +1,7 @@
 //! Signals as input of a loop (signalfd(2)) instead of as interruptions.
 //!
 //! A thread blocks what it wants to read; threads and processes made afterwards inherit the mask.
-//! The supervisor of a house without handlers reads them all from one descriptor.
+//! The supervisor of a server without handlers reads them all from one descriptor.
 
 use std::fmt;
 use std::io;

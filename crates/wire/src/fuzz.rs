@@ -1,11 +1,11 @@
 //! Throws seeded bytes at every decoder and compares with what cannot be wrong.
 
 use crate::conf;
-use crate::dice::Dice;
 use crate::framing::{Decoder, Framing, Shape};
 use crate::http;
 use crate::line::{self, Next};
 use crate::media_fuzz;
+use crate::rng::Rng;
 use crate::text;
 
 /// Runs `events` rounds from `seed`.
@@ -13,40 +13,40 @@ use crate::text;
 /// # Panics
 /// When a decoder breaks one of its promises; the message carries the seed.
 pub fn fuzz(seed: u64, events: u32) {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     for event in 0..events {
         let at = || format!("wire::fuzz seed {seed}, event {event}");
-        match dice.below(6) {
-            0 => lines(&mut dice, &at()),
-            1 => replies(&mut dice, &at()),
-            2 => http::fuzz(&mut dice, &at()),
-            3 => conf::fuzz(&mut dice, &at()),
-            4 => media_fuzz::fuzz(&mut dice, &at()),
-            _ => texts(&mut dice, &at()),
+        match rng.below(6) {
+            0 => lines(&mut rng, &at()),
+            1 => replies(&mut rng, &at()),
+            2 => http::fuzz(&mut rng, &at()),
+            3 => conf::fuzz(&mut rng, &at()),
+            4 => media_fuzz::fuzz(&mut rng, &at()),
+            _ => texts(&mut rng, &at()),
         }
     }
 }
 
 /// Bytes in which terminators and marks are far more frequent than chance would have them.
-fn bytes(dice: &mut Dice, len_max: usize) -> Vec<u8> {
+fn bytes(rng: &mut Rng, len_max: usize) -> Vec<u8> {
     const OFTEN: &[&[u8]] =
         &[b"\n", b"\r\n", b"\r", b"EOF\n", b"\0", b"buy 1 2\n", b"\xc0\xaf", b"\xff\xfe", b"7 "];
-    let len = dice.below(len_max + 1);
+    let len = rng.below(len_max + 1);
     let mut bytes = Vec::with_capacity(len + 8);
     while bytes.len() < len {
-        if dice.once_in(2) {
-            bytes.extend_from_slice(dice.pick::<&[u8]>(OFTEN));
+        if rng.once_in(2) {
+            bytes.extend_from_slice(rng.pick::<&[u8]>(OFTEN));
         } else {
-            bytes.push(dice.roll() as u8);
+            bytes.push(rng.roll() as u8);
         }
     }
     bytes
 }
 
 /// The lines found do not depend on how many bytes were visible, and they spell the input.
-fn lines(dice: &mut Dice, at: &str) {
-    let input = bytes(dice, 200);
-    let line_max = 1 + dice.below(40);
+fn lines(rng: &mut Rng, at: &str) {
+    let input = bytes(rng, 200);
+    let line_max = 1 + rng.below(40);
     let (mut from, mut seen) = (0, 0);
     loop {
         match line::next(&input[from..seen], line_max) {
@@ -66,15 +66,15 @@ fn lines(dice: &mut Dice, at: &str) {
                 assert!(!input[from..].contains(&b'\n'), "{at}: a line was overlooked");
                 break;
             }
-            Next::More => seen = (seen + 1 + dice.below(20)).min(input.len()),
+            Next::More => seen = (seen + 1 + rng.below(20)).min(input.len()),
         }
     }
 }
 
 /// Encoded replies come back whole at any growth; random bytes never make the decoder overrun.
-fn replies(dice: &mut Dice, at: &str) {
-    let framing = *dice.pick(&[Framing::Line, Framing::Eof, Framing::Fixed(64)]);
-    let sent: Vec<_> = (0..dice.below(6)).map(|_| reply(dice)).collect();
+fn replies(rng: &mut Rng, at: &str) {
+    let framing = *rng.pick(&[Framing::Line, Framing::Eof, Framing::Fixed(64)]);
+    let sent: Vec<_> = (0..rng.below(6)).map(|_| reply(rng)).collect();
     let mut wire = Vec::new();
     for (text, shape) in &sent {
         framing.encode(text, *shape, &mut wire).expect("replies of at most 60 bytes fit");
@@ -88,36 +88,36 @@ fn replies(dice: &mut Dice, at: &str) {
                 break reply.used;
             }
             assert!(seen < wire.len(), "{at}: {framing} reply never ends");
-            seen = (seen + 1 + dice.below(90)).min(wire.len());
+            seen = (seen + 1 + rng.below(90)).min(wire.len());
         };
         from += used;
     }
     assert_eq!(from, wire.len(), "{at}: {framing} left bytes over");
 
-    let noise = bytes(dice, 200);
-    let shape = *dice.pick(&[Shape::Line, Shape::Block]);
+    let noise = bytes(rng, 200);
+    let shape = *rng.pick(&[Shape::Line, Shape::Block]);
     if let Some(reply) = Decoder::new(framing).next(&noise, shape) {
         assert!(reply.used <= noise.len() && noise.starts_with(reply.text), "{at}: {framing}");
     }
 }
 
-fn reply(dice: &mut Dice) -> (Vec<u8>, Shape) {
-    let line = |dice: &mut Dice| {
+fn reply(rng: &mut Rng) -> (Vec<u8>, Shape) {
+    let line = |rng: &mut Rng| {
         let mut line: Vec<u8> =
-            (0..1 + dice.below(10)).map(|_| b'a' + dice.below(26) as u8).collect();
+            (0..1 + rng.below(10)).map(|_| b'a' + rng.below(26) as u8).collect();
         line.push(b'\n');
         line
     };
-    if dice.once_in(2) {
-        (line(dice), Shape::Line)
+    if rng.once_in(2) {
+        (line(rng), Shape::Line)
     } else {
-        ((0..dice.below(5)).flat_map(|_| line(dice)).collect(), Shape::Block)
+        ((0..rng.below(5)).flat_map(|_| line(rng)).collect(), Shape::Block)
     }
 }
 
 /// UTF-8 passes untouched, and whatever decodes from noise has an offset inside it otherwise.
-fn texts(dice: &mut Dice, at: &str) {
-    let noise = bytes(dice, 120);
+fn texts(rng: &mut Rng, at: &str) {
+    let noise = bytes(rng, 120);
     match text::decode(&noise) {
         Ok(decoded) => {
             let plain = std::str::from_utf8(&noise);

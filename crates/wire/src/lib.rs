@@ -14,7 +14,7 @@
 //! - [`rtp`], [`rtcp`], [`rtsp`], [`sdp`]: packets of media, reports about them, the language in
 //!   which they are ordered, and descriptions of what there is.
 //! - [`text`]: whole text files in UTF-8, UTF-16 or CP949, as UTF-8.
-//! - [`dice`]: the seeded generator that the fuzzers of this and of higher crates roll.
+//! - [`rng`]: the seeded generator that the fuzzers of this and of higher crates roll.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -22,12 +22,12 @@
 pub mod conf;
 pub mod containers;
 pub mod decimal;
-pub mod dice;
 pub mod framing;
 mod fuzz;
 pub mod http;
 pub mod line;
 mod media_fuzz;
+pub mod rng;
 pub mod rtcp;
 pub mod rtp;
 pub mod rtsp;

@@ -2,18 +2,18 @@
 //! depends on where the stream was cut, and a range, a transport or a proof that is read is told
 //! so that it is read the same again.
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::{rtcp, rtp, rtsp};
 
 /// One round; `at` names it in messages.
 ///
 /// # Panics
 /// When a promise is broken.
-pub(crate) fn fuzz(dice: &mut Dice, at: &str) {
-    match dice.below(4) {
-        0 | 1 => stream(dice, at),
-        2 => fields(dice, at),
-        _ => packets(dice, at),
+pub(crate) fn fuzz(rng: &mut Rng, at: &str) {
+    match rng.below(4) {
+        0 | 1 => stream(rng, at),
+        2 => fields(rng, at),
+        _ => packets(rng, at),
     }
 }
 
@@ -39,13 +39,13 @@ const PIECES: &[&[u8]] = &[
     b"\xff",
 ];
 
-fn stream(dice: &mut Dice, at: &str) {
+fn stream(rng: &mut Rng, at: &str) {
     let mut bytes = Vec::new();
-    for _ in 0..1 + dice.below(12) {
-        bytes.extend_from_slice(dice.pick::<&[u8]>(PIECES));
+    for _ in 0..1 + rng.below(12) {
+        bytes.extend_from_slice(rng.pick::<&[u8]>(PIECES));
     }
     let whole = items(&bytes, bytes.len());
-    let step = 1 + dice.below(9);
+    let step = 1 + rng.below(9);
     let cut = items(&bytes, step);
     assert_eq!(whole, cut, "{at}: {:?}", bytes.escape_ascii().to_string());
 }
@@ -67,7 +67,7 @@ fn items(bytes: &[u8], step: usize) -> (Vec<String>, Option<rtsp::Bad>) {
 }
 
 /// Values of header fields.
-fn fields(dice: &mut Dice, at: &str) {
+fn fields(rng: &mut Rng, at: &str) {
     const WORDS: &[&str] = &[
         "npt=",
         "now",
@@ -98,7 +98,7 @@ fn fields(dice: &mut Dice, at: &str) {
         " ",
         "é",
     ];
-    let value: String = (0..dice.below(12)).map(|_| *dice.pick(WORDS)).collect();
+    let value: String = (0..rng.below(12)).map(|_| *rng.pick(WORDS)).collect();
     if let Some(range) = rtsp::ranged(&value) {
         let told = format!(
             "npt={}-{}",
@@ -119,34 +119,34 @@ fn fields(dice: &mut Dice, at: &str) {
 }
 
 /// Noise, and good packets with a wrong bit or an early end.
-fn packets(dice: &mut Dice, at: &str) {
+fn packets(rng: &mut Rng, at: &str) {
     let sent = rtcp::Sent {
-        ssrc: dice.roll() as u32,
-        ntp: dice.roll(),
+        ssrc: rng.roll() as u32,
+        ntp: rng.roll(),
         timestamp: 1,
         packets: 2,
         octets: 3,
     };
     let mut bytes = Vec::new();
-    rtcp::write_report(&sent, "name", dice.once_in(2), &mut bytes);
+    rtcp::write_report(&sent, "name", rng.once_in(2), &mut bytes);
     let header = rtp::Header {
-        marker: dice.once_in(2),
-        payload_type: dice.below(128) as u8,
-        sequence: dice.roll() as u16,
-        timestamp: dice.roll() as u32,
+        marker: rng.once_in(2),
+        payload_type: rng.below(128) as u8,
+        sequence: rng.roll() as u16,
+        timestamp: rng.roll() as u32,
         ssrc: sent.ssrc,
     };
     let read = rtp::Packet::read(&header.bytes()).map(|packet| packet.header);
     assert_eq!(read, Some(header), "{at}");
-    if dice.once_in(2) {
+    if rng.once_in(2) {
         bytes = header.bytes().to_vec();
-        bytes.extend((0..dice.below(20)).map(|_| dice.roll() as u8));
+        bytes.extend((0..rng.below(20)).map(|_| rng.roll() as u8));
     }
-    for _ in 0..dice.below(4) {
-        let place = dice.below(bytes.len());
-        bytes[place] ^= 1 << dice.below(8);
+    for _ in 0..rng.below(4) {
+        let place = rng.below(bytes.len());
+        bytes[place] ^= 1 << rng.below(8);
     }
-    bytes.truncate(dice.below(bytes.len() + 1));
+    bytes.truncate(rng.below(bytes.len() + 1));
     rtcp::read(&bytes, |_| {});
     if let Some(packet) = rtp::Packet::read(&bytes) {
         assert!(packet.payload.len() + rtp::HEADER <= bytes.len(), "{at}");

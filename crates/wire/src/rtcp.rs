@@ -39,7 +39,7 @@ pub fn ntp(wall_ns: u64) -> u64 {
     seconds << 32 | fraction
 }
 
-/// Appends the compound packet of a sender: its report, its name, and a farewell if it ends.
+/// Appends the compound packet of a sender: its report, its name, and a bye if it ends.
 ///
 /// `cname` is at most 255 bytes long, and what is longer is cut.
 pub fn write_report(sent: &Sent, cname: &str, bye: bool, out: &mut Vec<u8>) {

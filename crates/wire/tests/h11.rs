@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-use wire::dice::Dice;
 use wire::http::{Body, Chunked, Head, Limits, Version, next};
+use wire::rng::Rng;
 
 /// Requests of one run.
 const REQUESTS: u64 = 30_000;
@@ -273,29 +273,29 @@ const BODIES: &[&str] = &[
 ];
 
 /// A request made of pieces of which most are good.
-fn request(dice: &mut Dice) -> Vec<u8> {
+fn request(rng: &mut Rng) -> Vec<u8> {
     let mut text = String::new();
-    let good = |dice: &mut Dice, of: usize, good: usize| {
-        if dice.once_in(5) { dice.below(of) } else { dice.below(good) }
+    let good = |rng: &mut Rng, of: usize, good: usize| {
+        if rng.once_in(5) { rng.below(of) } else { rng.below(good) }
     };
-    text += LINES[good(dice, LINES.len(), 3)];
-    if !dice.once_in(8) {
+    text += LINES[good(rng, LINES.len(), 3)];
+    if !rng.once_in(8) {
         text += FIELDS[0];
     }
-    for _ in 0..dice.below(4) {
-        text += FIELDS[1 + good(dice, FIELDS.len() - 1, 6)];
+    for _ in 0..rng.below(4) {
+        text += FIELDS[1 + good(rng, FIELDS.len() - 1, 6)];
     }
     text += "\r\n";
-    text += BODIES[good(dice, BODIES.len(), 4)];
+    text += BODIES[good(rng, BODIES.len(), 4)];
     let mut bytes = text.into_bytes();
-    if dice.once_in(8) {
-        let place = dice.below(bytes.len());
-        bytes[place] = *dice.pick(b"\r\n\t \0:;,aZ09\x7f\x80");
+    if rng.once_in(8) {
+        let place = rng.below(bytes.len());
+        bytes[place] = *rng.pick(b"\r\n\t \0:;,aZ09\x7f\x80");
     }
-    if dice.once_in(4) {
+    if rng.once_in(4) {
         bytes.extend_from_slice(b"GET /next");
     }
-    bytes.truncate(bytes.len() - if dice.once_in(6) { dice.below(bytes.len()) } else { 0 });
+    bytes.truncate(bytes.len() - if rng.once_in(6) { rng.below(bytes.len()) } else { 0 });
     bytes
 }
 
@@ -331,8 +331,8 @@ fn ask(requests: &[Vec<u8>]) -> Option<Vec<Verdict>> {
 #[test]
 fn h11_reads_what_we_read_but_for_what_is_listed() {
     let seed = 11;
-    let mut dice = Dice::new(seed);
-    let requests: Vec<Vec<u8>> = (0..REQUESTS).map(|_| request(&mut dice)).collect();
+    let mut rng = Rng::new(seed);
+    let requests: Vec<Vec<u8>> = (0..REQUESTS).map(|_| request(&mut rng)).collect();
     let Some(heard) = ask(&requests) else {
         println!("skipped: h11");
         return;

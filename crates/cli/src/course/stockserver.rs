@@ -43,8 +43,8 @@ pub struct Args {
 /// Serves until it is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut stock = args.stock;
-    stock.house.port = Some(args.port);
-    stock.house.verbose |= !args.quiet;
-    stock.house.timer |= !args.quiet;
+    stock.server.port = Some(args.port);
+    stock.server.verbose |= !args.quiet;
+    stock.server.timer |= !args.quiet;
     stock::run(stock)
 }

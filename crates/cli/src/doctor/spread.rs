@@ -3,12 +3,12 @@
 use crate::race::{Room, book, watch};
 use anyhow::{Context, Result};
 use lab::file::PointSpec;
-use lab::floor::Floor;
 use lab::machine::Placement;
 use lab::metric::Metric;
 use lab::plan::{Arm, Gates, Plan};
 use lab::race::Silent;
 use lab::record::{Manifest, Recorder};
+use lab::runner::Runner;
 use lab::stats::{blocks_needed, spread};
 use lab::trial::Trial;
 use lab::verdict::paired;
@@ -46,9 +46,9 @@ pub fn measure(blocks: u32) -> Result<Vec<Spread>> {
     let placement = Placement::choose();
     let manifest = Manifest::describe(&plan, &exe, env!("CARGO_PKG_VERSION"), None, placement)?;
     let mut recorder = Recorder::begin(&room.0.join("doctor.jsonl"), &manifest)?;
-    let mut floor = Floor::new(&plan, &exe, &room.0, placement, stop.clone());
+    let mut runner = Runner::new(&plan, &exe, &room.0, placement, stop.clone());
     eprintln!("\n{} trials of one engine against itself …", plan.trials());
-    let outcome = lab::race::run(&manifest, &mut floor, &mut recorder, &mut Silent, &stop)?;
+    let outcome = lab::race::run(&manifest, &mut runner, &mut recorder, &mut Silent, &stop)?;
     let mut found = Vec::new();
     for point in &plan.points {
         let here: Vec<&Trial> =

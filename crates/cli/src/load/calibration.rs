@@ -1,6 +1,6 @@
 //! Where calibrations are kept: `$XDG_CACHE_HOME/roundhouse/calibration.json`.
 
-use ::load::calibrate::{Calibration, Floor, calibrate};
+use ::load::calibrate::{Baseline, Calibration, calibrate};
 use ::load::{Failure, Plan};
 use anyhow::{Context, Result};
 use std::fs;
@@ -18,10 +18,10 @@ fn file() -> Option<PathBuf> {
 }
 
 /// What is known of the generator on this machine, for this plan.
-pub fn floor(plan: &Plan) -> Option<Floor> {
+pub fn baseline(plan: &Plan) -> Option<Baseline> {
     let text = fs::read_to_string(file()?).ok()?;
     let calibration: Calibration = serde_json::from_str(&text).ok()?;
-    calibration.floor(VERSION, plan.target.scheme, plan.model.depth())
+    calibration.baseline(VERSION, plan.target.scheme, plan.model.depth())
 }
 
 /// Calibrates, and prints what was found as it comes.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use engines::{Assets, Control, House, NoKeeper, Ready, Shape};
+use engines::{Assets, Control, NoStateStore, Ready, Server, Shape};
 use grid::{Cell, Corners};
 
 use super::page::{self, Given};
@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     shape.knobs.drain = FAREWELL;
     shape.knobs.helpers = Some(1);
     let (assets, control) = (Assets::default(), Control::new()?);
-    let house = House {
+    let server = Server {
         service: &editor,
         state: &(),
         assets: &assets,
@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         println!("{line}");
         eprintln!("draw walls at http://{}/", ready.listening);
     };
-    engines::run(&house, &shape, &mut NoKeeper, &mut ready)
+    engines::run(&server, &shape, &mut NoStateStore, &mut ready)
         .with_context(|| format!("cannot serve at {}", args.listen))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,13 +5,13 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use engines::{Assets, Handover, Keeper};
+use engines::{Assets, Handover, StateStore};
 use memory::Region;
 use services::echo::{Echo, Options, Refused, Register};
 
 use super::console::Console;
-use super::house::{HouseArgs, Tenant, usage};
 use super::library::LibraryArgs;
+use super::server::{ServerArgs, ServiceInstance, usage};
 
 /// The port if nobody names one.
 const PORT: u16 = 6001;
@@ -20,14 +20,14 @@ const PORT: u16 = 6001;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    house: HouseArgs,
+    server: ServerArgs,
     #[command(flatten)]
     library: LibraryArgs,
 }
 
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let shape = args.house.shape().and_then(|shape| args.library.applied(shape));
+    let shape = args.server.shape().and_then(|shape| args.library.applied(shape));
     let shape = match shape {
         Ok(shape) => shape,
         Err(refused) => return Ok(usage(&refused.to_string())),
@@ -38,14 +38,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Some(handover) => Region::adopt(handover.state()?).map_err(|refused| {
             anyhow!("cannot take the register over: {refused}; the server before goes on serving")
         })?,
-        None => Region::place(args.house.placement(&shape))
+        None => Region::place(args.server.placement(&shape))
             .context("cannot place the register in memory")?,
     };
     if handover.is_none() {
-        register.found(&[]).map_err(|bad| anyhow!("{bad}"))?;
+        register.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
     }
     let service = Echo::new(Options { operated, ..Options::default() });
-    let tenant = Tenant {
+    let instance = ServiceInstance {
         name: "echo",
         port: PORT,
         service: &service,
@@ -59,7 +59,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     thread::scope(|scope| {
         let _console = operated.then(|| Console::open(scope, &dismiss));
-        args.house.run(&shape, &tenant, &mut Teller::default())
+        args.server.run(&shape, &instance, &mut Teller::default())
     })
 }
 
@@ -69,7 +69,7 @@ struct Teller {
     said: [u64; Refused::ALL.len()],
 }
 
-impl Keeper<Register> for Teller {
+impl StateStore<Register> for Teller {
     fn is_changed(&mut self, register: &Register) -> bool {
         self.said != Refused::ALL.map(|why| register.refused(why))
     }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use engines::{Assets, Handover, Keeper};
+use engines::{Assets, Handover, StateStore};
 use grid::movingai::Map;
 use load::parse::span;
 use memory::Region;
@@ -14,8 +14,8 @@ use services::game::packet::Bye;
 use services::game::{Game, Options, Terrain, World};
 
 use super::console::Console;
-use super::house::{HouseArgs, Tenant, usage};
 use super::library::LibraryArgs;
+use super::server::{ServerArgs, ServiceInstance, usage};
 
 /// The port if nobody names one.
 const PORT: u16 = 6002;
@@ -26,7 +26,7 @@ const MAP: &[u8] = include_bytes!("../../../../data/maps/portfolio-open.map");
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    house: HouseArgs,
+    server: ServerArgs,
     #[command(flatten)]
     library: LibraryArgs,
     /// The map, in the format of the MovingAI sets [default: a built-in one of 80 x 40 cells]
@@ -47,7 +47,7 @@ pub struct Args {
 
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let shape = args.house.shape().and_then(|shape| args.library.applied(shape));
+    let shape = args.server.shape().and_then(|shape| args.library.applied(shape));
     let shape = match shape {
         Ok(shape) => shape,
         Err(refused) => return Ok(usage(&refused.to_string())),
@@ -70,12 +70,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let operated = args.library.is_operated(&shape);
     let terrain = terrain(args.map.as_deref())?;
     let mut world: Region<World> =
-        Region::place(args.house.placement(&shape)).context("cannot place the world in memory")?;
-    world.found(&[]).map_err(|bad| anyhow!("{bad}"))?;
+        Region::place(args.server.placement(&shape)).context("cannot place the world in memory")?;
+    world.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
     let (budget, searchers) = (args.budget, usize::from(args.searchers));
     let options = Options { tick: args.tick, budget, searchers, ..Options::default() };
     let service = Game::new(terrain, options);
-    let tenant = Tenant {
+    let instance = ServiceInstance {
         name: "game",
         port: PORT,
         service: &service,
@@ -89,7 +89,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     thread::scope(|scope| {
         let _console = operated.then(|| Console::open(scope, &dismiss));
-        args.house.run(&shape, &tenant, &mut Teller::default())
+        args.server.run(&shape, &instance, &mut Teller::default())
     })
 }
 
@@ -120,7 +120,7 @@ const REASONS: [(Bye, &str); 4] = [
     (Bye::Operator, "disconnected by the operator"),
 ];
 
-impl Keeper<World> for Teller {
+impl StateStore<World> for Teller {
     fn is_changed(&mut self, world: &World) -> bool {
         self.said != REASONS.map(|(why, _)| world.refused(why))
     }

@@ -5,13 +5,13 @@ mod apache;
 mod console;
 mod echo;
 mod game;
-mod house;
 pub(crate) mod http;
 mod library;
 pub(crate) mod media;
 mod probe;
 mod reload;
 mod rings;
+mod server;
 mod staff;
 pub(crate) mod stock;
 

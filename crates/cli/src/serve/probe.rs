@@ -6,18 +6,18 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use engines::{Assets, NoKeeper};
+use engines::{Assets, NoStateStore};
 use memory::Region;
 use seam::laws::probe::{Probe, World, asset};
 use seam::laws::{Watched, panicking};
 
-use super::house::{HouseArgs, Tenant, usage};
+use super::server::{ServerArgs, ServiceInstance, usage};
 
 /// The flags of the probe.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    house: HouseArgs,
+    server: ServerArgs,
     /// Deal with one request a step
     #[arg(long)]
     one_by_one: bool,
@@ -34,19 +34,19 @@ pub struct Args {
 
 /// Serves the probe until it is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let shape = match args.house.shape() {
+    let shape = match args.server.shape() {
         Ok(shape) => shape,
         Err(refused) => return Ok(usage(&refused.to_string())),
     };
     let wide = if args.narrow { Probe::narrow() } else { Probe::default() };
     let Args { one_by_one, patience, tick, .. } = args;
     let service = Watched::new(Probe { one_by_one, patience, tick, ..wide }, panicking);
-    let mut state: Region<World> = Region::place(args.house.placement(&shape))
+    let mut state: Region<World> = Region::place(args.server.placement(&shape))
         .context("cannot place the probe's state in memory")?;
-    state.found(&[]).context("the probe needs no seed")?;
+    state.init(&[]).context("the probe needs no seed")?;
     let mut assets = Assets::default();
     assets.add(unnamed(&asset()).context("cannot write the probe's asset")?);
-    let tenant = Tenant {
+    let instance = ServiceInstance {
         name: "probe",
         port: 0,
         service: &service,
@@ -54,7 +54,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         assets: &assets,
         handover: None,
     };
-    args.house.run(&shape, &tenant, &mut NoKeeper)
+    args.server.run(&shape, &instance, &mut NoStateStore)
 }
 
 /// A file with `bytes` in it that has no name any more.

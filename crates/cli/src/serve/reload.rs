@@ -13,7 +13,7 @@ use anyhow::Result;
 use clap::{ArgMatches, FromArgMatches};
 use engines::{Reload, Shape};
 
-use super::house::HouseArgs;
+use super::server::ServerArgs;
 use crate::config;
 
 /// Options that can change while workers serve.
@@ -55,7 +55,7 @@ impl Reloader {
         let leaf = config::again()?;
         let fresh = options(&leaf);
         let mut shape = self.shape.clone();
-        HouseArgs::from_arg_matches(&leaf)?.renew(&mut shape)?;
+        ServerArgs::from_arg_matches(&leaf)?.renew(&mut shape)?;
         let mut words = Vec::new();
         for (name, now) in &fresh {
             let before = self.options.get(name).map_or(&[][..], Vec::as_slice);

@@ -71,7 +71,7 @@ fn power_of_two(text: &str) -> Result<u16, String> {
     }
 }
 
-/// What is in force about the rings of a house, as its line of JSON tells it; what the kernel lacks
+/// What is in force about the rings of a server, as its line of JSON tells it; what the kernel lacks
 /// is also said to people.
 pub fn told(rings: &Rings) -> Value {
     let Rings { tactics: Tactics { recv, send, accept, close }, flags, refused } = rings;

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use engines::status::Gauge;
-use engines::{Assets, Handover, Keeper};
+use engines::{Assets, Handover, StateStore};
 use load::parse::span;
 use memory::Region;
 use seam::{SHARDS_MAX, WorkerId};
 use services::stock::{Book, Lock, Market, Options, Order, Stock};
 use wire::framing::Framing;
 
-use super::house::{HouseArgs, Tenant, usage};
+use super::server::{ServerArgs, ServiceInstance, usage};
 
 /// The port if nobody names one.
 const PORT: u16 = 6000;
@@ -25,7 +25,7 @@ const FILE: &str = "data/stock.txt";
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    pub(crate) house: HouseArgs,
+    pub(crate) server: ServerArgs,
     /// The file of stocks, `ID LEFT PRICE` a line [default: data/stock.txt, else a built-in one
     /// that is not saved]
     #[arg(long, value_name = "FILE")]
@@ -50,7 +50,7 @@ pub struct Args {
 
 /// Serves the market until it is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let shape = match args.house.shape() {
+    let shape = match args.server.shape() {
         Ok(shape) => shape,
         Err(refused) => return Ok(usage(&refused.to_string())),
     };
@@ -66,13 +66,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (text, file) = read(args.data.as_deref(), handover.is_some())?;
     let mut market = match &handover {
         Some(handover) => adopt(handover)?,
-        None => Region::place(args.house.placement(&shape))
+        None => Region::place(args.server.placement(&shape))
             .context("cannot place the market in memory")?,
     };
     if handover.is_none() {
         let name = file.as_deref().map_or("the built-in stock".into(), Path::to_string_lossy);
         let seed = Market::seed(args.book, &text);
-        market.found(&seed).map_err(|bad| anyhow!("{name}:{bad}"))?;
+        market.init(&seed).map_err(|bad| anyhow!("{name}:{bad}"))?;
     }
     if let Some(note) = note(&market, args.book) {
         eprintln!("{note}");
@@ -93,7 +93,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         ledger.render(&market);
         ledger.digest = Some(digest(&ledger.text));
     }
-    let tenant = Tenant {
+    let instance = ServiceInstance {
         name: "stock",
         port: PORT,
         service: &service,
@@ -101,7 +101,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         assets: &Assets::default(),
         handover: handover.as_ref(),
     };
-    args.house.run(&shape, &tenant, &mut ledger)
+    args.server.run(&shape, &instance, &mut ledger)
 }
 
 /// What a person should know of the book that finds stocks, if it is not what was expected.
@@ -166,7 +166,7 @@ impl Ledger {
     /// Writes the book as a file into `text`, and returns its version.
     fn render(&mut self, market: &Market) -> u64 {
         self.text.clear();
-        // The supervisor holds the last seat of the board; no worker ever does.
+        // The supervisor holds the last slot of the board; no worker ever does.
         market.render_file(WorkerId::new(SHARDS_MAX - 1, 1), &mut self.text)
     }
 }
@@ -178,7 +178,7 @@ fn digest(text: &[u8]) -> u64 {
     hasher.finish()
 }
 
-impl Keeper<Market> for Ledger {
+impl StateStore<Market> for Ledger {
     fn is_changed(&mut self, market: &Market) -> bool {
         self.file.is_some() && self.saved.is_none_or(|saved| market.changed_since(saved))
     }

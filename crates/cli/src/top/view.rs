@@ -16,8 +16,8 @@ const POINTS_MAX: usize = 120;
 /// How the table of workers is sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
-    /// By seat.
-    Seat,
+    /// By worker slot.
+    Slot,
     /// Who answers most comes first.
     Requests,
     /// Who has most connections comes first.
@@ -29,12 +29,12 @@ pub enum Sort {
 }
 
 impl Sort {
-    const ALL: [Sort; 5] = [Sort::Seat, Sort::Requests, Sort::Open, Sort::Bytes, Sort::Age];
+    const ALL: [Sort; 5] = [Sort::Slot, Sort::Requests, Sort::Open, Sort::Bytes, Sort::Age];
 
     /// In a word.
     pub fn name(self) -> &'static str {
         match self {
-            Sort::Seat => "seat",
+            Sort::Slot => "slot",
             Sort::Requests => "requests",
             Sort::Open => "open",
             Sort::Bytes => "bytes",
@@ -93,7 +93,7 @@ impl View {
             most: Rates::default(),
             cost: Cost::default(),
             points: VecDeque::new(),
-            sort: Sort::Seat,
+            sort: Sort::Slot,
             said: None,
             tree: None,
             asked: None,
@@ -171,7 +171,7 @@ impl View {
     pub fn workers(&self) -> Vec<&Worker> {
         let mut workers: Vec<&Worker> = self.told.sample.workers.iter().collect();
         match self.sort {
-            Sort::Seat => {}
+            Sort::Slot => {}
             Sort::Requests => {
                 workers.sort_by(|a, b| self.rate_of(b).total_cmp(&self.rate_of(a)));
             }
@@ -389,9 +389,9 @@ pub(super) mod tests {
         }
         assert_eq!(
             orders[..3],
-            [("seat", vec![0, 1]), ("requests", vec![1, 0]), ("open", vec![1, 0])]
+            [("slot", vec![0, 1]), ("requests", vec![1, 0]), ("open", vec![1, 0])]
         );
-        assert_eq!(view.sort, Sort::Seat, "once around");
+        assert_eq!(view.sort, Sort::Slot, "once around");
     }
 
     #[test]

@@ -4,9 +4,9 @@ use engines::Preset;
 use sys::process::{self, Pid};
 use sys::signal::Signal;
 
-use crate::house::{House, Running, called, each_engine, eventually, run};
 use crate::oracle::{self, book, file, requests, settle};
 use crate::replica::Replica;
+use crate::server::{Running, Server, called, each_engine, eventually, run};
 
 /// Children of the crowd.
 const CHILDREN: usize = 100;
@@ -25,13 +25,13 @@ fn child(port: u16, pid: u32) -> String {
 
 fn exact(preset: &Preset) {
     let mut book = book();
-    let house = House::on(preset, &file(&book));
-    let ran = run(house.command("multiclient").args([&CHILDREN.to_string(), "--no-pause"]), "");
+    let server = Server::on(preset, &file(&book));
+    let ran = run(server.command("multiclient").args([&CHILDREN.to_string(), "--no-pause"]), "");
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert_eq!(settle(&ran.out, CHILDREN, &mut book), Ok(()));
-    house.keeps(&file(&book));
+    server.keeps(&file(&book));
     let printed: String = std::thread::scope(|scope| {
-        let port = house.port;
+        let port = server.port;
         let children: Vec<_> = (0..REPLICAS)
             // As far apart as process ids are.
             .map(|index| scope.spawn(move || child(port, 2_000 + 37 * index)))
@@ -39,8 +39,8 @@ fn exact(preset: &Preset) {
         children.into_iter().map(|child| child.join().expect("ten replies")).collect()
     });
     assert_eq!(settle(&printed, REPLICAS as usize, &mut book), Ok(()));
-    house.keeps(&file(&book));
-    assert_eq!(house.close(), file(&book));
+    server.keeps(&file(&book));
+    assert_eq!(server.close(), file(&book));
 }
 
 #[test]
@@ -51,24 +51,24 @@ fn a_hundred_children_leave_an_exact_file() {
 #[test]
 fn more_than_a_hundred_are_no_trouble() {
     let mut book = book();
-    let house = House::open(&file(&book), &["--quiet"]);
-    let ran = run(house.command("multiclient").args(["400", "--no-pause"]), "");
+    let server = Server::open(&file(&book), &["--quiet"]);
+    let ran = run(server.command("multiclient").args(["400", "--no-pause"]), "");
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert_eq!(settle(&ran.out, 400, &mut book), Ok(()));
     assert!(ran.err.contains("connected: 400 of 400 clients"), "{}", ran.err);
     assert!(ran.err.contains("replies: 4000 of 4000"), "{}", ran.err);
     assert!(ran.err.contains("throughput: "), "{}", ran.err);
-    house.keeps(&file(&book));
-    assert_eq!(house.close(), file(&book));
+    server.keeps(&file(&book));
+    assert_eq!(server.close(), file(&book));
 }
 
 #[test]
 fn a_seed_in_place_of_process_ids_can_be_repeated() {
     let mut book = book();
-    let house = House::open(&file(&book), &["--quiet"]);
+    let server = Server::open(&file(&book), &["--quiet"]);
     let args = ["3", "--no-pause", "--seed", "77"];
     for _ in 0..2 {
-        let ran = run(house.command("multiclient").args(args), "");
+        let ran = run(server.command("multiclient").args(args), "");
         assert_eq!(ran.code, Some(0), "{}", ran.err);
         // The same orders, whatever the process ids were.
         let replies: String = ran
@@ -79,16 +79,16 @@ fn a_seed_in_place_of_process_ids_can_be_repeated() {
             .collect();
         let seeded: String = (77..80).map(|seed| format!("child {seed}\n")).collect();
         assert_eq!(settle(&(seeded + &replies), 3, &mut book), Ok(()));
-        house.keeps(&file(&book));
+        server.keeps(&file(&book));
     }
-    house.close();
+    server.close();
 }
 
 #[test]
 fn numbers_mix_and_pause_are_options() {
-    let house = House::open("1 5 10\n2 5 10\n", &["--quiet"]);
+    let server = Server::open("1 5 10\n2 5 10\n", &["--quiet"]);
     let json = |args: &[&str]| -> serde_json::Value {
-        let ran = run(house.command("multiclient").args(args), "");
+        let ran = run(server.command("multiclient").args(args), "");
         assert_eq!(ran.code, Some(0), "{}", ran.err);
         serde_json::from_str(&ran.out).expect("one line of JSON and nothing else")
     };
@@ -106,9 +106,9 @@ fn numbers_mix_and_pause_are_options() {
     assert_eq!(far["other"], 10, "there are no such stocks: {far}");
     let slow = json(&["2", "--json", "--orders", "3", "--pause", "50ms"]);
     assert!(slow["elapsed_s"].as_f64().is_some_and(|time| time >= 0.15), "{slow}");
-    let silent = run(house.command("multiclient").args(["2", "--no-pause", "--quiet"]), "");
+    let silent = run(server.command("multiclient").args(["2", "--no-pause", "--quiet"]), "");
     assert_eq!((silent.code, silent.out.as_str()), (Some(0), ""));
-    house.close();
+    server.close();
 }
 
 /// Pages of more than 4096 bytes through a pipe, which takes no more at once (PIPE_BUF, pipe(7)).
@@ -116,12 +116,12 @@ fn numbers_mix_and_pause_are_options() {
 fn replies_of_two_clients_never_mix() {
     let shown: String = (1..=150).map(|id| format!("{id} {} 1234567890\n", 1_u64 << 55)).collect();
     assert!((4096..8192).contains(&shown.len()));
-    let house = House::open(&shown, &["--quiet"]);
+    let server = Server::open(&shown, &["--quiet"]);
     let mut command = std::process::Command::new("sh");
     let line = format!(
         "{} multiclient 127.0.0.1 {} 20 --no-pause --mix show | cat",
-        crate::house::BINARY,
-        house.port
+        crate::server::BINARY,
+        server.port
     );
     let ran = run(command.args(["-c", &line]), "");
     let (names, rows): (Vec<&str>, Vec<&str>) =
@@ -129,13 +129,13 @@ fn replies_of_two_clients_never_mix() {
     assert_eq!(names.len(), 20);
     let pages = rows.concat() == shown.lines().collect::<String>().repeat(200);
     assert!(pages, "two hundred whole books, found {}", ran.out);
-    house.close();
+    server.close();
 }
 
 #[test]
 fn a_pause_shows_each_reply_at_once() {
-    let house = House::open(&file(&book()), &["--quiet"]);
-    let mut command = house.command("multiclient");
+    let server = Server::open(&file(&book()), &["--quiet"]);
+    let mut command = server.command("multiclient");
     let crowd = Running::start(command.args(["1", "--mix", "buy", "--pause", "1h"]), "");
     eventually("the first reply is seen before the pause", || crowd.out().contains("[buy]"));
     assert!(crowd.out().starts_with("child "), "{}", crowd.out());
@@ -144,13 +144,13 @@ fn a_pause_shows_each_reply_at_once() {
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains("stopped by SIGINT"), "{}", ended.err);
     assert!(ended.err.contains("replies: 1 of 10 (0 show, 1 buy"), "{}", ended.err);
-    house.close();
+    server.close();
 }
 
 #[test]
 fn children_end_with_their_parent() {
-    let house = House::open(&file(&book()), &["--quiet"]);
-    let mut command = house.command("multiclient");
+    let server = Server::open(&file(&book()), &["--quiet"]);
+    let mut command = server.command("multiclient");
     let crowd = Running::start(command.args(["5", "--pause", "1h"]), "");
     let number = |line: &str| Pid::of(line.strip_prefix("child ")?.parse().ok()?);
     let children = || crowd.out().lines().filter_map(number).collect::<Vec<_>>();
@@ -162,7 +162,7 @@ fn children_end_with_their_parent() {
         let state = |pid: &Pid| std::fs::read_to_string(format!("/proc/{pid}/stat"));
         children.iter().all(|pid| state(pid).map_or(true, |stat| stat.contains(") Z ")))
     });
-    house.close();
+    server.close();
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn our_rand_is_the_c_librarys() {
         #endif
             return 0;
         }"#;
-    let folder = crate::house::Folder::new();
+    let folder = crate::server::Folder::new();
     std::fs::write(folder.path().join("rand.c"), program).expect("a temporary file");
     let made = std::process::Command::new("cc")
         .args(["-o", "rand", "rand.c"])
@@ -208,10 +208,10 @@ fn our_rand_is_the_c_librarys() {
         Ok(status) if status.success() => {
             run(std::process::Command::new(folder.path().join("rand")).args(seeds), "")
         }
-        _ => return crate::house::skip("cc and glibc"),
+        _ => return crate::server::skip("cc and glibc"),
     };
     if ran.out == "another library\n" {
-        return crate::house::skip("cc and glibc");
+        return crate::server::skip("cc and glibc");
     }
     let expected: Vec<u32> = ran.out.lines().map(|line| line.parse().expect("a number")).collect();
     let drawn = |&seed: &u32| {

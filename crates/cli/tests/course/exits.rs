@@ -5,8 +5,8 @@ use std::io::Write;
 
 use engines::Preset;
 
-use crate::house::{House, each_engine};
 use crate::replica::Replica;
+use crate::server::{Server, each_engine};
 
 const BOOK: &str = "1 7 1000\n5 3 3700\n";
 
@@ -86,15 +86,15 @@ const WAYS: &[(&str, Way)] = &[
 ];
 
 fn all_ways(preset: &Preset) {
-    let house = House::on(preset, BOOK);
+    let server = Server::on(preset, BOOK);
     for (name, way) in WAYS {
         println!("a client that {name}");
-        way(house.port);
-        let mut next = Replica::connect(house.port);
+        way(server.port);
+        let mut next = Replica::connect(server.port);
         assert_eq!(next.ask("show\n"), BOOK, "after a client that {name}");
     }
-    house.keeps(BOOK);
-    assert_eq!(house.close(), BOOK);
+    server.keeps(BOOK);
+    assert_eq!(server.close(), BOOK);
 }
 
 #[test]
@@ -106,8 +106,8 @@ fn every_way_to_leave() {
 /// of the minority whose replies end with a line `EOF`.
 #[test]
 fn a_client_that_reads_to_a_line_eof() {
-    let house = House::open(BOOK, &["--framing", "eof"]);
-    let mut client = Replica::connect(house.port);
+    let server = Server::open(BOOK, &["--framing", "eof"]);
+    let mut client = Replica::connect(server.port);
     client.send("show\n").expect("the server takes requests");
     let mut printed = String::new();
     while client.readlineb().expect("lines") > 0 && client.text() != "EOF\n" {
@@ -120,16 +120,16 @@ fn a_client_that_reads_to_a_line_eof() {
     // The server may have closed by now, which ends that client as well as a reply would.
     let _ = client.send("disc\n");
     drop(client);
-    house.keeps(BOOK);
-    assert_eq!(house.close(), BOOK);
+    server.keeps(BOOK);
+    assert_eq!(server.close(), BOOK);
 }
 
 /// The echo client that the kit began with: one line sent, one line read. It works where replies
 /// are lines, and falls behind by the rows of each `show`.
 #[test]
 fn the_first_echo_client() {
-    let house = House::open(BOOK, &["--framing", "line"]);
-    let mut client = Replica::connect(house.port);
+    let server = Server::open(BOOK, &["--framing", "line"]);
+    let mut client = Replica::connect(server.port);
     let mut ask = |line: &str| {
         client.send(line).expect("the server takes requests");
         client.readlineb().expect("a line");
@@ -146,18 +146,18 @@ fn the_first_echo_client() {
     client.readlineb().expect("a line");
     assert_eq!(client.text(), "[buy] success\n");
     drop(client);
-    house.keeps(BOOK);
-    assert_eq!(house.close(), BOOK);
+    server.keeps(BOOK);
+    assert_eq!(server.close(), BOOK);
 }
 
 /// A line that its client never ends is not an order.
 #[test]
 fn half_a_line_at_the_end_is_not_carried_out() {
-    let house = House::open(BOOK, &[]);
-    let mut stream = std::net::TcpStream::connect(("127.0.0.1", house.port)).expect("a server");
+    let server = Server::open(BOOK, &[]);
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).expect("a server");
     stream.write_all(b"buy 1 7").expect("the server takes requests");
     drop(stream);
-    assert_eq!(house.stockclient("show\n").out, BOOK);
-    house.keeps(BOOK);
-    assert_eq!(house.close(), BOOK);
+    assert_eq!(server.stockclient("show\n").out, BOOK);
+    server.keeps(BOOK);
+    assert_eq!(server.close(), BOOK);
 }

@@ -2,8 +2,8 @@
 
 use engines::Preset;
 
-use crate::house::{House, each_engine};
 use crate::replica::Replica;
+use crate::server::{Server, each_engine};
 
 /// The specification's book, in the order of its file.
 const BOOK: &str = "1 7 1000\n5 3 3700\n3 10 1200\n4 8 5000\n2 6 20000\n";
@@ -22,26 +22,26 @@ const SESSION: &[(&str, &str)] = &[
 const LAST: &str = "1 1 1000\n5 0 3700\n3 10 1200\n4 8 5000\n2 8 20000\n";
 
 fn by_stockclient(preset: &Preset) {
-    let house = House::on(preset, BOOK);
+    let server = Server::on(preset, BOOK);
     let typed: String = SESSION.iter().map(|row| row.0).collect();
     let printed: String = SESSION.iter().map(|row| row.1).collect();
-    let ran = house.stockclient(&typed);
+    let ran = server.stockclient(&typed);
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (Some(0), printed.as_str(), ""));
-    house.keeps(LAST);
-    assert_eq!(house.close(), LAST);
+    server.keeps(LAST);
+    assert_eq!(server.close(), LAST);
 }
 
 fn by_the_courses_client(preset: &Preset) {
-    let house = House::on(preset, BOOK);
-    let mut client = Replica::connect(house.port);
+    let server = Server::on(preset, BOOK);
+    let mut client = Replica::connect(server.port);
     for (typed, printed) in SESSION {
         assert_eq!(client.ask(typed), *printed, "{typed:?}");
     }
     // It goes on typing until its own input ends, and by then nobody reads.
     let _ = client.send("show\n");
     drop(client);
-    house.keeps(LAST);
-    assert_eq!(house.close(), LAST);
+    server.keeps(LAST);
+    assert_eq!(server.close(), LAST);
 }
 
 #[test]
@@ -54,15 +54,15 @@ fn the_golden_session() {
 
 #[test]
 fn the_server_says_what_the_courses_said() {
-    let house = House::open(BOOK, &[]);
-    assert_eq!(house.stockclient("show\nbuy 1 1\n").code, Some(0));
-    let said = || house.said();
-    crate::house::eventually("the time is told", || said().contains("elapsed time: "));
+    let server = Server::open(BOOK, &[]);
+    assert_eq!(server.stockclient("show\nbuy 1 1\n").code, Some(0));
+    let said = || server.said();
+    crate::server::eventually("the time is told", || said().contains("elapsed time: "));
     let said = said();
     assert!(said.contains("Connected to (127.0.0.1, "), "{said}");
     assert!(said.contains("server received 5 bytes\nserver received 8 bytes\n"), "{said}");
-    house.close();
-    let quiet = House::open(BOOK, &["--quiet"]);
+    server.close();
+    let quiet = Server::open(BOOK, &["--quiet"]);
     assert_eq!(quiet.stockclient("show\n").code, Some(0));
     assert_eq!(quiet.said(), "");
     quiet.close();

@@ -7,13 +7,13 @@
 mod crowd;
 mod exits;
 mod golden;
-mod house;
 mod names;
 mod oracle;
 mod pitfalls;
 mod replica;
 #[path = "../screen/mod.rs"]
 mod screen;
+mod server;
 mod talk;
 mod terminal;
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::house::{BINARY, Folder, run};
+use crate::server::{BINARY, Folder, run};
 
 #[test]
 fn links_behave_as_their_names() {

@@ -7,22 +7,22 @@ use std::thread::JoinHandle;
 
 use engines::Preset;
 
-use crate::house::{House, PATIENCE, Running, called, each_engine, eventually, run, serves_many};
 use crate::replica::Replica;
+use crate::server::{PATIENCE, Running, Server, called, each_engine, eventually, run, serves_many};
 
 const BOOK: &str = "1 7 1000\n5 3 3700\n";
 
 /// A copied read-ahead buffer loses the second of two requests that come together.
 fn two_requests_in_one_segment(preset: &Preset) {
-    let house = House::on(preset, BOOK);
-    let mut client = Replica::connect(house.port);
+    let server = Server::on(preset, BOOK);
+    let mut client = Replica::connect(server.port);
     client.send("sell 1 1\nbuy 1 1\nshow\n").expect("the server takes requests");
     for reply in ["[sell] success\n", "[buy] success\n", BOOK] {
         assert_eq!(client.readnb().expect("a block"), 8192);
         assert_eq!(client.text(), reply);
     }
     drop(client);
-    house.close();
+    server.close();
 }
 
 /// One client has sent half a line, another reads nothing of what it asked for: the rest is served.
@@ -30,14 +30,14 @@ fn nobody_waits_for_the_slow(preset: &Preset) {
     if !serves_many(preset) {
         return;
     }
-    let house = House::on(preset, BOOK);
-    let mut half = TcpStream::connect(("127.0.0.1", house.port)).expect("a server");
+    let server = Server::on(preset, BOOK);
+    let mut half = TcpStream::connect(("127.0.0.1", server.port)).expect("a server");
     half.write_all(b"buy 1").expect("the server takes requests");
-    let mut deaf = TcpStream::connect(("127.0.0.1", house.port)).expect("a server");
+    let mut deaf = TcpStream::connect(("127.0.0.1", server.port)).expect("a server");
     deaf.set_write_timeout(Some(std::time::Duration::from_millis(100))).expect("a socket");
     // 1000 replies are 8 MB, more than any socket holds; the requests may not all fit either.
     let _ = deaf.write_all("show\n".repeat(1000).as_bytes());
-    let mut next = Replica::connect(house.port);
+    let mut next = Replica::connect(server.port);
     for _ in 0..20 {
         assert_eq!(next.ask("show\n"), BOOK);
     }
@@ -47,13 +47,13 @@ fn nobody_waits_for_the_slow(preset: &Preset) {
     half.read_exact(&mut replies).expect("two blocks");
     assert!(replies.starts_with(b"[buy] success\n\0"));
     drop((half, deaf, next));
-    house.close();
+    server.close();
 }
 
 /// What nobody of the course checks: amounts below one, stocks that do not exist, words.
 fn nonsense_is_answered_and_changes_nothing(preset: &Preset) {
-    let house = House::on(preset, BOOK);
-    let mut client = Replica::connect(house.port);
+    let server = Server::on(preset, BOOK);
+    let mut client = Replica::connect(server.port);
     for line in [
         "buy 1 -5\n",
         "sell 1 0\n",
@@ -72,8 +72,8 @@ fn nonsense_is_answered_and_changes_nothing(preset: &Preset) {
     }
     assert_eq!(client.ask("buy 1 3   \n"), "[buy] success\n", "blanks at the end are no nonsense");
     drop(client);
-    house.keeps("1 4 1000\n5 3 3700\n");
-    assert_eq!(house.close(), "1 4 1000\n5 3 3700\n");
+    server.keeps("1 4 1000\n5 3 3700\n");
+    assert_eq!(server.close(), "1 4 1000\n5 3 3700\n");
 }
 
 #[test]
@@ -88,13 +88,13 @@ fn what_typical_servers_get_wrong() {
 #[test]
 fn a_book_that_the_blocks_cannot_hold_is_refused() {
     let rows: String = (1..=600).map(|id| format!("{id} 100 1000\n")).collect();
-    let folder = crate::house::Folder::new();
+    let folder = crate::server::Folder::new();
     std::fs::write(folder.path().join("stock.txt"), &rows).expect("a temporary file");
     let ran = run(called("stockserver").arg("0").current_dir(folder.path()), "");
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.contains("fixed:8192") && ran.err.contains("600 stocks"), "{}", ran.err);
     assert_eq!(folder.text("stock.txt"), rows);
-    let empty = crate::house::Folder::new();
+    let empty = crate::server::Folder::new();
     let ran = run(called("stockserver").arg("0").current_dir(empty.path()), "");
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("cannot read stock.txt"), "{}", ran.err);
@@ -189,9 +189,9 @@ fn exit_that_is_answered_by_closing_is_an_end() {
 
 #[test]
 fn lines_of_any_kind() {
-    let house = House::open(BOOK, &[]);
+    let server = Server::open(BOOK, &[]);
     let check = |input: &str, out: &str| {
-        let ran = house.stockclient(input);
+        let ran = server.stockclient(input);
         assert_eq!((ran.code, ran.out.as_str()), (Some(0), out), "{input:?}: {}", ran.err);
     };
     check("", "");
@@ -200,10 +200,10 @@ fn lines_of_any_kind() {
     check("show\r\n", BOOK);
     check("exit", "exit\n");
     check(&format!("show{}\n", " ".repeat(8186)), BOOK);
-    let ran = house.stockclient(&format!("show{}\n", " ".repeat(8187)));
+    let ran = server.stockclient(&format!("show{}\n", " ".repeat(8187)));
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("at most 8191 bytes"), "{}", ran.err);
-    house.close();
+    server.close();
     let ran = run(called("stockclient").args(["127.0.0.1", "1"]), "show\n");
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("cannot connect to 127.0.0.1:1"), "{}", ran.err);

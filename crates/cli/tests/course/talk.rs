@@ -2,45 +2,45 @@
 
 use std::process::Command;
 
-use crate::house::{BINARY, House, Ran, run};
+use crate::server::{BINARY, Ran, Server, run};
 
 const BOOK: &str = "1 7 1000\n5 3 3700\n";
 
 #[track_caller]
-fn client(house: &House, args: &[&str], input: &str) -> Ran {
-    let at = format!("127.0.0.1:{}", house.port);
+fn client(server: &Server, args: &[&str], input: &str) -> Ran {
+    let at = format!("127.0.0.1:{}", server.port);
     run(Command::new(BINARY).args(["client", &at]).args(args), input)
 }
 
 #[test]
 fn every_framing_is_told_from_the_first_reply() {
     for framing in ["line", "fixed:8192", "eof", "fixed:512"] {
-        let house = House::open(BOOK, &["--framing", framing]);
+        let server = Server::open(BOOK, &["--framing", framing]);
         let expected = format!("{BOOK}[buy] success\nNot enough left stocks\n{BOOK}");
         let asked = "show\nbuy 1 7\n\nbuy 1 1\n";
         for args in [&[][..], &["--framing", framing]] {
-            let ran = client(&house, args, asked);
+            let ran = client(&server, args, asked);
             assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{framing}");
             assert_eq!(ran.out, expected[..expected.len() - BOOK.len()], "{framing}");
             assert!(!ran.out.contains('\x1b'), "no escape codes in a pipe");
-            let ran = client(&house, args, "sell 1 7\nexit\nbuy 1 1\n");
+            let ran = client(&server, args, "sell 1 7\nexit\nbuy 1 1\n");
             assert_eq!(ran.code, Some(0), "{framing}: {}", ran.err);
             // In line framing the server just closes.
-            let farewell = if framing == "line" { "" } else { "exit\n" };
-            assert_eq!(ran.out, format!("[sell] success\n{farewell}"), "{framing}");
+            let bye = if framing == "line" { "" } else { "exit\n" };
+            assert_eq!(ran.out, format!("[sell] success\n{bye}"), "{framing}");
         }
-        house.close();
+        server.close();
     }
 }
 
 #[test]
 fn lines_can_be_arguments() {
-    let house = House::open(BOOK, &[]);
-    let ran = client(&house, &["-e", "buy 5 1", "-e", "show"], "sell 1 1\n");
+    let server = Server::open(BOOK, &[]);
+    let ran = client(&server, &["-e", "buy 5 1", "-e", "show"], "sell 1 1\n");
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "[buy] success\n1 7 1000\n5 2 3700\n"));
-    let ran = client(&house, &["-e", "help"], "");
+    let ran = client(&server, &["-e", "help"], "");
     assert!(ran.out.contains("buy ID N"), "{}", ran.out);
-    house.close();
+    server.close();
 }
 
 #[test]
@@ -54,9 +54,9 @@ fn errors_say_what_to_do() {
     let ran = run(Command::new(BINARY).args(["client", "--framing", "lines"]), "");
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.contains("fixed:8192"), "{}", ran.err);
-    let house = House::open(BOOK, &["--framing", "line"]);
+    let server = Server::open(BOOK, &["--framing", "line"]);
     // The wrong framing is named by who insists on it.
-    let ran = client(&house, &["--framing", "fixed:8192"], "exit\n");
+    let ran = client(&server, &["--framing", "fixed:8192"], "exit\n");
     assert_eq!(ran.code, Some(0), "exit closes in any framing: {}", ran.err);
-    house.close();
+    server.close();
 }

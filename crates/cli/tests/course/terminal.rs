@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
-use crate::house::{BINARY, Folder, House, PATIENCE};
 use crate::screen::Terminal;
+use crate::server::{BINARY, Folder, PATIENCE, Server};
 
 const BOOK: &str = "1 7 1000\n5 3 3700\n12 0 20\n";
 
@@ -60,8 +60,8 @@ const DOWN_THE_LINE: &str = "\x04";
 
 #[test]
 fn a_conversation_with_every_comfort() {
-    let (house, home) = (House::open(BOOK, &[]), Folder::new());
-    let mut terminal = Person::start(&mut client(house.port), &home);
+    let (server, home) = (Server::open(BOOK, &[]), Folder::new());
+    let mut terminal = Person::start(&mut client(server.port), &home);
     terminal.sees("3 stocks, framing fixed:8192");
     terminal.sees("stock> ");
     // A command is completed, and a book is a table.
@@ -101,21 +101,21 @@ fn a_conversation_with_every_comfort() {
     for line in ["show\n", "buy 5 1\n", "buy 12 1\n", "help\n"] {
         assert_eq!(history.matches(line).count(), 1, "{history:?}");
     }
-    house.keeps("1 7 1000\n5 1 3700\n12 0 20\n");
-    assert_eq!(house.close(), "1 7 1000\n5 1 3700\n12 0 20\n");
+    server.keeps("1 7 1000\n5 1 3700\n12 0 20\n");
+    assert_eq!(server.close(), "1 7 1000\n5 1 3700\n12 0 20\n");
 }
 
 #[test]
 fn history_lives_on() {
-    let (house, home) = (House::open(BOOK, &["--framing", "line"]), Folder::new());
-    let mut first = Person::start(&mut client(house.port), &home);
+    let (server, home) = (Server::open(BOOK, &["--framing", "line"]), Folder::new());
+    let mut first = Person::start(&mut client(server.port), &home);
     first.sees("framing line");
     first.sees("stock> ");
     first.types("sell 5 2\r");
     first.sees("[sell] success");
     first.types("exit\r");
     first.ends(0);
-    let mut second = Person::start(&mut client(house.port), &home);
+    let mut second = Person::start(&mut client(server.port), &home);
     second.sees("stock> ");
     second.types(UP);
     second.sees("\x1b[1mexit\x1b[0m");
@@ -125,14 +125,14 @@ fn history_lives_on() {
     second.sees("[sell] success");
     second.types(DOWN_THE_LINE);
     second.ends(0);
-    house.keeps("1 7 1000\n5 7 3700\n12 0 20\n");
-    assert_eq!(house.close(), "1 7 1000\n5 7 3700\n12 0 20\n");
+    server.keeps("1 7 1000\n5 7 3700\n12 0 20\n");
+    assert_eq!(server.close(), "1 7 1000\n5 7 3700\n12 0 20\n");
 }
 
 #[test]
 fn no_color_is_respected() {
-    let (house, home) = (House::open(BOOK, &[]), Folder::new());
-    let mut terminal = Person::start(client(house.port).env("NO_COLOR", "1"), &home);
+    let (server, home) = (Server::open(BOOK, &[]), Folder::new());
+    let mut terminal = Person::start(client(server.port).env("NO_COLOR", "1"), &home);
     terminal.sees("stock> ");
     terminal.types("show\r");
     terminal.sees("ID  LEFT  PRICE\r\n 1     7   1000");
@@ -145,7 +145,7 @@ fn no_color_is_respected() {
     let screen = terminal.screen();
     let tones = ["\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
     assert!(!tones.iter().any(|tone| screen.contains(tone)), "{screen:?}");
-    house.close();
+    server.close();
 }
 
 #[test]
@@ -198,8 +198,8 @@ fn a_server_that_comes_back_is_found_again() {
 
 #[test]
 fn the_courses_client_on_a_terminal() {
-    let (house, home) = (House::open(BOOK, &[]), Folder::new());
-    let mut terminal = Person::start(&mut house.command("stockclient"), &home);
+    let (server, home) = (Server::open(BOOK, &[]), Folder::new());
+    let mut terminal = Person::start(&mut server.command("stockclient"), &home);
     terminal.types("buy 5 1\n");
     terminal.sees("[buy] success\r\n");
     terminal.types("show\n");
@@ -208,10 +208,10 @@ fn the_courses_client_on_a_terminal() {
     terminal.ends(0);
     assert!(!terminal.screen().contains('\x1b'), "{:?}", terminal.screen());
     // Nobody types into a dead connection.
-    let mut waiting = Person::start(&mut house.command("stockclient"), &home);
+    let mut waiting = Person::start(&mut server.command("stockclient"), &home);
     waiting.types("show\n");
     waiting.sees("5 2 3700\r\n");
-    house.close();
+    server.close();
     waiting.sees("the server has closed the connection");
     waiting.ends(1);
 }

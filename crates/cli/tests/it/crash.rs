@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use sys::process::{self, Pid};
 use sys::signal::Signal;
-use wire::dice::Dice;
+use wire::rng::Rng;
 
 use crate::arms::Arm;
 use crate::harness::{
@@ -24,7 +24,7 @@ const TRADERS: usize = 4;
 
 /// Trades until `over`, connecting again whenever the connection is lost.
 fn trade(server: &Server, seed: u64, over: &AtomicBool) -> Account {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut account = Account::default();
     while !over.load(Ordering::Relaxed) {
         let Ok(mut client) = Client::try_new(server.address) else { continue };
@@ -34,9 +34,8 @@ fn trade(server: &Server, seed: u64, over: &AtomicBool) -> Account {
                 break false;
             }
             if pending.len() < 8 && !over.load(Ordering::Relaxed) {
-                let batch: Vec<Request> = (0..=dice.below(8))
-                    .map(|_| Request::roll(&mut dice, STOCKS as usize))
-                    .collect();
+                let batch: Vec<Request> =
+                    (0..=rng.below(8)).map(|_| Request::roll(&mut rng, STOCKS as usize)).collect();
                 let lines: String = batch.iter().map(|request| request.line()).collect();
                 pending.extend(batch);
                 if client.try_send(lines).is_err() {
@@ -63,14 +62,14 @@ const KILLS_MIN: usize = 3;
 /// Kills a random worker every few milliseconds for a while, or for as long as it takes to find a
 /// few on a busy machine.
 fn kill_workers(server: &Server, seed: u64) -> usize {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let begin = Instant::now();
     let mut kills = 0;
     let lasts = soak(ms(1200), Duration::from_secs(60));
     while begin.elapsed() < lasts || (kills < KILLS_MIN && begin.elapsed() < PATIENCE) {
-        std::thread::sleep(ms(5 + dice.below(60) as u64));
+        std::thread::sleep(ms(5 + rng.below(60) as u64));
         let workers = server.children();
-        if !workers.is_empty() && process::kill(*dice.pick(&workers), Signal::KILL).is_ok() {
+        if !workers.is_empty() && process::kill(*rng.pick(&workers), Signal::KILL).is_ok() {
             kills += 1;
         }
     }
@@ -144,7 +143,7 @@ pub fn workers_killed_under_a_global_lock(arm: &Arm) {
     check_kills(arm, "global", 2);
 }
 
-/// One worker is killed in a quiet house: it is replaced within a second, and what the others do
+/// One worker is killed in a quiet server: it is replaced within a second, and what the others do
 /// goes on.
 pub fn a_killed_worker_is_replaced(arm: &Arm) {
     let folder = Folder::new();

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sys::signal::Signal;
-use wire::dice::Dice;
+use wire::rng::Rng;
 
 use crate::arms::{Arm, EPOLL};
 use crate::harness::{BINARY, Client, Folder, Raise, Server, ms, soak};
@@ -18,12 +18,12 @@ const STOCKS: u32 = 50;
 
 /// Short conversations, one after the other; none of them may fail.
 fn trade(address: SocketAddr, seed: u64, over: &AtomicBool) -> Account {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut account = Account::default();
     while !over.load(Ordering::Relaxed) {
         let mut client = Client::new(address);
         for _ in 0..4 {
-            let request = Request::roll(&mut dice, STOCKS as usize);
+            let request = Request::roll(&mut rng, STOCKS as usize);
             client.send(request.line());
             let mut pending = VecDeque::from([request]);
             while !pending.is_empty() {
@@ -75,7 +75,7 @@ pub fn no_request_fails(arm: &Arm) {
     account.check(&initial, &parse(&saved).expect("a whole file"));
 }
 
-/// Who is inside when the house is handed over is served by the old server to the end.
+/// Who is inside when the server is handed over is served by the old server to the end.
 pub fn who_is_inside_stays(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", "1 100 10\n");

@@ -61,7 +61,7 @@ macro_rules! every {
             storm: reset_storm, who_never_closes_is_cut, churn;
             crash: supervisor_killed;
             term: stopped_under_load, interrupted_under_load, the_second_signal_forces,
-                the_drain_has_an_end, a_draining_house_is_closed, a_hangup_is_no_end;
+                the_drain_has_an_end, a_draining_server_is_closed, a_hangup_is_no_end;
             save: saved_when_the_last_client_is_gone, saved_at_the_end;
             overflow: the_queue_overflows;
             scarce: few_descriptors_at_rest;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 
-use wire::dice::Dice;
+use wire::rng::Rng;
 
 /// Stocks with ids 1 to `count`, each with `left` left, as a file.
 pub fn book(count: u32, left: u64) -> String {
@@ -36,9 +36,9 @@ pub enum Request {
 
 impl Request {
     /// A random one over stocks 1 to `stocks`; every sixteenth is a `show`.
-    pub fn roll(dice: &mut Dice, stocks: usize) -> Request {
-        let (id, count) = (1 + dice.below(stocks) as u32, 1 + dice.below(10) as i64);
-        match dice.below(16) {
+    pub fn roll(rng: &mut Rng, stocks: usize) -> Request {
+        let (id, count) = (1 + rng.below(stocks) as u32, 1 + rng.below(10) as i64);
+        match rng.below(16) {
             0 => Request::Show,
             1..8 => Request::Sell(id, count),
             _ => Request::Buy(id, count),

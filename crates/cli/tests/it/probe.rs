@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use seam::laws::probe::{Menu, NUMBERED, SHARED_MAX, expected, numbered, plain, requests};
 use sys::signal::Signal;
-use wire::dice::Dice;
+use wire::rng::Rng;
 
 use crate::arms::Arm;
 use crate::harness::{Client, PATIENCE, Server, eventually, ms, soak};
@@ -46,11 +46,11 @@ pub fn check<'a>(server: &Server, pieces: impl Iterator<Item = &'a [u8]>, what: 
 }
 
 /// `input` cut into pieces of random lengths.
-fn cut(mut input: &[u8], dice: &mut Dice) -> Vec<Vec<u8>> {
+fn cut(mut input: &[u8], rng: &mut Rng) -> Vec<Vec<u8>> {
     let mut pieces = Vec::new();
     while !input.is_empty() {
-        let most = *dice.pick(&[1, 3, 20, 200, 5000]);
-        let (piece, rest) = input.split_at((1 + dice.below(most)).min(input.len()));
+        let most = *rng.pick(&[1, 3, 20, 200, 5000]);
+        let (piece, rest) = input.split_at((1 + rng.below(most)).min(input.len()));
         pieces.push(piece.to_vec());
         input = rest;
     }
@@ -68,7 +68,7 @@ fn check_random(arm: &Arm, args: &[&str], menu: Menu, seeds: u64) {
             scope.spawn(move || {
                 for seed in (0..seeds).filter(|seed| seed % lanes == lane) {
                     let script = requests(seed, 40, menu);
-                    let pieces = cut(&script, &mut Dice::new(seed));
+                    let pieces = cut(&script, &mut Rng::new(seed));
                     let pieces = pieces.iter().map(Vec::as_slice);
                     check(server, pieces, &format!("{args:?}, seed {seed}"));
                 }
@@ -279,7 +279,7 @@ pub fn bytes_for_another_session(arm: &Arm) {
     }
 }
 
-/// Everyone is told that the house drains, and it is left at once.
+/// Everyone is told that the server drains, and it is left at once.
 pub fn everyone_hears_of_the_drain(arm: &Arm) {
     let server = arm.probe().with(&["--drain", "30s"]).start();
     let mut clients: Vec<Client> = (0..arm.crowd(8)).map(|_| server.client()).collect();

@@ -171,7 +171,7 @@ pub fn a_death_is_told_with_its_reason(arm: &Arm) {
 }
 
 /// Those who come to the administration and neither ask nor listen take all its chairs; workers
-/// are buried and replaced, clients served, and when their time is over others are heard again.
+/// are reaped and replaced, clients served, and when their time is over others are heard again.
 pub fn a_stuck_visitor_hinders_nobody(arm: &Arm) {
     let folder = Folder::new();
     let told = Told::start(arm.stock(&folder.file("stock.txt", book(3, 1000))));
@@ -205,12 +205,12 @@ pub fn orders_are_obeyed(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(3, 1000));
     let told = Told::start(arm.stock(&data));
-    assert!(told.ask("POST", "/drain").contains("the house is draining"));
+    assert!(told.ask("POST", "/drain").contains("the server is draining"));
     assert_eq!(told.server.ended(PATIENCE).code, Some(0));
     let told = Told::start(arm.stock(&data));
     let mut inside = told.server.client();
     assert_eq!(inside.ask("sell 1 1"), "[sell] success");
-    assert!(told.ask("POST", "/quit").contains("the house is forced"));
+    assert!(told.ask("POST", "/quit").contains("the server is forced"));
     let ended = told.server.ended(PATIENCE);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("by force, as was ordered"), "{}", ended.stderr);

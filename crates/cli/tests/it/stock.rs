@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wire::dice::Dice;
+use wire::rng::Rng;
 
 use crate::arms::Arm;
 use crate::harness::{Client, Folder, PATIENCE, Server, eventually, ms};
@@ -117,11 +117,11 @@ pub fn course_crowd(arm: &Arm) {
 }
 
 fn child(server: &Server, seed: u64) -> Account {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut account = Account::default();
     let mut client = server.client();
     for _ in 0..10 {
-        let request = Request::roll(&mut dice, 10);
+        let request = Request::roll(&mut rng, 10);
         let mut reply = ask_block(&mut client, request.line().trim_end());
         if request == Request::Show {
             // The account expects the empty line that ends it in line framing.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use sys::signal::Signal;
-use wire::dice::Dice;
+use wire::rng::Rng;
 
 use crate::arms::Arm;
 use crate::harness::{Client, Folder, PATIENCE, Plan, Server, eventually, ms, soak};
@@ -16,13 +16,13 @@ const STOCKS: u32 = 200;
 
 /// Trades until the server ends the conversation; every reply is whole.
 fn trade(mut client: Client, seed: u64) -> Account {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut account = Account::default();
     let mut pending = VecDeque::new();
     loop {
         if pending.len() < 16 {
             let batch: Vec<Request> =
-                (0..=dice.below(16)).map(|_| Request::roll(&mut dice, STOCKS as usize)).collect();
+                (0..=rng.below(16)).map(|_| Request::roll(&mut rng, STOCKS as usize)).collect();
             let lines: String = batch.iter().map(|request| request.line()).collect();
             pending.extend(batch);
             // The end may have come; what was promised before is read below.
@@ -61,7 +61,7 @@ fn check_stop_under_load(arm: &Arm, signal: Signal, seed: u64) {
                 scope.spawn(move || trade(client, seed * 100 + trader))
             })
             .collect();
-        std::thread::sleep(ms(50 + Dice::new(seed).below(200) as u64));
+        std::thread::sleep(ms(50 + Rng::new(seed).below(200) as u64));
         sys::process::kill(pid, signal).expect("the server runs");
         for trader in traders {
             account.add(&trader.join().expect("a trader whose replies were whole"));
@@ -123,7 +123,7 @@ pub fn the_drain_has_an_end(arm: &Arm) {
     drop(client);
 }
 
-/// A client that never reads its replies holds the drain, and is cut when the house is forced.
+/// A client that never reads its replies holds the drain, and is cut when the server is forced.
 pub fn a_deaf_client_is_cut_when_forced(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(20_000, 1_000_000));
@@ -140,8 +140,8 @@ pub fn a_deaf_client_is_cut_when_forced(arm: &Arm) {
     assert!(saved.starts_with("1 999999 10\n"), "a forced stop saves too");
 }
 
-/// No new client is taken while the house drains, and the one inside finishes.
-pub fn a_draining_house_is_closed(arm: &Arm) {
+/// No new client is taken while the server drains, and the one inside finishes.
+pub fn a_draining_server_is_closed(arm: &Arm) {
     let server = arm.probe().with(&["--drain", "30s"]).start();
     let mut inside = server.client();
     inside.send("echo held\nwait 1200\necho done\n");

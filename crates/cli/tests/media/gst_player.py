@@ -88,7 +88,7 @@ class Player:
                 self.troubles.append("no seek")
             self.turn("sought", Gst.State.PLAYING)
         elif self.stage == "sought" and self.everything_shows("sought", 0.5):
-            # Not every farewell reaches the pipeline's end after a seek; silence is one too.
+            # Not every BYE reaches the pipeline's end after a seek; silence is one too.
             ended = ended or time.monotonic() - self.latest > SILENCE
         if passed > PATIENCE:
             self.troubles.append(f"nothing more after {self.stage}")

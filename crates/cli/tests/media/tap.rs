@@ -158,12 +158,12 @@ fn wireshark_finds_nothing_wrong_with_any_payload() {
     senders.keys().for_each(|sender| reports(&told, sender));
 }
 
-/// The sender reports before it sends, with its name, and says farewell once. Other tests send over
+/// The sender reports before it sends, with its name, and says bye once. Other tests send over
 /// the same device meanwhile.
 fn reports(told: &str, sender: &str) {
     let of = |line: &&str| line.split('\t').next() == Some(sender);
     let told: Vec<&str> = told.lines().filter(of).collect();
     let count = |what: &str| told.iter().filter(|line| line.ends_with(what)).count();
-    assert_eq!(count("\t200,202,203"), 1, "{sender}: a report with a farewell: {told:?}");
+    assert_eq!(count("\t200,202,203"), 1, "{sender}: a report with a bye: {told:?}");
     assert!(count("\t200,202") >= 1, "{sender}: reports with a name: {told:?}");
 }

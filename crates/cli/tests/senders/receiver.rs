@@ -32,7 +32,7 @@ pub struct Heard {
     announced: Option<(u16, u32)>,
     /// The place of the last packet that had been announced.
     began: usize,
-    /// It said farewell.
+    /// It said bye.
     pub is_over: bool,
     /// Sender reports.
     pub reports: usize,
@@ -185,7 +185,7 @@ impl Receiver {
         self.tracks.iter().map(|track| track.payloads.len()).collect()
     }
 
-    /// Whether every track said farewell.
+    /// Whether every track said bye.
     pub fn is_over(&self) -> bool {
         self.tracks.iter().all(|track| track.is_over)
     }
@@ -228,7 +228,7 @@ impl Receiver {
         };
         let mut came = rtp.wait_readable(LOOK).expect("open");
         let mut buffer = [0; 2048];
-        // What was sent before a farewell is there when the farewell is.
+        // What was sent before a bye is there when the bye is.
         let mut reports = Vec::new();
         while let Ok((len, _)) = rtcp.receive(&mut buffer) {
             reports.push(buffer[..len].to_vec());
@@ -261,7 +261,7 @@ impl Receiver {
         }
         let due = track.due.unwrap_or(sequence);
         assert_eq!(sequence, due, "{url}: lost, twice or out of order");
-        assert!(!track.is_over, "{url}: a packet after the farewell");
+        assert!(!track.is_over, "{url}: a packet after the bye");
         track.due = Some(sequence.wrapping_add(1));
         track.payloads.push((bytes[1], bytes[12..].to_vec()));
     }

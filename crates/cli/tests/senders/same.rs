@@ -33,7 +33,7 @@ fn payloads(receiver: Receiver) -> Program {
     receiver.tracks.into_iter().map(|track| track.payloads).collect()
 }
 
-/// From the beginning to the farewell.
+/// From the beginning to the bye.
 fn whole(url: &str, within: bool) -> Program {
     let mut receiver = Receiver::open(url, within);
     receiver.play(Some("0-"));

@@ -4,14 +4,14 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::house::{House, each, houses};
 use crate::room::{GREAT, Room, great, skip};
+use crate::server::{Server, each, servers};
 use crate::tools::{done, has};
 
 /// curl against a path of a server.
-fn curl(house: &House, args: &[&str], path: &str) -> Vec<u8> {
+fn curl(server: &Server, args: &[&str], path: &str) -> Vec<u8> {
     let mut command = Command::new("curl");
-    command.args(["-sS", "--http1.1", "--max-time", "30"]).args(args).arg(house.url(path));
+    command.args(["-sS", "--http1.1", "--max-time", "30"]).args(args).arg(server.url(path));
     done(&mut command).out
 }
 
@@ -24,33 +24,33 @@ fn curl_of_every_engine() {
     let (whole, upload) = (great(), site.file("upload", &great()[..1 << 20]));
     let upload = format!("@{}", upload.display());
     let known = site.path().join("a.txt").display().to_string();
-    let houses = houses(&site);
-    each(&houses, |house| {
+    let servers = servers(&site);
+    each(&servers, |server| {
         // Two transfers are one connection.
-        let both = curl(house, &["-w", " %{num_connects} ", &house.url("/a.txt")], "/plaintext");
+        let both = curl(server, &["-w", " %{num_connects} ", &server.url("/a.txt")], "/plaintext");
         assert_eq!(both.escape_ascii().to_string(), "0123456789 1 Hello, World! 0 ");
-        assert!(curl(house, &[], "/great") == whole);
+        assert!(curl(server, &[], "/great") == whole);
         let tail = format!("bytes={}-", GREAT - 100_000);
-        let tail = curl(house, &["-H", &format!("Range: {tail}")], "/great");
+        let tail = curl(server, &["-H", &format!("Range: {tail}")], "/great");
         assert!(tail == whole[GREAT - 100_000..]);
         let code = ["-o", "/dev/null", "-w", "%{http_code}"];
         let with = |more: &[&'static str]| [&code[..], more].concat();
-        assert_eq!(curl(house, &with(&["-r", "0-1,8-"]), "/a.txt"), b"206");
-        assert_eq!(curl(house, &with(&["-r", "10-"]), "/a.txt"), b"416");
-        assert_eq!(curl(house, &with(&["--head"]), "/great"), b"200");
-        assert_eq!(curl(house, &with(&["-X", "OPTIONS"]), "/"), b"204");
-        assert_eq!(curl(house, &with(&["-X", "BREW"]), "/"), b"501");
+        assert_eq!(curl(server, &with(&["-r", "0-1,8-"]), "/a.txt"), b"206");
+        assert_eq!(curl(server, &with(&["-r", "10-"]), "/a.txt"), b"416");
+        assert_eq!(curl(server, &with(&["--head"]), "/great"), b"200");
+        assert_eq!(curl(server, &with(&["-X", "OPTIONS"]), "/"), b"204");
+        assert_eq!(curl(server, &with(&["-X", "BREW"]), "/"), b"501");
         let known = [&code[..], &["-z", &known]].concat();
-        assert_eq!(curl(house, &known, "/a.txt"), b"304");
-        assert_eq!(curl(house, &with(&["--path-as-is"]), "/../../etc/passwd"), b"400");
+        assert_eq!(curl(server, &known, "/a.txt"), b"304");
+        assert_eq!(curl(server, &with(&["--path-as-is"]), "/../../etc/passwd"), b"400");
         // A megabyte with its length waits for 100 Continue; in chunks it may not.
         for more in [&["-H", "Expect: 100-continue"][..], &["-H", "Transfer-Encoding: chunked"]] {
             let args = [&["--data-binary", &upload], more].concat();
-            assert!(curl(house, &args, "/") == whole[..1 << 20], "{more:?}");
+            assert!(curl(server, &args, "/") == whole[..1 << 20], "{more:?}");
         }
-        assert_eq!(curl(house, &["--http1.0"], "/plaintext"), b"Hello, World!");
+        assert_eq!(curl(server, &["--http1.0"], "/plaintext"), b"Hello, World!");
     });
-    houses.into_iter().for_each(|house| drop(house.close()));
+    servers.into_iter().for_each(|server| drop(server.close()));
 }
 
 /// A Python that can import what is named. The one that comes first may be a private one without
@@ -67,16 +67,16 @@ pub fn python(module: &str) -> Option<&'static str> {
 /// Runs a script of this folder against every engine, all of them in one process.
 fn script(python: &str, name: &str) {
     let site = Room::site();
-    let houses = houses(&site);
+    let servers = servers(&site);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/web").join(name);
     let mut command = Command::new(python);
     // A cache of its bytes would lie in the source tree.
     command.arg("-B").arg(path).arg(site.path().join("great"));
-    command.args(houses.iter().map(|house| format!("{}={}", house.name, house.address)));
+    command.args(servers.iter().map(|server| format!("{}={}", server.name, server.address)));
     let said = done(&mut command).text();
-    for house in houses {
-        assert!(said.contains(&format!("{}: good\n", house.name)), "{}: {said}", house.name);
-        house.close();
+    for server in servers {
+        assert!(said.contains(&format!("{}: good\n", server.name)), "{}: {said}", server.name);
+        server.close();
     }
 }
 

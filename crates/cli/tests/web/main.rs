@@ -7,9 +7,9 @@
 
 mod clients;
 mod generators;
-mod house;
 mod proxies;
 mod room;
+mod server;
 mod slow;
 mod storm;
 mod takeover;

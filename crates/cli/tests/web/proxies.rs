@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::house::{House, PATIENCE, each, eventually, houses};
 use crate::room::{GREAT, Room, great};
+use crate::server::{PATIENCE, Server, each, eventually, servers};
 use crate::tools::{Beside, done, has};
 
 /// A proxy that we have not written.
 #[derive(Clone, Copy)]
 struct Front {
     program: &'static str,
-    config: fn(&Path, &[House]) -> String,
+    config: fn(&Path, &[Server]) -> String,
     arguments: &'static [&'static str],
 }
 
@@ -33,16 +33,16 @@ const HAPROXY: Front =
     Front { program: "haproxy", config: haproxy, arguments: &["-db", "-f", "{room}/haproxy.conf"] };
 
 /// Where a proxy listens for what goes to a server.
-fn socket(room: &Path, house: &House) -> PathBuf {
-    room.join(format!("{}.sock", house.name))
+fn socket(room: &Path, server: &Server) -> PathBuf {
+    room.join(format!("{}.sock", server.name))
 }
 
-fn nginx(room: &Path, houses: &[House]) -> String {
+fn nginx(room: &Path, servers: &[Server]) -> String {
     let dir = room.display();
-    let servers: String = houses
+    let servers: String = servers
         .iter()
-        .map(|house| {
-            let (name, address, socket) = (&house.name, house.address, socket(room, house));
+        .map(|server| {
+            let (name, address, socket) = (&server.name, server.address, socket(room, server));
             format!(
                 "upstream {name} {{ server {address}; keepalive 8; }}\nserver {{\n listen \
                  unix:{};\n location / {{ proxy_pass http://{name}; }}\n}}\n",
@@ -62,16 +62,16 @@ fn nginx(room: &Path, houses: &[House]) -> String {
     )
 }
 
-fn haproxy(room: &Path, houses: &[House]) -> String {
+fn haproxy(room: &Path, servers: &[Server]) -> String {
     let mut text = "global\n nbthread 1\ndefaults\n mode http\n option http-keep-alive\n \
                     http-reuse always\n timeout connect 20s\n timeout client 30s\n \
                     timeout server 30s\n"
         .to_owned();
-    for house in houses {
-        let (name, address) = (&house.name, house.address);
+    for server in servers {
+        let (name, address) = (&server.name, server.address);
         text += &format!(
             "listen {name}\n bind {}\n server {name} {address}\n",
-            socket(room, house).display()
+            socket(room, server).display()
         );
     }
     text
@@ -79,9 +79,9 @@ fn haproxy(room: &Path, houses: &[House]) -> String {
 
 impl Front {
     /// Starts it in front of all, and waits until each socket is there.
-    fn start(self, room: &Room, houses: &[House]) -> Beside {
+    fn start(self, room: &Room, servers: &[Server]) -> Beside {
         let name = format!("{}.conf", self.program);
-        room.file(&name, (self.config)(room.path(), houses).as_bytes());
+        room.file(&name, (self.config)(room.path(), servers).as_bytes());
         let folder = room.path().to_str().expect("a temporary path is text");
         let mut command = Command::new(self.program);
         // Debian keeps servers where only root looks.
@@ -91,17 +91,17 @@ impl Front {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
         let beside = Beside(command.spawn().expect("the proxy starts"));
         eventually("the proxy listens", || {
-            houses.iter().all(|house| UnixStream::connect(socket(room.path(), house)).is_ok())
+            servers.iter().all(|server| UnixStream::connect(socket(room.path(), server)).is_ok())
         });
         beside
     }
 }
 
 /// curl by way of the proxy: one process, one connection to it.
-fn curl(room: &Room, house: &House, args: &[&str]) -> Vec<u8> {
+fn curl(room: &Room, server: &Server, args: &[&str]) -> Vec<u8> {
     let mut command = Command::new("curl");
     command.args(["-sS", "--http1.1", "--max-time", "50", "--unix-socket"]);
-    command.arg(socket(room.path(), house)).args(args);
+    command.arg(socket(room.path(), server)).args(args);
     done(&mut command).out
 }
 
@@ -114,10 +114,10 @@ fn every_engine_behind(front: Front) {
     let upload = format!("@{}", site.file("upload", &whole[..1 << 20]).display());
     let much = format!("@{}", site.file("much", &whole[..3 << 20]).display());
     let known = site.path().join("a.txt").display().to_string();
-    let houses = houses(&site);
-    let proxy = front.start(&room, &houses);
-    each(&houses, |house| {
-        let curl = |args: &[&str]| curl(&room, house, args);
+    let servers = servers(&site);
+    let proxy = front.start(&room, &servers);
+    each(&servers, |server| {
+        let curl = |args: &[&str]| curl(&room, server, args);
         let five = ["http://a/plaintext"; 5];
         assert_eq!(curl(&five), b"Hello, World!".repeat(5));
         assert_eq!(curl(&five), b"Hello, World!".repeat(5));
@@ -141,8 +141,8 @@ fn every_engine_behind(front: Front) {
         assert_eq!(curl(&five), b"Hello, World!".repeat(5));
     });
     // Connections were kept: what was refused ended one, and all the rest fits into a few.
-    for house in houses {
-        let (name, said) = (house.name.clone(), house.close());
+    for server in servers {
+        let (name, said) = (server.name.clone(), server.close());
         let count = said.split("stopped after ").nth(1).and_then(|rest| rest.split(' ').next());
         let count: u32 = count.and_then(|word| word.parse().ok()).expect("a number");
         assert!((1..=6).contains(&count), "{name} was connected to {count} times: {said}");
@@ -212,10 +212,10 @@ fn one_meaning_behind(front: Front) {
     let (site, room) = (Room::site(), Room::new());
     let log = room.path().join("access.log");
     let path = log.to_str().expect("a temporary path is text");
-    let house = House::open("epoll", &site, &["--access-log", path, "--body-grace", "1s"]);
-    let houses = [house];
-    let proxy = front.start(&room, &houses);
-    let socket = socket(room.path(), &houses[0]);
+    let server = Server::open("epoll", &site, &["--access-log", path, "--body-grace", "1s"]);
+    let servers = [server];
+    let proxy = front.start(&room, &servers);
+    let socket = socket(room.path(), &servers[0]);
     let last = "GET /json HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let mut counts = Vec::new();
     for text in TWO_MEANINGS {
@@ -228,8 +228,8 @@ fn one_meaning_behind(front: Front) {
     }
     // Bytes that the proxy holds back for a moment are part of no answer.
     std::thread::sleep(Duration::from_millis(100));
-    let [house] = houses;
-    house.close();
+    let [server] = servers;
+    server.close();
     let text = std::fs::read_to_string(&log).expect("the log");
     let answered: usize = counts.iter().sum();
     assert_eq!(text.lines().count(), answered, "{counts:?}\n{text}");

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use sys::stamp;
 
-use crate::house::{House, connect, has_uring};
 use crate::room::{Room, soak};
+use crate::server::{Server, connect, has_uring};
 use crate::tools::{has, run};
 
 /// What a slow connection may hold of the server's own memory, in bytes: the sum that
@@ -56,8 +56,8 @@ impl Waits {
 }
 
 /// Asks again and again on one connection, until `over` or for so long.
-fn latencies(house: &House, lasts: Duration, over: Option<&AtomicBool>) -> Waits {
-    let mut stream = connect(house.address).expect("a door that is open");
+fn latencies(server: &Server, lasts: Duration, over: Option<&AtomicBool>) -> Waits {
+    let mut stream = connect(server.address).expect("a door that is open");
     stamp::ask_for_stamps(&stream).expect("an option of every socket");
     let (begin, mut found) = (Instant::now(), Waits::default());
     let ends = |it: &AtomicBool| it.load(Ordering::Relaxed);
@@ -83,42 +83,42 @@ fn latencies(house: &House, lasts: Duration, over: Option<&AtomicBool>) -> Waits
 }
 
 /// One mode against one server.
-fn attack(house: &House, (mode, flags, path): Mode, connections: u32, lasts: u32) -> String {
+fn attack(server: &Server, (mode, flags, path): Mode, connections: u32, lasts: u32) -> String {
     // Of the cores that it shares with those who behave it is to have what they leave.
     let mut command = Command::new("nice");
     command.args(["-n", "19", "slowhttptest"]);
     let (count, lasts) = (connections.to_string(), lasts.to_string());
     command.args(["-c", &count, "-r", &count, "-l", &lasts, "-i", "1", "-p", "20"]);
     // It spends its own time on drawing otherwise.
-    command.args(["-v", "1"]).args(flags).args(["-u", &house.url(path)]);
+    command.args(["-v", "1"]).args(flags).args(["-u", &server.url(path)]);
     let said = run(&mut command);
     let text = said.text();
-    assert!(text.contains("Exit status"), "{} {mode}: {text}{}", house.name, said.err);
-    assert!(!text.contains("available:   NO"), "{} {mode}: {text}", house.name);
+    assert!(text.contains("Exit status"), "{} {mode}: {text}{}", server.name, said.err);
+    assert!(!text.contains("available:   NO"), "{} {mode}: {text}", server.name);
     text
 }
 
 /// All modes against one engine, one after the other or together.
 fn check(engine: &str, site: &Room, connections: u32, lasts: u32) {
-    let house = House::open(engine, site, &["--max-connections", "20000"]);
+    let server = Server::open(engine, site, &["--max-connections", "20000"]);
     let alone = soak(Duration::from_secs(1), Duration::from_secs(5));
-    let alone = latencies(&house, alone, None).words();
-    let before = house.memory();
+    let alone = latencies(&server, alone, None).words();
+    let before = server.memory();
     let (over, groups) = (AtomicBool::new(false), soak(MODES.len(), 1));
     for group in MODES.chunks(groups) {
         let (mut beside, memory) = std::thread::scope(|scope| {
             let attacks: Vec<_> = group
                 .iter()
                 .map(|mode| {
-                    let house = &house;
-                    scope.spawn(move || attack(house, *mode, connections, lasts))
+                    let server = &server;
+                    scope.spawn(move || attack(server, *mode, connections, lasts))
                 })
                 .collect();
             over.store(false, Ordering::Relaxed);
-            let client = scope.spawn(|| latencies(&house, Duration::ZERO, Some(&over)));
+            let client = scope.spawn(|| latencies(&server, Duration::ZERO, Some(&over)));
             let mut memory = 0;
             while attacks.iter().any(|it| !it.is_finished()) {
-                memory = memory.max(house.memory());
+                memory = memory.max(server.memory());
                 std::thread::sleep(Duration::from_millis(100));
             }
             over.store(true, Ordering::Relaxed);
@@ -138,7 +138,7 @@ fn check(engine: &str, site: &Room, connections: u32, lasts: u32) {
         );
         assert!(grown <= HOUSE_MAX + slow * EACH_MAX, "{engine}: {grown} bytes for {slow}");
     }
-    house.close();
+    server.close();
 }
 
 #[test]

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use sys::process::{self, Pid};
 use sys::signal::Signal;
-use wire::dice::Dice;
+use wire::rng::Rng;
 
-use crate::house::{House, eventually, has_uring};
 use crate::room::{Room, soak};
+use crate::server::{Server, eventually, has_uring};
 use crate::traffic::{Tally, converse};
 
 /// Clients of each server.
@@ -53,18 +53,18 @@ fn stands(pid: Pid) -> bool {
     line.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['T', 'Z', 'X']))
 }
 
-/// Stops a random worker, counts what it has beside the sockets of a house at rest, which are its
+/// Stops a random worker, counts what it has beside the sockets of a server at rest, which are its
 /// listeners, and kills it; again and again.
-fn kill(house: &House, at_rest: &HashSet<PathBuf>, seed: u64, lasts: Duration) -> Kills {
-    let mut dice = Dice::new(seed);
+fn kill(server: &Server, at_rest: &HashSet<PathBuf>, seed: u64, lasts: Duration) -> Kills {
+    let mut rng = Rng::new(seed);
     let (begin, mut kills) = (Instant::now(), Kills::default());
     while begin.elapsed() < lasts || kills.count < KILLS_MIN {
         std::thread::sleep(EVERY);
-        let workers = house.children();
+        let workers = server.children();
         if workers.is_empty() {
             continue;
         }
-        let victim = *dice.pick(&workers);
+        let victim = *rng.pick(&workers);
         if process::kill(victim, Signal::STOP).is_err() {
             continue;
         }
@@ -80,18 +80,18 @@ fn kill(house: &House, at_rest: &HashSet<PathBuf>, seed: u64, lasts: Duration) -
 
 fn check((engine, flags): Case, site: &Room, seed: u64) {
     let lasts = soak(Duration::from_millis(2500), Duration::from_secs(30));
-    let house = House::open(engine, site, flags);
-    let (before, at_rest) = (house.children().len(), sockets(house.pid));
+    let server = Server::open(engine, site, flags);
+    let (before, at_rest) = (server.children().len(), sockets(server.pid));
     let over = AtomicBool::new(false);
     let (kills, tally) = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
-                let (address, over) = (house.address, &over);
+                let (address, over) = (server.address, &over);
                 let seed = seed * 100 + client;
                 scope.spawn(move || converse(address, seed, || over.load(Ordering::Relaxed)))
             })
             .collect();
-        let kills = kill(&house, &at_rest, seed, lasts);
+        let kills = kill(&server, &at_rest, seed, lasts);
         over.store(true, Ordering::Relaxed);
         let tallies = clients.into_iter().map(|it| it.join().expect("right bytes alone"));
         (kills, tallies.fold(Tally::default(), Tally::and))
@@ -101,14 +101,14 @@ fn check((engine, flags): Case, site: &Room, seed: u64) {
     let (lost, held) = (tally.lost(), kills.connections);
     assert!(lost <= held, "{engine}: {lost} connections were lost, the victims had {held}");
     assert_eq!(tally.refused, 0, "{engine}: the port was never closed");
-    eventually("as many workers as before", || house.children().len() >= before);
+    eventually("as many workers as before", || server.children().len() >= before);
     let mut rounds = 0_u32;
-    let after = converse(house.address, seed, || {
+    let after = converse(server.address, seed, || {
         rounds += 1;
         rounds > 20
     });
     assert_eq!((after.lost(), after.refused), (0, 0), "{engine}: {after:?} after the storm");
-    let said = house.close();
+    let said = server.close();
     assert!(said.contains("was killed by"), "{engine}: {said}");
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use sys::signal::Signal;
 
-use crate::house::{House, eventually, has_uring};
 use crate::room::{Room, soak};
+use crate::server::{Server, eventually, has_uring};
 use crate::traffic::{Tally, converse};
 
 /// Clients of each server.
@@ -40,17 +40,17 @@ fn every(check: impl Fn(&'static str) + Sync) {
 }
 
 /// Lets clients converse with an address while `act` is under way.
-fn beside<R>(house: &mut House, seed: u64, act: impl FnOnce(&mut House) -> R) -> (Tally, R) {
+fn beside<R>(server: &mut Server, seed: u64, act: impl FnOnce(&mut Server) -> R) -> (Tally, R) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| {
-                let (address, over) = (house.address, &over);
+                let (address, over) = (server.address, &over);
                 let seed = seed * 100 + client;
                 scope.spawn(move || converse(address, seed, || over.load(Ordering::Relaxed)))
             })
             .collect();
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| act(house)));
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| act(server)));
         over.store(true, Ordering::Relaxed);
         let tallies = clients.into_iter().map(|it| it.join().expect("right bytes alone"));
         let tally = tallies.fold(Tally::default(), Tally::and);
@@ -69,20 +69,20 @@ fn no_request_fails_in_a_hand_over() {
         let room = Room::new();
         let log = room.path().join("access.log");
         let path = log.to_str().expect("a temporary path is text");
-        let mut house = House::open(engine, &site, &["--upgradable", "--access-log", path]);
-        let first = house.pid;
-        let (tally, ()) = beside(&mut house, 7, |house| {
+        let mut server = Server::open(engine, &site, &["--upgradable", "--access-log", path]);
+        let first = server.pid;
+        let (tally, ()) = beside(&mut server, 7, |server| {
             for _ in 0..times {
                 std::thread::sleep(SERVES);
-                house.signal(Signal::USR2);
-                house.succeeded();
+                server.signal(Signal::USR2);
+                server.succeeded();
             }
             std::thread::sleep(SERVES);
         });
         println!("{engine}: {times} hand-overs, {tally:?}");
-        assert_ne!(house.pid, first);
+        assert_ne!(server.pid, first);
         assert!(tally.whole > 0 && tally.lost() == 0 && tally.refused == 0, "{engine}: {tally:?}");
-        let said = house.close();
+        let said = server.close();
         assert_eq!(said.matches("handing over to process").count(), times, "{engine}: {said}");
         // Several binaries wrote it, and every answer has its line.
         let lines = std::fs::read_to_string(&log).expect("the log").lines().count();
@@ -95,12 +95,12 @@ fn no_accepted_request_fails_in_a_restart() {
     let times = soak(3, 50);
     let site = Room::site();
     every(|engine| {
-        let mut house = House::open(engine, &site, &[]);
-        let port = house.address.port().to_string();
-        let (tally, ()) = beside(&mut house, 8, |house| {
+        let mut server = Server::open(engine, &site, &[]);
+        let port = server.address.port().to_string();
+        let (tally, ()) = beside(&mut server, 8, |server| {
             for _ in 0..times {
                 std::thread::sleep(SERVES);
-                house.restart(engine, &site, &["--port", &port]);
+                server.restart(engine, &site, &["--port", &port]);
             }
             std::thread::sleep(SERVES);
         });
@@ -109,13 +109,13 @@ fn no_accepted_request_fails_in_a_restart() {
         assert_eq!(tally.cut, 0, "{engine}: {tally:?}");
         // Who was accepted is answered, and who was not has never been connected.
         assert_eq!((tally.unasked, tally.unheard), (0, 0), "{engine}: {tally:?}");
-        house.close();
+        server.close();
     });
 }
 
 /// The memory that a server hands over, as a file.
-fn state(house: &House) -> File {
-    let folder = format!("/proc/{}/fd", house.pid);
+fn state(server: &Server) -> File {
+    let folder = format!("/proc/{}/fd", server.pid);
     let entries = std::fs::read_dir(&folder).expect("the server runs");
     let is_state = |path: &PathBuf| {
         let link = std::fs::read_link(path).unwrap_or_default();
@@ -133,38 +133,38 @@ const LAYOUT: u64 = 8;
 fn a_state_of_another_layout_is_refused_and_the_server_goes_on() {
     let site = Room::site();
     for engine in ["epoll", "prefork"] {
-        let mut house = House::open(engine, &site, &["--upgradable"]);
-        let state = state(&house);
+        let mut server = Server::open(engine, &site, &["--upgradable"]);
+        let state = state(&server);
         let mut hash = [0; 8];
         state.read_exact_at(&mut hash, LAYOUT).expect("a header");
         let other = hash.map(|byte| !byte);
-        let (tally, ()) = beside(&mut house, 9, |house| {
+        let (tally, ()) = beside(&mut server, 9, |server| {
             state.write_all_at(&other, LAYOUT).expect("our own child's memory");
-            let before = house.pid;
-            house.signal(Signal::USR2);
-            house.says("cannot take the journal over");
-            house.says("the successor did not become ready; serving on");
+            let before = server.pid;
+            server.signal(Signal::USR2);
+            server.says("cannot take the journal over");
+            server.says("the successor did not become ready; serving on");
             std::thread::sleep(SERVES);
-            assert_eq!(house.pid, before);
+            assert_eq!(server.pid, before);
             // With the layout that it knows a successor comes to its place.
             state.write_all_at(&hash, LAYOUT).expect("our own child's memory");
-            house.signal(Signal::USR2);
-            house.succeeded();
-            assert_ne!(house.pid, before);
+            server.signal(Signal::USR2);
+            server.succeeded();
+            assert_ne!(server.pid, before);
         });
         assert!(tally.whole > 0 && tally.lost() == 0, "{engine}: {tally:?}");
-        let said = house.close();
+        let said = server.close();
         assert!(said.contains("layout"), "{engine} says what differs: {said}");
     }
 }
 
-impl House {
+impl Server {
     /// Stops this server and starts another in its place.
     fn restart(&mut self, engine: &str, site: &Room, args: &[&str]) {
         self.signal(Signal::TERM);
         let before = self.pid;
         eventually("the server has left", || self.has_ended());
-        let next = House::open(engine, site, args);
+        let next = Server::open(engine, site, args);
         assert_ne!(next.pid, before);
         *self = next;
     }

@@ -5,8 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::house::PATIENCE;
 use crate::room::skip;
+use crate::server::PATIENCE;
 
 /// What a program has said.
 pub struct Said {

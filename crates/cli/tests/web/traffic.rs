@@ -6,10 +6,10 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use wire::dice::Dice;
+use wire::rng::Rng;
 
-use crate::house::connect;
 use crate::room::GREAT;
+use crate::server::connect;
 
 /// What one client, or several, have lived through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,20 +63,20 @@ impl Question {
     }
 
     /// One of those that the site and the demonstration answer; `last` ends the conversation.
-    fn roll(dice: &mut Dice, last: bool) -> Question {
+    fn roll(rng: &mut Rng, last: bool) -> Question {
         let close = if last { "Connection: close\r\n" } else { "" };
-        match dice.below(4) {
+        match rng.below(4) {
             0 => Question::get("/plaintext", close, "200 OK", b"Hello, World!".to_vec()),
             1 => Question::get("/a.txt", close, "200 OK", b"0123456789".to_vec()),
             2 => {
-                let len = 1 + dice.below(200_000);
-                let from = dice.below(GREAT - len);
+                let len = 1 + rng.below(200_000);
+                let from = rng.below(GREAT - len);
                 let range = format!("Range: bytes={from}-{}\r\n{close}", from + len - 1);
                 let body = (from..from + len).map(|at| great_byte(at as u32)).collect();
                 Question::get("/great", &range, "206 Partial Content", body)
             }
             _ => {
-                let body: Vec<u8> = (0..dice.below(20_000)).map(|_| dice.roll() as u8).collect();
+                let body: Vec<u8> = (0..rng.below(20_000)).map(|_| rng.roll() as u8).collect();
                 let len = body.len();
                 let head =
                     format!("POST / HTTP/1.1\r\nHost: a\r\n{close}Content-Length: {len}\r\n");
@@ -106,7 +106,7 @@ enum End {
 /// # Panics
 /// If a byte of an answer is wrong.
 pub fn converse(address: SocketAddr, seed: u64, mut over: impl FnMut() -> bool) -> Tally {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut tally = Tally::default();
     while !over() {
         let mut stream = match connect(address) {
@@ -118,7 +118,7 @@ pub fn converse(address: SocketAddr, seed: u64, mut over: impl FnMut() -> bool) 
                 continue;
             }
         };
-        match conversation(&mut stream, &mut dice, &mut tally.whole) {
+        match conversation(&mut stream, &mut rng, &mut tally.whole) {
             End::Asked => {}
             End::Unheard => tally.unheard += 1,
             End::Unasked => tally.unasked += 1,
@@ -129,12 +129,12 @@ pub fn converse(address: SocketAddr, seed: u64, mut over: impl FnMut() -> bool) 
     tally
 }
 
-fn conversation(stream: &mut TcpStream, dice: &mut Dice, whole: &mut u64) -> End {
-    let (questions, at_once) = (1 + dice.below(4), dice.once_in(2));
+fn conversation(stream: &mut TcpStream, rng: &mut Rng, whole: &mut u64) -> End {
+    let (questions, at_once) = (1 + rng.below(4), rng.once_in(2));
     let mut ahead = Vec::new();
     let (mut any, mut reset) = (false, false);
     let all: Vec<Question> =
-        (0..questions).map(|it| Question::roll(dice, it + 1 == questions)).collect();
+        (0..questions).map(|it| Question::roll(rng, it + 1 == questions)).collect();
     if at_once {
         let bytes: Vec<u8> = all.iter().flat_map(|it| it.bytes.iter().copied()).collect();
         // Answers may come none the less; what does not is seen below. Who is told of a reset here

@@ -4,59 +4,63 @@
 use std::io;
 use std::time::Duration;
 
-use memory::{Doing, Phase, Refusal, Seat, SeatState};
+use memory::{Doing, Phase, Refusal, Slot, SlotState};
 use seam::Service;
 use sys::socket;
 
-use super::{Arrival, GRAIN, Hall, Means};
-use crate::desk::Desk;
+use super::{Arrival, GRAIN, Listeners, Means};
+use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::parts::door::{Door, Failure};
 
 /// How long a worker's full channel is given before it is tried again.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// Accepts until the house drains. `first` is the seat of the first worker.
-pub fn serve<S: Service>(desk: &Desk<'_, S>, hall: &Hall, first: usize) -> Result<(), Fault> {
-    let mut acceptor = Acceptor { desk, hall, first, passed: Vec::new() };
+/// Accepts until the server drains. `first` is the slot of the first worker.
+pub fn serve<S: Service>(
+    context: &WorkerContext<'_, S>,
+    listeners: &Listeners,
+    first: usize,
+) -> Result<(), Fault> {
+    let mut acceptor = Acceptor { context, listeners, first, passed: Vec::new() };
     let mut door = Door::new(usize::MAX);
     let mut accepted = 0;
-    desk.ready();
-    while desk.phase() <= Phase::Ready {
-        let now = desk.now();
-        desk.turn(now);
-        desk.rest(Doing::Waiting);
+    context.ready();
+    while context.phase() <= Phase::Ready {
+        let now = context.now();
+        context.turn(now);
+        context.rest(Doing::Waiting);
         let Some(chosen) = acceptor.choose().map_err(Fault::Wait)? else { continue };
-        match socket::accept(desk.listener, false) {
+        match socket::accept(context.listener, false) {
             Ok(arrival) => {
                 acceptor.deliver(chosen, arrival);
                 accepted += 1;
-                if accepted >= desk.lifetime {
-                    (first..=desk.id.slot()).for_each(|slot| desk.board.seat(slot).dismiss());
+                if accepted >= context.lifetime {
+                    (first..=context.id.slot()).for_each(|slot| context.board.slot(slot).dismiss());
                 }
             }
             Err(error) => match door.failed(&error, now) {
                 Failure::Empty => {}
-                Failure::Peer => desk.seat().refuse(Refusal::Gone),
+                Failure::Peer => context.slot().refuse(Refusal::Gone),
                 Failure::Exhausted => {
-                    desk.seat().refuse(Refusal::Exhausted);
+                    context.slot().refuse(Refusal::Exhausted);
                     std::thread::sleep(door.opens_at().map_or(GRAIN, |moment| moment.since(now)));
                 }
             },
         }
     }
-    desk.seat().set_state(SeatState::Draining);
+    context.slot().set_state(SlotState::Draining);
     Ok(())
 }
 
 /// Connections that a worker has taken, also those that it could not keep.
-fn taken(seat: &Seat) -> u64 {
-    seat.accepted.read() + seat.refused.read()
+fn taken(slot: &Slot) -> u64 {
+    slot.accepted.read() + slot.refused.read()
 }
 
 struct Acceptor<'a, 'd, S: Service> {
-    desk: &'a Desk<'d, S>,
-    hall: &'a Hall,
+    context: &'a WorkerContext<'d, S>,
+    listeners: &'a Listeners,
     first: usize,
     /// How many connections each worker was given, counted as it counts what it accepts.
     passed: Vec<u64>,
@@ -65,21 +69,21 @@ struct Acceptor<'a, 'd, S: Service> {
 impl<S: Service> Acceptor<'_, '_, S> {
     /// The worker for the next connection, if one has room.
     fn choose(&mut self) -> io::Result<Option<usize>> {
-        let seat = |index: usize| self.desk.board.seat(self.first + index);
-        match &self.hall.means {
-            Means::Handoff(lanes) => Ok(lanes.choose(|index| seat(index).open.read())),
+        let slot = |index: usize| self.context.board.slot(self.first + index);
+        match &self.listeners.means {
+            Means::Handoff(lanes) => Ok(lanes.choose(|index| slot(index).open.read())),
             Means::Pass(channels) => {
                 if self.passed.is_empty() {
                     // What an acceptor before us passed and still lies in a channel is not counted:
                     // its worker may have one connection more than it should, once.
-                    self.passed = (0..channels.len()).map(|index| taken(seat(index))).collect();
+                    self.passed = (0..channels.len()).map(|index| taken(slot(index))).collect();
                 }
                 let passed = &self.passed;
                 let load = |index: usize| {
-                    let taken = taken(seat(index));
-                    (passed[index] + seat(index).open.read()).saturating_sub(taken)
+                    let taken = taken(slot(index));
+                    (passed[index] + slot(index).open.read()).saturating_sub(taken)
                 };
-                channels.choose(load, self.desk.sessions_max() as u64)
+                channels.choose(load, self.context.sessions_max() as u64)
             }
             Means::Nothing | Means::Exclusive | Means::Lock(_) => {
                 Err(io::Error::other("nobody needs an acceptor here"))
@@ -89,12 +93,12 @@ impl<S: Service> Acceptor<'_, '_, S> {
 
     /// Gives `arrival` to the worker that was chosen, for which there was room a moment ago.
     fn deliver(&mut self, chosen: usize, (fd, peer): Arrival) {
-        match &self.hall.means {
+        match &self.listeners.means {
             Means::Pass(channels) => {
                 while let Err(error) = channels.deliver(chosen, &fd, peer) {
                     let full = error.kind() == io::ErrorKind::WouldBlock;
-                    if !full || self.desk.phase() >= Phase::Forced {
-                        self.desk.seat().refuse(Refusal::NoWorker);
+                    if !full || self.context.phase() >= Phase::Forced {
+                        self.context.slot().refuse(Refusal::NoWorker);
                         return;
                     }
                     std::thread::sleep(RETRY);
@@ -102,7 +106,7 @@ impl<S: Service> Acceptor<'_, '_, S> {
                 self.passed[chosen] += 1;
             }
             Means::Handoff(lanes) if lanes.deliver(chosen, fd, peer).is_ok() => {}
-            _ => self.desk.seat().refuse(Refusal::NoWorker),
+            _ => self.context.slot().refuse(Refusal::NoWorker),
         }
     }
 }

@@ -10,14 +10,14 @@ use std::os::fd::BorrowedFd;
 use sys::ready::Interest;
 use sys::socket;
 
-use super::{Arrival, Entrance};
+use super::{AcceptSource, Arrival};
 
 /// Connections after which a loop steps to the end of the line.
 const RENEW_AFTER: u32 = 16;
 
 pub struct Listener<'h>(pub BorrowedFd<'h>);
 
-impl Entrance for Listener<'_> {
+impl AcceptSource for Listener<'_> {
     fn fd(&self) -> BorrowedFd<'_> {
         self.0
     }

@@ -9,10 +9,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use memory::{Buffer, Seat, SeatState};
+use memory::{Buffer, Slot, SlotState};
 use sys::eventfd::EventFd;
 
-use super::{Arrival, Entrance, GRAIN};
+use super::{AcceptSource, Arrival, GRAIN};
 use crate::axes::Wait;
 use crate::shape::Shape;
 
@@ -48,7 +48,7 @@ impl Lanes {
         Ok(Lanes { lanes, slots, own, modest })
     }
 
-    pub fn entrance<'h>(&'h self, index: usize, acceptor: &'h Seat) -> Inbox<'h> {
+    pub fn accept_source<'h>(&'h self, index: usize, acceptor: &'h Slot) -> Inbox<'h> {
         Inbox { lane: &self.lanes[if self.own { index } else { 0 }], own: self.own, acceptor }
     }
 
@@ -85,10 +85,10 @@ impl Lanes {
 pub struct Inbox<'h> {
     lane: &'h Lane,
     own: bool,
-    acceptor: &'h Seat,
+    acceptor: &'h Slot,
 }
 
-impl Entrance for Inbox<'_> {
+impl AcceptSource for Inbox<'_> {
     fn fd(&self) -> BorrowedFd<'_> {
         self.lane.bell.as_fd()
     }
@@ -113,6 +113,6 @@ impl Entrance for Inbox<'_> {
 
     fn is_over(&self) -> bool {
         // In this order: who is gone puts nobody in.
-        self.acceptor.state() == SeatState::Gone && self.lane.buffer.is_empty()
+        self.acceptor.state() == SlotState::Gone && self.lane.buffer.is_empty()
     }
 }

@@ -11,7 +11,7 @@ use memory::{Board, Lock, Padded, Phase, Region};
 use seam::{BadSeed, Share, WorkerId};
 use sys::socket;
 
-use super::{Arrival, Entrance};
+use super::{AcceptSource, Arrival};
 use crate::shape::Shape;
 
 /// The lock where all workers see it.
@@ -23,7 +23,7 @@ struct Turnstile(Padded<Lock>);
 
 // SAFETY: one word of atomics, for which zero is a value; no pointer, no destructor.
 unsafe impl Share for Turnstile {
-    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
         Ok(())
     }
 }
@@ -31,11 +31,11 @@ unsafe impl Share for Turnstile {
 impl Shared {
     pub fn new(shape: &Shape) -> io::Result<Shared> {
         let mut region: Region<Turnstile> = Region::place(shape.placement())?;
-        region.found(&[]).map_err(|_| io::Error::other("a lock needs no seed"))?;
+        region.init(&[]).map_err(|_| io::Error::other("a lock needs no seed"))?;
         Ok(Shared(region))
     }
 
-    pub fn entrance<'h>(
+    pub fn accept_source<'h>(
         &'h self,
         listener: BorrowedFd<'h>,
         me: WorkerId,
@@ -56,7 +56,7 @@ pub struct Listener<'h> {
     board: &'h Board,
 }
 
-impl Entrance for Listener<'_> {
+impl AcceptSource for Listener<'_> {
     fn fd(&self) -> BorrowedFd<'_> {
         self.listener
     }
@@ -64,7 +64,7 @@ impl Entrance for Listener<'_> {
     fn take(&self, wait: bool) -> io::Result<Arrival> {
         let _turn = self.lock.lock(self.me);
         if self.board.phase() > Phase::Ready {
-            // The house began to drain while we slept before the lock.
+            // The server began to drain while we slept before the lock.
             return Err(io::ErrorKind::WouldBlock.into());
         }
         socket::accept(self.listener, !wait)

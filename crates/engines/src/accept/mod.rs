@@ -1,7 +1,7 @@
 //! Who takes a connection, and how it comes to the worker that serves it.
 //!
 //! One file for each way, the same functions in the same order in each. What a way needs is made
-//! once, before the first worker, and belongs to the [`Hall`]; a worker sees its [`Entrance`] only.
+//! once, before the first worker, and belongs to the [`Listeners`]; a worker sees its [`AcceptSource`] only.
 //! The listening sockets stay open in the supervisor, so that a worker's death loses no connection
 //! that waits.
 
@@ -35,11 +35,11 @@ pub const GRAIN: Duration = Duration::from_millis(250);
 pub type Arrival = (OwnedFd, SocketAddr);
 
 /// Where a worker's connections come from.
-pub trait Entrance {
+pub trait AcceptSource {
     /// Readable when somebody may have come.
     fn fd(&self) -> BorrowedFd<'_>;
 
-    /// How a readiness loop watches [`Entrance::fd`].
+    /// How a readiness loop watches [`AcceptSource::fd`].
     fn interest(&self) -> Interest {
         Interest::READ
     }
@@ -60,18 +60,18 @@ pub trait Entrance {
         false
     }
 
-    /// Whether nobody who was accepted already is still on the way, now that the house drains.
+    /// Whether nobody who was accepted already is still on the way, now that the server drains.
     fn is_over(&self) -> bool {
         true
     }
 
-    /// A connection that came by this entrance has ended.
+    /// A connection that came by this accept source has ended.
     fn left(&self) {}
 }
 
-/// What all entrances are made of.
-pub struct Hall {
-    pub listeners: Vec<OwnedFd>,
+/// What all accept sources are made of.
+pub struct Listeners {
+    pub sockets: Vec<OwnedFd>,
     pub listening: SocketAddr,
     means: Means,
 }
@@ -85,67 +85,67 @@ enum Means {
     Pass(pass::Channels),
 }
 
-impl Hall {
+impl Listeners {
     /// Listens on `address`, or on what a predecessor has passed.
     pub fn open(
         address: SocketAddr,
         shape: &Shape,
         handover: Option<&Handover>,
-    ) -> Result<Hall, Fault> {
-        let (listeners, listening) = match handover {
+    ) -> Result<Listeners, Fault> {
+        let (sockets, listening) = match handover {
             Some(handover) => inherit(handover, shape).map_err(Fault::Handover)?,
             None => listen(address, shape)?,
         };
-        Hall::of(listeners, listening, shape, false).map_err(Fault::Wait)
+        Listeners::of(sockets, listening, shape, false).map_err(Fault::Wait)
     }
 
     /// What the threads of one process of a hybrid have among themselves: the same listeners, and
     /// means of their own.
-    pub fn within(&self, shape: &Shape) -> io::Result<Hall> {
-        let listeners = self.listeners.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
-        Hall::of(listeners, self.listening, shape, true)
+    pub fn within(&self, shape: &Shape) -> io::Result<Listeners> {
+        let sockets = self.sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
+        Listeners::of(sockets, self.listening, shape, true)
     }
 
     fn of(
-        listeners: Vec<OwnedFd>,
+        sockets: Vec<OwnedFd>,
         listening: SocketAddr,
         shape: &Shape,
         is_within: bool,
-    ) -> io::Result<Hall> {
+    ) -> io::Result<Listeners> {
         let means = match shape.accept {
             Accept::Shared | Accept::Reuseport => Means::Nothing,
             Accept::Exclusive => Means::Exclusive,
             Accept::Lock => Means::Lock(lock::Shared::new(shape)?),
             // Each process of a hybrid has its own.
             Accept::Handoff if shape.container == Container::Hybrid => Means::Nothing,
-            // The lobby is the buffer.
+            // The parking is the buffer.
             Accept::Handoff if shape.wait == Wait::Parked => Means::Nothing,
             Accept::Handoff => Means::Handoff(handoff::Lanes::new(shape, is_within)?),
             Accept::Pass => Means::Pass(pass::Channels::new(shape)?),
         };
-        Ok(Hall { listeners, listening, means })
+        Ok(Listeners { sockets, listening, means })
     }
 
-    /// The entrance of the worker at `place`.
-    pub fn entrance<'h>(
+    /// The accept source of the worker at `place`.
+    pub fn accept_source<'h>(
         &'h self,
         place: Place,
         id: WorkerId,
         board: &'h Board,
         workers: usize,
-    ) -> Box<dyn Entrance + 'h> {
+    ) -> Box<dyn AcceptSource + 'h> {
         let Place { first, index } = place;
-        let listener = self.listeners[index % self.listeners.len()].as_fd();
+        let listener = self.sockets[index % self.sockets.len()].as_fd();
         // The acceptor sits behind the last worker.
-        let acceptor = board.seat(first + workers);
+        let acceptor = board.slot(first + workers);
         match &self.means {
             // The acceptor itself comes by the front door.
             _ if index >= workers => Box::new(shared::Listener(listener)),
             Means::Nothing => Box::new(shared::Listener(listener)),
             Means::Exclusive => Box::new(exclusive::Listener(listener)),
-            Means::Lock(shared) => Box::new(shared.entrance(listener, id, board)),
-            Means::Handoff(lanes) => Box::new(lanes.entrance(index, acceptor)),
-            Means::Pass(channels) => Box::new(channels.entrance(index, acceptor)),
+            Means::Lock(shared) => Box::new(shared.accept_source(listener, id, board)),
+            Means::Handoff(lanes) => Box::new(lanes.accept_source(index, acceptor)),
+            Means::Pass(channels) => Box::new(channels.accept_source(index, acceptor)),
         }
     }
 

@@ -11,12 +11,12 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use memory::{Seat, SeatState};
+use memory::{Slot, SlotState};
 use sys::pass;
 use sys::poll::{PollFd, poll};
 use sys::socket;
 
-use super::{Arrival, Entrance, GRAIN};
+use super::{AcceptSource, Arrival, GRAIN};
 use crate::axes::Wait;
 use crate::shape::Shape;
 
@@ -40,7 +40,7 @@ impl Channels {
         Ok(Channels { pairs })
     }
 
-    pub fn entrance<'h>(&'h self, index: usize, acceptor: &'h Seat) -> Channel<'h> {
+    pub fn accept_source<'h>(&'h self, index: usize, acceptor: &'h Slot) -> Channel<'h> {
         Channel { fd: self.pairs[index].1.as_fd(), acceptor }
     }
 
@@ -84,7 +84,7 @@ impl Channels {
 
 pub struct Channel<'h> {
     fd: BorrowedFd<'h>,
-    acceptor: &'h Seat,
+    acceptor: &'h Slot,
 }
 
 impl Channel<'_> {
@@ -94,7 +94,7 @@ impl Channel<'_> {
     }
 }
 
-impl Entrance for Channel<'_> {
+impl AcceptSource for Channel<'_> {
     fn fd(&self) -> BorrowedFd<'_> {
         self.fd
     }
@@ -114,7 +114,7 @@ impl Entrance for Channel<'_> {
 
     fn is_over(&self) -> bool {
         // In this order: who is gone passes nobody.
-        self.acceptor.state() == SeatState::Gone && !self.is_filled()
+        self.acceptor.state() == SlotState::Gone && !self.is_filled()
     }
 
     fn left(&self) {

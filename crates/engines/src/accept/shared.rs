@@ -9,11 +9,11 @@ use std::os::fd::BorrowedFd;
 
 use sys::socket;
 
-use super::{Arrival, Entrance};
+use super::{AcceptSource, Arrival};
 
 pub struct Listener<'h>(pub BorrowedFd<'h>);
 
-impl Entrance for Listener<'_> {
+impl AcceptSource for Listener<'_> {
     fn fd(&self) -> BorrowedFd<'_> {
         self.0
     }

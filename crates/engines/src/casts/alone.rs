@@ -1,14 +1,14 @@
-//! A caster without a house around it: for probes, benches and tests.
+//! A caster without a server around it: for probes, benches and tests.
 
 use std::time::Duration;
 
-use memory::{Board, Phase, Placement, Region, SeatState};
+use memory::{Board, Phase, Placement, Region, SlotState};
 use seam::{Caster, WorkerId};
 use std::os::fd::AsFd;
 use sys::eventfd::EventFd;
 use sys::poll::{PollFd, poll};
 
-use super::desk::CastPost;
+use super::context::CastWorkerEntry;
 use super::{Casting, Troupe};
 use crate::fault::Fault;
 use crate::parts::assets::Assets;
@@ -33,7 +33,7 @@ pub fn cast_alone<C: Caster>(
 ) -> Result<(), Fault> {
     casting.rank.check().map_err(Fault::Rank)?;
     let mut board: Region<Board> = Region::place(Placement::Private).map_err(Fault::Wait)?;
-    board.found(&[]).expect("a scoreboard needs no seed");
+    board.init(&[]).expect("a scoreboard needs no seed");
     let [orders, stop, bell] = [(); 3].map(|()| EventFd::new());
     let (orders, stop, bell) =
         (orders.map_err(Fault::Wait)?, stop.map_err(Fault::Wait)?, bell.map_err(Fault::Wait)?);
@@ -42,17 +42,18 @@ pub fn cast_alone<C: Caster>(
     let board = &*board;
     board.advance(Phase::Ready);
     let (orders, stop, bell) = (&orders, &stop, &bell);
-    let (seats, verbose, is_heir) = (1, false, false);
-    let post = CastPost { state, assets, board, id, seats, orders, stop, bell, verbose, is_heir };
+    let (slots, verbose, is_heir) = (1, false, false);
+    let entry =
+        CastWorkerEntry { state, assets, board, id, slots, orders, stop, bell, verbose, is_heir };
     std::thread::scope(|scope| {
         let worker = scope.spawn(|| {
-            let ended = casting.live(&post);
+            let ended = casting.live(&entry);
             bell.ring();
             ended
         });
         let company = scope.spawn(|| meanwhile(&|| orders.ring()));
         // It is ready once it has taken up its orders, or has ended without.
-        while board.seat(0).state() != SeatState::Ready && !worker.is_finished() {
+        while board.slot(0).state() != SlotState::Ready && !worker.is_finished() {
             let mut list = [PollFd::new(bell.as_fd(), true, false)];
             // A worker that could not begin rings before it has ended.
             poll(&mut list, Some(LOOK_EVERY)).map_err(Fault::Wait)?;

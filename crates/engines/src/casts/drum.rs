@@ -81,7 +81,7 @@ const STARTS: usize = 1024;
 
 // SAFETY: atomics only, for which zero is a value.
 unsafe impl Share for Beats {
-    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Where reports come in that are not sent to the house itself: the members of a group tell the
+//! Where reports come in that are not sent to the server itself: the members of a group tell the
 //! group how they hear it (RFC 3550 section 6), and the sender is one of those who listen.
 //!
 //! There is a socket for each group that something is cast to, and all of them look like one
@@ -88,7 +88,7 @@ impl Ears {
             return;
         }
         let all = self.all();
-        let mut buffer = [0; super::desk::REPORT_MAX];
+        let mut buffer = [0; super::context::REPORT_MAX];
         let mut left = most;
         for event in events.iter() {
             let Some(ear) = all.iter().find(|ear| ear.key == event.key) else { continue };

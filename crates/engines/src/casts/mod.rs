@@ -1,13 +1,13 @@
 //! Who wakes a caster: a thread for each cast (`plain`), a timer wheel for all of them (`worker`),
 //! or nobody, because the kernel has their packets already (`queued`).
 //!
-//! A caster's worker is a worker like the others: it has a post and a seat, is a thread where the
+//! A caster's worker is a worker like the others: it has an entry and a slot, is a thread where the
 //! others are threads and a process where they are processes, is replaced when it dies and leaves
-//! when the house does. The sessions of the other workers order transmissions in the state that
+//! when the server does. The sessions of the other workers order transmissions in the state that
 //! they share with it and ring its bell.
 
 pub(crate) mod alone;
-pub(crate) mod desk;
+pub(crate) mod context;
 pub mod drum;
 mod ears;
 mod lag;
@@ -25,7 +25,7 @@ use crate::fault::Fault;
 use crate::senders::Sender;
 use crate::senders::chains::Chains;
 use crate::senders::tokens::Tokens;
-use desk::{CastDesk, CastPost};
+use context::{CastWorkerContext, CastWorkerEntry};
 use pacing::Pacing;
 use rank::{Rank, RankRefused};
 use sockets::CastSockets;
@@ -62,23 +62,23 @@ impl<'a, C: Caster> Casting<'a, C> {
     }
 }
 
-/// A [`Casting`] whose caster is forgotten: what a house that knows only the state can hold.
+/// A [`Casting`] whose caster is forgotten: what a server that knows only the state can hold.
 pub(crate) trait Troupe<T>: Sync {
-    /// A worker's life, until the house ends.
-    fn live(&self, post: &CastPost<'_, T>) -> Result<(), Fault>;
+    /// A worker's life, until the server ends.
+    fn live(&self, entry: &CastWorkerEntry<'_, T>) -> Result<(), Fault>;
 
     /// Whether its workers could begin, as far as that can be said beforehand.
     fn check(&self) -> Result<(), RankRefused>;
 }
 
 impl<C: Caster> Troupe<C::State> for Casting<'_, C> {
-    fn live(&self, post: &CastPost<'_, C::State>) -> Result<(), Fault> {
-        let desk = CastDesk::new(self, post).map_err(Fault::Wait)?;
+    fn live(&self, entry: &CastWorkerEntry<'_, C::State>) -> Result<(), Fault> {
+        let context = CastWorkerContext::new(self, entry).map_err(Fault::Wait)?;
         self.rank.take().map_err(Fault::Rank)?;
         let failed = |error| Fault::Cast(self.sender, error);
         match self.sender {
             Sender::Plain | Sender::PlainAbs => {
-                plain::serve(&desk, self.sender == Sender::PlainAbs)
+                plain::serve(&context, self.sender == Sender::PlainAbs)
             }
             Sender::UringChain | Sender::UringChainSqpoll => {
                 let is_polled = self.sender == Sender::UringChainSqpoll;
@@ -86,16 +86,16 @@ impl<C: Caster> Troupe<C::State> for Casting<'_, C> {
                 if is_polled {
                     self.rank.lend_to_ring().map_err(Fault::Rank)?;
                 }
-                queued::serve(&desk, chains)
+                queued::serve(&context, chains)
             }
             Sender::TbfKernel | Sender::BpfStamp => {
                 let is_stamped = self.sender == Sender::BpfStamp;
                 let tokens = Tokens::open(self.sockets, is_stamped).map_err(failed)?;
-                queued::serve(&desk, tokens)
+                queued::serve(&context, tokens)
             }
             wheel => {
                 let transmit = wheel.transmit(self.sockets).map_err(failed)?;
-                worker::serve(&desk, &mut *transmit.expect("the others are those of the wheel"))
+                worker::serve(&context, &mut *transmit.expect("the others are those of the wheel"))
             }
         }
         .map_err(failed)

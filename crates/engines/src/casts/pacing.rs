@@ -17,7 +17,7 @@ const BUCKETS: usize = (PER_DOUBLING * DOUBLINGS) as usize;
 /// From here on a packet counts as late: a third of the usual 30 ms of audio.
 pub const LATE: Duration = Duration::from_millis(10);
 
-/// The figures of all caster workers of a house; readable while it runs.
+/// The figures of all caster workers of a server; readable while it runs.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pacing {
@@ -68,7 +68,7 @@ impl Sum {
 
 // SAFETY: atomics only, for which zero is a value.
 unsafe impl Share for Pacing {
-    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
         Ok(())
     }
 }

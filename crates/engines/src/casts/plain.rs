@@ -16,13 +16,13 @@ use memory::Phase;
 use seam::{Burst, Caster, Channel, Effects, Instant, Next};
 use sys::poll::{PollFd, poll};
 
-use super::desk::CastDesk;
+use super::context::CastWorkerContext;
 use crate::say::say;
 use crate::senders::Sendto;
 
 /// The longest sleep without a look at the bell: how long a cast goes on that was told to pause.
 const NAP: Duration = Duration::from_millis(250);
-/// While the house ends, how often the phase is looked at.
+/// While the server ends, how often the phase is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// How often the bell rang, for threads that sleep through it.
@@ -49,61 +49,64 @@ impl Rings {
     }
 }
 
-/// Casts until the house ends; with `absolute` sleeps until a moment, else for a time.
-pub(super) fn serve<C: Caster>(desk: &CastDesk<'_, C>, absolute: bool) -> io::Result<()> {
+/// Casts until the server ends; with `absolute` sleeps until a moment, else for a time.
+pub(super) fn serve<C: Caster>(
+    context: &CastWorkerContext<'_, C>,
+    absolute: bool,
+) -> io::Result<()> {
     let (rings, running) = (Rings::default(), AtomicUsize::new(0));
     thread::scope(|scope| {
-        let mut effects = desk.effects();
-        take_orders(desk, scope, &rings, &running, absolute, &mut effects);
-        desk.ready();
+        let mut effects = context.effects();
+        take_orders(context, scope, &rings, &running, absolute, &mut effects);
+        context.ready();
         let mut seen = Phase::Ready;
         loop {
-            let phase = desk.phase();
+            let phase = context.phase();
             if phase != seen {
                 seen = phase;
                 rings.ring();
             }
             let is_idle = running.load(Ordering::Acquire) == 0;
-            if desk.is_over(is_idle) {
+            if context.is_over(is_idle) {
                 // The scope waits for the threads, which see the phase themselves.
                 return Ok(());
             }
-            let sockets = desk.sockets();
+            let sockets = context.sockets();
             let mut list = vec![
-                PollFd::new(desk.post.orders.as_fd(), true, false),
+                PollFd::new(context.entry.orders.as_fd(), true, false),
                 PollFd::new(sockets.of(Channel::Rtp).as_fd(), true, false),
                 PollFd::new(sockets.of(Channel::Rtcp).as_fd(), true, false),
-                PollFd::new(desk.ears.fd(), true, false),
+                PollFd::new(context.ears.fd(), true, false),
             ];
             let mut timeout = Some(LOOK_EVERY);
             if phase <= Phase::Ready {
-                list.push(PollFd::new(desk.post.stop.as_fd(), true, false));
-                timeout = desk.nap();
+                list.push(PollFd::new(context.entry.stop.as_fd(), true, false));
+                timeout = context.nap();
             }
             poll(&mut list, timeout)?;
-            let now = desk.now();
-            desk.turn(now);
+            let now = context.now();
+            context.turn(now);
             for (at, channel) in [(1, Channel::Rtp), (2, Channel::Rtcp)] {
                 if list[at].readable() {
-                    desk.hear(&desk.cx(now, &effects), channel);
+                    context.hear(&context.cx(now, &effects), channel);
                 }
             }
             if list[3].readable() {
-                desk.hear_groups(&desk.cx(now, &effects));
+                context.hear_groups(&context.cx(now, &effects));
             }
             if list[0].readable() {
-                desk.post.orders.clear();
+                context.entry.orders.clear();
                 rings.ring();
             }
-            take_orders(desk, scope, &rings, &running, absolute, &mut effects);
-            desk.print_notes(&effects);
+            take_orders(context, scope, &rings, &running, absolute, &mut effects);
+            context.print_notes(&effects);
         }
     })
 }
 
 /// Starts a thread for each order that waits.
 fn take_orders<'scope, 'env, C: Caster>(
-    desk: &'env CastDesk<'_, C>,
+    context: &'env CastWorkerContext<'_, C>,
     scope: &'scope Scope<'scope, 'env>,
     rings: &'env Rings,
     running: &'env AtomicUsize,
@@ -111,20 +114,22 @@ fn take_orders<'scope, 'env, C: Caster>(
     effects: &mut Effects,
 ) {
     loop {
-        let cx = desk.cx(desk.now(), effects);
-        let Some((cast, next)) = desk.start(running.load(Ordering::Acquire), &cx) else { return };
+        let cx = context.cx(context.now(), effects);
+        let Some((cast, next)) = context.start(running.load(Ordering::Acquire), &cx) else {
+            return;
+        };
         running.fetch_add(1, Ordering::AcqRel);
         let builder = thread::Builder::new().name("cast".to_owned());
         let life = move || {
             // The worker could take it, so only a change of limits keeps us from it; the stream
             // goes on, and the reason is told.
-            if let Err(refused) = desk.rank.take() {
+            if let Err(refused) = context.rank.take() {
                 say!("a thread for a transmission: {refused}");
             }
-            Life { desk, rings, absolute, effects: desk.effects() }.cast(cast, next);
+            Life { context, rings, absolute, effects: context.effects() }.cast(cast, next);
             running.fetch_sub(1, Ordering::AcqRel);
             // Another order may have waited for room.
-            desk.post.orders.ring();
+            context.entry.orders.ring();
         };
         if let Err(error) = builder.spawn_scoped(scope, life) {
             // The cast went with the thread that could not be; the supervisor starts us anew.
@@ -135,7 +140,7 @@ fn take_orders<'scope, 'env, C: Caster>(
 }
 
 struct Life<'d, 'a, C: Caster> {
-    desk: &'d CastDesk<'a, C>,
+    context: &'d CastWorkerContext<'a, C>,
     rings: &'d Rings,
     absolute: bool,
     effects: Effects,
@@ -143,8 +148,8 @@ struct Life<'d, 'a, C: Caster> {
 
 impl<C: Caster> Life<'_, '_, C> {
     fn cast(&mut self, mut cast: C::Cast, mut next: Next) {
-        let desk = self.desk;
-        let mut burst = Burst::new(super::desk::BURST_MAX);
+        let context = self.context;
+        let mut burst = Burst::new(super::context::BURST_MAX);
         let mut transmit = Sendto::default();
         let mut heard = self.rings.count.load(Ordering::Acquire);
         // A relative sleep is as long as the schedule says from one call to the next; the first
@@ -152,12 +157,13 @@ impl<C: Caster> Life<'_, '_, C> {
         let mut called: Option<Instant> = None;
         let mut wake = Instant::NEVER;
         let mut planned = Next::Parked;
-        let last = if desk.caster.is_awaited(&cast) { Phase::Forced } else { Phase::Draining };
-        while next != Next::Done && desk.phase() < last && !desk.is_inherited(&cast) {
+        let last = if context.caster.is_awaited(&cast) { Phase::Forced } else { Phase::Draining };
+        while next != Next::Done && context.phase() < last && !context.is_inherited(&cast) {
             let count = self.rings.count.load(Ordering::Acquire);
             if count != heard {
                 heard = count;
-                let told = desk.caster.rung(&desk.cx(desk.now(), &self.effects), &mut cast);
+                let told =
+                    context.caster.rung(&context.cx(context.now(), &self.effects), &mut cast);
                 called = called.filter(|_| told == next);
                 next = told;
                 continue;
@@ -169,27 +175,27 @@ impl<C: Caster> Life<'_, '_, C> {
             if planned != next {
                 planned = next;
                 wake = match called {
-                    Some(called) if !self.absolute => desk.now() + asked.since(called),
+                    Some(called) if !self.absolute => context.now() + asked.since(called),
                     _ => asked,
                 };
             }
             if !self.sleep(wake) {
                 continue;
             }
-            let now = desk.now();
-            let cx = desk.cx(now, &self.effects);
+            let now = context.now();
+            let cx = context.cx(now, &self.effects);
             // It is asked for what it wanted to be called for and for no more, however late it is.
-            next = desk.caster.due(&cx, &mut cast, asked, &mut burst);
+            next = context.caster.due(&cx, &mut cast, asked, &mut burst);
             called = Some(asked);
-            desk.send(&mut transmit, &mut burst);
-            desk.print_notes(&self.effects);
+            context.send(&mut transmit, &mut burst);
+            context.print_notes(&self.effects);
         }
-        desk.close(&desk.cx(desk.now(), &self.effects), cast);
+        context.close(&context.cx(context.now(), &self.effects), cast);
     }
 
     /// Sleeps until `wake`, or for a nap: true if the moment has come.
     fn sleep(&self, wake: Instant) -> bool {
-        let now = self.desk.now();
+        let now = self.context.now();
         let left = wake.since(now);
         if left > NAP {
             thread::sleep(NAP);

@@ -19,14 +19,14 @@ use std::time::Duration;
 use memory::Phase;
 use seam::{Caster, Channel, Effects, Instant, Next};
 
-use super::desk::CastDesk;
+use super::context::CastWorkerContext;
 use super::lag::SLACK;
 use crate::senders::train::Train;
 use crate::senders::waiting::{Queue, Waiting};
 
 /// The part of a window that is asked for at a time.
 const PART: Duration = Duration::from_millis(20);
-/// While the house ends, how often its phase is looked at.
+/// While the server ends, how often its phase is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The window while orders come that make it anew, and for how long after the last of them.
 const RESTLESS: Duration = Duration::from_millis(100);
@@ -43,7 +43,7 @@ struct Running<C: Caster> {
 }
 
 struct Worker<'d, 'a, C: Caster, Q> {
-    desk: &'d CastDesk<'a, C>,
+    context: &'d CastWorkerContext<'a, C>,
     queue: Q,
     running: Vec<Running<C>>,
     ids: u32,
@@ -62,11 +62,14 @@ struct Worker<'d, 'a, C: Caster, Q> {
     now: Instant,
 }
 
-/// Casts until the house ends.
-pub(super) fn serve<C: Caster>(desk: &CastDesk<'_, C>, queue: impl Queue) -> io::Result<()> {
-    let (now, train) = (desk.now(), Train::new(queue.packets_max()));
+/// Casts until the server ends.
+pub(super) fn serve<C: Caster>(
+    context: &CastWorkerContext<'_, C>,
+    queue: impl Queue,
+) -> io::Result<()> {
+    let (now, train) = (context.now(), Train::new(queue.packets_max()));
     let mut worker = Worker {
-        desk,
+        context,
         queue,
         running: Vec::new(),
         ids: 0,
@@ -77,15 +80,15 @@ pub(super) fn serve<C: Caster>(desk: &CastDesk<'_, C>, queue: impl Queue) -> io:
         rest_until: Instant::ZERO,
         has_orders: false,
         train,
-        effects: desk.effects(),
+        effects: context.effects(),
         now,
     };
     worker.take_orders();
-    desk.ready();
+    context.ready();
     loop {
-        worker.now = desk.now();
+        worker.now = context.now();
         worker.land()?;
-        let phase = desk.phase();
+        let phase = context.phase();
         if phase >= Phase::Forced {
             worker.take_back()?;
             worker.running.iter_mut().for_each(|running| running.next = Next::Done);
@@ -96,13 +99,13 @@ pub(super) fn serve<C: Caster>(desk: &CastDesk<'_, C>, queue: impl Queue) -> io:
         }
         worker.fill()?;
         worker.rest();
-        worker.bury();
-        if desk.is_over(worker.running.is_empty()) {
+        worker.reap();
+        if context.is_over(worker.running.is_empty()) {
             return Ok(());
         }
         worker.wait(phase)?;
         if worker.effects.is_filled() {
-            desk.print_notes(&worker.effects);
+            context.print_notes(&worker.effects);
         }
     }
 }
@@ -116,7 +119,7 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
     /// How far ahead packets are handed over. While orders come one after the other it is short,
     /// for each of them makes the window anew.
     fn window(&self) -> Duration {
-        let window = self.desk.caster.ahead().min(self.queue.window());
+        let window = self.context.caster.ahead().min(self.queue.window());
         let is_calm = self.now >= self.rest_until + CALM;
         if is_calm { window } else { window.min(RESTLESS) }
     }
@@ -131,41 +134,41 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
     }
 
     fn wait(&mut self, phase: Phase) -> io::Result<()> {
-        let desk = self.desk;
+        let context = self.context;
         let half = self.window() / 2;
         // Half a window before more is wanted, and when the last message has left.
-        let refill = self.soonest().map(|at| at.max(self.horizon).since(desk.now() + half));
+        let refill = self.soonest().map(|at| at.max(self.horizon).since(context.now() + half));
         let refill = refill.filter(|_| self.has_room());
-        let landed = self.waiting.span().map(|(_, last)| last.since(desk.now()) + SLACK);
+        let landed = self.waiting.span().map(|(_, last)| last.since(context.now()) + SLACK);
         let mut timeout = refill.into_iter().chain(landed).min();
-        if let Some(nap) = desk.nap() {
+        if let Some(nap) = context.nap() {
             timeout = Some(timeout.unwrap_or(nap).min(nap));
         }
         if phase > Phase::Ready {
             timeout = Some(timeout.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
         }
         if self.has_orders {
-            let rest = self.rest_until.since(desk.now());
+            let rest = self.rest_until.since(context.now());
             timeout = Some(timeout.unwrap_or(rest).min(rest));
         }
         // Less than a slot of the wheel is not worth a turn.
         let timeout = timeout.map(|timeout| timeout.max(SLACK / 2));
-        let [orders, rtp, rtcp, groups] = desk.wait(self.queue.watched(), timeout, phase)?;
-        self.now = desk.now();
-        desk.turn(self.now);
+        let [orders, rtp, rtcp, groups] = context.wait(self.queue.watched(), timeout, phase)?;
+        self.now = context.now();
+        context.turn(self.now);
         if rtp {
-            desk.hear(&desk.cx(self.now, &self.effects), Channel::Rtp);
+            context.hear(&context.cx(self.now, &self.effects), Channel::Rtp);
         }
         if rtcp {
-            desk.hear(&desk.cx(self.now, &self.effects), Channel::Rtcp);
+            context.hear(&context.cx(self.now, &self.effects), Channel::Rtcp);
         }
         if groups {
-            desk.hear_groups(&desk.cx(self.now, &self.effects));
+            context.hear_groups(&context.cx(self.now, &self.effects));
         }
         if orders {
-            desk.post.orders.clear();
+            context.entry.orders.clear();
         }
-        self.has_orders |= orders || desk.nap().is_some();
+        self.has_orders |= orders || context.nap().is_some();
         if self.has_orders && self.now >= self.rest_until {
             self.has_orders = false;
             self.obey()?;
@@ -177,7 +180,7 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
     /// passed as that took: many streams that begin must not hold up all the others.
     fn rest(&mut self) {
         if let Some(began) = self.taking_back.take() {
-            let now = self.desk.now();
+            let now = self.context.now();
             self.rest_until = now + now.since(began);
         }
     }
@@ -185,8 +188,8 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
     /// Takes up what was ordered; true if it wants packets before those that wait have left.
     fn take_orders(&mut self) -> bool {
         let mut soon = false;
-        let (desk, cx) = (self.desk, self.desk.cx(self.now, &self.effects));
-        while let Some((cast, next)) = desk.start(self.running.len(), &cx) {
+        let (context, cx) = (self.context, self.context.cx(self.now, &self.effects));
+        while let Some((cast, next)) = context.start(self.running.len(), &cx) {
             soon |= matches!(next, Next::At(at) if at < self.horizon);
             self.ids = self.ids.wrapping_add(1);
             self.running.push(Running { cast, next, id: self.ids, waiting: 0 });
@@ -197,16 +200,16 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
     /// Does what orders have changed.
     fn obey(&mut self) -> io::Result<()> {
         let soon = self.take_orders();
-        let (desk, cx) = (self.desk, self.desk.cx(self.now, &self.effects));
-        let has_news = |it: &Running<C>| desk.caster.has_news(&cx, &it.cast);
+        let (context, cx) = (self.context, self.context.cx(self.now, &self.effects));
+        let has_news = |it: &Running<C>| context.caster.has_news(&cx, &it.cast);
         let news: Vec<bool> = self.running.iter().map(has_news).collect();
         if soon || news.contains(&true) {
             self.taking_back = (!self.waiting.is_empty()).then_some(self.now);
             self.take_back()?;
         }
         for (running, _) in self.running.iter_mut().zip(news).filter(|(_, has_news)| *has_news) {
-            let cx = self.desk.cx(self.now, &self.effects);
-            running.next = self.desk.caster.rung(&cx, &mut running.cast);
+            let cx = self.context.cx(self.now, &self.effects);
+            running.next = self.context.caster.rung(&cx, &mut running.cast);
         }
         Ok(())
     }
@@ -219,7 +222,7 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
         let left = self.queue.left()?;
         let running = &mut self.running;
         let count = self.waiting.land(left, |owner, packets| settle(running, owner, packets));
-        self.desk.count(&count);
+        self.context.count(&count);
         if !self.queue.is_counted() {
             // What a broken chain did not send has failed.
             return if self.queue.has_ended() { self.give_back(Instant::NEVER) } else { Ok(()) };
@@ -244,12 +247,12 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
     /// Tells the casts how much of theirs never left; what was due before `lost` has failed.
     fn give_back(&mut self, lost: Instant) -> io::Result<()> {
         let (count, unsent) = self.waiting.clear(self.queue.left()?, lost);
-        self.desk.count(&count);
+        self.context.count(&count);
         for running in &mut self.running {
             running.waiting = 0;
             let Some(&packets) = unsent.get(&running.id) else { continue };
-            let cx = self.desk.cx(self.now, &self.effects);
-            self.desk.caster.withdrawn(&cx, &mut running.cast, packets);
+            let cx = self.context.cx(self.now, &self.effects);
+            self.context.caster.withdrawn(&cx, &mut running.cast, packets);
             // Whatever it wanted next, it now wants what was taken back.
             running.next = Next::At(Instant::ZERO);
         }
@@ -258,14 +261,14 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
 
     /// Ends what a successor goes on with, and nothing of it is left in the queue.
     fn bequeath(&mut self) -> io::Result<()> {
-        let is_inherited = |it: &Running<C>| self.desk.is_inherited(&it.cast);
+        let is_inherited = |it: &Running<C>| self.context.is_inherited(&it.cast);
         if !self.running.iter().any(is_inherited) {
             return Ok(());
         }
         self.take_back()?;
-        let desk = self.desk;
+        let context = self.context;
         for running in &mut self.running {
-            if desk.is_inherited(&running.cast) {
+            if context.is_inherited(&running.cast) {
                 (running.next, running.waiting) = (Next::Done, 0);
             }
         }
@@ -275,18 +278,18 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
     /// Ends the casts that nobody waits for.
     fn dismiss(&mut self) {
         for running in &mut self.running {
-            if !self.desk.caster.is_awaited(&running.cast) {
+            if !self.context.caster.is_awaited(&running.cast) {
                 running.next = Next::Done;
             }
         }
     }
 
     /// Closes the casts that are done and have nothing in the queue.
-    fn bury(&mut self) {
-        let (desk, now, effects) = (self.desk, self.now, &self.effects);
+    fn reap(&mut self) {
+        let (context, now, effects) = (self.context, self.now, &self.effects);
         let is_over = |it: &mut Running<C>| it.next == Next::Done && it.waiting == 0;
         for running in self.running.extract_if(.., is_over) {
-            desk.close(&desk.cx(now, effects), running.cast);
+            context.close(&context.cx(now, effects), running.cast);
         }
     }
 }

@@ -10,7 +10,7 @@ use seam::{Burst, Caster, Channel, Effects, Instant, Next};
 use sys::epoll::{Epoll, Events, Interest};
 use sys::timerfd::TimerFd;
 
-use super::desk::{BURST_MAX, CastDesk};
+use super::context::{BURST_MAX, CastWorkerContext};
 use super::lag;
 use super::wheel::Wheel;
 use crate::senders::Transmit;
@@ -35,7 +35,7 @@ struct Running<C: Caster> {
 }
 
 struct Worker<'d, 'a, C: Caster> {
-    desk: &'d CastDesk<'a, C>,
+    context: &'d CastWorkerContext<'a, C>,
     transmit: &'d mut dyn Transmit,
     running: Vec<Option<Running<C>>>,
     vacant: Vec<u32>,
@@ -48,104 +48,104 @@ struct Worker<'d, 'a, C: Caster> {
     looked: Instant,
 }
 
-/// Casts until the house ends.
+/// Casts until the server ends.
 pub(super) fn serve<C: Caster>(
-    desk: &CastDesk<'_, C>,
+    context: &CastWorkerContext<'_, C>,
     transmit: &mut dyn Transmit,
 ) -> io::Result<()> {
     let timer = TimerFd::new()?;
     let epoll = Epoll::new()?;
     epoll.add(&timer, Interest::READ, TIMER)?;
-    epoll.add(desk.post.orders, Interest::READ, ORDERS)?;
-    epoll.add(desk.post.stop, Interest::READ, STOP)?;
-    epoll.add(desk.sockets().of(Channel::Rtp).as_fd(), Interest::READ, RTP)?;
-    epoll.add(desk.sockets().of(Channel::Rtcp).as_fd(), Interest::READ, RTCP)?;
-    epoll.add(desk.ears.fd(), Interest::READ, EARS)?;
+    epoll.add(context.entry.orders, Interest::READ, ORDERS)?;
+    epoll.add(context.entry.stop, Interest::READ, STOP)?;
+    epoll.add(context.sockets().of(Channel::Rtp).as_fd(), Interest::READ, RTP)?;
+    epoll.add(context.sockets().of(Channel::Rtcp).as_fd(), Interest::READ, RTCP)?;
+    epoll.add(context.ears.fd(), Interest::READ, EARS)?;
     let mut events = Events::with_capacity(8);
-    let mut worker = Worker::new(desk, transmit);
+    let mut worker = Worker::new(context, transmit);
     worker.take_orders();
-    desk.ready();
+    context.ready();
     let mut is_stopping = false;
     loop {
         worker.bequeath();
-        if desk.is_over(worker.is_idle()) {
+        if context.is_over(worker.is_idle()) {
             worker.close_all();
             return Ok(());
         }
-        if desk.phase() > Phase::Ready && !is_stopping {
+        if context.phase() > Phase::Ready && !is_stopping {
             // It stays readable from here on; the phase is asked for at every turn instead.
-            epoll.remove(desk.post.stop)?;
+            epoll.remove(context.entry.stop)?;
             is_stopping = true;
         }
         let wakes_at = [worker.wheel.next(), worker.look_at].into_iter().flatten().min();
         timer.set(wakes_at.map(Instant::ns))?;
-        // While the house ends its phase changes without a sign that we could wait for.
-        let nap = if is_stopping { Some(LOOK_EVERY) } else { desk.nap() };
+        // While the server ends its phase changes without a sign that we could wait for.
+        let nap = if is_stopping { Some(LOOK_EVERY) } else { context.nap() };
         epoll.wait(&mut events, nap)?;
-        worker.now = desk.now();
+        worker.now = context.now();
         if nap.is_some() && !is_stopping {
             worker.take_orders();
         }
-        desk.turn(worker.now);
+        context.turn(worker.now);
         for event in events.iter() {
             match event.key {
                 ORDERS => {
-                    desk.post.orders.clear();
+                    context.entry.orders.clear();
                     worker.take_orders();
                     let soon = worker.looked + LOOK_EVERY;
                     worker.look_at = Some(worker.look_at.map_or(soon, |at| at.min(soon)));
                 }
                 RTP => worker.hear(Channel::Rtp, event.error),
                 RTCP => worker.hear(Channel::Rtcp, event.error),
-                EARS => desk.hear_groups(&desk.cx(worker.now, &worker.effects)),
+                EARS => context.hear_groups(&context.cx(worker.now, &worker.effects)),
                 _ => {}
             }
         }
         worker.look();
         worker.turn();
         if worker.effects.is_filled() {
-            desk.print_notes(&worker.effects);
+            context.print_notes(&worker.effects);
         }
     }
 }
 
 impl<'d, 'a, C: Caster> Worker<'d, 'a, C> {
-    fn new(desk: &'d CastDesk<'a, C>, transmit: &'d mut dyn Transmit) -> Self {
-        let now = desk.now();
+    fn new(context: &'d CastWorkerContext<'a, C>, transmit: &'d mut dyn Transmit) -> Self {
+        let now = context.now();
         Worker {
-            desk,
+            context,
             transmit,
             running: Vec::new(),
             vacant: Vec::new(),
             wheel: Wheel::new(now),
             burst: Burst::new(BURST_MAX),
-            effects: desk.effects(),
+            effects: context.effects(),
             now,
             look_at: None,
             looked: Instant::ZERO,
         }
     }
 
-    /// Whether there is no cast that the house waits for.
+    /// Whether there is no cast that the server waits for.
     fn is_idle(&self) -> bool {
         let mut running = self.running.iter().flatten();
-        !running.any(|running| self.desk.caster.is_awaited(&running.cast))
+        !running.any(|running| self.context.caster.is_awaited(&running.cast))
     }
 
     /// Hears what came to a socket, and with `told` what the kernel says of sends.
     fn hear(&mut self, channel: Channel, told: bool) {
         if told {
-            self.transmit.hear_notices(self.desk.sockets().of(channel), channel);
+            self.transmit.hear_notices(self.context.sockets().of(channel), channel);
         }
-        self.desk.hear(&self.desk.cx(self.now, &self.effects), channel);
+        self.context.hear(&self.context.cx(self.now, &self.effects), channel);
     }
 
     /// Takes up what was ordered and not begun.
     fn take_orders(&mut self) {
         loop {
             let running = self.running.len() - self.vacant.len();
-            let cx = self.desk.cx(self.now, &self.effects);
-            let Some((cast, next)) = self.desk.start(running, &cx) else { return };
+            let cx = self.context.cx(self.now, &self.effects);
+            let Some((cast, next)) = self.context.start(running, &cx) else { return };
             let key = self.vacant.pop().unwrap_or_else(|| {
                 self.running.push(None);
                 self.running.len() as u32 - 1
@@ -165,8 +165,8 @@ impl<'d, 'a, C: Caster> Worker<'d, 'a, C> {
         self.looked = self.now;
         for key in 0..self.running.len() as u32 {
             let Some(running) = &mut self.running[key as usize] else { continue };
-            let cx = self.desk.cx(self.now, &self.effects);
-            let next = self.desk.caster.rung(&cx, &mut running.cast);
+            let cx = self.context.cx(self.now, &self.effects);
+            let next = self.context.caster.rung(&cx, &mut running.cast);
             if next == Next::At(running.asked) {
                 // No news; what is scheduled may be later than asked for, to catch up.
                 continue;
@@ -183,7 +183,7 @@ impl<'d, 'a, C: Caster> Worker<'d, 'a, C> {
         for (key, stamp) in due {
             self.call(key, stamp);
         }
-        self.desk.send(self.transmit, &mut self.burst);
+        self.context.send(self.transmit, &mut self.burst);
     }
 
     /// Calls a cast whose moment has come.
@@ -195,13 +195,13 @@ impl<'d, 'a, C: Caster> Worker<'d, 'a, C> {
         let asked = running.asked;
         let until = lag::until(asked, self.now);
         if lag::is_late(asked, self.now) {
-            self.desk.pacing.caught_up.add(1);
+            self.context.pacing.caught_up.add(1);
         }
-        let cx = self.desk.cx(self.now, &self.effects);
+        let cx = self.context.cx(self.now, &self.effects);
         loop {
-            let next = self.desk.caster.due(&cx, &mut running.cast, until, &mut self.burst);
+            let next = self.context.caster.due(&cx, &mut running.cast, until, &mut self.burst);
             if self.burst.is_full() {
-                self.desk.send(self.transmit, &mut self.burst);
+                self.context.send(self.transmit, &mut self.burst);
                 if matches!(next, Next::At(more) if more <= until) {
                     continue;
                 }
@@ -224,20 +224,20 @@ impl<'d, 'a, C: Caster> Worker<'d, 'a, C> {
             Next::Done => {
                 let cast = place.take().expect("looked at just now").cast;
                 self.vacant.push(key);
-                let cx = self.desk.cx(now, &self.effects);
-                self.desk.close(&cx, cast);
+                let cx = self.context.cx(now, &self.effects);
+                self.context.close(&cx, cast);
             }
         }
     }
 
     /// Ends what a successor goes on with.
     fn bequeath(&mut self) {
-        if self.desk.phase() != Phase::Leaving {
+        if self.context.phase() != Phase::Leaving {
             return;
         }
         for key in 0..self.running.len() as u32 {
             let running = self.running[key as usize].as_ref();
-            if running.is_some_and(|running| self.desk.is_inherited(&running.cast)) {
+            if running.is_some_and(|running| self.context.is_inherited(&running.cast)) {
                 self.obey(key, Next::Done, self.now, self.now);
             }
         }
@@ -246,8 +246,8 @@ impl<'d, 'a, C: Caster> Worker<'d, 'a, C> {
     fn close_all(&mut self) {
         for place in &mut self.running {
             if let Some(running) = place.take() {
-                let cx = self.desk.cx(self.now, &self.effects);
-                self.desk.close(&cx, running.cast);
+                let cx = self.context.cx(self.now, &self.effects);
+                self.context.close(&cx, running.cast);
             }
         }
     }

@@ -10,16 +10,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use memory::{Board, SeatState};
+use memory::{Board, SlotState};
 use seam::{Service, WorkerId};
 use sys::process;
 
 use super::{Place, serve};
 use crate::axes::{Container, Wait};
 use crate::fault::Fault;
-use crate::house::Common;
+use crate::server::Common;
 use crate::shape::Shape;
-use crate::wait::parked::lobby::Lobby;
+use crate::wait::parked::parking::ParkedConnections;
 
 /// The process's whole life. `id` names its first worker; the others and the listener sit behind.
 pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(), Fault> {
@@ -27,13 +27,14 @@ pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(
     let processes = (common.shape.workers / threads).max(1);
     let most = (common.sessions_max() / processes).max(1);
     let shape = Shape { container: Container::Threads, workers: threads, ..common.shape.clone() };
-    let lobby = match shape.wait {
-        Wait::Parked => Some(Lobby::new(most).map_err(Fault::Wait)?),
+    let parking = match shape.wait {
+        Wait::Parked => Some(ParkedConnections::new(most).map_err(Fault::Wait)?),
         _ => None,
     };
-    let lobby = lobby.as_ref();
-    let hall = common.hall.within(&shape).map_err(Fault::Spawn)?;
-    let inner = Common { shape: &shape, hall: &hall, lobby, parts: processes, ..*common };
+    let parking = parking.as_ref();
+    let listeners = common.listeners.within(&shape).map_err(Fault::Spawn)?;
+    let inner =
+        Common { shape: &shape, listeners: &listeners, parking, parts: processes, ..*common };
     let crew = Crew { first: id.slot(), count: threads + 1, board: common.board };
     let fault = Mutex::new(None);
     let names = (0..crew.count).map(|index| WorkerId::new(crew.first + index, id.generation()));
@@ -46,9 +47,9 @@ pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(
             let place = Place { first: crew.first, index };
             let work = move || {
                 let lived = catch_unwind(AssertUnwindSafe(|| serve(inner, name, place, None)));
-                crew.board.seat(name.slot()).set_state(SeatState::Gone);
-                if let Some(lobby) = lobby.filter(|_| index == threads) {
-                    lobby.close();
+                crew.board.slot(name.slot()).set_state(SlotState::Gone);
+                if let Some(parking) = parking.filter(|_| index == threads) {
+                    parking.close();
                 }
                 let found = match lived {
                     Ok(Ok(())) => return,
@@ -62,10 +63,10 @@ pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(
             if let Err(error) = thread.spawn_scoped(scope, work) {
                 // Those that are there leave, and nobody waits for the listener that never comes.
                 (index..crew.count).for_each(|rest| {
-                    common.board.seat(crew.first + rest).set_state(SeatState::Gone);
+                    common.board.slot(crew.first + rest).set_state(SlotState::Gone);
                 });
                 crew.dismiss();
-                lobby.into_iter().for_each(Lobby::close);
+                parking.into_iter().for_each(ParkedConnections::close);
                 *fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(Fault::Spawn(error));
                 break;
             }
@@ -77,7 +78,7 @@ pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(
     }
 }
 
-/// The seats of one process.
+/// The slots of one process.
 struct Crew<'a> {
     first: usize,
     count: usize,
@@ -86,6 +87,6 @@ struct Crew<'a> {
 
 impl Crew<'_> {
     fn dismiss(&self) {
-        (self.first..self.first + self.count).for_each(|slot| self.board.seat(slot).dismiss());
+        (self.first..self.first + self.count).for_each(|slot| self.board.slot(slot).dismiss());
     }
 }

@@ -12,22 +12,22 @@ use seam::{Effects, Service, WorkerId};
 
 use crate::accept::{Arrival, acceptor};
 use crate::axes::{Container, Wait};
-use crate::desk::{Desk, Helping, Share};
+use crate::context::{Helping, Share, WorkerContext};
 use crate::fault::Fault;
-use crate::house::Common;
+use crate::server::Common;
 use crate::shape::Shape;
 use crate::wait::{blocking, epoll, parked, poll, port, select, uring};
 
-/// Where a worker sits among those who share a hall.
+/// Where a worker sits among those who share a listeners.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    /// The seat of the first of them.
+    /// The slot of the first of them.
     pub first: usize,
     /// How many sit before this one; an acceptor sits behind all workers.
     pub index: usize,
 }
 
-/// One worker's life, from its desk to the end of the drain, or to the end of its visitor.
+/// One worker's life, from its context to the end of the drain, or to the end of its visitor.
 pub(crate) fn serve<S: Service>(
     common: &Common<'_, S>,
     id: WorkerId,
@@ -37,26 +37,38 @@ pub(crate) fn serve<S: Service>(
     if let Some(ended) = common.cast(id) {
         return ended;
     }
-    let Common { house, shape, board, hall, stop, bell, epoch, lobby, quay, cast, .. } = common;
+    let Common {
+        server,
+        shape,
+        board,
+        listeners,
+        stop,
+        bell,
+        epoch,
+        parking,
+        completion_port,
+        cast,
+        ..
+    } = common;
     let Place { first, index } = place;
-    let entrance = hall.entrance(place, id, board, shape.workers);
+    let accept_source = listeners.accept_source(place, id, board, shape.workers);
     // The world is moved by the first worker of all, or by who waits for it.
-    let is_first = first == epoch.seat() && index == lobby.map_or(0, |_| shape.workers);
-    let desk = Desk {
-        service: house.service,
-        state: house.state,
-        assets: house.assets,
+    let is_first = first == epoch.slot() && index == parking.map_or(0, |_| shape.workers);
+    let context = WorkerContext {
+        service: server.service,
+        state: server.state,
+        assets: server.assets,
         knobs: &shape.knobs,
         id,
         is_first: is_first && visitor.is_none(),
         is_visit: visitor.is_some(),
         board,
-        listener: hall.listeners[index % hall.listeners.len()].as_fd(),
-        entrance: &*entrance,
+        listener: listeners.sockets[index % listeners.sockets.len()].as_fd(),
+        accept_source: &*accept_source,
         stop,
         bell,
         orders: cast.map(|cast| cast.orders),
-        effects: Effects::new(shape.carries(), house.verbose),
+        effects: Effects::new(shape.carries(), server.verbose),
         share: share(common, index),
         lifetime: lifetime(shape, id, index),
         helping: Helping {
@@ -67,26 +79,26 @@ pub(crate) fn serve<S: Service>(
         renew: common.renew,
     };
     if let Some(visitor) = visitor {
-        blocking::serve_one(&desk, visitor);
+        blocking::serve_one(&context, visitor);
         return Ok(());
     }
-    if let Some(lobby) = lobby {
+    if let Some(parking) = parking {
         return match index < shape.workers {
-            true => parked::serve(&desk, lobby, first + shape.workers),
-            false => parked::listener::serve(&desk, lobby, first),
+            true => parked::serve(&context, parking, first + shape.workers),
+            false => parked::listener::serve(&context, parking, first),
         };
     }
     if index >= shape.workers {
-        return acceptor::serve(&desk, hall, first);
+        return acceptor::serve(&context, listeners, first);
     }
     match shape.wait {
-        Wait::Blocking | Wait::Parked => blocking::serve(&desk),
-        Wait::Select => select::serve(&desk),
-        Wait::Poll => poll::serve(&desk),
-        Wait::Epoll => epoll::serve(&desk),
-        Wait::Uring => uring::serve(&desk),
-        Wait::Port => match quay {
-            Some(quay) => port::serve(&desk, quay, index),
+        Wait::Blocking | Wait::Parked => blocking::serve(&context),
+        Wait::Select => select::serve(&context),
+        Wait::Poll => poll::serve(&context),
+        Wait::Epoll => epoll::serve(&context),
+        Wait::Uring => uring::serve(&context),
+        Wait::Port => match completion_port {
+            Some(completion_port) => port::serve(&context, completion_port, index),
             None => Err(Fault::Wait(std::io::Error::other("a port belongs to threads"))),
         },
     }
@@ -104,10 +116,10 @@ fn lifetime(shape: &Shape, id: WorkerId, index: usize) -> u64 {
     u64::from(most - jitter)
 }
 
-/// Which connections the worker in post `index` may have.
+/// Which connections the worker in entry `index` may have.
 fn share<S: Service>(common: &Common<'_, S>, index: usize) -> Share {
     let parts = common.parts;
-    if common.lobby.is_some() || common.quay.is_some() {
+    if common.parking.is_some() || common.completion_port.is_some() {
         // The listener, or the port, has all sessions of its process, for as many as there is room.
         return Share { parts, workers: 1, index: 0, most: common.sessions_max() };
     }

@@ -19,11 +19,11 @@ use sys::signal::Signal;
 
 use super::{Place, hybrid, serve};
 use crate::accept::Arrival;
-use crate::admin::Annex;
+use crate::admin::Admin;
 use crate::axes::Container;
 use crate::fault::Fault;
-use crate::house::{Common, Keeper, Report};
 use crate::say::say;
+use crate::server::{Common, Report, StateStore};
 use crate::supervise::{Crew, End, Ended, supervise};
 
 /// The exit code of a worker that panicked, as of any Rust program.
@@ -32,14 +32,14 @@ const PANICKED: i32 = 101;
 /// Runs the workers as children of this process.
 pub(crate) fn run<S: Service>(
     common: &Common<'_, S>,
-    keeper: &mut dyn Keeper<S::State>,
-    annex: Annex<'_>,
+    store: &mut dyn StateStore<S::State>,
+    admin: Admin<'_>,
     ready: &mut dyn FnMut(),
 ) -> Result<Report, Fault> {
     let ends = Epoll::new().map_err(Fault::Wait)?;
     let events = Events::with_capacity(ENDS);
     let mut crew = Processes { common, children: HashMap::new(), ends, events };
-    supervise(common, &mut crew, keeper, annex, ready)
+    supervise(common, &mut crew, store, admin, ready)
 }
 
 struct Processes<'a, S: Service> {
@@ -76,7 +76,7 @@ impl<S: Service> Crew for Processes<'_, S> {
                 self.children.insert(id.bits(), Child { id, pid, pidfd });
             }
             Err(error) => {
-                // Nobody would see its end, and its successor would share its seat.
+                // Nobody would see its end, and its successor would share its slot.
                 let _ = process::kill(pid, Signal::KILL);
                 let _ = process::wait(pid);
                 self.common.heal(id);
@@ -142,10 +142,10 @@ impl<S: Service> Processes<'_, S> {
             process::exit_now(1);
         }
         // A panic must not unwind on into the supervisor's frames, of which we have a copy.
-        let first = self.common.epoch.seat();
+        let first = self.common.epoch.slot();
         let place = Place { first, index: id.slot() - first };
         let serve = || match self.common.shape.container {
-            Container::Hybrid if self.common.cast.is_none_or(|cast| cast.seat != id.slot()) => {
+            Container::Hybrid if self.common.cast.is_none_or(|cast| cast.slot != id.slot()) => {
                 hybrid::live(self.common, id)
             }
             _ => serve(self.common, id, place, visitor),

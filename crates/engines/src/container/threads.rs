@@ -11,29 +11,29 @@ use sys::process;
 
 use super::{Place, serve};
 use crate::accept::Arrival;
-use crate::admin::Annex;
+use crate::admin::Admin;
 use crate::axes::Wait;
 use crate::fault::Fault;
-use crate::house::{Common, Keeper, Report};
+use crate::server::{Common, Report, StateStore};
 use crate::supervise::{Crew, End, Ended, supervise};
-use crate::wait::port::quay::Quay;
+use crate::wait::port::completion_port::CompletionPort;
 
 /// Runs the workers as threads beside the supervisor.
 pub(crate) fn run<S: Service>(
     common: &Common<'_, S>,
-    keeper: &mut dyn Keeper<S::State>,
-    annex: Annex<'_>,
+    store: &mut dyn StateStore<S::State>,
+    admin: Admin<'_>,
     ready: &mut dyn FnMut(),
 ) -> Result<Report, Fault> {
-    let quay = match common.shape.wait {
-        Wait::Port => Some(Quay::new(common)?),
+    let completion_port = match common.shape.wait {
+        Wait::Port => Some(CompletionPort::new(common)?),
         _ => None,
     };
-    let common = &Common { quay: quay.as_ref(), ..*common };
+    let common = &Common { completion_port: completion_port.as_ref(), ..*common };
     let ended = Mutex::new(Vec::new());
     thread::scope(|scope| {
         let mut crew = Threads { common, scope, ended: &ended };
-        supervise(common, &mut crew, keeper, annex, ready)
+        supervise(common, &mut crew, store, admin, ready)
     })
 }
 
@@ -46,7 +46,7 @@ struct Threads<'scope, 'env, S: Service> {
 impl<S: Service> Crew for Threads<'_, '_, S> {
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> std::io::Result<()> {
         let (common, ended) = (self.common, self.ended);
-        let first = common.epoch.seat();
+        let first = common.epoch.slot();
         let place = Place { first, index: id.slot() - first };
         common.board.sit(id, process::this());
         let work = move || {

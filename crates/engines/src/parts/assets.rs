@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use seam::{AssetId, Out, Source};
 use sys::beneath::{Wait, read_at};
 
-/// The files of a house. Frozen before the first worker starts.
+/// The files of a server. Frozen before the first worker starts.
 #[derive(Debug, Default)]
 pub struct Assets {
     files: Vec<File>,

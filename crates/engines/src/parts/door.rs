@@ -1,5 +1,5 @@
 //! When a worker takes new connections: not above its limit, not while descriptors are out, not
-//! while the house drains.
+//! while the server drains.
 //!
 //! A closed door leaves peers in the kernel's queue, where they cost nothing; it opens again when
 //! an eighth of the room is free (the hysteresis keeps it from flapping), or 100 ms after the
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_house_opens_when_an_eighth_is_free() {
+    fn a_full_server_opens_when_an_eighth_is_free() {
         let mut door = Door::new(16);
         let now = Instant::ZERO;
         assert!(door.is_open(15, now));

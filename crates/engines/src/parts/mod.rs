@@ -3,7 +3,7 @@
 pub mod assets;
 pub mod deadlines;
 pub mod door;
-pub mod floor;
+pub mod event_loop;
 pub mod pace;
 pub mod readiness;
 pub mod table;

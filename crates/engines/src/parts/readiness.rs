@@ -9,15 +9,15 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use memory::{Doing, Phase, Refusal, SeatState};
+use memory::{Doing, Phase, Refusal, SlotState};
 use seam::{Closed, Peer, Service, SessionId};
 use sys::ready::{Interest, Ready};
 use sys::socket;
 
 use super::door::Failure;
-use super::floor::{At, Floor, Overdue, Place};
+use super::event_loop::{At, Connection, EventLoop, Overdue};
 use super::transmit::{Wait, transmit};
-use crate::desk::Desk;
+use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::helpers::{self, Helpers};
 use crate::say::say;
@@ -73,13 +73,13 @@ const KEY_DOOR: u64 = 1 << 60;
 const KEY_STOP: u64 = 2 << 60;
 const KEY_JOBS: u64 = 3 << 60;
 
-/// How long a loop that is not told edges sleeps at most while the house drains.
+/// How long a loop that is not told edges sleeps at most while the server drains.
 const LOOK: Duration = Duration::from_millis(50);
 /// What is received at once, in bytes: one scratch buffer serves all sessions of a worker.
 const SCRATCH: usize = 64 * 1024;
 
 struct Loop<'a, S: Service, P: Poller> {
-    floor: Floor<'a, S, Watch>,
+    event_loop: EventLoop<'a, S, Watch>,
     poller: P,
     helpers: &'a dyn Helpers<S>,
     scratch: Vec<u8>,
@@ -88,17 +88,20 @@ struct Loop<'a, S: Service, P: Poller> {
     listening: bool,
     /// Connections since the door was last watched anew.
     since_renewed: u32,
-    /// The house drains, and the poller cannot tell what else happens to it.
+    /// The server drains, and the poller cannot tell what else happens to it.
     looking: bool,
     /// Somebody came whom the poller cannot hold.
     turned_away: bool,
 }
 
-/// Serves until the house drains.
-pub fn serve<S: Service, P: Poller>(desk: &Desk<'_, S>, poller: P) -> Result<(), Fault> {
-    helpers::with(desk, |helpers| {
+/// Serves until the server drains.
+pub fn serve<S: Service, P: Poller>(
+    context: &WorkerContext<'_, S>,
+    poller: P,
+) -> Result<(), Fault> {
+    helpers::with(context, |helpers| {
         let mut this = Loop {
-            floor: Floor::new(desk),
+            event_loop: EventLoop::new(context),
             poller,
             helpers,
             scratch: vec![0; SCRATCH],
@@ -114,19 +117,19 @@ pub fn serve<S: Service, P: Poller>(desk: &Desk<'_, S>, poller: P) -> Result<(),
 
 impl<S: Service, P: Poller> Loop<'_, S, P> {
     fn run(&mut self) -> io::Result<()> {
-        let desk = self.floor.desk;
-        self.poller.add(desk.entrance.fd(), desk.entrance.interest(), KEY_DOOR)?;
+        let context = self.event_loop.context;
+        self.poller.add(context.accept_source.fd(), context.accept_source.interest(), KEY_DOOR)?;
         // It stays readable once rung; each further ring is told by its edge.
         let stop = Interest { edge: P::TELLS_EDGES, ..Interest::READ };
-        self.poller.add(desk.stop.as_fd(), stop, KEY_STOP)?;
+        self.poller.add(context.stop.as_fd(), stop, KEY_STOP)?;
         self.poller.add(self.helpers.bell(), Interest::READ, KEY_JOBS)?;
-        desk.ready();
+        context.ready();
         let mut ready = Vec::new();
         loop {
             ready.clear();
-            desk.rest(Doing::Waiting);
+            context.rest(Doing::Waiting);
             self.poller.wait(self.timeout(), &mut ready)?;
-            self.floor.begin_turn();
+            self.event_loop.begin_turn();
             if self.turn(&ready)? {
                 return Ok(());
             }
@@ -137,21 +140,21 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         if !self.again.is_empty() {
             return Some(Duration::ZERO);
         }
-        let timeout = self.floor.timeout();
+        let timeout = self.event_loop.timeout();
         if self.looking { Some(timeout.map_or(LOOK, |time| time.min(LOOK))) } else { timeout }
     }
 
-    /// One round; true when the house has drained.
+    /// One round; true when the server has drained.
     fn turn(&mut self, ready: &[Ready]) -> io::Result<bool> {
         let mut knocked = false;
         // As many as fit a turn, or a crowd with much to move would be all that is served.
         for _ in 0..self.again.len() {
             let Some(id) = self.again.pop_front() else { break };
-            if let Some(place) = self.floor.table.lookup(id) {
+            if let Some(place) = self.event_loop.table.lookup(id) {
                 place.x.again = false;
                 self.advance(id);
             }
-            if self.floor.is_long() {
+            if self.event_loop.is_long() {
                 break;
             }
         }
@@ -160,7 +163,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
                 KEY_DOOR => knocked = true,
                 KEY_STOP => self.hear_stop()?,
                 KEY_JOBS => {
-                    for id in self.floor.outcomes(self.helpers) {
+                    for id in self.event_loop.outcomes(self.helpers) {
                         self.settle(id);
                     }
                 }
@@ -168,15 +171,15 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
             }
         }
         self.watch_door(knocked)?;
-        for id in self.floor.wake_due() {
+        for id in self.event_loop.wake_due() {
             self.settle(id);
         }
-        self.floor.tick();
-        for (id, why) in self.floor.sweep() {
+        self.event_loop.tick();
+        for (id, why) in self.event_loop.sweep() {
             self.overdue(id, why);
         }
         loop {
-            let changed = self.floor.effects();
+            let changed = self.event_loop.effects();
             if changed.is_empty() {
                 break;
             }
@@ -185,53 +188,59 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         Ok(self.leave())
     }
 
-    /// The house has left its Ready phase.
+    /// The server has left its Ready phase.
     fn hear_stop(&mut self) -> io::Result<()> {
-        let desk = self.floor.desk;
-        desk.seat().set_state(SeatState::Draining);
+        let context = self.event_loop.context;
+        context.slot().set_state(SlotState::Draining);
         if !P::TELLS_EDGES && !self.looking {
             self.looking = true;
-            self.poller.remove(desk.stop.as_fd())?;
+            self.poller.remove(context.stop.as_fd())?;
         }
         Ok(())
     }
 
-    /// Follows the phase of the house; true when nobody is left.
+    /// Follows the phase of the server; true when nobody is left.
     fn leave(&mut self) -> bool {
-        let desk = self.floor.desk;
-        match desk.phase() {
+        let context = self.event_loop.context;
+        match context.phase() {
             Phase::Starting | Phase::Ready => return false,
-            Phase::Leaving => self.floor.shut_door(),
+            Phase::Leaving => self.event_loop.shut_door(),
             Phase::Draining => {
-                for id in self.floor.drain() {
+                for id in self.event_loop.drain() {
                     self.settle(id);
                 }
             }
             Phase::Forced | Phase::Done => {
-                for id in self.floor.force() {
+                for id in self.event_loop.force() {
                     self.close(id);
                 }
             }
         }
-        self.floor.table.len() == 0 && desk.is_over()
+        self.event_loop.table.len() == 0 && context.is_over()
     }
 
     // ---- accept
 
     /// Accepts if somebody knocked, and listens only while the door is open.
     fn watch_door(&mut self, knocked: bool) -> io::Result<()> {
-        let desk = self.floor.desk;
-        let mut open = self.floor.door.is_open(self.floor.table.len(), self.floor.now);
+        let context = self.event_loop.context;
+        let mut open =
+            self.event_loop.door.is_open(self.event_loop.table.len(), self.event_loop.now);
         if open && (knocked || !self.listening) {
             open = self.accept();
         }
-        let renew = desk.entrance.renew_after().is_some_and(|most| self.since_renewed >= most);
+        let renew =
+            context.accept_source.renew_after().is_some_and(|most| self.since_renewed >= most);
         if self.listening && (!open || renew) {
-            self.poller.remove(desk.entrance.fd())?;
+            self.poller.remove(context.accept_source.fd())?;
             self.listening = false;
         }
         if open && !self.listening {
-            self.poller.add(desk.entrance.fd(), desk.entrance.interest(), KEY_DOOR)?;
+            self.poller.add(
+                context.accept_source.fd(),
+                context.accept_source.interest(),
+                KEY_DOOR,
+            )?;
             (self.listening, self.since_renewed) = (true, 0);
         }
         Ok(())
@@ -239,23 +248,23 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
 
     /// Accepts those who wait, a bounded number of them; false if the door must be shut.
     fn accept(&mut self) -> bool {
-        let desk = self.floor.desk;
-        for count in 0..desk.knobs.turn_accepts {
+        let context = self.event_loop.context;
+        for count in 0..context.knobs.turn_accepts {
             // A crowd that asks for much as soon as it is in waits outside while others are served.
-            if count > 0 && self.floor.is_long() {
+            if count > 0 && self.event_loop.is_long() {
                 return true;
             }
-            if !self.floor.door.is_open(self.floor.table.len(), self.floor.now) {
+            if !self.event_loop.door.is_open(self.event_loop.table.len(), self.event_loop.now) {
                 return false;
             }
-            match desk.entrance.take(false) {
+            match context.accept_source.take(false) {
                 Ok((fd, _)) if !self.poller.can_watch(fd.as_fd()) => self.turn_away(&fd),
                 Ok((fd, peer)) => self.admit(fd, peer),
-                Err(error) => match self.floor.door.failed(&error, self.floor.now) {
+                Err(error) => match self.event_loop.door.failed(&error, self.event_loop.now) {
                     Failure::Empty => return true,
-                    Failure::Peer => desk.seat().refuse(Refusal::Gone),
+                    Failure::Peer => context.slot().refuse(Refusal::Gone),
                     Failure::Exhausted => {
-                        desk.seat().refuse(Refusal::Exhausted);
+                        context.slot().refuse(Refusal::Exhausted);
                         return false;
                     }
                 },
@@ -266,7 +275,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
 
     /// The poller cannot hold this one: it is closed, and the first time that is said.
     fn turn_away(&mut self, fd: &OwnedFd) {
-        self.floor.desk.seat().refuse(Refusal::Unwatchable);
+        self.event_loop.context.slot().refuse(Refusal::Unwatchable);
         if !std::mem::replace(&mut self.turned_away, true) {
             say!(
                 "a connection was closed, as others will be, for its descriptor {} is more than \
@@ -291,8 +300,8 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
             again: false,
             ended: false,
         };
-        let id = self.floor.open(fd, Peer::Net(peer), watch);
-        let place = self.floor.table.lookup(id).expect("opened just now");
+        let id = self.event_loop.open(fd, Peer::Net(peer), watch);
+        let place = self.event_loop.table.lookup(id).expect("opened just now");
         if self.poller.add(place.fd.as_fd(), interest, id.bits()).is_err() {
             place.conn.abort(Closed::Reset);
             self.close(id);
@@ -306,7 +315,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     // ---- move bytes
 
     fn on_ready(&mut self, id: SessionId, event: Ready) {
-        let Some(place) = self.floor.table.lookup(id) else { return };
+        let Some(place) = self.event_loop.table.lookup(id) else { return };
         place.x.readable |= event.readable;
         place.x.ending |= event.hangup;
         place.x.blocked &= !event.writable;
@@ -317,7 +326,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
             place.conn.abort(Closed::Reset);
         }
         let is_output = event.writable && !event.readable && !event.hangup && !event.error;
-        if is_output && self.floor.is_long() {
+        if is_output && self.event_loop.is_long() {
             self.postpone(id);
         } else {
             self.advance(id);
@@ -327,8 +336,8 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     /// A peer takes output again that others have no time for: it goes on in a later turn, after
     /// those who wait for the same, and is not told about once more meanwhile.
     fn postpone(&mut self, id: SessionId) {
-        let Some(place) = self.floor.table.lookup(id) else { return };
-        let Place { x, fd, .. } = place;
+        let Some(place) = self.event_loop.table.lookup(id) else { return };
+        let Connection { x, fd, .. } = place;
         if !std::mem::replace(&mut x.again, true) {
             self.again.push_back(id);
         }
@@ -342,11 +351,11 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
 
     /// Receives once if that is wanted and possible, then settles.
     fn advance(&mut self, id: SessionId) {
-        let desk = self.floor.desk;
-        let Some(At { place, cx, buffers, moved, .. }) = self.floor.at(id) else { return };
+        let context = self.event_loop.context;
+        let Some(At { place, cx, buffers, moved, .. }) = self.event_loop.at(id) else { return };
         place.conn.lend(buffers);
         if place.x.readable && (place.linger.is_some() || place.conn.wants().read) {
-            let limit = SCRATCH.min(desk.knobs.turn_bytes);
+            let limit = SCRATCH.min(context.knobs.turn_bytes);
             match socket::recv_nowait(&place.fd, &mut self.scratch[..limit]) {
                 Ok(0) => {
                     (place.x.readable, place.x.ended) = (false, true);
@@ -354,15 +363,15 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
                         self.close(id);
                         return;
                     }
-                    place.conn.eof(desk.service, &cx);
+                    place.conn.eof(context.service, &cx);
                 }
                 Ok(len) => {
                     // A short read has emptied the socket (epoll(7), on stream sockets).
                     place.x.readable = len == limit || place.x.ending;
                     place.active = cx.now;
                     *moved += len;
-                    desk.seat().bytes_in.add(len as u64);
-                    place.conn.feed(desk.service, &cx, &self.scratch[..len]);
+                    context.slot().bytes_in.add(len as u64);
+                    place.conn.feed(context.service, &cx, &self.scratch[..len]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     place.x.readable = false;
@@ -376,15 +385,15 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     /// Hands out the job, sends until it would block, then asks what is wanted and changes the
     /// difference.
     fn settle(&mut self, id: SessionId) {
-        let desk = self.floor.desk;
-        let Some(mut at) = self.floor.at(id) else { return };
-        send(desk, &mut at, self.helpers);
+        let context = self.event_loop.context;
+        let Some(mut at) = self.event_loop.at(id) else { return };
+        send(context, &mut at, self.helpers);
         let wants = at.place.conn.wants();
         if wants.done && at.place.linger.is_none() && !self.part(id) {
             return;
         }
-        let Some(at) = self.floor.at(id) else { return };
-        let Place { x, linger, fd, conn, .. } = &mut *at.place;
+        let Some(at) = self.event_loop.at(id) else { return };
+        let Connection { x, linger, fd, conn, .. } = &mut *at.place;
         let reads = wants.read || linger.is_some();
         let more = (x.readable && reads) || (wants.write && !x.blocked) || wants.job;
         if more && !x.again {
@@ -407,7 +416,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
 
     /// Ends a session.
     fn close(&mut self, id: SessionId) {
-        if let Some(fd) = self.floor.close(id) {
+        if let Some(fd) = self.event_loop.close(id) {
             self.poller.forget(fd.as_fd());
         }
     }
@@ -415,19 +424,19 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     /// Everything is flushed: closes, or lets the peer finish first so that the last reply is not
     /// lost to a reset. True if the session lingers.
     fn part(&mut self, id: SessionId) -> bool {
-        let Some(place) = self.floor.table.lookup(id) else { return false };
+        let Some(place) = self.event_loop.table.lookup(id) else { return false };
         let gone = place.x.ended || !matches!(place.conn.why(), Closed::Service | Closed::Overlong);
-        let forced = self.floor.desk.phase() == Phase::Forced;
+        let forced = self.event_loop.context.phase() == Phase::Forced;
         if gone || forced || socket::shutdown_write(&place.fd).is_err() {
             self.close(id);
             return false;
         }
-        self.floor.start_linger(id);
+        self.event_loop.start_linger(id);
         true
     }
 
     fn overdue(&mut self, id: SessionId, why: Overdue) {
-        let Some(place) = self.floor.table.lookup(id) else { return };
+        let Some(place) = self.event_loop.table.lookup(id) else { return };
         match why {
             Overdue::Idle => {
                 place.conn.shut(Closed::Idle);
@@ -445,8 +454,12 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
 }
 
 /// Hands out the job and sends what waits, at most a turn's share.
-fn send<S: Service>(desk: &Desk<'_, S>, at: &mut At<'_, '_, S, Watch>, helpers: &dyn Helpers<S>) {
-    let least = desk.knobs.turn_bytes.max(SCRATCH);
+fn send<S: Service>(
+    context: &WorkerContext<'_, S>,
+    at: &mut At<'_, '_, S, Watch>,
+    helpers: &dyn Helpers<S>,
+) {
+    let least = context.knobs.turn_bytes.max(SCRATCH);
     let mut share = at.share(least, least * 4);
     let At { place, cx, moved, .. } = at;
     loop {
@@ -456,7 +469,7 @@ fn send<S: Service>(desk: &Desk<'_, S>, at: &mut At<'_, '_, S, Watch>, helpers: 
         if place.conn.out().waiting() == 0 || place.x.blocked || share == 0 {
             return;
         }
-        let sent = match transmit(desk.assets, &place.fd, place.conn.out(), Wait::Not) {
+        let sent = match transmit(context.assets, &place.fd, place.conn.out(), Wait::Not) {
             Ok(len) => len,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 place.x.blocked = true;
@@ -470,7 +483,7 @@ fn send<S: Service>(desk: &Desk<'_, S>, at: &mut At<'_, '_, S, Watch>, helpers: 
         share = share.saturating_sub(sent);
         **moved += sent;
         place.sent(sent, cx.now);
-        desk.seat().bytes_out.add(sent as u64);
-        place.conn.sent(desk.service, cx, sent);
+        context.slot().bytes_out.add(sent as u64);
+        place.conn.sent(context.service, cx, sent);
     }
 }

@@ -18,7 +18,7 @@ struct Slot<T> {
 }
 
 impl<T> Table<T> {
-    /// An empty table of the worker in seat `shard`.
+    /// An empty table of the worker in worker slot `shard`.
     pub fn new(shard: usize) -> Table<T> {
         Table { shard, slots: Vec::new(), free: Vec::new(), live: 0 }
     }

@@ -1,4 +1,4 @@
-//! Maps of files for senders that send pages: those of the house, and those opened at run time.
+//! Maps of files for senders that send pages: those of the server, and those opened at run time.
 //!
 //! A map costs as much as a hundred packets, so one is kept for as long as somebody holds the file;
 //! the bytes are never looked at here, for the file may have become shorter.

@@ -18,7 +18,7 @@ use crate::parts::assets::Assets;
 /// What is later than that is better not sent.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 
-/// The files of a house, mapped when they are first sent from.
+/// The files of a server, mapped when they are first sent from.
 pub struct Files<'a> {
     assets: &'a Assets,
     maps: Vec<OnceLock<Option<MappedFile>>>,

@@ -1,4 +1,4 @@
-//! The controller against a house in virtual time: processes that take a moment to start, retire
+//! The controller against a server in virtual time: processes that take a moment to start, retire
 //! by draining, and a load that somebody else decides.
 
 use std::time::Duration;
@@ -11,8 +11,8 @@ const BIRTH: Duration = Duration::from_millis(40);
 /// Thread-mostly, as in a study of Apache 2.0: three processes of 50, 25 to 75 of them spare.
 const MOSTLY: Terms = Terms { size: 50, spare_min: 25, spare_max: 75, processes_max: 3 };
 
-/// A house whose load is a number of busy workers at each moment.
-struct House {
+/// A server whose load is a number of busy workers at each moment.
+struct Server {
     spare: Spare,
     /// Processes that serve.
     serving: usize,
@@ -26,12 +26,12 @@ struct House {
     starved: usize,
 }
 
-impl House {
-    fn new(policy: Policy, terms: Terms, start: usize) -> House {
+impl Server {
+    fn new(policy: Policy, terms: Terms, start: usize) -> Server {
         let now = Instant::from_ns(1);
         let spare = Spare::new(policy, terms, now);
         let (retiring, births) = (Vec::new(), Vec::new());
-        House { spare, serving: start, retiring, births, now, spawned: 0, retired: 0, starved: 0 }
+        Server { spare, serving: start, retiring, births, now, spawned: 0, retired: 0, starved: 0 }
     }
 
     fn census(&self, load: usize) -> Census {
@@ -128,7 +128,7 @@ fn apache_looks_once_a_second_whoever_calls() {
 }
 
 #[test]
-fn a_full_house_grows_no_more_and_says_so() {
+fn a_full_server_grows_no_more_and_says_so() {
     for policy in [Policy::Apache, Policy::Damped] {
         let mut spare = Spare::new(policy, MOSTLY, Instant::from_ns(1));
         let census = Census { idle: 0, busy: 150, processes: 3, retiring: 0 };
@@ -153,10 +153,10 @@ fn a_most_that_is_too_near_is_moved_away() {
 fn a_wobble_around_the_edge_thrashes_the_one_and_not_the_other() {
     // 15 to 35 busy: with 50 workers fewer than 25 are idle half the time, with 100 more than 75.
     let churn = |policy| {
-        let mut house = House::new(policy, MOSTLY, 1);
-        house.run(600, wobble(15.0, 35.0, 8.0));
-        assert_eq!(house.starved, 0, "{policy}: nobody waited");
-        house.churn()
+        let mut server = Server::new(policy, MOSTLY, 1);
+        server.run(600, wobble(15.0, 35.0, 8.0));
+        assert_eq!(server.starved, 0, "{policy}: nobody waited");
+        server.churn()
     };
     let (apache, damped) = (churn(Policy::Apache), churn(Policy::Damped));
     assert!(apache >= 50 * 100, "the effect is there: {apache} in ten minutes");
@@ -167,11 +167,11 @@ fn a_wobble_around_the_edge_thrashes_the_one_and_not_the_other() {
 fn after_a_drop_the_idle_are_few_within_a_minute() {
     for (size, processes_max) in [(1, 400), (10, 40), (50, 8)] {
         let terms = Terms { size, spare_min: 25, spare_max: 75, processes_max };
-        let mut house = House::new(Policy::Damped, terms, 25usize.div_ceil(size));
-        house.run(60, |_| 250);
-        assert!(house.census(250).idle >= 25, "size {size}: the least is there");
-        house.run(60, |_| 5);
-        let idle = house.census(5).idle;
+        let mut server = Server::new(Policy::Damped, terms, 25usize.div_ceil(size));
+        server.run(60, |_| 250);
+        assert!(server.census(250).idle >= 25, "size {size}: the least is there");
+        server.run(60, |_| 5);
+        let idle = server.census(5).idle;
         assert!(idle <= 75, "size {size}: expected at most 75 idle, found {idle}");
         assert!(idle >= 25, "size {size}: and the least is still there, found {idle}");
     }
@@ -181,10 +181,10 @@ fn after_a_drop_the_idle_are_few_within_a_minute() {
 fn growth_keeps_up_with_a_ramp() {
     let starved = |policy| {
         let terms = Terms { size: 10, spare_min: 20, spare_max: 60, processes_max: 100 };
-        let mut house = House::new(policy, terms, 2);
+        let mut server = Server::new(policy, terms, 2);
         // 5 seconds of quiet, then 80 a second more for 10 seconds.
-        house.run(15, |at| ((at - 5.0).max(0.0) * 80.0) as usize);
-        house.starved
+        server.run(15, |at| ((at - 5.0).max(0.0) * 80.0) as usize);
+        server.starved
     };
     let (apache, damped) = (starved(Policy::Apache), starved(Policy::Damped));
     assert_eq!(damped, 0, "nobody waits for the one");
@@ -194,13 +194,13 @@ fn growth_keeps_up_with_a_ramp() {
 #[test]
 fn regret_makes_it_patient() {
     let terms = Terms { size: 10, spare_min: 10, spare_max: 20, processes_max: 50 };
-    let mut house = House::new(Policy::Damped, terms, 2);
+    let mut server = Server::new(Policy::Damped, terms, 2);
     // Bursts of five seconds, half a minute apart, as a cron job makes them.
     let burst = |at: f64| if at % 35.0 < 5.0 { 200 } else { 5 };
-    house.run(70, burst);
-    let early = house.spawned;
-    house.run(350, burst);
-    assert!(house.spawned < early * 3, "expected calm after {early}, found {}", house.spawned);
+    server.run(70, burst);
+    let early = server.spawned;
+    server.run(350, burst);
+    assert!(server.spawned < early * 3, "expected calm after {early}, found {}", server.spawned);
 }
 
 /// Whatever is counted, what is asked for can be done.

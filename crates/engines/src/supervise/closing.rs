@@ -1,4 +1,4 @@
-//! How a house is stopped: its doors, its drain, and what happens to who does not leave. It begins
+//! How a server is stopped: its doors, its drain, and what happens to who does not leave. It begins
 //! with nobody else coming, and with who waits at the door being let in.
 //!
 //! A listener that is closed resets the connections that nobody has accepted, and their peers may
@@ -78,7 +78,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             _ => {
                 say!("a worker does not leave: ending the process");
                 self.save();
-                self.close_office();
+                self.close_handler();
                 sys::process::exit_now(1);
             }
         }
@@ -86,9 +86,9 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     /// Nobody else comes from here on; drains as soon as nobody waits to be accepted.
     fn close_doors(&mut self, now: Instant) {
-        // Who took the house over goes on listening at the same doors.
+        // Who took the server over goes on listening at the same doors.
         let are_ours = self.successor.is_none() && !self.handed_over;
-        let listeners = &self.common.hall.listeners;
+        let listeners = &self.common.listeners.sockets;
         if !are_ours || !listeners.iter().all(|listener| socket::deafen(listener).is_ok()) {
             self.enter(Phase::Draining, self.drain);
             return;

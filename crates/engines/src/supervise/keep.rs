@@ -52,8 +52,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             return;
         }
         if self.save_next.is_some_and(|moment| moment <= now) {
-            self.save_next = self.keeper.every().map(|every| now + every);
-            if self.keeper.is_changed(self.common.house.state) {
+            self.save_next = self.store.every().map(|every| now + every);
+            if self.store.is_changed(self.common.server.state) {
                 self.save_at = Some(now);
             }
         }
@@ -69,11 +69,11 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     pub(super) fn save(&mut self) {
         self.report.unsaved = None;
         self.reserve.refill();
-        let state = self.common.house.state;
-        if self.handed_over || !self.keeper.is_changed(state) {
+        let state = self.common.server.state;
+        if self.handed_over || !self.store.is_changed(state) {
             return;
         }
-        let mut saved = self.keeper.save(state);
+        let mut saved = self.store.save(state);
         if saved.is_err() && self.reserve.is_needed() {
             saved = self.save_by_reserve();
         }
@@ -85,16 +85,16 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     /// Saves where there are no descriptors but the reserve.
     fn save_by_reserve(&mut self) -> Result<(), String> {
-        let (keeper, state) = (&mut *self.keeper, self.common.house.state);
+        let (store, state) = (&mut *self.store, self.common.server.state);
         if !self.common.shape.container.is_processes()
             && let Some(spare) = &self.reserve.0
             // What is given up here, a worker beside us may take before the file does.
-            && let Ok(saved) = process::apart(spare.as_fd(), || keeper.save(state))
+            && let Ok(saved) = process::apart(spare.as_fd(), || store.save(state))
         {
             return saved;
         }
         self.reserve.0 = None;
-        let saved = self.keeper.save(state);
+        let saved = self.store.save(state);
         self.reserve.refill();
         saved
     }

@@ -4,17 +4,17 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use memory::{Phase, Refusal, SeatState};
+use memory::{Phase, Refusal, SlotState};
 use seam::{Cx, Effects, Instant, Service, SessionId, WorkerId};
 use sys::process;
 use sys::socket;
 
-use super::chronicle::Birth;
+use super::event_log::Birth;
 use super::{Crew, Supervisor};
-use crate::house::Common;
 use crate::parts::door::{Door, Failure};
 use crate::say::say;
-use crate::shape::SEATS;
+use crate::server::Common;
+use crate::shape::SLOTS;
 
 /// What the supervisor keeps for those who come.
 pub(super) struct Reception<'a, S: Service> {
@@ -35,14 +35,14 @@ impl<'a, S: Service> Reception<'a, S> {
         if !common.shape.container.is_per_connection() {
             return None;
         }
-        let me = WorkerId::new(common.epoch.seat() + SEATS - 1, common.epoch.generation() + 1);
-        common.board.sit(me, process::this()).set_state(SeatState::Ready);
+        let me = WorkerId::new(common.epoch.slot() + SLOTS - 1, common.epoch.generation() + 1);
+        common.board.sit(me, process::this()).set_state(SlotState::Ready);
         Some(Reception {
             common,
             door: Door::new(common.sessions_max()),
             vacant: Vec::new(),
             next_tick: Some(Instant::ZERO),
-            effects: Effects::new(false, common.house.verbose),
+            effects: Effects::new(false, common.server.verbose),
             me,
         })
     }
@@ -60,8 +60,8 @@ impl<'a, S: Service> Reception<'a, S> {
             self.next_tick = None;
         }
         if self.next_tick.is_some_and(|moment| moment <= now) {
-            let cx = Cx::new(now, SessionId::NONE, self.me, common.house.state, &self.effects);
-            self.next_tick = common.house.service.tick(&cx);
+            let cx = Cx::new(now, SessionId::NONE, self.me, common.server.state, &self.effects);
+            self.next_tick = common.server.service.tick(&cx);
             if self.effects.take_ring()
                 && let Some(cast) = common.cast
             {
@@ -79,7 +79,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     pub(super) fn listens(&self) -> Option<BorrowedFd<'_>> {
         let takes = self.phase() == Phase::Ready
             && self.reception.as_ref().is_some_and(|reception| reception.door.was_open());
-        takes.then(|| self.common.hall.listeners[0].as_fd())
+        takes.then(|| self.common.listeners.sockets[0].as_fd())
     }
 
     /// Takes those who wait, a bounded number, and starts a worker for each.
@@ -90,30 +90,30 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             return;
         }
         for _ in 0..self.common.shape.knobs.turn_accepts {
-            let visitors = self.posts.iter().skip(usize::from(self.common.cast.is_some()));
-            let live = visitors.filter(|post| post.alive).count();
+            let visitors = self.entries.iter().skip(usize::from(self.common.cast.is_some()));
+            let live = visitors.filter(|entry| entry.alive).count();
             let Some(reception) = &mut self.reception else { return };
             reception.door.set_limit(self.common.sessions_max());
             if !reception.door.is_open(live, now) {
                 return;
             }
-            let seat = self.common.board.seat(reception.me.slot());
+            let slot = self.common.board.slot(reception.me.slot());
             if !self.crew.has_room() {
                 // Who were accepted now could only be sent away.
                 reception.door.shut(now);
-                seat.refuse(Refusal::Exhausted);
+                slot.refuse(Refusal::Exhausted);
                 return;
             }
-            let arrival = match socket::accept(&self.common.hall.listeners[0], false) {
+            let arrival = match socket::accept(&self.common.listeners.sockets[0], false) {
                 Ok(arrival) => arrival,
                 Err(error) => match reception.door.failed(&error, now) {
                     Failure::Empty => return,
                     Failure::Peer => {
-                        seat.refuse(Refusal::Gone);
+                        slot.refuse(Refusal::Gone);
                         continue;
                     }
                     Failure::Exhausted => {
-                        seat.refuse(Refusal::Exhausted);
+                        slot.refuse(Refusal::Exhausted);
                         return;
                     }
                 },
@@ -132,7 +132,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         if let Some(reception) = &mut self.reception {
             reception.vacant.push(index);
             reception.door.shut(now);
-            self.common.board.seat(reception.me.slot()).refuse(Refusal::NoWorker);
+            self.common.board.slot(reception.me.slot()).refuse(Refusal::NoWorker);
         }
     }
 }

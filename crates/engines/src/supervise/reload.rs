@@ -10,11 +10,11 @@ use crate::spare::Terms;
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// Reloads, and says what that has come to.
     ///
-    /// The order: the settings of the house; what the keeper has open; then the word to the
-    /// workers, each of which calls [`crate::Annex::renew`] before its next turn.
+    /// The order: the settings of the server; what the store has open; then the word to the
+    /// workers, each of which calls [`crate::Admin::renew`] before its next turn.
     pub(super) fn reload(&mut self) -> Vec<String> {
         let mut words = Vec::new();
-        if let Some(reload) = &mut self.annex.reload {
+        if let Some(reload) = &mut self.admin.reload {
             let found = reload();
             words.extend(found.words);
             if let Some(knobs) = found.knobs {
@@ -30,7 +30,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 }
             }
         }
-        words.extend(self.keeper.reload(self.common.house.state));
+        words.extend(self.store.reload(self.common.server.state));
         let board = self.common.board;
         board.publish();
         words.extend(self.common.renew.and_then(|renew| renew(board.edition())));
@@ -40,7 +40,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         for line in &words {
             say!("reload: {line}");
         }
-        self.chronicle.note(clock(), "reload", None, words.join("; "), false);
+        self.event_log.note(clock(), "reload", None, words.join("; "), false);
         words
     }
 }

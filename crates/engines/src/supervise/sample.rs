@@ -1,15 +1,15 @@
-//! Taking a sample of the house, and the windows of a second by which rates are known.
+//! Taking a sample of the server, and the windows of a second by which rates are known.
 
 use std::time::Duration;
 
-use memory::{LATE_EDGES_NS, Phase, Refusal, Seat, SeatState};
+use memory::{LATE_EDGES_NS, Phase, Refusal, Slot, SlotState};
 use seam::{Instant, Service};
 use sys::process;
 use sys::socket;
 
 use super::{Crew, Supervisor, clock};
 use crate::axes::Container;
-use crate::shape::SEATS;
+use crate::shape::SLOTS;
 use crate::spare::Spare;
 use crate::status::{Limits, Queue, Rates, SCHEMA, Sample, ShapeFacts, Totals, Worker};
 
@@ -66,26 +66,26 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let mut refused = vec![0; Refusal::ALL.len()];
         let mut totals = Totals::default();
         let (mut refusals, mut late_ns) = (0, 0);
-        for (slot, seat) in board.seats().enumerate() {
-            if seat.state() == SeatState::Empty {
+        for (index, slot) in board.slots().enumerate() {
+            if slot.state() == SlotState::Empty {
                 continue;
             }
-            let worker = self.worker(slot, seat, now);
+            let worker = self.worker(index, slot, now);
             totals.add(&worker);
-            totals.open += seat.open.read();
-            totals.enobufs += seat.enobufs.read();
-            totals.short_sends += seat.short_sends.read();
-            totals.pushes_dropped += seat.pushes_dropped.read();
+            totals.open += slot.open.read();
+            totals.enobufs += slot.enobufs.read();
+            totals.short_sends += slot.short_sends.read();
+            totals.pushes_dropped += slot.pushes_dropped.read();
             refusals += worker.refused;
-            late_ns += seat.late_ns.read();
-            for (sum, count) in late.iter_mut().zip(seat.late()) {
+            late_ns += slot.late_ns.read();
+            for (sum, count) in late.iter_mut().zip(slot.late()) {
                 *sum += u64::from(count);
             }
             for (sum, why) in refused.iter_mut().zip(Refusal::ALL) {
-                *sum += seat.refusals(*why);
+                *sum += slot.refusals(*why);
             }
             // Where each connection has a worker, those that have left are a crowd.
-            if seat.state() != SeatState::Gone || self.reception.is_none() {
+            if slot.state() != SlotState::Gone || self.reception.is_none() {
                 workers.push(worker);
             }
         }
@@ -107,46 +107,46 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 accept: common.shape.accept.to_string(),
                 wait: common.shape.wait.to_string(),
             },
-            listening: common.hall.listening.to_string(),
+            listening: common.listeners.listening.to_string(),
             limits: self.limits(),
             totals,
             rates: self.windows.rates.clone(),
             queue: self.queue(),
             workers,
-            spawned: self.chronicle.spawned(),
-            exited: self.chronicle.exited(),
+            spawned: self.event_log.spawned(),
+            exited: self.event_log.exited(),
             late,
             late_ns,
-            events: self.chronicle.events(now),
-            gauges: self.keeper.gauges(common.house.state),
+            events: self.event_log.events(now),
+            gauges: self.store.gauges(common.server.state),
         }
     }
 
-    fn worker(&self, slot: usize, seat: &Seat, now: Instant) -> Worker {
+    fn worker(&self, index: usize, slot: &Slot, now: Instant) -> Worker {
         let ago = |at_ns: u64| now.ns().saturating_sub(at_ns);
-        let beat_ns = seat.beat_ns.read();
+        let beat_ns = slot.beat_ns.read();
         Worker {
-            slot,
-            letter: seat.letter(),
-            role: self.role(slot).to_owned(),
-            generation: seat.worker().map_or(0, |worker| worker.generation()),
-            pid: seat.pid().map_or(0, |pid| pid.number()),
-            age_ns: ago(seat.since_ns.read()),
+            slot: index,
+            letter: slot.letter(),
+            role: self.role(index).to_owned(),
+            generation: slot.worker().map_or(0, |worker| worker.generation()),
+            pid: slot.pid().map_or(0, |pid| pid.number()),
+            age_ns: ago(slot.since_ns.read()),
             beat_ago_ns: (beat_ns > 0).then(|| ago(beat_ns)),
-            open: seat.open.read() + seat.serving.read(),
-            accepted: seat.accepted.read(),
-            answered: seat.answered.read(),
-            bytes_in: seat.bytes_in.read(),
-            bytes_out: seat.bytes_out.read(),
-            turns: seat.turns.read(),
-            refused: seat.refused.read(),
+            open: slot.open.read() + slot.serving.read(),
+            accepted: slot.accepted.read(),
+            answered: slot.answered.read(),
+            bytes_in: slot.bytes_in.read(),
+            bytes_out: slot.bytes_out.read(),
+            turns: slot.turns.read(),
+            refused: slot.refused.read(),
         }
     }
 
     fn role(&self, slot: usize) -> &'static str {
-        let (shape, index) = (self.common.shape, slot.wrapping_sub(self.common.epoch.seat()));
+        let (shape, index) = (self.common.shape, slot.wrapping_sub(self.common.epoch.slot()));
         match shape.container {
-            _ if index == SEATS - 1 => "reception",
+            _ if index == SLOTS - 1 => "reception",
             Container::Hybrid if index % shape.stride() == shape.threads() => "listener",
             Container::Hybrid => "worker",
             _ if shape.acceptors() > 0 && index >= shape.workers => "acceptor",
@@ -172,9 +172,9 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     }
 
     pub(super) fn queue(&self) -> Queue {
-        let hall = self.common.hall;
-        let mut queue = Queue { handoff: hall.handed(), ..Queue::default() };
-        for listener in &hall.listeners {
+        let listeners = self.common.listeners;
+        let mut queue = Queue { handoff: listeners.handed(), ..Queue::default() };
+        for listener in &listeners.sockets {
             if let Ok((length, limit)) = socket::accept_queue(listener) {
                 queue.length += u64::from(length);
                 queue.limit += u64::from(limit);

@@ -6,9 +6,9 @@
 
 use seam::{Instant, Service};
 
-use memory::{Phase, SeatState};
+use memory::{Phase, SlotState};
 
-use super::chronicle::Birth;
+use super::event_log::Birth;
 use super::{Crew, Supervisor};
 use crate::say::say;
 use crate::shape::Shape;
@@ -32,7 +32,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let verdict = spare.look(now, &census);
         if verdict.act != Act::Hold {
             let words = format!("{:?}: {}", verdict.act, verdict.why).to_lowercase();
-            self.chronicle.note(now, "spare", None, words, false);
+            self.event_log.note(now, "spare", None, words, false);
         }
         match verdict.act {
             Act::Hold => {}
@@ -52,10 +52,10 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// Counts workers and processes.
     fn census(&self) -> Census {
         let mut census = Census::default();
-        let processes = self.posts.iter().take(self.common.shape.posts());
-        for (index, post) in processes.enumerate().filter(|(_, post)| post.alive) {
+        let processes = self.entries.iter().take(self.common.shape.entries());
+        for (index, entry) in processes.enumerate().filter(|(_, entry)| entry.alive) {
             census.processes += 1;
-            if self.is_leaving(index) || post.retiring {
+            if self.is_leaving(index) || entry.retiring {
                 census.retiring += 1;
                 continue;
             }
@@ -68,39 +68,40 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     /// Workers of a process that have a connection.
     fn busy(&self, index: usize) -> usize {
-        let first = self.common.seat_of(index);
-        let seats = first..first + self.common.shape.threads();
+        let first = self.common.slot_of(index);
+        let slots = first..first + self.common.shape.threads();
         let is_busy = |slot: &usize| {
-            let seat = self.common.board.seat(*slot);
-            seat.open.read() + seat.serving.read() > 0
+            let slot = self.common.board.slot(*slot);
+            slot.open.read() + slot.serving.read() > 0
         };
-        seats.filter(is_busy).count()
+        slots.filter(is_busy).count()
     }
 
     /// Whether the process leaves, of its own accord or because it was asked to.
     fn is_leaving(&self, index: usize) -> bool {
-        let seat = self.common.board.seat(self.common.seat_of(index));
-        seat.is_dismissed() || seat.state() == SeatState::Gone
+        let slot = self.common.board.slot(self.common.slot_of(index));
+        slot.is_dismissed() || slot.state() == SlotState::Gone
     }
 
     fn add(&mut self, now: Instant) {
-        let vacant = |at: &usize| !self.posts[*at].alive && self.posts[*at].respawn_at.is_none();
-        let Some(index) = (0..self.common.shape.posts()).find(vacant) else { return };
+        let vacant =
+            |at: &usize| !self.entries[*at].alive && self.entries[*at].respawn_at.is_none();
+        let Some(index) = (0..self.common.shape.entries()).find(vacant) else { return };
         if let Err(error) = self.start(index, Birth::Demand, None) {
             say!("worker {index} cannot be started: {error}; trying again");
-            self.posts[index].respawn_at = Some(now + super::posts::RESPAWN_MAX);
+            self.entries[index].respawn_at = Some(now + super::entries::RESPAWN_MAX);
         }
     }
 
     fn retire_one(&mut self) {
-        let stays = |at: &usize| self.posts[*at].alive && !self.is_leaving(*at);
+        let stays = |at: &usize| self.entries[*at].alive && !self.is_leaving(*at);
         let chosen =
-            (0..self.common.shape.posts()).rev().filter(stays).min_by_key(|at| self.busy(*at));
+            (0..self.common.shape.entries()).rev().filter(stays).min_by_key(|at| self.busy(*at));
         let Some(index) = chosen else { return };
-        self.posts[index].retiring = true;
-        let first = self.common.seat_of(index);
+        self.entries[index].retiring = true;
+        let first = self.common.slot_of(index);
         for slot in first..first + self.common.shape.stride() {
-            self.common.board.seat(slot).dismiss();
+            self.common.board.slot(slot).dismiss();
         }
     }
 }

@@ -11,18 +11,22 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// Starts a successor, unless there is a reason not to, which is said.
     pub(super) fn hand_over(&mut self) {
         let common = self.common;
-        let refused = match common.house.state_fd {
+        let refused = match common.server.state_fd {
             _ if self.phase() != Phase::Ready => Err("this server is not ready, or leaves"),
             _ if self.successor.is_some() => Err("one is being started already"),
-            _ if common.house.handover.is_some_and(Handover::is_predecessor_here) => {
+            _ if common.server.handover.is_some_and(Handover::is_predecessor_here) => {
                 Err("the server before has not left yet; try again when it has")
             }
             None => Err("the state lies in private memory; serve with --upgradable"),
             Some(state) => Ok(state),
         };
         let started = refused.map_err(str::to_owned).and_then(|state| {
-            let started =
-                Successor::start(common.epoch, state, &common.hall.listeners, common.house.others);
+            let started = Successor::start(
+                common.epoch,
+                state,
+                &common.listeners.sockets,
+                common.server.others,
+            );
             started.map_err(|error| format!("the program cannot be started again: {error}"))
         });
         match started {

@@ -15,32 +15,32 @@ const FAREWELL: Duration = Duration::from_millis(200);
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// The door and those inside, for a wait.
     pub(super) fn watched_visitors(&self) -> Vec<PollFd<'_>> {
-        let office = self.annex.office.as_ref();
-        office.map_or_else(Vec::new, |(door, _)| self.desk.watched(door))
+        let handler = self.admin.handler.as_ref();
+        handler.map_or_else(Vec::new, |(door, _)| self.admin_queue.watched(door))
     }
 
     /// Keeps the windows, and answers whoever has finished asking; never waits for anybody.
     pub(super) fn attend(&mut self, now: Instant, knocked: bool) {
-        let Some((door, mut office)) = self.annex.office.take() else { return };
+        let Some((door, mut handler)) = self.admin.handler.take() else { return };
         let board = self.common.board;
         self.windows.look(now, || board.totals());
-        self.desk.sweep(now);
+        self.admin_queue.sweep(now);
         if knocked {
-            for asked in self.desk.listen(&door, now) {
-                let said = self.desk.said(&asked).to_vec();
-                let answer = match office.hear(&said, &mut || self.sample()) {
+            for asked in self.admin_queue.listen(&door, now) {
+                let said = self.admin_queue.said(&asked).to_vec();
+                let answer = match handler.hear(&said, &mut || self.sample()) {
                     Answer::More => continue,
                     Answer::Say(words) => words,
                     Answer::Obey(order) => {
                         let words = self.obey(order);
-                        office.carried_out(order, &words)
+                        handler.carried_out(order, &words)
                     }
                 };
-                self.desk.answer(&asked, answer);
+                self.admin_queue.answer(&asked, answer);
             }
-            self.desk.tell();
+            self.admin_queue.tell();
         }
-        self.annex.office = Some((door, office));
+        self.admin.handler = Some((door, handler));
     }
 
     fn obey(&mut self, order: Order) -> Vec<String> {
@@ -51,20 +51,20 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             Order::Quit if self.phase() >= Phase::Forced => {}
             Order::Quit => self.force("as was ordered"),
         }
-        vec![format!("the house is {}", super::sample::word(self.told_phase()))]
+        vec![format!("the server is {}", super::sample::word(self.told_phase()))]
     }
 
     /// Lets the last answers out, and closes the door.
-    pub(super) fn close_office(&mut self) {
-        let Some((door, _)) = self.annex.office.take() else { return };
+    pub(super) fn close_handler(&mut self) {
+        let Some((door, _)) = self.admin.handler.take() else { return };
         let until = clock() + FAREWELL;
-        self.desk.tell();
-        while self.desk.is_telling() && clock() < until {
-            let mut list = self.desk.watched(&door);
+        self.admin_queue.tell();
+        while self.admin_queue.is_telling() && clock() < until {
+            let mut list = self.admin_queue.watched(&door);
             if poll(&mut list, Some(until.since(clock()))).is_err() {
                 return;
             }
-            self.desk.tell();
+            self.admin_queue.tell();
         }
     }
 }

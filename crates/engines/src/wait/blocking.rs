@@ -8,12 +8,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use memory::{Doing, Phase, Refusal, SeatState};
+use memory::{Doing, Phase, Refusal, SlotState};
 use seam::{Buffers, Closed, Conn, Instant, Peer, Service, SessionId};
 use sys::socket;
 
 use crate::accept::{Arrival, GRAIN};
-use crate::desk::Desk;
+use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::parts::door::{Door, Failure};
 use crate::parts::pace::{Pace, Taking};
@@ -22,30 +22,30 @@ use crate::parts::transmit::{Wait, transmit};
 /// What is received at once, in bytes.
 const SCRATCH: usize = 64 * 1024;
 
-/// Serves until the house drains.
-pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
+/// Serves until the server drains.
+pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
     let mut door = Door::new(1);
-    let mut room = Room::new(desk);
-    desk.ready();
+    let mut room = Room::new(context);
+    context.ready();
     let mut visits = 0;
-    while desk.phase() <= Phase::Ready || !desk.is_over() {
-        let now = desk.now();
-        desk.turn(now);
-        room.tick(desk, now);
-        desk.rest(Doing::Waiting);
-        match desk.entrance.take(true) {
+    while context.phase() <= Phase::Ready || !context.is_over() {
+        let now = context.now();
+        context.turn(now);
+        room.tick(context, now);
+        context.rest(Doing::Waiting);
+        match context.accept_source.take(true) {
             Ok((fd, peer)) => {
-                Visit::new(desk, &mut room, fd, Peer::Net(peer)).run();
+                Visit::new(context, &mut room, fd, Peer::Net(peer)).run();
                 visits += 1;
-                if visits >= desk.lifetime {
-                    desk.seat().dismiss();
+                if visits >= context.lifetime {
+                    context.slot().dismiss();
                 }
             }
             Err(error) => match door.failed(&error, now) {
                 Failure::Empty => {}
-                Failure::Peer => desk.seat().refuse(Refusal::Gone),
+                Failure::Peer => context.slot().refuse(Refusal::Gone),
                 Failure::Exhausted => {
-                    desk.seat().refuse(Refusal::Exhausted);
+                    context.slot().refuse(Refusal::Exhausted);
                     std::thread::sleep(door.opens_at().map_or(GRAIN, |moment| moment.since(now)));
                 }
             },
@@ -55,11 +55,11 @@ pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
 }
 
 /// Serves one connection that somebody else has accepted.
-pub fn serve_one<S: Service>(desk: &Desk<'_, S>, (fd, peer): Arrival) {
-    desk.seat().set_state(SeatState::Ready);
-    desk.turn(desk.now());
-    let mut room = Room { served: desk.id.generation(), ..Room::new(desk) };
-    Visit::new(desk, &mut room, fd, Peer::Net(peer)).run();
+pub fn serve_one<S: Service>(context: &WorkerContext<'_, S>, (fd, peer): Arrival) {
+    context.slot().set_state(SlotState::Ready);
+    context.turn(context.now());
+    let mut room = Room { served: context.id.generation(), ..Room::new(context) };
+    Visit::new(context, &mut room, fd, Peer::Net(peer)).run();
 }
 
 /// What a worker uses again for each visitor.
@@ -72,25 +72,25 @@ struct Room {
 }
 
 impl Room {
-    fn new<S: Service>(desk: &Desk<'_, S>) -> Room {
-        let next_tick = desk.is_first.then_some(Instant::ZERO);
+    fn new<S: Service>(context: &WorkerContext<'_, S>) -> Room {
+        let next_tick = context.is_first.then_some(Instant::ZERO);
         Room { scratch: vec![0; SCRATCH], buffers: Buffers::new(4), served: 0, next_tick }
     }
 
     /// Lets the world tick if its moment has come.
-    fn tick<S: Service>(&mut self, desk: &Desk<'_, S>, now: Instant) {
+    fn tick<S: Service>(&mut self, context: &WorkerContext<'_, S>, now: Instant) {
         if self.next_tick.is_some_and(|moment| moment <= now) {
             // From here on the world is a successor's to move, if there is one.
-            let here = desk.phase() != Phase::Leaving;
+            let here = context.phase() != Phase::Leaving;
             self.next_tick =
-                here.then(|| desk.service.tick(&desk.cx(now, SessionId::NONE))).flatten();
+                here.then(|| context.service.tick(&context.cx(now, SessionId::NONE))).flatten();
         }
     }
 }
 
 /// One connection from accept to close.
 struct Visit<'a, 'd, S: Service> {
-    desk: &'a Desk<'d, S>,
+    context: &'a WorkerContext<'d, S>,
     room: &'a mut Room,
     fd: OwnedFd,
     id: SessionId,
@@ -107,27 +107,27 @@ struct Visit<'a, 'd, S: Service> {
 }
 
 impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
-    fn new(desk: &'a Desk<'d, S>, room: &'a mut Room, fd: OwnedFd, peer: Peer) -> Self {
-        let now = desk.now();
+    fn new(context: &'a WorkerContext<'d, S>, room: &'a mut Room, fd: OwnedFd, peer: Peer) -> Self {
+        let now = context.now();
         room.served = room.served % SessionId::GENERATION_MAX + 1;
-        let id = SessionId::new(desk.id.slot(), 0, room.served);
-        let conn = Conn::open(desk.service, &desk.cx(now, id), peer, &mut room.buffers);
-        desk.opened(now);
+        let id = SessionId::new(context.id.slot(), 0, room.served);
+        let conn = Conn::open(context.service, &context.cx(now, id), peer, &mut room.buffers);
+        context.opened(now);
         let (pace, patience, ended) = (Pace::new(), GRAIN, false);
-        Visit { desk, room, fd, id, conn, now, active: now, pace, look: now, patience, ended }
+        Visit { context, room, fd, id, conn, now, active: now, pace, look: now, patience, ended }
     }
 
     fn run(mut self) {
         loop {
             self.work_and_send();
-            self.desk.see_to_wishes();
+            self.context.see_to_wishes();
             let wants = self.conn.wants();
             if wants.done {
                 break;
             }
-            match self.desk.phase() {
+            match self.context.phase() {
                 Phase::Starting | Phase::Ready | Phase::Leaving => {}
-                Phase::Draining => self.conn.drain(self.desk.service, &self.cx()),
+                Phase::Draining => self.conn.drain(self.context.service, &self.cx()),
                 Phase::Forced | Phase::Done => self.conn.abort(Closed::Forced),
             }
             let wants = self.conn.wants();
@@ -140,7 +140,7 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
     }
 
     fn cx(&self) -> seam::Cx<'a, S::State> {
-        self.desk.cx(self.now, self.id)
+        self.context.cx(self.now, self.id)
     }
 
     /// Waits for input, or for the session's own deadline, at most [`GRAIN`].
@@ -152,11 +152,11 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
             self.receive(patience);
         } else {
             std::thread::sleep(patience);
-            self.now = self.desk.now();
+            self.now = self.context.now();
         }
-        self.room.tick(self.desk, self.now);
-        self.conn.deadline(self.desk.service, &self.cx());
-        if self.now.since(self.active) >= self.desk.idle() {
+        self.room.tick(self.context, self.now);
+        self.conn.deadline(self.context.service, &self.cx());
+        if self.now.since(self.active) >= self.context.idle() {
             self.conn.shut(Closed::Idle);
         }
     }
@@ -171,20 +171,20 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
                 return;
             }
         }
-        self.desk.rest(Doing::Reading);
+        self.context.rest(Doing::Reading);
         let received = socket::recv(&self.fd, &mut self.room.scratch);
-        self.now = self.desk.now();
-        self.desk.turn(self.now);
+        self.now = self.context.now();
+        self.context.turn(self.now);
         let cx = self.cx();
         match received {
             Ok(0) => {
                 self.ended = true;
-                self.conn.eof(self.desk.service, &cx);
+                self.conn.eof(self.context.service, &cx);
             }
             Ok(len) => {
                 self.active = self.now;
-                self.desk.seat().bytes_in.add(len as u64);
-                self.conn.feed(self.desk.service, &cx, &self.room.scratch[..len]);
+                self.context.slot().bytes_in.add(len as u64);
+                self.conn.feed(self.context.service, &cx, &self.room.scratch[..len]);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => self.conn.abort(Closed::Reset),
@@ -196,27 +196,27 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
         loop {
             let cx = self.cx();
             if let Some(job) = self.conn.take_job() {
-                let outcome = self.desk.service.work(self.desk.state, job);
-                self.now = self.desk.now();
-                self.conn.done(self.desk.service, &self.cx(), outcome);
+                let outcome = self.context.service.work(self.context.state, job);
+                self.now = self.context.now();
+                self.conn.done(self.context.service, &self.cx(), outcome);
                 continue;
             }
             if self.conn.out().waiting() == 0 {
                 self.pace.rest();
                 return;
             }
-            match transmit(self.desk.assets, &self.fd, self.conn.out(), Wait::May) {
+            match transmit(self.context.assets, &self.fd, self.conn.out(), Wait::May) {
                 Ok(len) => {
                     self.active = self.now;
                     self.pace.give(&self.fd, len);
-                    self.desk.seat().bytes_out.add(len as u64);
-                    self.conn.sent(self.desk.service, &cx, len);
+                    self.context.slot().bytes_out.add(len as u64);
+                    self.conn.sent(self.context.service, &cx, len);
                     if self.conn.out().waiting() > 0 {
                         self.endure();
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.desk.rest(Doing::Writing);
+                    self.context.rest(Doing::Writing);
                     self.endure();
                 }
                 Err(_) => self.conn.abort(Closed::Reset),
@@ -225,19 +225,19 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
     }
 
     /// The peer does not take everything at once: waits on, unless it takes too little or the
-    /// house is forced.
+    /// server is forced.
     fn endure(&mut self) {
-        self.now = self.desk.now();
-        if self.desk.phase() >= Phase::Forced {
+        self.now = self.context.now();
+        if self.context.phase() >= Phase::Forced {
             self.conn.abort(Closed::Forced);
         }
         if self.now < self.look {
             return;
         }
-        self.look = self.now + GRAIN.min(self.desk.write_stall() / 4);
-        match self.pace.look(&self.fd, self.now, self.desk.knobs) {
+        self.look = self.now + GRAIN.min(self.context.write_stall() / 4);
+        match self.pace.look(&self.fd, self.now, self.context.knobs) {
             Taking::Some => self.active = self.now,
-            Taking::Nothing if self.now.since(self.active) < self.desk.write_stall() => {}
+            Taking::Nothing if self.now.since(self.active) < self.context.write_stall() => {}
             Taking::Nothing | Taking::TooLittle => self.conn.abort(Closed::Stalled),
         }
     }
@@ -252,20 +252,20 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
             // The kernel would keep what the peer does not take, for minutes.
             let _ = socket::set_linger_reset(&self.fd);
         }
-        self.desk.rest(Doing::Working);
+        self.context.rest(Doing::Working);
         self.conn.reclaim(&mut self.room.buffers);
-        let cx = self.desk.cx(self.now, self.id);
-        self.conn.close(self.desk.service, &cx);
-        self.desk.closed(self.now);
+        let cx = self.context.cx(self.now, self.id);
+        self.conn.close(self.context.service, &cx);
+        self.context.closed(self.now);
     }
 
     fn linger(&mut self) {
-        let until = self.desk.now() + self.desk.knobs.linger;
-        self.desk.rest(Doing::Closing);
+        let until = self.context.now() + self.context.knobs.linger;
+        self.context.rest(Doing::Closing);
         if socket::shutdown_write(&self.fd).is_err() {
             return;
         }
-        while self.desk.now() < until && self.desk.phase() < Phase::Forced {
+        while self.context.now() < until && self.context.phase() < Phase::Forced {
             match socket::recv(&self.fd, &mut self.room.scratch) {
                 Ok(0) => return,
                 Ok(_) => {}

@@ -13,18 +13,18 @@ use seam::Service;
 use sys::epoll::{Epoll, Events};
 use sys::ready::{Interest, Ready};
 
-use crate::desk::Desk;
+use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::parts::readiness::{self, Poller};
 
 /// Events taken in one call.
 const EVENTS: usize = 256;
 
-/// Serves until the house drains.
-pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
+/// Serves until the server drains.
+pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
     let epoll = Epoll::new().map_err(Fault::Wait)?;
-    let waiter = Waiter { epoll, events: Events::with_capacity(EVENTS), edge: desk.knobs.edge };
-    readiness::serve(desk, waiter)
+    let waiter = Waiter { epoll, events: Events::with_capacity(EVENTS), edge: context.knobs.edge };
+    readiness::serve(context, waiter)
 }
 
 struct Waiter {

@@ -7,7 +7,7 @@
 //! The price is a change of threads for each request, which is what tells this engine from a loop.
 
 pub mod listener;
-pub mod lobby;
+pub mod parking;
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -18,8 +18,8 @@ use seam::{Buffers, Closed, Conn, Cx, Instant, Peer, Service, SessionId};
 use sys::ready::Interest;
 use sys::socket;
 
-use self::lobby::{Call, Guest, Lobby};
-use crate::desk::Desk;
+use self::parking::{Call, Connection, ParkedConnections};
+use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::parts::pace::Taking;
 use crate::parts::transmit::{Wait, transmit};
@@ -31,28 +31,33 @@ const LOOK: Duration = Duration::from_secs(2);
 /// Receives that a peer who ought to stop sending may cost at a time.
 const LINGER_RECEIVES: usize = 16;
 
-/// Attends to whoever it is called to, until the house drains. `shard` is the listener's seat,
+/// Attends to whoever it is called to, until the server drains. `shard` is the listener's slot,
 /// after which sessions are named.
-pub fn serve<S: Service>(desk: &Desk<'_, S>, lobby: &Lobby<S>, shard: usize) -> Result<(), Fault> {
+pub fn serve<S: Service>(
+    context: &WorkerContext<'_, S>,
+    parking: &ParkedConnections<S>,
+    shard: usize,
+) -> Result<(), Fault> {
     let (scratch, buffers) = (vec![0; SCRATCH], Buffers::new(4));
-    let mut host = Host { desk, lobby, shard, scratch, buffers, now: desk.now(), with: None };
-    desk.ready();
+    let mut host =
+        Host { context, parking, shard, scratch, buffers, now: context.now(), with: None };
+    context.ready();
     loop {
-        let Some(call) = lobby.answer() else {
-            if desk.phase() > Phase::Ready && lobby.is_over() {
+        let Some(call) = parking.answer() else {
+            if context.phase() > Phase::Ready && parking.is_over() {
                 return Ok(());
             }
             continue;
         };
-        host.now = desk.now();
-        desk.turn(host.now);
-        desk.seat().serving.set(1);
+        host.now = context.now();
+        context.turn(host.now);
+        context.slot().serving.set(1);
         let attended = catch_unwind(AssertUnwindSafe(|| host.attend(call)));
-        desk.seat().serving.set(0);
-        desk.rest(Doing::Waiting);
+        context.slot().serving.set(0);
+        context.rest(Doing::Waiting);
         if let Err(panic) = attended {
             // The session went down with it; the listener must not wait for it.
-            host.with.into_iter().for_each(|id| lobby.leave(id));
+            host.with.into_iter().for_each(|id| parking.leave(id));
             resume_unwind(panic);
         }
     }
@@ -60,8 +65,8 @@ pub fn serve<S: Service>(desk: &Desk<'_, S>, lobby: &Lobby<S>, shard: usize) -> 
 
 /// A worker.
 struct Host<'a, 'd, S: Service> {
-    desk: &'a Desk<'d, S>,
-    lobby: &'a Lobby<S>,
+    context: &'a WorkerContext<'d, S>,
+    parking: &'a ParkedConnections<S>,
     shard: usize,
     scratch: Vec<u8>,
     buffers: Buffers,
@@ -74,20 +79,20 @@ impl<'a, S: Service> Host<'a, '_, S> {
     fn attend(&mut self, call: Call<S>) {
         match call {
             Call::Come((fd, peer)) => {
-                let id = self.lobby.name(self.shard);
+                let id = self.parking.name(self.shard);
                 self.with = Some(id);
                 let (cx, peer) = (self.cx(id), Peer::Net(peer));
-                let conn = Conn::open(self.desk.service, &cx, peer, &mut self.buffers);
-                self.serve(Guest::new(fd, id, conn, self.now), true);
+                let conn = Conn::open(self.context.service, &cx, peer, &mut self.buffers);
+                self.serve(Connection::new(fd, id, conn, self.now), true);
             }
-            Call::Back(mut guest, moved) => {
-                self.with = Some(guest.id);
-                guest.conn.lend(&mut self.buffers);
-                if guest.linger.is_some() {
-                    self.listen_on(guest);
+            Call::Back(mut connection, moved) => {
+                self.with = Some(connection.id);
+                connection.conn.lend(&mut self.buffers);
+                if connection.linger.is_some() {
+                    self.listen_on(connection);
                 } else {
-                    self.check(&mut guest, moved);
-                    self.serve(guest, moved);
+                    self.check(&mut connection, moved);
+                    self.serve(connection, moved);
                 }
             }
         }
@@ -95,178 +100,181 @@ impl<'a, S: Service> Host<'a, '_, S> {
     }
 
     fn cx(&self, id: SessionId) -> Cx<'a, S::State> {
-        self.desk.cx(self.now, id)
+        self.context.cx(self.now, id)
     }
 
     /// Sees what has become of a session while it was parked.
-    fn check(&mut self, guest: &mut Guest<S>, moved: bool) {
-        let cx = self.cx(guest.id);
-        guest.conn.deadline(self.desk.service, &cx);
-        if guest.blocked {
-            match guest.pace.look(&guest.fd, self.now, self.desk.knobs) {
-                Taking::Some => guest.active = self.now,
-                Taking::Nothing if self.now.since(guest.active) < self.desk.write_stall() => {}
+    fn check(&mut self, connection: &mut Connection<S>, moved: bool) {
+        let cx = self.cx(connection.id);
+        connection.conn.deadline(self.context.service, &cx);
+        if connection.blocked {
+            match connection.pace.look(&connection.fd, self.now, self.context.knobs) {
+                Taking::Some => connection.active = self.now,
+                Taking::Nothing
+                    if self.now.since(connection.active) < self.context.write_stall() => {}
                 Taking::Nothing if moved => {}
-                Taking::Nothing | Taking::TooLittle => guest.conn.abort(Closed::Stalled),
+                Taking::Nothing | Taking::TooLittle => connection.conn.abort(Closed::Stalled),
             }
-        } else if self.now.since(guest.active) >= self.desk.idle() {
-            guest.conn.shut(Closed::Idle);
+        } else if self.now.since(connection.active) >= self.context.idle() {
+            connection.conn.shut(Closed::Idle);
         }
-        guest.blocked = false;
+        connection.blocked = false;
     }
 
     /// Goes on with a session until it would block.
-    fn serve(&mut self, mut guest: Box<Guest<S>>, mut readable: bool) {
+    fn serve(&mut self, mut connection: Box<Connection<S>>, mut readable: bool) {
         loop {
-            self.work_and_send(&mut guest);
-            self.desk.see_to_wishes();
-            match self.desk.phase() {
+            self.work_and_send(&mut connection);
+            self.context.see_to_wishes();
+            match self.context.phase() {
                 Phase::Starting | Phase::Ready | Phase::Leaving => {}
                 Phase::Draining => {
-                    guest.drained = true;
-                    let cx = self.cx(guest.id);
-                    guest.conn.drain(self.desk.service, &cx);
+                    connection.drained = true;
+                    let cx = self.cx(connection.id);
+                    connection.conn.drain(self.context.service, &cx);
                 }
-                Phase::Forced | Phase::Done => guest.conn.abort(Closed::Forced),
+                Phase::Forced | Phase::Done => connection.conn.abort(Closed::Forced),
             }
-            let wants = guest.conn.wants();
+            let wants = connection.conn.wants();
             if wants.done {
-                return self.part(guest);
+                return self.part(connection);
             }
-            if wants.job || (wants.write && !guest.blocked) {
+            if wants.job || (wants.write && !connection.blocked) {
                 continue;
             }
             if !readable || !wants.read {
-                return self.park(guest);
+                return self.park(connection);
             }
-            readable = self.receive(&mut guest);
+            readable = self.receive(&mut connection);
             if readable {
                 // Whoever sends without end does not keep a worker from the others.
-                self.work_and_send(&mut guest);
-                match self.lobby.queue(guest) {
+                self.work_and_send(&mut connection);
+                match self.parking.queue(connection) {
                     None => return,
-                    Some(back) => guest = back,
+                    Some(back) => connection = back,
                 }
             }
         }
     }
 
     /// Receives once; says whether there may be more.
-    fn receive(&mut self, guest: &mut Guest<S>) -> bool {
-        let limit = SCRATCH.min(self.desk.knobs.turn_bytes);
-        let received = socket::recv_nowait(&guest.fd, &mut self.scratch[..limit]);
-        self.now = self.desk.now();
-        let cx = self.cx(guest.id);
+    fn receive(&mut self, connection: &mut Connection<S>) -> bool {
+        let limit = SCRATCH.min(self.context.knobs.turn_bytes);
+        let received = socket::recv_nowait(&connection.fd, &mut self.scratch[..limit]);
+        self.now = self.context.now();
+        let cx = self.cx(connection.id);
         match received {
             Ok(0) => {
-                guest.ended = true;
-                guest.conn.eof(self.desk.service, &cx);
+                connection.ended = true;
+                connection.conn.eof(self.context.service, &cx);
                 false
             }
             Ok(len) => {
-                guest.active = self.now;
-                self.desk.seat().bytes_in.add(len as u64);
-                guest.conn.feed(self.desk.service, &cx, &self.scratch[..len]);
+                connection.active = self.now;
+                self.context.slot().bytes_in.add(len as u64);
+                connection.conn.feed(self.context.service, &cx, &self.scratch[..len]);
                 len == limit
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
             Err(_) => {
-                guest.conn.abort(Closed::Reset);
+                connection.conn.abort(Closed::Reset);
                 false
             }
         }
     }
 
     /// Works on jobs in place and sends until nothing waits or it would block.
-    fn work_and_send(&mut self, guest: &mut Guest<S>) {
+    fn work_and_send(&mut self, connection: &mut Connection<S>) {
         loop {
-            if let Some(job) = guest.conn.take_job() {
-                let outcome = self.desk.service.work(self.desk.state, job);
-                self.now = self.desk.now();
-                let cx = self.cx(guest.id);
-                guest.conn.done(self.desk.service, &cx, outcome);
+            if let Some(job) = connection.conn.take_job() {
+                let outcome = self.context.service.work(self.context.state, job);
+                self.now = self.context.now();
+                let cx = self.cx(connection.id);
+                connection.conn.done(self.context.service, &cx, outcome);
                 continue;
             }
-            if guest.conn.out().waiting() == 0 {
-                guest.pace.rest();
+            if connection.conn.out().waiting() == 0 {
+                connection.pace.rest();
                 return;
             }
-            if guest.blocked {
+            if connection.blocked {
                 return;
             }
-            match transmit(self.desk.assets, &guest.fd, guest.conn.out(), Wait::Not) {
+            match transmit(self.context.assets, &connection.fd, connection.conn.out(), Wait::Not) {
                 Ok(len) => {
-                    guest.active = self.now;
-                    guest.pace.give(&guest.fd, len);
-                    self.desk.seat().bytes_out.add(len as u64);
-                    let cx = self.cx(guest.id);
-                    guest.conn.sent(self.desk.service, &cx, len);
+                    connection.active = self.now;
+                    connection.pace.give(&connection.fd, len);
+                    self.context.slot().bytes_out.add(len as u64);
+                    let cx = self.cx(connection.id);
+                    connection.conn.sent(self.context.service, &cx, len);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guest.blocked = true,
-                Err(_) => guest.conn.abort(Closed::Reset),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    connection.blocked = true
+                }
+                Err(_) => connection.conn.abort(Closed::Reset),
             }
         }
     }
 
     /// Leaves a session until something moves or a time is over.
-    fn park(&mut self, mut guest: Box<Guest<S>>) {
-        guest.conn.reclaim(&mut self.buffers);
-        let wants = guest.conn.wants();
-        let still = match (guest.linger, guest.blocked) {
+    fn park(&mut self, mut connection: Box<Connection<S>>) {
+        connection.conn.reclaim(&mut self.buffers);
+        let wants = connection.conn.wants();
+        let still = match (connection.linger, connection.blocked) {
             (Some(until), _) => until,
-            (None, false) => guest.active + self.desk.idle(),
+            (None, false) => connection.active + self.context.idle(),
             // It is looked at before, for a peer may be slow without being stalled.
-            (None, true) => self.now + LOOK.min(self.desk.write_stall() / 4),
+            (None, true) => self.now + LOOK.min(self.context.write_stall() / 4),
         };
-        guest.due = still.min(wants.wake.unwrap_or(Instant::NEVER));
+        connection.due = still.min(wants.wake.unwrap_or(Instant::NEVER));
         let interest = Interest {
-            read: guest.linger.is_some() || wants.read,
-            write: guest.blocked,
+            read: connection.linger.is_some() || wants.read,
+            write: connection.blocked,
             oneshot: true,
             ..Interest::NONE
         };
-        if let Err((mut guest, _)) = self.lobby.park(guest, interest) {
-            guest.conn.abort(Closed::Reset);
-            self.finish(*guest);
+        if let Err((mut connection, _)) = self.parking.park(connection, interest) {
+            connection.conn.abort(Closed::Reset);
+            self.finish(*connection);
         }
     }
 
     /// The session is over: lets the peer finish, so that the last reply is not lost to a reset.
-    fn part(&mut self, mut guest: Box<Guest<S>>) {
-        let lingers = matches!(guest.conn.why(), Closed::Service | Closed::Overlong);
-        if guest.ended || !lingers || socket::shutdown_write(&guest.fd).is_err() {
-            return self.finish(*guest);
+    fn part(&mut self, mut connection: Box<Connection<S>>) {
+        let lingers = matches!(connection.conn.why(), Closed::Service | Closed::Overlong);
+        if connection.ended || !lingers || socket::shutdown_write(&connection.fd).is_err() {
+            return self.finish(*connection);
         }
-        guest.linger = Some(self.now + self.desk.knobs.linger);
-        self.park(guest);
+        connection.linger = Some(self.now + self.context.knobs.linger);
+        self.park(connection);
     }
 
     /// Drops what a peer still sends that was told goodbye.
-    fn listen_on(&mut self, guest: Box<Guest<S>>) {
-        let over = guest.linger.is_none_or(|until| until <= self.now);
-        if over || self.desk.phase() >= Phase::Forced {
-            return self.finish(*guest);
+    fn listen_on(&mut self, connection: Box<Connection<S>>) {
+        let over = connection.linger.is_none_or(|until| until <= self.now);
+        if over || self.context.phase() >= Phase::Forced {
+            return self.finish(*connection);
         }
         for _ in 0..LINGER_RECEIVES {
-            match socket::recv_nowait(&guest.fd, &mut self.scratch) {
+            match socket::recv_nowait(&connection.fd, &mut self.scratch) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Ok(0) | Err(_) => return self.finish(*guest),
+                Ok(0) | Err(_) => return self.finish(*connection),
                 Ok(_) => {}
             }
         }
-        self.park(guest);
+        self.park(connection);
     }
 
-    fn finish(&mut self, mut guest: Guest<S>) {
-        if guest.conn.why() == Closed::Stalled {
+    fn finish(&mut self, mut connection: Connection<S>) {
+        if connection.conn.why() == Closed::Stalled {
             // The kernel would keep what the peer does not take, for minutes.
-            let _ = socket::set_linger_reset(&guest.fd);
+            let _ = socket::set_linger_reset(&connection.fd);
         }
-        guest.conn.reclaim(&mut self.buffers);
-        let (id, cx) = (guest.id, self.cx(guest.id));
-        let Guest { conn, fd, .. } = guest;
-        conn.close(self.desk.service, &cx);
+        connection.conn.reclaim(&mut self.buffers);
+        let (id, cx) = (connection.id, self.cx(connection.id));
+        let Connection { conn, fd, .. } = connection;
+        conn.close(self.context.service, &cx);
         drop(fd);
-        self.lobby.leave(id);
+        self.parking.leave(id);
     }
 }

@@ -11,13 +11,13 @@ use seam::Service;
 use sys::poll::PollSet;
 use sys::ready::{Interest, Ready};
 
-use crate::desk::Desk;
+use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::parts::readiness::{self, Poller};
 
-/// Serves until the house drains.
-pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
-    readiness::serve(desk, Waiter(PollSet::new()))
+/// Serves until the server drains.
+pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
+    readiness::serve(context, Waiter(PollSet::new()))
 }
 
 struct Waiter(PollSet);

@@ -9,7 +9,7 @@
 //! called first. All of that is decided by a pure state machine ([`shift`]).
 //!
 //! A session has one receive and one send in flight at the most, and one *strand*: whatever happens
-//! to it is put into its mail, and one thread at a time turns it ([`quay`]). Bytes go from any
+//! to it is put into its mail, and one thread at a time turns it ([`completion_port`]). Bytes go from any
 //! session to any other (`Cx::push`), for all are in one process and at one ring.
 //!
 //! Wishes are written into the ring under a lock and submitted by whoever is free: by the leader
@@ -25,11 +25,11 @@
 //! blocks, and this engine is the loop of `uring` with a few uncontended locks. Concurrency is what
 //! costs.
 
+pub mod completion_port;
 mod door;
 mod letters;
 mod outbound;
 mod parting;
-pub mod quay;
 mod shift;
 mod turn;
 mod watch;
@@ -39,13 +39,13 @@ use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
 
-use memory::{Doing, SeatState};
+use memory::{Doing, SlotState};
 use seam::{Buffers, Cx, Instant, Service, SessionId};
 use sys::uring::{Completion, Filled, Received};
 
-use self::quay::{Errand, Job, Mail, Quay, lock};
+use self::completion_port::{CompletionPort, Errand, Job, Mail, lock};
 use self::shift::{Role, Task};
-use crate::desk::Desk;
+use crate::context::WorkerContext;
 use crate::fault::Fault;
 
 // Sessions have tokens below 2^60 and generations of 1 or more; these name no session.
@@ -57,8 +57,8 @@ const BUFFERS_SPARE: usize = 64;
 
 /// One thread of a port.
 pub(super) struct Hand<'a, 'd, S: Service> {
-    desk: &'a Desk<'d, S>,
-    quay: &'a Quay<S>,
+    context: &'a WorkerContext<'d, S>,
+    completion_port: &'a CompletionPort<S>,
     /// Its number among the threads.
     me: usize,
     role: Role,
@@ -78,16 +78,20 @@ pub(super) struct Hand<'a, 'd, S: Service> {
     found: Vec<Completion>,
 }
 
-/// Serves as the thread `me` of the port until the house drains.
-pub fn serve<S: Service>(desk: &Desk<'_, S>, quay: &Quay<S>, me: usize) -> Result<(), Fault> {
-    quay.sit(me);
+/// Serves as the thread `me` of the port until the server drains.
+pub fn serve<S: Service>(
+    context: &WorkerContext<'_, S>,
+    completion_port: &CompletionPort<S>,
+    me: usize,
+) -> Result<(), Fault> {
+    completion_port.sit(me);
     let mut hand = Hand {
-        desk,
-        quay,
+        context,
+        completion_port,
         me,
         role: Role::Fresh,
         buffers: Buffers::new(BUFFERS_SPARE),
-        now: desk.now(),
+        now: context.now(),
         brought: Vec::new(),
         jobs: Vec::new(),
         share: Vec::new(),
@@ -96,9 +100,9 @@ pub fn serve<S: Service>(desk: &Desk<'_, S>, quay: &Quay<S>, me: usize) -> Resul
         read: Vec::new(),
         found: Vec::new(),
     };
-    desk.ready();
+    context.ready();
     let lived = catch_unwind(AssertUnwindSafe(|| hand.live()));
-    desk.seat().set_state(SeatState::Draining);
+    context.slot().set_state(SlotState::Draining);
     if !matches!(lived, Ok(Ok(()))) {
         hand.resign();
     }
@@ -111,18 +115,18 @@ impl<'a, S: Service> Hand<'a, '_, S> {
             let task = self.report();
             if !matches!(task, Task::Lead) {
                 // Who leads submits with the call by which it waits.
-                self.quay.ring.submit()?;
+                self.completion_port.ring.submit()?;
             }
             match task {
                 Task::Turn => self.run(),
                 Task::Work(job) => self.work(job),
                 Task::Lead => self.lead()?,
                 Task::Rest => {
-                    self.desk.rest(Doing::Waiting);
-                    self.quay.rest(self.me);
+                    self.context.rest(Doing::Waiting);
+                    self.completion_port.rest(self.me);
                 }
                 Task::Leave => {
-                    lock(&self.quay.shift).stand(self.me, self.role);
+                    lock(&self.completion_port.shift).stand(self.me, self.role);
                     return Ok(());
                 }
             }
@@ -131,7 +135,7 @@ impl<'a, S: Service> Hand<'a, '_, S> {
 
     /// Gives back what it had, hands in what it brought, and hears what is next.
     fn report(&mut self) -> Task<Job<S>> {
-        let mut shift = lock(&self.quay.shift);
+        let mut shift = lock(&self.completion_port.shift);
         shift.lay_down(self.role);
         if let Some((errands, elapsed_ns)) = self.weight.take() {
             shift.weigh(errands, elapsed_ns);
@@ -142,40 +146,40 @@ impl<'a, S: Service> Hand<'a, '_, S> {
         let whom = shift.call();
         drop(shift);
         if let Some(whom) = whom {
-            self.quay.wake(whom);
+            self.completion_port.wake(whom);
         }
         task
     }
 
     /// Goes before its time, and leaves what it had to the others.
     fn resign(&mut self) {
-        let mut shift = lock(&self.quay.shift);
+        let mut shift = lock(&self.completion_port.shift);
         shift.stand(self.me, self.role);
         self.brought.append(&mut self.share);
         shift.bring(&mut self.brought, &mut self.jobs);
         let whom = shift.call();
         drop(shift);
         if let Some(whom) = whom {
-            self.quay.wake(whom);
+            self.completion_port.wake(whom);
         }
     }
 
     /// The context of a call for session `me`.
     fn cx(&self, me: SessionId) -> Cx<'a, S::State> {
-        self.desk.cx(self.now, me)
+        self.context.cx(self.now, me)
     }
 
     fn look_at_clock(&mut self) {
-        self.now = self.desk.now();
-        // What settings the house has is looked up where they count.
-        let _ = self.desk.turn(self.now);
+        self.now = self.context.now();
+        // What settings the server has is looked up where they count.
+        let _ = self.context.turn(self.now);
     }
 
     // ---- tasks
 
     fn run(&mut self) {
         self.look_at_clock();
-        self.desk.seat().serving.set(1);
+        self.context.slot().serving.set(1);
         let mut share = std::mem::take(&mut self.share);
         let errands = share.len();
         for errand in share.drain(..) {
@@ -188,39 +192,39 @@ impl<'a, S: Service> Hand<'a, '_, S> {
         }
         self.share = share;
         self.give_back();
-        let elapsed = self.desk.now().since(self.now);
+        let elapsed = self.context.now().since(self.now);
         self.weight = Some((errands, u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)));
-        self.desk.seat().serving.set(0);
+        self.context.slot().serving.set(0);
     }
 
     /// Works on a job in place, without a token.
     fn work(&mut self, (id, job): Job<S>) {
-        let (service, state) = (self.desk.service, self.desk.state);
-        self.desk.seat().set_doing(Doing::Working);
+        let (service, state) = (self.context.service, self.context.state);
+        self.context.slot().set_doing(Doing::Working);
         let outcome = catch_unwind(AssertUnwindSafe(|| service.work(state, job))).ok();
-        self.post(id, Mail::Done(outcome));
+        self.entry(id, Mail::Done(outcome));
     }
 
     fn tick(&mut self) {
-        let next = self.desk.service.tick(&self.cx(SessionId::NONE));
+        let next = self.context.service.tick(&self.cx(SessionId::NONE));
         if let Some(next) = next {
-            lock(&self.quay.watch).next_tick = Some(next);
-            self.quay.hurry(next);
+            lock(&self.completion_port.watch).next_tick = Some(next);
+            self.completion_port.hurry(next);
         }
     }
 
-    /// Waits for completions, unless there is something to do at once, and posts what they mean.
+    /// Waits for completions, unless there is something to do at once, and entries what they mean.
     fn lead(&mut self) -> io::Result<()> {
         self.look_at_clock();
-        let quay = self.quay;
-        if quay.watched.set(()).is_ok() {
-            quay.ring.hub().watch(self.desk.stop.as_fd(), TOKEN_STOP);
+        let completion_port = self.completion_port;
+        if completion_port.watched.set(()).is_ok() {
+            completion_port.ring.hub().watch(self.context.stop.as_fd(), TOKEN_STOP);
         }
         let Some(timeout) = self.make_round() else { return Ok(()) };
         let mut found = std::mem::take(&mut self.found);
-        self.desk.rest(Doing::Waiting);
-        let waited = quay.ring.wait(timeout, &mut found);
-        quay.until.store(0, Ordering::Relaxed);
+        self.context.rest(Doing::Waiting);
+        let waited = completion_port.ring.wait(timeout, &mut found);
+        completion_port.until.store(0, Ordering::Relaxed);
         self.look_at_clock();
         for completion in found.drain(..) {
             self.complete(completion);
@@ -233,23 +237,23 @@ impl<'a, S: Service> Hand<'a, '_, S> {
     fn complete(&mut self, completion: Completion) {
         match completion {
             Completion::Received { token, input, more, waiting } => {
-                self.post(SessionId::from_bits(token), Mail::Received { input, more, waiting });
+                self.entry(SessionId::from_bits(token), Mail::Received { input, more, waiting });
             }
             Completion::Sent { token, result, load } => {
-                self.post(SessionId::from_bits(token), Mail::Sent { result, load });
+                self.entry(SessionId::from_bits(token), Mail::Sent { result, load });
             }
             Completion::Writable { token } => {
-                self.post(SessionId::from_bits(token), Mail::Writable);
+                self.entry(SessionId::from_bits(token), Mail::Writable);
             }
             Completion::Accepted { result, more, .. } => {
-                let quay = self.quay;
-                self.accepted(&mut lock(&quay.watch), result, more);
+                let completion_port = self.completion_port;
+                self.accepted(&mut lock(&completion_port.watch), result, more);
             }
             Completion::Ready { token: TOKEN_DOOR, .. } => {
-                lock(&self.quay.watch).arrivals.knocked();
+                lock(&self.completion_port.watch).arrivals.knocked();
             }
             Completion::Ready { more: false, .. } => {
-                self.quay.ring.hub().watch(self.desk.stop.as_fd(), TOKEN_STOP);
+                self.completion_port.ring.hub().watch(self.context.stop.as_fd(), TOKEN_STOP);
             }
             // The round that follows sees the phase.
             Completion::Ready { .. } | Completion::Quiet => {}
@@ -259,10 +263,10 @@ impl<'a, S: Service> Hand<'a, '_, S> {
     // ---- mail
 
     /// Leaves a letter for a session, and has it turned if nobody does.
-    fn post(&mut self, id: SessionId, letter: Mail<S::Outcome>) {
-        match self.quay.table.acquire(id) {
+    fn entry(&mut self, id: SessionId, letter: Mail<S::Outcome>) {
+        match self.completion_port.table.acquire(id) {
             Some(berth) => {
-                if berth.post(letter) {
+                if berth.entry(letter) {
                     self.brought.push(Errand::Turn(id));
                 }
             }
@@ -274,7 +278,7 @@ impl<'a, S: Service> Hand<'a, '_, S> {
     fn return_to_sender(&mut self, letter: Mail<S::Outcome>) {
         match letter {
             Mail::Received { input: Received::Bytes(buffer), .. } => self.read.push(buffer),
-            Mail::Push(_) => self.desk.seat().pushes_dropped.add(1),
+            Mail::Push(_) => self.context.slot().pushes_dropped.add(1),
             _ => {}
         }
     }
@@ -282,17 +286,17 @@ impl<'a, S: Service> Hand<'a, '_, S> {
     /// Gives buffers back to the ring that were read.
     fn give_back(&mut self) {
         if !self.read.is_empty() {
-            let mut hub = self.quay.ring.hub();
+            let mut hub = self.completion_port.ring.hub();
             self.read.drain(..).for_each(|buffer| hub.give_back(buffer));
         }
     }
 
     /// Carries out what a session wished for beside its own output.
     fn carry_out(&mut self) {
-        if self.desk.effects.is_filled() {
-            self.desk.see_to_wishes();
-            for push in self.desk.effects.take_pushes() {
-                self.post(push.to, Mail::Push(push.bytes));
+        if self.context.effects.is_filled() {
+            self.context.see_to_wishes();
+            for push in self.context.effects.take_pushes() {
+                self.entry(push.to, Mail::Push(push.bytes));
             }
         }
     }

@@ -12,13 +12,13 @@ use seam::Service;
 use sys::ready::{Interest, Ready};
 use sys::select::SelectSet;
 
-use crate::desk::Desk;
+use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::parts::readiness::{self, Poller};
 
-/// Serves until the house drains.
-pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
-    readiness::serve(desk, Waiter(SelectSet::new()))
+/// Serves until the server drains.
+pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
+    readiness::serve(context, Waiter(SelectSet::new()))
 }
 
 struct Waiter(SelectSet);

@@ -23,14 +23,14 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use memory::{Doing, Phase, SeatState};
+use memory::{Doing, Phase, SlotState};
 use seam::{Closed, Service, SessionId};
 use sys::uring::{Armed, Completion, Raw, Receive, Received, Uring};
 
-use crate::desk::Desk;
+use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::helpers::{self, Helpers};
-use crate::parts::floor::Floor;
+use crate::parts::event_loop::EventLoop;
 use arrivals::Arrivals;
 use tactics::Tactics;
 
@@ -67,7 +67,7 @@ const TOKEN_STOP: u64 = 2;
 const TOKEN_JOBS: u64 = 3;
 
 struct Loop<'a, S: Service> {
-    floor: Floor<'a, S, Ops>,
+    event_loop: EventLoop<'a, S, Ops>,
     ring: Uring,
     helpers: &'a dyn Helpers<S>,
     tactics: Tactics,
@@ -80,34 +80,34 @@ struct Loop<'a, S: Service> {
     arrivals: Arrivals,
 }
 
-/// Serves until the house drains.
-pub fn serve<S: Service>(desk: &Desk<'_, S>) -> Result<(), Fault> {
+/// Serves until the server drains.
+pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
     // The ring is made by the thread that uses it, and after any fork.
-    let tactics = desk.knobs.tactics;
-    let ring = tactics.ring(&desk.knobs.ring).map_err(Fault::Ring)?;
-    let arrivals = Arrivals::new(desk, tactics).map_err(Fault::Wait)?;
-    helpers::with(desk, |helpers| {
-        let (floor, dirty, receive) = (Floor::new(desk), Vec::new(), tactics.receive());
+    let tactics = context.knobs.tactics;
+    let ring = tactics.ring(&context.knobs.ring).map_err(Fault::Ring)?;
+    let arrivals = Arrivals::new(context, tactics).map_err(Fault::Wait)?;
+    helpers::with(context, |helpers| {
+        let (event_loop, dirty, receive) = (EventLoop::new(context), Vec::new(), tactics.receive());
         let again = VecDeque::new();
-        let mut this = Loop { floor, ring, helpers, tactics, receive, dirty, again, arrivals };
+        let mut this = Loop { event_loop, ring, helpers, tactics, receive, dirty, again, arrivals };
         this.run().map_err(Fault::Wait)
     })
 }
 
 impl<S: Service> Loop<'_, S> {
     fn run(&mut self) -> io::Result<()> {
-        let desk = self.floor.desk;
-        self.ring.watch(desk.stop.as_fd(), TOKEN_STOP);
+        let context = self.event_loop.context;
+        self.ring.watch(context.stop.as_fd(), TOKEN_STOP);
         self.ring.watch(self.helpers.bell(), TOKEN_JOBS);
         self.watch_door();
-        desk.ready();
+        context.ready();
         let mut batch: Vec<Raw> = Vec::new();
         loop {
-            desk.rest(Doing::Waiting);
+            context.rest(Doing::Waiting);
             let is_idle = self.again.is_empty();
-            let timeout = if is_idle { self.floor.timeout() } else { Some(Duration::ZERO) };
+            let timeout = if is_idle { self.event_loop.timeout() } else { Some(Duration::ZERO) };
             self.ring.wait(timeout, &mut batch)?;
-            self.floor.begin_turn();
+            self.event_loop.begin_turn();
             for raw in batch.drain(..) {
                 let completion = self.ring.completion(&raw);
                 self.complete(completion);
@@ -129,7 +129,7 @@ impl<S: Service> Loop<'_, S> {
             Completion::Writable { token } => self.writable(SessionId::from_bits(token)),
             Completion::Accepted { result, more, .. } => self.accepted(result, more),
             Completion::Ready { token: TOKEN_JOBS, more } => {
-                for id in self.floor.outcomes(self.helpers) {
+                for id in self.event_loop.outcomes(self.helpers) {
                     self.touch(id);
                 }
                 if !more {
@@ -137,19 +137,21 @@ impl<S: Service> Loop<'_, S> {
                 }
             }
             Completion::Ready { token: TOKEN_DOOR, .. } => self.arrivals.knocked(),
-            Completion::Ready { .. } => self.floor.desk.seat().set_state(SeatState::Draining),
+            Completion::Ready { .. } => {
+                self.event_loop.context.slot().set_state(SlotState::Draining)
+            }
             Completion::Quiet => {}
         }
     }
 
-    /// Settles whatever the turn has touched; true when the house has drained.
+    /// Settles whatever the turn has touched; true when the server has drained.
     fn end_turn(&mut self) -> bool {
         self.go_on();
-        for id in self.floor.wake_due() {
+        for id in self.event_loop.wake_due() {
             self.touch(id);
         }
-        self.floor.tick();
-        for (id, why) in self.floor.sweep() {
+        self.event_loop.tick();
+        for (id, why) in self.event_loop.sweep() {
             self.overdue(id, why);
         }
         let drained = self.leave();
@@ -161,7 +163,7 @@ impl<S: Service> Loop<'_, S> {
             }
         }
         // An accept that is armed may still bring somebody.
-        drained && self.floor.table.len() == 0 && !self.arrivals.is_armed()
+        drained && self.event_loop.table.len() == 0 && !self.arrivals.is_armed()
     }
 
     /// Settles until nobody is dirty; true if anybody was. Settling can push to others, which makes
@@ -169,7 +171,7 @@ impl<S: Service> Loop<'_, S> {
     fn settle_all(&mut self) -> bool {
         let mut any = false;
         loop {
-            for id in self.floor.effects() {
+            for id in self.event_loop.effects() {
                 self.touch(id);
             }
             let Some(id) = self.dirty.pop() else { return any };
@@ -178,23 +180,23 @@ impl<S: Service> Loop<'_, S> {
         }
     }
 
-    /// Follows the phase of the house; true when it drains.
+    /// Follows the phase of the server; true when it drains.
     fn leave(&mut self) -> bool {
-        match self.floor.desk.phase() {
+        match self.event_loop.context.phase() {
             Phase::Starting | Phase::Ready => false,
             Phase::Leaving => {
-                self.floor.shut_door();
-                self.floor.desk.is_over()
+                self.event_loop.shut_door();
+                self.event_loop.context.is_over()
             }
             Phase::Draining => {
-                for id in self.floor.drain() {
+                for id in self.event_loop.drain() {
                     self.touch(id);
                 }
-                self.floor.desk.is_over()
+                self.event_loop.context.is_over()
             }
             Phase::Forced | Phase::Done => {
                 self.arrivals.parked.clear();
-                for id in self.floor.force() {
+                for id in self.event_loop.force() {
                     self.cut(id);
                 }
                 true
@@ -203,7 +205,7 @@ impl<S: Service> Loop<'_, S> {
     }
 
     fn touch(&mut self, id: SessionId) {
-        if let Some(place) = self.floor.table.lookup(id)
+        if let Some(place) = self.event_loop.table.lookup(id)
             && !place.x.dirty
         {
             place.x.dirty = true;
@@ -214,10 +216,10 @@ impl<S: Service> Loop<'_, S> {
     // ---- receive
 
     fn received(&mut self, id: SessionId, input: Received, more: bool, waiting: bool) {
-        let cx = self.floor.cx(id);
-        let now = self.floor.now;
-        let desk = self.floor.desk;
-        let Some(place) = self.floor.table.lookup(id) else {
+        let cx = self.event_loop.cx(id);
+        let now = self.event_loop.now;
+        let context = self.event_loop.context;
+        let Some(place) = self.event_loop.table.lookup(id) else {
             debug_assert!(false, "a receive outlived its session");
             if let Received::Bytes(buffer) = input {
                 self.ring.give_back(buffer);
@@ -230,22 +232,22 @@ impl<S: Service> Loop<'_, S> {
         }
         match input {
             Received::Bytes(buffer) => {
-                place.conn.lend(&mut self.floor.buffers);
+                place.conn.lend(&mut self.event_loop.buffers);
                 place.active = now;
                 let bytes = self.ring.bytes(&buffer);
-                desk.seat().bytes_in.add(bytes.len() as u64);
-                place.conn.feed(desk.service, &cx, bytes);
+                context.slot().bytes_in.add(bytes.len() as u64);
+                place.conn.feed(context.service, &cx, bytes);
                 self.ring.give_back(buffer);
             }
             Received::Eof => {
                 place.x.ended = true;
-                place.conn.lend(&mut self.floor.buffers);
-                place.conn.eof(desk.service, &cx);
+                place.conn.lend(&mut self.event_loop.buffers);
+                place.conn.eof(context.service, &cx);
             }
             Received::NoBuffers => {
                 // What found no buffer is still there.
                 (place.x.alone, place.x.waiting) = (ALONE, true);
-                desk.seat().enobufs.add(1);
+                context.slot().enobufs.add(1);
             }
             Received::Cancelled => {}
             Received::Failed(_) => {
@@ -260,10 +262,10 @@ impl<S: Service> Loop<'_, S> {
 
     /// Hands out the job, starts the send, then asks what is wanted and changes the difference.
     fn settle(&mut self, id: SessionId) {
-        let Some(place) = self.floor.table.lookup(id) else { return };
+        let Some(place) = self.event_loop.table.lookup(id) else { return };
         place.x.dirty = false;
         self.send(id);
-        let Some(place) = self.floor.table.lookup(id) else { return };
+        let Some(place) = self.event_loop.table.lookup(id) else { return };
         if let Some(job) = place.conn.take_job() {
             self.helpers.submit(id, job);
         }
@@ -271,8 +273,8 @@ impl<S: Service> Loop<'_, S> {
         if wants.done && !place.x.flying && !self.part(id) {
             return;
         }
-        let Some(place) = self.floor.table.lookup(id) else { return };
-        place.conn.reclaim(&mut self.floor.buffers);
+        let Some(place) = self.event_loop.table.lookup(id) else { return };
+        place.conn.reclaim(&mut self.event_loop.buffers);
         let reads = wants.read || (place.linger.is_some() && !place.x.ended);
         match place.x.armed {
             None if reads => {
@@ -292,6 +294,6 @@ impl<S: Service> Loop<'_, S> {
             }
             _ => {}
         }
-        self.floor.schedule(id);
+        self.event_loop.schedule(id);
     }
 }

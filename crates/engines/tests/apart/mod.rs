@@ -1,25 +1,25 @@
-//! A house in a program of its own, whose client is the same program again: what forks needs a
+//! A server in a program of its own, whose client is the same program again: what forks needs a
 //! process without a second thread, which the usual harness is not.
 
 use std::env;
 use std::net::SocketAddr;
 use std::process::{Child, Command};
 
-use engines::{Assets, Control, House};
+use engines::{Assets, Control, Server};
 use seam::Service;
 use sys::process::{self, Pid};
 
 /// The word by which the program knows that it is the client.
 const CLIENT: &str = "client";
 
-/// A quiet house on a free port of this machine, which signals stop.
-pub fn house<'a, S: Service>(
+/// A quiet server on a free port of this machine, which signals stop.
+pub fn server<'a, S: Service>(
     service: &'a S,
     state: &'a S::State,
     assets: &'a Assets,
     control: &'a Control,
-) -> House<'a, S> {
-    House {
+) -> Server<'a, S> {
+    Server {
         service,
         state,
         assets,
@@ -34,17 +34,17 @@ pub fn house<'a, S: Service>(
     }
 }
 
-/// Starts this program again, as the client of the house at `listening`.
+/// Starts this program again, as the client of the server at `listening`.
 pub fn client(listening: SocketAddr) -> Child {
     let mut command = Command::new(env::current_exe().expect("this program has a path"));
     command.args([CLIENT, &listening.to_string(), &process::this().to_string()]);
     command.spawn().expect("this program again")
 }
 
-/// Where the house is and which process it is, if this program is the client.
+/// Where the server is and which process it is, if this program is the client.
 pub fn visited() -> Option<(SocketAddr, Pid)> {
     let words: Vec<String> = env::args().collect();
-    let [_, word, address, house] = &words[..] else { return None };
-    let house = house.parse().ok().and_then(Pid::of).expect("the number of a process");
-    (word == CLIENT).then(|| (address.parse().expect("an address"), house))
+    let [_, word, address, server] = &words[..] else { return None };
+    let server = server.parse().ok().and_then(Pid::of).expect("the number of a process");
+    (word == CLIENT).then(|| (address.parse().expect("an address"), server))
 }

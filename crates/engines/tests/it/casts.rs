@@ -15,7 +15,7 @@ use seam::AssetId;
 use sys::udp::{Mail, Udp, UdpOptions};
 
 use crate::bell::Bell;
-use crate::house::{serve_casting, talk};
+use crate::server::{serve_casting, talk};
 
 const CASTS: u32 = 3;
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -227,7 +227,7 @@ fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end
 }
 
 #[test]
-fn in_a_house_the_sessions_order_and_the_caster_hears_the_bell() {
+fn in_a_server_the_sessions_order_and_the_caster_hears_the_bell() {
     for engine in ["thread", "pool", "poll", "epoll", "uring", "event"] {
         let shape = Shape::preset(engine, 2).expect("a preset");
         if shape.container.is_processes() {

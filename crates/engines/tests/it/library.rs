@@ -6,7 +6,7 @@ use engines::{Accept, Assets, Container, Fault, Knobs, Shape, Wait};
 use memory::{Placement, Region};
 use seam::{Cx, Event, Limits, Out, Peer, Service, Step};
 
-use crate::house::{serve, talk};
+use crate::server::{serve, talk};
 
 /// Sends each line back in capitals; `.` ends the conversation.
 struct Shout;
@@ -60,7 +60,7 @@ fn shape(container: Container, accept: Accept, wait: Wait, workers: usize) -> Sh
 
 fn check(shape: &Shape) {
     let mut state = Region::<()>::place(Placement::Private).expect("some memory");
-    state.found(&[]).expect("nothing to found");
+    state.init(&[]).expect("nothing to initialise");
     let visit = |address: SocketAddr| {
         for round in 0..20 {
             let lines = [b"one\ntw".to_vec(), b"o\nthr".to_vec(), b"ee\n.\nfour\n".to_vec()];
@@ -96,7 +96,7 @@ fn a_service_of_ones_own_runs_on_every_point() {
 #[test]
 fn a_process_with_threads_does_not_fork() {
     let mut state = Region::<()>::place(Placement::Shared).expect("some memory");
-    state.found(&[]).expect("nothing to found");
+    state.init(&[]).expect("nothing to initialise");
     let shape = shape(Container::Processes, Accept::Shared, Wait::Epoll, 2);
     let served = serve((&Shout, &state, &Assets::default()), &shape, |_| panic!("it cannot serve"));
     let fault = served.expect_err("no fork beside other threads");

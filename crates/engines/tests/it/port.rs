@@ -14,7 +14,7 @@ use memory::{Placement, Region};
 use seam::{Cx, Event, Limits, Out, Peer, Service, SessionId, Step};
 use sys::uring::Setup;
 
-use crate::house::{serve, talk};
+use crate::server::{serve, talk};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -165,7 +165,7 @@ fn check(
     (shape.workers, shape.knobs.running) = (threads, Some(running));
     tune(&mut shape);
     let mut state = Region::<()>::place(Placement::Private).expect("some memory");
-    state.found(&[]).expect("nothing to found");
+    state.init(&[]).expect("nothing to initialise");
     match serve((service, &state, &Assets::default()), &shape, visit) {
         Ok(report) => Some(report),
         Err(Fault::Ring(reason)) => {

@@ -14,7 +14,7 @@ use seam::laws::probe::{Menu, Probe, World, asset, expected, plain, requests};
 use seam::laws::{Watched, listing};
 use sys::uring::{Flag, Flags, Setup};
 
-use crate::house::{serve, talk};
+use crate::server::{serve, talk};
 
 /// Conversations at one time.
 const LANES: u64 = 8;
@@ -50,7 +50,7 @@ fn converse(address: SocketAddr, seeds: u64) {
     });
 }
 
-/// The report of a house with such rings; `None` where the machine has none.
+/// The report of a server with such rings; `None` where the machine has none.
 fn check(ring: Setup, probe: Probe) -> Option<Report> {
     check_tactics(ring, Tactics::default(), probe)
 }
@@ -67,7 +67,7 @@ fn check_engine(engine: &str, ring: Setup, tactics: Tactics, probe: Probe) -> Op
     (shape.knobs.ring, shape.knobs.tactics) = (ring, tactics);
     let service = Watched::new(probe, listing);
     let mut state = Region::<World>::place(Placement::Private).expect("some memory");
-    state.found(&[]).expect("nothing to found");
+    state.init(&[]).expect("nothing to initialise");
     let served = serve((&service, &state, &assets()), &shape, |address| converse(address, 24));
     let report = match served {
         Ok(report) => report,

@@ -28,7 +28,7 @@ pub struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// Prepares to play `plan`; arguments as in [`crate::trial::Floor::new`].
+    /// Prepares to play `plan`; arguments as in [`crate::trial::Runner::new`].
     pub fn new(
         plan: &'a Plan,
         exe: &Path,

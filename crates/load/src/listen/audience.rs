@@ -29,7 +29,7 @@ pub(super) const TICK: Duration = Duration::from_millis(10);
 const AWHILE: Duration = Duration::from_secs(1);
 /// How long the last answers may take.
 const PARTING: Duration = Duration::from_secs(2);
-/// How long to wait for packets that the last farewells may have overtaken.
+/// How long to wait for packets that the last byes may have overtaken.
 const STRAGGLERS: Duration = Duration::from_millis(100);
 /// Sockets for datagrams are numbered from here on, in pairs of media and control: those of
 /// sessions, and those of groups.
@@ -191,7 +191,7 @@ impl Hall {
         self.pairs.iter().map(|pair| &pair.media).chain(self.groups.iter().step_by(2))
     }
 
-    /// Hears what is on its way still: the last farewell may have overtaken the last packet.
+    /// Hears what is on its way still: the last bye may have overtaken the last packet.
     fn settle(&self, audience: &mut Audience, mail: &mut Mail) {
         for _ in 0..2 {
             self.media().for_each(|socket| audience.hear_mail(socket, mail, ASKED, false));

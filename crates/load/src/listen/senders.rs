@@ -97,7 +97,7 @@ pub struct Senders {
     pub parted: Vec<usize>,
     /// Moments that each may keep.
     pub kept: usize,
-    /// All sessions are being ended: farewells are answers from now on.
+    /// All sessions are being ended: byes are answers from now on.
     pub is_leaving: bool,
 }
 

@@ -147,6 +147,6 @@ fn health(plan: &Plan, sums: &Sums, all: &Tally) -> Health {
         achieved_rps: per_second(sums.window.done, sums.window_ns),
         tardiness: all.tardiness.quantiles(),
         response: &all.response.quantiles(),
-        floor: plan.floor,
+        baseline: plan.baseline,
     })
 }

@@ -183,7 +183,7 @@ impl<T> Pool<T> {
         self.end_watched(handle)?;
         // SAFETY: as above.
         let value = unsafe { self.place(handle.index()).read() };
-        self.bury(handle.index());
+        self.reap(handle.index());
         Ok(value)
     }
 
@@ -207,7 +207,7 @@ impl<T> Pool<T> {
         unsafe { self.place(handle.index()).drop_in_place() };
         match plain {
             Some(meta) => self.free(meta),
-            None => self.bury(handle.index()),
+            None => self.reap(handle.index()),
         }
         Ok(())
     }

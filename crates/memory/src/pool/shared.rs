@@ -31,7 +31,7 @@ pub(super) struct Meta {
     /// object that is only lent leaves it alone, and so the line of another processor.
     pub(super) life: AtomicU64,
     pub(super) link: AtomicU32,
-    /// The seat of the worker that lent it, and above it the marks.
+    /// The worker slot of the worker that lent it, and above it the marks.
     pub(super) lender: AtomicU32,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Meta {
 pub(super) const GUARDED: u32 = 1 << 16;
 /// The slot is free and filled with poison.
 pub(super) const POISONED: u32 = 1 << 17;
-pub(super) const SEAT: u32 = GUARDED - 1;
+pub(super) const SLOT: u32 = GUARDED - 1;
 
 impl Meta {
     fn is_detached(&self) -> bool {
@@ -53,7 +53,7 @@ impl Meta {
 
 /// One worker's part of the pool's words, apart from the others'.
 #[derive(Default)]
-pub(super) struct Seat {
+pub(super) struct Slot {
     pub(super) taken: AtomicBool,
     /// Objects that its worker lent and got back. It alone writes them.
     pub(super) lent: AtomicU64,
@@ -85,9 +85,9 @@ pub struct Shared<T> {
     pub(super) arena: Arena,
     meta: Box<[Meta]>,
     pub(super) depot: Depot,
-    /// One for each seat, and the last for slots that nobody gave back to a worker.
+    /// One for each worker slot, and the last for slots that nobody gave back to a worker.
     pub(super) inboxes: Box<[Padded<Inbox>]>,
-    pub(super) seats: Box<[Padded<Seat>]>,
+    pub(super) worker_slots: Box<[Padded<Slot>]>,
     pub(super) home: Home,
     capacity: u32,
     pub(super) tag: u32,
@@ -129,7 +129,7 @@ impl<T> Shared<T> {
             meta,
             depot: Depot::new(slots, workers),
             inboxes: (0..=workers).map(|_| Padded(Inbox::new())).collect(),
-            seats: (0..workers).map(|_| Padded::default()).collect(),
+            worker_slots: (0..workers).map(|_| Padded::default()).collect(),
             home,
             capacity: plan.capacity,
             tag,
@@ -171,18 +171,21 @@ impl<T> Shared<T> {
     /// How the pool is used: exact while nobody uses it, else of some time close to now.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        let sum = |count: fn(&Seat) -> &AtomicU64| {
-            self.seats.iter().map(|seat| count(seat).load(Ordering::Relaxed)).sum::<u64>()
+        let sum = |count: fn(&Slot) -> &AtomicU64| {
+            self.worker_slots
+                .iter()
+                .map(|worker_slot| count(worker_slot).load(Ordering::Relaxed))
+                .sum::<u64>()
         };
         // What came back is read first, so that there are never fewer objects than none.
-        let back = sum(|seat| &seat.returned) + self.strayed.load(Ordering::Relaxed);
-        let live = sum(|seat| &seat.lent).saturating_sub(back) as u32;
+        let back = sum(|worker_slot| &worker_slot.returned) + self.strayed.load(Ordering::Relaxed);
+        let live = sum(|worker_slot| &worker_slot.lent).saturating_sub(back) as u32;
         Usage {
             capacity: self.capacity,
             carved: self.meta.len() as u32,
             live,
             retired: self.retired.load(Ordering::Relaxed),
-            refused: sum(|seat| &seat.refused),
+            refused: sum(|worker_slot| &worker_slot.refused),
         }
     }
 
@@ -237,8 +240,8 @@ impl<T> Shared<T> {
     /// Looks after a slot whose object is gone; says whether it may be used again.
     #[inline]
     pub(super) fn end(&self, index: u32) -> bool {
-        if self.watch.is_some() && self.meta(index).lender.load(Ordering::Relaxed) > SEAT {
-            return self.bury(index);
+        if self.watch.is_some() && self.meta(index).lender.load(Ordering::Relaxed) > SLOT {
+            return self.reap(index);
         }
         self.arena.hide(index);
         true
@@ -246,16 +249,16 @@ impl<T> Shared<T> {
 
     #[cold]
     #[inline(never)]
-    fn bury(&self, index: u32) -> bool {
+    fn reap(&self, index: u32) -> bool {
         let meta = self.meta(index);
-        let seat = meta.lender.load(Ordering::Relaxed) & SEAT;
+        let worker_slot = meta.lender.load(Ordering::Relaxed) & SLOT;
         let seen = guard::look_around(&self.arena, index);
         if let Err(fault) = seen {
             self.retire(fault, index);
             return false;
         }
         guard::poison(&self.arena, index);
-        meta.lender.store(seat | POISONED, Ordering::Relaxed);
+        meta.lender.store(worker_slot | POISONED, Ordering::Relaxed);
         true
     }
 
@@ -263,15 +266,15 @@ impl<T> Shared<T> {
         self.retired.fetch_add(1, Ordering::Relaxed);
         self.tell(fault, index);
         let lender = &self.meta(index).lender;
-        lender.store(lender.load(Ordering::Relaxed) & SEAT, Ordering::Relaxed);
+        lender.store(lender.load(Ordering::Relaxed) & SLOT, Ordering::Relaxed);
     }
 
     /// Leaves a free slot that came back without a worker where one will find it.
     pub(super) fn stray(&self, index: u32) {
         let meta = self.meta(index);
         let to = match self.home {
-            Home::Depot => self.seats.len(),
-            Home::Lender => (meta.lender.load(Ordering::Relaxed) & SEAT) as usize,
+            Home::Depot => self.worker_slots.len(),
+            Home::Lender => (meta.lender.load(Ordering::Relaxed) & SLOT) as usize,
         };
         self.inboxes[to].push(index, &meta.link);
     }

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::depot::{Magazine, ROUNDS};
-use super::shared::{GUARDED, Home, POISONED, SEAT, Seat, Shared};
+use super::shared::{GUARDED, Home, POISONED, SLOT, Shared, Slot};
 use super::{Fault, Full, Lent, NONE, guard};
 use crate::Padded;
 
@@ -13,12 +13,12 @@ impl<T> Shared<T> {
     /// A place to lend from, until it is dropped; `None` if all are taken.
     #[must_use]
     pub fn worker(&self) -> Option<Worker<'_, T>> {
-        // Acquire: what the former worker in that seat counted is seen.
-        let free = |seat: &&Padded<Seat>| !seat.taken.swap(true, Ordering::AcqRel);
-        let mut all = self.seats.iter().enumerate();
-        let (number, seat) = all.find(|(_, seat)| free(seat))?;
+        // Acquire: what the former worker in that worker slot counted is seen.
+        let free = |worker_slot: &&Padded<Slot>| !worker_slot.taken.swap(true, Ordering::AcqRel);
+        let mut all = self.worker_slots.iter().enumerate();
+        let (number, worker_slot) = all.find(|(_, worker_slot)| free(worker_slot))?;
         let none = || Batch { first: NONE, last: NONE, count: 0 };
-        let batches = if self.home == Home::Lender { self.seats.len() } else { 0 };
+        let batches = if self.home == Home::Lender { self.worker_slots.len() } else { 0 };
         // There is always one; it may change its kind between the two looks.
         let held = || loop {
             let empty = self.depot.take_empty();
@@ -30,7 +30,7 @@ impl<T> Shared<T> {
         let (loaded, spare) = (held(), held());
         Some(Worker {
             pool: self,
-            seat,
+            worker_slot,
             number: number as u32,
             loaded,
             spare,
@@ -52,7 +52,7 @@ struct Batch {
 /// One worker's access to a [`Shared`] pool.
 pub struct Worker<'p, T> {
     pool: &'p Shared<T>,
-    seat: &'p Seat,
+    worker_slot: &'p Slot,
     number: u32,
     /// The magazine that is used, and the one behind it: full or empty.
     loaded: &'p Magazine,
@@ -83,7 +83,7 @@ impl<'p, T> Worker<'p, T> {
             found => self.find_slot(found, Location::caller()),
         };
         let Some(index) = found else { return Err(Full(value)) };
-        count(&self.seat.lent);
+        count(&self.worker_slot.lent);
         self.pool.arena.show(index);
         let lent = Lent { index, pool: self.pool };
         // SAFETY: the slot came out of a magazine or a chain, so it is ours alone and holds no T.
@@ -119,7 +119,7 @@ impl<'p, T> Worker<'p, T> {
         if !std::ptr::eq(pool, self.pool) {
             return self.send_home(pool, index);
         }
-        count(&self.seat.returned);
+        count(&self.worker_slot.returned);
         if pool.end(index) {
             self.keep(index);
         }
@@ -148,7 +148,7 @@ impl<'p, T> Worker<'p, T> {
             Some(index)
         });
         if found.is_none() {
-            count(&self.seat.refused);
+            count(&self.worker_slot.refused);
         }
         found
     }
@@ -167,7 +167,7 @@ impl<'p, T> Worker<'p, T> {
     fn keep(&mut self, index: u32) {
         let pool = self.pool;
         if pool.home == Home::Lender {
-            let lender = pool.meta(index).lender.load(Ordering::Relaxed) & SEAT;
+            let lender = pool.meta(index).lender.load(Ordering::Relaxed) & SLOT;
             if lender != self.number {
                 return self.batch(index, lender as usize);
             }
@@ -297,6 +297,6 @@ impl<T> Drop for Worker<'_, T> {
         self.flush();
         self.pool.depot.give(self.loaded);
         self.pool.depot.give(self.spare);
-        self.seat.taken.store(false, Ordering::Release);
+        self.worker_slot.taken.store(false, Ordering::Release);
     }
 }

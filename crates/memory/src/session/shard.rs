@@ -47,7 +47,7 @@ pub enum Landing<'a, T> {
 }
 
 impl<T> ShardTable<T> {
-    /// An empty table of the worker in seat `shard` for at most `capacity` sessions at one time.
+    /// An empty table of the worker in worker slot `shard` for at most `capacity` sessions at one time.
     /// [`Order::Lifo`] uses the slot that is still in the cache; [`Order::Fifo`] spreads sessions
     /// over all slots, which puts off the end of their generations by that factor.
     ///
@@ -55,7 +55,7 @@ impl<T> ShardTable<T> {
     /// If `shard` is not below [`seam::SHARDS_MAX`].
     #[must_use]
     pub fn new(shard: usize, capacity: usize, order: Order) -> ShardTable<T> {
-        assert!(shard < seam::SHARDS_MAX, "expected a seat below 4096, found {shard}");
+        assert!(shard < seam::SHARDS_MAX, "expected a worker slot below 4096, found {shard}");
         let capacity = capacity.min(SessionId::INDEX_MAX as usize);
         // Reserved at once, so that it never moves; memory that is not touched costs nothing.
         let slots = Vec::with_capacity(capacity);

@@ -54,7 +54,7 @@ impl<T> SharedTable<T> {
     /// If `shard` is not below [`seam::SHARDS_MAX`].
     #[must_use]
     pub fn new(shard: usize, capacity: usize) -> SharedTable<T> {
-        assert!(shard < seam::SHARDS_MAX, "expected a seat below 4096, found {shard}");
+        assert!(shard < seam::SHARDS_MAX, "expected a worker slot below 4096, found {shard}");
         let capacity = capacity.min(SessionId::INDEX_MAX as usize);
         let slot = |_| Slot {
             word: AtomicU64::new(1 << GENERATION_SHIFT),

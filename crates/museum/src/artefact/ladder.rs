@@ -217,14 +217,14 @@ fn traced(to: Cell, expanded: u32, known: impl Fn(Cell) -> Option<Known>) -> Fou
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contest::Dice;
+    use crate::contest::Rng;
 
     #[test]
     fn every_rung_finds_what_the_oracle_finds() {
         let rule = Corners::OneObstacle;
         for seed in 0..30 {
-            let mut dice = Dice::new(seed);
-            let grid = Grid::from_fn(17, 11, |_| dice.below(4) > 0).expect("a small grid");
+            let mut rng = Rng::new(seed);
+            let grid = Grid::from_fn(17, 11, |_| rng.below(4) > 0).expect("a small grid");
             let free: Vec<Cell> = grid.cells().filter(|cell| grid.is_free(*cell)).collect();
             let (from, to) = (free[0], free[free.len() - 1]);
             let costs = grid::oracle::costs(&grid, rule, from);

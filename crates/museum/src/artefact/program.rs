@@ -5,7 +5,7 @@
 //! without its caches is a process that was started with other settings.
 
 use super::echo;
-use crate::contest::{Dice, each, ns_each, thread_time};
+use crate::contest::{Rng, each, ns_each, thread_time};
 use crate::exhibit::Fault;
 use std::hint::black_box;
 use std::io::{self, BufRead, BufReader, Write};
@@ -57,8 +57,8 @@ fn object(bytes: usize) -> Box<[MaybeUninit<u64>]> {
 
 /// Nanoseconds for an allocation and a free, with `live` objects there meanwhile.
 pub fn replaced(bytes: usize, live: usize, operations: u64) -> f64 {
-    let mut dice = Dice::new(live as u64);
-    let order: Vec<usize> = (0..4_096).map(|_| dice.below(live.max(1))).collect();
+    let mut rng = Rng::new(live as u64);
+    let order: Vec<usize> = (0..4_096).map(|_| rng.below(live.max(1))).collect();
     let mut held: Vec<_> = (0..live.max(1)).map(|_| object(bytes)).collect();
     ns_each(operations, || {
         for at in 0..operations as usize {

@@ -8,7 +8,7 @@
 
 use super::false_sharing::paired;
 use super::ratios;
-use crate::contest::{Contest, Dice, Told, ns_each};
+use crate::contest::{Contest, Rng, Told, ns_each};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::portfolio;
 use crate::showing::{Axis, Drawn, Finding, Grid, Place, Plot, Published, Series, Showing, Side};
@@ -173,8 +173,8 @@ fn look_up<K>(keys: &[K], operations: u64, find: impl Fn(&K) -> Option<u64>) -> 
 
 /// The keys in a random order of [`ORDER`] look-ups.
 fn ordered<K: Copy>(keys: &[K]) -> Vec<K> {
-    let mut dice = Dice::new(keys.len() as u64);
-    (0..ORDER).map(|_| keys[dice.below(keys.len())]).collect()
+    let mut rng = Rng::new(keys.len() as u64);
+    (0..ORDER).map(|_| keys[rng.below(keys.len())]).collect()
 }
 
 fn found(stage: &mut Stage<'_>, live: usize) -> Result<Option<Told>, Fault> {
@@ -236,11 +236,11 @@ fn together(stage: &mut Stage<'_>) -> Result<Option<Told>, Fault> {
     let mut contest = Contest::new("found and used by two threads", blocks);
     for (threads, suffix) in [(1, "one"), (2, "two")] {
         for (name, find) in finds() {
-            let seats = AtomicUsize::new(0);
+            let worker_slots = AtomicUsize::new(0);
             contest.arm(format!("{name}, {suffix}"), move || {
                 paired(threads, cores, times, |times| {
                     // Threads use different sessions: what they share is the way to them.
-                    let half = seats.fetch_add(1, Relaxed) % 2 * (live / 2);
+                    let half = worker_slots.fetch_add(1, Relaxed) % 2 * (live / 2);
                     for turn in 0..times as usize {
                         find(half + turn * 7 % (live / 2));
                     }
@@ -253,7 +253,7 @@ fn together(stage: &mut Stage<'_>) -> Result<Option<Told>, Fault> {
 
 /// Nanoseconds for a session closed and another opened.
 fn churned<K: Copy>(ids: &mut [K], times: u64, mut again: impl FnMut(K, u64) -> K) -> f64 {
-    let order = Dice::new(3).order(ids.len());
+    let order = Rng::new(3).order(ids.len());
     ns_each(times, || {
         for at in 0..times as usize {
             let place = order[at % order.len()];

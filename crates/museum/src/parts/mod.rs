@@ -15,7 +15,7 @@ pub mod server_factors;
 
 use crate::artefact::build::Build;
 use crate::artefact::pool::{Backing, Gate, Pool as Published, Turn};
-use crate::contest::{Dice, Told, ns_each};
+use crate::contest::{Rng, Told, ns_each};
 use crate::showing::{Place, Series};
 use memory::{Boxed, Boxes, Handle, Lent, Plan, Worker};
 use std::hint::black_box;
@@ -142,8 +142,8 @@ pub fn at_once(source: &mut impl Source, operations: u64) -> f64 {
 
 /// Nanoseconds for a pair: one of `live` objects, in random order, is replaced by a new one.
 pub fn replaced(source: &mut impl Source, live: usize, operations: u64) -> f64 {
-    let mut dice = Dice::new(live as u64);
-    let order: Vec<usize> = (0..4_096).map(|_| dice.below(live)).collect();
+    let mut rng = Rng::new(live as u64);
+    let order: Vec<usize> = (0..4_096).map(|_| rng.below(live)).collect();
     let mut held: Vec<_> = (0..live).map(|_| source.take()).collect();
     let cost = ns_each(operations, || {
         for at in 0..operations as usize {

@@ -7,7 +7,7 @@
 //! table beside the trees, and the worst single insertion, which no mean shows.
 
 use super::{range, ratios};
-use crate::contest::{Contest, Dice, Told, ns_each};
+use crate::contest::{Contest, Rng, Told, ns_each};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::portfolio::{self, KEYS, SOUGHT, TREES, TREES_US};
 use crate::showing::{Axis, Drawn, Finding, Grid, Place, Plot, Series, Showing, Side};
@@ -42,7 +42,7 @@ impl Arrival {
     fn keys(self, count: usize) -> Vec<u64> {
         let mut keys: Vec<u64> = (0..count as u64).map(|at| at * 7 + 3).collect();
         match self {
-            Arrival::Random => Dice::new(count as u64).shuffle(&mut keys),
+            Arrival::Random => Rng::new(count as u64).shuffle(&mut keys),
             Arrival::Ascending => {}
             Arrival::Descending => keys.reverse(),
         }
@@ -139,7 +139,7 @@ fn published(stage: &mut Stage<'_>, job: usize, name: &str) -> Result<Option<Tol
     let (blocks, times) = (settings.rounds(12), settings.amount(8, 8));
     let keys = &Arrival::Random.keys(KEYS as usize);
     let mut wanted = keys.clone();
-    Dice::new(5).shuffle(&mut wanted);
+    Rng::new(5).shuffle(&mut wanted);
     wanted.truncate(SOUGHT as usize);
     let wanted = &wanted;
     let mut contest = Contest::new(format!("published, {name}"), blocks);
@@ -209,9 +209,9 @@ fn zipf(keys: &[u64], times: usize) -> Vec<u64> {
         sums.push(sums.last().copied().unwrap_or(0.0) + 1.0 / rank as f64);
     }
     let whole = sums.last().copied().unwrap_or(1.0);
-    let mut dice = Dice::new(11);
+    let mut rng = Rng::new(11);
     let mut pick = || {
-        let wanted = dice.roll() as f64 / u64::MAX as f64 * whole;
+        let wanted = rng.roll() as f64 / u64::MAX as f64 * whole;
         keys[sums.partition_point(|sum| *sum < wanted).min(keys.len() - 1)]
     };
     (0..times).map(|_| pick()).collect()
@@ -222,7 +222,7 @@ fn done(stage: &mut Stage<'_>, job: Job, name: &str) -> Result<Option<Told>, Fau
     let (blocks, times) = (settings.rounds(12), settings.amount(20_000, 10));
     let keys = &Arrival::Random.keys(JOB);
     let mut order = keys.clone();
-    Dice::new(13).shuffle(&mut order);
+    Rng::new(13).shuffle(&mut order);
     let (order, popular) = (&order, &zipf(keys, times as usize));
     let mut contest = Contest::new(format!("{name} of {JOB}"), blocks);
     for mut map in kinds::all(JOB) {

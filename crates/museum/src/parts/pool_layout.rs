@@ -9,7 +9,7 @@
 use super::{Object, Source, plan, range, ratios};
 use crate::artefact::build::{Build, Plain};
 use crate::artefact::pool::{Array, Backing, List, Locked, Pool, Queue, Stack, Turn};
-use crate::contest::{Contest, Dice, Told, each, ns_each, thread_time};
+use crate::contest::{Contest, Rng, Told, each, ns_each, thread_time};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::portfolio::{self, FREES_US, PAIRS, SIZES, WAYS};
 use crate::showing::{Axis, Finding, Grid, Place, Plot, Series, Showing, Side};
@@ -74,7 +74,7 @@ struct Seen {
 /// free.
 fn frees<const W: usize, S: Backing<W>, O: Turn>(times: u64) -> f64 {
     let pool = Pool::<W, S, Locked, O, Plain>::new(PAIRS);
-    let order = Dice::new(7).order(PAIRS as usize);
+    let order = Rng::new(7).order(PAIRS as usize);
     let mut took = Duration::ZERO;
     for _ in 0..times {
         let held: Vec<u32> = (0..PAIRS).filter_map(|_| pool.take()).collect();
@@ -131,7 +131,7 @@ impl Filled {
         let mut held: Vec<_> = (0..live).map(|_| Source::take(&mut pool)).collect();
         if layout == SHUFFLED {
             // Given back in random order and taken again, they come in that order.
-            Dice::new(live as u64).shuffle(&mut held);
+            Rng::new(live as u64).shuffle(&mut held);
             held.iter().for_each(|it| pool.give(*it));
             held = (0..live).map(|_| Source::take(&mut pool)).collect();
         }
@@ -193,7 +193,7 @@ fn by_layout(stage: &mut Stage<'_>, walked: bool) -> Result<Vec<(usize, Told)>, 
             if walked {
                 contest.arm(name, move || filled.walk(times));
             } else {
-                let mut order = Dice::new(9).order(live);
+                let mut order = Rng::new(9).order(live);
                 order.truncate(live / 2);
                 contest.arm(name, move || filled.free_half(&order, times));
             }

@@ -10,7 +10,7 @@
 use super::{Heap, Object, Source, plan};
 use crate::artefact::build::Optimised;
 use crate::artefact::pool::{Array, Locked, Pool as Published, Stack};
-use crate::contest::{Contest, Dice, Told, each, process_time};
+use crate::contest::{Contest, Rng, Told, each, process_time};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::showing::{
     Axis, Drawn, Finding, Grid, Place, Plot, Published as Figure, Series, Showing, Side,
@@ -157,7 +157,7 @@ impl Pools {
 
     fn bleed(&self, arm: &str, turns: u64) -> f64 {
         let shared = |pool: &Shared<Object<7>>| {
-            generations(|| pool.worker().unwrap_or_else(|| unreachable!("a seat is free")), turns)
+            generations(|| pool.worker().unwrap_or_else(|| unreachable!("a slot is free")), turns)
         };
         match arm {
             HEAP => generations(|| Heap::<7>, turns),
@@ -203,10 +203,10 @@ where
                 while held.len() < INHERITED {
                     held.push(source.take());
                 }
-                let mut dice = Dice::new(generation);
+                let mut rng = Rng::new(generation);
                 for _ in 0..turns {
                     let new = source.take();
-                    let at = dice.below(INHERITED);
+                    let at = rng.below(INHERITED);
                     source.give(std::mem::replace(&mut held[at], new));
                 }
                 held

@@ -3,11 +3,11 @@
 use super::Stage;
 use crate::exhibit::Fault;
 use lab::block::Slot;
-use lab::floor::Floor;
 use lab::metric::Metric;
 use lab::plan::Plan;
 use lab::race::Observer;
 use lab::record::{Manifest, Recorder, Run};
+use lab::runner::Runner;
 use lab::stats::{Comparison, compare};
 use lab::trial::{Ending, Trial};
 use lab::verdict::{ArmSummary, Judged, Summary, analyse};
@@ -99,9 +99,9 @@ impl Stage<'_> {
             .map_err(|why| failed(&why))?;
         let raw = room.join("race.jsonl");
         let mut recorder = Recorder::begin(&raw, &manifest).map_err(|why| failed(&why))?;
-        let mut floor = Floor::new(plan, &settings.exe, room, *placement, stop.clone());
+        let mut runner = Runner::new(plan, &settings.exe, room, *placement, stop.clone());
         let mut ear = Ear(*listener);
-        let outcome = lab::race::run(&manifest, &mut floor, &mut recorder, &mut ear, stop)
+        let outcome = lab::race::run(&manifest, &mut runner, &mut recorder, &mut ear, stop)
             .map_err(|why| failed(&why))?;
         self.keep(&raw)?;
         if outcome.run.trials.is_empty() {

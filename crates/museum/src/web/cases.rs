@@ -1,7 +1,7 @@
 //! Cases: a server and its clients, run in blocks, so that what the machine does in the meantime
 //! falls on all alike.
 
-use crate::contest::Dice;
+use crate::contest::Rng;
 use crate::exhibit::{Effort, Fault};
 use crate::showing::{Place, Series};
 use crate::stage::{Clients, Settings, Stage, Web, WebRun};
@@ -96,9 +96,9 @@ pub fn effort(cases: u32, span: Duration, blocks: u32) -> Effort {
 /// If a server or the clients cannot do their part.
 pub fn play(stage: &mut Stage<'_>, cases: Vec<Case>, blocks: u32) -> Result<Met, Fault> {
     let mut met = Met { cases, runs: Vec::new() };
-    let mut dice = Dice::new(stage.settings().seed.into());
+    let mut rng = Rng::new(stage.settings().seed.into());
     for block in 0..blocks {
-        for at in dice.order(met.cases.len()) {
+        for at in rng.order(met.cases.len()) {
             let Case { web, clients, group, .. } = &met.cases[at];
             let what = format!("{}, {group}", web.name);
             stage.begin(&what);

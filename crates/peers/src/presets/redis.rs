@@ -1,4 +1,4 @@
-//! redis-server, asked to increment one counter: the market's `buy` in another house.
+//! redis-server, asked to increment one counter: the market's `buy` in another server.
 
 use super::{merged, words};
 use anyhow::Result;

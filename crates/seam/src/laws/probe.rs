@@ -157,7 +157,7 @@ pub struct World {
 
 // SAFETY: four atomics: zero is a valid value, there is no pointer and no destructor.
 unsafe impl Share for World {
-    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
         Ok(())
     }
 }

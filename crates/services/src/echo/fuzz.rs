@@ -3,7 +3,7 @@
 
 use memory::{Placement, Region};
 use seam::Limits;
-use wire::dice::Dice;
+use wire::rng::Rng;
 
 use super::packet::{HEAD, LENGTH, LOGIN, PACKET, packet};
 use super::{Echo, Options, Refused, Register};
@@ -15,26 +15,26 @@ use crate::cuts::{Cuts, exchange};
 /// When a packet is lost, changed or late, or the seam's contract is broken; the message carries
 /// the seed.
 pub fn fuzz(seed: u64, events: u32) {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut register = Region::<Register>::place(Placement::Private).expect("memory");
-    register.found(&[]).expect("no seed is needed");
+    register.init(&[]).expect("no seed is needed");
     for connection in 0..events.div_ceil(100) {
         let at = format!("services::echo::fuzz seed {seed}, connection {connection}");
-        converse(&mut dice, &register, &at);
+        converse(&mut rng, &register, &at);
     }
 }
 
-fn converse(dice: &mut Dice, register: &Register, at: &str) {
-    let output_high = 1 + dice.below(400);
-    let limits = Limits { output_high, output_low: dice.below(output_high), ..LIMITS };
-    let echo = Echo::new(Options { operated: dice.once_in(2), limits });
-    let mut said: Vec<u8> = (0..dice.below(100)).flat_map(|_| packet(dice.roll())).collect();
-    if dice.once_in(3) && !said.is_empty() {
-        let place = dice.below(said.len());
+fn converse(rng: &mut Rng, register: &Register, at: &str) {
+    let output_high = 1 + rng.below(400);
+    let limits = Limits { output_high, output_low: rng.below(output_high), ..LIMITS };
+    let echo = Echo::new(Options { operated: rng.once_in(2), limits });
+    let mut said: Vec<u8> = (0..rng.below(100)).flat_map(|_| packet(rng.roll())).collect();
+    if rng.once_in(3) && !said.is_empty() {
+        let place = rng.below(said.len());
         said[place] = said[place].wrapping_add(1);
     }
     let counted = register.refused(Refused::BadLength);
-    let heard = exchange(dice, &echo, register, &said, &CUTS, at);
+    let heard = exchange(rng, &echo, register, &said, &CUTS, at);
     let (owed, bad) = owed(&said);
     assert_eq!(heard, owed, "{at}");
     assert_eq!(register.refused(Refused::BadLength) - counted, u64::from(bad), "{at}");

@@ -31,7 +31,7 @@ pub struct Register {
 
 // SAFETY: atomics only, of which zero is a valid value.
 unsafe impl Share for Register {
-    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use memory::{Placement, Region};
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use wire::dice::Dice;
+use wire::rng::Rng;
 
 use super::packet::{Ask, Place, Role, TELL_MAX, Tell, front};
 use super::{Game, Options, Terrain, World};
@@ -16,10 +16,10 @@ use grid::{Cell, Grid};
 /// # Panics
 /// When the world breaks a promise; the message carries the seed.
 pub fn fuzz(seed: u64, events: u32) {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     for world in 0..events.div_ceil(400) {
         let at = format!("services::game::fuzz seed {seed}, world {world}");
-        play(&mut dice, events.min(400), &at);
+        play(&mut rng, events.min(400), &at);
     }
 }
 
@@ -32,21 +32,21 @@ struct Visitor {
     seen: BTreeMap<u64, Place>,
 }
 
-fn play(dice: &mut Dice, events: u32, at: &str) {
-    let (width, height) = (1 + dice.below(40), 1 + dice.below(40));
-    let holes = 1 + dice.below(5);
-    let grid = Grid::from_fn(width, height, |_| !dice.once_in(holes + 1)).expect("a size");
+fn play(rng: &mut Rng, events: u32, at: &str) {
+    let (width, height) = (1 + rng.below(40), 1 + rng.below(40));
+    let holes = 1 + rng.below(5);
+    let grid = Grid::from_fn(width, height, |_| !rng.once_in(holes + 1)).expect("a size");
     let Ok(terrain) = Terrain::new(grid) else { return };
-    let options = Options { budget: 1 + dice.below(50) as u32, searchers: 2, ..Options::default() };
+    let options = Options { budget: 1 + rng.below(50) as u32, searchers: 2, ..Options::default() };
     let game = Game::new(terrain, options);
     let mut world = Region::<World>::place(Placement::Private).expect("memory");
-    world.found(&[]).expect("no seed is needed");
+    world.init(&[]).expect("no seed is needed");
     let effects = Effects::new(true, false);
     let mut visitors: Vec<Visitor> = Vec::new();
     let mut now = Instant::from_ns(1);
     for event in 0..events {
         let cx = |id| Cx::new(now, id, WorkerId::new(0, 1), &*world, &effects);
-        match dice.below(10) {
+        match rng.below(10) {
             0 if visitors.len() < 6 => {
                 let id = SessionId::new(0, event, 1);
                 let conn = Conn::open(&game, &cx(id), Peer::Local, &mut Buffers::new(1));
@@ -54,17 +54,17 @@ fn play(dice: &mut Dice, events: u32, at: &str) {
                 visitors.push(Visitor { conn: Some(conn), id, heard, seen });
             }
             0..=6 if !visitors.is_empty() => {
-                let one = dice.below(visitors.len());
-                let said = said(dice, visitors.get(one).map_or(0, |it| it.id.bits()));
+                let one = rng.below(visitors.len());
+                let said = said(rng, visitors.get(one).map_or(0, |it| it.id.bits()));
                 let Visitor { conn: Some(conn), id, .. } = &mut visitors[one] else { continue };
                 if conn.wants().read {
-                    let cut = dice.below(said.len() + 1);
+                    let cut = rng.below(said.len() + 1);
                     conn.feed(&game, &cx(*id), &said[..cut]);
                     conn.feed(&game, &cx(*id), &said[cut..]);
                 }
             }
             _ => {
-                now = now + Duration::from_millis(1 + dice.below(80) as u64);
+                now = now + Duration::from_millis(1 + rng.below(80) as u64);
                 let cx = |id| Cx::new(now, id, WorkerId::new(0, 1), &*world, &effects);
                 game.tick(&cx(SessionId::NONE));
                 for Visitor { conn, id, .. } in &mut visitors {
@@ -74,39 +74,39 @@ fn play(dice: &mut Dice, events: u32, at: &str) {
                 }
             }
         }
-        settle(dice, &game, &world, &effects, now, &mut visitors, at);
+        settle(rng, &game, &world, &effects, now, &mut visitors, at);
     }
     drop(visitors);
     assert_eq!(game.searching(), 0, "{at}: every searcher comes back");
 }
 
 /// What a client may say, or anything.
-fn said(dice: &mut Dice, own: u64) -> Vec<u8> {
+fn said(rng: &mut Rng, own: u64) -> Vec<u8> {
     let mut said = Vec::new();
-    let place = (dice.below(42) as u16, dice.below(42) as u16);
-    let ask = match dice.below(12) {
+    let place = (rng.below(42) as u16, rng.below(42) as u16);
+    let ask = match rng.below(12) {
         0..=2 => {
-            let role = *dice.pick(&[Role::Player, Role::Player, Role::Spectator]);
-            Ask::Join { version: 1, role, name: "x".repeat(dice.below(18)) }
+            let role = *rng.pick(&[Role::Player, Role::Player, Role::Spectator]);
+            Ask::Join { version: 1, role, name: "x".repeat(rng.below(18)) }
         }
         3..=7 => Ask::Go(place),
         8 => Ask::Stop,
-        9 => Ask::Say { to: *dice.pick(&[0, own, 77]), text: "hello".to_owned() },
-        _ if dice.once_in(3) => Ask::Rows { first: place.0, count: place.1 },
+        9 => Ask::Say { to: *rng.pick(&[0, own, 77]), text: "hello".to_owned() },
+        _ if rng.once_in(3) => Ask::Rows { first: place.0, count: place.1 },
         10 => Ask::Who,
         _ => Ask::Ping(3),
     };
     ask.put(&mut said);
-    if dice.once_in(60) {
-        let place = dice.below(said.len());
-        said[place] = dice.roll() as u8;
+    if rng.once_in(60) {
+        let place = rng.below(said.len());
+        said[place] = rng.roll() as u8;
     }
     said
 }
 
 /// Carries out what sessions wished for until nothing is left, and judges what each one hears.
 fn settle(
-    dice: &mut Dice,
+    rng: &mut Rng,
     game: &Game,
     world: &World,
     effects: &Effects,
@@ -118,11 +118,11 @@ fn settle(
     for visitor in &mut *visitors {
         let Some(conn) = &mut visitor.conn else { continue };
         // A job may stay away for a while.
-        if conn.wants().job && !dice.once_in(3) {
+        if conn.wants().job && !rng.once_in(3) {
             let outcome = game.work(world, conn.take_job().expect("it was wanted"));
             conn.done(game, &cx(visitor.id), outcome);
         }
-        if dice.once_in(200) {
+        if rng.once_in(200) {
             conn.eof(game, &cx(visitor.id));
         }
     }

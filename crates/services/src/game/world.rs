@@ -46,7 +46,7 @@ struct Seat {
 
 // SAFETY: atomics only, of which zero is a valid value.
 unsafe impl Share for World {
-    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
         Ok(())
     }
 

@@ -39,9 +39,9 @@ pub struct Sending<F> {
     window: Window,
     /// Nobody will order more of it.
     alone: bool,
-    /// The session has gone; a farewell, and that is all.
+    /// The session has gone; a bye, and that is all.
     leaves: bool,
-    /// When that was heard of: the moment of the farewell, however often it has to be said.
+    /// When that was heard of: the moment of the bye, however often it has to be said.
     left_at: Option<Instant>,
     /// No packet can be made: the file has changed, or cannot be read any more.
     broken: bool,
@@ -213,7 +213,7 @@ impl<B: Backstage> Media<B> {
     ) -> Next {
         self.heed(cx, cast);
         if cast.leaves || cast.broken {
-            // One that has come to its end has said farewell.
+            // One that has come to its end has said bye.
             if !cast.player.is_over() {
                 let at = cast.left_at.unwrap_or(cx.now).min(until);
                 self.report(cast, at, true, burst);
@@ -241,7 +241,7 @@ impl<B: Backstage> Media<B> {
                     }
                 }
                 Piece::Report => self.report(cast, at, false, burst),
-                Piece::Farewell => self.report(cast, at, true, burst),
+                Piece::Bye => self.report(cast, at, true, burst),
             }
         }
         self.tell(cx, cast);

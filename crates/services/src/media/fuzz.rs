@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use seam::{CastCx, Caster, Channel, Effects, WorkerId};
-use wire::dice::Dice;
+use wire::rng::Rng;
 use wire::rtcp::{Heard, write_heard};
 
 use super::pocket::{BEGIN, Guest, Pocket, options, orders};
@@ -17,11 +17,11 @@ use super::{Groups, Media, Options};
 /// # Panics
 /// When a promise is broken; the message carries the seed.
 pub fn fuzz(seed: u64, events: u32) {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     for conversation in 0..events.div_ceil(200) {
         let at = format!("services::media::fuzz seed {seed}, conversation {conversation}");
-        converse(&mut dice, &at);
-        report(&mut dice, &at);
+        converse(&mut rng, &at);
+        report(&mut rng, &at);
     }
 }
 
@@ -66,39 +66,39 @@ const FIELDS: &[&str] = &[
 ];
 
 /// Requests with moments between them; the name of the session is put in when it is known.
-fn requests(dice: &mut Dice) -> Vec<(String, Duration)> {
+fn requests(rng: &mut Rng) -> Vec<(String, Duration)> {
     let mut requests = Vec::new();
-    if !dice.once_in(3) {
-        let transport = FIELDS[dice.below(2)];
+    if !rng.once_in(3) {
+        let transport = FIELDS[rng.below(2)];
         let wait = Duration::from_millis(100);
         let set_up = format!("SETUP rtsp://h/a.wav RTSP/1.0\r\nCSeq: 1\r\n{transport}\r\n");
         let play = "PLAY rtsp://h/a.wav RTSP/1.0\r\nCSeq: 2\r\nSession: SESSION\r\n\r\n";
         requests.extend([(set_up, wait), (play.to_owned(), wait)]);
     }
-    for number in 0..1 + dice.below(8) {
-        let mut text = format!("{} {} RTSP/1.0\r\n", dice.pick(METHODS), dice.pick(URLS));
-        if !dice.once_in(20) {
+    for number in 0..1 + rng.below(8) {
+        let mut text = format!("{} {} RTSP/1.0\r\n", rng.pick(METHODS), rng.pick(URLS));
+        if !rng.once_in(20) {
             text.push_str(&format!("CSeq: {number}\r\n"));
         }
-        for _ in 0..dice.below(4) {
-            text.push_str(dice.pick::<&str>(FIELDS));
+        for _ in 0..rng.below(4) {
+            text.push_str(rng.pick::<&str>(FIELDS));
         }
         text.push_str("\r\n");
         if text.contains("Content-Length") {
             text.push_str("position\r\n");
         }
-        if dice.once_in(10) {
+        if rng.once_in(10) {
             text.push_str("$\u{1}\0\u{2}ab");
         }
-        requests.push((text, Duration::from_millis(dice.below(400) as u64)));
+        requests.push((text, Duration::from_millis(rng.below(400) as u64)));
     }
     requests
 }
 
-fn converse(dice: &mut Dice, at: &str) {
-    let requests = requests(dice);
-    let step = 1 + dice.below(30);
-    let cold = dice.once_in(2);
+fn converse(rng: &mut Rng, at: &str) {
+    let requests = requests(rng);
+    let step = 1 + rng.below(30);
+    let cold = rng.once_in(2);
     let whole = exchange(&requests, usize::MAX, false, at);
     let pieces = exchange(&requests, step, cold, at);
     assert_eq!(whole.len(), pieces.len(), "{at}: {requests:?}");
@@ -114,12 +114,12 @@ const SETUPS: [&str; 3] = [
 
 /// Somebody listens, and from all sides come reports: of what he hears, of what others hear, and
 /// broken ones. What is noted is what one of them said who may.
-fn report(dice: &mut Dice, at: &str) {
+fn report(rng: &mut Rng, at: &str) {
     let groups = Some(Groups { first: [239, 1, 2, 3].into(), port: 5004, ttl: 1, only: false });
     let orders = orders();
     let media = Media::new(Options { groups, ..options() }, Pocket { cold: false });
     let mut guest = Guest::new(&media, &orders);
-    let transport = *dice.pick::<&str>(&SETUPS);
+    let transport = *rng.pick::<&str>(&SETUPS);
     let said = guest.send(
         format!("SETUP rtsp://h/a.wav RTSP/1.0\r\nCSeq: 1\r\nTransport: {transport}\r\n\r\n")
             .as_bytes(),
@@ -129,30 +129,30 @@ fn report(dice: &mut Dice, at: &str) {
     let ssrc = u32::from_str_radix(ssrc, 16).unwrap_or(0);
     let effects = Effects::new(false, true);
     let mut told = Vec::new();
-    for step in 0..1 + dice.below(40) {
+    for step in 0..1 + rng.below(40) {
         let now = BEGIN + Duration::from_millis(step as u64 * 20);
         let cx = CastCx::new(now, WorkerId::new(1, 1), &*orders, &effects);
-        let of = if dice.once_in(2) { ssrc } else { dice.below(1 << 32) as u32 };
-        let from = if dice.once_in(2) { [10, 0, 0, 9] } else { [10, 0, 0, dice.below(20) as u8] };
+        let of = if rng.once_in(2) { ssrc } else { rng.below(1 << 32) as u32 };
+        let from = if rng.once_in(2) { [10, 0, 0, 9] } else { [10, 0, 0, rng.below(20) as u8] };
         let heard = Heard {
-            from: dice.below(4) as u32,
+            from: rng.below(4) as u32,
             of,
-            lost_share: dice.below(256) as u8,
-            lost: dice.below(1 << 23) as i32 - (1 << 22),
-            sequence: dice.below(1 << 32) as u32,
-            jitter: dice.below(1 << 32) as u32,
-            last_report: dice.below(1 << 32) as u32,
-            since_report: dice.below(1 << 32) as u32,
+            lost_share: rng.below(256) as u8,
+            lost: rng.below(1 << 23) as i32 - (1 << 22),
+            sequence: rng.below(1 << 32) as u32,
+            jitter: rng.below(1 << 32) as u32,
+            last_report: rng.below(1 << 32) as u32,
+            since_report: rng.below(1 << 32) as u32,
         };
         let mut bytes = Vec::new();
         write_heard(heard.from, &[heard], "listener", &mut bytes);
-        match dice.below(4) {
-            0 => bytes.truncate(dice.below(bytes.len())),
-            1 => bytes.iter_mut().filter(|_| dice.once_in(9)).for_each(|it| *it ^= 1),
+        match rng.below(4) {
+            0 => bytes.truncate(rng.below(bytes.len())),
+            1 => bytes.iter_mut().filter(|_| rng.once_in(9)).for_each(|it| *it ^= 1),
             _ if of == ssrc && from == [10, 0, 0, 9] => told.push(heard.lost),
             _ => {}
         }
-        let channel = if dice.once_in(8) { Channel::Rtp } else { Channel::Rtcp };
+        let channel = if rng.once_in(8) { Channel::Rtp } else { Channel::Rtcp };
         media.hear(&cx, SocketAddr::from((from, 5001)), channel, &bytes);
     }
     let echo = orders.heard();

@@ -16,7 +16,7 @@
 //!   group       titles that are sent once, to an address that many listen to
 //!   live        transport streams that come through a pipe
 //!   chance      what nobody shall guess
-//!   pocket      a small house for fuzzers and tests
+//!   pocket      a small server for fuzzers and tests
 //!   fuzz        conversations whole and in pieces, which must be answered alike
 //! ```
 //!

@@ -46,7 +46,7 @@ const KEPT: u32 = V4 | ALONE | MEMBER;
 const GOES: u32 = 1;
 const LEAVES: u32 = 2;
 
-/// The shared state of the media service. All-zero bytes are a house without guests.
+/// The shared state of the media service. All-zero bytes are a server without guests.
 #[repr(C)]
 pub struct Orders {
     /// What names and numbers are drawn from, by whoever serves this state.
@@ -173,7 +173,7 @@ pub struct Setup<'a> {
 // changes through `&self` is atomic.
 unsafe impl Share for Orders {
     /// The seed is 16 bytes of chance, or fewer.
-    fn found(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
+    fn init(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
         let mask = seed.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
         self.mask = mask & (SLOTS as u32 - 1);
         let chance = seed.iter().take(16);
@@ -318,7 +318,7 @@ impl Orders {
         if next >> INDEX_BITS == u64::from(epoch) & EPOCH { stop.max(next & INDEX) } else { stop }
     }
 
-    /// Gives the slot back; what is being cast from it says farewell.
+    /// Gives the slot back; what is being cast from it says bye.
     pub fn release(&self, slot: usize) {
         let it = &self.slots[slot];
         it.session.store(0, Relaxed);

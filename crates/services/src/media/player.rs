@@ -13,7 +13,7 @@ use super::chance::spread;
 use super::options::Options;
 use super::run::{Run, Segment};
 
-/// How long after the end a farewell follows that goes another way than the packets: one that
+/// How long after the end a bye follows that goes another way than the packets: one that
 /// overtakes the last of them cuts it off, and players that read reports first (libavformat) let it
 /// overtake whenever they are late themselves.
 const GRACE: Duration = Duration::from_millis(200);
@@ -39,7 +39,7 @@ pub struct Player<F> {
     /// Before which pieces there was a report, and what was true before it.
     told: VecDeque<(u64, Instant, Timer)>,
     over: bool,
-    /// How long after the end the farewell follows.
+    /// How long after the end the bye follows.
     grace: Duration,
 }
 
@@ -50,8 +50,8 @@ pub enum Piece {
     Packet,
     /// A report.
     Report,
-    /// A report with a farewell: the end.
-    Farewell,
+    /// A report with a bye: the end.
+    Bye,
 }
 
 impl<F> Player<F> {
@@ -95,13 +95,13 @@ impl<F> Player<F> {
             Some(due) if self.report_at <= due => Some((self.report_at, Piece::Report)),
             Some(due) => Some((due, Piece::Packet)),
             None if self.run.segment.ends && !self.over => {
-                Some((self.run.end() + self.grace, Piece::Farewell))
+                Some((self.run.end() + self.grace, Piece::Bye))
             }
             None => None,
         }
     }
 
-    /// True behind a farewell: a sender says it once (RFC 3550 section 6.3.7).
+    /// True behind a bye: a sender says it once (RFC 3550 section 6.3.7).
     pub fn is_over(&self) -> bool {
         self.over
     }

@@ -1,4 +1,4 @@
-//! A house in one's pocket, for fuzzers and tests: two files in memory, one client, a clock that
+//! A server in one's pocket, for fuzzers and tests: two files in memory, one client, a clock that
 //! is turned by hand.
 
 use std::io::{self, IoSlice};
@@ -93,7 +93,7 @@ pub const BEGIN: Instant = Instant::from_ns(1_000_000_000_000);
 /// A fresh state.
 pub fn orders() -> Region<Orders> {
     let mut orders = Region::<Orders>::place(Placement::Private).expect("memory");
-    orders.found(&[1, 2, 3, 4]).expect("four bytes of chance");
+    orders.init(&[1, 2, 3, 4]).expect("four bytes of chance");
     orders
 }
 

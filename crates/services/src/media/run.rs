@@ -39,7 +39,7 @@ pub struct Segment {
     pub sequence: u16,
     /// Its timestamp.
     pub timestamp: u32,
-    /// Behind the last packet comes a farewell.
+    /// Behind the last packet comes a bye.
     pub ends: bool,
 }
 
@@ -242,7 +242,7 @@ impl<F> Run<F> {
         self.segment.timestamp.wrapping_add(now.wrapping_sub(self.first_ticks) as u32)
     }
 
-    /// When the farewell is due: at the end of the last packet's time.
+    /// When the bye is due: at the end of the last packet's time.
     pub fn end(&self) -> Instant {
         let duration = self.line.title.program.duration_ns;
         let stop = self.stop();

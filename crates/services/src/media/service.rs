@@ -259,8 +259,8 @@ impl<B: Backstage> Media<B> {
                         return Pumped::Job(Job::Window(reading));
                     }
                 }
-                Piece::Report | Piece::Farewell => {
-                    let bye = piece == Piece::Farewell;
+                Piece::Report | Piece::Bye => {
+                    let bye = piece == Piece::Bye;
                     let from = out.bytes().len();
                     out.bytes().extend_from_slice(&[0; 4]);
                     player.report(&self.options, at, bye, out.bytes());
@@ -369,7 +369,7 @@ impl<B: Backstage> Service for Media<B> {
             Event::Bytes(input) => self.serve(cx, session, input, out),
             Event::Room | Event::Deadline => Step::read(0),
             Event::Eof | Event::Drain => {
-                self.farewell(cx, session, out);
+                self.bye(cx, session, out);
                 self.end(cx, session);
                 Step::close(0)
             }
@@ -419,8 +419,8 @@ impl<B: Backstage> Service for Media<B> {
 }
 
 impl<B: Backstage> Media<B> {
-    /// Says farewell within the connection.
-    fn farewell(&self, cx: &At<'_>, session: &mut Session<B::File>, out: &mut Out) {
+    /// Says bye within the connection.
+    fn bye(&self, cx: &At<'_>, session: &mut Session<B::File>, out: &mut Out) {
         let Some(show) = &mut session.show else { return };
         for leg in &mut show.legs {
             if let Way::Within { control, player: Some(player), .. } = &mut leg.way

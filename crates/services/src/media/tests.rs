@@ -99,7 +99,7 @@ fn a_film_is_described_played_paused_sought_and_torn_down_within_the_connection(
     assert_eq!(resumed_time.wrapping_sub(told.1), (2_490 * 8), "and so does time");
     heard.extend(guest.pass(Duration::from_secs(3)));
     let (media_packets, reports) = packets(&heard);
-    assert!(reports >= 1, "a farewell at the end");
+    assert!(reports >= 1, "a bye at the end");
     // The packets that came with the two answers are missing here.
     assert!(payload(&media_packets).len() > 10_000);
     let answer = guest.ask("PLAY", URL, &format!("{session}Range: npt=1.0-\r\n"));
@@ -299,7 +299,7 @@ fn a_broadcast_is_joined_where_it_is() {
 }
 
 #[test]
-fn a_cast_is_what_was_told_and_ends_with_a_farewell() {
+fn a_cast_is_what_was_told_and_ends_with_a_bye() {
     let (media, orders) = (media(options()), orders());
     let mut guest = Guest::new(&media, &orders);
     let session = set_up(&mut guest, URL, UDP);
@@ -323,7 +323,7 @@ fn a_cast_is_what_was_told_and_ends_with_a_farewell() {
         .map(|it| it.at)
         .collect();
     // A little behind the end, so that it overtakes no packet.
-    assert_eq!(byes, [Duration::from_millis(1_700)], "one farewell, also when it is torn down");
+    assert_eq!(byes, [Duration::from_millis(1_700)], "one bye, also when it is torn down");
     guest.leave();
     assert_eq!(orders.count(), 0);
 }
@@ -362,13 +362,13 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
     };
     let deeds = [Deed { at: Duration::from_millis(1_990), act: &pause }];
     cast_laws(&media, fresh, (2, &deeds), Duration::from_secs(6), 20);
-    // One that is torn down says farewell at once.
+    // One that is torn down says bye at once.
     let orders = fresh();
     let end = |orders: &super::Orders| orders.release(slots[1]);
     let deeds = [Deed { at: Duration::from_millis(3_333), act: &end }];
     let heard = cast(&media, &*orders.0, &deeds, Duration::from_secs(6), Whims::CALM, 1);
     assert_eq!(heard.breaches, [], "laws");
-    let last = heard.casts[1].last().expect("a farewell");
+    let last = heard.casts[1].last().expect("a bye");
     assert_eq!((last.channel, last.at), (Channel::Rtcp, Duration::from_millis(3_333)));
     assert_eq!(orders.0.count(), 1);
     for seed in 0..40 {
@@ -385,8 +385,8 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
             continue;
         }
         let last = heard.casts.iter().filter_map(|made| made.last());
-        let is_farewell = |it: &&sim::Made| it.bytes.windows(2).any(|two| two == [0x81, 203]);
-        assert_eq!(last.filter(is_farewell).count(), 1, "seed {seed}");
+        let is_bye = |it: &&sim::Made| it.bytes.windows(2).any(|two| two == [0x81, 203]);
+        assert_eq!(last.filter(is_bye).count(), 1, "seed {seed}");
     }
 }
 

@@ -38,7 +38,7 @@ struct Place {
 // what changes through `&self` is atomic.
 unsafe impl Share for Bulletin {
     /// The seed is the token, in eight bytes.
-    fn found(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
+    fn init(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
         let bytes: [u8; 8] = seed.try_into().map_err(|_| {
             BadSeed(format!("expected a token of 8 bytes, found {} bytes", seed.len()))
         })?;
@@ -127,7 +127,7 @@ mod tests {
 
     fn bulletin() -> Region<Bulletin> {
         let mut bulletin = Region::<Bulletin>::place(Placement::Private).expect("memory");
-        bulletin.found(&7_u64.to_le_bytes()).expect("eight bytes");
+        bulletin.init(&7_u64.to_le_bytes()).expect("eight bytes");
         bulletin
     }
 
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_seed_is_a_token() {
         let mut bulletin = Region::<Bulletin>::place(Placement::Private).expect("memory");
-        assert!(bulletin.found(b"short").is_err());
+        assert!(bulletin.init(b"short").is_err());
     }
 
     /// Every edition is one byte repeated, so a mixture of two would show.

@@ -76,7 +76,7 @@ pub enum Refusal {
 // locks.
 unsafe impl Share for Market {
     /// Takes the bytes of a `stock.txt`, or what [`Market::seed`] has made of them.
-    fn found(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
+    fn init(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
         let (book, seed) = match seed.strip_prefix(SEED_MARK) {
             Some(named) => chosen(named)?,
             None => (Book::default(), seed),

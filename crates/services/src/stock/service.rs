@@ -180,7 +180,7 @@ impl Turn<'_> {
                 self.stock.frame(start, Shape::Block, out);
             }
             Ok(Request::Exit) => {
-                self.farewell(out);
+                self.bye(out);
                 return false;
             }
             Err(bad) => self.refuse(bad, command::shape(text), out),
@@ -226,7 +226,7 @@ impl Turn<'_> {
     }
 
     /// Where the client reads a reply to everything, `exit` has one too.
-    fn farewell(&self, out: &mut Out) {
+    fn bye(&self, out: &mut Out) {
         if self.stock.options.framing != Framing::Line {
             let start = out.bytes().len();
             out.bytes().extend_from_slice(b"exit\n");

@@ -5,7 +5,7 @@
 use memory::{Placement, Region};
 use std::io;
 use std::time::Duration;
-use wire::dice::Dice;
+use wire::rng::Rng;
 
 use super::backstage::{Backstage, Entry, Found, Meta, Missing};
 use super::{Journal, Options, Web};
@@ -16,13 +16,13 @@ use crate::cuts::{Cuts, exchange};
 /// # Panics
 /// When a promise is broken; the message carries the seed.
 pub fn fuzz(seed: u64, events: u32) {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut journal = Region::<Journal>::place(Placement::Private).expect("memory");
-    journal.found(&[]).expect("no seed is needed");
+    journal.init(&[]).expect("no seed is needed");
     // A conversation is some hundred events of the other fuzzers.
     for conversation in 0..events.div_ceil(100) {
         let at = format!("services::web::fuzz seed {seed}, conversation {conversation}");
-        converse(&mut dice, &journal, &at);
+        converse(&mut rng, &journal, &at);
     }
 }
 
@@ -77,18 +77,18 @@ impl Backstage for Pocket {
     fn sleep(&self, _time: Duration) {}
 }
 
-fn converse(dice: &mut Dice, journal: &Journal, at: &str) {
-    let sent = requests(dice);
+fn converse(rng: &mut Rng, journal: &Journal, at: &str) {
+    let sent = requests(rng);
     let mut options = Options { demo: true, files: true, body_max: 100, ..Options::default() };
     let whole = {
         let web = Web::new(options.clone(), Pocket { cold: false });
-        exchange(&mut Dice::new(0), &web, journal, &sent, &cuts(&[usize::MAX]), at)
+        exchange(&mut Rng::new(0), &web, journal, &sent, &cuts(&[usize::MAX]), at)
     };
-    options.limits.output_high = 1 + dice.below(200_000);
-    options.limits.output_low = dice.below(options.limits.output_high);
-    let web = Web::new(options, Pocket { cold: dice.once_in(2) });
-    let most = [*dice.pick(&[1, 7, 200, 20_000])];
-    let pieces = exchange(dice, &web, journal, &sent, &cuts(&most), at);
+    options.limits.output_high = 1 + rng.below(200_000);
+    options.limits.output_low = rng.below(options.limits.output_high);
+    let web = Web::new(options, Pocket { cold: rng.once_in(2) });
+    let most = [*rng.pick(&[1, 7, 200, 20_000])];
+    let pieces = exchange(rng, &web, journal, &sent, &cuts(&most), at);
     let differs = whole.iter().zip(&pieces).position(|(one, other)| one != other);
     assert!(
         whole == pieces,
@@ -108,7 +108,7 @@ fn cuts(pieces: &[usize]) -> Cuts<'_> {
 }
 
 /// Some requests in a row, most of them good.
-fn requests(dice: &mut Dice) -> Vec<u8> {
+fn requests(rng: &mut Rng) -> Vec<u8> {
     const LINES: &[&str] = &[
         "GET / HTTP/1.1",
         "HEAD /a.txt HTTP/1.1",
@@ -147,29 +147,29 @@ fn requests(dice: &mut Dice) -> Vec<u8> {
         "65\r\n",
     ];
     let mut bytes = Vec::new();
-    for _ in 0..1 + dice.below(6) {
-        let mut text = format!("{}\r\nHost: a\r\n", dice.pick(LINES));
+    for _ in 0..1 + rng.below(6) {
+        let mut text = format!("{}\r\nHost: a\r\n", rng.pick(LINES));
         let mut wants_body = 0;
-        while dice.once_in(2) {
-            let field = *dice.pick(FIELDS);
+        while rng.once_in(2) {
+            let field = *rng.pick(FIELDS);
             wants_body |= usize::from(field == FIELDS[0]) | (usize::from(field == FIELDS[2]) << 1);
             text += &format!("{field}\r\n");
         }
         text += "\r\n";
         text += match wants_body {
             1 => BODIES[0],
-            2 => *dice.pick(&BODIES[1..]),
+            2 => *rng.pick(&BODIES[1..]),
             _ => "",
         };
         bytes.extend_from_slice(text.as_bytes());
     }
-    if dice.once_in(3) {
+    if rng.once_in(3) {
         // Who asks again is answered from memory.
         bytes.extend_from_within(..);
     }
-    if dice.once_in(4) {
-        let place = dice.below(bytes.len());
-        bytes[place] = *dice.pick(b"\r\n\0 :x");
+    if rng.once_in(4) {
+        let place = rng.below(bytes.len());
+        bytes[place] = *rng.pick(b"\r\n\0 :x");
     }
     bytes
 }

@@ -5,7 +5,7 @@
 //! disk, and what a worker had put in before it was killed is not lost. A ring that is full drops
 //! lines and counts them: a log may have a gap that it tells of, a server may not stop for it.
 //!
-//! Workers are spread over a few rings by their seats, so that few of them meet at one lock.
+//! Workers are spread over a few rings by their slots, so that few of them meet at one lock.
 
 use memory::Lock;
 use seam::{BadSeed, Share, WorkerId};
@@ -41,7 +41,7 @@ struct Ring {
 // SAFETY: all-zero bytes are empty rings and free locks; there is no pointer and no destructor;
 // what changes through `&self` is atomic.
 unsafe impl Share for Journal {
-    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
         Ok(())
     }
 
@@ -131,7 +131,7 @@ mod tests {
 
     fn journal() -> Region<Journal> {
         let mut journal = Region::<Journal>::place(Placement::Private).expect("memory");
-        journal.found(&[]).expect("no seed is needed");
+        journal.init(&[]).expect("no seed is needed");
         journal
     }
 

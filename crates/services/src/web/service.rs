@@ -37,7 +37,7 @@ pub struct Session<F> {
     until: Instant,
     /// Part of a head has come.
     begun: bool,
-    /// The house drains: the next answer is the last.
+    /// The server drains: the next answer is the last.
     last: bool,
     clock: Clockface,
     /// The request just answered would be answered the same again.
@@ -53,7 +53,7 @@ pub(super) enum Stage<F> {
     Sending(Box<Sending<F>>),
 }
 
-/// How long a silent connection is listened to when the house drains: its next request may be on
+/// How long a silent connection is listened to when the server drains: its next request may be on
 /// the way, and its sender could not know whether it was done. Longer than a way around the world.
 const LAST_CALL: Duration = Duration::from_millis(500);
 

@@ -10,7 +10,7 @@ use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
-use wire::dice::Dice;
+use wire::rng::Rng;
 
 /// A register in memory of its own, as the simulator wants to borrow it.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ impl Borrow<Register> for Founded {
 
 fn founded() -> Founded {
     let mut register = Region::<Register>::place(Placement::Private).expect("memory");
-    register.found(&[]).expect("no seed is needed");
+    register.init(&[]).expect("no seed is needed");
     Founded(Rc::new(register))
 }
 
@@ -56,27 +56,27 @@ fn owed(said: &[u8]) -> Vec<u8> {
 }
 
 /// Packets, at times with a wrong length among them or cut short.
-fn said(dice: &mut Dice, most: usize) -> Vec<u8> {
-    let mut said = wire((0..dice.below(most) as u64).map(|_| dice.roll()));
-    if dice.once_in(4) && !said.is_empty() {
-        let at = dice.below(said.len() / PACKET) * PACKET;
-        let length: [u8; 2] = *dice.pick(&[[0, 0], [9, 0], [8, 1], [255, 255]]);
+fn said(rng: &mut Rng, most: usize) -> Vec<u8> {
+    let mut said = wire((0..rng.below(most) as u64).map(|_| rng.roll()));
+    if rng.once_in(4) && !said.is_empty() {
+        let at = rng.below(said.len() / PACKET) * PACKET;
+        let length: [u8; 2] = *rng.pick(&[[0, 0], [9, 0], [8, 1], [255, 255]]);
         said[at..at + 2].copy_from_slice(&length);
     }
-    if dice.once_in(4) {
-        said.truncate(dice.below(said.len() + 1));
+    if rng.once_in(4) {
+        said.truncate(rng.below(said.len() + 1));
     }
     said
 }
 
 fn case(seed: u64, faults: Faults) -> Case {
-    let mut dice = Dice::new(seed);
-    let clients = (0..1 + dice.below(5)).map(|_| {
-        let said = said(&mut dice, 60);
-        let (first, second) = said.split_at(dice.below(said.len() + 1));
-        let pause = Act::Wait(Duration::from_micros(dice.below(700_000) as u64));
+    let mut rng = Rng::new(seed);
+    let clients = (0..1 + rng.below(5)).map(|_| {
+        let said = said(&mut rng, 60);
+        let (first, second) = said.split_at(rng.below(said.len() + 1));
+        let pause = Act::Wait(Duration::from_micros(rng.below(700_000) as u64));
         let acts = vec![Act::Send(first.to_vec()), pause, Act::Send(second.to_vec())];
-        Client { start: Duration::from_micros(dice.below(2_000) as u64), acts }
+        Client { start: Duration::from_micros(rng.below(2_000) as u64), acts }
     });
     Case { script: Script { clients: clients.collect() }, faults, seed }
 }

@@ -10,7 +10,7 @@ use sim::{Act, Case, Client, End, Faults, Heard, Script, Transcript};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use wire::dice::Dice;
+use wire::rng::Rng;
 
 struct Founded(Region<World>);
 
@@ -22,7 +22,7 @@ impl Borrow<World> for Founded {
 
 fn founded() -> Founded {
     let mut world = Region::<World>::place(Placement::Private).expect("memory");
-    world.found(&[]).expect("no seed is needed");
+    world.init(&[]).expect("no seed is needed");
     Founded(world)
 }
 
@@ -64,13 +64,13 @@ fn told(heard: &[u8]) -> Result<Vec<Tell>, String> {
 }
 
 fn case(seed: u64, faults: Faults) -> Case {
-    let mut dice = Dice::new(seed);
-    let clients = (0..1 + dice.below(5)).map(|_| {
-        let role = *dice.pick(&[Role::Player, Role::Player, Role::Spectator]);
+    let mut rng = Rng::new(seed);
+    let clients = (0..1 + rng.below(5)).map(|_| {
+        let role = *rng.pick(&[Role::Player, Role::Player, Role::Spectator]);
         let mut acts = vec![Act::Send(wire(&[join(role)]))];
-        for _ in 0..dice.below(8) {
-            let place = (dice.below(62) as u16, dice.below(24) as u16);
-            let asks = match dice.below(6) {
+        for _ in 0..rng.below(8) {
+            let place = (rng.below(62) as u16, rng.below(24) as u16);
+            let asks = match rng.below(6) {
                 0 => vec![Ask::Stop, Ask::Who],
                 1 => vec![Ask::Say { to: 0, text: "hello".to_owned() }, Ask::Ping(4)],
                 2 => vec![Ask::Rows { first: place.1, count: 3 }],
@@ -79,9 +79,9 @@ fn case(seed: u64, faults: Faults) -> Case {
                 _ => vec![Ask::Go(place)],
             };
             acts.push(Act::Send(wire(&asks)));
-            acts.push(Act::Wait(Duration::from_micros(dice.below(900_000) as u64)));
+            acts.push(Act::Wait(Duration::from_micros(rng.below(900_000) as u64)));
         }
-        Client { start: Duration::from_micros(dice.below(200_000) as u64), acts }
+        Client { start: Duration::from_micros(rng.below(200_000) as u64), acts }
     });
     Case { script: Script { clients: clients.collect() }, faults: weather(faults), seed }
 }

@@ -3,7 +3,7 @@
 use crate::desk::{Desk, SAMPLE, founded_as};
 use memory::{Placement, Region};
 use services::stock::{Book, Market, Options, Order};
-use wire::dice::Dice;
+use wire::rng::Rng;
 
 /// A book of `count` stocks whose ids come in the order that `id` says.
 fn book(count: u32, id: impl Fn(u32) -> u32) -> String {
@@ -12,11 +12,11 @@ fn book(count: u32, id: impl Fn(u32) -> u32) -> String {
 
 /// The same random conversation on every book, byte by byte.
 fn check_alike(text: &str, ids: u32, order: Order, seed: u64) {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let mut requests = String::new();
     for _ in 0..300 {
-        let (id, count) = (dice.below(ids as usize + 2), 1 + dice.below(12));
-        requests += &match dice.below(20) {
+        let (id, count) = (rng.below(ids as usize + 2), 1 + rng.below(12));
+        requests += &match rng.below(20) {
             0 => "show\n".to_owned(),
             1..10 => format!("sell {id} {count}\n"),
             _ => format!("buy {id} {count}\n"),
@@ -72,7 +72,7 @@ fn a_plain_tree_of_an_ascending_file_is_a_list_and_is_founded_at_once() {
 fn a_seed_without_a_book_has_the_usual_one_and_a_wrong_one_is_refused() {
     let found = |seed: &[u8]| {
         let mut market = Region::<Market>::place(Placement::Private).expect("memory");
-        market.found(seed).map(|()| market.book())
+        market.init(seed).map(|()| market.book())
     };
     assert_eq!(found(SAMPLE.as_bytes()), Ok(Book::Hash));
     assert_eq!(found(&Market::seed(Book::Sorted, SAMPLE.as_bytes())), Ok(Book::Sorted));

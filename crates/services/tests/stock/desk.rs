@@ -36,7 +36,7 @@ pub fn founded_as(book: Book, text: &str) -> Founded {
 
 fn founded_on(seed: &[u8]) -> Founded {
     let mut market = Region::<Market>::place(Placement::Private).expect("memory");
-    market.found(seed).expect("a good book");
+    market.init(seed).expect("a good book");
     Founded(market)
 }
 

@@ -10,24 +10,24 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
-use wire::dice::Dice;
 use wire::framing::{Decoder, Framing};
+use wire::rng::Rng;
 
 const LARGE: i64 = 1_000_000;
 
 /// Clients with forty requests each, all of which succeed.
 fn case(seed: u64, clients: usize, faults: Faults) -> Case {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     let clients = (0..clients).map(|_| {
-        let lines = (0..40).map(|_| match dice.below(7) {
+        let lines = (0..40).map(|_| match rng.below(7) {
             0 => "show\n".to_owned(),
             kind => {
                 let side = if kind < 4 { "buy" } else { "sell" };
-                format!("{side} {} {}\n", 1 + dice.below(5), 1 + dice.below(9))
+                format!("{side} {} {}\n", 1 + rng.below(5), 1 + rng.below(9))
             }
         });
         let said = lines.collect::<String>();
-        let start = Duration::from_micros(dice.below(2000) as u64);
+        let start = Duration::from_micros(rng.below(2000) as u64);
         Client { start, acts: vec![Act::Send(said.into_bytes())] }
     });
     Case { script: Script { clients: clients.collect() }, faults, seed }

@@ -141,7 +141,7 @@ fn the_end_and_the_drain() {
         assert_eq!(talk.after(Duration::from_millis(499)), "");
         assert!(!talk.closes());
         assert_eq!(talk.after(Duration::from_millis(1)), "");
-        assert!(talk.closes(), "an idle connection ends with the house");
+        assert!(talk.closes(), "an idle connection ends with the server");
     });
     talk(Shelf::default(), |talk| {
         talk.say(request("GET", "/", "").as_bytes());

@@ -16,7 +16,7 @@ pub const NOW_NS: u64 = super::shelf::CHANGED_NS + 100_000_000_000;
 /// A journal of nobody else's.
 pub fn journal() -> Region<Journal> {
     let mut journal = Region::<Journal>::place(Placement::Private).expect("memory");
-    journal.found(&[]).expect("no seed is needed");
+    journal.init(&[]).expect("no seed is needed");
     journal
 }
 

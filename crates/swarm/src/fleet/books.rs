@@ -151,7 +151,7 @@ impl Books {
             achieved_rps: watch.done as f64 / (window_ns as f64 / 1e9),
             tardiness: watch.tardiness.quantiles(),
             response: &watch.response.quantiles(),
-            floor: None,
+            baseline: None,
         });
         if judged.verdict <= watch.worst {
             return (judged.verdict, None);

@@ -1,32 +1,32 @@
 //! Noise, and settings that were written to be read back.
 
 use super::{Settings, Table};
-use crate::dice::Dice;
+use crate::rng::Rng;
 use encoding_rs::EUC_KR;
 
 /// One round: what was written comes back in every encoding, and noise is decoded or refused.
-pub(crate) fn fuzz(dice: &mut Dice, at: &str) {
-    written(dice, at);
-    noise(dice, at);
+pub(crate) fn fuzz(rng: &mut Rng, at: &str) {
+    written(rng, at);
+    noise(rng, at);
 }
 
-fn written(dice: &mut Dice, at: &str) {
+fn written(rng: &mut Rng, at: &str) {
     let mut text = String::new();
     let mut expected = Vec::new();
-    for number in 0..dice.below(6) {
-        text += dice.pick::<&str>(&["", "\n", "// x = 1\r\n", "/* y = 2\n * / */ ", " \t"]);
-        let name = format!("{}{number}", dice.pick(&["port", "\u{ae38}", "a-b.c_", "X"]));
-        let word = *dice.pick(&["6000", "-1", "a=b", "/tmp/x", "\u{bc29}", "1/2", "c:\\d"]);
-        let quoted = *dice.pick(&["", "a b", "// c", "/*", "C:\\new", "\u{bc29} \u{d328}", "x: y"]);
-        let blank = dice.pick::<&str>(&["", " ", "\t ", " /**/ "]);
+    for number in 0..rng.below(6) {
+        text += rng.pick::<&str>(&["", "\n", "// x = 1\r\n", "/* y = 2\n * / */ ", " \t"]);
+        let name = format!("{}{number}", rng.pick(&["port", "\u{ae38}", "a-b.c_", "X"]));
+        let word = *rng.pick(&["6000", "-1", "a=b", "/tmp/x", "\u{bc29}", "1/2", "c:\\d"]);
+        let quoted = *rng.pick(&["", "a b", "// c", "/*", "C:\\new", "\u{bc29} \u{d328}", "x: y"]);
+        let blank = rng.pick::<&str>(&["", " ", "\t ", " /**/ "]);
         // A word that is not quoted ends at a blank, and so does a path behind a comment.
-        let (value, spelt) = if dice.once_in(2) {
+        let (value, spelt) = if rng.once_in(2) {
             (quoted, format!("\"{quoted}\""))
         } else {
             (word, format!(" {word}"))
         };
         text += &format!("{name}{blank}={blank}{spelt}");
-        text += dice.pick::<&str>(&["\n", "\r\n", " // z\n", " /* z */\n", "\t\n"]);
+        text += rng.pick::<&str>(&["\n", "\r\n", " // z\n", " /* z */\n", "\t\n"]);
         expected.push((name, value.to_owned()));
     }
     let halves = |half: fn(u16) -> [u8; 2]| -> Vec<u8> {
@@ -47,14 +47,14 @@ fn written(dice: &mut Dice, at: &str) {
     }
 }
 
-fn noise(dice: &mut Dice, at: &str) {
+fn noise(rng: &mut Rng, at: &str) {
     const OFTEN: &[&str] =
         &["a", "b = 1", "=", "\"", "//", "/*", "*/", "/", "\n", ",", "\t", "\u{ae38}", "\r"];
     let mut noise = Vec::new();
-    for _ in 0..dice.below(30) {
-        match dice.below(12) {
-            0 => noise.push(dice.roll() as u8),
-            _ => noise.extend_from_slice(dice.pick(OFTEN).as_bytes()),
+    for _ in 0..rng.below(30) {
+        match rng.below(12) {
+            0 => noise.push(rng.roll() as u8),
+            _ => noise.extend_from_slice(rng.pick(OFTEN).as_bytes()),
         }
     }
     let lines = noise.iter().filter(|byte| **byte == b'\n').count() + 1;

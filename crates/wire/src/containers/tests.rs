@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use super::*;
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// A WAVE file with these samples.
 pub(super) fn wave(code: u16, channels: u16, rate: u32, bits: u16, data: &[u8]) -> Vec<u8> {
@@ -197,15 +197,15 @@ fn what_is_no_media_is_refused_in_words() {
 
 #[test]
 fn a_broken_file_is_refused_or_played_and_never_a_panic() {
-    let mut dice = Dice::new(1);
+    let mut rng = Rng::new(1);
     let files = [wave(1, 2, 44_100, 16, &[7; 999]), stream(400, 99, 13_500)];
     for round in 0..2_000 {
-        let mut file = dice.pick(&files).clone();
-        for _ in 0..1 + dice.below(6) {
-            let at = dice.below(file.len().min(600));
-            file[at] = dice.roll() as u8;
+        let mut file = rng.pick(&files).clone();
+        for _ in 0..1 + rng.below(6) {
+            let at = rng.below(file.len().min(600));
+            file[at] = rng.roll() as u8;
         }
-        file.truncate(1 + dice.below(file.len()));
+        file.truncate(1 + rng.below(file.len()));
         if let Ok(program) = open(&mut Cursor::new(&file)) {
             for track in 0..program.tracks.len() {
                 assert!(!payloads(&program, track, &file).is_empty(), "round {round}");

@@ -2,23 +2,23 @@
 //! never a byte beyond the end, and never another meaning than the grammar's.
 
 use super::{Body, Chunked, Limits, Target, chunk_grammar, chunked, grammar, next};
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// One round; `at` names it in messages.
 ///
 /// # Panics
 /// When a promise is broken.
-pub(crate) fn fuzz(dice: &mut Dice, at: &str) {
-    match dice.below(4) {
-        0 => heads(dice, at),
-        1 => bodies(dice, at),
-        2 => chunks(dice, at),
-        _ => targets(dice, at),
+pub(crate) fn fuzz(rng: &mut Rng, at: &str) {
+    match rng.below(4) {
+        0 => heads(rng, at),
+        1 => bodies(rng, at),
+        2 => chunks(rng, at),
+        _ => targets(rng, at),
     }
 }
 
 /// Bytes out of which heads are made, and broken.
-fn head_bytes(dice: &mut Dice) -> Vec<u8> {
+fn head_bytes(rng: &mut Rng) -> Vec<u8> {
     const PIECES: &[&[u8]] = &[
         b"GET / HTTP/1.1\r\n",
         b"POST /a?b HTTP/1.0\r\n",
@@ -49,14 +49,14 @@ fn head_bytes(dice: &mut Dice) -> Vec<u8> {
         b"\xff",
     ];
     let mut bytes = Vec::new();
-    if !dice.once_in(4) {
-        bytes.extend_from_slice(PIECES[dice.below(2)]);
+    if !rng.once_in(4) {
+        bytes.extend_from_slice(PIECES[rng.below(2)]);
     }
-    if !dice.once_in(4) {
+    if !rng.once_in(4) {
         bytes.extend_from_slice(PIECES[2]);
     }
-    for _ in 0..dice.below(6) {
-        bytes.extend_from_slice(dice.pick::<&[u8]>(PIECES));
+    for _ in 0..rng.below(6) {
+        bytes.extend_from_slice(rng.pick::<&[u8]>(PIECES));
     }
     bytes.extend_from_slice(b"\r\n");
     bytes
@@ -82,11 +82,11 @@ fn agree(bytes: &[u8], at: &str) {
 
 /// What is found in a prefix is found in the whole, at the same place; two framings never agree to
 /// be one.
-fn heads(dice: &mut Dice, at: &str) {
-    let mut bytes = head_bytes(dice);
-    if dice.once_in(3) {
-        let place = dice.below(bytes.len());
-        bytes[place] = *dice.pick(b"\r\n\t \0:,;/%@\x7f\x80aZ09");
+fn heads(rng: &mut Rng, at: &str) {
+    let mut bytes = head_bytes(rng);
+    if rng.once_in(3) {
+        let place = rng.below(bytes.len());
+        bytes[place] = *rng.pick(b"\r\n\t \0:,;/%@\x7f\x80aZ09");
     }
     agree(&bytes, at);
     let limits = Limits::default();
@@ -115,11 +115,11 @@ fn heads(dice: &mut Dice, at: &str) {
 }
 
 /// A body comes back whole under any cuts; noise is refused or ends inside itself.
-fn bodies(dice: &mut Dice, at: &str) {
+fn bodies(rng: &mut Rng, at: &str) {
     let mut wire = Vec::new();
     let mut sent = Vec::new();
-    for _ in 0..dice.below(5) {
-        let data: Vec<u8> = (0..1 + dice.below(40)).map(|_| dice.roll() as u8).collect();
+    for _ in 0..rng.below(5) {
+        let data: Vec<u8> = (0..1 + rng.below(40)).map(|_| rng.roll() as u8).collect();
         chunked::put(&data, &mut wire);
         sent.extend_from_slice(&data);
     }
@@ -135,13 +135,13 @@ fn bodies(dice: &mut Dice, at: &str) {
         if piece.end {
             break;
         }
-        to = (to + 1 + dice.below(9)).min(wire.len());
+        to = (to + 1 + rng.below(9)).min(wire.len());
     }
     assert_eq!((got, from), (sent, end), "{at}");
 
     let mut noise = wire;
-    let place = dice.below(noise.len());
-    noise[place] = *dice.pick(b"\r\n;0fg \0");
+    let place = rng.below(noise.len());
+    noise[place] = *rng.pick(b"\r\n;0fg \0");
     let (mut reader, mut from) = (Chunked::new(), 0);
     while let Ok(piece) = reader.next(&noise[from..]) {
         from += piece.used;
@@ -153,7 +153,7 @@ fn bodies(dice: &mut Dice, at: &str) {
 }
 
 /// Bytes out of which chunked bodies are made, and broken.
-fn chunk_bytes(dice: &mut Dice) -> Vec<u8> {
+fn chunk_bytes(rng: &mut Rng) -> Vec<u8> {
     const PIECES: &[&[u8]] = &[
         b"1\r\na\r\n",
         b"2\r\n\r\n\r\n",
@@ -187,16 +187,16 @@ fn chunk_bytes(dice: &mut Dice) -> Vec<u8> {
         b"",
     ];
     let mut bytes = Vec::new();
-    for _ in 0..dice.below(4) {
+    for _ in 0..rng.below(4) {
         // Most of them are good, or hardly any body would be.
-        let kinds = if dice.once_in(4) { PIECES.len() } else { 5 };
-        bytes.extend_from_slice(PIECES[dice.below(kinds)]);
+        let kinds = if rng.once_in(4) { PIECES.len() } else { 5 };
+        bytes.extend_from_slice(PIECES[rng.below(kinds)]);
     }
-    let kinds = if dice.once_in(3) { ENDS.len() } else { 3 };
-    bytes.extend_from_slice(ENDS[dice.below(kinds)]);
-    if dice.once_in(3) && !bytes.is_empty() {
-        let place = dice.below(bytes.len());
-        bytes[place] = *dice.pick(b"\r\n\t ;=\"\\0fg:\0\x7f\x80");
+    let kinds = if rng.once_in(3) { ENDS.len() } else { 3 };
+    bytes.extend_from_slice(ENDS[rng.below(kinds)]);
+    if rng.once_in(3) && !bytes.is_empty() {
+        let place = rng.below(bytes.len());
+        bytes[place] = *rng.pick(b"\r\n\t ;=\"\\0fg:\0\x7f\x80");
     }
     bytes.extend_from_slice(b"GET");
     bytes
@@ -204,9 +204,9 @@ fn chunk_bytes(dice: &mut Dice) -> Vec<u8> {
 
 /// The decoder and the grammar agree on every body, wherever it is cut off: whether it is one, what
 /// it holds and where it ends.
-fn chunks(dice: &mut Dice, at: &str) {
-    let whole = chunk_bytes(dice);
-    let bytes = &whole[..whole.len() - dice.below(4)];
+fn chunks(rng: &mut Rng, at: &str) {
+    let whole = chunk_bytes(rng);
+    let bytes = &whole[..whole.len() - rng.below(4)];
     let (mut reader, mut data, mut from) = (Chunked::new(), Vec::new(), 0);
     let fast = loop {
         match reader.next(&bytes[from..]) {
@@ -227,9 +227,9 @@ fn chunks(dice: &mut Dice, at: &str) {
 }
 
 /// A path that is found is normal: reading it again changes nothing that was not encoded.
-fn targets(dice: &mut Dice, at: &str) {
+fn targets(rng: &mut Rng, at: &str) {
     const PIECES: &[&str] = &["/", "a", "..", ".", "%2e", "%2F", "%", "?", "%00", "#", "%EC", "b"];
-    let pieces: Vec<&str> = (0..dice.below(9)).map(|_| *dice.pick(PIECES)).collect();
+    let pieces: Vec<&str> = (0..rng.below(9)).map(|_| *rng.pick(PIECES)).collect();
     let target = format!("/{}", pieces.concat());
     if let Ok(found) = Target::read(&target) {
         let path = found.path.as_ref();
@@ -240,14 +240,14 @@ fn targets(dice: &mut Dice, at: &str) {
 
 #[cfg(test)]
 mod tests {
-    use crate::dice::Dice;
+    use crate::rng::Rng;
 
     #[test]
     fn a_few_seeds() {
         for seed in 0..200 {
-            let mut dice = Dice::new(seed);
+            let mut rng = Rng::new(seed);
             for event in 0..50 {
-                super::fuzz(&mut dice, &format!("wire::http::fuzz seed {seed}, event {event}"));
+                super::fuzz(&mut rng, &format!("wire::http::fuzz seed {seed}, event {event}"));
             }
         }
     }

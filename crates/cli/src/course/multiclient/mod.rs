@@ -123,7 +123,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let plan = Plan { at, framing, orders, pause, menu, seed, is_silent };
     let mut tally: Region<Tally> =
         Region::place(Placement::Shared).context("cannot share memory with the clients")?;
-    tally.found(&[]).expect("a tally needs no seed");
+    tally.init(&[]).expect("a tally needs no seed");
     let begin = Instant::now();
     let mut crowd = Crowd::start(&plan, args.clients, &tally, begin)?;
     crowd.wait()?;

@@ -35,7 +35,7 @@ pub struct Tally {
 
 // SAFETY: nothing but atomic numbers, which are valid and mean nothing done when they are zero.
 unsafe impl Share for Tally {
-    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
         Ok(())
     }
 }
@@ -97,7 +97,7 @@ mod tests {
     fn tally() -> memory::Region<Tally> {
         let mut tally: memory::Region<Tally> =
             memory::Region::place(memory::Placement::Private).expect("a page of memory");
-        tally.found(&[]).expect("a tally needs no seed");
+        tally.init(&[]).expect("a tally needs no seed");
         tally
     }
 

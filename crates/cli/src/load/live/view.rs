@@ -6,7 +6,7 @@
 
 use ::load::Plan;
 use ::load::beat::{Beat, Phase};
-use ::load::calibrate::Floor;
+use ::load::calibrate::Baseline;
 use ::load::drive::{Pulse, Strain};
 use ::load::faults::Faults;
 use ::load::health::{Evidence, Health};
@@ -44,7 +44,7 @@ pub struct View {
     warmup: Duration,
     window: Window,
     scheduled: bool,
-    floor: Option<Floor>,
+    baseline: Option<Baseline>,
     bin: Duration,
     start: Option<Instant>,
     /// The last beat of each thread.
@@ -110,7 +110,7 @@ impl View {
             warmup: plan.warmup,
             window: plan.window,
             scheduled,
-            floor: plan.floor,
+            baseline: plan.baseline,
             bin: BIN,
             start: None,
             last: vec![Beat::default(); plan.threads],
@@ -267,7 +267,7 @@ impl View {
             achieved_rps: self.sum.done as f64 / self.sum.length().as_secs_f64().max(1e-9),
             tardiness: quantiles(&self.sum.tardiness),
             response: &quantiles(&self.sum.times),
-            floor: self.floor,
+            baseline: self.baseline,
         })
     }
 

@@ -3,17 +3,17 @@
 //! | file | what |
 //! |---|---|
 //! | `place.rs` | `--admin`: a socket in the file system, an address, or none |
-//! | `office.rs` | HTTP/1.1 on it: `/status`, `/status.json`, `/metrics`, and the commands |
+//! | `handler.rs` | HTTP/1.1 on it: `/status`, `/status.json`, `/metrics`, and the commands |
 //! | `metrics.rs` | a sample as Prometheus reads it |
 //! | `processes.rs` | what the processes of a sample cost, from `/proc` |
 //! | `page.html` | a page that draws `/status.json` once a second |
 
+mod handler;
 mod metrics;
-mod office;
 mod place;
 mod processes;
 
-pub use office::Front;
+pub use handler::Front;
 pub use place::{Place, folder, open};
 
 /// What `/status.json` says: a sample, and whose it is.
@@ -25,7 +25,7 @@ pub struct Told {
     pub version: String,
     /// Seconds since 1970 at which the sample was taken.
     pub wall_seconds: f64,
-    /// The house.
+    /// The server.
     #[serde(flatten)]
     pub sample: engines::status::Sample,
 }

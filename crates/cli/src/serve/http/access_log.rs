@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use engines::Keeper;
+use engines::StateStore;
 use engines::status::Gauge;
 use services::web::Journal;
 
@@ -87,7 +87,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-impl Keeper<Journal> for AccessLog {
+impl StateStore<Journal> for AccessLog {
     fn is_changed(&mut self, journal: &Journal) -> bool {
         self.place.is_some() && (!self.lines.is_empty() || !journal.is_empty())
     }
@@ -156,7 +156,7 @@ mod tests {
         std::fs::create_dir_all(&folder).expect("a temporary directory");
         let path = folder.join("access.log");
         let mut journal = Region::<Journal>::place(Placement::Private).expect("memory");
-        journal.found(&[]).expect("no seed is needed");
+        journal.init(&[]).expect("no seed is needed");
         let mut log = AccessLog::open(Some(path.clone())).expect("a new file");
         let mut write = |line: &str| {
             journal.put(WorkerId::new(0, 1), line.as_bytes());

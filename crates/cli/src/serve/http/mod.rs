@@ -18,7 +18,7 @@ use seam::{Instant, Service};
 use services::tls::Tls;
 use services::web::{ErrorPage, Format, Journal, Options, Web, kind};
 
-use super::house::{HouseArgs, Tenant, usage};
+use super::server::{ServerArgs, ServiceInstance, usage};
 use access_log::AccessLog;
 use site::Site;
 
@@ -29,7 +29,7 @@ const PORT: u16 = 8080;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    house: HouseArgs,
+    server: ServerArgs,
     /// The folder to serve [default: the present one, or no files with --demo]
     dir: Option<PathBuf>,
     /// Offer /, /echo, /cookie, /plaintext, /json, /dynamic?rows=N, /work?ms=N and /sleep?ms=N
@@ -97,7 +97,7 @@ impl PageFlag {
 
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let shape = match args.house.shape() {
+    let shape = match args.server.shape() {
         Ok(shape) => shape,
         Err(refused) => return Ok(usage(&refused.to_string())),
     };
@@ -133,16 +133,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Some(handover) => Region::adopt(handover.state()?).map_err(|refused| {
             anyhow!("cannot take the journal over: {refused}; the server before goes on serving")
         })?,
-        None => Region::place(args.house.placement(&shape))
+        None => Region::place(args.server.placement(&shape))
             .context("cannot place the journal in memory")?,
     };
     if handover.is_none() {
-        journal.found(&[]).map_err(|bad| anyhow!("{bad}"))?;
+        journal.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
     }
     let web = Web::new(options, site);
     let handover = handover.as_ref();
     match keys {
-        None => rent(&args.house, &shape, "http", (&web, &journal), handover, &mut log, None),
+        None => rent(&args.server, &shape, "http", (&web, &journal), handover, &mut log, None),
         Some(keys) => {
             let tls = Tls::new(web, keys);
             let latest = AtomicU32::new(0);
@@ -152,14 +152,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
                 fresh.then(|| args.proof.renew(tls.keys()))
             };
             let lodger = (&tls, &journal);
-            rent(&args.house, &shape, "https", lodger, handover, &mut log, Some(&renew))
+            rent(&args.server, &shape, "https", lodger, handover, &mut log, Some(&renew))
         }
     }
 }
 
 /// Serves by `service`, which may be the web service or what encloses it.
 fn rent<S: Service<State = Journal>>(
-    house: &HouseArgs,
+    server: &ServerArgs,
     shape: &Shape,
     name: &'static str,
     (service, state): (&S, &Region<Journal>),
@@ -168,8 +168,8 @@ fn rent<S: Service<State = Journal>>(
     renew: Option<&Renew<'_>>,
 ) -> Result<ExitCode> {
     let assets = &Assets::default();
-    let tenant = Tenant { name, port: PORT, service, state, assets, handover };
-    house.run_renewed(shape, &tenant, log, renew)
+    let instance = ServiceInstance { name, port: PORT, service, state, assets, handover };
+    server.run_renewed(shape, &instance, log, renew)
 }
 
 /// Nanoseconds since 1970.

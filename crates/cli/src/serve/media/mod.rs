@@ -12,15 +12,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use engines::status::Gauge;
-use engines::{Assets, CastSockets, Casting, Handover, Keeper, Pacing, Sender};
+use engines::{Assets, CastSockets, Casting, Handover, Pacing, Sender, StateStore};
 use load::parse::span;
 use memory::{Placement, Region};
 use seam::Instant;
 use services::media::live::Source;
 use services::media::{Door, Groups, Media, Options, Orders};
 
-use super::house::{HouseArgs, Tenant, usage};
 use super::http::site::Site;
+use super::server::{ServerArgs, ServiceInstance, usage};
 use crate::rank::RankArgs;
 use source::SourceFlag;
 
@@ -31,7 +31,7 @@ const PORT: u16 = 8554;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    house: HouseArgs,
+    server: ServerArgs,
     /// The folder to serve, or files of one folder; a named pipe, or `-` for standard input, is a
     /// live source [default: the present folder]
     #[arg(value_name = "DIR|FILE|-")]
@@ -133,7 +133,7 @@ impl FromStr for UserFlag {
 
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let shape = match args.house.shape() {
+    let shape = match args.server.shape() {
         Ok(shape) => shape,
         Err(refused) => return Ok(usage(&refused.to_string())),
     };
@@ -167,7 +167,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         true => None,
         false => Some(sockets(&args, passed)?),
     };
-    let placement = args.house.placement(&shape);
+    let placement = args.server.placement(&shape);
     let orders = orders(handover.as_ref(), placement)?;
     let options = Options {
         ports: sockets.as_ref().filter(|_| !args.no_udp).map(CastSockets::ports).transpose()?,
@@ -177,7 +177,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         ..choices(&args)
     };
     let service = Media::new(options, site).with_sources(source::open(&sources, placement, rings)?);
-    let tenant = Tenant {
+    let instance = ServiceInstance {
         name: "media",
         port: PORT,
         service: &service,
@@ -186,17 +186,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
         handover: handover.as_ref(),
     };
     let Some(sockets) = &sockets else {
-        return args.house.run(&shape, &tenant, &mut Teller { service: &service, pacing: None });
+        return args.server.run(&shape, &instance, &mut Teller { service: &service, pacing: None });
     };
     let mut pacing: Region<Pacing> =
         Region::place(shape.placement()).context("cannot place the figures in memory")?;
-    pacing.found(&[]).map_err(|bad| anyhow!("{bad}"))?;
+    pacing.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
     let casting = Casting::new(&service, args.sender, sockets, &pacing).ranked(args.rank.rank());
     let mut teller = Teller { service: &service, pacing: Some(&pacing) };
     let mut others = sockets.fds().to_vec();
     others.extend(service.sources().iter().filter_map(Source::fd));
     let casting = (&casting, &others[..]);
-    let exit = args.house.run_with_caster(&shape, &tenant, casting, &mut teller);
+    let exit = args.server.run_with_caster(&shape, &instance, casting, &mut teller);
     tell(&pacing);
     exit
 }
@@ -209,7 +209,7 @@ fn orders(handover: Option<&Handover>, placement: Placement) -> Result<Region<Or
         });
     }
     let mut orders = Region::<Orders>::place(placement).context("cannot place the orders")?;
-    orders.found(&secret()?).map_err(|bad| anyhow!("{bad}"))?;
+    orders.init(&secret()?).map_err(|bad| anyhow!("{bad}"))?;
     Ok(orders)
 }
 
@@ -237,7 +237,7 @@ fn choices(args: &Args) -> Options {
 
 /// The sockets that datagrams leave from: the predecessor's, if there was one.
 fn sockets(args: &Args, passed: Vec<OwnedFd>) -> Result<CastSockets> {
-    let host = args.house.host;
+    let host = args.server.host;
     let opened = match <[OwnedFd; 2]>::try_from(passed) {
         Ok([rtp, rtcp]) => CastSockets::adopt(rtp, rtcp),
         Err(_) => CastSockets::bind(host, args.rtp_port),
@@ -252,7 +252,7 @@ fn sockets(args: &Args, passed: Vec<OwnedFd>) -> Result<CastSockets> {
 
 /// What is wrong with a group of another family than the server's own address.
 fn ungrouped(args: &Args) -> Option<String> {
-    let (host, GroupFlag(first)) = (args.house.host, args.group?);
+    let (host, GroupFlag(first)) = (args.server.host, args.group?);
     let fits = first.is_ipv4() == host.is_ipv4();
     (!fits).then(|| format!("expected a group that {host} can send to, found {}", first.ip()))
 }
@@ -285,7 +285,7 @@ fn doubled(sources: &[SourceFlag]) -> Option<String> {
     })
 }
 
-/// Says how punctual the house was, if it sent anything.
+/// Says how punctual the server was, if it sent anything.
 pub(crate) fn tell(pacing: &Pacing) {
     let (packets, failed) = (pacing.packets.read(), pacing.failed.read());
     if packets == 0 {
@@ -308,7 +308,7 @@ struct Teller<'a> {
     pacing: Option<&'a Pacing>,
 }
 
-impl Keeper<Orders> for Teller<'_> {
+impl StateStore<Orders> for Teller<'_> {
     fn is_changed(&mut self, _orders: &Orders) -> bool {
         false
     }

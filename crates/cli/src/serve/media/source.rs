@@ -108,7 +108,7 @@ pub fn open<F: Send + 'static>(
 /// A ring that nothing is in.
 fn ring(placement: Placement) -> Result<Region<Ring>> {
     let mut ring = Region::<Ring>::place(placement).context("cannot place a live source")?;
-    ring.found(&[]).map_err(|bad| anyhow!("{bad}"))?;
+    ring.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
     Ok(ring)
 }
 

@@ -24,7 +24,7 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
         }
         self.behind = (self.now.since(soonest) > SLACK && soonest > Instant::ZERO)
             .then_some((soonest, self.now))
-            .inspect(|_| self.desk.pacing.caught_up.add(1));
+            .inspect(|_| self.context.pacing.caught_up.add(1));
         while self.horizon < end {
             let until = (self.horizon + PART).min(end);
             let is_full = self.gather(until);
@@ -48,15 +48,15 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
             while let Next::At(at) = running.next
                 && at <= until
             {
-                let cx = self.desk.cx(self.now, &self.effects);
+                let cx = self.context.cx(self.now, &self.effects);
                 let burst = self.train.burst(running.id);
-                running.next = self.desk.caster.due(&cx, &mut running.cast, until, burst);
+                running.next = self.context.caster.due(&cx, &mut running.cast, until, burst);
                 let is_full = burst.is_full();
                 if !self.queue.sends_open_files() {
-                    let files = &self.desk.outlet.files;
+                    let files = &self.context.outlet.files;
                     let failed = burst
                         .load_open(|source, range, into| files.read(source, range, into).is_ok());
-                    self.desk.count(&Count { failed, ..Count::default() });
+                    self.context.count(&Count { failed, ..Count::default() });
                 }
                 running.waiting += self.train.owned();
                 if is_full {
@@ -79,14 +79,14 @@ impl<C: Caster, Q: Queue> Worker<'_, '_, C, Q> {
             None => at,
         };
         let mut count = Count::default();
-        let outlet = &self.desk.outlet;
+        let outlet = &self.context.outlet;
         let handed = self.queue.hand_over(&mut self.train, outlet, &moment, &mut count)?;
         self.waiting.extend(handed);
         for (owner, packets) in self.train.clear() {
             count.failed += packets;
             settle(&mut self.running, owner, packets);
         }
-        self.desk.count(&count);
+        self.context.count(&count);
         Ok(())
     }
 }

@@ -1,16 +1,16 @@
 //! The one thread of a process that waits for others: for peers to come, for parked sessions to
-//! move or fall due, and for the house to drain.
+//! move or fall due, and for the server to drain.
 
 use std::io;
 use std::os::fd::AsFd;
 
-use memory::{Doing, Phase, Refusal, SeatState};
+use memory::{Doing, Phase, Refusal, SlotState};
 use seam::{Closed, Instant, Service, SessionId};
 use sys::epoll::Events;
 use sys::ready::{Interest, Ready};
 
-use super::lobby::{Call, Guest, LOOK, Lobby};
-use crate::desk::Desk;
+use super::parking::{Call, Connection, LOOK, ParkedConnections};
+use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::parts::door::{Door, Failure};
 
@@ -26,24 +26,28 @@ const RELOAD: std::time::Duration = std::time::Duration::from_secs(5);
 /// One of several processes that watch one listener is woken.
 const DOOR: Interest = Interest { exclusive: true, ..Interest::READ };
 
-/// Listens until the house drains. `first` is the seat of the process's first worker.
-pub fn serve<S: Service>(desk: &Desk<'_, S>, lobby: &Lobby<S>, first: usize) -> Result<(), Fault> {
+/// Listens until the server drains. `first` is the worker slot of the process's first worker.
+pub fn serve<S: Service>(
+    context: &WorkerContext<'_, S>,
+    parking: &ParkedConnections<S>,
+    first: usize,
+) -> Result<(), Fault> {
     let mut listener = Listener {
-        desk,
-        lobby,
-        door: Door::new(desk.sessions_max()),
+        context,
+        parking,
+        door: Door::new(context.sessions_max()),
         first,
         accepted: 0,
         listening: false,
-        now: desk.now(),
-        next_tick: desk.is_first.then_some(Instant::ZERO),
+        now: context.now(),
+        next_tick: context.is_first.then_some(Instant::ZERO),
     };
     listener.run().map_err(Fault::Wait)
 }
 
 struct Listener<'a, 'd, S: Service> {
-    desk: &'a Desk<'d, S>,
-    lobby: &'a Lobby<S>,
+    context: &'a WorkerContext<'d, S>,
+    parking: &'a ParkedConnections<S>,
     door: Door,
     first: usize,
     /// Connections accepted, by which the process's life is measured.
@@ -56,48 +60,48 @@ struct Listener<'a, 'd, S: Service> {
 
 impl<S: Service> Listener<'_, '_, S> {
     fn run(&mut self) -> io::Result<()> {
-        let (desk, lobby) = (self.desk, self.lobby);
+        let (context, parking) = (self.context, self.parking);
         let stop = Interest { edge: true, ..Interest::READ };
-        lobby.epoll.add(desk.stop.as_fd(), stop, KEY_STOP)?;
-        lobby.epoll.add(&lobby.bell, Interest::READ, KEY_BELL)?;
-        desk.ready();
+        parking.epoll.add(context.stop.as_fd(), stop, KEY_STOP)?;
+        parking.epoll.add(&parking.bell, Interest::READ, KEY_BELL)?;
+        context.ready();
         let mut events = Events::with_capacity(EVENTS);
         loop {
             self.accept()?;
-            desk.rest(Doing::Waiting);
-            lobby.epoll.wait(&mut events, self.timeout())?;
-            self.now = desk.now();
-            if desk.turn(self.now) {
-                self.door.set_limit(desk.sessions_max());
+            context.rest(Doing::Waiting);
+            parking.epoll.wait(&mut events, self.timeout())?;
+            self.now = context.now();
+            if context.turn(self.now) {
+                self.door.set_limit(context.sessions_max());
                 // They were parked until a time that may be another by now.
-                let parked = lobby.sift(|_| true);
-                parked.into_iter().for_each(|guest| self.call(guest, false));
+                let parked = parking.sift(|_| true);
+                parked.into_iter().for_each(|connection| self.call(connection, false));
             }
             events.iter().for_each(|event| self.hear(event));
-            (0..lobby.take_gone()).for_each(|_| desk.closed(self.now));
+            (0..parking.take_gone()).for_each(|_| context.closed(self.now));
             self.follow_phase();
-            if lobby.soonest() <= self.now {
+            if parking.soonest() <= self.now {
                 let now = self.now;
-                let due = lobby.sift(|guest| guest.due <= now);
-                due.into_iter().for_each(|guest| self.call(guest, false));
+                let due = parking.sift(|connection| connection.due <= now);
+                due.into_iter().for_each(|connection| self.call(connection, false));
             }
             self.tick();
-            desk.see_to_wishes();
-            if desk.phase() > Phase::Ready && desk.seat().open.read() == 0 {
+            context.see_to_wishes();
+            if context.phase() > Phase::Ready && context.slot().open.read() == 0 {
                 return Ok(());
             }
         }
     }
 
     fn timeout(&self) -> Option<std::time::Duration> {
-        let mut soonest = self.lobby.soonest();
+        let mut soonest = self.parking.soonest();
         for moment in [self.door.opens_at(), self.next_tick] {
             soonest = soonest.min(moment.unwrap_or(Instant::NEVER));
         }
         let timeout = (soonest != Instant::NEVER).then(|| soonest.since(self.now));
-        match self.desk.phase() {
+        match self.context.phase() {
             // With somebody here it looks now and then whether it was reloaded.
-            Phase::Starting | Phase::Ready if self.desk.seat().open.read() > 0 => {
+            Phase::Starting | Phase::Ready if self.context.slot().open.read() > 0 => {
                 Some(timeout.map_or(RELOAD, |time| time.min(RELOAD)))
             }
             Phase::Starting | Phase::Ready => timeout,
@@ -108,22 +112,22 @@ impl<S: Service> Listener<'_, '_, S> {
     fn hear(&mut self, event: Ready) {
         match event.key {
             KEY_DOOR => {}
-            KEY_STOP => self.desk.seat().set_state(SeatState::Draining),
+            KEY_STOP => self.context.slot().set_state(SlotState::Draining),
             KEY_BELL => {
-                self.lobby.bell.clear();
+                self.parking.bell.clear();
             }
             bits => {
-                if let Some(guest) = self.lobby.claim(SessionId::from_bits(bits)) {
-                    self.call(guest, true);
+                if let Some(connection) = self.parking.claim(SessionId::from_bits(bits)) {
+                    self.call(connection, true);
                 }
             }
         }
     }
 
-    fn call(&mut self, guest: Box<Guest<S>>, moved: bool) {
-        if let Err(Call::Back(guest, _)) = self.lobby.call(Call::Back(guest, moved)) {
+    fn call(&mut self, connection: Box<Connection<S>>, moved: bool) {
+        if let Err(Call::Back(connection, _)) = self.parking.call(Call::Back(connection, moved)) {
             // There is room for every session, so this cannot be; nobody must be lost by it.
-            self.end(*guest, Closed::Reset);
+            self.end(*connection, Closed::Reset);
         }
     }
 
@@ -132,23 +136,23 @@ impl<S: Service> Listener<'_, '_, S> {
     /// Takes those who wait, a bounded number, each for a worker that is free; watches the door
     /// only while it is open.
     fn accept(&mut self) -> io::Result<()> {
-        let (desk, lobby) = (self.desk, self.lobby);
+        let (context, parking) = (self.context, self.parking);
         let mut wants = false;
-        for _ in 0..desk.knobs.turn_accepts {
-            let open = desk.seat().open.read() as usize;
-            wants = desk.phase() <= Phase::Ready
+        for _ in 0..context.knobs.turn_accepts {
+            let open = context.slot().open.read() as usize;
+            wants = context.phase() <= Phase::Ready
                 && self.door.is_open(open, self.now)
-                && lobby.has_free();
+                && parking.has_free();
             if !wants {
                 break;
             }
-            match desk.entrance.take(false) {
+            match context.accept_source.take(false) {
                 Ok(arrival) => self.admit(arrival),
                 Err(error) => match self.door.failed(&error, self.now) {
                     Failure::Empty => break,
-                    Failure::Peer => desk.seat().refuse(Refusal::Gone),
+                    Failure::Peer => context.slot().refuse(Refusal::Gone),
                     Failure::Exhausted => {
-                        desk.seat().refuse(Refusal::Exhausted);
+                        context.slot().refuse(Refusal::Exhausted);
                         wants = false;
                         break;
                     }
@@ -157,8 +161,8 @@ impl<S: Service> Listener<'_, '_, S> {
         }
         if wants != self.listening {
             match wants {
-                true => lobby.epoll.add(desk.entrance.fd(), DOOR, KEY_DOOR)?,
-                false => lobby.epoll.remove(desk.entrance.fd())?,
+                true => parking.epoll.add(context.accept_source.fd(), DOOR, KEY_DOOR)?,
+                false => parking.epoll.remove(context.accept_source.fd())?,
             }
             self.listening = wants;
         }
@@ -166,49 +170,51 @@ impl<S: Service> Listener<'_, '_, S> {
     }
 
     fn admit(&mut self, arrival: crate::accept::Arrival) {
-        let desk = self.desk;
-        desk.opened(self.now);
-        if self.lobby.call(Call::Come(arrival)).is_err() {
-            desk.seat().refuse(Refusal::NoWorker);
-            desk.closed(self.now);
+        let context = self.context;
+        context.opened(self.now);
+        if self.parking.call(Call::Come(arrival)).is_err() {
+            context.slot().refuse(Refusal::NoWorker);
+            context.closed(self.now);
         }
         self.accepted += 1;
-        if self.accepted >= desk.lifetime {
-            (self.first..=desk.id.slot()).for_each(|slot| desk.board.seat(slot).dismiss());
+        if self.accepted >= context.lifetime {
+            (self.first..=context.id.slot()).for_each(|slot| context.board.slot(slot).dismiss());
         }
     }
 
     // ---- the way out
 
-    /// Calls workers to those who were not told yet that the house drains; cuts the parked when it
+    /// Calls workers to those who were not told yet that the server drains; cuts the parked when it
     /// is forced.
     fn follow_phase(&mut self) {
-        match self.desk.phase() {
+        match self.context.phase() {
             Phase::Starting | Phase::Ready | Phase::Leaving => {}
             Phase::Draining => {
-                let untold = self.lobby.sift(|guest| !guest.drained && guest.linger.is_none());
-                untold.into_iter().for_each(|guest| self.call(guest, false));
+                let untold = self
+                    .parking
+                    .sift(|connection| !connection.drained && connection.linger.is_none());
+                untold.into_iter().for_each(|connection| self.call(connection, false));
             }
             Phase::Forced | Phase::Done => {
-                let parked = self.lobby.sift(|_| true);
-                parked.into_iter().for_each(|guest| self.end(*guest, Closed::Forced));
+                let parked = self.parking.sift(|_| true);
+                parked.into_iter().for_each(|connection| self.end(*connection, Closed::Forced));
             }
         }
     }
 
-    fn end(&mut self, mut guest: Guest<S>, why: Closed) {
-        let id = guest.id;
-        guest.conn.abort(why);
-        guest.conn.close(self.desk.service, &self.desk.cx(self.now, id));
-        self.lobby.leave(id);
+    fn end(&mut self, mut connection: Connection<S>, why: Closed) {
+        let id = connection.id;
+        connection.conn.abort(why);
+        connection.conn.close(self.context.service, &self.context.cx(self.now, id));
+        self.parking.leave(id);
     }
 
     fn tick(&mut self) {
         if self.next_tick.is_some_and(|moment| moment <= self.now) {
-            let here = self.desk.phase() != Phase::Leaving;
-            let cx = self.desk.cx(self.now, SessionId::NONE);
+            let here = self.context.phase() != Phase::Leaving;
+            let cx = self.context.cx(self.now, SessionId::NONE);
             // From here on the world is a successor's to move, if there is one.
-            self.next_tick = here.then(|| self.desk.service.tick(&cx)).flatten();
+            self.next_tick = here.then(|| self.context.service.tick(&cx)).flatten();
         }
     }
 }

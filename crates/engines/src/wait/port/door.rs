@@ -11,7 +11,7 @@ use seam::Service;
 use sys::poll::{PollFd, poll};
 use sys::uring::{Acceptance, Armed};
 
-use super::quay::Errand;
+use super::completion_port::Errand;
 use super::watch::Watch;
 use super::{Hand, TOKEN_DOOR};
 use crate::parts::door::Failure;
@@ -61,7 +61,7 @@ impl<S: Service> Hand<'_, '_, S> {
     /// leave or drain they are served whatever the limit: no successor can see them, and they may
     /// have asked already.
     pub(super) fn watch_door(&mut self, watch: &mut Watch) {
-        let is_leaving = matches!(self.desk.phase(), Phase::Leaving | Phase::Draining);
+        let is_leaving = matches!(self.context.phase(), Phase::Leaving | Phase::Draining);
         let mut open = watch.door.is_open(watch.inside, self.now);
         while (open || is_leaving)
             && let Some(comer) = watch.arrivals.parked.pop_front()
@@ -79,33 +79,33 @@ impl<S: Service> Hand<'_, '_, S> {
             && !watch.arrivals.stopping
         {
             watch.arrivals.stopping = true;
-            self.quay.ring.hub().cancel(armed);
+            self.completion_port.ring.hub().cancel(armed);
         }
     }
 
     fn arm(&mut self, watch: &mut Watch) {
-        let mut hub = self.quay.ring.hub();
+        let mut hub = self.completion_port.ring.hub();
         watch.arrivals.armed = Some(match watch.arrivals.how {
-            Some(how) => hub.accept(self.desk.listener, TOKEN_DOOR, how),
+            Some(how) => hub.accept(self.context.listener, TOKEN_DOOR, how),
             // It looks first, so that nobody is forgotten whom this round had no time for.
-            None => hub.watch_once(self.desk.entrance.fd(), TOKEN_DOOR),
+            None => hub.watch_once(self.context.accept_source.fd(), TOKEN_DOOR),
         });
     }
 
     /// Accepts those who wait, a bounded number of them; false if the door must be shut.
     fn accept(&mut self, watch: &mut Watch) -> bool {
-        let desk = self.desk;
-        for _ in 0..desk.knobs.turn_accepts {
+        let context = self.context;
+        for _ in 0..context.knobs.turn_accepts {
             if !watch.door.is_open(watch.inside, self.now) {
                 return false;
             }
-            match desk.entrance.take(false) {
+            match context.accept_source.take(false) {
                 Ok((fd, peer)) => self.admit(watch, (fd, Some(peer))),
                 Err(error) => match watch.door.failed(&error, self.now) {
                     Failure::Empty => return true,
-                    Failure::Peer => desk.seat().refuse(Refusal::Gone),
+                    Failure::Peer => context.slot().refuse(Refusal::Gone),
                     Failure::Exhausted => {
-                        desk.seat().refuse(Refusal::Exhausted);
+                        context.slot().refuse(Refusal::Exhausted);
                         return false;
                     }
                 },
@@ -115,7 +115,7 @@ impl<S: Service> Hand<'_, '_, S> {
     }
 
     pub(super) fn accepted(&mut self, watch: &mut Watch, result: io::Result<Comer>, more: bool) {
-        let desk = self.desk;
+        let context = self.context;
         let mut is_exhausted = false;
         match result {
             Ok(comer) => watch.arrivals.parked.push_back(comer),
@@ -124,15 +124,15 @@ impl<S: Service> Hand<'_, '_, S> {
             Err(error) => {
                 is_exhausted = watch.door.failed(&error, self.now) == Failure::Exhausted;
                 let why = if is_exhausted { Refusal::Exhausted } else { Refusal::Gone };
-                desk.seat().refuse(why);
+                context.slot().refuse(why);
             }
         }
         if more {
             return;
         }
         (watch.arrivals.armed, watch.arrivals.stopping) = (None, false);
-        let is_leaving = desk.phase() == Phase::Leaving;
-        if is_leaving && !is_exhausted && is_readable(desk.listener) {
+        let is_leaving = context.phase() == Phase::Leaving;
+        if is_leaving && !is_exhausted && is_readable(context.listener) {
             // The kernel wakes one accept for each connection; if it woke ours, and that was
             // cancelled before it ran, nobody else knows. One more round takes what waits.
             self.arm(watch);

@@ -7,7 +7,7 @@ use seam::{Closed, Instant, Service, SessionId};
 use sys::uring::{Load, Received};
 
 use super::Hand;
-use super::quay::{Mail, Place};
+use super::completion_port::{Connection, Mail};
 use crate::parts::pace::Taking;
 use crate::wait::uring::outbound::reuse;
 
@@ -15,8 +15,13 @@ use crate::wait::uring::outbound::reuse;
 const ALONE: u8 = 64;
 
 impl<S: Service> Hand<'_, '_, S> {
-    pub(super) fn read(&mut self, id: SessionId, place: &mut Place<S>, letter: Mail<S::Outcome>) {
-        let (service, cx) = (self.desk.service, self.cx(id));
+    pub(super) fn read(
+        &mut self,
+        id: SessionId,
+        place: &mut Connection<S>,
+        letter: Mail<S::Outcome>,
+    ) {
+        let (service, cx) = (self.context.service, self.cx(id));
         match letter {
             Mail::Received { input, more, waiting } => {
                 place.waiting = waiting;
@@ -34,7 +39,7 @@ impl<S: Service> Hand<'_, '_, S> {
             Mail::Done(None) => place.conn.abort(Closed::Reset),
             Mail::Push(bytes) => {
                 if place.conn.push(&bytes).is_err() {
-                    self.desk.seat().pushes_dropped.add(1);
+                    self.context.slot().pushes_dropped.add(1);
                 }
             }
             Mail::Due(entry) => {
@@ -56,16 +61,16 @@ impl<S: Service> Hand<'_, '_, S> {
         }
     }
 
-    fn received(&mut self, id: SessionId, place: &mut Place<S>, input: Received) {
-        let (desk, cx) = (self.desk, self.cx(id));
+    fn received(&mut self, id: SessionId, place: &mut Connection<S>, input: Received) {
+        let (context, cx) = (self.context, self.cx(id));
         match input {
             Received::Bytes(buffer) => {
                 place.conn.lend(&mut self.buffers);
                 place.active = self.now;
-                let bytes = self.quay.ring.bytes(&buffer);
-                desk.seat().bytes_in.add(bytes.len() as u64);
+                let bytes = self.completion_port.ring.bytes(&buffer);
+                context.slot().bytes_in.add(bytes.len() as u64);
                 let fed = catch_unwind(AssertUnwindSafe(|| {
-                    place.conn.feed(desk.service, &cx, bytes);
+                    place.conn.feed(context.service, &cx, bytes);
                 }));
                 // Also of a wreck: a buffer that is not given back is lost for ever.
                 self.read.push(buffer);
@@ -76,12 +81,12 @@ impl<S: Service> Hand<'_, '_, S> {
             Received::Eof => {
                 place.ended = true;
                 place.conn.lend(&mut self.buffers);
-                place.conn.eof(desk.service, &cx);
+                place.conn.eof(context.service, &cx);
             }
             Received::NoBuffers => {
                 // What found no buffer is still there.
                 (place.alone, place.waiting) = (ALONE, true);
-                desk.seat().enobufs.add(1);
+                context.slot().enobufs.add(1);
             }
             // We asked for it, or whoever armed it has ended; then it is armed again.
             Received::Cancelled => {}
@@ -95,16 +100,16 @@ impl<S: Service> Hand<'_, '_, S> {
     fn sent(
         &mut self,
         id: SessionId,
-        place: &mut Place<S>,
+        place: &mut Connection<S>,
         result: io::Result<usize>,
         load: Option<Load>,
     ) {
-        let (desk, cx) = (self.desk, self.cx(id));
+        let (context, cx) = (self.context, self.cx(id));
         place.conn.lend(&mut self.buffers);
         if let Ok(len) = result {
             place.sent(len, self.now);
-            desk.seat().bytes_out.add(len as u64);
-            place.conn.landed(desk.service, &cx, len);
+            context.slot().bytes_out.add(len as u64);
+            place.conn.landed(context.service, &cx, len);
         } else {
             place.conn.abort(Closed::Reset);
         }
@@ -113,19 +118,19 @@ impl<S: Service> Hand<'_, '_, S> {
             // What a failed send did not carry is lost with the connection.
             let lost = place.conn.out().flying();
             if lost > 0 {
-                place.conn.landed(desk.service, &cx, lost);
+                place.conn.landed(context.service, &cx, lost);
             }
             reuse(load, &mut self.buffers);
         }
     }
 
     /// Ends a session that overstays.
-    fn look(&mut self, place: &mut Place<S>) {
-        let desk = self.desk;
+    fn look(&mut self, place: &mut Connection<S>) {
+        let context = self.context;
         let is_owed = !place.conn.out().is_empty();
         let mut slow = false;
         if is_owed {
-            match place.pace.look(&place.fd, self.now, desk.knobs) {
+            match place.pace.look(&place.fd, self.now, context.knobs) {
                 Taking::Some => place.active = self.now,
                 Taking::Nothing => {}
                 Taking::TooLittle => slow = true,
@@ -138,10 +143,10 @@ impl<S: Service> Hand<'_, '_, S> {
             // It may still read what the kernel holds for it; we listen no longer.
             place.ended = true;
             self.cut(place);
-        } else if slow || (is_owed && still >= desk.write_stall()) {
+        } else if slow || (is_owed && still >= context.write_stall()) {
             place.conn.abort(Closed::Stalled);
             self.cut(place);
-        } else if still >= desk.idle() {
+        } else if still >= context.idle() {
             place.conn.shut(Closed::Idle);
         }
     }

@@ -8,7 +8,7 @@ use seam::{Closed, Service, SessionId};
 use sys::socket;
 
 use super::Hand;
-use super::quay::Place;
+use super::completion_port::Connection;
 use crate::parts::transmit::{Wait, transmit};
 use crate::wait::uring::outbound::load;
 use crate::wait::uring::tactics::SendBy;
@@ -19,11 +19,11 @@ const TURNS: usize = 16;
 
 impl<S: Service> Hand<'_, '_, S> {
     /// Sends everything that waits, if nothing is in flight.
-    pub(super) fn send(&mut self, id: SessionId, place: &mut Place<S>) {
+    pub(super) fn send(&mut self, id: SessionId, place: &mut Connection<S>) {
         if place.flying || place.conn.out().waiting() == 0 {
             return;
         }
-        if self.quay.tactics.send == SendBy::Call && !place.conn.out().has_file() {
+        if self.completion_port.tactics.send == SendBy::Call && !place.conn.out().has_file() {
             self.send_now(id, place);
         }
         // What has left may have made room for a file.
@@ -34,25 +34,25 @@ impl<S: Service> Hand<'_, '_, S> {
     }
 
     /// One send on the ring of everything that waits.
-    fn launch(&mut self, id: SessionId, place: &mut Place<S>) {
+    fn launch(&mut self, id: SessionId, place: &mut Connection<S>) {
         if let Some(load) = load(place.conn.out()) {
             place.flying = true;
-            self.quay.ring.hub().send(place.fd.as_fd(), id.bits(), load);
+            self.completion_port.ring.hub().send(place.fd.as_fd(), id.bits(), load);
         }
     }
 
     /// Sends files, and what lies before them, as far as the peer takes it and at most some turns'
     /// share.
-    fn send_files(&mut self, id: SessionId, place: &mut Place<S>) {
-        let (desk, cx) = (self.desk, self.cx(id));
-        let mut share = desk.knobs.turn_bytes * TURNS;
+    fn send_files(&mut self, id: SessionId, place: &mut Connection<S>) {
+        let (context, cx) = (self.context, self.cx(id));
+        let mut share = context.knobs.turn_bytes * TURNS;
         while share > 0 && place.conn.out().has_file() {
-            match transmit(desk.assets, &place.fd, place.conn.out(), Wait::Not) {
+            match transmit(context.assets, &place.fd, place.conn.out(), Wait::Not) {
                 Ok(len) => {
                     share = share.saturating_sub(len);
                     place.sent(len, cx.now);
-                    desk.seat().bytes_out.add(len as u64);
-                    place.conn.sent(desk.service, &cx, len);
+                    context.slot().bytes_out.add(len as u64);
+                    place.conn.sent(context.service, &cx, len);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => place.conn.abort(Closed::Reset),
@@ -61,21 +61,21 @@ impl<S: Service> Hand<'_, '_, S> {
         if place.conn.out().has_file() {
             // Where the peer would take more, this lets the other sessions have their turn.
             place.flying = true;
-            self.quay.ring.hub().watch_writable(place.fd.as_fd(), id.bits());
+            self.completion_port.ring.hub().watch_writable(place.fd.as_fd(), id.bits());
             return;
         }
         self.launch(id, place);
     }
 
     /// One `send(2)` of what lies in one piece.
-    fn send_now(&mut self, id: SessionId, place: &mut Place<S>) {
-        let (desk, cx) = (self.desk, self.cx(id));
+    fn send_now(&mut self, id: SessionId, place: &mut Connection<S>) {
+        let (context, cx) = (self.context, self.cx(id));
         let Some(bytes) = place.conn.out().single() else { return };
         match socket::send_nowait(&place.fd, bytes) {
             Ok(len) => {
                 place.sent(len, cx.now);
-                desk.seat().bytes_out.add(len as u64);
-                place.conn.sent(desk.service, &cx, len);
+                context.slot().bytes_out.add(len as u64);
+                place.conn.sent(context.service, &cx, len);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => place.conn.abort(Closed::Reset),

@@ -9,25 +9,26 @@ use seam::{Closed, Instant, Service, SessionId};
 use sys::socket;
 
 use super::Hand;
-use super::quay::{Place, lock};
+use super::completion_port::{Connection, lock};
 use crate::wait::uring::tactics::CloseBy;
 
 impl<S: Service> Hand<'_, '_, S> {
     /// Counts a session that has come; what everyone was told already.
     pub(super) fn count_in(&self) -> (bool, bool) {
-        let watch = lock(&self.quay.watch);
-        let (board, seat) = (self.desk.board, self.desk.board.seat(self.quay.seat));
+        let watch = lock(&self.completion_port.watch);
+        let (board, slot) =
+            (self.context.board, self.context.board.slot(self.completion_port.slot));
         // In this order, who reads `accepted` first never takes it for over already.
-        seat.open.add(1);
-        seat.accepted.add(1);
+        slot.open.add(1);
+        slot.accepted.add(1);
         board.began(self.now.ns());
         (watch.drained, watch.forced)
     }
 
     /// Everything has landed: the session is over (false), or lets the peer finish first so that
     /// the last reply is not lost to a reset.
-    pub(super) fn part(&mut self, place: &mut Place<S>) -> bool {
-        let forced = self.desk.phase() >= Phase::Forced;
+    pub(super) fn part(&mut self, place: &mut Connection<S>) -> bool {
+        let forced = self.context.phase() >= Phase::Forced;
         let polite = matches!(place.conn.why(), Closed::Service | Closed::Overlong);
         if polite && !place.ended && !forced {
             if place.linger.is_some() {
@@ -35,7 +36,7 @@ impl<S: Service> Hand<'_, '_, S> {
             }
             // Not on the ring: see the departures that ARCHITECTURE.md tells of.
             if socket::shutdown_write(&place.fd).is_ok() {
-                place.linger = Some(self.now + self.desk.knobs.linger);
+                place.linger = Some(self.now + self.context.knobs.linger);
                 return true;
             }
         }
@@ -44,32 +45,32 @@ impl<S: Service> Hand<'_, '_, S> {
     }
 
     /// Stops whatever of a session is armed or in flight.
-    pub(super) fn cut(&mut self, place: &mut Place<S>) {
+    pub(super) fn cut(&mut self, place: &mut Connection<S>) {
         place.linger = None;
         if place.flying || place.armed.is_some() {
             place.stopping = true;
-            self.quay.ring.hub().cancel_all(place.fd.as_fd());
+            self.completion_port.ring.hub().cancel_all(place.fd.as_fd());
             // At once: later, the number could be another's. What fails is tried by the next.
-            let _ = self.quay.ring.submit();
+            let _ = self.completion_port.ring.submit();
         }
     }
 
     /// The session is over, and nothing of it is in flight.
-    pub(super) fn finish(&mut self, id: SessionId, place: Place<S>) {
-        let quay = self.quay;
+    pub(super) fn finish(&mut self, id: SessionId, place: Connection<S>) {
+        let completion_port = self.completion_port;
         if place.conn.why() == Closed::Stalled {
             // The kernel would keep what the peer does not take, for minutes.
             let _ = socket::set_linger_reset(&place.fd);
         }
-        let Place { conn, fd, wrecked, .. } = place;
+        let Connection { conn, fd, wrecked, .. } = place;
         if !wrecked {
-            let (desk, cx) = (self.desk, self.cx(id));
-            let closed = catch_unwind(AssertUnwindSafe(|| conn.close(desk.service, &cx)));
-            desk.seat().panics.add(u64::from(closed.is_err()));
+            let (context, cx) = (self.context, self.cx(id));
+            let closed = catch_unwind(AssertUnwindSafe(|| conn.close(context.service, &cx)));
+            context.slot().panics.add(u64::from(closed.is_err()));
         }
-        let _ = quay.table.close(id);
-        match quay.tactics.close {
-            CloseBy::Ring => quay.ring.hub().close(fd),
+        let _ = completion_port.table.close(id);
+        match completion_port.tactics.close {
+            CloseBy::Ring => completion_port.ring.hub().close(fd),
             CloseBy::Call => drop(fd),
         }
         self.count_out();
@@ -77,23 +78,23 @@ impl<S: Service> Hand<'_, '_, S> {
 
     /// Counts a session that is gone, and has the leader look if that matters to it.
     fn count_out(&self) {
-        let (desk, quay) = (self.desk, self.quay);
-        let (board, seat) = (desk.board, desk.board.seat(quay.seat));
-        let mut watch = lock(&quay.watch);
+        let (context, completion_port) = (self.context, self.completion_port);
+        let (board, slot) = (context.board, context.board.slot(completion_port.slot));
+        let mut watch = lock(&completion_port.watch);
         watch.inside -= 1;
-        let is_last = seat.open.read() == 1;
+        let is_last = slot.open.read() == 1;
         if is_last {
             // Whoever sees that nobody is left must see since when.
             board.ended(self.now.ns());
         }
-        seat.open.sub(1);
-        let is_awaited = !watch.door.was_open() || (is_last && desk.phase() > Phase::Ready);
+        slot.open.sub(1);
+        let is_awaited = !watch.door.was_open() || (is_last && context.phase() > Phase::Ready);
         drop(watch);
         if is_awaited {
-            quay.hurry(Instant::ZERO);
+            completion_port.hurry(Instant::ZERO);
         }
         if is_last && board.is_empty_now() {
-            desk.bell.ring();
+            context.bell.ring();
         }
     }
 }

@@ -9,37 +9,37 @@ use sys::socket;
 use sys::uring::Receive;
 
 use super::Hand;
+use super::completion_port::{Berth, Connection, Errand, Mail, lock};
 use super::door::Comer;
-use super::quay::{Berth, Errand, Mail, Place, lock};
 
 impl<S: Service> Hand<'_, '_, S> {
     /// A peer has come: gives it a session, and its first turn.
     pub(super) fn open(&mut self, (fd, peer): Comer) {
-        let quay = self.quay;
+        let completion_port = self.completion_port;
         // A multishot accept does not tell the address; a peer that is gone has none.
         let peer = peer.or_else(|| socket::peer_addr(&fd).ok()).map_or(Peer::Local, Peer::Net);
-        let Ok(id) = quay.table.open(Berth::taken()) else {
-            self.desk.seat().refuse(Refusal::Exhausted);
-            lock(&quay.watch).inside -= 1;
+        let Ok(id) = completion_port.table.open(Berth::taken()) else {
+            self.context.slot().refuse(Refusal::Exhausted);
+            lock(&completion_port.watch).inside -= 1;
             return;
         };
-        let Some(berth) = quay.table.acquire(id) else { return };
+        let Some(berth) = completion_port.table.acquire(id) else { return };
         let opened = catch_unwind(AssertUnwindSafe(|| {
-            Conn::open(self.desk.service, &self.cx(id), peer, &mut self.buffers)
+            Conn::open(self.context.service, &self.cx(id), peer, &mut self.buffers)
         }));
         let Ok(conn) = opened else {
             // Nobody has seen the session but who asked everyone to look at it.
-            let _ = quay.table.close(id);
-            self.desk.seat().panics.add(1);
-            lock(&quay.watch).inside -= 1;
+            let _ = completion_port.table.close(id);
+            self.context.slot().panics.add(1);
+            lock(&completion_port.watch).inside -= 1;
             return;
         };
-        *berth.place() = Some(Place::new(conn, fd, self.now));
+        *berth.place() = Some(Connection::new(conn, fd, self.now));
         let (drained, forced) = self.count_in();
         // It was on its way when the others were told; a second word does no harm.
         for (is_owed, letter) in [(drained, Mail::Drain), (forced, Mail::Force)] {
             if is_owed {
-                let is_first = berth.post(letter);
+                let is_first = berth.entry(letter);
                 debug_assert!(!is_first, "this turn is ours");
             }
         }
@@ -48,7 +48,7 @@ impl<S: Service> Hand<'_, '_, S> {
 
     /// A session that has mail.
     pub(super) fn turn(&mut self, id: SessionId) {
-        if let Some(berth) = self.quay.table.acquire(id) {
+        if let Some(berth) = self.completion_port.table.acquire(id) {
             self.go_on(id, &berth);
         }
     }
@@ -88,21 +88,21 @@ impl<S: Service> Hand<'_, '_, S> {
     }
 
     /// The service panicked: the session ends, and the service is not called for it again.
-    pub(super) fn wreck(&mut self, id: SessionId, place: &mut Place<S>) {
-        self.desk.seat().panics.add(1);
+    pub(super) fn wreck(&mut self, id: SessionId, place: &mut Connection<S>) {
+        self.context.slot().panics.add(1);
         place.wrecked = true;
         place.conn.abort(Closed::Reset);
         let lost = place.conn.out().flying();
         if lost > 0 && !place.flying {
             // It was taken and is not on its way: nobody would tell that it has landed.
-            place.conn.landed(self.desk.service, &self.cx(id), lost);
+            place.conn.landed(self.context.service, &self.cx(id), lost);
         }
         self.cut(place);
     }
 
     /// Hands out the job, starts the send, then asks what is wanted and changes the difference.
     /// False if the session is over.
-    fn settle(&mut self, id: SessionId, place: &mut Place<S>) -> bool {
+    fn settle(&mut self, id: SessionId, place: &mut Connection<S>) -> bool {
         self.send(id, place);
         if let Some(job) = place.conn.take_job() {
             self.jobs.push((id, job));
@@ -113,12 +113,12 @@ impl<S: Service> Hand<'_, '_, S> {
         }
         place.conn.reclaim(&mut self.buffers);
         let reads = wants.read || (place.linger.is_some() && !place.ended);
-        let usual = self.quay.tactics.receive();
+        let usual = self.completion_port.tactics.receive();
         match place.armed {
             None if reads => {
                 let how = if place.alone > 0 { Receive::Own } else { usual };
                 place.alone = place.alone.saturating_sub(1);
-                let mut hub = self.quay.ring.hub();
+                let mut hub = self.completion_port.ring.hub();
                 let fd = place.fd.as_fd();
                 place.armed = Some(hub.receive(fd, id.bits(), how, place.waiting));
             }
@@ -127,13 +127,13 @@ impl<S: Service> Hand<'_, '_, S> {
                 if !reads && !place.stopping && (wants.done || usual == Receive::Multishot) =>
             {
                 place.stopping = true;
-                self.quay.ring.hub().cancel(armed);
+                self.completion_port.ring.hub().cancel(armed);
             }
             _ => {}
         }
         if let Some(wake) = wants.wake.filter(|wake| *wake < place.scheduled) {
-            lock(&self.quay.watch).deadlines.ask(id, Some(wake), &mut place.scheduled);
-            self.quay.hurry(wake);
+            lock(&self.completion_port.watch).deadlines.ask(id, Some(wake), &mut place.scheduled);
+            self.completion_port.hurry(wake);
         }
         true
     }

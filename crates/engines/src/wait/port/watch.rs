@@ -8,11 +8,11 @@ use memory::{Board, Phase};
 use seam::{Instant, Service};
 
 use super::Hand;
+use super::completion_port::{Errand, Mail, lock};
 use super::door::Arrivals;
-use super::quay::{Errand, Mail, lock};
 use crate::parts::deadlines::Deadlines;
 use crate::parts::door::Door;
-use crate::parts::floor::sweep_every;
+use crate::parts::event_loop::sweep_every;
 use crate::wait::uring::tactics::Tactics;
 
 /// The times of a port, its door and its census.
@@ -26,9 +26,9 @@ pub(super) struct Watch {
     next_sweep: Instant,
     /// Which edition of the settings the door knows.
     edition: u32,
-    /// Everyone was told that the house drains.
+    /// Everyone was told that the server drains.
     pub drained: bool,
-    /// Everyone was told that the house is forced.
+    /// Everyone was told that the server is forced.
     pub forced: bool,
 }
 
@@ -58,35 +58,35 @@ impl Watch {
 }
 
 impl<S: Service> Hand<'_, '_, S> {
-    /// The leader's look at the clock and the house, before it waits. How long it may sleep;
+    /// The leader's look at the clock and the server, before it waits. How long it may sleep;
     /// `None` if there is something to do at once.
     pub(super) fn make_round(&mut self) -> Option<Option<Duration>> {
-        let quay = self.quay;
-        let mut watch = lock(&quay.watch);
+        let completion_port = self.completion_port;
+        let mut watch = lock(&completion_port.watch);
         self.follow_settings(&mut watch);
         let leaves = self.follow_phase(&mut watch);
         while let Some((entry, id)) = watch.deadlines.due(self.now) {
-            self.desk.note_late(entry, self.now);
-            self.post(id, Mail::Due(entry));
+            self.context.note_late(entry, self.now);
+            self.entry(id, Mail::Due(entry));
         }
         if watch.next_tick.is_some_and(|moment| moment <= self.now) {
             watch.next_tick = None;
             // From here on the world is a successor's to move, if there is one.
-            if self.desk.phase() != Phase::Leaving {
+            if self.context.phase() != Phase::Leaving {
                 self.brought.push(Errand::Tick);
             }
         }
         if watch.next_sweep <= self.now {
             if watch.inside > 0 {
-                self.desk.note_late(watch.next_sweep, self.now);
+                self.context.note_late(watch.next_sweep, self.now);
             }
-            watch.next_sweep = self.now + sweep_every(self.desk);
+            watch.next_sweep = self.now + sweep_every(self.context);
             self.tell_all(|| Mail::Look);
         }
         self.watch_door(&mut watch);
         // An accept that is armed may still bring somebody.
         if leaves && watch.inside == 0 && !watch.arrivals.is_armed() {
-            lock(&quay.shift).close();
+            lock(&completion_port.shift).close();
             return None;
         }
         if !self.brought.is_empty() {
@@ -94,25 +94,25 @@ impl<S: Service> Hand<'_, '_, S> {
         }
         let soonest = watch.soonest();
         // Under the lock: who asks for an earlier moment from now on sees that nobody would look.
-        quay.until.store(soonest.ns(), Ordering::Relaxed);
+        completion_port.until.store(soonest.ns(), Ordering::Relaxed);
         Some((soonest != Instant::NEVER).then(|| soonest.since(self.now)))
     }
 
     fn follow_settings(&mut self, watch: &mut Watch) {
-        let edition = self.desk.board.edition();
+        let edition = self.context.board.edition();
         if std::mem::replace(&mut watch.edition, edition) != edition {
-            watch.door.set_limit(self.desk.sessions_max());
-            watch.next_sweep = watch.next_sweep.min(self.now + sweep_every(self.desk));
+            watch.door.set_limit(self.context.sessions_max());
+            watch.next_sweep = watch.next_sweep.min(self.now + sweep_every(self.context));
         }
     }
 
-    /// Tells everyone how far the house is; true when it is left.
+    /// Tells everyone how far the server is; true when it is left.
     fn follow_phase(&mut self, watch: &mut Watch) -> bool {
-        let phase = self.desk.phase();
+        let phase = self.context.phase();
         if phase <= Phase::Ready {
             return false;
         }
-        let is_over = self.desk.is_over();
+        let is_over = self.context.is_over();
         if is_over {
             watch.door.drain();
         }
@@ -127,9 +127,9 @@ impl<S: Service> Hand<'_, '_, S> {
     }
 
     fn tell_all(&mut self, letter: impl Fn() -> Mail<S::Outcome>) {
-        let quay = self.quay;
-        for id in quay.table.ids() {
-            self.post(id, letter());
+        let completion_port = self.completion_port;
+        for id in completion_port.table.ids() {
+            self.entry(id, letter());
         }
     }
 }

@@ -14,7 +14,7 @@ use sys::uring::{Acceptance, Armed};
 
 use super::tactics::Tactics;
 use super::{Loop, Ops, TOKEN_DOOR};
-use crate::desk::Desk;
+use crate::context::WorkerContext;
 use crate::parts::door::Failure;
 
 /// What a loop keeps about those who come.
@@ -32,13 +32,16 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    pub(super) fn new<S: Service>(desk: &Desk<'_, S>, tactics: Tactics) -> io::Result<Arrivals> {
+    pub(super) fn new<S: Service>(
+        context: &WorkerContext<'_, S>,
+        tactics: Tactics,
+    ) -> io::Result<Arrivals> {
         let how = tactics.acceptance();
         // The ring does not wait on a descriptor that says it must not, and a call of ours must not
-        // wait. All workers of a house want the same of what is one open file; an acceptor's
+        // wait. All workers of a server want the same of what is one open file; an acceptor's
         // listener is its own affair.
-        if !desk.entrance.is_given() {
-            socket::set_nonblocking(desk.listener, how.is_none())?;
+        if !context.accept_source.is_given() {
+            socket::set_nonblocking(context.listener, how.is_none())?;
         }
         let parked = VecDeque::new();
         Ok(Arrivals { how, parked, armed: None, stopping: false, knocked: false })
@@ -61,7 +64,8 @@ impl<S: Service> Loop<'_, S> {
     /// leave or drain they are served whatever the limit: no successor can see them, and they may
     /// have asked already.
     pub(super) fn watch_door(&mut self) {
-        let is_leaving = matches!(self.floor.desk.phase(), Phase::Leaving | Phase::Draining);
+        let is_leaving =
+            matches!(self.event_loop.context.phase(), Phase::Leaving | Phase::Draining);
         let mut open = self.is_open();
         while (open || is_leaving)
             && let Some((fd, peer)) = self.arrivals.parked.pop_front()
@@ -84,32 +88,32 @@ impl<S: Service> Loop<'_, S> {
     }
 
     fn is_open(&mut self) -> bool {
-        self.floor.door.is_open(self.floor.table.len(), self.floor.now)
+        self.event_loop.door.is_open(self.event_loop.table.len(), self.event_loop.now)
     }
 
     fn arm(&mut self) {
-        let desk = self.floor.desk;
+        let context = self.event_loop.context;
         self.arrivals.armed = Some(match self.arrivals.how {
-            Some(how) => self.ring.accept(desk.listener, TOKEN_DOOR, how),
+            Some(how) => self.ring.accept(context.listener, TOKEN_DOOR, how),
             // It looks first, so that nobody is forgotten whom this turn had no time for.
-            None => self.ring.watch_once(desk.entrance.fd(), TOKEN_DOOR),
+            None => self.ring.watch_once(context.accept_source.fd(), TOKEN_DOOR),
         });
     }
 
     /// Accepts those who wait, a bounded number of them; false if the door must be shut.
     fn accept(&mut self) -> bool {
-        let desk = self.floor.desk;
-        for _ in 0..desk.knobs.turn_accepts {
+        let context = self.event_loop.context;
+        for _ in 0..context.knobs.turn_accepts {
             if !self.is_open() {
                 return false;
             }
-            match desk.entrance.take(false) {
+            match context.accept_source.take(false) {
                 Ok((fd, peer)) => self.admit(fd, Some(peer)),
-                Err(error) => match self.floor.door.failed(&error, self.floor.now) {
+                Err(error) => match self.event_loop.door.failed(&error, self.event_loop.now) {
                     Failure::Empty => return true,
-                    Failure::Peer => desk.seat().refuse(Refusal::Gone),
+                    Failure::Peer => context.slot().refuse(Refusal::Gone),
                     Failure::Exhausted => {
-                        desk.seat().refuse(Refusal::Exhausted);
+                        context.slot().refuse(Refusal::Exhausted);
                         return false;
                     }
                 },
@@ -123,23 +127,24 @@ impl<S: Service> Loop<'_, S> {
         result: io::Result<(OwnedFd, Option<SocketAddr>)>,
         more: bool,
     ) {
-        let desk = self.floor.desk;
+        let context = self.event_loop.context;
         let mut is_exhausted = false;
         match result {
             Ok(arrival) => self.arrivals.parked.push_back(arrival),
             Err(error) if error.raw_os_error() == Some(CANCELLED) => {}
             Err(error) => {
-                is_exhausted = self.floor.door.failed(&error, self.floor.now) == Failure::Exhausted;
+                is_exhausted =
+                    self.event_loop.door.failed(&error, self.event_loop.now) == Failure::Exhausted;
                 let why = if is_exhausted { Refusal::Exhausted } else { Refusal::Gone };
-                desk.seat().refuse(why);
+                context.slot().refuse(why);
             }
         }
         if more {
             return;
         }
         (self.arrivals.armed, self.arrivals.stopping) = (None, false);
-        let is_leaving = desk.phase() == Phase::Leaving;
-        if is_leaving && !is_exhausted && is_readable(desk.listener) {
+        let is_leaving = context.phase() == Phase::Leaving;
+        if is_leaving && !is_exhausted && is_readable(context.listener) {
             // The kernel wakes one accept for each connection; if it woke ours, and that was
             // cancelled before it ran, nobody else knows. One more round takes what waits.
             self.arm();
@@ -149,7 +154,7 @@ impl<S: Service> Loop<'_, S> {
     fn admit(&mut self, fd: OwnedFd, peer: Option<SocketAddr>) {
         // A multishot accept does not tell the address; a peer that is gone has none.
         let peer = peer.or_else(|| socket::peer_addr(&fd).ok()).map_or(Peer::Local, Peer::Net);
-        let id = self.floor.open(fd, peer, Ops::default());
+        let id = self.event_loop.open(fd, peer, Ops::default());
         self.touch(id);
     }
 }

@@ -13,7 +13,7 @@ use sys::uring::{Chunk, Load};
 
 use super::Loop;
 use super::tactics::SendBy;
-use crate::parts::floor::At;
+use crate::parts::event_loop::At;
 use crate::parts::transmit::{Wait, transmit};
 
 /// Pieces of output that one send takes.
@@ -23,18 +23,18 @@ const TURNS: usize = 4;
 
 impl<S: Service> Loop<'_, S> {
     pub(super) fn sent(&mut self, id: SessionId, result: io::Result<usize>, load: Option<Load>) {
-        let cx = self.floor.cx(id);
-        let now = self.floor.now;
-        let desk = self.floor.desk;
-        let Some(place) = self.floor.table.lookup(id) else {
+        let cx = self.event_loop.cx(id);
+        let now = self.event_loop.now;
+        let context = self.event_loop.context;
+        let Some(place) = self.event_loop.table.lookup(id) else {
             debug_assert!(false, "a send outlived its session");
             return;
         };
-        place.conn.lend(&mut self.floor.buffers);
+        place.conn.lend(&mut self.event_loop.buffers);
         if let Ok(len) = result {
             place.sent(len, now);
-            desk.seat().bytes_out.add(len as u64);
-            place.conn.landed(desk.service, &cx, len);
+            context.slot().bytes_out.add(len as u64);
+            place.conn.landed(context.service, &cx, len);
         } else {
             place.conn.abort(Closed::Reset);
         }
@@ -43,16 +43,16 @@ impl<S: Service> Loop<'_, S> {
             // What a failed send did not carry is lost with the connection.
             let lost = place.conn.out().flying();
             if lost > 0 {
-                place.conn.landed(desk.service, &cx, lost);
+                place.conn.landed(context.service, &cx, lost);
             }
-            reuse(load, &mut self.floor.buffers);
+            reuse(load, &mut self.event_loop.buffers);
         }
         self.touch(id);
     }
 
     /// Sends everything that waits, if nothing is in flight.
     pub(super) fn send(&mut self, id: SessionId) {
-        let Some(place) = self.floor.table.lookup(id) else { return };
+        let Some(place) = self.event_loop.table.lookup(id) else { return };
         if place.x.flying || place.x.again || place.conn.out().waiting() == 0 {
             return;
         }
@@ -60,7 +60,7 @@ impl<S: Service> Loop<'_, S> {
             self.send_now(id);
         }
         // What has left may have made room for a file.
-        if self.floor.table.lookup(id).is_some_and(|place| place.conn.out().has_file()) {
+        if self.event_loop.table.lookup(id).is_some_and(|place| place.conn.out().has_file()) {
             return self.send_files(id);
         }
         self.launch(id);
@@ -68,10 +68,10 @@ impl<S: Service> Loop<'_, S> {
 
     /// Goes on with those who have more of a file to send, as many as fit a turn.
     pub(super) fn go_on(&mut self) {
-        while !self.floor.is_long()
+        while !self.event_loop.is_long()
             && let Some(id) = self.again.pop_front()
         {
-            if let Some(place) = self.floor.table.lookup(id) {
+            if let Some(place) = self.event_loop.table.lookup(id) {
                 place.x.again = false;
                 self.settle(id);
             }
@@ -82,17 +82,17 @@ impl<S: Service> Loop<'_, S> {
     /// share; in a long turn nothing, for who asks for little shall not wait for those who ask for
     /// much.
     fn send_files(&mut self, id: SessionId) {
-        let (desk, is_long) = (self.floor.desk, self.floor.is_long());
-        let Some(At { place, cx, moved, .. }) = self.floor.at(id) else { return };
-        let mut share = if is_long { 0 } else { desk.knobs.turn_bytes * TURNS };
+        let (context, is_long) = (self.event_loop.context, self.event_loop.is_long());
+        let Some(At { place, cx, moved, .. }) = self.event_loop.at(id) else { return };
+        let mut share = if is_long { 0 } else { context.knobs.turn_bytes * TURNS };
         while share > 0 && place.conn.out().has_file() {
-            match transmit(desk.assets, &place.fd, place.conn.out(), Wait::Not) {
+            match transmit(context.assets, &place.fd, place.conn.out(), Wait::Not) {
                 Ok(len) => {
                     share = share.saturating_sub(len);
                     *moved += len;
                     place.sent(len, cx.now);
-                    desk.seat().bytes_out.add(len as u64);
-                    place.conn.sent(desk.service, &cx, len);
+                    context.slot().bytes_out.add(len as u64);
+                    place.conn.sent(context.service, &cx, len);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     place.x.flying = true;
@@ -112,7 +112,7 @@ impl<S: Service> Loop<'_, S> {
 
     /// The peer takes output again, or the wait for that is over.
     pub(super) fn writable(&mut self, id: SessionId) {
-        if let Some(place) = self.floor.table.lookup(id) {
+        if let Some(place) = self.event_loop.table.lookup(id) {
             place.x.flying = false;
             self.touch(id);
         }
@@ -120,14 +120,14 @@ impl<S: Service> Loop<'_, S> {
 
     /// One `send(2)` of what lies in one piece.
     fn send_now(&mut self, id: SessionId) {
-        let desk = self.floor.desk;
-        let Some(At { place, cx, .. }) = self.floor.at(id) else { return };
+        let context = self.event_loop.context;
+        let Some(At { place, cx, .. }) = self.event_loop.at(id) else { return };
         let Some(bytes) = place.conn.out().single() else { return };
         match socket::send_nowait(&place.fd, bytes) {
             Ok(len) => {
                 place.sent(len, cx.now);
-                desk.seat().bytes_out.add(len as u64);
-                place.conn.sent(desk.service, &cx, len);
+                context.slot().bytes_out.add(len as u64);
+                place.conn.sent(context.service, &cx, len);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => place.conn.abort(Closed::Reset),
@@ -136,7 +136,7 @@ impl<S: Service> Loop<'_, S> {
 
     /// One send on the ring of everything that waits.
     fn launch(&mut self, id: SessionId) {
-        let Some(place) = self.floor.table.lookup(id) else { return };
+        let Some(place) = self.event_loop.table.lookup(id) else { return };
         let Some(load) = load(place.conn.out()) else { return };
         place.x.flying = true;
         self.ring.send(place.fd.as_fd(), id.bits(), load);

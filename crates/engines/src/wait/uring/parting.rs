@@ -9,14 +9,14 @@ use sys::socket;
 
 use super::Loop;
 use super::tactics::CloseBy;
-use crate::parts::floor::Overdue;
+use crate::parts::event_loop::Overdue;
 
 impl<S: Service> Loop<'_, S> {
     /// Everything has landed: closes, or lets the peer finish first so that the last reply is not
     /// lost to a reset. False if the session is gone.
     pub(super) fn part(&mut self, id: SessionId) -> bool {
-        let forced = self.floor.desk.phase() >= Phase::Forced;
-        let Some(place) = self.floor.table.lookup(id) else { return false };
+        let forced = self.event_loop.context.phase() >= Phase::Forced;
+        let Some(place) = self.event_loop.table.lookup(id) else { return false };
         let polite = matches!(place.conn.why(), Closed::Service | Closed::Overlong);
         if polite && !place.x.ended && !forced {
             if place.linger.is_some() {
@@ -25,7 +25,7 @@ impl<S: Service> Loop<'_, S> {
             // Not on the ring, which leaves a shutdown to a thread of the kernel's: that looks the
             // number up when it comes to it, and may find the next connection under it.
             if socket::shutdown_write(&place.fd).is_ok() {
-                self.floor.start_linger(id);
+                self.event_loop.start_linger(id);
                 return true;
             }
         }
@@ -33,7 +33,7 @@ impl<S: Service> Loop<'_, S> {
             // It holds the socket; its last completion brings us back here.
             return true;
         }
-        if let Some(fd) = self.floor.close(id) {
+        if let Some(fd) = self.event_loop.close(id) {
             match self.tactics.close {
                 CloseBy::Ring => self.ring.close(fd),
                 CloseBy::Call => drop(fd),
@@ -44,7 +44,7 @@ impl<S: Service> Loop<'_, S> {
 
     /// Ends a session whatever is armed or in flight.
     pub(super) fn cut(&mut self, id: SessionId) {
-        if let Some(place) = self.floor.table.lookup(id) {
+        if let Some(place) = self.event_loop.table.lookup(id) {
             place.linger = None;
             if place.x.flying || place.x.armed.is_some() {
                 place.x.stopping = true;
@@ -55,7 +55,7 @@ impl<S: Service> Loop<'_, S> {
     }
 
     pub(super) fn overdue(&mut self, id: SessionId, why: Overdue) {
-        let Some(place) = self.floor.table.lookup(id) else { return };
+        let Some(place) = self.event_loop.table.lookup(id) else { return };
         match why {
             Overdue::Idle => {
                 place.conn.shut(Closed::Idle);

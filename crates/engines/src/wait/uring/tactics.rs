@@ -140,7 +140,7 @@ impl Tactics {
     }
 }
 
-/// What is in force about the rings of a house.
+/// What is in force about the rings of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rings {
     /// How they do their work; nothing is left open.

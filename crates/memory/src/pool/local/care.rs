@@ -159,7 +159,7 @@ impl<T> Pool<T> {
     /// use for a while.
     #[cold]
     #[inline(never)]
-    pub(super) fn bury(&mut self, index: u32) {
+    pub(super) fn reap(&mut self, index: u32) {
         if self.marks[index as usize] & GUARDED == 0 {
             self.arena.hide(index);
             return self.push(index);

@@ -309,7 +309,7 @@ impl Map for Boxed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contest::Dice;
+    use crate::contest::Rng;
     use std::collections::BTreeSet;
 
     #[test]
@@ -317,10 +317,10 @@ mod tests {
         for seed in 0..8 {
             let mut maps = all(300);
             maps.extend(published(300));
-            let mut dice = Dice::new(seed);
+            let mut rng = Rng::new(seed);
             let mut model = BTreeSet::new();
             for _ in 0..600 {
-                let key = dice.below(200) as u64;
+                let key = rng.below(200) as u64;
                 if model.contains(&key) {
                     model.remove(&key);
                     maps.iter_mut().for_each(|it| assert!(it.erase(key), "{}", it.name()));
@@ -328,7 +328,7 @@ mod tests {
                     model.insert(key);
                     maps.iter_mut().for_each(|it| it.insert(key));
                 }
-                let (asked, from) = (dice.below(200) as u64, dice.below(200) as u64);
+                let (asked, from) = (rng.below(200) as u64, rng.below(200) as u64);
                 let sum: u64 = model.range(from..).take(5).sum();
                 for map in &maps {
                     assert_eq!(map.len(), model.len(), "seed {seed}, {}", map.name());

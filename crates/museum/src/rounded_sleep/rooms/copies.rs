@@ -2,7 +2,7 @@
 //! then streams become many at a network's size of packets. Blocks are paired and orders drawn.
 
 use super::{alone, sink};
-use crate::contest::{Dice, Told};
+use crate::contest::{Rng, Told};
 use crate::exhibit::{Effort, Fault};
 use crate::showing::{Axis, Finding, Grid, Place, Plot, Room, Series, Side};
 use crate::stage::{Settings, Stage};
@@ -119,12 +119,12 @@ fn measured(
     work: impl Fn(u32) -> Work,
 ) -> Result<Vec<At>, Fault> {
     let names: Vec<&str> = [base].into_iter().chain(paths.iter().copied()).collect();
-    let mut dice = Dice::new(u64::from(stage.settings().seed));
+    let mut rng = Rng::new(u64::from(stage.settings().seed));
     let mut found = Vec::new();
     for &place in places {
         let mut costs: Vec<Vec<f64>> = vec![Vec::new(); names.len() + 1];
         for _ in 0..blocks(stage.settings()) {
-            for at in dice.order(costs.len()) {
+            for at in rng.order(costs.len()) {
                 // The last is the base once more.
                 let sender = names.get(at).copied().unwrap_or(base);
                 let reading = stage.cast(sender, work(place), around)?;

@@ -92,36 +92,36 @@ impl Default for Menu {
 
 /// `count` requests that `seed` chooses from `menu`, as they are sent.
 pub fn requests(seed: u64, count: usize, menu: Menu) -> Vec<u8> {
-    let mut dice = Dice(seed);
+    let mut rng = Rng(seed);
     let mut lines = Vec::new();
     for _ in 0..count {
-        let line = match dice.below(if menu.endings { 58 } else { 56 }) {
-            0..=11 => format!("echo {}", dice.word()),
-            12..=14 => format!("much {}", dice.below(menu.lines_max + 1)),
-            15..=18 => format!("flow {}", dice.below(menu.lines_max + 1)),
-            19..=21 => format!("shared {}", dice.below(menu.lines_max.min(super::SHARED_MAX) + 1)),
+        let line = match rng.below(if menu.endings { 58 } else { 56 }) {
+            0..=11 => format!("echo {}", rng.word()),
+            12..=14 => format!("much {}", rng.below(menu.lines_max + 1)),
+            15..=18 => format!("flow {}", rng.below(menu.lines_max + 1)),
+            19..=21 => format!("shared {}", rng.below(menu.lines_max.min(super::SHARED_MAX) + 1)),
             22..=24 if menu.files => {
-                format!("file {}", dice.below(menu.lines_max.min(super::SHARED_MAX) + 1))
+                format!("file {}", rng.below(menu.lines_max.min(super::SHARED_MAX) + 1))
             }
-            25..=27 => format!("wait {}", dice.below(menu.wait_ms_max + 1)),
-            28 => format!("nudge {}", dice.below(menu.wait_ms_max + 1)),
-            29..=33 => format!("job {}", dice.word()),
+            25..=27 => format!("wait {}", rng.below(menu.wait_ms_max + 1)),
+            28 => format!("nudge {}", rng.below(menu.wait_ms_max + 1)),
+            29..=33 => format!("job {}", rng.word()),
             34..=36 => "count".into(),
             37 => "ticks".into(),
             38 => "id".into(),
             39 => {
                 // One of the first sessions of the first workers, so that some are met.
-                let to = SessionId::new(dice.below(3), dice.below(4) as u32, 1);
-                format!("tell {} {}", to.bits(), dice.word())
+                let to = SessionId::new(rng.below(3), rng.below(4) as u32, 1);
+                format!("tell {} {}", to.bits(), rng.word())
             }
             40 => String::new(),
-            41..=45 => format!("{} ", dice.word()),
-            46..=48 => format!("shy {}", dice.below(menu.lines_max + 1)),
-            49..=51 => format!("toil {}", dice.below(menu.lines_max + 1)),
+            41..=45 => format!("{} ", rng.word()),
+            46..=48 => format!("shy {}", rng.below(menu.lines_max + 1)),
+            49..=51 => format!("toil {}", rng.below(menu.lines_max + 1)),
             52..=54 => "pause".into(),
             55 => "linger".into(),
             56 => "bye".into(),
-            57 => "x".repeat(LINE_MAX - 2 + dice.below(5)),
+            57 => "x".repeat(LINE_MAX - 2 + rng.below(5)),
             _ => "much 1".into(),
         };
         lines.extend_from_slice(line.as_bytes());
@@ -131,9 +131,9 @@ pub fn requests(seed: u64, count: usize, menu: Menu) -> Vec<u8> {
 }
 
 /// SplitMix64 (Steele, Lea and Flood 2014), so that the seam depends on nothing.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

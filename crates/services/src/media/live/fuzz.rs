@@ -1,7 +1,7 @@
 //! Live sources whose clocks jump, wrap, are silent or lie, whose bytes are broken and come in any
 //! pieces at any pace. The same bytes at the same moments make the same datagrams however they were
 //! cut; moments never go back; nothing is made that was not there; and who listens within the
-//! connection gets packets whose numbers and times are in order, and a farewell at the end.
+//! connection gets packets whose numbers and times are in order, and a bye at the end.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use memory::{Placement, Region};
 use seam::{Instant, WorkerId};
 use wire::containers::ts::{GROUP, PACKET, PCR_WRAP};
-use wire::dice::Dice;
+use wire::rng::Rng;
 use wire::rtcp;
 use wire::rtp::Packet;
 use wire::rtsp::{Item, next};
@@ -33,34 +33,34 @@ const STEPS: &[u64] = &[0, 1, 270_000, 1_080_000, 1_080_000, 27_000_000, 27_000_
 /// # Panics
 /// When a promise is broken; the message carries the seed.
 pub fn fuzz(seed: u64, events: u32) {
-    let mut dice = Dice::new(seed);
+    let mut rng = Rng::new(seed);
     for source in 0..events.div_ceil(PACKETS_MAX as u32 / 2) {
         let at = format!("services::media::live::fuzz seed {seed}, source {source}");
-        let whole = stream(&mut dice);
-        cut(&mut dice, &whole, &at);
+        let whole = stream(&mut rng);
+        cut(&mut rng, &whole, &at);
         let mut broken = whole;
-        damage(&mut dice, &mut broken);
-        broken_source(&mut dice, &broken, &at);
-        listen(&mut dice, &broken, &at);
+        damage(&mut rng, &mut broken);
+        broken_source(&mut rng, &broken, &at);
+        listen(&mut rng, &broken, &at);
     }
 }
 
 /// Packets of a stream whose clock does what it likes.
-fn stream(dice: &mut Dice) -> Vec<u8> {
+fn stream(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let mut clock = [0, PCR_WRAP - 1_000_000, dice.below(1 << 30) as u64][dice.below(3)];
-    let clocked = 1 + dice.below(40);
-    for number in 0..1 + dice.below(PACKETS_MAX) {
+    let mut clock = [0, PCR_WRAP - 1_000_000, rng.below(1 << 30) as u64][rng.below(3)];
+    let clocked = 1 + rng.below(40);
+    for number in 0..1 + rng.below(PACKETS_MAX) {
         let mut packet = [number as u8; PACKET];
-        let pid = [0, 256, 256, 256, 257, 8191][dice.below(6)];
+        let pid = [0, 256, 256, 256, 257, 8191][rng.below(6)];
         packet[..4].copy_from_slice(&[0x47, (pid >> 8) as u8, pid as u8, 0x10]);
-        if number % clocked == 0 || dice.once_in(200) {
-            clock = match dice.below(30) {
+        if number % clocked == 0 || rng.once_in(200) {
+            clock = match rng.below(30) {
                 // Values that no clock has: the lower part goes up to 299 only.
-                0 => [0, PCR_WRAP - 1, PCR_WRAP + 211, dice.below(1 << 40) as u64][dice.below(4)],
-                _ => clock.wrapping_add(*dice.pick(STEPS)),
+                0 => [0, PCR_WRAP - 1, PCR_WRAP + 211, rng.below(1 << 40) as u64][rng.below(4)],
+                _ => clock.wrapping_add(*rng.pick(STEPS)),
             };
-            let sync = if dice.once_in(3) { 0x40 } else { 0 };
+            let sync = if rng.once_in(3) { 0x40 } else { 0 };
             packet[3..6].copy_from_slice(&[0x30, 7, 0x10 | sync]);
             let base = (clock / 300).min((1 << 33) - 1);
             let rest = (clock - base * 300).min(511);
@@ -73,22 +73,22 @@ fn stream(dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-fn damage(dice: &mut Dice, bytes: &mut Vec<u8>) {
-    for _ in 0..dice.below(12) {
-        let at = dice.below(bytes.len().max(1)).min(bytes.len());
-        match dice.below(4) {
-            0 => bytes[at..].iter_mut().take(1).for_each(|byte| *byte = dice.below(256) as u8),
-            1 => drop(bytes.drain(at..(at + dice.below(400)).min(bytes.len()))),
-            2 => drop(bytes.splice(at..at, (0..dice.below(400)).map(|it| it as u8))),
+fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
+    for _ in 0..rng.below(12) {
+        let at = rng.below(bytes.len().max(1)).min(bytes.len());
+        match rng.below(4) {
+            0 => bytes[at..].iter_mut().take(1).for_each(|byte| *byte = rng.below(256) as u8),
+            1 => drop(bytes.drain(at..(at + rng.below(400)).min(bytes.len()))),
+            2 => drop(bytes.splice(at..at, (0..rng.below(400)).map(|it| it as u8))),
             // What looks like the beginning of a packet.
-            _ => drop(bytes.splice(at..at, vec![0x47; dice.below(3)])),
+            _ => drop(bytes.splice(at..at, vec![0x47; rng.below(3)])),
         }
     }
 }
 
 fn ring() -> Arc<Region<Ring>> {
     let mut ring = Region::<Ring>::place(Placement::Private).expect("memory");
-    ring.found(&[]).expect("nothing to found");
+    ring.init(&[]).expect("nothing to initialise");
     Arc::new(ring)
 }
 
@@ -106,19 +106,19 @@ fn content(ring: &Ring, at: &str) -> (Vec<u8>, Vec<(u64, bool)>) {
 }
 
 /// The same bytes at the same moments, in one piece each and in many.
-fn cut(dice: &mut Dice, bytes: &[u8], at: &str) {
+fn cut(rng: &mut Rng, bytes: &[u8], at: &str) {
     let (one, many) = (ring(), ring());
     let (mut whole, mut pieces) = (Feed::default(), Feed::default());
     let (mut now, mut rest) = (BEGIN, bytes);
     while !rest.is_empty() {
-        let (here, later) = rest.split_at(dice.below(20_000).clamp(1, rest.len()));
+        let (here, later) = rest.split_at(rng.below(20_000).clamp(1, rest.len()));
         rest = later;
         whole.take(here, now, &one);
-        let size = 1 + dice.below(700);
+        let size = 1 + rng.below(700);
         here.chunks(size).for_each(|piece| pieces.take(piece, now, &many));
         whole.hurry(now, &one);
         pieces.hurry(now, &many);
-        now = now + Duration::from_millis(dice.below(800) as u64);
+        now = now + Duration::from_millis(rng.below(800) as u64);
     }
     whole.end(now, &one);
     pieces.end(now, &many);
@@ -129,13 +129,13 @@ fn cut(dice: &mut Dice, bytes: &[u8], at: &str) {
 }
 
 /// Broken bytes: whole packets come out, in moments that do not go back, and no more than came in.
-fn broken_source(dice: &mut Dice, bytes: &[u8], at: &str) {
+fn broken_source(rng: &mut Rng, bytes: &[u8], at: &str) {
     let (ring, mut feed) = (ring(), Feed::default());
     let mut now = BEGIN;
-    for piece in bytes.chunks(1 + dice.below(5000)) {
+    for piece in bytes.chunks(1 + rng.below(5000)) {
         feed.take(piece, now, &ring);
         feed.hurry(now, &ring);
-        now = now + Duration::from_millis(dice.below(900) as u64);
+        now = now + Duration::from_millis(rng.below(900) as u64);
     }
     feed.end(now, &ring);
     let (out, _) = content(&ring, at);
@@ -166,13 +166,13 @@ const SETUP: &str = "SETUP rtsp://h/cam.ts RTSP/1.0\r\nCSeq: 1\r\n\
     Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n\r\n";
 
 /// Somebody plays, pauses and goes on while the source comes as it likes.
-fn listen(dice: &mut Dice, bytes: &[u8], at: &str) {
+fn listen(rng: &mut Rng, bytes: &[u8], at: &str) {
     let pipe = Pipe::default();
     let input = Input { reader: Box::new(pipe.clone()), ends: true };
     let source = Source::new("cam.ts", ring(), input);
     assert!(source.take(READER), "{at}: nobody reads it yet");
-    let house = Options { session_timeout: Duration::from_secs(3600), ..options() };
-    let media = Media::new(house, Pocket { cold: false }).with_sources(vec![source]);
+    let server = Options { session_timeout: Duration::from_secs(3600), ..options() };
+    let media = Media::new(server, Pocket { cold: false }).with_sources(vec![source]);
     let orders = orders();
     let mut guest = Guest::new(&media, &orders);
     let said = String::from_utf8_lossy(&guest.send(SETUP.as_bytes())).into_owned();
@@ -183,13 +183,13 @@ fn listen(dice: &mut Dice, bytes: &[u8], at: &str) {
     };
     let mut heard = guest.send(word("PLAY").as_bytes());
     let mut is_playing = true;
-    for piece in bytes.chunks(1 + dice.below(9000)) {
+    for piece in bytes.chunks(1 + rng.below(9000)) {
         locked(&pipe.0).0.extend_from_slice(piece);
-        for _ in 0..dice.below(4) {
+        for _ in 0..rng.below(4) {
             media.sources[0].pump(READER, guest.now);
-            heard.extend(guest.pass(Duration::from_millis(1 + dice.below(90) as u64)));
+            heard.extend(guest.pass(Duration::from_millis(1 + rng.below(90) as u64)));
         }
-        if dice.once_in(20) {
+        if rng.once_in(20) {
             is_playing = !is_playing;
             let method = if is_playing { "PLAY" } else { "PAUSE" };
             heard.extend(guest.send(word(method).as_bytes()));
@@ -208,13 +208,13 @@ fn listen(dice: &mut Dice, bytes: &[u8], at: &str) {
     let behind = Duration::from_nanos(STALE_NS) + Duration::from_secs(1);
     heard.extend(guest.pass(last.since(guest.now) + behind));
     let bye = ordered(&heard, at);
-    assert!(bye || !is_playing, "{at}: no farewell");
+    assert!(bye || !is_playing, "{at}: no bye");
     guest.leave();
     assert_eq!(orders.count(), 0, "{at}: a transmission was left behind");
 }
 
 /// Numbers follow each other but where a slow client was sent on, and no time goes back; says
-/// whether a farewell came.
+/// whether a bye came.
 fn ordered(heard: &[u8], at: &str) -> bool {
     let (mut from, mut last, mut bye) = (0, None, false);
     while let Ok(Some((item, len))) = next(&heard[from..]) {

@@ -47,7 +47,7 @@ struct Slot {
 // SAFETY: all-zero bytes are an empty ring; there is no pointer and no destructor; everything is
 // atomic.
 unsafe impl Share for Ring {
-    fn found(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
         Ok(())
     }
 }
@@ -62,7 +62,7 @@ impl Ring {
     // ---- who reads the source
 
     /// Makes `me` the one that reads, whoever was; false if it was already. There is one caster
-    /// worker in a house, so another one is a predecessor.
+    /// worker in a server, so another one is a predecessor.
     pub fn take(&self, me: WorkerId) -> bool {
         self.reader.swap(me.bits(), SeqCst) != me.bits()
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use memory::{Placement, Region};
 use seam::{Instant, WorkerId};
 use wire::containers::ts::{PACKET, PCR_HZ, PCR_WRAP};
-use wire::dice::Dice;
+use wire::rng::Rng;
 use wire::rtsp::{Item, next};
 
 use super::*;
@@ -53,7 +53,7 @@ fn stream(pictures: usize) -> Vec<u8> {
 
 fn ring() -> Arc<Region<Ring>> {
     let mut ring = Region::<Ring>::place(Placement::Private).expect("memory");
-    ring.found(&[]).expect("nothing to found");
+    ring.init(&[]).expect("nothing to initialise");
     Arc::new(ring)
 }
 
@@ -70,13 +70,13 @@ fn heard(ring: &Ring) -> (Vec<u8>, Vec<u64>) {
 #[test]
 fn what_goes_in_comes_out_spread_over_its_own_time_however_it_was_cut() {
     let bytes = stream(100);
-    let mut dice = Dice::new(7);
+    let mut rng = Rng::new(7);
     for _ in 0..20 {
         let (ring, mut feed) = (ring(), Feed::default());
         let mut rest = &bytes[..];
         // As fast as it can be read: nothing but its clock says when it is due.
         while !rest.is_empty() {
-            let (now, later) = rest.split_at(dice.below(3000).clamp(1, rest.len()));
+            let (now, later) = rest.split_at(rng.below(3000).clamp(1, rest.len()));
             feed.take(now, BEGIN, &ring);
             rest = later;
         }
@@ -96,23 +96,23 @@ fn what_goes_in_comes_out_spread_over_its_own_time_however_it_was_cut() {
 #[test]
 fn what_is_no_packet_is_left_out_and_counted() {
     let bytes = stream(50);
-    let mut dice = Dice::new(8);
+    let mut rng = Rng::new(8);
     for _ in 0..200 {
         let mut broken = bytes.clone();
-        for _ in 0..dice.below(20) {
-            let at = dice.below(broken.len());
-            match dice.below(3) {
-                0 => broken[at] = dice.below(256) as u8,
-                1 => drop(broken.drain(at..(at + dice.below(400)).min(broken.len()))),
-                _ => broken.splice(at..at, (0..dice.below(400)).map(|it| it as u8)).for_each(drop),
+        for _ in 0..rng.below(20) {
+            let at = rng.below(broken.len());
+            match rng.below(3) {
+                0 => broken[at] = rng.below(256) as u8,
+                1 => drop(broken.drain(at..(at + rng.below(400)).min(broken.len()))),
+                _ => broken.splice(at..at, (0..rng.below(400)).map(|it| it as u8)).for_each(drop),
             }
         }
         let (ring, mut feed) = (ring(), Feed::default());
         let mut now = BEGIN;
-        for piece in broken.chunks(1 + dice.below(5000)) {
+        for piece in broken.chunks(1 + rng.below(5000)) {
             feed.take(piece, now, &ring);
             feed.hurry(now, &ring);
-            now = now + Duration::from_millis(dice.below(900) as u64);
+            now = now + Duration::from_millis(rng.below(900) as u64);
         }
         feed.end(now, &ring);
         let (out, times) = heard(&ring);
@@ -149,7 +149,7 @@ impl Read for Pipe {
     }
 }
 
-/// Payloads of media on channel 0 and whether a farewell came on channel 1.
+/// Payloads of media on channel 0 and whether a bye came on channel 1.
 fn taken(bytes: &[u8]) -> (Vec<u8>, bool) {
     let (mut payload, mut bye, mut at) = (Vec::new(), false, 0);
     while let Ok(Some((item, len))) = next(&bytes[at..]) {

@@ -5,7 +5,7 @@ use memory::{Placement, Region};
 
 fn orders() -> Region<Orders> {
     let mut orders = Region::<Orders>::place(Placement::Private).expect("memory");
-    orders.found(&[1, 2, 3, 4]).expect("four bytes");
+    orders.init(&[1, 2, 3, 4]).expect("four bytes");
     orders
 }
 
@@ -56,7 +56,7 @@ fn an_order_arrives_as_it_was_given_and_the_slot_comes_back() {
     assert_ne!(paused.epoch, order.epoch);
     orders.release(slot);
     assert!(orders.order(slot).is_some_and(|order| order.leaves));
-    assert_eq!(orders.count(), 1, "the cast still says farewell");
+    assert_eq!(orders.count(), 1, "the cast still says bye");
     orders.put_back(slot, false);
     assert_eq!(orders.count(), 0);
 }

@@ -7,7 +7,7 @@
 //! another reason than latency: the rate is not achieved, replies are missing, or the generator
 //! itself cannot keep up, which ends the search without blaming the server.
 
-use super::{Floor, Run};
+use super::{Run, Runner};
 use crate::block::Slot;
 use crate::load::{Load, Times};
 use crate::plan::{Arm, LoadPoint, Model};
@@ -70,7 +70,7 @@ impl Bracket {
     }
 }
 
-impl Floor {
+impl Runner {
     /// Searches for the capacity of one arm; the trial's report is that of the best probe.
     pub(super) fn search(&self, arm: &Arm, point: &LoadPoint, slot: &Slot, dir: &Path) -> Run {
         let Model::Capacity { quantile, limit_ns, resolution } = point.model else {

@@ -20,7 +20,7 @@ use crate::accept::{Arrival, GRAIN};
 use crate::parts::pace::Pace;
 
 /// A session with its connection.
-pub struct Guest<S: Service> {
+pub struct Connection<S: Service> {
     pub fd: OwnedFd,
     pub id: SessionId,
     pub conn: Conn<S>,
@@ -36,14 +36,14 @@ pub struct Guest<S: Service> {
     pub linger: Option<Instant>,
     /// When it must be looked at even if nothing moves.
     pub due: Instant,
-    /// It was told that the house drains.
+    /// It was told that the server drains.
     pub drained: bool,
     watched: bool,
 }
 
-impl<S: Service> Guest<S> {
-    pub fn new(fd: OwnedFd, id: SessionId, conn: Conn<S>, now: Instant) -> Box<Guest<S>> {
-        Box::new(Guest {
+impl<S: Service> Connection<S> {
+    pub fn new(fd: OwnedFd, id: SessionId, conn: Conn<S>, now: Instant) -> Box<Connection<S>> {
+        Box::new(Connection {
             fd,
             id,
             conn,
@@ -64,11 +64,11 @@ pub enum Call<S: Service> {
     /// Somebody has come.
     Come(Arrival),
     /// A parked session: something moved (`true`), or its time has come.
-    Back(Box<Guest<S>>, bool),
+    Back(Box<Connection<S>>, bool),
 }
 
 /// The sessions of one process.
-pub struct Lobby<S: Service> {
+pub struct ParkedConnections<S: Service> {
     inside: Mutex<Inside<S>>,
     calls: Buffer<Call<S>>,
     /// Watches the parked, the listener and both bells.
@@ -93,14 +93,14 @@ struct Inside<S: Service> {
 
 struct Slot<S: Service> {
     generation: u32,
-    guest: Option<Box<Guest<S>>>,
+    connection: Option<Box<Connection<S>>>,
 }
 
-impl<S: Service> Lobby<S> {
-    /// A lobby for up to `most` sessions.
-    pub fn new(most: usize) -> io::Result<Lobby<S>> {
+impl<S: Service> ParkedConnections<S> {
+    /// A parking for up to `most` sessions.
+    pub fn new(most: usize) -> io::Result<ParkedConnections<S>> {
         let inside = Inside { slots: Vec::new(), vacant: Vec::new(), soonest: Instant::NEVER };
-        Ok(Lobby {
+        Ok(ParkedConnections {
             inside: Mutex::new(inside),
             calls: Buffer::new(most),
             epoll: Epoll::new()?,
@@ -130,11 +130,11 @@ impl<S: Service> Lobby<S> {
         call
     }
 
-    /// A name for a new session of the listener in seat `shard`.
+    /// A name for a new session of the listener in worker slot `shard`.
     pub fn name(&self, shard: usize) -> SessionId {
         let mut inside = self.lock();
         let index = inside.vacant.pop().unwrap_or_else(|| {
-            inside.slots.push(Slot { generation: 0, guest: None });
+            inside.slots.push(Slot { generation: 0, connection: None });
             inside.slots.len() - 1
         });
         let slot = &mut inside.slots[index];
@@ -148,23 +148,24 @@ impl<S: Service> Lobby<S> {
     /// The session, which cannot be watched, and why.
     pub fn park(
         &self,
-        guest: Box<Guest<S>>,
+        connection: Box<Connection<S>>,
         interest: Interest,
-    ) -> Result<(), (Box<Guest<S>>, io::Error)> {
-        let (index, key, due) = (guest.id.index() as usize, guest.id.bits(), guest.due);
-        let was_watched = guest.watched;
+    ) -> Result<(), (Box<Connection<S>>, io::Error)> {
+        let (index, key, due) =
+            (connection.id.index() as usize, connection.id.bits(), connection.due);
+        let was_watched = connection.watched;
         let mut inside = self.lock();
         // Once it is watched it may be called, so it must be in its place before; the lock keeps
         // whoever calls it from looking there too early.
-        let guest = inside.slots[index].guest.insert(guest);
-        guest.watched = true;
+        let connection = inside.slots[index].connection.insert(connection);
+        connection.watched = true;
         let watched = match was_watched {
-            true => self.epoll.modify(&guest.fd, interest, key),
-            false => self.epoll.add(&guest.fd, interest, key),
+            true => self.epoll.modify(&connection.fd, interest, key),
+            false => self.epoll.add(&connection.fd, interest, key),
         };
         if let Err(error) = watched {
-            return match inside.slots[index].guest.take() {
-                Some(guest) => Err((guest, error)),
+            return match inside.slots[index].connection.take() {
+                Some(connection) => Err((connection, error)),
                 None => Ok(()),
             };
         }
@@ -179,12 +180,12 @@ impl<S: Service> Lobby<S> {
 
     /// Calls a worker again to a session that has more to do than a turn allows; gives it back if
     /// nobody else waits.
-    pub fn queue(&self, guest: Box<Guest<S>>) -> Option<Box<Guest<S>>> {
+    pub fn queue(&self, connection: Box<Connection<S>>) -> Option<Box<Connection<S>>> {
         if self.calls.is_empty() {
-            return Some(guest);
+            return Some(connection);
         }
-        match self.calls.try_put(Call::Back(guest, true)) {
-            Err(Call::Back(guest, _)) => Some(guest),
+        match self.calls.try_put(Call::Back(connection, true)) {
+            Err(Call::Back(connection, _)) => Some(connection),
             Ok(()) | Err(Call::Come(_)) => None,
         }
     }
@@ -225,10 +226,10 @@ impl<S: Service> Lobby<S> {
     }
 
     /// The parked session of this name, if it is parked.
-    pub fn claim(&self, id: SessionId) -> Option<Box<Guest<S>>> {
+    pub fn claim(&self, id: SessionId) -> Option<Box<Connection<S>>> {
         let mut inside = self.lock();
         let slot = inside.slots.get_mut(id.index() as usize)?;
-        slot.guest.take_if(|guest| guest.id == id)
+        slot.connection.take_if(|connection| connection.id == id)
     }
 
     /// When the first of the parked is due.
@@ -237,14 +238,19 @@ impl<S: Service> Lobby<S> {
     }
 
     /// Takes out the parked that `is_wanted`, and looks when the first of the others is due.
-    pub fn sift(&self, mut is_wanted: impl FnMut(&Guest<S>) -> bool) -> Vec<Box<Guest<S>>> {
+    pub fn sift(
+        &self,
+        mut is_wanted: impl FnMut(&Connection<S>) -> bool,
+    ) -> Vec<Box<Connection<S>>> {
         let mut inside = self.lock();
         let mut taken = Vec::new();
         let mut soonest = Instant::NEVER;
         for slot in &mut inside.slots {
-            match slot.guest.take_if(|guest| is_wanted(guest)) {
-                Some(guest) => taken.push(guest),
-                None => soonest = soonest.min(slot.guest.as_ref().map_or(soonest, |it| it.due)),
+            match slot.connection.take_if(|connection| is_wanted(connection)) {
+                Some(connection) => taken.push(connection),
+                None => {
+                    soonest = soonest.min(slot.connection.as_ref().map_or(soonest, |it| it.due))
+                }
             }
         }
         inside.soonest = soonest;
@@ -262,5 +268,5 @@ impl<S: Service> Lobby<S> {
     }
 }
 
-/// How long a listener sleeps at most while the house drains.
+/// How long a listener sleeps at most while the server drains.
 pub const LOOK: Duration = Duration::from_millis(50);

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use engines::{
-    Accept, Annex, Assets, Casting, Container, Control, Fault, Handover, House, Keeper, Knobs,
-    Office, Ready, Refused, Renew, Report, Shape, Staff, Wait,
+    Accept, Admin, AdminHandler, Assets, Casting, Container, Control, Fault, Handover, Knobs,
+    Ready, Refused, Renew, Report, Server, Shape, Staff, StateStore, Wait,
 };
 use memory::{Placement, Region};
 use seam::{Caster, Service};
@@ -22,7 +22,7 @@ use load::parse::span;
 
 /// The flags that every service has.
 #[derive(clap::Args)]
-pub struct HouseArgs {
+pub struct ServerArgs {
     /// The engine: a named architecture, or `auto`
     #[arg(long, default_value = "auto", value_name = "NAME")]
     engine: String,
@@ -103,7 +103,7 @@ pub struct HouseArgs {
     pub(crate) timer: bool,
 }
 
-impl HouseArgs {
+impl ServerArgs {
     /// The point of the space that the flags name.
     ///
     /// # Errors
@@ -178,10 +178,10 @@ impl HouseArgs {
     pub fn run<S: Service>(
         &self,
         shape: &Shape,
-        tenant: &Tenant<'_, S>,
-        keeper: &mut dyn Keeper<S::State>,
+        instance: &ServiceInstance<'_, S>,
+        store: &mut dyn StateStore<S::State>,
     ) -> Result<ExitCode> {
-        self.run_renewed(shape, tenant, keeper, None)
+        self.run_renewed(shape, instance, store, None)
     }
 
     /// The same; `renew` is what each worker does before its next turn when the server was
@@ -189,12 +189,12 @@ impl HouseArgs {
     pub fn run_renewed<S: Service>(
         &self,
         shape: &Shape,
-        tenant: &Tenant<'_, S>,
-        keeper: &mut dyn Keeper<S::State>,
+        instance: &ServiceInstance<'_, S>,
+        store: &mut dyn StateStore<S::State>,
         renew: Option<&Renew<'_>>,
     ) -> Result<ExitCode> {
-        self.run_by(shape, tenant, (renew, &[]), |house, annex, ready| {
-            engines::run_with(house, shape, keeper, annex, ready)
+        self.run_by(shape, instance, (renew, &[]), |server, admin, ready| {
+            engines::run_with(server, shape, store, admin, ready)
         })
     }
 
@@ -203,53 +203,53 @@ impl HouseArgs {
     pub fn run_with_caster<S: Service, C: Caster<State = S::State>>(
         &self,
         shape: &Shape,
-        tenant: &Tenant<'_, S>,
+        instance: &ServiceInstance<'_, S>,
         (casting, others): (&Casting<'_, C>, &[BorrowedFd<'_>]),
-        keeper: &mut dyn Keeper<S::State>,
+        store: &mut dyn StateStore<S::State>,
     ) -> Result<ExitCode> {
-        self.run_by(shape, tenant, (None, others), |house, annex, ready| {
-            engines::run_with_caster(house, shape, casting, keeper, annex, ready)
+        self.run_by(shape, instance, (None, others), |server, admin, ready| {
+            engines::run_with_caster(server, shape, casting, store, admin, ready)
         })
     }
 
     fn run_by<S: Service>(
         &self,
         shape: &Shape,
-        tenant: &Tenant<'_, S>,
+        instance: &ServiceInstance<'_, S>,
         (renew, others): (Option<&Renew<'_>>, &[BorrowedFd<'_>]),
-        live: impl FnOnce(&House<'_, S>, Annex<'_>, Announce<'_>) -> Result<Report, Fault>,
+        live: impl FnOnce(&Server<'_, S>, Admin<'_>, Announce<'_>) -> Result<Report, Fault>,
     ) -> Result<ExitCode> {
         let wish = self.admin.as_ref();
-        let door = match admin::open(wish, self.admin_anywhere, tenant.handover.is_some()) {
+        let door = match admin::open(wish, self.admin_anywhere, instance.handover.is_some()) {
             Ok(door) => door,
             Err(reason) => return Ok(usage(&reason)),
         };
         let control = Control::new()?;
-        let house = House {
-            service: tenant.service,
-            state: tenant.state,
-            assets: tenant.assets,
-            address: SocketAddr::new(self.host, self.port.unwrap_or(tenant.port)),
+        let server = Server {
+            service: instance.service,
+            state: instance.state,
+            assets: instance.assets,
+            address: SocketAddr::new(self.host, self.port.unwrap_or(instance.port)),
             verbose: self.verbose,
             timer: self.timer,
             signals: true,
             control: &control,
-            state_fd: tenant.state.fd(),
+            state_fd: instance.state.fd(),
             others,
-            handover: tenant.handover,
+            handover: instance.handover,
         };
         if shape.name() == Some("reactor") && shape.workers == 1 {
             eprintln!("reactor with one worker equals epoll: one loop, one listener");
         }
         let place = door.as_ref().map(Place::of);
-        let mut announce = |ready: &Ready| announce(tenant.name, shape, place.as_deref(), ready);
+        let mut announce = |ready: &Ready| announce(instance.name, shape, place.as_deref(), ready);
         let mut reloader = Reloader::new(shape)?;
-        let office = door.map(|door| {
-            let front = Front { service: tenant.name, address: door.address() };
-            (door, Box::new(front) as Box<dyn Office>)
+        let handler = door.map(|door| {
+            let front = Front { service: instance.name, address: door.address() };
+            (door, Box::new(front) as Box<dyn AdminHandler>)
         });
-        let annex = Annex { office, reload: Some(Box::new(|| reloader.reload())), renew };
-        match live(&house, annex, &mut announce) {
+        let admin = Admin { handler, reload: Some(Box::new(|| reloader.reload())), renew };
+        match live(&server, admin, &mut announce) {
             Ok(report) => Ok(leave(&report)),
             Err(fault @ Fault::Refused(_)) => Ok(usage(&fault.to_string())),
             Err(fault) => Err(fault.into()),
@@ -257,11 +257,11 @@ impl HouseArgs {
     }
 }
 
-/// What is told when the house is ready.
+/// What is told when the server is ready.
 type Announce<'a> = &'a mut dyn FnMut(&Ready);
 
-/// Who lives in the house: a service with its state.
-pub struct Tenant<'a, S: Service> {
+/// Who lives in the server: a service with its state.
+pub struct ServiceInstance<'a, S: Service> {
     pub name: &'static str,
     /// The port if nobody names one.
     pub port: u16,

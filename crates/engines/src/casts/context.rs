@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use memory::{Board, Phase, SeatState};
+use memory::{Board, Phase, SlotState};
 use seam::{Burst, CastCx, Caster, Channel, Effects, Instant, WorkerId};
 use sys::eventfd::EventFd;
 use sys::poll::{PollFd, poll};
@@ -29,17 +29,17 @@ const HEIR_NAP: Duration = Duration::from_millis(250);
 /// The longest report that is read whole; RTCP keeps below the least MTU.
 pub(super) const REPORT_MAX: usize = 2048;
 
-/// A caster worker's place in a house.
-pub(crate) struct CastPost<'a, T> {
+/// A caster worker's place in a server.
+pub(crate) struct CastWorkerEntry<'a, T> {
     pub state: &'a T,
     pub assets: &'a Assets,
     pub board: &'a Board,
     pub id: WorkerId,
-    /// Seats that belong to its post, its own the first.
-    pub seats: usize,
+    /// Slots that belong to its entry, its own the first.
+    pub slots: usize,
     /// Rung when an order changed.
     pub orders: &'a EventFd,
-    /// Readable from the moment the house leaves [`Phase::Ready`].
+    /// Readable from the moment the server leaves [`Phase::Ready`].
     pub stop: &'a EventFd,
     /// Rung when the supervisor should look at the board.
     pub bell: &'a EventFd,
@@ -49,9 +49,9 @@ pub(crate) struct CastPost<'a, T> {
 }
 
 /// One caster worker with what it needs. Several threads of one worker may share it.
-pub(crate) struct CastDesk<'a, C: Caster> {
+pub(crate) struct CastWorkerContext<'a, C: Caster> {
     pub caster: &'a C,
-    pub post: &'a CastPost<'a, C::State>,
+    pub entry: &'a CastWorkerEntry<'a, C::State>,
     pub outlet: Outlet<'a>,
     pub pacing: &'a Pacing,
     /// For threads that it starts.
@@ -59,14 +59,14 @@ pub(crate) struct CastDesk<'a, C: Caster> {
     pub ears: Ears,
 }
 
-impl<'a, C: Caster> CastDesk<'a, C> {
+impl<'a, C: Caster> CastWorkerContext<'a, C> {
     pub fn new(
         casting: &Casting<'a, C>,
-        post: &'a CastPost<'a, C::State>,
-    ) -> io::Result<CastDesk<'a, C>> {
+        entry: &'a CastWorkerEntry<'a, C::State>,
+    ) -> io::Result<CastWorkerContext<'a, C>> {
         let Casting { caster, sockets, pacing, rank, .. } = *casting;
-        let outlet = Outlet { sockets, files: Files::new(post.assets) };
-        Ok(CastDesk { caster, post, outlet, pacing, rank, ears: Ears::new()? })
+        let outlet = Outlet { sockets, files: Files::new(entry.assets) };
+        Ok(CastWorkerContext { caster, entry, outlet, pacing, rank, ears: Ears::new()? })
     }
 
     pub fn sockets(&self) -> &CastSockets {
@@ -80,12 +80,12 @@ impl<'a, C: Caster> CastDesk<'a, C> {
 
     /// A tray for what casters note; one for each thread.
     pub fn effects(&self) -> Effects {
-        Effects::new(false, self.post.verbose)
+        Effects::new(false, self.entry.verbose)
     }
 
     /// The context of a call.
     pub fn cx<'c>(&'c self, now: Instant, effects: &'c Effects) -> CastCx<'c, C::State> {
-        CastCx::new(now, self.post.id, self.post.state, effects)
+        CastCx::new(now, self.entry.id, self.entry.state, effects)
     }
 
     /// Prints what was noted.
@@ -97,20 +97,20 @@ impl<'a, C: Caster> CastDesk<'a, C> {
 
     /// The worker can take orders from here on.
     pub fn ready(&self) {
-        let first = self.post.id.slot();
-        for slot in first..first + self.post.seats {
-            self.post.board.seat(slot).set_state(SeatState::Ready);
+        let first = self.entry.id.slot();
+        for slot in first..first + self.entry.slots {
+            self.entry.board.slot(slot).set_state(SlotState::Ready);
         }
-        self.post.bell.ring();
+        self.entry.bell.ring();
     }
 
-    /// How far the house is.
+    /// How far the server is.
     pub fn phase(&self) -> Phase {
-        self.post.board.phase()
+        self.entry.board.phase()
     }
 
     /// Whether a worker can go whose casts are all over, or `is_idle`: new orders are a successor's
-    /// as soon as there is one, and nobody's when the house drains.
+    /// as soon as there is one, and nobody's when the server drains.
     pub fn is_over(&self, is_idle: bool) -> bool {
         let phase = self.phase();
         phase >= Phase::Forced || phase > Phase::Ready && is_idle
@@ -123,11 +123,11 @@ impl<'a, C: Caster> CastDesk<'a, C> {
 
     /// How long to sleep at the most without a look at the orders.
     pub fn nap(&self) -> Option<Duration> {
-        self.post.is_heir.then_some(HEIR_NAP)
+        self.entry.is_heir.then_some(HEIR_NAP)
     }
 
     /// Sleeps until orders have changed, a datagram has come, `watched` is readable or `timeout` is
-    /// over; while the house runs also until it ends. Says whether orders, whether datagrams of the
+    /// over; while the server runs also until it ends. Says whether orders, whether datagrams of the
     /// two channels and whether reports to groups wait.
     pub fn wait(
         &self,
@@ -136,14 +136,14 @@ impl<'a, C: Caster> CastDesk<'a, C> {
         phase: Phase,
     ) -> io::Result<[bool; 4]> {
         let mut list = vec![
-            PollFd::new(self.post.orders.as_fd(), true, false),
+            PollFd::new(self.entry.orders.as_fd(), true, false),
             PollFd::new(self.sockets().of(Channel::Rtp).as_fd(), true, false),
             PollFd::new(self.sockets().of(Channel::Rtcp).as_fd(), true, false),
             PollFd::new(self.ears.fd(), true, false),
         ];
         list.extend(watched.map(|fd| PollFd::new(fd, true, false)));
         if phase <= Phase::Ready {
-            list.push(PollFd::new(self.post.stop.as_fd(), true, false));
+            list.push(PollFd::new(self.entry.stop.as_fd(), true, false));
         }
         poll(&mut list, timeout)?;
         Ok([0, 1, 2, 3].map(|at| list[at].readable()))
@@ -151,9 +151,9 @@ impl<'a, C: Caster> CastDesk<'a, C> {
 
     /// A turn begins.
     pub fn turn(&self, now: Instant) {
-        let seat = self.post.board.seat(self.post.id.slot());
-        seat.turns.add(1);
-        seat.beat_ns.set(now.ns());
+        let slot = self.entry.board.slot(self.entry.id.slot());
+        slot.turns.add(1);
+        slot.beat_ns.set(now.ns());
     }
 
     /// Takes up the next order, if one waits and there is room beside `running` casts.
@@ -215,8 +215,8 @@ impl<'a, C: Caster> CastDesk<'a, C> {
         self.pacing.bytes.add(count.bytes as u64);
         self.pacing.calls.add(count.calls as u64);
         self.pacing.failed.add(count.failed as u64);
-        let seat = self.post.board.seat(self.post.id.slot());
-        seat.bytes_out.add(count.bytes as u64);
+        let slot = self.entry.board.slot(self.entry.id.slot());
+        slot.bytes_out.add(count.bytes as u64);
     }
 
     /// Tells the caster what came to the socket of `channel`.

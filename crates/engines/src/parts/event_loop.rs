@@ -1,4 +1,4 @@
-//! The floor of an event loop: its sessions, their deadlines, the spare buffers, the clock of the
+//! The event loop of an event loop: its sessions, their deadlines, the spare buffers, the clock of the
 //! turn. What a loop does with descriptors is its own affair; `X` is what it keeps for each.
 
 use std::os::fd::OwnedFd;
@@ -12,11 +12,11 @@ use super::deadlines::Deadlines;
 use super::door::Door;
 use super::pace::{Pace, Taking};
 use super::table::Table;
-use crate::desk::Desk;
+use crate::context::WorkerContext;
 use crate::helpers::Helpers;
 
 /// One session in its loop.
-pub struct Place<S: Service, X> {
+pub struct Connection<S: Service, X> {
     pub conn: Conn<S>,
     pub fd: OwnedFd,
     /// When bytes last moved, in either direction.
@@ -32,7 +32,7 @@ pub struct Place<S: Service, X> {
 
 /// A session with everything that a turn of it needs, looked up once.
 pub struct At<'f, 'a, S: Service, X> {
-    pub place: &'f mut Place<S, X>,
+    pub place: &'f mut Connection<S, X>,
     pub cx: Cx<'a, S::State>,
     pub buffers: &'f mut Buffers,
     deadlines: &'f mut Deadlines,
@@ -40,7 +40,7 @@ pub struct At<'f, 'a, S: Service, X> {
     pub moved: &'f mut usize,
 }
 
-impl<S: Service, X> Place<S, X> {
+impl<S: Service, X> Connection<S, X> {
     /// The kernel was given `bytes` of the output.
     #[inline]
     pub fn sent(&mut self, bytes: usize, now: Instant) {
@@ -78,9 +78,9 @@ pub enum Overdue {
 }
 
 /// A worker's sessions and what they share.
-pub struct Floor<'a, S: Service, X> {
-    pub desk: &'a Desk<'a, S>,
-    pub table: Table<Place<S, X>>,
+pub struct EventLoop<'a, S: Service, X> {
+    pub context: &'a WorkerContext<'a, S>,
+    pub table: Table<Connection<S, X>>,
     pub buffers: Buffers,
     pub door: Door,
     /// The time of this turn.
@@ -112,16 +112,16 @@ const WOKEN_MAX: usize = 32;
 /// The pause between the parts of a sweep, in which others are served.
 const SWEEP_PAUSE: Duration = Duration::from_millis(1);
 
-impl<'a, S: Service, X> Floor<'a, S, X> {
-    pub fn new(desk: &'a Desk<'a, S>) -> Floor<'a, S, X> {
-        let now = desk.now();
-        let sweep_every = sweep_every(desk);
-        let (table, buffers) = prepared(desk);
-        Floor {
-            desk,
+impl<'a, S: Service, X> EventLoop<'a, S, X> {
+    pub fn new(context: &'a WorkerContext<'a, S>) -> EventLoop<'a, S, X> {
+        let now = context.now();
+        let sweep_every = sweep_every(context);
+        let (table, buffers) = prepared(context);
+        EventLoop {
+            context,
             table,
             buffers,
-            door: Door::new(desk.sessions_max()),
+            door: Door::new(context.sessions_max()),
             now,
             deadlines: Deadlines::default(),
             next_sweep: now + sweep_every,
@@ -129,7 +129,7 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
             sweep_every,
             moved: 0,
             // A world ticks once, so one worker calls it.
-            next_tick: desk.is_first.then_some(now),
+            next_tick: context.is_first.then_some(now),
             drained: false,
         }
     }
@@ -137,28 +137,28 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
     /// A turn begins: reads the clock, once.
     #[inline]
     pub fn begin_turn(&mut self) {
-        self.now = self.desk.now();
+        self.now = self.context.now();
         self.moved = 0;
-        if self.desk.turn(self.now) {
-            self.door.set_limit(self.desk.sessions_max());
-            self.sweep_every = sweep_every(self.desk);
+        if self.context.turn(self.now) {
+            self.door.set_limit(self.context.sessions_max());
+            self.sweep_every = sweep_every(self.context);
             self.next_sweep = self.next_sweep.min(self.now + self.sweep_every);
         }
     }
 
     /// The context of a call for session `me`.
     pub fn cx(&self, me: SessionId) -> Cx<'a, S::State> {
-        let desk = self.desk;
-        desk.cx(self.now, me)
+        let context = self.context;
+        context.cx(self.now, me)
     }
 
     /// A peer has come: gives it a session.
     pub fn open(&mut self, fd: OwnedFd, peer: Peer, x: X) -> SessionId {
         let id = self.table.next_id();
         let cx = self.cx(id);
-        let conn = Conn::open(self.desk.service, &cx, peer, &mut self.buffers);
+        let conn = Conn::open(self.context.service, &cx, peer, &mut self.buffers);
         let (active, scheduled) = (self.now, Instant::NEVER);
-        self.table.insert(Place {
+        self.table.insert(Connection {
             conn,
             fd,
             active,
@@ -167,12 +167,12 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
             linger: None,
             x,
         });
-        self.desk.opened(self.now);
+        self.context.opened(self.now);
         if self.drained {
             // It was on its way when the others were told.
             let cx = self.cx(id);
             let place = self.table.lookup(id).expect("inserted just now");
-            place.conn.drain(self.desk.service, &cx);
+            place.conn.drain(self.context.service, &cx);
         }
         self.schedule(id);
         id
@@ -185,8 +185,8 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
             // The kernel would keep what the peer does not take, for minutes.
             let _ = socket::set_linger_reset(&place.fd);
         }
-        place.conn.close(self.desk.service, &self.cx(id));
-        self.desk.closed(self.now);
+        place.conn.close(self.context.service, &self.cx(id));
+        self.context.closed(self.now);
         Some(place.fd)
     }
 
@@ -201,10 +201,10 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
     /// A session and the context of a call for it, with the spare buffers beside.
     #[inline]
     pub fn at(&mut self, id: SessionId) -> Option<At<'_, 'a, S, X>> {
-        let desk = self.desk;
-        let cx = desk.cx(self.now, id);
+        let context = self.context;
+        let cx = context.cx(self.now, id);
         let place = self.table.lookup(id)?;
-        let Floor { buffers, deadlines, moved, .. } = self;
+        let EventLoop { buffers, deadlines, moved, .. } = self;
         Some(At { place, cx, buffers, deadlines, moved })
     }
 
@@ -215,7 +215,7 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
 
     /// The last reply is out: from here on the peer has `knobs.linger` to stop sending.
     pub fn start_linger(&mut self, id: SessionId) {
-        let until = self.now + self.desk.knobs.linger;
+        let until = self.now + self.context.knobs.linger;
         if let Some(place) = self.table.lookup(id) {
             place.linger = Some(until);
         }
@@ -243,9 +243,9 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
                 continue;
             }
             place.scheduled = Instant::NEVER;
-            self.desk.note_late(entry, self.now);
+            self.context.note_late(entry, self.now);
             place.conn.lend(&mut self.buffers);
-            place.conn.deadline(self.desk.service, &cx);
+            place.conn.deadline(self.context.service, &cx);
             woken.push(id);
             self.schedule(id);
         }
@@ -257,7 +257,7 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
     pub fn outcomes(&mut self, helpers: &dyn Helpers<S>) -> Vec<SessionId> {
         let mut changed = Vec::new();
         for (id, outcome) in helpers.collect() {
-            let service = self.desk.service;
+            let service = self.context.service;
             let Some(At { place, cx, buffers, .. }) = self.at(id) else { continue };
             place.conn.lend(buffers);
             match outcome {
@@ -272,12 +272,12 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
     /// Lets the world tick if its moment has come.
     pub fn tick(&mut self) {
         if self.next_tick.is_some_and(|moment| moment <= self.now) {
-            if self.desk.phase() == Phase::Leaving {
+            if self.context.phase() == Phase::Leaving {
                 // The world is the successor's to move.
                 self.next_tick = None;
                 return;
             }
-            self.next_tick = self.desk.service.tick(&self.cx(SessionId::NONE));
+            self.next_tick = self.context.service.tick(&self.cx(SessionId::NONE));
         }
     }
 
@@ -288,9 +288,9 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
             return Vec::new();
         }
         if self.table.len() > 0 {
-            self.desk.note_late(self.next_sweep, self.now);
+            self.context.note_late(self.next_sweep, self.now);
         }
-        let (idle, write_stall) = (self.desk.idle(), self.desk.write_stall());
+        let (idle, write_stall) = (self.context.idle(), self.context.write_stall());
         let (mut found, from) = (Vec::new(), self.sweep_from);
         let mut reached = from + LOOKS;
         for id in self.table.ids_within(from..reached) {
@@ -303,7 +303,7 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
             if place.conn.out().is_empty() {
                 place.pace.rest();
             } else {
-                match place.pace.look(&place.fd, self.now, self.desk.knobs) {
+                match place.pace.look(&place.fd, self.now, self.context.knobs) {
                     Taking::Some => place.active = self.now,
                     Taking::Nothing => {}
                     Taking::TooLittle => slow = true,
@@ -326,12 +326,12 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
 
     /// Takes no more connections, once those are in that were accepted for us already.
     pub fn shut_door(&mut self) {
-        if self.desk.is_over() {
+        if self.context.is_over() {
             self.door.drain();
         }
     }
 
-    /// Tells every session that the house drains, once, and says which sessions there are.
+    /// Tells every session that the server drains, once, and says which sessions there are.
     pub fn drain(&mut self) -> Vec<SessionId> {
         self.shut_door();
         if std::mem::replace(&mut self.drained, true) {
@@ -342,13 +342,13 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
             let cx = self.cx(id);
             if let Some(place) = self.table.lookup(id) {
                 place.conn.lend(&mut self.buffers);
-                place.conn.drain(self.desk.service, &cx);
+                place.conn.drain(self.context.service, &cx);
             }
         }
         ids
     }
 
-    /// Drops what is left of every session's output: the house is forced.
+    /// Drops what is left of every session's output: the server is forced.
     pub fn force(&mut self) -> Vec<SessionId> {
         self.door.drain();
         let ids = self.table.ids();
@@ -362,12 +362,12 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
 
     /// Carries out what sessions wished for beside their own output; says whose output changed.
     pub fn effects(&mut self) -> Vec<SessionId> {
-        if !self.desk.effects.is_filled() {
+        if !self.context.effects.is_filled() {
             return Vec::new();
         }
-        self.desk.see_to_wishes();
+        self.context.see_to_wishes();
         let mut changed = Vec::new();
-        for push in self.desk.effects.take_pushes() {
+        for push in self.context.effects.take_pushes() {
             let pushed = match self.table.lookup(push.to) {
                 Some(place) => place.conn.push(&push.bytes).is_ok(),
                 None => false,
@@ -375,7 +375,7 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
             if pushed {
                 changed.push(push.to);
             } else {
-                self.desk.seat().pushes_dropped.add(1);
+                self.context.slot().pushes_dropped.add(1);
             }
         }
         changed
@@ -384,9 +384,9 @@ impl<'a, S: Service, X> Floor<'a, S, X> {
 
 /// A table and buffers, with memory for as many sessions as are to be prepared; what the kernel
 /// gives is touched now, so that the first peers need not wait for it.
-fn prepared<S: Service, X>(desk: &Desk<'_, S>) -> (Table<Place<S, X>>, Buffers) {
-    let count = desk.knobs.prepared.min(desk.sessions_max());
-    let (mut table, mut buffers) = (Table::new(desk.id.slot()), Buffers::new(BUFFERS_SPARE));
+fn prepared<S: Service, X>(context: &WorkerContext<'_, S>) -> (Table<Connection<S, X>>, Buffers) {
+    let count = context.knobs.prepared.min(context.sessions_max());
+    let (mut table, mut buffers) = (Table::new(context.id.slot()), Buffers::new(BUFFERS_SPARE));
     table.prepare(count);
     let warm = |mut buffer: Vec<u8>| {
         buffer.resize(buffer.capacity(), 0);
@@ -398,7 +398,7 @@ fn prepared<S: Service, X>(desk: &Desk<'_, S>) -> (Table<Place<S, X>>, Buffers) 
 }
 
 /// How often to look for sessions that overstay.
-pub fn sweep_every<S: Service>(desk: &Desk<'_, S>) -> Duration {
-    let shortest = desk.idle().min(desk.write_stall()).min(desk.knobs.linger);
+pub fn sweep_every<S: Service>(context: &WorkerContext<'_, S>) -> Duration {
+    let shortest = context.idle().min(context.write_stall()).min(context.knobs.linger);
     (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(5))
 }

@@ -5,14 +5,14 @@
 
 /// A stream of rolls that its seed determines.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice {
+pub(crate) struct Rng {
     state: u64,
 }
 
-impl Dice {
+impl Rng {
     /// The stream that belongs to `seed`.
-    pub(crate) fn new(seed: u64) -> Dice {
-        Dice { state: seed }
+    pub(crate) fn new(seed: u64) -> Rng {
+        Rng { state: seed }
     }
 
     /// The next 64 bits.

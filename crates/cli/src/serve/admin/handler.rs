@@ -1,4 +1,4 @@
-//! The office behind the administration's door: HTTP/1.1, one request a connection.
+//! The handler behind the administration's door: HTTP/1.1, one request a connection.
 //!
 //! `GET /status`, `/status.json`, `/metrics`; `POST /drain`, `/quit`, `/reload`. At a TCP address
 //! any page that a browser of this machine shows could post here, so an order must not come from
@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engines::status::Sample;
-use engines::{Answer, Office, Order};
+use engines::{AdminHandler, Answer, Order};
 use wire::http::reply::Framing;
 use wire::http::{Body, Head, Limits, Reply, Status, Target, Version, head};
 
@@ -74,7 +74,7 @@ impl<'a> Said<'a> {
     }
 }
 
-impl Office for Front {
+impl AdminHandler for Front {
     fn hear(&mut self, said: &[u8], sample: &mut dyn FnMut() -> Sample) -> Answer {
         let refuse = |status, words: &str| {
             Answer::Say(Said::of(status, words).bytes(Version::Http11, false))

@@ -8,7 +8,7 @@
 //! process.
 
 use super::words::Request;
-use super::{Floor, Run, Up};
+use super::{Run, Runner, Up};
 use crate::block::Slot;
 use crate::load::Load;
 use crate::plan::{Arm, LoadPoint};
@@ -25,7 +25,7 @@ const PROBE_MS: u64 = 100;
 /// Probes at the most.
 const PROBES_MAX: usize = 30;
 
-impl Floor {
+impl Runner {
     /// Overloads one arm by `factor`; the trial's report is that of the overload.
     pub(super) fn overload(
         &self,

@@ -7,11 +7,11 @@ use rand_pcg::Pcg64Mcg;
 
 /// A stream of choices that its seed determines.
 #[derive(Debug)]
-pub(crate) struct Dice(Pcg64Mcg);
+pub(crate) struct Rng(Pcg64Mcg);
 
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Dice {
-        Dice(Pcg64Mcg::seed_from_u64(seed))
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Rng {
+        Rng(Pcg64Mcg::seed_from_u64(seed))
     }
 
     /// A number from 0 up to `bound`, which is at least 1 and not reached.

@@ -15,7 +15,7 @@ const EVENTS_MAX: usize = 200;
 /// Why a worker was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Birth {
-    /// The house opens.
+    /// The server opens.
     Start,
     /// More spare workers were wanted.
     Demand,
@@ -48,9 +48,9 @@ pub(super) enum Death {
     Spare,
     /// It had served enough.
     Recycle,
-    /// The house drained.
+    /// The server drained.
     Shutdown,
-    /// The house was left by force.
+    /// The server was left by force.
     Forced,
     /// It left, and nobody had asked it to.
     Unbidden,
@@ -104,7 +104,7 @@ impl fmt::Display for Death {
 
 /// The book of it.
 #[derive(Debug)]
-pub(super) struct Chronicle {
+pub(super) struct EventLog {
     born: Vec<(Birth, u64)>,
     dead: Vec<(Death, u64)>,
     events: VecDeque<(Instant, Happening)>,
@@ -112,17 +112,17 @@ pub(super) struct Chronicle {
     is_read: bool,
 }
 
-impl Chronicle {
+impl EventLog {
     /// An empty book; events are written only if somebody `is_read`ing them may come.
-    pub(super) fn new(is_read: bool) -> Chronicle {
-        Chronicle { born: Vec::new(), dead: Vec::new(), events: VecDeque::new(), is_read }
+    pub(super) fn new(is_read: bool) -> EventLog {
+        EventLog { born: Vec::new(), dead: Vec::new(), events: VecDeque::new(), is_read }
     }
 
     /// A worker was started.
-    pub(super) fn born(&mut self, now: Instant, post: usize, pid: Option<Pid>, why: Birth) {
+    pub(super) fn born(&mut self, now: Instant, entry: usize, pid: Option<Pid>, why: Birth) {
         add(&mut self.born, why);
         if why != Birth::Visit {
-            self.note(now, "spawned", Some((post, pid)), why.to_string(), why == Birth::Respawn);
+            self.note(now, "spawned", Some((entry, pid)), why.to_string(), why == Birth::Respawn);
         }
     }
 
@@ -130,7 +130,7 @@ impl Chronicle {
     pub(super) fn died(
         &mut self,
         now: Instant,
-        (post, pid): (usize, Option<Pid>),
+        (entry, pid): (usize, Option<Pid>),
         why: Death,
         words: &End,
     ) {
@@ -140,7 +140,7 @@ impl Chronicle {
                 End::Left => why.to_string(),
                 other => other.to_string(),
             };
-            self.note(now, "exited", Some((post, pid)), words, why.is_fault());
+            self.note(now, "exited", Some((entry, pid)), words, why.is_fault());
         }
     }
 
@@ -159,10 +159,10 @@ impl Chronicle {
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();
         }
-        let post = whose.map(|(post, _)| post);
+        let entry = whose.map(|(entry, _)| entry);
         let pid = whose.and_then(|(_, pid)| pid).map(Pid::number);
         let what = what.to_owned();
-        self.events.push_back((now, Happening { ago_ns: 0, what, post, pid, why, is_fault }));
+        self.events.push_back((now, Happening { ago_ns: 0, what, entry, pid, why, is_fault }));
     }
 
     /// How many came, by reason.
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn counts_are_by_reason_and_events_are_the_last_ones() {
-        let mut book = Chronicle::new(true);
+        let mut book = EventLog::new(true);
         let at = |seconds: u64| Instant::from_ns(seconds * 1_000_000_000);
         for second in 0..300 {
             book.born(at(second), 0, Pid::of(7), Birth::Respawn);
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn nobody_reads_and_nothing_is_written() {
-        let mut book = Chronicle::new(false);
+        let mut book = EventLog::new(false);
         book.born(Instant::ZERO, 0, None, Birth::Start);
         assert_eq!((book.spawned().len(), book.events(Instant::ZERO).len()), (1, 0));
     }

@@ -6,11 +6,11 @@ use std::io::IoSlice;
 
 use seam::{Buffers, Closed, Conn, Cx, Instant, Part, Service, SessionId, Source};
 
-use crate::dice::Dice;
 use crate::link::Link;
+use crate::rng::Rng;
 use crate::script::Faults;
 
-/// What a seat asks of the world.
+/// What a connection asks of the world.
 pub(crate) enum Order<J> {
     /// Work on the job, then tell the session.
     Work(SessionId, J),
@@ -21,11 +21,11 @@ pub(crate) enum Order<J> {
 }
 
 /// What a turn works with beside the connection itself.
-pub(crate) struct Desk<'a, J> {
+pub(crate) struct Context<'a, J> {
     pub(crate) link: &'a mut Link,
     pub(crate) buffers: &'a mut Buffers,
     pub(crate) faults: &'a Faults,
-    pub(crate) dice: &'a mut Dice,
+    pub(crate) rng: &'a mut Rng,
     pub(crate) orders: Vec<(Instant, Order<J>)>,
     pub(crate) pushes_lost: &'a mut u64,
 }
@@ -57,7 +57,7 @@ impl<O> Default for Tray<O> {
 }
 
 /// One connection in a worker's table.
-pub(crate) struct Seat<S: Service> {
+pub(crate) struct Connection<S: Service> {
     pub(crate) conn: Conn<S>,
     pub(crate) client: usize,
     pub(crate) tray: Tray<S::Outcome>,
@@ -76,7 +76,7 @@ pub(crate) struct Seat<S: Service> {
     timer: Option<Instant>,
 }
 
-/// How a seat's output leaves.
+/// How a connection's output leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writes {
     /// By sends that return at once.
@@ -97,9 +97,9 @@ enum Task {
     Input,
 }
 
-impl<S: Service> Seat<S> {
-    pub(crate) fn new(conn: Conn<S>, client: usize, writes: Writes) -> Seat<S> {
-        Seat {
+impl<S: Service> Connection<S> {
+    pub(crate) fn new(conn: Conn<S>, client: usize, writes: Writes) -> Connection<S> {
+        Connection {
             conn,
             client,
             tray: Tray::default(),
@@ -120,19 +120,19 @@ impl<S: Service> Seat<S> {
         &mut self,
         service: &S,
         cx: &Cx<'_, S::State>,
-        desk: &mut Desk<'_, S::Job>,
+        context: &mut Context<'_, S::Job>,
     ) -> bool {
         self.dirty = false;
-        self.conn.lend(desk.buffers);
+        self.conn.lend(context.buffers);
         let mut tasks =
             [Task::Landed, Task::Outcome, Task::Pushed, Task::Drain, Task::Deadline, Task::Input];
-        desk.dice.shuffle(&mut tasks);
+        context.rng.shuffle(&mut tasks);
         for task in tasks {
-            self.task(task, service, cx, desk);
+            self.task(task, service, cx, context);
         }
-        self.fail(service, cx, desk);
-        self.work_and_write(service, cx, desk);
-        self.settle(cx, desk)
+        self.fail(service, cx, context);
+        self.work_and_write(service, cx, context);
+        self.settle(cx, context)
     }
 
     fn task(
@@ -140,9 +140,9 @@ impl<S: Service> Seat<S> {
         task: Task,
         service: &S,
         cx: &Cx<'_, S::State>,
-        desk: &mut Desk<'_, S::Job>,
+        context: &mut Context<'_, S::Job>,
     ) {
-        let spurious = desk.faults.spurious && desk.dice.coin();
+        let spurious = context.faults.spurious && context.rng.coin();
         match task {
             Task::Landed => {
                 let landed = core::mem::take(&mut self.tray.landed);
@@ -158,7 +158,7 @@ impl<S: Service> Seat<S> {
             Task::Pushed => {
                 for bytes in self.tray.pushed.drain(..) {
                     if self.conn.push(&bytes).is_err() {
-                        *desk.pushes_lost += 1;
+                        *context.pushes_lost += 1;
                     }
                 }
             }
@@ -173,22 +173,22 @@ impl<S: Service> Seat<S> {
                     self.conn.deadline(service, cx);
                 }
             }
-            Task::Input => self.input(service, cx, desk),
+            Task::Input => self.input(service, cx, context),
         }
     }
 
-    fn input(&mut self, service: &S, cx: &Cx<'_, S::State>, desk: &mut Desk<'_, S::Job>) {
-        let mut budget = desk.faults.turn.max(1);
-        while self.armed && budget > 0 && !desk.link.inbox.is_empty() {
-            let most = desk.faults.receive.min(budget).min(desk.link.inbox.len()).max(1);
-            let size = if desk.faults.short { desk.dice.size(most) } else { most };
-            let bytes: Vec<u8> = desk.link.inbox.drain(..size).collect();
+    fn input(&mut self, service: &S, cx: &Cx<'_, S::State>, context: &mut Context<'_, S::Job>) {
+        let mut budget = context.faults.turn.max(1);
+        while self.armed && budget > 0 && !context.link.inbox.is_empty() {
+            let most = context.faults.receive.min(budget).min(context.link.inbox.len()).max(1);
+            let size = if context.faults.short { context.rng.size(most) } else { most };
+            let bytes: Vec<u8> = context.link.inbox.drain(..size).collect();
             self.conn.feed(service, cx, &bytes);
             budget -= size;
-            self.armed = self.conn.wants().read || desk.faults.late_feeds && desk.dice.coin();
+            self.armed = self.conn.wants().read || context.faults.late_feeds && context.rng.coin();
         }
-        if self.armed && desk.link.inbox.is_empty() && desk.link.fin {
-            if !self.eof || desk.faults.spurious {
+        if self.armed && context.link.inbox.is_empty() && context.link.fin {
+            if !self.eof || context.faults.spurious {
                 self.conn.eof(service, cx);
             }
             self.eof = true;
@@ -196,16 +196,16 @@ impl<S: Service> Seat<S> {
     }
 
     /// Gives up a connection that the peer reset, or that the engine must end.
-    fn fail(&mut self, service: &S, cx: &Cx<'_, S::State>, desk: &mut Desk<'_, S::Job>) {
+    fn fail(&mut self, service: &S, cx: &Cx<'_, S::State>, context: &mut Context<'_, S::Job>) {
         if let Some(why) = self.tray.shut.take() {
             self.conn.shut(why);
         }
-        if self.gone || !desk.link.rst && !self.tray.forced {
+        if self.gone || !context.link.rst && !self.tray.forced {
             return;
         }
-        let why = if desk.link.rst { Closed::Reset } else { Closed::Forced };
+        let why = if context.link.rst { Closed::Reset } else { Closed::Forced };
         self.gone = true;
-        if desk.dice.coin() {
+        if context.rng.coin() {
             // The failed send is reported before the failed receive.
             let lost = self.flight.len() + core::mem::take(&mut self.tray.landed);
             self.flight.clear();
@@ -214,15 +214,20 @@ impl<S: Service> Seat<S> {
         self.conn.abort(why);
         if !self.flight.is_empty() && !self.landing {
             self.landing = true;
-            desk.order_soon(cx, Order::Land(cx.me));
+            context.order_soon(cx, Order::Land(cx.me));
         }
     }
 
-    fn work_and_write(&mut self, service: &S, cx: &Cx<'_, S::State>, desk: &mut Desk<'_, S::Job>) {
+    fn work_and_write(
+        &mut self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+        context: &mut Context<'_, S::Job>,
+    ) {
         while !self.gone {
             if let Some(job) = self.conn.take_job() {
-                if desk.dice.coin() {
-                    desk.order_soon(cx, Order::Work(cx.me, job));
+                if context.rng.coin() {
+                    context.order_soon(cx, Order::Work(cx.me, job));
                 } else {
                     let outcome = service.work(cx.state, job);
                     self.conn.done(service, cx, outcome);
@@ -232,10 +237,13 @@ impl<S: Service> Seat<S> {
             let now = match self.writes {
                 Writes::Now => true,
                 Writes::Later => false,
-                Writes::Either => self.is_grounded() && desk.dice.coin(),
+                Writes::Either => self.is_grounded() && context.rng.coin(),
             };
-            let wrote =
-                if now { self.write_now(service, cx, desk) } else { self.write_later(cx, desk) };
+            let wrote = if now {
+                self.write_now(service, cx, context)
+            } else {
+                self.write_later(cx, context)
+            };
             if !wrote {
                 return;
             }
@@ -247,38 +255,40 @@ impl<S: Service> Seat<S> {
         &mut self,
         service: &S,
         cx: &Cx<'_, S::State>,
-        desk: &mut Desk<'_, S::Job>,
+        context: &mut Context<'_, S::Job>,
     ) -> bool {
-        let room = desk.link.room();
+        let room = context.link.room();
         if self.conn.out().waiting() == 0 || room == 0 {
             return false;
         }
         let mut limit = room;
-        if desk.faults.short {
-            limit = limit.min(desk.dice.size(room.min(4096)));
+        if context.faults.short {
+            limit = limit.min(context.rng.size(room.min(4096)));
         }
         if let Some((source, range)) = self.conn.out().front_file() {
             let Source::Asset(asset) = source else {
                 panic!("there is no kernel here: lend no open file in a simulation");
             };
-            let file = &desk.faults.assets[asset.0 as usize];
+            let file = &context.faults.assets[asset.0 as usize];
             let len = ((range.end - range.start) as usize).min(limit);
             let from = range.start as usize;
             let bytes = &file[from..from + len];
-            if desk.dice.coin() {
+            if context.rng.coin() {
                 self.conn.out().load_front(bytes.to_vec());
                 return true;
             }
-            desk.link.send(bytes.iter().copied());
+            context.link.send(bytes.iter().copied());
             self.conn.sent(service, cx, len);
             return true;
         }
         let mut slices = [IoSlice::new(&[]); 4];
-        let most = desk.dice.size(slices.len());
+        let most = context.rng.size(slices.len());
         let filled = self.conn.out().gather(&mut slices[..most]);
         let waiting: usize = slices[..filled].iter().map(|slice| slice.len()).sum();
         let sent = waiting.min(limit);
-        desk.link.send(slices[..filled].iter().flat_map(|slice| slice.iter().copied()).take(sent));
+        context
+            .link
+            .send(slices[..filled].iter().flat_map(|slice| slice.iter().copied()).take(sent));
         self.conn.sent(service, cx, sent);
         true
     }
@@ -289,15 +299,15 @@ impl<S: Service> Seat<S> {
     }
 
     /// Hands a few parts to the kernel if nothing of this session is in flight.
-    fn write_later(&mut self, cx: &Cx<'_, S::State>, desk: &mut Desk<'_, S::Job>) -> bool {
+    fn write_later(&mut self, cx: &Cx<'_, S::State>, context: &mut Context<'_, S::Job>) -> bool {
         if !self.is_grounded() {
             return false;
         }
-        for _ in 0..desk.dice.size(4) {
+        for _ in 0..context.rng.size(4) {
             let Some(part) = self.conn.out().take() else { break };
             match &part {
                 Part::File(Source::Asset(asset), range) => {
-                    let file = &desk.faults.assets[asset.0 as usize];
+                    let file = &context.faults.assets[asset.0 as usize];
                     self.flight.extend(&file[range.start as usize..range.end as usize]);
                 }
                 memory => self.flight.extend(memory.in_memory().expect("all others are bytes")),
@@ -305,13 +315,13 @@ impl<S: Service> Seat<S> {
         }
         if !self.flight.is_empty() && !self.landing {
             self.landing = true;
-            desk.order_soon(cx, Order::Land(cx.me));
+            context.order_soon(cx, Order::Land(cx.me));
         }
         false
     }
 
     /// Lets the kernel take what it can of the flight; returns true if it took something.
-    pub(crate) fn land(&mut self, link: &mut Link, faults: &Faults, dice: &mut Dice) -> bool {
+    pub(crate) fn land(&mut self, link: &mut Link, faults: &Faults, rng: &mut Rng) -> bool {
         self.landing = false;
         if self.gone {
             self.tray.landed += self.flight.len();
@@ -319,7 +329,7 @@ impl<S: Service> Seat<S> {
             return true;
         }
         let most = link.room().min(self.flight.len());
-        let taken = if faults.short && most > 0 { dice.size(most) } else { most };
+        let taken = if faults.short && most > 0 { rng.size(most) } else { most };
         link.send(self.flight.drain(..taken));
         self.tray.landed += taken;
         taken > 0
@@ -333,26 +343,26 @@ impl<S: Service> Seat<S> {
     }
 
     /// Asks once what the connection wants, and changes the difference.
-    fn settle(&mut self, cx: &Cx<'_, S::State>, desk: &mut Desk<'_, S::Job>) -> bool {
+    fn settle(&mut self, cx: &Cx<'_, S::State>, context: &mut Context<'_, S::Job>) -> bool {
         let wants = self.conn.wants();
         assert!(!(wants.read && self.eof), "more input is wanted after the end");
         if wants.read {
             (self.armed, self.cancelled) = (true, false);
         } else if self.armed {
-            self.armed = desk.faults.late_feeds && !self.cancelled && desk.dice.coin();
+            self.armed = context.faults.late_feeds && !self.cancelled && context.rng.coin();
             self.cancelled = self.armed;
         }
-        let readable = !desk.link.inbox.is_empty() || desk.link.fin && !self.eof;
-        let writable = wants.write && self.is_grounded() && desk.link.room() > 0;
+        let readable = !context.link.inbox.is_empty() || context.link.fin && !self.eof;
+        let writable = wants.write && self.is_grounded() && context.link.room() > 0;
         self.dirty = self.armed && readable || writable || self.tray.landed > 0 || self.tray.drain;
         if wants.wake != self.timer {
             self.timer = wants.wake;
             if let Some(wake) = wants.wake {
-                let late = desk.dice.span(desk.faults.delay);
-                desk.orders.push((wake.max(cx.now) + late, Order::Wake(cx.me)));
+                let late = context.rng.span(context.faults.delay);
+                context.orders.push((wake.max(cx.now) + late, Order::Wake(cx.me)));
             }
         }
-        self.conn.reclaim(desk.buffers);
+        self.conn.reclaim(context.buffers);
         wants.done
     }
 
@@ -363,9 +373,9 @@ impl<S: Service> Seat<S> {
     }
 }
 
-impl<J> Desk<'_, J> {
+impl<J> Context<'_, J> {
     fn order_soon<T>(&mut self, cx: &Cx<'_, T>, order: Order<J>) {
-        let delay = self.dice.span(self.faults.delay);
+        let delay = self.rng.span(self.faults.delay);
         self.orders.push((cx.now + delay, order));
     }
 }

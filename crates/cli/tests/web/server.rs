@@ -23,7 +23,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server.
-pub struct House {
+pub struct Server {
     /// What `--engine` was, or what else tells it from others.
     pub name: String,
     /// Where it listens.
@@ -36,10 +36,10 @@ pub struct House {
     ear: Option<JoinHandle<()>>,
 }
 
-impl House {
+impl Server {
     /// Serves `site` and the routes of the demonstration, and is ready.
     #[track_caller]
-    pub fn open(engine: &str, site: &Room, args: &[&str]) -> House {
+    pub fn open(engine: &str, site: &Room, args: &[&str]) -> Server {
         let folder = site.path().to_str().expect("a temporary path is text");
         let mut command = Command::new(BINARY);
         command.args(["serve", "http", "--demo", "--engine", engine]).args(args);
@@ -67,10 +67,10 @@ impl House {
         let pid = Pid::of(child.id().cast_signed()).expect("a child has a number");
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let name = engine.to_owned();
-        let mut house =
-            House { name, address, pid, child, lines: Mutex::new(lines), words, ear: Some(ear) };
-        house.address = house.announced().0;
-        house
+        let mut server =
+            Server { name, address, pid, child, lines: Mutex::new(lines), words, ear: Some(ear) };
+        server.address = server.announced().0;
+        server
     }
 
     /// The next line on stdout: address and number of a server that is ready.
@@ -155,7 +155,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for Server {
     fn drop(&mut self) {
         // One that has ended already cannot be killed, which is as good.
         let _ = self.child.kill();
@@ -195,11 +195,11 @@ pub fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
 }
 
 /// One server of each named engine that this machine has, started side by side.
-pub fn houses(site: &Room) -> Vec<House> {
+pub fn servers(site: &Room) -> Vec<Server> {
     let names = engines::PRESETS.iter().map(|preset| preset.name);
     let names: Vec<&str> = names.filter(|name| *name != "uring" || has_uring()).collect();
     std::thread::scope(|scope| {
-        let open = |name| scope.spawn(move || House::open(name, site, &[]));
+        let open = |name| scope.spawn(move || Server::open(name, site, &[]));
         let opened: Vec<_> = names.into_iter().map(open).collect();
         opened.into_iter().map(|it| it.join().expect("a server that is ready")).collect()
     })
@@ -216,12 +216,12 @@ pub fn has_uring() -> bool {
     found
 }
 
-/// Does something with each house, a thread for each, and fails where one of them failed.
-pub fn each(houses: &[House], act: impl Fn(&House) + Sync) {
+/// Does something with each server, a thread for each, and fails where one of them failed.
+pub fn each(servers: &[Server], act: impl Fn(&Server) + Sync) {
     std::thread::scope(|scope| {
         let act = &act;
-        let begun: Vec<_> = houses.iter().map(|it| (it, scope.spawn(move || act(it)))).collect();
-        let ended = begun.into_iter().map(|(house, it)| (&house.name, it.join().is_err()));
+        let begun: Vec<_> = servers.iter().map(|it| (it, scope.spawn(move || act(it)))).collect();
+        let ended = begun.into_iter().map(|(server, it)| (&server.name, it.join().is_err()));
         let failed: Vec<&String> = ended.filter(|(_, bad)| *bad).map(|(name, _)| name).collect();
         assert!(failed.is_empty(), "these engines failed: {failed:?}");
     });

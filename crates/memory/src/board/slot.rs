@@ -1,14 +1,14 @@
-//! One seat of the scoreboard: a worker's own words about itself.
+//! One slot of the scoreboard: a worker's own words about itself.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use seam::WorkerId;
 use sys::process::Pid;
 
-/// What sits in a seat.
+/// What sits in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
-pub enum SeatState {
+pub enum SlotState {
     /// Nobody, ever.
     Empty,
     /// A worker that does not serve yet.
@@ -21,7 +21,7 @@ pub enum SeatState {
     Gone,
 }
 
-impl SeatState {
+impl SlotState {
     fn of(number: u32) -> Self {
         match number {
             0 => Self::Empty,
@@ -39,7 +39,7 @@ impl SeatState {
 pub struct Tally(AtomicU64);
 
 impl Tally {
-    /// Adds `count`. Only the seat's worker may: two at a time would lose one of their additions.
+    /// Adds `count`. Only the slot's worker may: two at a time would lose one of their additions.
     #[inline]
     pub fn add(&self, count: u64) {
         self.0.store(self.read().wrapping_add(count), Ordering::Release);
@@ -128,11 +128,11 @@ impl Refusal {
 pub const LATE_EDGES_NS: [u64; 7] =
     [100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, 50_000_000, 500_000_000];
 
-/// One worker's seat. The tallies of a seat go on counting under its next worker, so that totals
+/// One worker's slot. The tallies of a slot go on counting under its next worker, so that totals
 /// never shrink; only `open` belongs to one worker.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub struct Seat {
+pub struct Slot {
     state: AtomicU32,
     worker: AtomicU32,
     pid: AtomicI32,
@@ -164,7 +164,7 @@ pub struct Seat {
     pub panics: Tally,
     /// Bytes for another session that found it gone or its output full, counted by pushes.
     pub pushes_dropped: Tally,
-    /// Connections that it attends to now, where they belong to another seat.
+    /// Connections that it attends to now, where they belong to another slot.
     pub serving: Tally,
     /// When the present worker sat down, on `sys::clock`'s clock.
     pub since_ns: Tally,
@@ -175,15 +175,15 @@ pub struct Seat {
     late: [AtomicU32; LATE_EDGES_NS.len() + 1],
 }
 
-impl Seat {
+impl Slot {
     /// What sits here.
     #[must_use]
-    pub fn state(&self) -> SeatState {
-        SeatState::of(self.state.load(Ordering::Acquire))
+    pub fn state(&self) -> SlotState {
+        SlotState::of(self.state.load(Ordering::Acquire))
     }
 
     /// Says what sits here now.
-    pub fn set_state(&self, state: SeatState) {
+    pub fn set_state(&self, state: SlotState) {
         self.state.store(state as u32, Ordering::Release);
     }
 
@@ -193,7 +193,7 @@ impl Seat {
         WorkerId::from_bits(self.worker.load(Ordering::Relaxed))
     }
 
-    /// Seats `worker` of process `pid`.
+    /// Slots `worker` of process `pid`.
     pub(super) fn take(&self, worker: WorkerId, pid: Pid) {
         self.open.set(0);
         self.serving.set(0);
@@ -204,7 +204,7 @@ impl Seat {
         self.doing.store(Doing::Waiting as u32, Ordering::Relaxed);
         self.worker.store(worker.bits(), Ordering::Relaxed);
         self.pid.store(pid.number(), Ordering::Relaxed);
-        self.set_state(SeatState::Starting);
+        self.set_state(SlotState::Starting);
     }
 
     /// What who sits here is at; means something while it is ready or drains.
@@ -230,13 +230,13 @@ impl Seat {
     #[must_use]
     pub fn letter(&self) -> char {
         match self.state() {
-            SeatState::Empty => '.',
-            SeatState::Starting => 'S',
-            SeatState::Gone if self.failed.load(Ordering::Relaxed) != 0 => '!',
-            SeatState::Gone => '-',
-            SeatState::Draining => 'G',
-            SeatState::Ready if self.is_dismissed() => 'G',
-            SeatState::Ready => match self.doing() {
+            SlotState::Empty => '.',
+            SlotState::Starting => 'S',
+            SlotState::Gone if self.failed.load(Ordering::Relaxed) != 0 => '!',
+            SlotState::Gone => '-',
+            SlotState::Draining => 'G',
+            SlotState::Ready if self.is_dismissed() => 'G',
+            SlotState::Ready => match self.doing() {
                 Doing::Waiting => '_',
                 Doing::Reading => 'R',
                 Doing::Working => 'B',
@@ -246,19 +246,19 @@ impl Seat {
         }
     }
 
-    /// Counts a connection that was not served. Only the seat's worker may.
+    /// Counts a connection that was not served. Only the slot's worker may.
     pub fn refuse(&self, why: Refusal) {
         self.refused.add(1);
         self.refusals[why as usize].add(1);
     }
 
-    /// How often that was the reason; [`Seat::refused`] counts all.
+    /// How often that was the reason; [`Slot::refused`] counts all.
     #[must_use]
     pub fn refusals(&self, why: Refusal) -> u64 {
         self.refusals[why as usize].read()
     }
 
-    /// Counts something that was due `late_ns` ago and is done now. Only the seat's worker may.
+    /// Counts something that was due `late_ns` ago and is done now. Only the slot's worker may.
     pub fn note_late(&self, late_ns: u64) {
         let at = LATE_EDGES_NS.iter().position(|edge| late_ns <= *edge);
         let bucket = &self.late[at.unwrap_or(LATE_EDGES_NS.len())];
@@ -266,7 +266,7 @@ impl Seat {
         self.late_ns.add(late_ns);
     }
 
-    /// What [`Seat::note_late`] has counted, in the buckets below [`LATE_EDGES_NS`] and one above.
+    /// What [`Slot::note_late`] has counted, in the buckets below [`LATE_EDGES_NS`] and one above.
     #[must_use]
     pub fn late(&self) -> [u32; LATE_EDGES_NS.len() + 1] {
         self.late.each_ref().map(|bucket| bucket.load(Ordering::Relaxed))
@@ -297,42 +297,42 @@ mod tests {
 
     #[test]
     fn each_letter_has_its_state() {
-        let seat = Seat::default();
-        let letters = |seat: &Seat| {
+        let slot = Slot::default();
+        let letters = |slot: &Slot| {
             [Doing::Waiting, Doing::Reading, Doing::Working, Doing::Writing, Doing::Closing].map(
                 |doing| {
-                    seat.set_doing(doing);
-                    assert_eq!(seat.doing(), doing);
-                    seat.letter()
+                    slot.set_doing(doing);
+                    assert_eq!(slot.doing(), doing);
+                    slot.letter()
                 },
             )
         };
-        assert_eq!(letters(&seat), ['.'; 5], "nobody ever");
-        seat.take(WorkerId::new(0, 1), sys::process::this());
-        assert_eq!(letters(&seat), ['S'; 5]);
-        seat.set_state(SeatState::Ready);
-        assert_eq!(letters(&seat), ['_', 'R', 'B', 'W', 'C']);
-        seat.dismiss();
-        assert_eq!(letters(&seat), ['G'; 5]);
-        seat.set_state(SeatState::Gone);
-        assert_eq!(seat.letter(), '-');
-        seat.set_failed();
-        assert_eq!(seat.letter(), '!');
-        seat.take(WorkerId::new(0, 2), sys::process::this());
-        assert_eq!(seat.letter(), 'S', "that was the one before");
+        assert_eq!(letters(&slot), ['.'; 5], "nobody ever");
+        slot.take(WorkerId::new(0, 1), sys::process::this());
+        assert_eq!(letters(&slot), ['S'; 5]);
+        slot.set_state(SlotState::Ready);
+        assert_eq!(letters(&slot), ['_', 'R', 'B', 'W', 'C']);
+        slot.dismiss();
+        assert_eq!(letters(&slot), ['G'; 5]);
+        slot.set_state(SlotState::Gone);
+        assert_eq!(slot.letter(), '-');
+        slot.set_failed();
+        assert_eq!(slot.letter(), '!');
+        slot.take(WorkerId::new(0, 2), sys::process::this());
+        assert_eq!(slot.letter(), 'S', "that was the one before");
     }
 
     #[test]
     fn refusals_and_lateness_are_counted_by_kind() {
-        let seat = Seat::default();
-        seat.refuse(Refusal::Gone);
-        seat.refuse(Refusal::Exhausted);
-        seat.refuse(Refusal::Exhausted);
-        let counts: Vec<u64> = Refusal::ALL.iter().map(|why| seat.refusals(*why)).collect();
-        assert_eq!((counts, seat.refused.read()), (vec![1, 2, 0, 0], 3));
+        let slot = Slot::default();
+        slot.refuse(Refusal::Gone);
+        slot.refuse(Refusal::Exhausted);
+        slot.refuse(Refusal::Exhausted);
+        let counts: Vec<u64> = Refusal::ALL.iter().map(|why| slot.refusals(*why)).collect();
+        assert_eq!((counts, slot.refused.read()), (vec![1, 2, 0, 0], 3));
         for late in [0, LATE_EDGES_NS[0], LATE_EDGES_NS[0] + 1, u64::MAX] {
-            seat.note_late(late);
+            slot.note_late(late);
         }
-        assert_eq!(seat.late(), [2, 1, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(slot.late(), [2, 1, 0, 0, 0, 0, 0, 1]);
     }
 }

@@ -39,7 +39,7 @@ const SLACK_MS: u64 = 15_000;
 const PILOT_CONNECTIONS: u32 = 32;
 
 /// Processes on this machine.
-pub struct Floor {
+pub struct Runner {
     plan: Plan,
     entrants: Vec<Arm>,
     exe: PathBuf,
@@ -75,7 +75,7 @@ struct Down {
     life: TreeLife,
 }
 
-impl Floor {
+impl Runner {
     /// Prepares to run `plan`. `exe` is the program that offers `load` and `pin`; `room` an empty
     /// directory for the trials' files; `stop` ends the running trial when it becomes true.
     pub fn new(
@@ -84,8 +84,8 @@ impl Floor {
         room: &Path,
         placement: Option<Placement>,
         stop: Arc<AtomicBool>,
-    ) -> Floor {
-        Floor {
+    ) -> Runner {
+        Runner {
             plan: plan.clone(),
             entrants: plan.entrants(),
             exe: exe.to_path_buf(),
@@ -239,7 +239,7 @@ impl Up {
     }
 }
 
-impl Trials for Floor {
+impl Trials for Runner {
     fn run(&mut self, slot: &Slot, attempt: u32, begun: Instant) -> Option<Trial> {
         let start = Instant::now();
         let dir = self.dir(&format!("trial-{}-{attempt}", slot.order));

@@ -1,4 +1,4 @@
-//! A house in a thread of this process, and clients that cannot hang.
+//! A server in a thread of this process, and clients that cannot hang.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use engines::{
-    Annex, Assets, Casting, Control, Fault, House, NoKeeper, Ready, Report, Shape, run,
+    Admin, Assets, Casting, Control, Fault, NoStateStore, Ready, Report, Server, Shape, run,
     run_with_caster,
 };
 use seam::{Caster, Service};
@@ -15,7 +15,7 @@ use seam::{Caster, Service};
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Stops the house when it goes out of scope, also by a panic.
+/// Stops the server when it goes out of scope, also by a panic.
 struct Stop<'a>(&'a Control);
 
 impl Drop for Stop<'_> {
@@ -27,14 +27,14 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Runs a house while `visit` has its address, and returns how it was left.
+/// Runs a server while `visit` has its address, and returns how it was left.
 pub fn serve<S: Service>(
     (service, state, assets): (&S, &S::State, &Assets),
     shape: &Shape,
     visit: impl FnOnce(SocketAddr),
 ) -> Result<Report, Fault> {
-    let live = |house: &House<'_, S>, ready: &mut dyn FnMut(&Ready)| {
-        run(house, shape, &mut NoKeeper, ready)
+    let live = |server: &Server<'_, S>, ready: &mut dyn FnMut(&Ready)| {
+        run(server, shape, &mut NoStateStore, ready)
     };
     serve_by((service, state, assets), live, visit)
 }
@@ -45,19 +45,19 @@ pub fn serve_casting<S: Service, C: Caster<State = S::State>>(
     shape: &Shape,
     visit: impl FnOnce(SocketAddr),
 ) -> Result<Report, Fault> {
-    let live = |house: &House<'_, S>, ready: &mut dyn FnMut(&Ready)| {
-        run_with_caster(house, shape, casting, &mut NoKeeper, Annex::default(), ready)
+    let live = |server: &Server<'_, S>, ready: &mut dyn FnMut(&Ready)| {
+        run_with_caster(server, shape, casting, &mut NoStateStore, Admin::default(), ready)
     };
     serve_by((service, state, &Assets::default()), live, visit)
 }
 
 fn serve_by<S: Service>(
     (service, state, assets): (&S, &S::State, &Assets),
-    live: impl FnOnce(&House<'_, S>, &mut dyn FnMut(&Ready)) -> Result<Report, Fault> + Send,
+    live: impl FnOnce(&Server<'_, S>, &mut dyn FnMut(&Ready)) -> Result<Report, Fault> + Send,
     visit: impl FnOnce(SocketAddr),
 ) -> Result<Report, Fault> {
     let control = Control::new().expect("a descriptor");
-    let house = House {
+    let server = Server {
         service,
         state,
         assets,
@@ -73,9 +73,9 @@ fn serve_by<S: Service>(
     thread::scope(|scope| {
         let (ready, address) = mpsc::channel();
         let served = scope.spawn(|| {
-            // The house is gone when this is dropped, so that nobody waits for it in vain.
+            // The server is gone when this is dropped, so that nobody waits for it in vain.
             let ready = ready;
-            live(&house, &mut |decided| {
+            live(&server, &mut |decided| {
                 let _ = ready.send(decided.listening);
             })
         });
@@ -83,7 +83,7 @@ fn serve_by<S: Service>(
             let _stop = Stop(&control);
             visit(address);
         }
-        served.join().expect("a house does not panic")
+        served.join().expect("a server does not panic")
     })
 }
 

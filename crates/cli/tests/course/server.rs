@@ -173,16 +173,16 @@ pub fn run(command: &mut Command, input: &str) -> Ran {
 }
 
 /// A `stockserver` in a directory with a `stock.txt`.
-pub struct House {
+pub struct Server {
     server: Running,
     folder: Folder,
     pub port: u16,
 }
 
-impl House {
+impl Server {
     /// Starts it on a free port.
     #[track_caller]
-    pub fn open(book: &str, args: &[&str]) -> House {
+    pub fn open(book: &str, args: &[&str]) -> Server {
         let folder = Folder::new();
         fs::write(folder.path().join("stock.txt"), book).expect("a temporary file");
         let mut command = called("stockserver");
@@ -202,13 +202,13 @@ impl House {
         let listening = ready["listening"].as_str().expect("`listening` is a text");
         let (_, port) = listening.rsplit_once(':').expect("an address");
         let port = port.parse().expect("a port");
-        House { server, folder, port }
+        Server { server, folder, port }
     }
 
-    /// As [`House::open`], on this engine.
+    /// As [`Server::open`], on this engine.
     #[track_caller]
-    pub fn on(preset: &Preset, book: &str) -> House {
-        House::open(book, &["--engine", preset.name])
+    pub fn on(preset: &Preset, book: &str) -> Server {
+        Server::open(book, &["--engine", preset.name])
     }
 
     /// What it has said on stderr.
@@ -253,7 +253,7 @@ impl House {
     /// Stops it, expects a clean end, and returns the file as it is then.
     #[track_caller]
     pub fn close(self) -> String {
-        let House { server, folder, .. } = self;
+        let Server { server, folder, .. } = self;
         process::kill(server.pid(), Signal::TERM).expect("the server runs");
         let ended = server.end();
         assert_eq!(ended.code, Some(0), "expected a drained stop: {}", ended.err);

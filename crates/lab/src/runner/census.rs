@@ -5,7 +5,7 @@
 //! process that is forked while the tool walks the tree; new ones are followed from then on.
 
 use super::words::Request;
-use super::{Floor, Up};
+use super::{Runner, Up};
 use crate::block::Slot;
 use crate::census::{Calls, Census};
 use crate::server::Process;
@@ -25,7 +25,7 @@ enum Tool {
     Perf,
 }
 
-impl Floor {
+impl Runner {
     pub(super) fn count_calls(&self, entrant: usize, point: usize, dir: &Path) -> Option<Census> {
         let (arm, point) = (&self.entrants[entrant], &self.plan.points[point]);
         let empty =

@@ -33,7 +33,7 @@ struct Visitor {
 
 /// The chairs, and whoever sits on them.
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct AdminQueue {
     visitors: Vec<Visitor>,
     /// Nobody is let in before.
     shut_until: Option<Instant>,
@@ -44,7 +44,7 @@ pub(crate) struct Asked {
     chair: usize,
 }
 
-impl Desk {
+impl AdminQueue {
     /// When somebody has been here for too long, or the door opens again.
     pub(crate) fn wakes_at(&self) -> Option<Instant> {
         self.visitors.iter().map(|visitor| visitor.until).chain(self.shut_until).min()

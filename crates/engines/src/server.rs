@@ -1,4 +1,4 @@
-//! A house: what is served and for whom, who keeps its state, how it is left, and what its workers
+//! A server: what is served and for whom, who keeps its state, how it is left, and what its workers
 //! have in common.
 
 use std::io;
@@ -11,21 +11,21 @@ use memory::Board;
 use seam::{Service, Share, WorkerId};
 use sys::eventfd::EventFd;
 
-use crate::accept::Hall;
+use crate::accept::Listeners;
 use crate::casts::Troupe;
-use crate::casts::desk::CastPost;
+use crate::casts::context::CastWorkerEntry;
 use crate::fault::Fault;
 use crate::handover::{Epoch, Handover};
 use crate::knobs::Knobs;
 use crate::parts::assets::Assets;
 use crate::shape::{Shape, WORKERS_MAX};
 use crate::status::Gauge;
-use crate::wait::parked::lobby::Lobby;
-use crate::wait::port::quay::Quay;
+use crate::wait::parked::parking::ParkedConnections;
+use crate::wait::port::completion_port::CompletionPort;
 use crate::wait::uring::tactics::Rings;
 
 /// What is served, and for whom.
-pub struct House<'a, S: Service> {
+pub struct Server<'a, S: Service> {
     /// The protocol.
     pub service: &'a S,
     /// What all workers share; it must lie where [`Shape::placement`] says.
@@ -40,7 +40,7 @@ pub struct House<'a, S: Service> {
     pub timer: bool,
     /// Obey `SIGTERM`, `SIGINT`, `SIGHUP`, `SIGUSR2`: for a server that owns its process.
     pub signals: bool,
-    /// Stops the house from within the process.
+    /// Stops the server from within the process.
     pub control: &'a Control,
     /// The descriptor of the state, if it lies in shared memory: what `SIGUSR2` hands over.
     pub state_fd: Option<BorrowedFd<'a>>,
@@ -51,7 +51,7 @@ pub struct House<'a, S: Service> {
     pub handover: Option<&'a Handover>,
 }
 
-/// Stops a house from another thread.
+/// Stops a server from another thread.
 pub struct Control {
     pub(crate) bell: EventFd,
     wish: AtomicU8,
@@ -80,7 +80,7 @@ impl Control {
 }
 
 /// Who keeps the state beyond the life of the server.
-pub trait Keeper<T>: Send {
+pub trait StateStore<T>: Send {
     /// True if the state is not what was last kept.
     fn is_changed(&mut self, state: &T) -> bool;
 
@@ -109,9 +109,9 @@ pub trait Keeper<T>: Send {
 
 /// Keeps nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoKeeper;
+pub struct NoStateStore;
 
-impl<T> Keeper<T> for NoKeeper {
+impl<T> StateStore<T> for NoStateStore {
     fn is_changed(&mut self, _state: &T) -> bool {
         false
     }
@@ -125,7 +125,7 @@ impl<T> Keeper<T> for NoKeeper {
     }
 }
 
-/// The house is ready: what was decided.
+/// The server is ready: what was decided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ready {
     /// The address that peers connect to.
@@ -134,7 +134,7 @@ pub struct Ready {
     pub rings: Option<Rings>,
 }
 
-/// How the house was left.
+/// How the server was left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// It did not drain in time, or was told twice.
@@ -159,21 +159,21 @@ pub struct Report {
 
 /// What workers of any container have in common.
 pub(crate) struct Common<'a, S: Service> {
-    pub house: &'a House<'a, S>,
+    pub server: &'a Server<'a, S>,
     pub shape: &'a Shape,
     pub board: &'a Board,
-    pub hall: &'a Hall,
+    pub listeners: &'a Listeners,
     pub stop: &'a EventFd,
     pub bell: &'a EventFd,
     pub epoch: Epoch,
     /// Where the sessions of this process are parked, where they are.
-    pub lobby: Option<&'a Lobby<S>>,
+    pub parking: Option<&'a ParkedConnections<S>>,
     /// Among how many processes of a hybrid the connections are divided; within one of them.
     pub parts: usize,
     /// What each worker does when settings were changed.
     pub renew: Option<&'a Renew<'a>>,
     /// What the threads of a port have in common, where there is one.
-    pub quay: Option<&'a Quay<S>>,
+    pub completion_port: Option<&'a CompletionPort<S>>,
     /// Who sends by the clock, where anybody does.
     pub cast: Option<Cast<'a, S::State>>,
 }
@@ -183,8 +183,8 @@ pub(crate) struct Cast<'a, T> {
     pub troupe: &'a dyn Troupe<T>,
     /// Rung when a session has changed an order.
     pub orders: &'a EventFd,
-    /// The first seat of its post, which comes behind those of all others.
-    pub seat: usize,
+    /// The first slot of its entry, which comes behind those of all others.
+    pub slot: usize,
 }
 
 impl<T> Clone for Cast<'_, T> {
@@ -195,51 +195,61 @@ impl<T> Clone for Cast<'_, T> {
 
 impl<T> Copy for Cast<'_, T> {}
 
-/// What the supervisor calls when the house is reloaded, and then each worker between two of its
+/// What the supervisor calls when the server is reloaded, and then each worker between two of its
 /// turns, with the number of the edition: what a process keeps of its own, such as certificates, is
 /// read anew there, and what there is to say about it is returned. The supervisor's word is heard;
 /// its process is the one that later workers are made of.
 pub type Renew<'a> = dyn Fn(u32) -> Option<String> + Sync + 'a;
 
 impl<S: Service> Common<'_, S> {
-    /// The first seat of the post `index`.
-    pub fn seat_of(&self, index: usize) -> usize {
-        self.epoch.seat() + index * self.shape.stride()
+    /// The first slot of the entry `index`.
+    pub fn slot_of(&self, index: usize) -> usize {
+        self.epoch.slot() + index * self.shape.stride()
     }
 
-    /// The posts that the supervisor fills from the start: workers, acceptors, a caster.
-    pub fn posts(&self) -> usize {
-        self.shape.posts() + usize::from(self.cast.is_some())
+    /// The entries that the supervisor fills from the start: workers, acceptors, a caster.
+    pub fn entries(&self) -> usize {
+        self.shape.entries() + usize::from(self.cast.is_some())
     }
 
-    /// Whether the post `index` is the caster's.
-    pub fn is_cast_post(&self, index: usize) -> bool {
-        self.cast.is_some_and(|cast| cast.seat == self.seat_of(index))
+    /// Whether the entry `index` is the caster's.
+    pub fn is_cast_entry(&self, index: usize) -> bool {
+        self.cast.is_some_and(|cast| cast.slot == self.slot_of(index))
     }
 
     /// The life of the caster's worker, if `id` names it.
     pub fn cast(&self, id: WorkerId) -> Option<Result<(), Fault>> {
-        let Cast { troupe, orders, .. } = self.cast.filter(|cast| cast.seat == id.slot())?;
-        let Common { house, board, stop, bell, .. } = self;
-        let (state, assets, verbose) = (house.state, house.assets, house.verbose);
-        let seats = self.shape.stride();
-        let is_heir = house.handover.is_some();
-        let post =
-            CastPost { state, assets, board, id, seats, orders, stop, bell, verbose, is_heir };
-        Some(troupe.live(&post))
+        let Cast { troupe, orders, .. } = self.cast.filter(|cast| cast.slot == id.slot())?;
+        let Common { server, board, stop, bell, .. } = self;
+        let (state, assets, verbose) = (server.state, server.assets, server.verbose);
+        let slots = self.shape.stride();
+        let is_heir = server.handover.is_some();
+        let entry = CastWorkerEntry {
+            state,
+            assets,
+            board,
+            id,
+            slots,
+            orders,
+            stop,
+            bell,
+            verbose,
+            is_heir,
+        };
+        Some(troupe.live(&entry))
     }
 
-    /// The post of the worker `id`.
-    pub fn post_of(&self, id: WorkerId) -> usize {
-        (id.slot() - self.epoch.seat()) / self.shape.stride()
+    /// The entry of the worker `id`.
+    pub fn entry_of(&self, id: WorkerId) -> usize {
+        (id.slot() - self.epoch.slot()) / self.shape.stride()
     }
 
     /// Lets go of what the worker `id`, and who shared its process, held.
     pub fn heal(&self, id: WorkerId) {
         for offset in 0..self.shape.stride() {
             let dead = WorkerId::new(id.slot() + offset, id.generation());
-            self.house.state.heal(dead);
-            self.hall.heal(dead);
+            self.server.state.heal(dead);
+            self.listeners.heal(dead);
             self.board.heal(dead);
         }
     }
@@ -254,8 +264,8 @@ impl<S: Service> Common<'_, S> {
         let settings = self.board.settings();
         settings.set_times(knobs.idle, knobs.write_stall);
         let wanted = knobs.sessions_max;
-        let all = wanted.unwrap_or(self.house.service.limits().sessions_max);
-        // A worker of its own takes a seat.
+        let all = wanted.unwrap_or(self.server.service.limits().sessions_max);
+        // A worker of its own takes a slot.
         let each = self.shape.container.is_per_connection();
         settings.set_sessions_max(if each { all.min(WORKERS_MAX) } else { all });
     }

@@ -6,14 +6,14 @@
 
 /// A stream of rolls that its seed determines.
 #[derive(Debug, Clone)]
-pub struct Dice {
+pub struct Rng {
     state: u64,
 }
 
-impl Dice {
+impl Rng {
     /// The stream that belongs to `seed`.
-    pub fn new(seed: u64) -> Dice {
-        Dice { state: seed }
+    pub fn new(seed: u64) -> Rng {
+        Rng { state: seed }
     }
 
     /// The next 64 bits.
@@ -44,22 +44,22 @@ impl Dice {
 
 #[cfg(test)]
 mod tests {
-    use super::Dice;
+    use super::Rng;
 
     #[test]
     fn the_stream_is_splitmix64() {
         // First outputs for seed 0, as in the reference implementation by Vigna.
-        let mut dice = Dice::new(0);
-        assert_eq!(dice.roll(), 0xe220_a839_7b1d_cdaf);
-        assert_eq!(dice.roll(), 0x6e78_9e6a_a1b9_65f4);
+        let mut rng = Rng::new(0);
+        assert_eq!(rng.roll(), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(rng.roll(), 0x6e78_9e6a_a1b9_65f4);
     }
 
     #[test]
     fn below_stays_below_and_reaches_all() {
-        let mut dice = Dice::new(7);
+        let mut rng = Rng::new(7);
         let mut seen = [false; 10];
         for _ in 0..1000 {
-            seen[dice.below(10)] = true;
+            seen[rng.below(10)] = true;
         }
         assert_eq!(seen, [true; 10]);
     }

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 
 use memory::session::SharedOutbox;
-use memory::{SeatState, SharedTable};
+use memory::{SharedTable, SlotState};
 use seam::{Conn, Instant, Service, SessionId, WorkerId};
 use sys::uring::{Armed, Load, Port, Received};
 use sys::{process, socket};
@@ -22,9 +22,9 @@ use super::door::Comer;
 use super::shift::Shift;
 use super::watch::Watch;
 use crate::fault::Fault;
-use crate::house::Common;
 use crate::parts::pace::Pace;
-use crate::shape::SEATS;
+use crate::server::Common;
+use crate::shape::SLOTS;
 use crate::wait::uring::tactics::Tactics;
 
 /// Those whom a multishot accept takes beyond the limit are served when another server takes over.
@@ -51,14 +51,14 @@ pub(super) enum Mail<O> {
     Due(Instant),
     /// It may have overstayed.
     Look,
-    /// The house drains.
+    /// The server drains.
     Drain,
-    /// The house is forced.
+    /// The server is forced.
     Force,
 }
 
 /// A session and what is in flight for it.
-pub(super) struct Place<S: Service> {
+pub(super) struct Connection<S: Service> {
     pub conn: Conn<S>,
     pub fd: OwnedFd,
     /// When bytes last moved, in either direction.
@@ -85,10 +85,10 @@ pub(super) struct Place<S: Service> {
     pub wrecked: bool,
 }
 
-impl<S: Service> Place<S> {
+impl<S: Service> Connection<S> {
     /// The session of a peer that has come at `now`.
-    pub fn new(conn: Conn<S>, fd: OwnedFd, now: Instant) -> Place<S> {
-        Place {
+    pub fn new(conn: Conn<S>, fd: OwnedFd, now: Instant) -> Connection<S> {
+        Connection {
             conn,
             fd,
             active: now,
@@ -116,7 +116,7 @@ impl<S: Service> Place<S> {
 pub(super) struct Berth<S: Service> {
     turns: SharedOutbox,
     mail: Mutex<Vec<Mail<S::Outcome>>>,
-    place: Mutex<Option<Place<S>>>,
+    place: Mutex<Option<Connection<S>>>,
 }
 
 impl<S: Service> Berth<S> {
@@ -134,13 +134,13 @@ impl<S: Service> Berth<S> {
 
     /// Leaves a letter; true if the caller must see to a turn.
     #[must_use]
-    pub fn post(&self, letter: Mail<S::Outcome>) -> bool {
+    pub fn entry(&self, letter: Mail<S::Outcome>) -> bool {
         lock(&self.mail).push(letter);
         self.turns.queued()
     }
 
     /// The session; only whose turn it is may look.
-    pub fn place(&self) -> MutexGuard<'_, Option<Place<S>>> {
+    pub fn place(&self) -> MutexGuard<'_, Option<Connection<S>>> {
         lock(&self.place)
     }
 
@@ -177,7 +177,7 @@ struct Cot {
 }
 
 /// What all threads of a port see.
-pub struct Quay<S: Service> {
+pub struct CompletionPort<S: Service> {
     pub(super) ring: Port,
     pub(super) tactics: Tactics,
     pub(super) table: SharedTable<Box<Berth<S>>>,
@@ -185,40 +185,40 @@ pub struct Quay<S: Service> {
     pub(super) watch: Mutex<Watch>,
     /// Until when the leader sleeps, in nanoseconds; 0 while nobody does.
     pub(super) until: AtomicU64,
-    /// The stop of the house is watched from the first leader on.
+    /// The stop of the server is watched from the first leader on.
     pub(super) watched: OnceLock<()>,
-    /// The seat by which sessions are named and where they are counted: any thread may die.
-    pub(super) seat: usize,
+    /// The slot by which sessions are named and where they are counted: any thread may die.
+    pub(super) slot: usize,
     cots: Vec<Cot>,
 }
 
-impl<S: Service> Quay<S> {
-    /// The port of a house, before its threads come.
+impl<S: Service> CompletionPort<S> {
+    /// The port of a server, before its threads come.
     ///
     /// # Errors
     /// The kernel refuses the ring.
-    pub(crate) fn new(common: &Common<'_, S>) -> Result<Quay<S>, Fault> {
+    pub(crate) fn new(common: &Common<'_, S>) -> Result<CompletionPort<S>, Fault> {
         let (shape, knobs) = (common.shape, &common.shape.knobs);
         let tactics = knobs.tactics;
         let ring = tactics.port(&knobs.ring).map_err(Fault::Ring)?;
         // The ring does not wait on a descriptor that says it must not, and a call of ours must
         // not wait.
         let waits = tactics.acceptance().is_some();
-        let listener = common.hall.listeners[0].as_fd();
+        let listener = common.listeners.sockets[0].as_fd();
         socket::set_nonblocking(listener, !waits).map_err(Fault::Wait)?;
-        let seat = common.epoch.seat() + SEATS - 1;
-        let me = WorkerId::new(seat, common.epoch.generation() + 1);
-        common.board.sit(me, process::this()).set_state(SeatState::Ready);
+        let slot = common.epoch.slot() + SLOTS - 1;
+        let me = WorkerId::new(slot, common.epoch.generation() + 1);
+        common.board.sit(me, process::this()).set_state(SlotState::Ready);
         let most = common.sessions_max();
-        Ok(Quay {
+        Ok(CompletionPort {
             ring,
             tactics,
-            table: SharedTable::new(seat, most + SPARE),
+            table: SharedTable::new(slot, most + SPARE),
             shift: Mutex::new(Shift::new(shape.running())),
             watch: Mutex::new(Watch::new(common.board, most, tactics)),
             until: AtomicU64::new(0),
             watched: OnceLock::new(),
-            seat,
+            slot,
             cots: (0..shape.workers).map(|_| Cot::default()).collect(),
         })
     }

@@ -7,7 +7,7 @@ use memory::Phase;
 use seam::{Instant, Service, WorkerId};
 use sys::signal::Signal;
 
-use super::chronicle::{Birth, Death};
+use super::event_log::{Birth, Death};
 use super::{Crew, End, Ended, GRACE, Supervisor, clock};
 use crate::accept::Arrival;
 use crate::fault::Fault;
@@ -21,7 +21,7 @@ pub(super) const RESPAWN_MAX: Duration = Duration::from_millis(800);
 const LIFE_MIN: Duration = Duration::from_secs(1);
 
 /// One worker's place, whoever holds it.
-pub(super) struct Post {
+pub(super) struct WorkerEntry {
     pub generation: u32,
     pub born: Instant,
     /// Deaths in a row shortly after birth.
@@ -34,11 +34,11 @@ pub(super) struct Post {
     pub recycled: bool,
 }
 
-impl Post {
-    fn new(generation: u32) -> Post {
+impl WorkerEntry {
+    fn new(generation: u32) -> WorkerEntry {
         let (born, respawn_at) = (clock(), None);
         let (alive, retiring, recycled) = (false, false, false);
-        Post { generation, born, failures: 0, respawn_at, alive, retiring, recycled }
+        WorkerEntry { generation, born, failures: 0, respawn_at, alive, retiring, recycled }
     }
 }
 
@@ -47,9 +47,9 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     pub(super) fn open(&mut self) -> io::Result<()> {
         let (shape, generation) = (self.common.shape, self.common.epoch.generation());
         let start = shape.staffing().map_or(usize::MAX, |staffing| staffing.start);
-        let processes = shape.posts() - shape.acceptors();
-        for index in 0..self.common.posts() {
-            self.posts.push(Post::new(generation));
+        let processes = shape.entries() - shape.acceptors();
+        for index in 0..self.common.entries() {
+            self.entries.push(WorkerEntry::new(generation));
             if index < start || index >= processes {
                 self.start(index, Birth::Start, None)?;
             }
@@ -62,8 +62,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         if let Some(index) = self.reception.as_mut().and_then(|room| room.vacant.pop()) {
             return index;
         }
-        self.posts.push(Post::new(self.common.epoch.generation()));
-        self.posts.len() - 1
+        self.entries.push(WorkerEntry::new(self.common.epoch.generation()));
+        self.entries.len() - 1
     }
 
     pub(super) fn start(
@@ -73,40 +73,40 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         visitor: Option<Arrival>,
     ) -> io::Result<()> {
         let common = self.common;
-        let post = &mut self.posts[index];
-        post.generation = post.generation % WorkerId::GENERATION_MAX + 1;
-        post.born = clock();
-        post.respawn_at = None;
-        post.retiring = false;
-        let id = WorkerId::new(common.seat_of(index), post.generation);
+        let entry = &mut self.entries[index];
+        entry.generation = entry.generation % WorkerId::GENERATION_MAX + 1;
+        entry.born = clock();
+        entry.respawn_at = None;
+        entry.retiring = false;
+        let id = WorkerId::new(common.slot_of(index), entry.generation);
         self.crew.start(id, visitor)?;
-        let post = &mut self.posts[index];
-        post.alive = true;
-        post.recycled = false;
+        let entry = &mut self.entries[index];
+        entry.alive = true;
+        entry.recycled = false;
         common.board.turnover().spawned.add(1);
-        // A process seats itself, so it is not known here yet.
-        self.chronicle.born(self.posts[index].born, index, None, why);
+        // A process slots itself, so it is not known here yet.
+        self.event_log.born(self.entries[index].born, index, None, why);
         Ok(())
     }
 
     /// Clears up after workers that have ended and decides when they are replaced.
-    pub(super) fn bury(&mut self) -> Result<(), Fault> {
+    pub(super) fn reap(&mut self) -> Result<(), Fault> {
         for Ended { id, end } in self.crew.reap() {
             let (common, turnover) = (self.common, self.common.board.turnover());
-            let index = common.post_of(id);
-            let was_dismissed = common.board.seat(id.slot()).is_dismissed();
+            let index = common.entry_of(id);
+            let was_dismissed = common.board.slot(id.slot()).is_dismissed();
             let death = self.cause(index, &end, was_dismissed);
-            let pid = common.board.seat(id.slot()).pid();
+            let pid = common.board.slot(id.slot()).pid();
             common.heal(id);
             let now = clock();
-            self.chronicle.died(now, (index, pid), death, &end);
+            self.event_log.died(now, (index, pid), death, &end);
             // Its connections are gone with it.
             common.board.ended(now.ns());
-            let post = &mut self.posts[index];
-            post.alive = false;
+            let entry = &mut self.entries[index];
+            entry.alive = false;
             let phase = common.board.phase();
             if let Some(reception) = &mut self.reception
-                && !common.is_cast_post(index)
+                && !common.is_cast_entry(index)
             {
                 reception.vacant.push(index);
                 if end != End::Left {
@@ -115,7 +115,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 continue;
             }
             if phase > Phase::Ready {
-                if index >= common.shape.posts() - common.shape.acceptors() {
+                if index >= common.shape.entries() - common.shape.acceptors() {
                     // Those it fed learn that nobody comes any more.
                     common.stop.ring();
                 }
@@ -128,31 +128,31 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 }
                 Death::Recycle => {
                     turnover.recycled.add(1);
-                    (post.respawn_at, post.recycled) = (Some(now), true);
+                    (entry.respawn_at, entry.recycled) = (Some(now), true);
                     continue;
                 }
                 _ => {}
             }
             turnover.crashed.add(1);
-            common.board.seat(id.slot()).set_failed();
+            common.board.slot(id.slot()).set_failed();
             if phase == Phase::Starting {
                 say!("worker {index} {end}");
-                return Err(Fault::Stillborn(index));
+                return Err(Fault::DiedAtStartup(index));
             }
-            let young = now.since(post.born) < LIFE_MIN;
-            post.failures = if young { post.failures + 1 } else { 0 };
-            let delay = match post.failures {
+            let young = now.since(entry.born) < LIFE_MIN;
+            entry.failures = if young { entry.failures + 1 } else { 0 };
+            let delay = match entry.failures {
                 0 => Duration::ZERO,
                 times => (RESPAWN_FIRST * (1 << (times - 1).min(10))).min(RESPAWN_MAX),
             };
             say!("worker {index} {end}; a new one comes in {} ms", delay.as_millis());
-            post.respawn_at = Some(now + delay);
+            entry.respawn_at = Some(now + delay);
             self.report.replaced += 1;
         }
         Ok(())
     }
 
-    /// Why the worker of the post `index` is gone.
+    /// Why the worker of the entry `index` is gone.
     fn cause(&self, index: usize, end: &End, was_dismissed: bool) -> Death {
         let phase = self.phase();
         match end {
@@ -161,32 +161,32 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             End::Left if self.reception.is_some() => Death::Visit,
             End::Left if phase == Phase::Forced => Death::Forced,
             End::Left if phase > Phase::Ready => Death::Shutdown,
-            End::Left if self.posts[index].retiring => Death::Spare,
+            End::Left if self.entries[index].retiring => Death::Spare,
             End::Left if was_dismissed => Death::Recycle,
             other => Death::of(other),
         }
     }
 
     pub(super) fn respawn(&mut self, now: Instant) {
-        for index in 0..self.posts.len() {
-            let why = if self.posts[index].recycled { Birth::Recycle } else { Birth::Respawn };
-            if self.posts[index].respawn_at.is_some_and(|moment| moment <= now)
+        for index in 0..self.entries.len() {
+            let why = if self.entries[index].recycled { Birth::Recycle } else { Birth::Respawn };
+            if self.entries[index].respawn_at.is_some_and(|moment| moment <= now)
                 && let Err(error) = self.start(index, why, None)
             {
                 say!("worker {index} cannot be replaced: {error}; trying again");
-                self.posts[index].respawn_at = Some(now + RESPAWN_MAX);
+                self.entries[index].respawn_at = Some(now + RESPAWN_MAX);
             }
         }
     }
 
-    /// The house could not begin: sends home those who came.
+    /// The server could not begin: sends home those who came.
     pub(super) fn abandon(&mut self) {
         self.enter(Phase::Forced, GRACE);
         self.crew.kill();
         let until = clock() + GRACE;
-        while self.posts.iter().any(|post| post.alive) && clock() < until {
+        while self.entries.iter().any(|entry| entry.alive) && clock() < until {
             for ended in self.crew.reap() {
-                self.posts[self.common.post_of(ended.id)].alive = false;
+                self.entries[self.common.entry_of(ended.id)].alive = false;
             }
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -35,7 +35,7 @@ fn plan(script: &str) -> Plan {
 fn run(plan: &Plan, exe: &Path, room: &Room) -> Option<Trial> {
     let stop = Arc::new(AtomicBool::new(false));
     let slot = &crate::block::schedule(plan)[0];
-    Floor::new(plan, exe, &room.0, None, stop).run(slot, 1, Instant::now())
+    Runner::new(plan, exe, &room.0, None, stop).run(slot, 1, Instant::now())
 }
 
 const READY: &str = "cat {dir}/stock.txt >&2; trap 'exit 0' TERM; \

@@ -1,21 +1,21 @@
-//! What a worker is given: the service, the state, its seat on the scoreboard, its listener.
+//! What a worker is given: the service, the state, its slot on the scoreboard, its listener.
 
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use memory::{Board, Doing, Phase, Seat, SeatState};
+use memory::{Board, Doing, Phase, Slot, SlotState};
 use seam::{Cx, Effects, Instant, Service, SessionId, WorkerId};
 use sys::eventfd::EventFd;
 
-use crate::accept::Entrance;
-use crate::house::Renew;
+use crate::accept::AcceptSource;
 use crate::knobs::Knobs;
 use crate::parts::assets::Assets;
 use crate::say::say;
+use crate::server::Renew;
 
-/// One worker's place in the house. Made by the container, used by a loop of `wait/`.
-pub struct Desk<'a, S: Service> {
+/// One worker's place in the server. Made by the container, used by a loop of `wait/`.
+pub struct WorkerContext<'a, S: Service> {
     pub service: &'a S,
     pub state: &'a S::State,
     pub assets: &'a Assets,
@@ -26,8 +26,8 @@ pub struct Desk<'a, S: Service> {
     pub board: &'a Board,
     pub listener: BorrowedFd<'a>,
     /// Where this worker's connections come from.
-    pub entrance: &'a dyn Entrance,
-    /// Readable from the moment the house leaves [`Phase::Ready`].
+    pub accept_source: &'a dyn AcceptSource,
+    /// Readable from the moment the server leaves [`Phase::Ready`].
     pub stop: &'a EventFd,
     /// Rung when the supervisor should look at the board.
     pub bell: &'a EventFd,
@@ -70,7 +70,7 @@ pub struct Share {
     pub most: usize,
 }
 
-impl<S: Service> Desk<'_, S> {
+impl<S: Service> WorkerContext<'_, S> {
     /// The time; read once a turn.
     pub fn now(&self) -> Instant {
         Instant::from_ns(sys::clock::now_ns())
@@ -81,36 +81,36 @@ impl<S: Service> Desk<'_, S> {
         Cx::new(now, me, self.id, self.state, &self.effects)
     }
 
-    pub fn seat(&self) -> &Seat {
-        self.board.seat(self.id.slot())
+    pub fn slot(&self) -> &Slot {
+        self.board.slot(self.id.slot())
     }
 
-    /// How far the house is, as far as this worker is concerned: one that was dismissed leaves.
+    /// How far the server is, as far as this worker is concerned: one that was dismissed leaves.
     #[inline]
     pub fn phase(&self) -> Phase {
         let phase = self.board.phase();
-        if self.seat().is_dismissed() { phase.max(Phase::Leaving) } else { phase }
+        if self.slot().is_dismissed() { phase.max(Phase::Leaving) } else { phase }
     }
 
     /// The worker can take connections from here on.
     pub fn ready(&self) {
-        self.seat().set_state(SeatState::Ready);
+        self.slot().set_state(SlotState::Ready);
         self.bell.ring();
     }
 
     /// Whether nobody will come any more, as far as this worker can know who has just found nobody.
     pub fn is_over(&self) -> bool {
         let phase = self.phase();
-        phase > Phase::Ready && (phase >= Phase::Forced || self.entrance.is_over())
+        phase > Phase::Ready && (phase >= Phase::Forced || self.accept_source.is_over())
     }
 
     /// A turn of the loop begins; true if the settings have changed since the last one.
     #[inline]
     pub fn turn(&self, now: Instant) -> bool {
-        let seat = self.seat();
-        seat.turns.add(1);
-        seat.beat_ns.set(now.ns());
-        seat.set_doing(Doing::Working);
+        let slot = self.slot();
+        slot.turns.add(1);
+        slot.beat_ns.set(now.ns());
+        slot.set_doing(Doing::Working);
         self.count();
         self.board.edition() != self.edition.get() && self.follow_edition()
     }
@@ -119,7 +119,7 @@ impl<S: Service> Desk<'_, S> {
     #[inline]
     pub fn rest(&self, doing: Doing) {
         self.count();
-        self.seat().set_doing(doing);
+        self.slot().set_doing(doing);
     }
 
     /// Puts what was answered since the last time on the board.
@@ -127,7 +127,7 @@ impl<S: Service> Desk<'_, S> {
     fn count(&self) {
         let answered = self.effects.take_answered();
         if answered > 0 {
-            self.seat().answered.add(answered);
+            self.slot().answered.add(answered);
         }
     }
 
@@ -164,26 +164,26 @@ impl<S: Service> Desk<'_, S> {
     #[inline]
     pub fn note_late(&self, due: Instant, now: Instant) {
         let late = now.since(due).as_nanos();
-        self.seat().note_late(u64::try_from(late).unwrap_or(u64::MAX));
+        self.slot().note_late(u64::try_from(late).unwrap_or(u64::MAX));
     }
 
     /// A connection has come.
     pub fn opened(&self, now: Instant) {
         // In this order, who reads `accepted` first never takes it for over already.
-        self.seat().open.add(1);
-        self.seat().accepted.add(1);
+        self.slot().open.add(1);
+        self.slot().accepted.add(1);
         self.board.began(now.ns());
     }
 
     /// A connection is over. The supervisor is told when this was the last of all.
     pub fn closed(&self, now: Instant) {
-        let is_last = self.seat().open.read() == 1;
+        let is_last = self.slot().open.read() == 1;
         if is_last {
             // Whoever sees that nobody is left must see since when.
             self.board.ended(now.ns());
         }
-        self.seat().open.sub(1);
-        self.entrance.left();
+        self.slot().open.sub(1);
+        self.accept_source.left();
         self.ring_caster();
         if is_last && !self.is_visit && self.board.is_empty_now() {
             self.bell.ring();
