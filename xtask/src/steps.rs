@@ -98,34 +98,6 @@ pub fn binary(name: &str, profile: &str) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// A directory of its own below the system's temporary one; removed when dropped.
-#[derive(Debug)]
-pub struct Scratch(PathBuf);
-
-impl Scratch {
-    /// Makes the directory; `name` and the process id make it unique within a machine.
-    ///
-    /// # Errors
-    /// Where the temporary directory cannot be written.
-    pub fn new(name: &str) -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("roundhouse-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).with_context(|| format!("create {}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    /// The directory.
-    pub fn path(&self) -> &std::path::Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // A directory that stays behind in the temporary one is a smaller evil than a panic here.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

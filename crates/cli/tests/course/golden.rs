@@ -1,6 +1,7 @@
 //! The session of the course's specification, by each client, under every engine.
 
 use engines::Preset;
+use testkit::{PATIENCE, eventually};
 
 use crate::replica::Replica;
 use crate::server::{Server, each_engine};
@@ -33,7 +34,7 @@ fn by_stockclient(preset: &Preset) {
 
 fn by_the_courses_client(preset: &Preset) {
     let server = Server::on(preset, BOOK);
-    let mut client = Replica::connect(server.port);
+    let mut client = Replica::connect(server.port());
     for (typed, printed) in SESSION {
         assert_eq!(client.ask(typed), *printed, "{typed:?}");
     }
@@ -56,14 +57,14 @@ fn the_golden_session() {
 fn the_server_says_what_the_courses_said() {
     let server = Server::open(BOOK, &[]);
     assert_eq!(server.stockclient("show\nbuy 1 1\n").code, Some(0));
-    let said = || server.said();
-    crate::server::eventually("the time is told", || said().contains("elapsed time: "));
+    let said = || server.err();
+    eventually("the time is told", PATIENCE, || said().contains("elapsed time: "));
     let said = said();
     assert!(said.contains("Connected to (127.0.0.1, "), "{said}");
     assert!(said.contains("server received 5 bytes\nserver received 8 bytes\n"), "{said}");
     server.close();
     let quiet = Server::open(BOOK, &["--quiet"]);
     assert_eq!(quiet.stockclient("show\n").code, Some(0));
-    assert_eq!(quiet.said(), "");
+    assert_eq!(quiet.err(), "");
     quiet.close();
 }

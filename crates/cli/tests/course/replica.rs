@@ -9,7 +9,7 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
-use crate::server::PATIENCE;
+use testkit::PATIENCE;
 
 /// MAXLINE and RIO_BUFSIZE of the course, in bytes.
 const MAXLINE: usize = 8192;

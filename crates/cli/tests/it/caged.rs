@@ -46,7 +46,7 @@ fn check(mut server: Server) {
     drop(other);
     server.settles();
     let ended = server.stop();
-    assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+    assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
 }
 
 /// The server's own memory is bounded: an allocation beyond that would end it (`RLIMIT_DATA`,

@@ -131,7 +131,7 @@ fn check_kills(arm: &Arm, lock: &str, seed: u64) {
         server.children().len() == server.posts
     });
     let ended = server.stop();
-    assert!(ended.stderr.contains("was killed by"), "{}", ended.stderr);
+    assert!(ended.err.contains("was killed by"), "{}", ended.err);
     assert_eq!(std::fs::read_to_string(&data).expect("the file"), shown);
 }
 
@@ -166,7 +166,7 @@ pub fn a_killed_worker_is_replaced(arm: &Arm) {
         assert_eq!(server.ask("buy 1 1"), "[buy] success");
     }
     let ended = server.stop();
-    assert!(ended.stderr.contains("1 workers replaced"), "{}", ended.stderr);
+    assert!(ended.err.contains("1 workers replaced"), "{}", ended.err);
 }
 
 /// The last clients go down with their worker: what they were told is saved none the less.

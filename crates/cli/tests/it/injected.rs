@@ -83,8 +83,8 @@ impl Deceived {
         let Deceived { server, log, folder } = self;
         server.signal(Signal::TERM);
         let ended = server.ended(PATIENCE);
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+        assert_eq!(ended.code, Some(0), "{}", ended.err);
+        assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
         let text = std::fs::read_to_string(&log).expect("what strace has written");
         assert!(text.contains("INJECTED"), "nothing was injected into {text:.2000}");
         drop(folder);
@@ -156,6 +156,6 @@ pub fn no_worker_for_a_visitor(arm: &Arm) {
     let served = served.count();
     assert!((1..8).contains(&served), "{served} of 8 were served");
     let ended = deceived.stop();
-    assert!(ended.stderr.contains("no worker can be started"), "{}", ended.stderr);
-    assert!(ended.stderr.contains(&format!("{} refused", 8 - served)), "{}", ended.stderr);
+    assert!(ended.err.contains("no worker can be started"), "{}", ended.err);
+    assert!(ended.err.contains(&format!("{} refused", 8 - served)), "{}", ended.err);
 }

@@ -24,8 +24,6 @@ mod refusals;
 mod rings;
 mod save;
 mod scarce;
-#[path = "../screen/mod.rs"]
-mod screen;
 mod sets;
 mod slow;
 mod spares;
@@ -200,6 +198,18 @@ macro_rules! rare {
     };
 }
 
+/// What is tried beside that where a switch changes how bytes are moved.
+macro_rules! moves {
+    ($arm:ident) => {
+        tests! { $arm,
+            probe: splits_at_every_byte, half_close, great_replies;
+            slow: a_slow_reader_gets_every_byte;
+            echo: batches_cut_at_every_byte;
+            web: the_same_answers, a_great_file_to_a_slow_reader;
+        }
+    };
+}
+
 /// What those do that start a worker for each visitor.
 macro_rules! visit {
     ($arm:ident) => {
@@ -273,11 +283,16 @@ macro_rules! alone {
     };
 }
 
-/// Mounts groups of tests on arms, a module for each arm.
+/// Mounts groups of tests on arms, a module for each arm. The groups behind the bar are the rest of
+/// a full set whose arm differs from another by one switch: they are in a module `soak`, which
+/// `cargo xtask ci` leaves out and `cargo xtask soak` runs.
 macro_rules! mount {
-    ($($engine:ident = $arm:ident: $($group:ident),+;)+) => {
+    ($($engine:ident = $arm:ident: $($group:ident),+ $(| $($rest:ident),+)?;)+) => {
         $(mod $engine {
             $($group!($arm);)+
+            $(mod soak {
+                $($rest!($arm);)+
+            })?
         })+
     };
 }
@@ -285,15 +300,17 @@ macro_rules! mount {
 mount! {
     iterative = ITERATIVE: every, waits, blocking, calls, private;
     epoll = EPOLL: every, waits, crowd, loops, calls, hoard, private, foreign, aided, office;
-    epoll_edge = EPOLL_EDGE: every, waits, crowd, loops, calls, hoard, private;
+    epoll_edge = EPOLL_EDGE: rare, moves, private | every, waits, crowd, loops, calls, hoard;
     epoll_alone = EPOLL_ALONE: rare, private, alone;
     amped = AMPED: rare, loops, private, aided;
     prefork = PREFORK: every, waits, crowd, blocking, calls, processes, single, sharing, foreign,
         office, stuck;
     uring = URING: every, waits, crowd, loops, ring, hoard, private, foreign, office;
-    uring_own = URING_OWN: every, waits, crowd, loops, ring, hoard, private;
-    uring_calls = URING_CALLS: every, waits, crowd, loops, calls, ring, hoard, private;
-    port = PORT: every, waits, crowd, loops, ring, hoard, private, foreign, aided;
+    uring_own = URING_OWN: rare, moves, ring, private | every, waits, crowd, loops, hoard;
+    uring_calls = URING_CALLS: rare, moves, calls, ring, private
+        | every, waits, crowd, loops, hoard;
+    port = PORT: rare, moves, ring, private, foreign, aided
+        | every, waits, crowd, loops, hoard;
     port_calls = PORT_CALLS: rare, loops, calls, ring;
     processes_uring = PROCESSES_URING: every, waits, crowd, loops, ring, processes, sharing;
     processes_uring_once = PROCESSES_URING_ONCE: rare, loops, ring, processes;

@@ -59,7 +59,7 @@ pub fn the_queue_overflows(arm: &Arm) {
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
     server.settles();
     let ended = server.stop();
-    assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+    assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
 }
 
 #[track_caller]

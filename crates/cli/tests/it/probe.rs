@@ -291,5 +291,5 @@ pub fn everyone_hears_of_the_drain(arm: &Arm) {
         assert_eq!(client.rest(), b"#drain\n");
     }
     let ended = server.ended(PATIENCE);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
 }

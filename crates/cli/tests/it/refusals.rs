@@ -15,7 +15,7 @@ fn arm(flags: &'static [&'static str]) -> Arm {
 /// The server ends at once by `code`, saying each of `words`, and nothing on stdout.
 #[track_caller]
 fn check(ended: Ended, code: i32, words: &[&str]) {
-    let Ended { code: found, stderr } = ended;
+    let Ended { code: found, err: stderr, .. } = ended;
     assert_eq!(found, Some(code), "{stderr}");
     for word in words {
         assert!(stderr.contains(word), "expected {word:?} in {stderr:?}");

@@ -36,7 +36,7 @@ fn told(args: &[&str], rules: &[Rule]) -> (Value, String) {
     let data = folder.file("stock.txt", "1 10 100\n");
     let (server, ready) = URING.stock(&data).with(args).confined(rules).announce();
     assert_eq!(server.ask("buy 1 1"), "[buy] success", "{args:?}");
-    (ready["rings"].clone(), server.stop().stderr)
+    (ready["rings"].clone(), server.stop().err)
 }
 
 /// The words of a list of the announcement.
@@ -94,9 +94,9 @@ fn check_refused(call: Call, errno: u16, words: &[&str]) {
     for arm in [&URING, &PROCESSES_URING] {
         let rule = Rule { call, second: None, errno };
         let ended = arm.stock(&data).confined(&[rule]).fail();
-        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert_eq!(ended.code, Some(1), "{}", ended.err);
         for word in words {
-            assert!(ended.stderr.contains(word), "expected {word:?} in {:?}", ended.stderr);
+            assert!(ended.err.contains(word), "expected {word:?} in {:?}", ended.err);
         }
     }
 }

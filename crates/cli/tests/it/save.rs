@@ -135,7 +135,7 @@ fn check_unsaved(server: Server, data: &Path, reason: &str) {
     server.says(reason);
     assert_eq!(server.ask("buy 1 1"), "[buy] success", "it serves on");
     server.signal(Signal::TERM);
-    let Ended { code, stderr } = server.ended(PATIENCE);
+    let Ended { code, err: stderr, .. } = server.ended(PATIENCE);
     assert_eq!(code, Some(1), "{stderr}");
     assert_eq!(fs::read(data).expect("the file"), before);
 }

@@ -55,7 +55,7 @@ pub fn descriptors_run_out(arm: &Arm) {
     check_serves(&mut server.client());
     drop(early);
     server.settles();
-    assert!(server.stop().stderr.contains("0 workers replaced"));
+    assert!(server.stop().err.contains("0 workers replaced"));
 }
 
 /// Bounds the descriptors of each process of the server by what `most` says of it.
@@ -111,7 +111,7 @@ pub fn descriptors_are_taken_away(arm: &Arm) {
         assert_eq!(client.line(), "[buy] success");
     }
     server.settles();
-    assert!(server.stop().stderr.contains("0 workers replaced"));
+    assert!(server.stop().err.contains("0 workers replaced"));
 }
 
 /// A limit of sixteen: the seventeenth waits until an eighth of the room is free.
@@ -184,7 +184,7 @@ pub fn saved_without_descriptors(arm: &Arm) {
     drop(client);
     limit(&Family(vec![server.pid]), |_| None);
     server.settles();
-    let stderr = server.stop().stderr;
+    let stderr = server.stop().err;
     assert!(!stderr.contains("cannot save"), "{stderr}");
 }
 
@@ -212,6 +212,6 @@ pub fn visitors_wait_for_descriptors(arm: &Arm) {
         assert_eq!(client.line(), "[buy] success");
     }
     server.settles();
-    let stderr = server.stop().stderr;
+    let stderr = server.stop().err;
     assert!(!stderr.contains("was closed"), "{stderr}");
 }

@@ -65,7 +65,7 @@ pub fn a_thousand_fit_and_the_rest_are_sent_away(arm: &Arm) {
     inside.iter_mut().for_each(check_serves);
     drop((inside, late, next));
     server.settles();
-    let stderr = server.stop().stderr;
+    let stderr = server.stop().err;
     assert_eq!(stderr.matches("a connection was closed").count(), 1, "said once: {stderr}");
     assert!(stderr.contains(&format!("{refused} refused, 0 workers replaced")), "{stderr}");
 }

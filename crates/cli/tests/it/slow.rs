@@ -44,7 +44,7 @@ pub fn a_reader_that_never_reads(arm: &Arm) {
     server.settles();
     drop(deaf);
     let ended = server.stop();
-    assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+    assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
 }
 
 /// A client that reads slowly and steadily gets every byte, however small a part of the kernel's

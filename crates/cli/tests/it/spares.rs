@@ -29,8 +29,8 @@ pub fn processes_follow_the_load(arm: &Arm) {
     eventually("processes leave", PATIENCE, || server.children().len() < grown);
     check_serves(&mut last);
     let ended = server.stop();
-    assert!(ended.stderr.contains(" retired, 0 recycled"), "{}", ended.stderr);
-    assert!(ended.stderr.contains(" 0 workers replaced"), "{}", ended.stderr);
+    assert!(ended.err.contains(" retired, 0 recycled"), "{}", ended.err);
+    assert!(ended.err.contains(" 0 workers replaced"), "{}", ended.err);
 }
 
 /// A process leaves when it has served enough; nobody's connection is lost by that.
@@ -43,7 +43,7 @@ pub fn who_has_served_enough_is_replaced(arm: &Arm) {
     }
     check_serves(&mut staying);
     drop(staying);
-    let stderr = server.stop().stderr;
+    let stderr = server.stop().err;
     let recycled = stderr.split(" recycled").next().and_then(|text| text.rsplit(' ').next());
     let recycled: u32 = recycled.and_then(|word| word.parse().ok()).unwrap_or(0);
     assert!(recycled >= 3, "expected about 8 recycled, found {recycled}: {stderr}");

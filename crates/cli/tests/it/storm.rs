@@ -38,7 +38,7 @@ pub fn reset_storm(arm: &Arm) {
     server.settles();
     eventually("the same workers as before", PATIENCE, || server.children() == children);
     let ended = server.stop();
-    assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+    assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
 }
 
 /// Clients that stay after the server has said goodbye, or went away in the middle of its words:

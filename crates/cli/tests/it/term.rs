@@ -68,7 +68,7 @@ fn check_stop_under_load(arm: &Arm, signal: Signal, seed: u64) {
         }
     });
     let ended = server.ended(PATIENCE);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert!(!account.is_empty(), "nothing was traded");
     let saved = std::fs::read_to_string(&data).expect("the file");
     account.check(&parse(&text).expect("our own book"), &parse(&saved).expect("a whole file"));
@@ -100,8 +100,8 @@ fn check_forced(server: Server, why: &str) {
     let begin = Instant::now();
     let ended = server.ended(PATIENCE);
     let taken = begin.elapsed();
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(1), "{}", ended.err);
+    assert!(ended.err.contains(why), "{}", ended.err);
     assert!(taken < Duration::from_secs(5), "it took {taken:?}");
 }
 

@@ -32,7 +32,7 @@ fn check(arm: &Arm, args: &[&str], last_words: &str) {
     server.settles();
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
     let ended = server.stop();
-    assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+    assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
 }
 
 /// The server asks who is still there.

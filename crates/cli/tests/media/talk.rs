@@ -6,7 +6,9 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::stage::{BINARY, PATIENCE, Server, films, run};
+use testkit::PATIENCE;
+
+use crate::stage::{BINARY, Server, films, run};
 
 /// A conversation by hand.
 struct Talk {
@@ -18,8 +20,7 @@ struct Talk {
 
 impl Talk {
     fn new(server: &Server) -> Talk {
-        let stream =
-            TcpStream::connect(server.url.trim_start_matches("rtsp://")).expect("a server");
+        let stream = TcpStream::connect(server.address).expect("a server");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         Talk { stream, asked: 0, session: String::new(), heard: Vec::new() }
     }
@@ -169,7 +170,7 @@ fn what_cannot_be_sent_is_left_out_and_named() {
     run("ffmpeg", &["-v", "error", "-y", "-i", from, "-c:v", "copy", "-c:a", "ac3", to]);
     // Whether somebody listens makes no difference.
     let cast = run(BINARY, &["cast", to, "rtp://127.0.0.1:9000", "--for", "100ms"]);
-    let said = String::from_utf8_lossy(&cast.stderr).into_owned();
+    let said = cast.err;
     assert!(
         said.contains("(H264/90000)") && said.contains("left out") && said.contains("ac3"),
         "{said}"

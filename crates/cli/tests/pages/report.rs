@@ -1,11 +1,12 @@
 //! The report and the exhibit, opened from files as a reader would.
 
-use crate::Room;
 use crate::browser::{Browser, decoded};
+use crate::page;
 use lab::record::Run;
 use pages::charts::{Line, Plot};
 use pages::exhibit::{Exhibit, Side};
 use serde_json::{Value, json};
+use testkit::Folder;
 
 fn report(run: &Run) -> String {
     let summary = lab::verdict::analyse(run);
@@ -69,9 +70,9 @@ const FAINT: &str = "(() => {
 
 #[test]
 fn a_report_is_whole_in_light_and_dark_from_a_phone_to_a_wall() {
-    let Some(mut browser) = Browser::open("report") else { return };
-    let room = Room::new("report");
-    let url = room.page("report.html", &report(&pages::sample::whole()));
+    let Some(mut browser) = Browser::open() else { return };
+    let room = Folder::new();
+    let url = page(&room, "report.html", &report(&pages::sample::whole()));
     let mut papers = Vec::new();
     for (width, scheme) in [(360, "light"), (360, "dark"), (1280, "light"), (1600, "dark")] {
         let at = format!("{width} {scheme}");
@@ -99,9 +100,9 @@ fn a_report_is_whole_in_light_and_dark_from_a_phone_to_a_wall() {
 
 #[test]
 fn colours_of_charts_follow_the_scheme() {
-    let Some(mut browser) = Browser::open("scheme") else { return };
-    let room = Room::new("scheme");
-    let url = room.page("report.html", &report(&pages::sample::small()));
+    let Some(mut browser) = Browser::open() else { return };
+    let room = Folder::new();
+    let url = page(&room, "report.html", &report(&pages::sample::small()));
     browser.look(1280, 900, "light");
     browser.go(&url);
     draw(&mut browser);
@@ -114,9 +115,9 @@ fn colours_of_charts_follow_the_scheme() {
 
 #[test]
 fn a_report_is_printed_light_and_with_its_charts() {
-    let Some(mut browser) = Browser::open("print") else { return };
-    let room = Room::new("print");
-    let url = room.page("report.html", &report(&pages::sample::small()));
+    let Some(mut browser) = Browser::open() else { return };
+    let room = Folder::new();
+    let url = page(&room, "report.html", &report(&pages::sample::small()));
     browser.look(1280, 900, "dark");
     browser.go(&url);
     browser.wait("document.documentElement.classList.contains('drawn')");
@@ -143,9 +144,9 @@ fn a_report_is_printed_light_and_with_its_charts() {
 
 #[test]
 fn a_report_can_be_read_without_script() {
-    let Some(mut browser) = Browser::open("script") else { return };
-    let room = Room::new("script");
-    let url = room.page("report.html", &report(&pages::sample::small()));
+    let Some(mut browser) = Browser::open() else { return };
+    let room = Folder::new();
+    let url = page(&room, "report.html", &report(&pages::sample::small()));
     browser.look(800, 900, "light");
     browser.call("Emulation.setScriptExecutionDisabled", json!({"value": true}));
     browser.go(&url);
@@ -167,9 +168,9 @@ fn a_report_can_be_read_without_script() {
 
 #[test]
 fn a_report_is_used_by_keyboard_and_told_to_a_screen_reader() {
-    let Some(mut browser) = Browser::open("keys") else { return };
-    let room = Room::new("keys");
-    let url = room.page("report.html", &report(&pages::sample::small()));
+    let Some(mut browser) = Browser::open() else { return };
+    let room = Folder::new();
+    let url = page(&room, "report.html", &report(&pages::sample::small()));
     browser.look(1280, 900, "light");
     browser.go(&url);
     browser.press("Tab");
@@ -207,8 +208,8 @@ fn a_report_is_used_by_keyboard_and_told_to_a_screen_reader() {
 
 #[test]
 fn an_exhibit_is_whole_on_a_phone_and_on_a_desk() {
-    let Some(mut browser) = Browser::open("exhibit") else { return };
-    let room = Room::new("exhibit");
+    let Some(mut browser) = Browser::open() else { return };
+    let room = Folder::new();
     let line = |name: &str, published| Line {
         name: name.to_owned(),
         published,
@@ -228,7 +229,7 @@ fn an_exhibit_is_whole_on_a_phone_and_on_a_desk() {
         corrected: side(),
         ..Exhibit::default()
     };
-    let url = room.page("exhibit.html", &pages::exhibit(&exhibit).expect("the template fits"));
+    let url = page(&room, "exhibit.html", &pages::exhibit(&exhibit).expect("the template fits"));
     for (width, scheme) in [(360, "dark"), (1280, "light")] {
         browser.look(width, 900, scheme);
         browser.go(&url);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sys::udp::{Udp, UdpOptions};
 
-use crate::stage::PATIENCE;
+use testkit::PATIENCE;
 
 /// A look at the sockets lasts so long if nothing comes.
 const LOOK: Duration = Duration::from_millis(20);

@@ -11,7 +11,9 @@ use std::time::Duration;
 use engines::Sender;
 
 use crate::receiver::{Payload, Receiver};
-use crate::stage::{Server, films, skip};
+use testkit::skip;
+
+use crate::stage::{Server, films};
 
 /// The kinds of files.
 const FILMS: [&str; 5] = ["film.ts", "film.mp4", "tone.wav", "disc.wav", "talk.ogg"];

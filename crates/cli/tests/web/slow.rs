@@ -12,9 +12,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use sys::stamp;
 
-use crate::room::{Room, soak};
-use crate::server::{Server, connect, has_uring};
-use crate::tools::{has, run};
+use crate::server::{Server, connect};
+use crate::site::site;
+use testkit::{Folder, has, has_uring, run, soak};
 
 /// What a slow connection may hold of the server's own memory, in bytes: the sum that
 /// `docs/web.md` states, which is 32 KiB of input, what one receive brings, the output and a piece.
@@ -92,14 +92,14 @@ fn attack(server: &Server, (mode, flags, path): Mode, connections: u32, lasts: u
     // It spends its own time on drawing otherwise.
     command.args(["-v", "1"]).args(flags).args(["-u", &server.url(path)]);
     let said = run(&mut command);
-    let text = said.text();
+    let text = said.out;
     assert!(text.contains("Exit status"), "{} {mode}: {text}{}", server.name, said.err);
     assert!(!text.contains("available:   NO"), "{} {mode}: {text}", server.name);
     text
 }
 
 /// All modes against one engine, one after the other or together.
-fn check(engine: &str, site: &Room, connections: u32, lasts: u32) {
+fn check(engine: &str, site: &Folder, connections: u32, lasts: u32) {
     let server = Server::open(engine, site, &["--max-connections", "20000"]);
     let alone = soak(Duration::from_secs(1), Duration::from_secs(5));
     let alone = latencies(&server, alone, None).words();
@@ -146,7 +146,7 @@ fn who_behaves_is_served_beside_slow_clients() {
     if !has("slowhttptest") {
         return;
     }
-    let site = Room::site();
+    let site = site();
     let (connections, lasts) = soak((100, 6), (5000, 15));
     let engines = ["epoll", "reactor", "uring"];
     let engines = engines.into_iter().filter(|engine| *engine != "uring" || has_uring());

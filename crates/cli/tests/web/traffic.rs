@@ -8,8 +8,8 @@ use std::net::{SocketAddr, TcpStream};
 
 use wire::rng::Rng;
 
-use crate::room::GREAT;
 use crate::server::connect;
+use crate::site::GREAT;
 
 /// What one client, or several, have lived through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

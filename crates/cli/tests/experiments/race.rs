@@ -1,54 +1,28 @@
-//! `race` and `duet` from the real binary, at the smallest size: what they write and what they
-//! say, not how quick anything is.
+//! `race` and `duet`, their plans and their reports.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
 use std::thread;
 
-const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
+use sys::signal::Signal;
+use testkit::{Ended, PATIENCE, Process};
 
-/// A directory of one test, removed with its guard.
-struct Room(PathBuf);
-
-impl Room {
-    fn new(name: &str) -> Room {
-        let path = std::env::temp_dir().join(format!("cli-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("the temporary directory is writable");
-        Room(path)
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn roundhouse(dir: &Path, words: &[&str]) -> Output {
-    let output = Command::new(EXE).args(words).current_dir(dir).output();
-    output.expect("the binary was built for this test")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use crate::{BINARY, Room};
 
 const SMALL: [&str; 8] =
     ["--blocks", "1", "--depths", "1,4", "--window", "50ms", "--warmup", "20ms"];
 
 #[test]
 fn a_race_writes_its_report_and_an_engine_that_is_not_there_has_its_row() {
-    let room = Room::new("race");
+    let room = Room::shared();
     let words = [&["race", "stock", "--arms", "iterative,epoll,steam"], &SMALL[..]].concat();
-    let output = roundhouse(&room.0, &words);
-    let (said, told) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{said}\n{told}");
+    let output = room.run(&words);
+    let Ended { out: said, err: told, .. } = output.success();
     for want in ["depth 1", "depth 4", "iterative", "(twin)", "steam: not measured: ", "`steam`"] {
         assert!(said.contains(want), "expected `{want}` in\n{said}\n{told}");
     }
-    let runs = lab::record::read(&room.0.join("report.jsonl")).expect("it wrote the raw data");
+    let runs = lab::record::read(&room.path().join("report.jsonl")).expect("it wrote the raw data");
     let run = runs.first().expect("one run");
     let measured = run.trials.iter().filter_map(|trial| trial.result());
     for load in measured.clone() {
@@ -57,23 +31,24 @@ fn a_race_writes_its_report_and_an_engine_that_is_not_there_has_its_row() {
         assert!(load.server.is_some() && load.generator.is_some(), "{load:?}");
     }
     assert_eq!(measured.count(), 6, "two arms and a twin at two depths");
-    let page = std::fs::read_to_string(room.0.join("report.html")).expect("it wrote the report");
+    let page =
+        std::fs::read_to_string(room.path().join("report.html")).expect("it wrote the report");
     assert!(page.contains("Verdict against epoll") && page.len() < 4_000_000);
 }
 
 #[test]
 fn a_second_race_is_appended_and_json_is_one_document() {
-    let room = Room::new("twice");
+    let room = Room::shared();
     let words =
         [&["race", "--arms", "epoll", "--no-twin", "--json", "--out", "kept"], &SMALL[..]].concat();
     for _ in 0..2 {
-        let output = roundhouse(&room.0, &words);
+        let output = room.run(&words);
         let json: lab::verdict::Summary =
-            serde_json::from_slice(&output.stdout).expect("one JSON document on stdout");
+            serde_json::from_str(&output.out).expect("one JSON document on stdout");
         assert_eq!(json.points.len(), 2);
         assert_eq!(json.broken, Vec::<String>::new());
     }
-    let runs = lab::record::read(&room.0.join("kept/report.jsonl")).expect("the raw data");
+    let runs = lab::record::read(&room.path().join("kept/report.jsonl")).expect("the raw data");
     assert_eq!(runs.len(), 2);
     assert_eq!(runs[0].manifest.plan_hash, runs[1].manifest.plan_hash);
 }
@@ -95,7 +70,7 @@ fn lie(peer: TcpStream) {
 
 #[test]
 fn a_server_that_lies_about_its_books_makes_the_race_fail_loudly() {
-    let room = Room::new("liar");
+    let room = Room::shared();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     thread::spawn(move || {
@@ -107,28 +82,28 @@ fn a_server_that_lies_about_its_books_makes_the_race_fail_loudly() {
     let arm = format!(r#"liar=sh -c 'echo "{{\"listening\":\"{address}\"}}"; exec sleep 60'"#);
     let words = ["race", "--arms", "epoll", "--arm", &arm, "--mix", "buy=1", "--vs", "epoll"];
     let words = [&words[..], &SMALL[..]].concat();
-    let output = roundhouse(&room.0, &words);
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let output = room.run(&words);
+    let told = &output.err;
+    assert_eq!(output.code, Some(1), "{told}");
     assert!(told.contains("MODEL CHECK FAILED: liar, depth 1, block 1"), "{told}");
-    let page = std::fs::read_to_string(room.0.join("report.html")).expect("it wrote the report");
+    let page =
+        std::fs::read_to_string(room.path().join("report.html")).expect("it wrote the report");
     assert!(page.contains("The speeds below must not be used"));
 }
 
 #[test]
 fn a_duet_says_what_a_request_costs() {
-    let room = Room::new("duet");
+    let room = Room::shared();
     let arm = |engine: &str| {
-        format!("{engine}={EXE} serve stock --port 0 --data {{dir}}/stock.txt --engine {engine}")
+        format!("{engine}={BINARY} serve stock --port 0 --data {{dir}}/stock.txt --engine {engine}")
     };
     let words = ["duet", "--arm", &arm("epoll"), "--arm", &arm("iterative"), "--connections", "1"];
     let size =
         ["--fresh-pairs", "1", "--windows", "2", "--window", "20ms", "--warmup", "10ms", "--json"];
-    let output = roundhouse(&room.0, &[&words[..], &size[..]].concat());
-    let told = text(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    let output = room.run(&[&words[..], &size[..]].concat());
+    let output = output.success();
     let found: lab::duet::Outcome =
-        serde_json::from_slice(&output.stdout).expect("one JSON document on stdout");
+        serde_json::from_str(&output.out).expect("one JSON document on stdout");
     let ratio = found.pairings[0].ratio.expect("one pair was played");
     assert!(ratio > 0.02 && ratio < 50.0, "CPU per request epoll / iterative is {ratio}");
 }
@@ -166,12 +141,11 @@ connections = 2
 
 #[test]
 fn a_plan_file_runs_every_kind_of_load_point() {
-    let room = Room::new("kinds");
-    std::fs::write(room.0.join("plan.toml"), EVERY_KIND).expect("the room is writable");
-    let output = roundhouse(&room.0, &["race", "plan.toml"]);
-    let (said, told) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{said}\n{told}");
-    let run = lab::record::read(&room.0.join("report.jsonl")).expect("raw data").remove(0);
+    let room = Room::shared();
+    std::fs::write(room.path().join("plan.toml"), EVERY_KIND).expect("the room is writable");
+    let output = room.run(&["race", "plan.toml"]);
+    let said = output.success().out;
+    let run = lab::record::read(&room.path().join("report.jsonl")).expect("raw data").remove(0);
     assert!(run.finished && run.pilots.len() == 2, "{:?}", run.pilots);
     let counted: Vec<_> = run.trials.iter().filter(|trial| trial.counted).collect();
     assert_eq!(counted.len(), 16, "eight load points and two arms");
@@ -197,26 +171,19 @@ fn a_plan_file_runs_every_kind_of_load_point() {
 
 #[test]
 fn a_race_that_was_stopped_goes_on_and_can_be_drawn_again() {
-    let room = Room::new("again");
+    let room = Room::shared();
     let size = ["--blocks", "2", "--depths", "1", "--window", "50ms", "--warmup", "20ms"];
     let words = [&["race", "--arms", "epoll,iterative", "--no-twin"], &size[..]].concat();
-    let mut race = Command::new(EXE);
-    let race = race.args(&words).current_dir(&room.0).stderr(Stdio::piped()).stdout(Stdio::null());
-    let mut race = race.spawn().expect("the binary was built for this test");
+    let mut race = Process::start(&mut room.command(&words));
     // The second block begins when two trials are there.
-    let mut lines = BufReader::new(race.stderr.take().expect("it was piped")).lines();
-    let begun = lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("block 2"));
-    assert!(begun.is_some(), "the race ended before its second block");
-    let pid = rustix::process::Pid::from_child(&race);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
-    // Its last words have to go somewhere.
-    lines.for_each(drop);
-    race.wait().expect("it ends");
-    let raw = room.0.join("report.jsonl");
+    race.says("block 2");
+    race.signal(Signal::INT);
+    race.end(PATIENCE);
+    let raw = room.path().join("report.jsonl");
     let before = lab::record::read(&raw).expect("raw data");
-    let output = roundhouse(&room.0, &words);
-    let told = text(&output.stderr);
-    assert!(output.status.success(), "{told}");
+    let output = room.run(&words);
+    let output = output.success();
+    let told = &output.err;
     let after = lab::record::read(&raw).expect("raw data");
     let counted = after[0].trials.iter().filter(|trial| trial.counted).count();
     if !before[0].finished {
@@ -227,8 +194,8 @@ fn a_race_that_was_stopped_goes_on_and_can_be_drawn_again() {
 
     let files = ["--md", "r.md", "--csv", "r.csv", "--json", "r.json", "--junit", "r.xml"];
     let words = [&["report", "--html", "r.html", "--run", "1"], &files[..]].concat();
-    let output = roundhouse(&room.0, &words);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let output = room.run(&words);
+    output.success();
     for (file, want) in [
         ("r.md", "## depth 1"),
         ("r.csv", "order,sitting,block"),
@@ -236,29 +203,29 @@ fn a_race_that_was_stopped_goes_on_and_can_be_drawn_again() {
         ("r.xml", "<testsuite "),
         ("r.html", "epoll"),
     ] {
-        let found = std::fs::read_to_string(room.0.join(file)).expect("it was written");
+        let found = std::fs::read_to_string(room.path().join(file)).expect("it was written");
         assert!(found.contains(want), "{file}");
     }
-    let output = roundhouse(&room.0, &["race", "report.jsonl", "--out", "second"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let output = roundhouse(&room.0, &["compare", "report.jsonl", "second/report.jsonl"]);
-    let said = text(&output.stdout);
+    let output = room.run(&["race", "report.jsonl", "--out", "second"]);
+    output.success();
+    let output = room.run(&["compare", "report.jsonl", "second/report.jsonl"]);
+    let said = output.out;
     assert!(said.contains("iterative") && said.contains("open"), "{said}");
 }
 
 #[test]
 fn a_planted_difference_is_found_and_fails_the_build() {
-    let room = Room::new("planted");
+    let room = Room::shared();
     let arm = |name: &str, flags: &str| {
-        format!("{name}={EXE} serve stock --port 0 --data {{dir}}/stock.txt --engine {flags}")
+        format!("{name}={BINARY} serve stock --port 0 --data {{dir}}/stock.txt --engine {flags}")
     };
     let (quick, slow) = (arm("quick", "epoll"), arm("slow", "iterative"));
     let words = ["race", "--arm", &quick, "--arm", &slow, "--blocks", "6", "--depths", "1"];
     let size = ["--window", "80ms", "--warmup", "20ms", "--connections", "4"];
     let fail = ["--fail-if", "slow rps < 0.95x quick", "--fail-if", "slow rps > 1.5x quick"];
-    let output = roundhouse(&room.0, &[&words[..], &size[..], &fail[..]].concat());
-    let told = text(&output.stderr);
-    let (mut ratios, run) = (Vec::new(), lab::record::read(&room.0.join("report.jsonl")));
+    let output = room.run(&[&words[..], &size[..], &fail[..]].concat());
+    let told = &output.err;
+    let (mut ratios, run) = (Vec::new(), lab::record::read(&room.path().join("report.jsonl")));
     let run = run.expect("raw data").remove(0);
     assert_eq!(run.manifest.plan.baseline, "quick", "the first arm is the baseline");
     for block in 0..6 {
@@ -272,10 +239,10 @@ fn a_planted_difference_is_found_and_fails_the_build() {
     // On a machine that is busy with other things a block may go the other way; where all agree,
     // so must the exit code.
     if ratios.len() == 6 && ratios.iter().all(|ratio| *ratio < 0.95) {
-        assert_eq!(output.status.code(), Some(99), "{ratios:?}\n{told}");
+        assert_eq!(output.code, Some(99), "{ratios:?}\n{told}");
         assert!(told.contains("FAILED: slow rps < 0.95x quick at depth 1"), "{told}");
     } else {
-        assert_ne!(output.status.code(), Some(1), "{ratios:?}\n{told}");
+        assert_ne!(output.code, Some(1), "{ratios:?}\n{told}");
     }
 }
 
@@ -283,7 +250,7 @@ fn a_planted_difference_is_found_and_fails_the_build() {
 /// the tests of its arms.
 #[test]
 fn every_shipped_plan_is_one() {
-    let room = Room::new("plans");
+    let room = Room::shared();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
     let mut seen = 0;
     for entry in std::fs::read_dir(&folder).expect("the folder is in the repository").flatten() {
@@ -293,9 +260,8 @@ fn every_shipped_plan_is_one() {
             continue;
         }
         let words = ["race", path.to_str().expect("a path of ours"), "--dry-run"];
-        let output = roundhouse(&room.0, &words);
-        let (said, told) = (text(&output.stdout), text(&output.stderr));
-        assert!(output.status.success(), "{}: {told}", path.display());
+        let output = room.run(&words);
+        let Ended { out: said, err: told, .. } = output.success();
         assert!(said.contains("load points") && said.contains("blocks · "), "{said}");
         assert!(
             !told.contains("doubt: "),
@@ -305,15 +271,15 @@ fn every_shipped_plan_is_one() {
         seen += 1;
     }
     assert!(seen >= 15, "only {seen} plans were found");
-    assert!(!room.0.join("report.jsonl").exists(), "a dry run writes nothing");
+    assert!(!room.path().join("report.jsonl").exists(), "a dry run writes nothing");
 }
 
 #[test]
 fn the_doctor_looks_at_everything() {
-    let room = Room::new("doctor");
-    let output = roundhouse(&room.0, &["doctor", "--quick", "--json"]);
+    let room = Room::shared();
+    let output = room.run(&["doctor", "--quick", "--json"]);
     let found: serde_json::Value =
-        serde_json::from_slice(&output.stdout).expect("one JSON document on stdout");
+        serde_json::from_str(&output.out).expect("one JSON document on stdout");
     assert_eq!(found["schema"], "roundhouse.doctor/1");
     assert!(found["checks"].as_array().is_some_and(|checks| checks.len() > 15), "{found}");
 }
@@ -321,10 +287,10 @@ fn the_doctor_looks_at_everything() {
 #[test]
 fn plans_that_make_no_sense_are_usage_errors() {
     fn check(words: &[&str], want: &str) {
-        let room = Room::new(&format!("usage-{}", want.len()));
-        let output = roundhouse(&room.0, words);
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {told}");
+        let room = Room::shared();
+        let output = room.run(words);
+        let told = &output.err;
+        assert_eq!(output.code, Some(2), "{words:?}: {told}");
         assert!(told.contains(want), "{words:?}: {told}");
     }
     check(&["race", "--vs", "steam"], "expected the baseline to be one of iterative, epoll");

@@ -4,77 +4,32 @@
 //! queue full waits for a timer, eleven clients need two rounds of ten workers. How large a
 //! difference is on this machine is for the page to say.
 
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
+use serde_json::Value;
+use sys::process::Pid;
+use sys::signal::Signal;
+use testkit::{Ended, PATIENCE, Process, eventually, skip};
+
+use crate::Room;
+
 /// Longer than any exhibit at these sizes takes on a machine with other things to do.
 const LONGEST: Duration = Duration::from_secs(240);
 
-/// Exhibits about time have the machine to themselves; those of which only counts are held here,
-/// such as who answered and how many threads there were, may run at the same time.
-static TURN: RwLock<()> = RwLock::new(());
-
-/// The turn to use the machine.
-enum Turn {
-    Alone { _guard: RwLockWriteGuard<'static, ()> },
-    Shared { _guard: RwLockReadGuard<'static, ()> },
-}
-
-/// A directory of one test, removed with its guard, and the turn to use the machine.
-struct Room {
-    path: PathBuf,
-    _turn: Turn,
-}
-
 impl Room {
-    fn new(name: &str) -> Room {
-        let guard = TURN.write().unwrap_or_else(PoisonError::into_inner);
-        Room::with(name, Turn::Alone { _guard: guard })
+    fn start(&self, words: &str) -> Process {
+        Process::start(self.command(&["museum"]).args(words.split_whitespace()))
     }
 
-    fn shared(name: &str) -> Room {
-        let guard = TURN.read().unwrap_or_else(PoisonError::into_inner);
-        Room::with(name, Turn::Shared { _guard: guard })
-    }
-
-    fn with(name: &str, turn: Turn) -> Room {
-        let path = std::env::temp_dir().join(format!("cli-museum-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).expect("the temporary directory is writable");
-        Room { path, _turn: turn }
-    }
-
-    fn start(&self, words: &str) -> Child {
-        let file = |name: &str| File::create(self.path.join(name)).expect("writable");
-        Command::new(EXE)
-            .arg("museum")
-            .args(words.split(' ').filter(|word| !word.is_empty()))
-            .current_dir(&self.path)
-            .stdin(Stdio::null())
-            .stdout(file("out"))
-            .stderr(file("err"))
-            .spawn()
-            .expect("the binary was built for this test")
-    }
-
-    fn run(&self, words: &str) -> ExitStatus {
-        wait(&mut self.start(words))
-    }
-
-    fn text(&self, name: &str) -> String {
-        fs::read_to_string(self.path.join(name)).unwrap_or_default()
+    fn museum(&self, words: &str) -> Ended {
+        self.start(words).end(LONGEST)
     }
 
     /// Runs an exhibit and returns what `--json` says.
     fn visit(&self, words: &str) -> Value {
-        let status = self.run(&format!("{words} --json"));
-        let (out, err) = (self.text("out"), self.text("err"));
-        assert!(status.success(), "{words}: {status}\n{out}\n{err}");
+        let Ended { out, err, .. } = self.museum(&format!("{words} --json")).success();
         println!("{err}");
         let found: Value = serde_json::from_str(&out).expect("one JSON document on stdout");
         assert_eq!(
@@ -83,25 +38,6 @@ impl Room {
         );
         found
     }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
-
-/// Waits for the end; who does not end is killed.
-fn wait(child: &mut Child) -> ExitStatus {
-    let end = Instant::now() + LONGEST;
-    while Instant::now() < end {
-        if let Some(status) = child.try_wait().expect("it is our child") {
-            return status;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let _ = child.kill();
-    panic!("still running after {LONGEST:?}");
 }
 
 /// How often an exhibit is visited until its artefact shows. A machine that does ten other things
@@ -139,23 +75,23 @@ fn off(visit: &Value, &(name, low, high): &Wanted<'_>) -> Option<String> {
 
 #[test]
 fn exhibits_are_listed_with_how_long_they_take() {
-    let room = Room::shared("list");
-    assert!(room.run("").success());
-    let told = room.text("out");
+    let room = Room::shared();
+    let told = room.museum("").success().out;
     for want in ["think-time", "staircase", "accept-queue", "workload", "stock-lock", " min"] {
         assert!(told.contains(want), "expected `{want}` in\n{told}");
     }
-    assert!(room.run("--json --scale 0.1").success());
-    let rows: Vec<Value> = serde_json::from_str(&room.text("out")).expect("a JSON list");
+    let json = room.museum("--json --scale 0.1").success().out;
+    let rows: Vec<Value> = serde_json::from_str(&json).expect("a JSON list");
     assert!(rows.len() >= 5 && rows.iter().all(|row| row["seconds"].as_f64() > Some(1.0)));
-    assert_eq!(room.run("mona-lisa").code(), Some(2));
-    assert!(room.text("err").contains("expected one of think-time"), "{}", room.text("err"));
-    assert_eq!(room.run("staircase --scale 2").code(), Some(2));
+    let unknown = room.museum("mona-lisa");
+    assert_eq!(unknown.code, Some(2));
+    assert!(unknown.err.contains("expected one of think-time"), "{}", unknown.err);
+    assert_eq!(room.museum("staircase --scale 2").code, Some(2));
 }
 
 #[test]
 fn clients_who_sleep_hide_the_server() {
-    let room = Room::new("think");
+    let room = Room::alone();
     // Four clients, ten orders, 100 ms after each: 40 requests a second, and never more.
     let wanted = [("below-ceiling", 0.2, 1.0), ("equal-asleep", 0.0, 1.5), ("freed", 1.5, 1e6)];
     room.shows("think-time --scale 0.1 --clients 4 --blocks 1", &wanted);
@@ -175,7 +111,7 @@ fn clients_who_sleep_hide_the_server() {
 
 #[test]
 fn fifteen_clients_need_two_rounds_of_ten_workers() {
-    let room = Room::new("stairs");
+    let room = Room::alone();
     let words = "staircase --scale 0.1 --clients 15 --report stairs.html";
     room.shows(words, &[("rounds", 1.3, 3.0)]);
     assert!(room.text("stairs.html").contains("The staircase"));
@@ -184,7 +120,7 @@ fn fifteen_clients_need_two_rounds_of_ten_workers() {
 
 #[test]
 fn who_finds_the_queue_full_waits_for_a_timer() {
-    let room = Room::new("queue");
+    let room = Room::alone();
     // Of 40 who knock at a server that is held, a queue of 10 keeps 29 waiting, one of 4096 none.
     let wanted = [("turned-away", 8.0, 40.0), ("kernel-counted", 1.0, 1e9), ("let-in", 0.0, 7.0)];
     let found = room.shows("accept-queue --scale 0.02 --clients 40 --blocks 1", &wanted);
@@ -194,14 +130,14 @@ fn who_finds_the_queue_full_waits_for_a_timer() {
 
 #[test]
 fn kinds_of_request_look_alike_behind_a_sleep() {
-    let room = Room::new("kinds");
+    let room = Room::alone();
     let wanted = [("equal-asleep", 0.0, 1.5), ("differ-awake", 0.1, 10.0)];
     room.shows("workload --scale 0.05 --clients 5 --blocks 1", &wanted);
 }
 
 #[test]
 fn locks_look_alike_behind_a_sleep() {
-    let room = Room::new("locks");
+    let room = Room::alone();
     let wanted = [("equal-asleep", 0.0, 1.5), ("lock-costs", 0.2, 20.0)];
     room.shows("stock-lock --scale 0.05 --clients 5 --blocks 1", &wanted);
 }
@@ -210,7 +146,8 @@ fn locks_look_alike_behind_a_sleep() {
 fn has_apache() -> bool {
     let found = peers::apache::is_here();
     if let Err(why) = &found {
-        println!("skipped: foreign servers: {why}");
+        println!("{why}");
+        skip("apache2");
     }
     found.is_ok()
 }
@@ -231,12 +168,12 @@ fn answered(rows: &[Value], server: &str) -> u64 {
 
 #[test]
 fn servers_that_join_and_never_end_a_reply_are_told_from_a_client_without_descriptors() {
-    let room = Room::shared("three");
+    let room = Room::shared();
     let found = room.visit("three-servers --quick");
     let rows = met(&room, "three-servers");
     assert!(answered(&rows, "ours, epoll") > 0, "{rows:#?}");
     if found["doubts"].to_string().contains("No python3") {
-        return println!("skipped: python3 is not installed");
+        return skip("python3");
     }
     // As listed no reply is valid, and one server ends none at all.
     assert_eq!(off(&found, &("never-ends", 0.0, 0.0)), None);
@@ -270,7 +207,7 @@ fn computes(room: &Room, exhibit: &str, scale: &str) {
 
 #[test]
 fn servers_that_compute_longer_are_told_by_division() {
-    let room = Room::shared("computing");
+    let room = Room::shared();
     computes(&room, "computing-time", "1/1000");
     let page = room.text("museum-computing-time.html");
     for want in ["1200 s / computing", "600", "Journal of KISS"] {
@@ -280,7 +217,7 @@ fn servers_that_compute_longer_are_told_by_division() {
 
 #[test]
 fn servers_that_compute_for_many_are_told_by_division() {
-    computes(&Room::shared("clients"), "concurrent-clients", "1/200");
+    computes(&Room::shared(), "concurrent-clients", "1/200");
 }
 
 /// Both exhibits about spare threads: they were seen, and their server has answered.
@@ -299,17 +236,17 @@ fn counts(room: &Room, exhibit: &str) {
 
 #[test]
 fn spare_threads_of_directives_are_counted() {
-    counts(&Room::shared("directives"), "directives");
+    counts(&Room::shared(), "directives");
 }
 
 #[test]
 fn spare_threads_that_come_and_go_are_counted() {
-    counts(&Room::shared("spares"), "spare-band");
+    counts(&Room::shared(), "spare-band");
 }
 
 #[test]
 fn switches_are_told_apart_by_who_is_switched() {
-    let room = Room::shared("mixes");
+    let room = Room::shared();
     room.visit("mixes --quick --md kept.md");
     let rows = met(&room, "mixes");
     let count = |server: &str, whose: &str| -> u64 {
@@ -332,7 +269,7 @@ fn switches_are_told_apart_by_who_is_switched() {
 
 #[test]
 fn a_sleep_is_rounded_to_ticks() {
-    let room = Room::new("ticks");
+    let room = Room::alone();
     let virtually = [("plain-is-rounding", 0.0, 0.01), ("kernel-is-rounding", 0.0, 0.01)];
     // Twenty gaps of 40 ms and of 30 ms; a busy machine makes both longer.
     let live = [("live-four-thirds", 1.15, 1.5), ("no-drift", 29.9, 33.0)];
@@ -342,37 +279,27 @@ fn a_sleep_is_rounded_to_ticks() {
 }
 
 #[test]
-fn an_interrupted_visit_tells_what_it_knows_and_leaves_nobody_behind() {
-    let room = Room::new("stop");
-    let mut child = room.start("staircase --clients 11 --json");
-    let pid = child.id();
-    let end = Instant::now() + Duration::from_secs(60);
-    while processes(pid).is_empty() && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert!(!processes(pid).is_empty(), "its server is up: {}", room.text("err"));
-    let own = Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid");
-    kill_process(own, Signal::INT).expect("it runs");
-    let status = wait(&mut child);
-    assert!(status.success(), "{status}: {}", room.text("err"));
-    let found: Value = serde_json::from_str(&room.text("out")).expect("a document all the same");
+fn an_interrupted_visit_tells_what_it_knows_and_leaves_no_process_behind() {
+    let room = Room::alone();
+    let mut visit = room.start("staircase --clients 11 --json");
+    let pid = visit.pid();
+    eventually("its server is up", PATIENCE, || !processes(pid).is_empty());
+    visit.signal(Signal::INT);
+    let ended = visit.end(LONGEST).success();
+    let found: Value = serde_json::from_str(&ended.out).expect("a document all the same");
     assert_eq!(found["interrupted"], true);
     assert!(room.text("museum-staircase.html").contains("stopped before its end"));
-    let end = Instant::now() + Duration::from_secs(60);
-    while !processes(pid).is_empty() && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert_eq!(processes(pid), Vec::<String>::new());
+    eventually("no process is left", PATIENCE, || processes(pid).is_empty());
     assert!(!place(pid).exists(), "its files are gone");
 }
 
 /// Where the visit of that process keeps its files.
-fn place(pid: u32) -> PathBuf {
+fn place(pid: Pid) -> PathBuf {
     std::env::temp_dir().join(format!("roundhouse-museum-{pid}"))
 }
 
 /// Command lines of processes that work in the directory of that visit.
-fn processes(pid: u32) -> Vec<String> {
+fn processes(pid: Pid) -> Vec<String> {
     let place = place(pid).display().to_string();
     let all = fs::read_dir("/proc").expect("/proc is mounted").flatten();
     let lines = all.filter_map(|it| fs::read(Path::new(&it.path()).join("cmdline")).ok());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sys::process::{self, Pid};
 use sys::signal::Signal;
 
-use super::{PATIENCE, eventually};
+use crate::{PATIENCE, eventually};
 
 /// The supervisor and its children.
 pub struct Family(pub Vec<Pid>);
@@ -22,22 +22,22 @@ impl Family {
         Family(members)
     }
 
-    /// Freezes all of them, as a debugger or a machine that swaps would.
+    /// Stops all of them, as a debugger or a machine that swaps would.
     #[track_caller]
     pub fn freeze(&self) {
-        self.tell(Signal::STOP);
+        self.signal(Signal::STOP);
         let still = |pid: &Pid| is_stopped(*pid) || !is_alive(*pid);
-        eventually("all stand still", PATIENCE, || self.0.iter().all(still));
+        eventually("all processes are stopped", PATIENCE, || self.0.iter().all(still));
     }
 
-    /// Lets all of them go on.
+    /// Continues all of them.
     pub fn thaw(&self) {
-        self.tell(Signal::CONT);
+        self.signal(Signal::CONT);
     }
 
-    fn tell(&self, signal: Signal) {
+    fn signal(&self, signal: Signal) {
         for &pid in &self.0 {
-            // Where each client has a child, one may have ended since.
+            // Where each client has a process, one may have ended since.
             let _ = process::kill(pid, signal);
         }
     }
@@ -47,7 +47,7 @@ impl Family {
         self.0.iter().map(|pid| numbers(*pid).len()).sum()
     }
 
-    /// CPU time that they have used so far; those who were reaped are not counted.
+    /// CPU time used so far; processes that were reaped are not counted.
     pub fn cpu(&self) -> Duration {
         let ticks: u64 = self.0.iter().filter_map(|pid| ticks(*pid)).sum();
         Duration::from_millis(ticks * 1000 / TICKS)
@@ -71,12 +71,12 @@ pub fn children(parent: Pid) -> Vec<Pid> {
     found
 }
 
-/// Whether the process runs: it exists, and is more than an entry that waits to be collected.
+/// Whether the process runs. A zombie, which only waits to be reaped, does not.
 pub fn is_alive(pid: Pid) -> bool {
     stat(pid).is_some_and(|fields| fields.state != 'Z')
 }
 
-/// Whether the process is stopped. A signal that was sent has not arrived yet.
+/// Whether the process is stopped, which it is only some time after the signal was sent.
 pub fn is_stopped(pid: Pid) -> bool {
     stat(pid).is_some_and(|fields| fields.state == 'T')
 }
@@ -94,7 +94,7 @@ struct Stat {
     ticks: u64,
 }
 
-/// A line of proc_pid_stat(5); the name in brackets may hold anything, so it is cut off first.
+/// A line of proc_pid_stat(5), read behind the name in brackets, which may hold anything.
 fn stat(pid: Pid) -> Option<Stat> {
     let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = line.rsplit_once(')')?.1.split_whitespace().collect();
@@ -115,13 +115,12 @@ fn anonymous(pid: Pid) -> Option<u64> {
     status(pid, "RssAnon:")
 }
 
-/// Memory that may be written and is nobody else's, in use or not, in bytes: what `RLIMIT_DATA`
-/// bounds.
+/// Private writable memory, in use or not, in bytes: what `RLIMIT_DATA` bounds.
 pub fn data_bytes(pid: Pid) -> Option<u64> {
     status(pid, "VmData:")
 }
 
-/// A line of proc_pid_status(5) that tells an amount of memory.
+/// An amount of memory from proc_pid_status(5).
 fn status(pid: Pid, name: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with(name))?;

@@ -5,38 +5,16 @@
 //! page, table and raw data say the same.
 
 use serde_json::Value;
-use std::fs;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
+use testkit::Process;
+
+use crate::Room;
+
 /// Longer than any of them takes on a machine with other things to do.
 const LONGEST: Duration = Duration::from_secs(240);
 /// Blocks of a quick look.
 const BLOCKS: usize = 6;
-
-/// A directory of one test, removed with its guard.
-struct Room(PathBuf);
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Waits for the end; who does not end is killed.
-fn wait(child: &mut Child) -> bool {
-    let end = Instant::now() + LONGEST;
-    while Instant::now() < end {
-        if let Some(status) = child.try_wait().expect("it is our child") {
-            return status.success();
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let _ = child.kill();
-    panic!("still running after {LONGEST:?}");
-}
 
 /// A quick visit.
 struct Visit {
@@ -47,26 +25,13 @@ struct Visit {
 
 impl Visit {
     fn of(name: &str) -> Visit {
-        let path = std::env::temp_dir().join(format!("cli-parts-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).expect("the temporary directory is writable");
-        let room = Room(path);
-        let file = |name: &str| fs::File::create(room.0.join(name)).expect("writable");
-        let mut child = Command::new(EXE)
-            .args(["museum", name, "--quick", "--json"])
-            .current_dir(&room.0)
-            .env_remove("ROUNDHOUSE_MAPS")
-            .stdin(Stdio::null())
-            .stdout(file("out"))
-            .stderr(file("err"))
-            .spawn()
-            .expect("the binary was built for this test");
-        let ended = wait(&mut child);
-        let text = |name: &str| fs::read_to_string(room.0.join(name)).unwrap_or_default();
-        assert!(ended, "{name}: {}", text("err"));
-        let told: Value = serde_json::from_str(&text("out")).expect("one JSON document");
-        let lines = text(&format!("museum-{name}.jsonl"));
+        let room = Room::shared();
+        let mut command = room.command(&["museum", name, "--quick", "--json"]);
+        let ended = Process::start(command.env_remove("ROUNDHOUSE_MAPS")).end(LONGEST).success();
+        let told: Value = serde_json::from_str(&ended.out).expect("one JSON document");
+        let lines = room.text(&format!("museum-{name}.jsonl"));
         let raw = lines.lines().map(|it| serde_json::from_str(it).expect("JSON lines")).collect();
-        let visit = Visit { told, page: text(&format!("museum-{name}.html")), raw };
+        let visit = Visit { told, page: room.text(&format!("museum-{name}.html")), raw };
         visit.is_whole(name);
         visit
     }
