@@ -1,7 +1,7 @@
 //! Running one child process after the other, each with its elapsed time.
 //!
-//! A step inherits stdout and stderr, so that the closing lines of `cargo test` are seen as they
-//! are; the step's own lines go to stderr.
+//! A step inherits stdout and stderr, so the closing lines of `cargo test` stay as they are. The
+//! step's own lines go to stderr.
 
 use anyhow::{Context, bail};
 use std::ffi::OsStr;
@@ -16,8 +16,8 @@ pub const PROFILE: &str = "ci";
 pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(crate::root()).stdin(Stdio::null());
-    // What cargo told us of our own package: build scripts that look at it would run anew, and
-    // everything behind them be built once more than after the same command by hand.
+    // Build scripts that read the variables of our own package would run again, and so would
+    // everything that depends on them.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {

@@ -103,7 +103,7 @@ fn a_server_that_stood_still_is_found_out() {
         eprintln!("not judged: the machine was too busy for the generator");
         return;
     }
-    // The order of latencies: those who came in the time, evenly from `held` down to zero.
+    // Requests that came while it was stopped waited from `held` down to zero, evenly.
     let (p90, p95) = (seconds(&report, 90.0), seconds(&report, 95.0));
     let max = report["response"]["max_ns"].as_f64().expect("a time") / 1e9;
     assert!(p90 < (held - 1.0).max(0.0) + 0.3, "p90 {p90} of {held}: {report}");
@@ -350,7 +350,7 @@ fn errors_say_what_to_do() {
     check_refused(&["udp+rtp://127.0.0.1:1", "http://127.0.0.1:1"], 2, &["is listened to"]);
     let timed = ["rtsp://127.0.0.1:1/a", "--hlog", "a.hlog", "--depth", "2"];
     check_refused(&timed, 2, &["--hlog", "--depth", "-c"]);
-    // Port 1 is reserved for a service that nobody has run for decades.
+    // Port 1 is reserved for a service that has been out of use for decades.
     check_refused(&["http://127.0.0.1:1"], 1, &["refused", "start one"]);
     check_refused(&["stock://127.0.0.1:1", "--mix", "hold=1"], 2, &["show=5,buy=50,sell=45"]);
     let null = Null::start("echo");

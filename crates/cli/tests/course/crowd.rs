@@ -14,7 +14,7 @@ const CHILDREN: usize = 100;
 /// Of the course's own, which are threads here.
 const REPLICAS: u32 = 24;
 
-/// What a child of the course's `multiclient` prints that has this process id.
+/// The line of a child of the course's `multiclient` with this process id.
 fn child(port: u16, pid: u32) -> String {
     let mut printed = format!("child {pid}\n");
     let mut client = Replica::connect(port);
@@ -170,7 +170,7 @@ fn children_end_with_their_parent() {
 
 #[test]
 fn clients_without_a_server_say_so_and_fail() {
-    // Port 1 (tcpmux) is nobody's on a machine that tests are made on.
+    // Port 1 (tcpmux) is out of use.
     let ran = run(called("multiclient").args(["127.0.0.1", "1", "20", "--no-pause"]), "");
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("cannot connect to 127.0.0.1:1"), "{}", ran.err);

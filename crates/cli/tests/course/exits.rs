@@ -71,7 +71,7 @@ fn is_killed_in_between(port: u16) {
     client.send("show\nshow\nbuy 1").expect("the server takes requests");
 }
 
-/// What a client does that leaves so, given the server's port.
+/// A way to leave, given the server's port.
 type Way = fn(u16);
 
 /// All of them, one after the other.
@@ -142,7 +142,7 @@ fn the_first_echo_client() {
     assert_eq!(ask("sell 5 1\n"), "5 3 3700\n", "the second row of the show before");
     assert_eq!(ask("buy 5 1\n"), "\n", "its end");
     assert_eq!(ask("show\n"), "[sell] success\n");
-    // It is three replies behind; who left now would not know whether the last order was heard.
+    // It is three replies late; leaving now, it would not know whether the last order arrived.
     client.readlineb().expect("a line");
     assert_eq!(client.text(), "[buy] success\n");
     drop(client);

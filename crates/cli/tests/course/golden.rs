@@ -19,7 +19,7 @@ const SESSION: &[(&str, &str)] = &[
     ("show\n", LAST),
     ("exit\n", "exit\n"),
 ];
-/// What is left.
+/// The book afterwards.
 const LAST: &str = "1 1 1000\n5 0 3700\n3 10 1200\n4 8 5000\n2 8 20000\n";
 
 fn by_stockclient(preset: &Preset) {
@@ -38,7 +38,7 @@ fn by_the_courses_client(preset: &Preset) {
     for (typed, printed) in SESSION {
         assert_eq!(client.ask(typed), *printed, "{typed:?}");
     }
-    // It goes on typing until its own input ends, and by then nobody reads.
+    // It sends until its own input ends, when the server has stopped reading.
     let _ = client.send("show\n");
     drop(client);
     server.keeps(LAST);

@@ -1,4 +1,4 @@
-//! What typical servers of the course get wrong, tried on ours; and what our clients make of
+//! Mistakes of typical servers of the course, tried on ours; and what our clients make of
 //! servers that are wrong.
 
 use std::io::{Read, Write};
@@ -51,7 +51,7 @@ fn nobody_waits_for_the_slow(preset: &Preset) {
     server.close();
 }
 
-/// What nobody of the course checks: amounts below one, stocks that do not exist, words.
+/// Input that the course's servers do not check: amounts below one, unknown stocks, words.
 fn nonsense_is_answered_and_changes_nothing(preset: &Preset) {
     let server = Server::on(preset, BOOK);
     let mut client = Replica::connect(server.port());

@@ -56,7 +56,6 @@ fn errors_say_what_to_do() {
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.contains("fixed:8192"), "{}", ran.err);
     let server = Server::open(BOOK, &["--framing", "line"]);
-    // The wrong framing is named by who insists on it.
     let ran = client(&server, &["--framing", "fixed:8192"], "exit\n");
     assert_eq!(ran.code, Some(0), "exit closes in any framing: {}", ran.err);
     server.close();

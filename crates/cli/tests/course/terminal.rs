@@ -9,7 +9,7 @@ use testkit::{Folder, PATIENCE, Terminal};
 
 const BOOK: &str = "1 7 1000\n5 3 3700\n12 0 20\n";
 
-/// A program and the person in front of it, who looks at what is new.
+/// A program on a terminal, and how far its screen has been read.
 struct Person {
     terminal: Terminal,
     /// How much of the screen has been looked at.
@@ -36,7 +36,7 @@ impl Person {
         self.terminal.shown()
     }
 
-    /// Waits until this is shown, behind what was seen before.
+    /// Waits until this is shown after what was read before.
     #[track_caller]
     fn sees(&mut self, text: &str) {
         self.seen = self.terminal.shows(self.seen, text);
@@ -174,7 +174,7 @@ fn a_server_that_comes_back_is_found_again() {
         answer(&mut second, "sell 1 1\n", "[sell] \x1b[2Jsuccess\n");
         drop(second);
         drop(take());
-        // Who listens keeps the port from being another test's.
+        // The listener keeps other tests from getting the port.
         listener
     });
     let home = Folder::new();
@@ -207,7 +207,7 @@ fn the_courses_client_on_a_terminal() {
     terminal.types(DOWN_THE_LINE);
     terminal.ends(0);
     assert!(!terminal.screen().contains('\x1b'), "{:?}", terminal.screen());
-    // Nobody types into a dead connection.
+    // A dead connection takes no more input.
     let mut waiting = Person::start(&mut server.command("stockclient"), &home);
     waiting.types("show\n");
     waiting.sees("5 2 3700\r\n");

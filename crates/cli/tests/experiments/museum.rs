@@ -44,7 +44,7 @@ impl Room {
 /// can stand still for a whole window; that it does so three times where it must not is a fault.
 const VISITS: usize = 3;
 
-/// What a finding's value must lie within.
+/// The range of a finding's value.
 type Wanted<'a> = (&'a str, f64, f64);
 
 impl Room {
@@ -63,7 +63,7 @@ impl Room {
     }
 }
 
-/// What is wrong with the value of a finding, if anything.
+/// How a finding is out of its range, if it is.
 fn off(visit: &Value, &(name, low, high): &Wanted<'_>) -> Option<String> {
     let findings = visit["findings"].as_array().expect("findings");
     let found = findings.iter().find(|it| it["name"] == name);
@@ -121,7 +121,7 @@ fn fifteen_clients_need_two_rounds_of_ten_workers() {
 #[test]
 fn who_finds_the_queue_full_waits_for_a_timer() {
     let room = Room::alone();
-    // Of 40 who knock at a server that is held, a queue of 10 keeps 29 waiting, one of 4096 none.
+    // Of 40 clients of a stopped server, a queue of 10 makes 29 retry, one of 4096 none.
     let wanted = [("turned-away", 8.0, 40.0), ("kernel-counted", 1.0, 1e9), ("let-in", 0.0, 7.0)];
     let found = room.shows("accept-queue --scale 0.02 --clients 40 --blocks 1", &wanted);
     let facts = found["facts"].to_string();

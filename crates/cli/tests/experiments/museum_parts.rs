@@ -36,7 +36,7 @@ impl Visit {
         visit
     }
 
-    /// What holds for all of them.
+    /// Checks that hold for all of them.
     fn is_whole(&self, name: &str) {
         assert_eq!(self.told["exhibit"], name);
         assert_eq!(self.told["interrupted"], false);

@@ -214,7 +214,7 @@ pub const WORKER: Arm = Arm {
     ..LOOP
 };
 
-/// Two processes of four threads, which park who is idle.
+/// Two processes of four threads, which park idle connections.
 pub const EVENT: Arm =
     Arm { flags: &["--engine", "event", "--policy", "static"], workers: Some(8), ..LOOP };
 

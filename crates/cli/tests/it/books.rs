@@ -1,4 +1,4 @@
-//! What finds a stock can be chosen, and nobody who is served can tell.
+//! The index of stocks can be chosen, and clients cannot tell which one it is.
 
 use crate::arms::{EPOLL, PREFORK};
 use crate::harness::Folder;

@@ -5,7 +5,7 @@ use crate::harness::Folder;
 
 const BOOK: &str = "10 4 100\n2 9 20\n";
 
-/// What `show` says of a server whose options stand in a file called `name`.
+/// The reply to `show` of a server whose options are in a file called `name`.
 fn shown(name: &str, text: impl AsRef<[u8]>, flags: &[&str]) -> String {
     let folder = Folder::new();
     let data = folder.file("stock.txt", BOOK);

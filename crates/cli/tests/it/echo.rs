@@ -14,7 +14,7 @@ fn packet(number: u64) -> [u8; 10] {
     bytes
 }
 
-/// What a server sends on accept.
+/// The packet that a server sends on accept.
 fn login() -> [u8; 10] {
     packet(0x7fff_ffff_ffff_ffff)
 }
@@ -28,7 +28,7 @@ fn batch(from: u64) -> Vec<u8> {
     (from..from + 200).flat_map(packet).collect()
 }
 
-/// A client who has heard the login packet.
+/// A client that has received the login packet.
 #[track_caller]
 fn logged_in(server: &Server) -> Client {
     let mut client = server.client();
@@ -61,14 +61,14 @@ pub fn batches_cut_at_every_byte(arm: &Arm) {
     last.iter().for_each(|byte| client.send([*byte]));
     assert_eq!(client.exact(10), last);
     client.finish();
-    assert_eq!(client.rest(), b"", "nothing comes that nobody sent");
+    assert_eq!(client.rest(), b"", "nothing comes that was not sent");
     server.stop();
 }
 
 /// A wrong length ends the connection, after what came before it has come back, and is counted.
 pub fn a_wrong_length_is_counted(arm: &Arm) {
     let server = serve(arm, &[]);
-    for wrong in [&b"\x09\0"[..], b"\0\0\0\0\0\0\0\0\0\0", b"\x08\x01rest that nobody reads"] {
+    for wrong in [&b"\x09\0"[..], b"\0\0\0\0\0\0\0\0\0\0", b"\x08\x01rest that is not read"] {
         let mut client = logged_in(&server);
         client.send([&batch(3)[..], wrong].concat());
         assert_eq!(client.rest(), batch(3), "{wrong:?}");

@@ -23,7 +23,7 @@ fn walk(server: &Server, more: &[&str], script: &str) -> Process {
     client
 }
 
-/// What a client prints, once it has ended by itself.
+/// The output of a client that ends by itself.
 fn lines(server: &Server, more: &[&str], script: &str) -> Vec<String> {
     let ended = walk(server, more, script).end(PATIENCE).success();
     ended.out.lines().map(str::to_owned).collect()

@@ -75,7 +75,7 @@ pub fn no_request_fails(arm: &Arm) {
     account.check(&initial, &parse(&saved).expect("a whole file"));
 }
 
-/// Who is inside when the server is handed over is served by the old server to the end.
+/// The old server serves its connections to their end.
 pub fn who_is_inside_stays(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", "1 100 10\n");

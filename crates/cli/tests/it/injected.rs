@@ -1,9 +1,9 @@
-//! What the kernel may answer and seldom does, told by strace(1) in its place: calls interrupted,
+//! Rare answers of the kernel, given by strace(1) in its place: calls interrupted,
 //! calls that would block although something is there, connections that are gone when they are
 //! accepted, descriptors and processes that are out. Every conversation stays right to the byte.
 //!
-//! The tracer makes each call that it is told of many times slower, so conversations are short. It
-//! does not stand between us and the server: that stays our child.
+//! The tracer makes each call that it watches many times slower, so conversations are short. The
+//! server stays our child.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -135,8 +135,8 @@ pub fn a_ring_that_is_busy(arm: &Arm) {
     check(arm, &[Lie { calls: "io_uring_enter", error: "EBUSY", first: 2, step: 2 }]);
 }
 
-/// Who waited is gone when it is accepted (`ECONNABORTED`), or the network has something to say
-/// about it (accept(2) names the errors); and there are no descriptors, or no memory.
+/// A client is gone when it is accepted (`ECONNABORTED`), the network reports an error (accept(2)
+/// names them), descriptors run out, or memory does.
 pub fn accepts_that_fail(arm: &Arm) {
     let all = ["ECONNABORTED", "EMFILE", "EPROTO", "ENOBUFS", "ENFILE", "EHOSTUNREACH"];
     for error in &all[..soak(2, all.len())] {

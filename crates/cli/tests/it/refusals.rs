@@ -1,5 +1,5 @@
-//! What cannot be is refused before anything starts, in a sentence, by exit code 2; what fails is
-//! an exit code of 1.
+//! Impossible combinations are refused before anything starts, with a sentence and exit code 2;
+//! failures at start have exit code 1.
 
 use crate::arms::{
     Arm, EPOLL, EPOLL_EDGE, ITERATIVE, PREFORK, THREADS_BLOCKING, THREADS_EPOLL, URING,

@@ -1,4 +1,4 @@
-//! Processes that come and go with the load: nobody who is served notices.
+//! Processes that come and go with the load, which clients do not notice.
 
 use crate::arms::Arm;
 use crate::harness::{Client, Folder, PATIENCE, Plan, eventually};
@@ -33,7 +33,7 @@ pub fn processes_follow_the_load(arm: &Arm) {
     assert!(ended.err.contains(" 0 workers replaced"), "{}", ended.err);
 }
 
-/// A process leaves when it has served enough; nobody's connection is lost by that.
+/// A process leaves when it has served enough; no connection is lost by that.
 pub fn who_has_served_enough_is_replaced(arm: &Arm) {
     let folder = Folder::new();
     let server = plan(arm, &folder).with(&["--max-connections-per-child", "5"]).start();

@@ -31,7 +31,7 @@ fn trade(mut client: Client, seed: u64) -> Account {
         match client.try_receive() {
             Ok(true) => client.settle(&mut account, &mut pending),
             Ok(false) => break,
-            // One who still waited to be accepted is reset; nothing was promised to it.
+            // A client that still waited to be accepted is reset; it was promised nothing.
             Err(error) if account.is_empty() && client.take().is_empty() => {
                 println!("never accepted: {error}");
                 return account;
@@ -147,8 +147,8 @@ pub fn a_draining_server_is_closed(arm: &Arm) {
     inside.send("echo held\nwait 1200\necho done\n");
     assert_eq!(inside.line(), "= held");
     server.signal(Signal::TERM);
-    // Who sleeps in accept(2) looks around every 250 ms.
-    eventually("nobody new is served", PATIENCE, || match Client::try_new(server.address) {
+    // A worker that sleeps in accept(2) looks at the phase every 250 ms.
+    eventually("no new client is served", PATIENCE, || match Client::try_new(server.address) {
         Ok(mut late) => {
             let _ = late.try_send("echo late\n");
             late.is_silent_for(ms(100)) || late.take().is_empty()

@@ -1,4 +1,4 @@
-//! What a server says while it works: `--verbose`, `--timer`, the line on stdout.
+//! Messages of a server while it works: `--verbose`, `--timer`, the line on stdout.
 
 use crate::arms::Arm;
 use crate::harness::{Folder, ms};

@@ -12,7 +12,7 @@ use crate::sound::samples;
 use crate::stage::{BINARY, Server, films, run, start};
 use crate::{decoded, gst};
 
-/// What makes a network in which groups exist.
+/// Makes a network in which groups exist.
 const ROOM: &str = "ip link set lo up && ip link set lo multicast on && \
     ip route add 224.0.0.0/4 dev lo src 127.0.0.1 && echo ready && exec sleep 600";
 
@@ -53,8 +53,8 @@ fn lies_in(part: &[u8], whole: &[u8]) -> bool {
     places.into_iter().any(|(at, _)| twice[at..].starts_with(part))
 }
 
-/// Pictures that ffmpeg decodes are those of the film; who joins in the middle waits for one that
-/// needs no other, or shows something else until then.
+/// Pictures that ffmpeg decodes are those of the film; a player that joins in the middle waits for
+/// a key frame, or shows something else until then.
 fn pictures(room: &Room, folder: &Path, url: &str) {
     let path = folder.join("film.mp4");
     let want = decoded(&[], path.to_str().expect("text"), "0:v");
@@ -106,7 +106,7 @@ fn mpv(room: &Room, url: &str) {
     room.run(&[&["mpv"], &quiet[..], &how, &[&film]].concat());
 }
 
-/// What the server tells of its listeners, by a name in its figures.
+/// A metric of the server.
 fn told(admin: &Path, name: &str) -> f64 {
     let mut stream = UnixStream::connect(admin).expect("its door");
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("a question");

@@ -2,8 +2,8 @@
 //! the files: ffmpeg, mpv and GStreamer, within the connection and by UDP, on several
 //! architectures; they pause and seek; and Wireshark finds nothing to complain of.
 //!
-//! Test media are made by ffmpeg on the spot; where it or a player is missing the tests say so. No
-//! test measures time: what is compared is what was decoded.
+//! ffmpeg makes the test media on the spot. No test measures time: the tests compare decoded
+//! frames.
 
 mod groups;
 mod password;
@@ -20,8 +20,8 @@ use sound::samples;
 use stage::{Server, films, run, start};
 use testkit::{Ended, PATIENCE, has};
 
-/// What ffmpeg decodes from there: a line for each frame, its track and its digest, sorted, for
-/// tracks take turns by chance.
+/// What ffmpeg decodes from there: a line for each frame, its track and its digest, sorted
+/// because tracks alternate by chance.
 fn decoded(before: &[&str], input: &str, tracks: &str) -> Vec<String> {
     let args = [&["-v", "error"], before, &["-i", input, "-map", tracks, "-f", "framemd5", "-"]];
     let output = run("ffmpeg", &args.concat());
@@ -40,8 +40,8 @@ fn decoded(before: &[&str], input: &str, tracks: &str) -> Vec<String> {
 /// Whether a pipeline of GStreamer has ended well.
 ///
 /// At the end it may trip over a `PAUSE` of its own that it has not sent: the server gets the
-/// `TEARDOWN` behind it over the same connection. So it does with its own server (4 of 36 times,
-/// with ours 2 of 36).
+/// `TEARDOWN` after it over the same connection. The same happens with GStreamer's own server (4
+/// of 36 times, with ours 2 of 36).
 fn is_well(player: &Ended) -> bool {
     let said = &player.err;
     let is_parting = said.contains("gst_rtspsrc_pause") && said.contains("end-of-file");

@@ -9,7 +9,7 @@ use crate::is_well;
 use crate::players::FILMS;
 use crate::stage::{Server, films};
 
-/// Who may.
+/// The user that may play.
 const DOOR: [&str; 2] = ["--user", "ann:secret"];
 
 /// ffplay without a screen, from one second on: nothing is wrong with what it gets.

@@ -1,4 +1,4 @@
-//! What is on the wire, as Wireshark reads it: no packet is lost, out of order or malformed, and
+//! Packets on the wire, as Wireshark reads them: no packet is lost, out of order or malformed, and
 //! no timestamp is wrong, for every payload.
 
 use std::collections::BTreeMap;
@@ -124,7 +124,7 @@ fn wireshark_finds_nothing_wrong_with_any_payload() {
         assert!(heard.numbers.len() > 20 * SECONDS, "{kind}: {} packets", heard.numbers.len());
         check(heard, ticks);
     }
-    assert_eq!(expected, [], "nobody sends these");
+    assert_eq!(expected, [], "these are not sent");
     // Its own verdict: a line for each sender, with what is lost, and an X for any trouble.
     let streams = read(&file, port, &["-q", "-z", "rtp,streams"]);
     let lines: Vec<&str> = streams.lines().filter(|line| line.contains(" 0x")).collect();

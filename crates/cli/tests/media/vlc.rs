@@ -2,7 +2,7 @@
 //! transport streams, μ-law and 16-bit samples. It decodes what comes and writes it down instead of
 //! showing it, so that pictures and samples can be compared with those of the file.
 //!
-//! It refuses to be run by root, so there it is run as nobody.
+//! It refuses to run as root, so there it runs as the user `nobody`.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -26,8 +26,8 @@ struct Vlc {
     output: PathBuf,
 }
 
-/// Even ports that are free and that nobody is given by chance (those are from 32768 on, see
-/// ip(7)); the ones of control are behind them.
+/// Free even ports below those that the kernel hands out (from 32768 on, ip(7)); each is
+/// followed by its control port.
 fn ports() -> Vec<u16> {
     let from = std::process::id() % 6000 * 2;
     let all = (0..6000).map(|step| (20_000 + (from + step * 2) % 12_000) as u16);

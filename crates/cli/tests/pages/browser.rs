@@ -18,7 +18,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-/// One browser at a time: several would only be in each other's way.
+/// One browser at a time: several would only slow each other down.
 static ONE: Mutex<()> = Mutex::new(());
 
 const FLAGS: &[&str] = &[
@@ -43,7 +43,7 @@ pub struct Browser {
     child: Child,
     input: ChildStdin,
     messages: Receiver<Value>,
-    /// What the tab said without being asked.
+    /// Events of the tab.
     events: Vec<Value>,
     session: String,
     last: u64,

@@ -35,7 +35,7 @@ impl Growing {
         Growing { run, recorder, done: 0 }
     }
 
-    /// Appends trials until so many count.
+    /// Appends trials until `counted` of them count.
     fn until(&mut self, counted: usize) {
         let known =
             |run: &Run, done: usize| run.trials[..done].iter().filter(|it| it.counted).count();
@@ -82,7 +82,7 @@ fn the_live_page_updates_survives_a_killed_server_and_ends() {
     browser.wait("document.documentElement.dataset.phase === 'over'");
     assert_eq!(browser.eval(&wire("over")), json!(true));
     drop(server);
-    // While nobody served, the browser itself wrote down that requests failed; the page did not.
+    // While no server ran, the browser itself logged failed requests; the page did not.
     let ours: Vec<_> =
         browser.complaints().into_iter().filter(|it| !it.starts_with("network")).collect();
     assert!(ours.is_empty(), "{ours:#?}");
@@ -113,7 +113,7 @@ fn ask(address: &str, path: &str) -> std::io::Result<BufReader<TcpStream>> {
     Ok(BufReader::new(stream))
 }
 
-/// What an event of the stream says, if the line is one.
+/// The data of an event, if the line has any.
 fn event(line: &str) -> Option<Value> {
     Some(serde_json::from_str(line.strip_prefix("data: ")?).expect("an event is JSON"))
 }
@@ -121,7 +121,7 @@ fn event(line: &str) -> Option<Value> {
 #[test]
 fn a_race_shows_itself_from_its_first_trial_to_its_report() {
     let room = Folder::new();
-    // Far more blocks than are waited for: the race must not be over before somebody looks.
+    // Far more blocks than are waited for: the race must not be over before the page is read.
     let mut race = Command::new(EXE)
         .args(["race", "stock", "--arms", "epoll", "--blocks", "5000", "--depths", "1"])
         .args(["--window", "50ms", "--warmup", "20ms", "--live"])

@@ -14,7 +14,7 @@ fn serve() -> Server {
 
 const DONE: &str = "document.documentElement.dataset.state === 'done'";
 
-/// What the page says of itself.
+/// A figure that the page publishes.
 fn told(browser: &mut Browser, key: &str) -> String {
     let value = browser.eval(&format!("document.documentElement.dataset.{key}"));
     value.as_str().unwrap_or_default().to_owned()

@@ -37,7 +37,7 @@ fn calm(browser: &mut Browser, at: &str) {
     assert!(complaints.is_empty(), "{at}: {complaints:#?}");
 }
 
-/// Words whose colour stands out too little from what is behind them: WCAG 2.2, success criterion
+/// Words whose colour contrasts too little with its background: WCAG 2.2, success criterion
 /// 1.4.3 (4.5 to 1, for large letters 3 to 1).
 const FAINT: &str = "(() => {
     const parse = (text) => (text.match(/[0-9.]+/g) || []).map(Number);

@@ -1,6 +1,6 @@
-//! Who sends gets the rank that was asked for, and nobody else does, in threads and in processes;
-//! who takes the place of a worker that was killed gets it again; and where it may not be had the
-//! server does not begin.
+//! The sending worker gets the rank that was asked for, and no other worker does, in threads and in
+//! processes; the successor of a killed worker gets it too; and a server that may not have it does
+//! not start.
 
 use std::fs;
 use std::process::Command;
@@ -74,7 +74,7 @@ fn serve(folder: &Folder, args: &str) -> Server {
 fn who_sends_has_the_rank_and_nobody_else_has() {
     let folder = Folder::new();
     for engine in ["thread", "prefork"] {
-        // This way everybody may go.
+        // Every user may lower a priority.
         let server = serve(&folder, &format!("--engine {engine} --nice 11"));
         ranked(server.pid, 1, |it| it.3 == 11);
         if !may() {
@@ -136,7 +136,7 @@ fn without_leave_the_server_does_not_begin() {
         let ended = testkit::run(&mut humble);
         let said = &ended.err;
         if said.contains("setpriv:") {
-            // Who is not root cannot change the set, and has not got the privilege anyhow.
+            // Without root the set cannot be changed, and the privilege is missing anyway.
             return skip("limits that forbid ranks");
         }
         assert_eq!(ended.code, Some(1), "{flags}: {said}");

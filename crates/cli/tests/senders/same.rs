@@ -45,7 +45,7 @@ fn whole(url: &str, within: bool) -> Program {
     payloads(receiver)
 }
 
-/// Until some track has so many packets more.
+/// Until some track has this many packets more.
 fn hear_some(receiver: &mut Receiver) {
     let before = receiver.counts();
     receiver.hear(|it| {
@@ -86,7 +86,7 @@ fn cut_short(url: &str) -> Program {
     payloads(receiver)
 }
 
-/// What one film was to three clients.
+/// One film as three clients received it.
 struct Played {
     film: &'static str,
     whole: Program,
@@ -116,7 +116,7 @@ fn play_all(url: &str) -> Vec<Played> {
     })
 }
 
-/// What `sender` sends, if it works here.
+/// The films as `sender` sends them, if it works here.
 fn tried(folder: &Path, sender: Sender, engine: &str) -> Option<Vec<Played>> {
     if let Err(why) = engines::probe(sender) {
         let lacks = ["io_uring", "root"].into_iter().find(|it| sender.needs().contains(it));
@@ -165,7 +165,7 @@ fn compare(who: &str, played: &Played, want: &Program) {
     assert!(came(&played.cut_short) < came(want), "{}: it goes on", name("cut short"));
 }
 
-/// What comes within the connection.
+/// The films within the connection.
 fn reference(folder: &Path) -> Vec<Program> {
     let server = Server::start(folder, &[]);
     std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Streams that are more than a file to a client: live sources, groups, casts that nobody asked
-//! for, thousands of receivers, and a server that is replaced under its listeners; and what
+//! Streams that are more than a file to a client: live sources, groups, casts without a request,
+//! thousands of receivers, and a server that is replaced under its listeners; and what
 //! `roundhouse play` says of them. Only our own programs play here; nothing measures time.
 
 mod play;
@@ -16,14 +16,13 @@ use testkit::{Ended, Folder, Law, PATIENCE, Process, Server, eventually, skip};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
 
-/// A WAVE file of so many milliseconds of μ-law.
+/// A WAVE file of `ms` milliseconds of μ-law.
 fn wave(ms: usize) -> Vec<u8> {
     let samples: Vec<u8> = (0..ms * 8).map(|at| (at * 7) as u8).collect();
     testkit::wave(Law::Mu, &samples)
 }
 
-/// A transport stream of so many pictures, 40 ms and 14 packets each, of which every tenth is one
-/// that a player can begin with.
+/// A transport stream of pictures of 40 ms and 14 packets each; every tenth is a key frame.
 fn stream(pictures: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     for picture in 0..pictures {
@@ -64,7 +63,7 @@ fn run(args: &[&str]) -> Ended {
     testkit::run(Command::new(BINARY).args(args))
 }
 
-/// What a listener has heard, which is whole.
+/// The report of a listener that has lost nothing.
 fn heard(mut listener: Process, what: &str) -> Value {
     let Ended { code, out, err, .. } = listener.end(PATIENCE);
     let line = out.lines().next().unwrap_or("");
@@ -93,7 +92,7 @@ fn a_live_source_goes_out_to_all_and_its_end_is_told() {
     // Some of them are there before anything comes.
     std::thread::sleep(Duration::from_millis(300));
     let writer = std::thread::spawn(move || {
-        // Faster than its own clock: who reads it holds it up.
+        // Faster than its own clock: the reader slows it down.
         let _ = pipe.write_all(&bytes);
     });
     for (listener, how) in listeners {
@@ -110,7 +109,7 @@ fn a_live_source_goes_out_to_all_and_its_end_is_told() {
 fn a_cast_arrives_whole_and_says_how_to_listen() {
     let folder = Folder::new();
     let file = folder.file("a.ts", stream(40));
-    // An even port with a free one behind it, as far as anybody can tell.
+    // An even port; it and the next were free a moment ago.
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let port = socket.local_addr().expect("bound").port() & !1;
     drop(socket);
@@ -151,7 +150,7 @@ fn a_group_hears_one_sender() {
     let names: Vec<&Value> = hearings.iter().map(|it| &it["tracks"][0]["ssrc"]).collect();
     assert_eq!(names[0], names[1], "one sender: {hearings:?}");
     for hearing in &hearings {
-        // Who came second heard at least what was left.
+        // The second member heard at least the rest.
         assert!(hearing["packets"].as_u64() > Some(20), "{hearing}");
     }
     // A server without groups refuses, and players try the next way.
@@ -171,7 +170,7 @@ fn many_receivers_are_a_load() {
     let server = Server::start(&mut serve(&[folder.text_path()]));
     let args = ["load", &url(&server, "a.wav"), "-c", "200", "-d", "20s", "--json"];
     let load = begin(&args);
-    // Settings that are read anew disturb nobody.
+    // Reloading the settings does not disturb receivers.
     for _ in 0..5 {
         std::thread::sleep(Duration::from_millis(300));
         server.signal(Signal::HUP);

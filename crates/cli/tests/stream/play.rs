@@ -84,7 +84,7 @@ fn what_a_server_refuses_is_told() {
     assert_eq!(found["failed"][0][0], "DESCRIBE: 404 Not Found");
 }
 
-/// What is found at a server that takes connections and says nothing.
+/// The report about a server that accepts connections and never answers.
 fn silent() -> Value {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("rtsp://{}/a", listener.local_addr().expect("bound"));
@@ -103,12 +103,12 @@ fn what_comes_by_itself_is_overheard() {
         Process::start(Command::new(BINARY).args(["play", &url, "--json", "-d", "60s"]));
     let sender = UdpSocket::bind("127.0.0.1:0").expect("a port");
     sender.connect(to).expect("an address");
-    // Sequence numbers 1, 2, 4 and 3 of one sender, over and over until somebody listens.
+    // Sequence numbers 1, 2, 4 and 3 of one sender, over and over until the player listens.
     let packet =
         |number: u8| [&[0x80, 0, 0, number, 0, 0, 0, 0, 0, 0, 0, 9][..], b"sound"].concat();
     for _ in 0..200 {
         for number in [1, 2, 4, 3] {
-            // Nobody may listen yet, which the kernel tells.
+            // The kernel reports an error while the player does not listen yet.
             let _ = sender.send(&packet(number));
         }
         std::thread::sleep(std::time::Duration::from_millis(20));

@@ -115,8 +115,8 @@ fn check_page(master: &Master) {
     }
 }
 
-/// What a browser makes of a tab, as text of its elements; a picture is left in the target
-/// directory for whoever wants to see it. `None` where there is no browser.
+/// A tab as a browser shows it, as text of its elements; a picture is left in the target
+/// directory. `None` where there is no browser.
 fn browse(master: &Master, tab: &str) -> Option<String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let picture = target.join(format!("swarm-{tab}.png"));

@@ -1,4 +1,4 @@
-//! What the tests of swarms stand on: masters, workers and a market as child processes, each wait
+//! Stage of the swarm tests: masters, workers and a market as child processes, each wait
 //! with an end, and a relay that can fall silent.
 
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use testkit::{PATIENCE, Process, Server, skip, wait_for};
 
 pub const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 pub const LOCUSTFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../swarm/locustfile.py");
-/// What every test needs: a market.
+/// The market of a test.
 pub struct Scene {
     pub market: String,
     _server: Server,
@@ -94,7 +94,7 @@ impl Master {
         serde_json::from_str(&self.get("/stats/requests")).expect("the page's numbers are JSON")
     }
 
-    /// Wants so many users, with the fields `more` of the page.
+    /// Asks for `users` users, with the fields `more` of the page.
     pub fn swarm(&self, users: u64, host: &str, more: &str) {
         let form = format!("user_count={users}&spawn_rate={users}&host={host}&{more}");
         let answer = http(self.web, "POST", "/swarm", &form).expect("the master answers");
@@ -133,7 +133,7 @@ impl Master {
         self.wait_for("all users are there", |stats| stats["user_count"] == count);
     }
 
-    /// Waits until so many more requests were counted.
+    /// Waits until `more` more requests were counted.
     #[track_caller]
     pub fn wait_for_requests(&self, more: u64) {
         let count = |stats: &Value| {
@@ -179,7 +179,7 @@ impl Worker {
         Self { process: Process::start(&mut command), name: name.to_owned() }
     }
 
-    /// What it counted in a test, once that is over.
+    /// Its counts of a test that is over.
     pub fn account(&self, test: u64) -> Value {
         wait("the worker's account", || json(&self.process, |value| value["test"] == test))
     }
@@ -191,7 +191,7 @@ impl Worker {
 }
 
 /// Two ports that were free a moment ago, below those that the kernel gives to whoever connects or
-/// asks for any (ip(7), `ip_local_port_range`), so that nobody takes them by chance.
+/// asks for any (ip(7), `ip_local_port_range`), so that no other socket gets them by chance.
 pub fn free_ports() -> [u16; 2] {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let first = std::process::id() as usize * 64;

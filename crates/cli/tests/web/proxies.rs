@@ -195,7 +195,7 @@ fn exchange(socket: &Path, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(socket).expect("the proxy listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
     let mut heard = Vec::new();
-    // Who has been refused may be closed before all is sent or read.
+    // A refused client may be closed before everything is sent or read.
     let _ = stream.write_all(bytes);
     let _ = stream.read_to_end(&mut heard);
     String::from_utf8_lossy(&heard).into_owned()

@@ -13,7 +13,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
 
 /// A running server.
 pub struct Server {
-    /// What `--engine` was, or what else tells it from others.
+    /// The value of `--engine`.
     pub name: String,
     server: testkit::Server,
 }

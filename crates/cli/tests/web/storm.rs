@@ -33,7 +33,7 @@ const CASES: &[Case] = &[
     ("uring", &["--container", "processes", "--accept", "shared", "--workers", "3"]),
 ];
 
-/// What the killer did.
+/// A count of kills.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kills {
     count: u64,

@@ -108,7 +108,7 @@ fn no_accepted_request_fails_in_a_restart() {
         println!("{engine}: {times} restarts, {tally:?}");
         assert!(tally.whole > 0, "{engine}: {tally:?}");
         assert_eq!(tally.cut, 0, "{engine}: {tally:?}");
-        // Who was accepted is answered, and who was not has never been connected.
+        // Every accepted client is answered; the others never connected.
         assert_eq!((tally.unasked, tally.unheard), (0, 0), "{engine}: {tally:?}");
         server.close();
     });
@@ -127,7 +127,7 @@ fn state(server: &Server) -> File {
     File::options().read(true).write(true).open(path).expect("we may do that to our own child")
 }
 
-/// Where the hash of the layout stands: behind the eight bytes that name the format.
+/// The offset of the layout's hash, after the eight bytes that name the format.
 const LAYOUT: u64 = 8;
 
 #[test]
