@@ -20,6 +20,7 @@ mod casts;
 mod conflict;
 mod container;
 mod context;
+mod erased;
 mod fault;
 mod handover;
 mod hands;

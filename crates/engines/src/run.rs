@@ -10,6 +10,7 @@ use crate::admin::Admin;
 use crate::axes::Wait;
 use crate::casts::{Casting, Troupe};
 use crate::container::{processes, threads};
+use crate::erased::{Bound, BoundStore, BoundTroupe, Erased};
 use crate::fault::Fault;
 use crate::handover::Epoch;
 use crate::server::{Cast, Common, Ready, Report, Server, StateStore};
@@ -63,11 +64,35 @@ pub fn run_with_caster<S: Service, C: Caster<State = S::State>>(
     live(server, shape, Some(casting), store, admin, ready)
 }
 
+/// Forgets which service it is: what follows is compiled once.
 fn live<S: Service>(
     server: &Server<'_, S>,
     shape: &Shape,
     troupe: Option<&dyn Troupe<S::State>>,
     store: &mut dyn StateStore<S::State>,
+    admin: Admin<'_>,
+    ready: &mut dyn FnMut(&Ready),
+) -> Result<Report, Fault> {
+    let (service, state) = (server.service, server.state);
+    let bound = Bound { service, state };
+    let erased = Erased(&bound);
+    let troupe = troupe.map(|troupe| BoundTroupe { troupe, state });
+    let troupe = troupe.as_ref().map(|troupe| troupe as &dyn Troupe<()>);
+    live_erased(
+        &server.with(&erased, &()),
+        shape,
+        troupe,
+        &mut BoundStore { store, state },
+        admin,
+        ready,
+    )
+}
+
+fn live_erased(
+    server: &Server<'_, Erased<'_>>,
+    shape: &Shape,
+    troupe: Option<&dyn Troupe<()>>,
+    store: &mut dyn StateStore<()>,
     admin: Admin<'_>,
     ready: &mut dyn FnMut(&Ready),
 ) -> Result<Report, Fault> {
@@ -100,6 +125,7 @@ fn live<S: Service>(
     }
     let (board, listeners, stop, bell) = (&*board, &listeners, &stop, &bell);
     let (parking, completion_port, parts, renew) = (None, None, 1, admin.renew);
+    let heal = |dead| server.service.0.heal(dead);
     let common = Common {
         server,
         shape,
@@ -112,6 +138,7 @@ fn live<S: Service>(
         completion_port,
         parts,
         renew,
+        heal: &heal,
         cast,
     };
     common.put_in_force(&shape.knobs);

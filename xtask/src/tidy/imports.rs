@@ -22,7 +22,11 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("swarm", &["load", "meter"], &["stats"]),
     ("lab", &["meter", "stats"], &[]),
     ("museum", &["lab", "meter", "peers", "memory", "index", "grid", "sim", "stats"], &[]),
-    ("tune", &["lab"], &[]),
+    (
+        "tools",
+        &["seam", "wire", "sys", "memory", "services", "engines", "grid", "load", "meter", "stats"],
+        &[],
+    ),
     ("peers", &["lab"], &[]),
     ("pages", &["lab", "meter", "stats"], &[]),
     ("cli", &["*"], &[]),
