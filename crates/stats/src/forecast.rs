@@ -1,4 +1,5 @@
-//! How many blocks would settle a question: before a race from its spread, after one from its result.
+//! How many blocks would settle a question: before a race from its spread, afterwards from its
+//! result.
 
 use crate::{VALUES_MIN, median_ranks};
 
