@@ -34,7 +34,7 @@ pub(crate) fn serve<S: Service>(
     place: Place,
     visitor: Option<Arrival>,
 ) -> Result<(), Fault> {
-    if let Some(ended) = common.cast(id) {
+    if let Some(ended) = common.run_extra(id) {
         return ended;
     }
     let Common {
@@ -47,7 +47,7 @@ pub(crate) fn serve<S: Service>(
         epoch,
         parking,
         completion_port,
-        cast,
+        extra,
         ..
     } = common;
     let Place { first, index } = place;
@@ -67,7 +67,7 @@ pub(crate) fn serve<S: Service>(
         accept_source: &*accept_source,
         stop,
         bell,
-        orders: cast.map(|cast| cast.orders),
+        orders: extra.map(|extra| extra.orders),
         effects: Effects::new(shape.carries(), server.verbose),
         share: share(common, index),
         lifetime: lifetime(shape, id, index),
