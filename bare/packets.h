@@ -136,7 +136,8 @@ static void begin(int argc, char **argv) {
     }
     if (!to.sin_family) usage("expected to=IP:PORT");
     if (!streams || !burst || packets % burst || payload > DATAGRAM_MAX - HEAD)
-        usage("expected streams and burst above 0, packets a multiple of burst, a payload that fits");
+        usage("expected streams and burst above 0, packets a multiple of burst, a payload that "
+              "fits");
     cpu_set_t only;
     CPU_ZERO(&only);
     if (cpu < CPU_SETSIZE) CPU_SET(cpu, &only);

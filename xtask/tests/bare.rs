@@ -266,8 +266,8 @@ fn every_bare_sender_sends_the_same_packets() {
         receiver.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let to = receiver.local_addr().unwrap();
         let words = format!(
-            "sender={name} streams={streams} packets={packets} gap_us=2000 burst=4 payload={payload} \
-             file=1 to={to}"
+            "sender={name} streams={streams} packets={packets} gap_us=2000 burst=4 \
+             payload={payload} file=1 to={to}"
         );
         let output = Command::new(folder().join(UDP)).args(words.split(' ')).output().unwrap();
         let line = String::from_utf8(output.stdout).unwrap();

@@ -130,10 +130,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     describe(args, &pushed)?;
     let stats = StreamStats::default();
-    let casting = PacedRunner::new(&media, args.sender, &sockets, &stats).ranked(args.rank.rank());
+    let casting = PacedRunner::new((&media, &*orders), args.sender, &sockets, &stats)
+        .ranked(args.rank.rank());
     let watcher = Watcher { orders: &orders, stats: &stats, pushed: &pushed };
     let meanwhile = |ring: &dyn Fn()| watcher.follow(args.time, &stop, ring);
-    run_alone(&casting, &orders, &Assets::default(), Duration::ZERO, meanwhile)?;
+    run_alone(&casting, &Assets::default(), Duration::ZERO, meanwhile)?;
     report(&stats);
     let is_whole = stats.packets.read() > 0 && stats.failed.read() == 0;
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })

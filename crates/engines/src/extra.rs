@@ -1,5 +1,5 @@
-//! A worker that serves no connections: it runs beside the others, as a thread beside threads and as
-//! a process beside processes, is replaced when it dies, and leaves when the server does.
+//! A worker that serves no connections: it runs beside the others, as a thread beside threads and
+//! as a process beside processes, is replaced when it dies, and leaves when the server does.
 //!
 //! Sessions of the other workers leave orders for it in the shared state and ring its bell
 //! ([`seam::Cx::ring`]).
@@ -15,8 +15,8 @@ use crate::parts::assets::Assets;
 /// Why an extra worker could not begin or go on.
 pub type ExtraFault = Box<dyn Error + Send + Sync>;
 
-/// A worker beside those that serve connections; `T` is the state that it shares with them.
-pub trait ExtraWorker<T>: Sync {
+/// A worker beside those that serve connections.
+pub trait ExtraWorker: Sync {
     /// Whether it could begin, as far as that can be said before the server starts.
     ///
     /// # Errors
@@ -27,13 +27,11 @@ pub trait ExtraWorker<T>: Sync {
     ///
     /// # Errors
     /// Why it cannot go on; the supervisor starts another one.
-    fn run(&self, entry: &ExtraWorkerEntry<'_, T>) -> Result<(), ExtraFault>;
+    fn run(&self, entry: &ExtraWorkerEntry<'_>) -> Result<(), ExtraFault>;
 }
 
 /// An extra worker's place in a server.
-pub struct ExtraWorkerEntry<'a, T> {
-    /// What all workers share.
-    pub state: &'a T,
+pub struct ExtraWorkerEntry<'a> {
     /// The server's files.
     pub assets: &'a Assets,
     /// The scoreboard.
@@ -55,18 +53,11 @@ pub struct ExtraWorkerEntry<'a, T> {
 }
 
 /// An extra worker as the server holds it.
-pub(crate) struct Extra<'a, T> {
-    pub worker: &'a dyn ExtraWorker<T>,
+#[derive(Clone, Copy)]
+pub(crate) struct Extra<'a> {
+    pub worker: &'a dyn ExtraWorker,
     /// Rung when a session has changed an order.
     pub orders: &'a EventFd,
     /// The first slot of its entry, which comes after those of all others.
     pub slot: usize,
 }
-
-impl<T> Clone for Extra<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Extra<'_, T> {}

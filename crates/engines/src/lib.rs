@@ -10,8 +10,8 @@
 //! thread that keeps the server; `parts/` is what two loops need, written once. No engine knows a
 //! protocol: all of them drive [`seam::Conn`].
 //!
-//! A server can have one worker more that serves no connections ([`ExtraWorker`]); the crate `pacing`
-//! sends media from such a worker.
+//! A server can have one worker more that serves no connections ([`ExtraWorker`]); the crate
+//! `pacing` sends media from such a worker.
 
 mod accept;
 mod admin;
@@ -19,6 +19,7 @@ mod axes;
 mod conflict;
 mod container;
 mod context;
+mod erased;
 mod extra;
 mod fault;
 mod handover;

@@ -9,6 +9,7 @@ use crate::accept::Listeners;
 use crate::admin::Admin;
 use crate::axes::Wait;
 use crate::container::{processes, threads};
+use crate::erased::{Bound, BoundStore, Erased};
 use crate::extra::{Extra, ExtraWorker};
 use crate::fault::Fault;
 use crate::handover::Epoch;
@@ -54,7 +55,7 @@ pub fn run_with<S: Service>(
 pub fn run_with_extra<S: Service>(
     server: &Server<'_, S>,
     shape: &Shape,
-    extra: &dyn ExtraWorker<S::State>,
+    extra: &dyn ExtraWorker,
     store: &mut dyn StateStore<S::State>,
     admin: Admin<'_>,
     ready: &mut dyn FnMut(&Ready),
@@ -62,11 +63,33 @@ pub fn run_with_extra<S: Service>(
     live(server, shape, Some(extra), store, admin, ready)
 }
 
+/// Forgets which service it is: what follows is compiled once.
 fn live<S: Service>(
     server: &Server<'_, S>,
     shape: &Shape,
-    extra: Option<&dyn ExtraWorker<S::State>>,
+    extra: Option<&dyn ExtraWorker>,
     store: &mut dyn StateStore<S::State>,
+    admin: Admin<'_>,
+    ready: &mut dyn FnMut(&Ready),
+) -> Result<Report, Fault> {
+    let (service, state) = (server.service, server.state);
+    let bound = Bound { service, state };
+    let erased = Erased(&bound);
+    live_erased(
+        &server.with(&erased, &()),
+        shape,
+        extra,
+        &mut BoundStore { store, state },
+        admin,
+        ready,
+    )
+}
+
+fn live_erased(
+    server: &Server<'_, Erased<'_>>,
+    shape: &Shape,
+    extra: Option<&dyn ExtraWorker>,
+    store: &mut dyn StateStore<()>,
     admin: Admin<'_>,
     ready: &mut dyn FnMut(&Ready),
 ) -> Result<Report, Fault> {
@@ -99,6 +122,7 @@ fn live<S: Service>(
     }
     let (board, listeners, stop, bell) = (&*board, &listeners, &stop, &bell);
     let (parking, completion_port, parts, renew) = (None, None, 1, admin.renew);
+    let heal = |dead| server.service.0.heal(dead);
     let common = Common {
         server,
         shape,
@@ -111,6 +135,7 @@ fn live<S: Service>(
         completion_port,
         parts,
         renew,
+        heal: &heal,
         extra,
     };
     common.put_in_force(&shape.knobs);

@@ -50,6 +50,27 @@ pub struct Server<'a, S: Service> {
     pub handover: Option<&'a Handover>,
 }
 
+impl<'a, S: Service> Server<'a, S> {
+    /// The same server of another service.
+    pub(crate) fn with<T: Service>(&self, service: &'a T, state: &'a T::State) -> Server<'a, T> {
+        let Server { assets, address, verbose, timer, signals, control, .. } = *self;
+        let Server { state_fd, others, handover, .. } = *self;
+        Server {
+            service,
+            state,
+            assets,
+            address,
+            verbose,
+            timer,
+            signals,
+            control,
+            state_fd,
+            others,
+            handover,
+        }
+    }
+}
+
 /// Stops a server from another thread.
 pub struct Control {
     pub(crate) bell: EventFd,
@@ -173,8 +194,10 @@ pub(crate) struct Common<'a, S: Service> {
     pub renew: Option<&'a Renew<'a>>,
     /// What the threads of a port have in common, where there is one.
     pub completion_port: Option<&'a CompletionPort<S>>,
+    /// Frees what a dead worker held of the state.
+    pub heal: &'a (dyn Fn(WorkerId) + Sync),
     /// The worker that serves no connections, where there is one.
-    pub extra: Option<Extra<'a, S::State>>,
+    pub extra: Option<Extra<'a>>,
 }
 
 /// What the supervisor calls when the server is reloaded, and then each worker between two of its
@@ -205,7 +228,6 @@ impl<S: Service> Common<'_, S> {
         let extra = self.extra.filter(|extra| extra.slot == id.slot())?;
         let Common { server, board, stop, bell, .. } = self;
         let entry = ExtraWorkerEntry {
-            state: server.state,
             assets: server.assets,
             board,
             id,
@@ -228,7 +250,7 @@ impl<S: Service> Common<'_, S> {
     pub fn heal(&self, id: WorkerId) {
         for offset in 0..self.shape.stride() {
             let dead = WorkerId::new(id.slot() + offset, id.generation());
-            self.server.state.heal(dead);
+            (self.heal)(dead);
             self.listeners.heal(dead);
             self.board.heal(dead);
         }

@@ -15,8 +15,8 @@ use crate::runner::PacedRunner;
 /// How often it is looked whether a worker has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Runs one worker until every stream that was ordered beforehand has ended. For `quiet` nothing else
-/// of this process runs, so that it can be measured.
+/// Runs one worker until every stream that was ordered beforehand has ended. For `quiet` nothing
+/// else of this process runs, so that it can be measured.
 ///
 /// `meanwhile` is called on a thread of its own with a bell that tells the worker of changed
 /// orders; when it has returned the streams that were ordered are waited for, and no others.
@@ -25,7 +25,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// What the worker could not begin with.
 pub fn run_alone<P: PacedSource>(
     runner: &PacedRunner<'_, P>,
-    state: &P::State,
     assets: &Assets,
     quiet: Duration,
     meanwhile: impl FnOnce(&dyn Fn()) + Send,
@@ -42,18 +41,8 @@ pub fn run_alone<P: PacedSource>(
     board.advance(Phase::Ready);
     let (orders, stop, bell) = (&orders, &stop, &bell);
     let (slots, verbose, is_successor) = (1, false, false);
-    let entry = ExtraWorkerEntry {
-        state,
-        assets,
-        board,
-        id,
-        slots,
-        orders,
-        stop,
-        bell,
-        verbose,
-        is_successor,
-    };
+    let entry =
+        ExtraWorkerEntry { assets, board, id, slots, orders, stop, bell, verbose, is_successor };
     std::thread::scope(|scope| {
         let worker = scope.spawn(|| {
             let ended = runner.serve(&entry);

@@ -3,8 +3,8 @@
 //!
 //! A worker that was held up for 300 ms owes ten packets of a stream that has one every 30 ms.
 //! Sent at once they would overrun a queue on the way, and come no earlier than the last of them
-//! could. So a stream is asked for the packets of the moment that it had asked for, and called again
-//! after half the time that its schedule says, until it is where it should be.
+//! could. So a stream is asked for the packets of the moment that it had asked for, and called
+//! again after half the time that its schedule says, until it is where it should be.
 
 use std::time::Duration;
 

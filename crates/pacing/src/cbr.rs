@@ -1,4 +1,5 @@
-//! A paced source that beats time: constant packets at a constant gap, for tests, probes and benches.
+//! A paced source that beats time: constant packets at a constant gap, for tests, probes and
+//! benches.
 //!
 //! Each packet is 12 bytes of an RTP header (RFC 3550, section 5.1) and a payload that is the same
 //! whichever way it is given: copied bytes, shared bytes or a range of a file. So what arrives can
@@ -48,8 +49,8 @@ pub struct CbrSource {
     pub gap: Duration,
     /// Packets at each beat.
     pub burst: u32,
-    /// Bytes of payload in each packet; the pieces of the contents follow one another and begin anew
-    /// where it ends.
+    /// Bytes of payload in each packet; the pieces of the contents follow one another and begin
+    /// anew where it ends.
     pub payload: u32,
     /// How far ahead of the clock packets may be handed to the kernel.
     pub ahead: Duration,

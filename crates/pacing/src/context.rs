@@ -31,7 +31,8 @@ pub(super) const REPORT_MAX: usize = 2048;
 /// One streaming worker with what it needs. Several threads of one worker may share it.
 pub(crate) struct StreamContext<'a, P: PacedSource> {
     pub source: &'a P,
-    pub entry: &'a ExtraWorkerEntry<'a, P::State>,
+    pub state: &'a P::State,
+    pub entry: &'a ExtraWorkerEntry<'a>,
     pub outlet: Outlet<'a>,
     pub stats: &'a StreamStats,
     /// For threads that it starts.
@@ -42,11 +43,19 @@ pub(crate) struct StreamContext<'a, P: PacedSource> {
 impl<'a, P: PacedSource> StreamContext<'a, P> {
     pub fn new(
         runner: &PacedRunner<'a, P>,
-        entry: &'a ExtraWorkerEntry<'a, P::State>,
+        entry: &'a ExtraWorkerEntry<'a>,
     ) -> io::Result<StreamContext<'a, P>> {
-        let PacedRunner { source, sockets, stats, rank, .. } = *runner;
+        let PacedRunner { source, state, sockets, stats, rank, .. } = *runner;
         let outlet = Outlet { sockets, files: Files::new(entry.assets) };
-        Ok(StreamContext { source, entry, outlet, stats, rank, groups: GroupSockets::new()? })
+        Ok(StreamContext {
+            source,
+            state,
+            entry,
+            outlet,
+            stats,
+            rank,
+            groups: GroupSockets::new()?,
+        })
     }
 
     pub fn sockets(&self) -> &StreamSockets {
@@ -65,7 +74,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
 
     /// The context of a call.
     pub fn cx<'c>(&'c self, now: Instant, effects: &'c Effects) -> PacedCx<'c, P::State> {
-        PacedCx::new(now, self.entry.id, self.entry.state, effects)
+        PacedCx::new(now, self.entry.id, self.state, effects)
     }
 
     /// Prints what was noted.
@@ -89,8 +98,8 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         self.entry.board.phase()
     }
 
-    /// Whether a worker can go whose streams are all over, or `is_idle`: new orders are a successor's
-    /// as soon as there is one, and nobody's when the server drains.
+    /// Whether a worker can go whose streams are all over, or `is_idle`: new orders are a
+    /// successor's as soon as there is one, and nobody's when the server drains.
     pub fn is_over(&self, is_idle: bool) -> bool {
         let phase = self.phase();
         phase >= Phase::Forced || phase > Phase::Ready && is_idle
@@ -107,8 +116,8 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
     }
 
     /// Sleeps until orders have changed, a datagram has come, `watched` is readable or `timeout` is
-    /// over; while the server runs also until it ends. Says whether orders, whether datagrams of the
-    /// two channels and whether reports to groups wait.
+    /// over; while the server runs also until it ends. Says whether orders, whether datagrams of
+    /// the two channels and whether reports to groups wait.
     pub fn wait(
         &self,
         watched: Option<BorrowedFd<'_>>,

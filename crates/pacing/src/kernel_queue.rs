@@ -1,6 +1,6 @@
-//! A paced source whose packets of the next moments wait in a queue of the kernel's and leave by its
-//! timer interrupt (`tbf-kernel`), with heads that the kernel writes (`bpf-stamp`), or in a chain
-//! of io_uring (`uring-chain`).
+//! A paced source whose packets of the next moments wait in a queue of the kernel's and leave by
+//! its timer interrupt (`tbf-kernel`), with heads that the kernel writes (`bpf-stamp`), or in a
+//! chain of io_uring (`uring-chain`).
 //!
 //! All streams share one queue: the packets of the next moments are merged by their moments and
 //! handed over together. A chain for each stream would cost a wake for each packet; merged, all
@@ -8,8 +8,8 @@
 //! this process has to run, so load that keeps it from its processor does not make packets late.
 //!
 //! A queue cannot give back one packet. For a pause, a seek or a new transmission all that waits is
-//! forgotten, every stream is told how much of it never left ([`PacedSource::withdrawn`]), and the window
-//! is made anew. How late packets leave is not known here, only which have left.
+//! forgotten, every stream is told how much of it never left ([`PacedSource::withdrawn`]), and the
+//! window is made anew. How late packets leave is not known here, only which have left.
 
 mod fill;
 

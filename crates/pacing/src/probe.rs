@@ -66,8 +66,8 @@ fn attempt(sender: Sender) -> Result<Works, String> {
         CbrSource { streams, packets, gap, burst: 3, payload, ahead, spread: true, to, contents };
     let sockets = StreamSockets::bind(LOCAL, 0).map_err(words)?;
     let (state, stats) = (CbrOrders::default(), StreamStats::default());
-    let runner = PacedRunner::new(&source, sender, &sockets, &stats);
-    run_alone(&runner, &state, &assets, Duration::ZERO, |_| {}).map_err(|it| it.to_string())?;
+    let runner = PacedRunner::new((&source, &state), sender, &sockets, &stats);
+    run_alone(&runner, &assets, Duration::ZERO, |_| {}).map_err(|it| it.to_string())?;
     let mut late = compare(&receiver, &source, &bytes, &state)?;
     late.sort_unstable();
     let (late_p50, late_max) = (late[late.len() / 2], late[late.len() - 1]);

@@ -15,6 +15,8 @@ use crate::{kernel_queue, thread_per_stream, timer_wheel};
 pub struct PacedRunner<'a, P: PacedSource> {
     /// Where packets and their moments come from.
     pub source: &'a P,
+    /// What the source shares with the sessions that order its streams.
+    pub state: &'a P::State,
     /// How packets wait and leave.
     pub sender: Sender,
     /// The sockets that they leave from.
@@ -28,12 +30,12 @@ pub struct PacedRunner<'a, P: PacedSource> {
 impl<'a, P: PacedSource> PacedRunner<'a, P> {
     /// One at the usual rank.
     pub fn new(
-        source: &'a P,
+        (source, state): (&'a P, &'a P::State),
         sender: Sender,
         sockets: &'a StreamSockets,
         stats: &'a StreamStats,
     ) -> PacedRunner<'a, P> {
-        PacedRunner { source, sender, sockets, stats, rank: Rank::Usual }
+        PacedRunner { source, state, sender, sockets, stats, rank: Rank::Usual }
     }
 
     /// The same at this rank.
@@ -43,7 +45,7 @@ impl<'a, P: PacedSource> PacedRunner<'a, P> {
     }
 
     /// Sends until the server ends.
-    pub(crate) fn serve(&self, entry: &ExtraWorkerEntry<'_, P::State>) -> Result<(), Fault> {
+    pub(crate) fn serve(&self, entry: &ExtraWorkerEntry<'_>) -> Result<(), Fault> {
         let context = StreamContext::new(self, entry).map_err(Fault::Wait)?;
         self.rank.take().map_err(Fault::Rank)?;
         let failed = |error| Fault::Sender(self.sender, error);
@@ -61,12 +63,12 @@ impl<'a, P: PacedSource> PacedRunner<'a, P> {
     }
 }
 
-impl<P: PacedSource> ExtraWorker<P::State> for PacedRunner<'_, P> {
+impl<P: PacedSource> ExtraWorker for PacedRunner<'_, P> {
     fn check(&self) -> Result<(), ExtraFault> {
         Ok(self.rank.check()?)
     }
 
-    fn run(&self, entry: &ExtraWorkerEntry<'_, P::State>) -> Result<(), ExtraFault> {
+    fn run(&self, entry: &ExtraWorkerEntry<'_>) -> Result<(), ExtraFault> {
         Ok(self.serve(entry)?)
     }
 }

@@ -1,10 +1,10 @@
-//! The senders: ways for packets to wait for their moment and to leave. Each is a file (and a folder
-//! of the same name) called as on the command line, with `_` for `-` and `+`; all send the same
-//! packets.
+//! The senders: ways for packets to wait for their moment and to leave. Each is a file (and a
+//! folder of the same name) called as on the command line, with `_` for `-` and `+`; all send the
+//! same packets.
 //!
-//! A sender's row says what it is and how it starts. [`Start`] are the three kinds: a thread for each
-//! stream, a [`Transmit`] that sends what is due now, a [`Queue`](queue::Queue) that takes packets of
-//! the future.
+//! A sender's row says what it is and how it starts. [`Start`] are the three kinds: a thread for
+//! each stream, a [`Transmit`] that sends what is due now, a [`Queue`](queue::Queue) that takes
+//! packets of the future.
 
 mod bpf_stamp;
 mod gso;

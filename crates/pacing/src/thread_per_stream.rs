@@ -1,5 +1,5 @@
-//! A thread for each stream: read, send, sleep. The oldest way, and what the published comparison of
-//! in-kernel streaming measured itself against.
+//! A thread for each stream: read, send, sleep. The oldest way, and what the published comparison
+//! of in-kernel streaming measured itself against.
 //!
 //! `plain` sleeps for the gap between two packets, so that each gap is longer by what everything
 //! else costs: over a minute it drifts. `plain-abs` sleeps until the moment of the next packet,

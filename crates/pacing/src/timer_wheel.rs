@@ -1,5 +1,5 @@
-//! One thread for all streams: a timer wheel, one timerfd set to an absolute moment, and what is due
-//! leaves together.
+//! One thread for all streams: a timer wheel, one timerfd set to an absolute moment, and what is
+//! due leaves together.
 
 mod wheel;
 

@@ -1,5 +1,5 @@
-//! A paced source is a process where the workers are processes: it takes its orders from the state that
-//! they share, hears their bell, and leaves with the server. The usual harness has threads and
+//! A paced source is a process where the workers are processes: it takes its orders from the state
+//! that they share, hears their bell, and leaves with the server. The usual harness has threads and
 //! cannot fork, so this test is its own program.
 
 #[path = "../../engines/tests/apart/mod.rs"]
@@ -53,7 +53,7 @@ fn check(engine: &str) {
         CbrSource { streams, packets, gap, burst: 1, payload, ahead, spread: true, to, contents };
     let sockets = StreamSockets::bind(LOCAL, 0).expect("two free ports");
     let (sender, sockets) = (Sender::USUAL, &sockets);
-    let runner = PacedRunner::new(&source, sender, sockets, &stats);
+    let runner = PacedRunner::new((&source, &*state), sender, sockets, &stats);
     let (control, assets) = (Control::new().expect("a descriptor"), Assets::default());
     let server = apart::server(&Bell, &*state, &assets, &control);
     let mut client = None;

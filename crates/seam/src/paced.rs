@@ -1,16 +1,16 @@
 //! What sends by the clock: datagrams that are due at a moment, whoever sees to it that they leave
 //! then.
 //!
-//! A [`Service`](crate::Service) answers; a [`PacedSource`] speaks first. The two share one state: a
-//! session orders a transmission there (play, pause, seek, tear down) and rings
+//! A [`Service`](crate::Service) answers; a [`PacedSource`] speaks first. The two share one state:
+//! a session orders a transmission there (play, pause, seek, tear down) and rings
 //! ([`crate::Cx::ring`]); a streaming worker takes the order up as a *stream*, the memory of one
 //! running transmission.
 //!
-//! The surprising thing: [`PacedSource::due`] is told *until* when packets are wanted, and that moment
-//! need not be now. A timer wheel asks for what is due at this tick; an engine that hands the
-//! kernel seconds of packets at once asks for the future, and says afterwards how many of them
-//! never left ([`PacedSource::withdrawn`]); a worker that was held up asks for the past, a little at a
-//! time, so that what is late is never compressed into a burst.
+//! The surprising thing: [`PacedSource::due`] is told *until* when packets are wanted, and that
+//! moment need not be now. A timer wheel asks for what is due at this tick; an engine that hands
+//! the kernel seconds of packets at once asks for the future, and says afterwards how many of them
+//! never left ([`PacedSource::withdrawn`]); a worker that was held up asks for the past, a little
+//! at a time, so that what is late is never compressed into a burst.
 //!
 //! What an engine may rely on, and a paced source on the engine, is held by [`PacedLaw`]:
 //!
@@ -29,8 +29,8 @@ use crate::{Effects, Instant, Share, Source, WorkerId};
 /// A protocol's sender: timer-driven datagrams, written once, run on every way to wake it and
 /// every way to send.
 ///
-/// Each method gets the outside world as values and may not block. One stream is in the hands of one
-/// worker from [`PacedSource::start`] to [`PacedSource::close`].
+/// Each method gets the outside world as values and may not block. One stream is in the hands of
+/// one worker from [`PacedSource::start`] to [`PacedSource::close`].
 pub trait PacedSource: Sync {
     /// What all workers see, those of the service that orders the transmissions among them.
     type State: Share;
@@ -48,9 +48,10 @@ pub trait PacedSource: Sync {
     /// Appends every packet whose moment is at or before `until`, oldest first, and says when it
     /// wants to be called next.
     ///
-    /// `until` never decreases for a stream, [`PacedSource::withdrawn`] excepted. It lies behind `cx.now`
-    /// where the worker was held up: it then moves at twice the speed of the clock until it has
-    /// caught up. A paced source that finds it too far behind may skip to what is worth sending.
+    /// `until` never decreases for a stream, [`PacedSource::withdrawn`] excepted. It lies behind
+    /// `cx.now` where the worker was held up: it then moves at twice the speed of the clock until
+    /// it has caught up. A paced source that finds it too far behind may skip to what is worth
+    /// sending.
     fn due(
         &self,
         cx: &PacedCx<'_, Self::State>,
@@ -60,8 +61,8 @@ pub trait PacedSource: Sync {
     ) -> Next;
 
     /// The last `unsent` packets that this stream appended never left and never will: the next
-    /// [`PacedSource::due`] appends the same again, each with the moment that it now has. Told before
-    /// [`PacedSource::rung`], which moves those moments.
+    /// [`PacedSource::due`] appends the same again, each with the moment that it now has. Told
+    /// before [`PacedSource::rung`], which moves those moments.
     fn withdrawn(&self, cx: &PacedCx<'_, Self::State>, stream: &mut Self::Stream, unsent: usize);
 
     /// The bell rang: the stream's order in the state may have changed (pause, play, seek, tear
@@ -82,16 +83,16 @@ pub trait PacedSource: Sync {
         true
     }
 
-    /// Whether a successor of the server can go on with this stream: it is closed as soon as there is
-    /// one, because those who wait for its end may be the successor's.
+    /// Whether a successor of the server can go on with this stream: it is closed as soon as there
+    /// is one, because those who wait for its end may be the successor's.
     fn is_heritable(&self, stream: &Self::Stream) -> bool {
         let _ = stream;
         false
     }
 
-    /// Where datagrams about this stream come in that are not sent to the server itself: the address
-    /// of a group, whose members tell each other how they hear it. The engine listens there while
-    /// the stream runs; what comes is told as if it had come to the socket of control.
+    /// Where datagrams about this stream come in that are not sent to the server itself: the
+    /// address of a group, whose members tell each other how they hear it. The engine listens there
+    /// while the stream runs; what comes is told as if it had come to the socket of control.
     fn ear(&self, stream: &Self::Stream) -> Option<SocketAddr> {
         let _ = stream;
         None
@@ -412,8 +413,8 @@ impl PacedLaw {
             }
             PacedLaw::Order => "the moments of a stream's packets never decrease",
             PacedLaw::Progress => {
-                "a stream asks for a moment after `until`, unless the burst is full, and has nothing \
-                 due before the moment it asked for"
+                "a stream asks for a moment after `until`, unless the burst is full, and has \
+                 nothing due before the moment it asked for"
             }
             PacedLaw::Withdrawal => {
                 "after `unsent` packets were withdrawn the same packets come again, neither more \

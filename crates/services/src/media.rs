@@ -22,8 +22,8 @@
 //!
 //! One connection has one session at most, and a session ends with its connection: players that
 //! vanish without a word leave nothing behind. The surprising thing is who keeps the pace: packets
-//! within the connection are paced by the session's own deadlines, datagrams by a streaming worker that
-//! shares nothing with the session but a slot of atomics, and both by the same player.
+//! within the connection are paced by the session's own deadlines, datagrams by a streaming worker
+//! that shares nothing with the session but a slot of atomics, and both by the same player.
 
 mod answer;
 mod chance;

@@ -1,12 +1,12 @@
 //! Paced sources in virtual time: woken late, asked for the future, told that packets never left.
 //!
-//! [`stream`] plays an engine that keeps the contract of [`seam::PacedSource`] as loosely as it allows and
-//! holds the paced source to its laws; what it heard is a [`PacedReport`]. [`paced_laws`] runs many seeds
-//! and holds against one another what the same orders came to.
+//! [`stream`] plays an engine that keeps the contract of [`seam::PacedSource`] as loosely as it
+//! allows and holds the paced source to its laws; what it heard is a [`PacedReport`].
+//! [`paced_laws`] runs many seeds and holds against one another what the same orders came to.
 //!
-//! The surprising thing: nothing is sent, so lateness costs nothing here. What a paced source makes must
-//! be a function of its orders alone, and that shows best under an engine that never calls twice in
-//! the same way.
+//! The surprising thing: nothing is sent, so lateness costs nothing here. What a paced source makes
+//! must be a function of its orders alone, and that shows best under an engine that never calls
+//! twice in the same way.
 
 use core::borrow::Borrow;
 use core::fmt;
@@ -136,7 +136,8 @@ struct World<'a, C: PacedSource> {
     closed: usize,
 }
 
-/// Plays `paced source` for `length` of virtual time, with `deeds` done to its orders, oldest first.
+/// Plays `paced source` for `length` of virtual time, with `deeds` done to its orders, oldest
+/// first.
 pub fn play_paced<C: PacedSource>(
     source: &C,
     state: &C::State,
@@ -262,8 +263,8 @@ impl<C: PacedSource> World<'_, C> {
         }
     }
 
-    /// Tells every stream that orders may have changed, as they have if there are `news`, and starts
-    /// what is new.
+    /// Tells every stream that orders may have changed, as they have if there are `news`, and
+    /// starts what is new.
     fn ring(&mut self, news: bool) {
         for index in 0..self.running.len() {
             self.withdraw_future(index);
@@ -412,9 +413,9 @@ fn render(packet: &Packet, burst: &Burst, start: Instant) -> Made {
     Made { at, to: packet.to, channel: packet.channel, bytes }
 }
 
-/// Holds `paced source` to its laws under `count` seeds: each run starts on a state that `fresh` makes,
-/// in which `orders` transmissions wait or are ordered by the deeds, and must make the packets of a
-/// calm one, those that fall into `length` of each.
+/// Holds `paced source` to its laws under `count` seeds: each run starts on a state that `fresh`
+/// makes, in which `orders` transmissions wait or are ordered by the deeds, and must make the
+/// packets of a calm one, those that fall into `length` of each.
 ///
 /// Deeds that move the schedule (a pause) happen at the same moments in each run; what they do must
 /// not depend on how often the paced source was called before.

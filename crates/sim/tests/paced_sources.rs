@@ -1,5 +1,5 @@
-//! A paced source that keeps the laws, and one deliberate mistake for each of them with the proof that
-//! its checker sees it.
+//! A paced source that keeps the laws, and one deliberate mistake for each of them with the proof
+//! that its checker sees it.
 
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -122,7 +122,7 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
     let sockets = StreamSockets::bind(from, 0)?;
     let (state, stats, over) =
         (CbrOrders::default(), StreamStats::default(), AtomicBool::new(false));
-    let runner = PacedRunner::new(&source, ask.sender, &sockets, &stats);
+    let runner = PacedRunner::new((&source, &state), ask.sender, &sockets, &stats);
     // Only now: under overload a beginning on that core would take fifty times as long.
     if let Some(core) = ask.core {
         sys::cpu::set_affinity(&[core])?;
@@ -139,7 +139,7 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
             std::thread::sleep(source.length() / 2);
             halfway = kernel::bytes();
         };
-        let ended = run_alone(&runner, &state, &assets, source.length(), look);
+        let ended = run_alone(&runner, &assets, source.length(), look);
         let ended_ns = sys::clock::now_ns();
         over.store(true, Ordering::Release);
         let heard = listen.join().unwrap_or_default();

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use engines::status::Gauge;
-use engines::{Assets, ExtraWorker, Handover, StateStore};
+use engines::{Assets, Handover, StateStore};
 use load::parse::span;
 use memory::{Placement, Region};
 use pacing::{PacedRunner, Sender, StreamSockets, StreamStats};
@@ -192,13 +192,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut stats: Region<StreamStats> =
         Region::place(shape.placement()).context("cannot place the figures in memory")?;
     stats.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
-    let runner = PacedRunner::new(&service, args.sender, sockets, &stats).ranked(args.rank.rank());
+    let runner = PacedRunner::new((&service, &*orders), args.sender, sockets, &stats)
+        .ranked(args.rank.rank());
     let mut teller = Teller { service: &service, stats: Some(&stats) };
     let mut others = sockets.fds().to_vec();
     others.extend(service.sources().iter().filter_map(Source::fd));
-    let extra: &dyn ExtraWorker<Orders> = &runner;
-    let exit =
-        args.server.run_with_extra(&shape, &instance, (extra, &others[..]), &mut teller);
+    let exit = args.server.run_with_extra(&shape, &instance, (&runner, &others), &mut teller);
     tell(&stats);
     exit
 }

@@ -14,11 +14,11 @@ use engines::{
 use memory::{Placement, Region};
 use seam::Service;
 
-use super::admin::{self, Front, Place};
 use super::reload::Reloader;
 use super::rings::{self, RingArgs};
 use super::staff::StaffArgs;
 use load::parse::span;
+use tools::admin::{self, Front, Place};
 
 /// The flags that every service has.
 #[derive(clap::Args)]
@@ -204,7 +204,7 @@ impl ServerArgs {
         &self,
         shape: &Shape,
         instance: &ServiceInstance<'_, S>,
-        (extra, others): (&dyn ExtraWorker<S::State>, &[BorrowedFd<'_>]),
+        (extra, others): (&dyn ExtraWorker, &[BorrowedFd<'_>]),
         store: &mut dyn StateStore<S::State>,
     ) -> Result<ExitCode> {
         self.run_by(shape, instance, (None, others), |server, admin, ready| {

@@ -3,9 +3,9 @@
 //!
 //! The heads of a stream differ by one in the number and by a constant in the timestamp
 //! (RFC 3550, section 5.1), as long as it goes on smoothly. Such a run has a row in a table that
-//! the program counts on: what it writes is what the paced source would have sent, or the packet is left
-//! as it is (`run` nought). It is the kernel's part of the published in-kernel streaming (build the
-//! head, send, wait), without a kernel of one's own.
+//! the program counts on: what it writes is what the paced source would have sent, or the packet is
+//! left as it is (`run` nought). It is the kernel's part of the published in-kernel streaming
+//! (build the head, send, wait), without a kernel of one's own.
 //!
 //! The surprising thing: nobody has to repair the checksum of a message that is still to be cut or
 //! that the device sums up, for there it holds the addresses alone; the same call repairs it where

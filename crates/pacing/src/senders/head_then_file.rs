@@ -8,8 +8,8 @@
 //!
 //! The surprising thing: what waits for more belongs to the socket, and so to every thread that
 //! sends from it. Only the one streaming worker may use these senders. And the kernel gets the
-//! checksum wrong where a page ends at an odd place of the payload ([`sys::splice::odd_part`]): such
-//! a payload is copied by `sendfile`, and leaves `splice` in two parts.
+//! checksum wrong where a page ends at an odd place of the payload ([`sys::splice::odd_part`]):
+//! such a payload is copied by `sendfile`, and leaves `splice` in two parts.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! `splice`: splice(2) from the file into a pipe, and from there to the socket after a head that was
-//! sent with `MSG_MORE`.
+//! `splice`: splice(2) from the file into a pipe, and from there to the socket after a head that
+//! was sent with `MSG_MORE`.
 
 use std::io;
 

@@ -1,4 +1,5 @@
-//! A service whose sessions give orders to a paced source: what is stream ends with the first of them.
+//! A service whose sessions give orders to a paced source: what is stream ends with the first of
+//! them.
 
 use std::sync::atomic::Ordering;
 

@@ -115,8 +115,8 @@ fn check(
     source.contents = contents_of(&mut assets, &bytes, &source);
     let sockets = StreamSockets::bind(LOCAL, 0).expect("two free ports");
     let (state, stats) = (CbrOrders::default(), StreamStats::default());
-    let runner = PacedRunner::new(&source, sender, &sockets, &stats);
-    run_alone(&runner, &state, &assets, Duration::ZERO, |_| {}).expect("it runs");
+    let runner = PacedRunner::new((&source, &state), sender, &sockets, &stats);
+    run_alone(&runner, &assets, Duration::ZERO, |_| {}).expect("it runs");
     let all = u64::from(STREAMS * packets);
     let heard = collect(&socket);
     assert_eq!(heard, expected, "{sender}, {payload} bytes");
@@ -185,7 +185,7 @@ fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end
         let sockets = StreamSockets::bind(LOCAL, 0).expect("two free ports");
         let (_, rtcp) = sockets.ports().expect("bound");
         let (state, stats) = (CbrOrders::default(), StreamStats::default());
-        let runner = PacedRunner::new(&source, sender, &sockets, &stats);
+        let runner = PacedRunner::new((&source, &state), sender, &sockets, &stats);
         let meanwhile = |ring: &dyn Fn()| {
             let wait = |at_most| socket.wait_readable(Duration::from_millis(at_most));
             let mut mail = Mail::new(64, 2048);
@@ -221,7 +221,7 @@ fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end
             state.ended.store(1, Ordering::Release);
             ring();
         };
-        run_alone(&runner, &state, &Assets::default(), Duration::ZERO, meanwhile).expect("runs");
+        run_alone(&runner, &Assets::default(), Duration::ZERO, meanwhile).expect("runs");
         assert_eq!(state.heard.load(Ordering::Acquire), 1, "{sender}");
         assert_eq!((stats.started.read(), stats.running()), (2, 0), "{sender}");
     });
@@ -254,7 +254,7 @@ fn in_a_server_the_sessions_order_and_the_caster_hears_the_bell() {
         let sockets = StreamSockets::bind(LOCAL, 0).expect("two free ports");
         let (state, stats) = (CbrOrders::default(), StreamStats::default());
         let (sender, sockets) = (Sender::USUAL, &sockets);
-        let runner = PacedRunner::new(&source, sender, sockets, &stats);
+        let runner = PacedRunner::new((&source, &state), sender, sockets, &stats);
         let stream = (&Bell, &state, &runner);
         let visit = |address: SocketAddr| {
             for _ in 0..3 {

@@ -39,8 +39,8 @@ fn send(sockets: &StreamSockets, payload: u32, to: Vec<SocketAddr>) -> io::Resul
     let (packets, burst, spread) = (PACKETS, 4, false);
     let source = CbrSource { streams, packets, gap, burst, payload, ahead, spread, to, contents };
     let (state, stats, before) = (CbrOrders::default(), StreamStats::default(), by_sockets()?);
-    let runner = PacedRunner::new(&source, SENDER, sockets, &stats);
-    run_alone(&runner, &state, &Assets::default(), Duration::ZERO, |_| {}).expect("it runs");
+    let runner = PacedRunner::new((&source, &state), SENDER, sockets, &stats);
+    run_alone(&runner, &Assets::default(), Duration::ZERO, |_| {}).expect("it runs");
     let all = u64::from(streams * PACKETS);
     assert_eq!((stats.packets.read(), stats.failed.read()), (all, 0));
     Ok(by_sockets()? - before)
@@ -191,8 +191,8 @@ fn what_frames_do_not_reach_leaves_by_the_socket() {
         let (streams, packets, burst, spread, ahead) = (1, 1, 1, false, gap);
         let source =
             CbrSource { streams, packets, gap, burst, payload, ahead, spread, to, contents };
-        let runner = PacedRunner::new(&source, SENDER, &sockets, &stats);
-        let stream = run_alone(&runner, &state, &Assets::default(), Duration::ZERO, |_| {});
+        let runner = PacedRunner::new((&source, &state), SENDER, &sockets, &stats);
+        let stream = run_alone(&runner, &Assets::default(), Duration::ZERO, |_| {});
         let why = stream.expect_err("no frame of IPv6 is made").to_string();
         assert!(why.contains("IPv4") && why.contains("sendmmsg+gso"), "{why}");
         Ok(())

@@ -197,9 +197,9 @@ impl Orders {
         usize::try_from(slot).ok().filter(|slot| *slot < self.slots.len())
     }
 
-    /// Somebody who is at `from` reports of what is stream to a group from the slot `stream`: notes it
-    /// with a session from there that listens to it, with the one that this name has reported for
-    /// if there is one. False if there is none: others may listen to a group, too.
+    /// Somebody who is at `from` reports of what is stream to a group from the slot `stream`: notes
+    /// it with a session from there that listens to it, with the one that this name has reported
+    /// for if there is one. False if there is none: others may listen to a group, too.
     pub(super) fn hear_member(
         &self,
         now: Instant,

@@ -5,10 +5,10 @@
 //!   feed   bytes as they come -> datagrams with the moments at which they are due
 //! ```
 //!
-//! One worker reads (a stream of its own, for streaming workers are who knows the time), all others copy from
-//! the ring: each session and each stream has a cursor there, so a slow client can owe no more than
-//! the ring holds, and costs the others nothing. To players a live source is a title whose packets
-//! have no beginning; the moments of its line are those of the clock.
+//! One worker reads (a stream of its own, for streaming workers are who knows the time), all others
+//! copy from the ring: each session and each stream has a cursor there, so a slow client can owe no
+//! more than the ring holds, and costs the others nothing. To players a live source is a title
+//! whose packets have no beginning; the moments of its line are those of the clock.
 
 mod feed;
 mod fuzz;

@@ -1,9 +1,10 @@
-//! What sessions order and streaming workers play: one slot for each transmission by datagrams, in memory
-//! that all workers see, be they threads or processes.
+//! What sessions order and streaming workers play: one slot for each transmission by datagrams, in
+//! memory that all workers see, be they threads or processes.
 //!
 //! A slot has one writer on each side. The session writes the order under a count that is odd
-//! while it writes, so that a streaming worker never acts on half of one; the streaming worker writes how far it has
-//! come, and what receivers report. Who owns a slot is one word that changes hands by exchange:
+//! while it writes, so that a streaming worker never acts on half of one; the streaming worker
+//! writes how far it has come, and what receivers report. Who owns a slot is one word that changes
+//! hands by exchange:
 //!
 //! ```text
 //!   free -> held -> ordered -> taken -> held (the stream ended) | free (and nobody wants it)
