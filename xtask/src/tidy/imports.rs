@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("index", &["stats"], &[]),
     ("services", &["seam", "wire", "memory", "index", "grid", "stats"], &["sim"]),
     ("engines", &["seam", "sys", "memory", "meter"], &["services", "sim", "load", "stats"]),
+    ("pacing", &["engines", "memory", "seam", "sys"], &["stats"]),
     ("sim", &["seam", "stats"], &[]),
     ("load", &["seam", "wire", "sys", "meter", "stats"], &[]),
     ("swarm", &["load", "meter"], &["stats"]),
