@@ -221,7 +221,7 @@ fn any_census_has_a_verdict_that_can_be_carried_out() {
         for _ in 0..20 {
             now = now + Duration::from_millis(below(20_000) as u64);
             let processes = below(120);
-            let retiring = below(processes as usize + 1);
+            let retiring = below(processes + 1);
             let (idle, busy) = (below(5_000), below(5_000));
             let census = Census { idle, busy, processes, retiring };
             let most = terms.processes_max.saturating_sub(processes);
