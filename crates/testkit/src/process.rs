@@ -1,5 +1,6 @@
 //! A child process whose output is collected, and which is killed with its handle.
 
+use std::fmt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ pub struct Process {
 }
 
 /// A program that has ended.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Ended {
     /// Its exit code; `None` if a signal ended it.
     pub code: Option<i32>,
@@ -43,6 +44,12 @@ pub fn run(command: &mut Command) -> Ended {
     Process::start(command).end(PATIENCE)
 }
 
+impl fmt::Debug for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exit code {:?}\nstdout: {}\nstderr: {}", self.code, self.out, self.err)
+    }
+}
+
 impl Ended {
     /// Expects exit code 0.
     ///
@@ -50,7 +57,7 @@ impl Ended {
     /// If it is another, with everything that the program wrote.
     #[track_caller]
     pub fn success(self) -> Ended {
-        assert_eq!(self.code, Some(0), "expected success, found {}\n{}", self.err, self.out);
+        assert_eq!(self.code, Some(0), "expected success, found {self:?}");
         self
     }
 }
@@ -157,20 +164,26 @@ impl Process {
     /// If it does not end within `limit`, with what it wrote.
     #[track_caller]
     pub fn end(&mut self, limit: Duration) -> Ended {
+        let status = self.end_of_own(limit);
+        // Its own children may hold the pipes a moment longer.
+        self.falls_silent();
+        let (bytes, err) = (self.out.bytes(), self.err());
+        Ended { code: status.code(), out: String::from_utf8_lossy(&bytes).into(), bytes, err }
+    }
+
+    /// Waits until it has ended, whatever else holds its pipes.
+    #[track_caller]
+    pub(crate) fn end_of_own(&mut self, limit: Duration) -> ExitStatus {
         let begin = Instant::now();
-        let status = loop {
+        loop {
             if let Some(status) = self.status() {
-                break status;
+                return status;
             }
             if begin.elapsed() > limit {
                 panic!("expected an end within {limit:?}: {}", self.said());
             }
             std::thread::sleep(ms(2));
-        };
-        // Its own children may hold the pipes a moment longer.
-        self.falls_silent();
-        let (bytes, err) = (self.out.bytes(), self.err());
-        Ended { code: status.code(), out: String::from_utf8_lossy(&bytes).into(), bytes, err }
+        }
     }
 
     /// Kills it.

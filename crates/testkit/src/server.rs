@@ -105,12 +105,11 @@ impl Server {
     /// Waits until the predecessor `before` has left; its exit code, if it is our child.
     #[track_caller]
     pub fn leaves(&mut self, before: Pid) -> Option<i32> {
-        eventually("the server before has left", PATIENCE, || {
-            // The first one is our child and has to be collected; later ones are not.
-            let _ = self.process.status();
-            !is_alive(before)
-        });
-        self.process.status().and_then(|status| status.code())
+        if before == self.process.pid() {
+            return self.process.end_of_own(PATIENCE).code();
+        }
+        eventually("the server before has left", PATIENCE, || !is_alive(before));
+        None
     }
 
     /// Waits for the end.

@@ -100,13 +100,13 @@ fn so_has_a_thread_for_each_stream() {
     let words = ["cast", file.to_str().expect("text"), "rtp://127.0.0.1:9", "--sender", "plain"];
     let cast = start(BINARY, &[&words[..], &rank].concat());
     let found = ranked(cast.pid(), 2, |it| it.2 == Some(5) || it.3 == 13);
-    assert!(found.iter().any(|it| it.1 == "cast"), "{found:?}");
+    assert!(found.iter().any(|it| it.1 == "stream"), "{found:?}");
 }
 
 #[test]
 fn the_kernels_thread_of_a_ring_has_it_too() {
-    let sender = engines::Sender::UringChainSqpoll;
-    if engines::probe(sender).is_err() {
+    let sender = pacing::Sender::UringChainSqpoll;
+    if pacing::probe(sender).is_err() {
         return skip("io_uring");
     }
     let folder = Folder::new();

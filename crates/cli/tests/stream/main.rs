@@ -102,7 +102,7 @@ fn a_live_source_goes_out_to_all_and_its_end_is_told() {
     }
     writer.join().expect("it wrote");
     let late = listen(&url, &[]).end(PATIENCE);
-    assert!(late.code == Some(1) && late.err.contains("410"), "{late:?}");
+    assert!(late.code == Some(1) && late.out.contains("410"), "{late:?}");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_group_hears_one_sender() {
     // A server without groups refuses, and players try the next way.
     let server = Server::start(&mut serve(&[dir]));
     let refused = listen_to_group(&self::url(&server, "a.wav")).end(PATIENCE);
-    assert!(refused.code == Some(1) && refused.err.contains("461"), "{refused:?}");
+    assert!(refused.code == Some(1) && refused.out.contains("461"), "{refused:?}");
 }
 
 fn listen_to_group(url: &str) -> Process {

@@ -6,7 +6,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use wire::rng::Rng;
+use stats::Rng;
 
 use crate::server::connect;
 use crate::site::GREAT;
