@@ -28,7 +28,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         &["seam", "wire", "sys", "memory", "services", "engines", "grid", "load", "meter", "stats"],
         &[],
     ),
-    ("peers", &["lab"], &[]),
+    ("peers", &["lab"], &["testkit"]),
     ("pages", &["lab", "meter", "stats"], &[]),
     ("cli", &["*"], &[]),
     ("fuzz", &["*"], &[]),
