@@ -16,5 +16,5 @@ mod register;
 mod service;
 
 pub use fuzz::fuzz;
-pub use register::{Refused, Register, SEATS};
+pub use register::{CloseReason, Register, SEATS};
 pub use service::{Echo, Options};

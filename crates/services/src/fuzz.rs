@@ -13,7 +13,7 @@ use wire::rng::Rng;
 
 use crate::cuts::{Cuts, exchange};
 use crate::stock::book::{Entry, LEFT_MAX, push_line};
-use crate::stock::{Book, LINE_MAX, Lock, Market, Options, Order, Stock};
+use crate::stock::{Index, LINE_MAX, Lock, Market, Options, Order, Stock};
 
 /// Sends about `events` requests, from `seed`, in conversations with a fresh market each.
 ///
@@ -74,10 +74,10 @@ fn options(rng: &mut Rng) -> Options {
 
 /// Any book, if `show` asks for no tree: those of the books differ, and the model has the one that
 /// the file fills.
-fn book(rng: &mut Rng, options: Options) -> Book {
+fn book(rng: &mut Rng, options: Options) -> Index {
     match options.order {
-        Order::File | Order::Sorted => *rng.pick(&Book::ALL),
-        Order::PreOrder => *rng.pick(&[Book::Hash, Book::LevelOrder, Book::Sorted]),
+        Order::File | Order::Sorted => *rng.pick(&Index::ALL),
+        Order::PreOrder => *rng.pick(&[Index::Hash, Index::LevelOrder, Index::Sorted]),
     }
 }
 

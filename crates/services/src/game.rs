@@ -4,7 +4,7 @@
 //!   packet    what client and server say to each other, as bytes
 //!   terrain   the map: what is free, and where one appears
 //!   world     the shared state: who is where, on which way, and what may still be searched
-//!   errand    a search for a path, a slice at a time, in memory that is lent
+//!   search    a search for a path, a slice at a time, in memory that is lent
 //!   service   packets to the world and back; the world's tick
 //! ```
 //!
@@ -15,18 +15,18 @@
 //! Everybody hears of everybody's steps, by [`seam::Cx::push`]; so one worker must have all
 //! sessions, which the launcher sees to.
 
-mod errand;
 mod fuzz;
 pub mod packet;
+mod search;
 mod service;
 mod terrain;
 mod world;
 
-pub use errand::{Errand, Outcome};
 pub use fuzz::fuzz;
+pub use search::{Outcome, PathSearch};
 pub use service::{Game, Options};
 pub use terrain::{BadTerrain, Terrain};
-pub use world::{Refused, World};
+pub use world::World;
 
 /// Players and spectators at one time.
 pub const SEATS: usize = 1024;

@@ -4,7 +4,7 @@
 //!   book      stock.txt <-> entries                    command   a line -> a request, one table
 //!   market    the shared state: rows with atomic       service   bytes -> requests -> replies,
 //!             leaves, trees over them, the gate                  batch by batch
-//!   choice    --book, --order, --lock                  show      one snapshot, rendered once
+//!   choice    --index, --order, --lock                  show      one snapshot, rendered once
 //! ```
 //!
 //! The protocol is that of a course exercise whose clients still exist: a request is a line of at
@@ -21,6 +21,6 @@ mod service;
 mod show;
 mod trade;
 
-pub use choice::{BadChoice, Book, Lock, Order};
+pub use choice::{BadChoice, Index, Lock, Order};
 pub use market::{CAPACITY, Market, Refusal};
 pub use service::{LINE_MAX, Options, Stock, TooNarrow};

@@ -8,7 +8,7 @@
 //!   file        which file, under which conditions, which of its bytes
 //!   deliver     a file piece by piece, as there is room
 //!   memo        the last request and its answer, for who asks again
-//!   backstage   what the launcher lends: files beneath a root, time that passes
+//!   platform   what the launcher lends: files beneath a root, time that passes
 //!   journal     records of requests in memory that all workers see
 //!   record      a request as a line of the log
 //!   fuzz        conversations whole and in pieces, which must be answered alike
@@ -19,27 +19,27 @@
 //! is how a file is served without a wait: the launcher promises quick looks that answer from the
 //! kernel's memory or not at all, and only what they cannot answer leaves as a job.
 
-mod backstage;
 mod body;
 mod deliver;
 mod demo;
+mod dispatch;
 mod file;
 mod fuzz;
 mod journal;
-mod kinds;
 mod listing;
 mod memo;
+mod mime;
 mod options;
-mod order;
+mod platform;
 mod record;
-mod say;
+mod respond;
 mod service;
 
-pub use backstage::{Backstage, Bare, Entry, Found, Meta, Missing};
+pub use dispatch::MS_MAX;
 pub use fuzz::fuzz;
 pub use journal::Journal;
-pub use kinds::kind;
+pub use mime::media_type;
 pub use options::{ErrorPage, Options};
-pub use order::MS_MAX;
+pub use platform::{Entry, LookupError, Meta, NoFiles, Platform, Resource};
 pub use record::Format;
 pub use service::{Job, Outcome, Session, Web};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use engines::{Assets, Handover, StateStore};
 use memory::Region;
-use services::echo::{Echo, Options, Refused, Register};
+use services::echo::{CloseReason, Echo, Options, Register};
 
 use super::console::Console;
 use super::library::LibraryArgs;
@@ -66,17 +66,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
 /// Says what connections were ended for, when the last client has left and at the end.
 #[derive(Default)]
 struct Teller {
-    said: [u64; Refused::ALL.len()],
+    said: [u64; CloseReason::ALL.len()],
 }
 
 impl StateStore<Register> for Teller {
     fn is_changed(&mut self, register: &Register) -> bool {
-        self.said != Refused::ALL.map(|why| register.refused(why))
+        self.said != CloseReason::ALL.map(|why| register.closed(why))
     }
 
     fn save(&mut self, register: &Register) -> Result<(), String> {
-        for (why, said) in Refused::ALL.into_iter().zip(&mut self.said) {
-            let count = register.refused(why);
+        for (why, said) in CloseReason::ALL.into_iter().zip(&mut self.said) {
+            let count = register.closed(why);
             if count != *said {
                 let plural = if count == 1 { "" } else { "s" };
                 eprintln!("{count} connection{plural} {}", why.words());

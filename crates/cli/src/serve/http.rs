@@ -16,7 +16,7 @@ use load::parse::span;
 use memory::Region;
 use seam::{Instant, Service};
 use services::tls::Tls;
-use services::web::{ErrorPage, Format, Journal, Options, Web, kind};
+use services::web::{ErrorPage, Format, Journal, Options, Web, media_type};
 
 use super::server::{ServerArgs, ServiceInstance, usage};
 use access_log::AccessLog;
@@ -90,7 +90,7 @@ impl PageFlag {
     fn page(&self) -> Result<ErrorPage> {
         let body = std::fs::read(&self.path)
             .with_context(|| format!("cannot read the page {}", self.path.display()))?;
-        let kind = kind(&self.path.to_string_lossy());
+        let kind = media_type(&self.path.to_string_lossy());
         Ok(ErrorPage { code: self.code, kind, body: body.into() })
     }
 }

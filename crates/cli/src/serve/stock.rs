@@ -11,7 +11,7 @@ use engines::{Assets, Handover, StateStore};
 use load::parse::span;
 use memory::Region;
 use seam::{SHARDS_MAX, WorkerId};
-use services::stock::{Book, Lock, Market, Options, Order, Stock};
+use services::stock::{Index, Lock, Market, Options, Order, Stock};
 use wire::framing::Framing;
 
 use super::server::{ServerArgs, ServiceInstance, usage};
@@ -33,11 +33,11 @@ pub struct Args {
     /// How replies end: line, fixed:8192 (what the course's clients read), eof
     #[arg(long, default_value = "line")]
     framing: Framing,
-    /// What finds a stock: hash, level-order (the course's tree, looked through), bst, red-black,
-    /// sorted; all of them answer alike
-    #[arg(long, default_value_t)]
-    book: Book,
-    /// How `show` is ordered: file, sorted, pre-order (of the book's tree, or the file's)
+    /// The index that finds a stock by its ID: hash, level-order (the course's tree, scanned), bst,
+    /// red-black, sorted; all give the same replies
+    #[arg(long, alias = "book", default_value_t)]
+    index: Index,
+    /// How `show` is ordered: file, sorted, pre-order (of the index's tree, or the file's)
     #[arg(long, default_value_t)]
     order: Order,
     /// What orders wait for: snapshot (nothing), per-stock, global
@@ -71,10 +71,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     if handover.is_none() {
         let name = file.as_deref().map_or("the built-in stock".into(), Path::to_string_lossy);
-        let seed = Market::seed(args.book, &text);
+        let seed = Market::seed(args.index, &text);
         market.init(&seed).map_err(|bad| anyhow!("{name}:{bad}"))?;
     }
-    if let Some(note) = note(&market, args.book) {
+    if let Some(note) = note(&market, args.index) {
         eprintln!("{note}");
     }
     let service = Stock::new(Options {
@@ -104,21 +104,22 @@ pub fn run(args: Args) -> Result<ExitCode> {
     args.server.run(&shape, &instance, &mut ledger)
 }
 
-/// What a person should know of the book that finds stocks, if it is not what was expected.
-fn note(market: &Market, wanted: Book) -> Option<String> {
-    let book = market.book();
-    if book != wanted {
+/// What the operator should know about the index, if it is not what was asked for or is slow.
+fn note(market: &Market, wanted: Index) -> Option<String> {
+    let index = market.index();
+    if index != wanted {
         return Some(format!(
-            "book {book}: the market is taken over with its book; for {wanted} start it anew"
+            "index {index}: the market keeps the index of the server that handed it over; restart \
+             without a hand-over to use {wanted}"
         ));
     }
-    // A random order makes a tree about three times as deep as a balanced one.
+    // Random insertion makes a tree about three times as deep as a balanced one.
     let least = market.len().max(1).ilog2() + 1;
     let depth = market.shape().map_or(0, |shape| shape.depth);
     (depth > 8 * least).then(|| {
         format!(
-            "book {book}: the tree is {depth} deep where {least} would do, as the file's ids are \
-             nearly in order; red-black stays shallow"
+            "index {index}: the tree is {depth} deep where {least} would do, because the file's ids \
+             are nearly sorted; red-black stays shallow"
         )
     })
 }

@@ -6,7 +6,7 @@ use seam::Limits;
 use wire::rng::Rng;
 
 use super::packet::{HEAD, LENGTH, LOGIN, PACKET, packet};
-use super::{Echo, Options, Refused, Register};
+use super::{CloseReason, Echo, Options, Register};
 use crate::cuts::{Cuts, exchange};
 
 /// Sends about `events` packets from `seed`, on connections of up to a hundred.
@@ -33,11 +33,11 @@ fn converse(rng: &mut Rng, register: &Register, at: &str) {
         let place = rng.below(said.len());
         said[place] = said[place].wrapping_add(1);
     }
-    let counted = register.refused(Refused::BadLength);
+    let counted = register.closed(CloseReason::BadLength);
     let heard = exchange(rng, &echo, register, &said, &CUTS, at);
     let (owed, bad) = owed(&said);
     assert_eq!(heard, owed, "{at}");
-    assert_eq!(register.refused(Refused::BadLength) - counted, u64::from(bad), "{at}");
+    assert_eq!(register.closed(CloseReason::BadLength) - counted, u64::from(bad), "{at}");
 }
 
 const LIMITS: Limits = Limits { input_max: 4096, output_high: 0, output_low: 0, sessions_max: 1 };

@@ -14,7 +14,7 @@ pub const SEATS: usize = 4096;
 
 /// Why a connection was ended that had not ended by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum CloseReason {
     /// The length field said something else than 8.
     BadLength,
     /// The peer ended in the middle of a packet.
@@ -25,7 +25,7 @@ pub enum Refused {
 
 /// The shared state.
 pub struct Register {
-    refused: [AtomicU64; 3],
+    closed: [AtomicU64; 3],
     roster: Roster<SEATS>,
 }
 
@@ -40,25 +40,26 @@ unsafe impl Share for Register {
     }
 }
 
-impl Refused {
+impl CloseReason {
     /// All of them.
-    pub const ALL: [Refused; 3] = [Refused::BadLength, Refused::CutShort, Refused::Dismissed];
+    pub const ALL: [CloseReason; 3] =
+        [CloseReason::BadLength, CloseReason::CutShort, CloseReason::Dismissed];
 
     /// What is said of those it happened to.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
-            Refused::BadLength => "closed for a length that was not 8",
-            Refused::CutShort => "ended in the middle of a packet",
-            Refused::Dismissed => "disconnected by the operator",
+            CloseReason::BadLength => "closed for a length that was not 8",
+            CloseReason::CutShort => "ended in the middle of a packet",
+            CloseReason::Dismissed => "disconnected by the operator",
         }
     }
 }
 
 impl Register {
     /// How many connections ended so.
-    pub fn refused(&self, why: Refused) -> u64 {
-        self.refused[why as usize].load(Ordering::Relaxed)
+    pub fn closed(&self, why: CloseReason) -> u64 {
+        self.closed[why as usize].load(Ordering::Relaxed)
     }
 
     /// Ends the session that has been here longest, when it next looks; says which.
@@ -71,7 +72,7 @@ impl Register {
         &self.roster
     }
 
-    pub(super) fn count(&self, why: Refused) {
-        self.refused[why as usize].fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count(&self, why: CloseReason) {
+        self.closed[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 }

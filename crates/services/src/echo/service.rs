@@ -8,7 +8,7 @@ use core::convert::Infallible;
 use seam::{Closed, Cx, Event, Instant, Limits, Out, Peer, Service, Step};
 
 use super::packet::{LENGTH, LOGIN, PACKET, front, packet};
-use super::register::{Refused, Register};
+use super::register::{CloseReason, Register};
 use crate::roster::PULSE;
 
 /// How the service is to behave.
@@ -71,7 +71,7 @@ impl Echo {
         out.bytes().extend_from_slice(&input[..found.whole]);
         session.is_cut = found.whole < input.len();
         if let Some(length) = found.bad_length {
-            cx.state.count(Refused::BadLength);
+            cx.state.count(CloseReason::BadLength);
             cx.note(|note| {
                 *note = format!("{}: expected the length {LENGTH}, found {length}", cx.me);
             });
@@ -85,7 +85,7 @@ impl Echo {
     fn look(&self, cx: &Cx<'_, Register>, session: &mut Session, used: usize) -> Step<Infallible> {
         let Some(seat) = session.seat else { return Step::read(used) };
         if cx.state.roster().is_called(seat, cx.me) {
-            cx.state.count(Refused::Dismissed);
+            cx.state.count(CloseReason::Dismissed);
             cx.note(|note| *note = format!("{}: disconnected by the operator", cx.me));
             return Step::close(used);
         }
@@ -134,7 +134,7 @@ impl Service for Echo {
             Event::Room | Event::Deadline => self.look(cx, session, 0),
             Event::Eof => {
                 if session.is_cut {
-                    cx.state.count(Refused::CutShort);
+                    cx.state.count(CloseReason::CutShort);
                 }
                 Step::close(0)
             }

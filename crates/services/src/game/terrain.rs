@@ -5,7 +5,7 @@ use core::fmt;
 use grid::{Cell, Corners, Grid, OneObstacle, Rule};
 
 /// The rule of the world's corners: one of the two cells beside a diagonal step must be free.
-pub type Ground = OneObstacle;
+pub type CornerRule = OneObstacle;
 /// The same as a value.
 pub const CORNERS: Corners = <OneObstacle as Rule>::CORNERS;
 

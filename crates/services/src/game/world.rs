@@ -15,9 +15,6 @@ use crate::roster::Roster;
 /// Turns of a way that are kept; who goes further asks again at the last.
 pub(super) const TURNS_MAX: usize = 512;
 
-/// Why connections were ended that had not ended by themselves, as [`World::refused`] counts them.
-pub type Refused = Bye;
-
 /// The shared state.
 pub struct World {
     tick: AtomicU64,
@@ -63,7 +60,7 @@ unsafe impl Share for World {
 
 /// Somebody who is here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guest {
+pub struct Participant {
     /// Who.
     pub id: SessionId,
     /// As what.
@@ -81,7 +78,7 @@ impl World {
     }
 
     /// How many connections were ended so.
-    pub fn refused(&self, why: Refused) -> u64 {
+    pub fn refused(&self, why: Bye) -> u64 {
         self.refused[why as usize].load(Ordering::Relaxed)
     }
 
@@ -95,7 +92,7 @@ impl World {
         self.searched.load(Ordering::Relaxed)
     }
 
-    pub(super) fn count(&self, why: Refused) {
+    pub(super) fn count(&self, why: Bye) {
         self.refused[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -110,22 +107,22 @@ impl World {
         granted as u32
     }
 
-    /// A guest takes the seat that the roster gave it.
-    pub(super) fn seat(&self, seat: u32, guest: &Guest) {
+    /// A participant takes the seat that the roster gave it.
+    pub(super) fn seat(&self, seat: u32, participant: &Participant) {
         let Some(it) = self.seats.get(seat as usize) else { return };
-        it.role.store(u32::from(guest.role == Role::Spectator), Ordering::Relaxed);
-        it.at.store(packed(guest.at), Ordering::Relaxed);
+        it.role.store(u32::from(participant.role == Role::Spectator), Ordering::Relaxed);
+        it.at.store(packed(participant.at), Ordering::Relaxed);
         it.turns.store(0, Ordering::Relaxed);
         let mut name = [0; NAME_MAX];
-        let text = clipped(&guest.name, NAME_MAX);
+        let text = clipped(&participant.name, NAME_MAX);
         name[..text.len()].copy_from_slice(text.as_bytes());
         for (word, bytes) in it.name.iter().zip(name.as_chunks::<8>().0) {
             word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
         }
-        it.id.store(guest.id.bits(), Ordering::Release);
+        it.id.store(participant.id.bits(), Ordering::Release);
     }
 
-    /// The guest leaves the seat.
+    /// The participant leaves the seat.
     pub(super) fn free(&self, seat: u32) {
         if let Some(seat) = self.seats.get(seat as usize) {
             seat.id.store(0, Ordering::Release);
@@ -133,8 +130,8 @@ impl World {
     }
 
     /// Everybody who has joined.
-    pub(super) fn guests(&self) -> impl Iterator<Item = Guest> + '_ {
-        self.seats.iter().filter_map(Seat::guest)
+    pub(super) fn participants(&self) -> impl Iterator<Item = Participant> + '_ {
+        self.seats.iter().filter_map(Seat::participant)
     }
 
     /// The ids of everybody who has joined.
@@ -143,23 +140,23 @@ impl World {
         bits.filter(|&bits| bits != 0).map(SessionId::from_bits)
     }
 
-    /// The guest with this id, if he is here.
+    /// The participant with this id, if he is here.
     pub(super) fn find(&self, id: u64) -> Option<SessionId> {
         self.ids().find(|found| found.bits() == id)
     }
 
-    /// Where the guest in a seat is.
+    /// Where the participant in a seat is.
     pub(super) fn place(&self, seat: u32) -> Place {
         let found = self.seats.get(seat as usize).map(|seat| seat.at.load(Ordering::Relaxed));
         unpacked(found.unwrap_or(0))
     }
 
-    /// The guest in a seat stays where he is.
+    /// The participant in a seat stays where he is.
     pub(super) fn halt(&self, seat: u32) {
         self.send(seat, &[]);
     }
 
-    /// Sends the guest in a seat on a way whose first turn is where he is; says whether it had to
+    /// Sends the participant in a seat on a way whose first turn is where he is; says whether it had to
     /// be cut.
     pub(super) fn send(&self, seat: u32, turns: &[Place]) -> bool {
         let Some(seat) = self.seats.get(seat as usize) else { return false };
@@ -181,14 +178,14 @@ impl World {
 }
 
 impl Seat {
-    fn guest(&self) -> Option<Guest> {
+    fn participant(&self) -> Option<Participant> {
         let bits = self.id.load(Ordering::Acquire);
         if bits == 0 {
             return None;
         }
         let words = self.name.iter().flat_map(|it| it.load(Ordering::Relaxed).to_le_bytes());
         let name: Vec<u8> = words.take_while(|&byte| byte != 0).collect();
-        Some(Guest {
+        Some(Participant {
             id: SessionId::from_bits(bits),
             role: match self.role.load(Ordering::Relaxed) {
                 0 => Role::Player,

@@ -13,7 +13,7 @@ pub enum Order {
     /// By ascending id.
     Sorted,
     /// The tree from the root, each node before its children: the book's own tree, if it is one
-    /// ([`Book::Bst`], [`Book::RedBlack`]), else the tree that the file fills level by level.
+    /// ([`Index::Bst`], [`Index::RedBlack`]), else the tree that the file fills level by level.
     PreOrder,
 }
 
@@ -21,7 +21,7 @@ pub enum Order {
 /// [`Order::PreOrder`]: they differ in what an order costs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
-pub enum Book {
+pub enum Index {
     /// One probe into a hash table.
     #[default]
     Hash,
@@ -76,19 +76,19 @@ impl Order {
     }
 }
 
-impl Book {
+impl Index {
     /// Every kind, the default first.
-    pub const ALL: [Book; 5] =
-        [Book::Hash, Book::LevelOrder, Book::Bst, Book::RedBlack, Book::Sorted];
+    pub const ALL: [Index; 5] =
+        [Index::Hash, Index::LevelOrder, Index::Bst, Index::RedBlack, Index::Sorted];
 
     /// Its name in flags.
     pub fn name(self) -> &'static str {
         match self {
-            Book::Hash => "hash",
-            Book::LevelOrder => "level-order",
-            Book::Bst => "bst",
-            Book::RedBlack => "red-black",
-            Book::Sorted => "sorted",
+            Index::Hash => "hash",
+            Index::LevelOrder => "level-order",
+            Index::Bst => "bst",
+            Index::RedBlack => "red-black",
+            Index::Sorted => "sorted",
         }
     }
 }
@@ -142,12 +142,12 @@ impl FromStr for Order {
     }
 }
 
-impl FromStr for Book {
+impl FromStr for Index {
     type Err = BadChoice;
 
-    fn from_str(name: &str) -> Result<Book, BadChoice> {
-        Book::ALL.into_iter().find(|book| book.name() == name).ok_or_else(|| BadChoice {
-            flag: "--book",
+    fn from_str(name: &str) -> Result<Index, BadChoice> {
+        Index::ALL.into_iter().find(|book| book.name() == name).ok_or_else(|| BadChoice {
+            flag: "--index",
             expected: "hash, level-order, bst, red-black or sorted",
             found: name.to_owned(),
         })
@@ -172,7 +172,7 @@ impl fmt::Display for Order {
     }
 }
 
-impl fmt::Display for Book {
+impl fmt::Display for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -194,14 +194,14 @@ impl std::error::Error for BadChoice {}
 
 #[cfg(test)]
 mod tests {
-    use super::{Book, Lock, Order};
+    use super::{Index, Lock, Order};
 
     #[test]
     fn names_are_read_back() {
         for order in Order::ALL {
             assert_eq!(order.name().parse(), Ok(order));
         }
-        for book in Book::ALL {
+        for book in Index::ALL {
             assert_eq!(book.name().parse(), Ok(book));
         }
         for lock in Lock::ALL {

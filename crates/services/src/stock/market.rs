@@ -7,11 +7,11 @@
 //! Who orders announces itself at the [`memory::Gate`] for as long as a batch lasts, whatever the
 //! lock: closing the gate gives `show` and the saver a moment at which nothing changes, and the
 //! gate's version tells whether anything has changed at all. The surprising thing is the size of
-//! the type: it lies at full capacity in address space, with room for every [`Book`], and only the
+//! the type: it lies at full capacity in address space, with room for every [`Index`], and only the
 //! pages of the rows that exist and of the book that was chosen are ever touched.
 
 use crate::stock::book::{self, Entry, LEFT_MAX};
-use crate::stock::{BadChoice, Book, Lock, Order};
+use crate::stock::{BadChoice, Index, Lock, Order};
 use index::by_id::{ById, Slot};
 use index::level_order::LevelOrder;
 use index::{Bst, Node, RedBlack, SearchTree, Shape, Tree, sorted};
@@ -32,13 +32,13 @@ const NODES: usize = Node::<u32>::slots_for(CAPACITY);
 
 /// What begins a seed that names a book. No book's file begins so, in any encoding: it begins with
 /// a blank, a digit, a comment or a mark.
-const SEED_MARK: &[u8] = b"\x01book ";
+const SEED_MARK: &[u8] = b"\x01index ";
 
 /// The shared state of the stock service. All-zero bytes are a market without stocks.
 #[repr(C)]
 pub struct Market {
     tree: LevelOrder,
-    book: Book,
+    index: Index,
     by_id: ById,
     bst: Bst,
     red_black: RedBlack,
@@ -77,11 +77,11 @@ pub enum Refusal {
 unsafe impl Share for Market {
     /// Takes the bytes of a `stock.txt`, or what [`Market::seed`] has made of them.
     fn init(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
-        let (book, seed) = match seed.strip_prefix(SEED_MARK) {
+        let (index, seed) = match seed.strip_prefix(SEED_MARK) {
             Some(named) => chosen(named)?,
-            None => (Book::default(), seed),
+            None => (Index::default(), seed),
         };
-        self.book = book;
+        self.index = index;
         let entries = book::parse(seed, CAPACITY).map_err(|bad| BadSeed(bad.to_string()))?;
         self.fill(&entries);
         Ok(())
@@ -96,8 +96,8 @@ unsafe impl Share for Market {
 
 impl Market {
     /// The seed of a market that finds its stocks by `book`; `text` is a `stock.txt`.
-    pub fn seed(book: Book, text: &[u8]) -> Vec<u8> {
-        [SEED_MARK, book.name().as_bytes(), b"\n", text].concat()
+    pub fn seed(index: Index, text: &[u8]) -> Vec<u8> {
+        [SEED_MARK, index.name().as_bytes(), b"\n", text].concat()
     }
 
     fn fill(&mut self, entries: &[Entry]) {
@@ -110,21 +110,21 @@ impl Market {
         let Market { tree, rows, sorted, nodes, .. } = self;
         let (sorted, id) = (&mut sorted[..entries.len()], |row: u32| rows[row as usize].id);
         tree.sort_into(sorted, id);
-        match self.book {
-            Book::Hash => {
+        match self.index {
+            Index::Hash => {
                 self.by_id = ById::sized_for(entries.len());
                 for row in tree.by_level() {
                     self.by_id.insert(&mut self.slots, id(row), row).expect(PARSED);
                 }
             }
-            Book::Bst => self.bst = Bst::grown(nodes, sorted, id),
-            Book::RedBlack => {
+            Index::Bst => self.bst = Bst::grown(nodes, sorted, id),
+            Index::RedBlack => {
                 for row in tree.by_level() {
                     self.red_black.insert(nodes, id(row), row).expect(PARSED);
                 }
             }
             // The rows are the one, and their numbers are sorted anyway.
-            Book::LevelOrder | Book::Sorted => {}
+            Index::LevelOrder | Index::Sorted => {}
         }
     }
 
@@ -139,8 +139,8 @@ impl Market {
     }
 
     /// What finds a stock here.
-    pub fn book(&self) -> Book {
-        self.book
+    pub fn index(&self) -> Index {
+        self.index
     }
 
     /// How the tree is built that finds a stock, if it is a search tree.
@@ -148,10 +148,10 @@ impl Market {
     /// # Panics
     /// If it is broken, which a worker that only reads it cannot do.
     pub fn shape(&self) -> Option<Shape> {
-        let shape = match self.book {
-            Book::Bst => self.bst.check(&self.nodes),
-            Book::RedBlack => self.red_black.check(&self.nodes),
-            Book::Hash | Book::LevelOrder | Book::Sorted => return None,
+        let shape = match self.index {
+            Index::Bst => self.bst.check(&self.nodes),
+            Index::RedBlack => self.red_black.check(&self.nodes),
+            Index::Hash | Index::LevelOrder | Index::Sorted => return None,
         };
         Some(shape.unwrap_or_else(|broken| panic!("{broken}")))
     }
@@ -159,12 +159,12 @@ impl Market {
     /// The row of stock `id`.
     #[inline]
     pub fn find(&self, id: u32) -> Option<u32> {
-        match self.book {
-            Book::Hash => self.by_id.find(&self.slots, id),
-            Book::LevelOrder => self.tree.find(|row| self.rows[row as usize].id, &id),
-            Book::Bst => self.bst.view(&self.nodes).get(id),
-            Book::RedBlack => self.red_black.view(&self.nodes).get(id),
-            Book::Sorted => {
+        match self.index {
+            Index::Hash => self.by_id.find(&self.slots, id),
+            Index::LevelOrder => self.tree.find(|row| self.rows[row as usize].id, &id),
+            Index::Bst => self.bst.view(&self.nodes).get(id),
+            Index::RedBlack => self.red_black.view(&self.nodes).get(id),
+            Index::Sorted => {
                 sorted::find(&self.sorted[..self.len()], |row| self.rows[row as usize].id, &id)
             }
         }
@@ -312,10 +312,10 @@ impl Market {
             Order::File => self.tree.by_level().for_each(visit),
             Order::Sorted => self.sorted[..self.len()].iter().for_each(|row| visit(*row)),
             Order::PreOrder => {
-                let view = match self.book {
-                    Book::Bst => self.bst.view(&self.nodes),
-                    Book::RedBlack => self.red_black.view(&self.nodes),
-                    Book::Hash | Book::LevelOrder | Book::Sorted => {
+                let view = match self.index {
+                    Index::Bst => self.bst.view(&self.nodes),
+                    Index::RedBlack => self.red_black.view(&self.nodes),
+                    Index::Hash | Index::LevelOrder | Index::Sorted => {
                         return self.tree.pre_order().for_each(visit);
                     }
                 };
@@ -326,10 +326,10 @@ impl Market {
 }
 
 /// The book that a seed names, and the file behind its name.
-fn chosen(named: &[u8]) -> Result<(Book, &[u8]), BadSeed> {
+fn chosen(named: &[u8]) -> Result<(Index, &[u8]), BadSeed> {
     let end = named.iter().position(|byte| *byte == b'\n').unwrap_or(named.len());
     let (name, text) = named.split_at(end);
-    let book = String::from_utf8_lossy(name).parse();
-    let book = book.map_err(|bad: BadChoice| BadSeed(format!("1:1: {bad}")))?;
-    Ok((book, text.strip_prefix(b"\n").unwrap_or_default()))
+    let index = String::from_utf8_lossy(name).parse();
+    let index = index.map_err(|bad: BadChoice| BadSeed(format!("1:1: {bad}")))?;
+    Ok((index, text.strip_prefix(b"\n").unwrap_or_default()))
 }

@@ -15,8 +15,8 @@ use std::time::Duration;
 use wire::decimal;
 use wire::http::{Head, Status};
 
-use super::kinds;
-use super::order::{Act, MS_MAX, Words};
+use super::dispatch::{Action, Content, MS_MAX};
+use super::mime;
 
 /// The most rows of `/dynamic`.
 const ROWS_MAX: u64 = 10_000;
@@ -60,27 +60,27 @@ pub fn route(path: &str) -> Option<Route> {
 }
 
 /// What a request on a route comes to.
-pub fn act(route: Route, head: &Head<'_>, query: &str) -> Act {
+pub fn act(route: Route, head: &Head<'_>, query: &str) -> Action {
     let milliseconds = || {
         let wanted = parameter(query, "ms").and_then(|text| text.parse().ok());
         wanted.filter(|ms| *ms <= MS_MAX).map(Duration::from_millis)
     };
-    let refused = Act::Refuse(Status::BAD_REQUEST, "expected ?ms=N with N from 0 to 10000");
+    let refused = Action::Refuse(Status::BAD_REQUEST, "expected ?ms=N with N from 0 to 10000");
     match route {
-        Route::Root if head.method == "POST" => Act::Echo,
-        Route::Root => Act::Say(kinds::TEXT, Words::Fixed("OK")),
-        Route::Plaintext => Act::Say("text/plain", Words::Fixed("Hello, World!")),
+        Route::Root if head.method == "POST" => Action::Echo,
+        Route::Root => Action::Say(mime::TEXT, Content::Fixed("OK")),
+        Route::Plaintext => Action::Say("text/plain", Content::Fixed("Hello, World!")),
         Route::Json => {
-            Act::Say("application/json", Words::Fixed("{\"message\":\"Hello, World!\"}"))
+            Action::Say("application/json", Content::Fixed("{\"message\":\"Hello, World!\"}"))
         }
-        Route::Echo => Act::Say(kinds::TEXT, Words::Made(fields(head))),
-        Route::Cookie => Act::Say(kinds::TEXT, Words::Made(cookies(head))),
+        Route::Echo => Action::Say(mime::TEXT, Content::Made(fields(head))),
+        Route::Cookie => Action::Say(mime::TEXT, Content::Made(cookies(head))),
         Route::Dynamic => match parameter(query, "rows").map_or(Ok(ROWS), str::parse) {
-            Ok(rows) if rows <= ROWS_MAX => Act::Say(kinds::HTML, Words::Made(page(rows))),
-            _ => Act::Refuse(Status::BAD_REQUEST, "expected ?rows=N with N from 0 to 10000"),
+            Ok(rows) if rows <= ROWS_MAX => Action::Say(mime::HTML, Content::Made(page(rows))),
+            _ => Action::Refuse(Status::BAD_REQUEST, "expected ?rows=N with N from 0 to 10000"),
         },
-        Route::Work => milliseconds().map_or(refused, Act::Toil),
-        Route::Sleep => milliseconds().map_or(refused, Act::Sleep),
+        Route::Work => milliseconds().map_or(refused, Action::Compute),
+        Route::Sleep => milliseconds().map_or(refused, Action::Sleep),
     }
 }
 

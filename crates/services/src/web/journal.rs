@@ -12,7 +12,7 @@ use seam::{BadSeed, Share, WorkerId};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// How many rings there are.
+/// ReplyMode many rings there are.
 const RINGS: usize = 8;
 /// Bytes in each ring: at 100 bytes a line, 10,000 requests between two looks of the launcher.
 pub const RING_LEN: usize = 1 << 20;
@@ -31,9 +31,9 @@ pub struct Journal {
 #[repr(C)]
 struct Ring {
     lock: Lock,
-    /// Words ever taken out.
+    /// Content ever taken out.
     taken: AtomicU64,
-    /// Words ever put in.
+    /// Content ever put in.
     put: AtomicU64,
     words: [AtomicU64; WORDS],
 }

@@ -22,16 +22,16 @@ pub struct Options {
     pub listing: bool,
     /// The longest body of a request, in bytes.
     pub body_max: u64,
-    /// How long a head may take, from its first byte (or from the beginning of a connection) to its
+    /// ReplyMode long a head may take, from its first byte (or from the beginning of a connection) to its
     /// last. Absolute, so that a byte now and then does not help.
     pub head_time: Duration,
-    /// How long a connection may be silent between two requests.
+    /// ReplyMode long a connection may be silent between two requests.
     pub keep_alive: Duration,
     /// What a body gets for free before its rate counts.
     pub body_grace: Duration,
     /// The least rate of a body, in bytes a second.
     pub body_rate: u64,
-    /// How requests are recorded, if they are.
+    /// ReplyMode requests are recorded, if they are.
     pub record: Option<Format>,
     /// The wall clock: a moment, and the nanoseconds since 1970 at it.
     pub wall: (Instant, u64),

@@ -4,7 +4,7 @@
 use memory::{Placement, Region};
 use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};
 use services::echo::packet::{LOGIN, PACKET, packet};
-use services::echo::{Echo, Options, Refused, Register};
+use services::echo::{CloseReason, Echo, Options, Register};
 use sim::{Act, Case, Client, End, Faults, Heard, Script, Transcript};
 use std::borrow::Borrow;
 use std::cell::RefCell;
@@ -124,7 +124,8 @@ fn why_a_connection_ended_is_counted() {
         let register = founded();
         let script = Script::saying(said);
         sim::run(&Echo::default(), register.borrow(), &script, &Faults::calm(), 1);
-        let found = [Refused::BadLength, Refused::CutShort].map(|why| register.0.refused(why));
+        let found =
+            [CloseReason::BadLength, CloseReason::CutShort].map(|why| register.0.closed(why));
         assert_eq!(found, [bad, cut], "{said:?}");
     };
     let two = wire([1, 2]);
@@ -157,7 +158,7 @@ fn the_first_session_goes_when_the_operator_wants_it() {
     }
     assert!(conns[0].wants().done && !conns[1].wants().done);
     assert!(conns[1].wants().wake > Some(pulse), "it looks again later");
-    assert_eq!(state.refused(Refused::Dismissed), 1);
+    assert_eq!(state.closed(CloseReason::Dismissed), 1);
     conns.remove(0).close(&echo, &cx(0, pulse.ns()));
     assert_eq!(state.dismiss_first(), Some(SessionId::new(0, 1, 1)));
     assert_eq!(state.dismiss_first(), None, "nobody is told twice");

@@ -1,6 +1,6 @@
 //! Files: which one, under which conditions, which bytes.
 
-use super::shelf::Shelf;
+use super::memory_files::MemoryFiles;
 use super::talk::{Talk, body, journal, options, reply, request};
 use services::web::{ErrorPage, Format, Options, Web};
 
@@ -162,9 +162,9 @@ fn packed_files() {
 
 #[test]
 fn a_file_that_is_shorter_than_it_said_ends_the_connection() {
-    let mut shelf = Shelf::new(FILES, false);
-    shelf.shrunk = 4;
-    let (web, journal) = (Web::new(options(), shelf), journal());
+    let mut memory_files = MemoryFiles::new(FILES, false);
+    memory_files.shrunk = 4;
+    let (web, journal) = (Web::new(options(), memory_files), journal());
     let mut talk = Talk::new(&web, &journal);
     let reply = talk.say(format!("{0}{0}", request("GET", "/a.txt", "")).as_bytes());
     assert!(reply.ends_with("\r\n\r\n012345") && talk.closes(), "{reply}");
@@ -174,7 +174,7 @@ fn a_file_that_is_shorter_than_it_said_ends_the_connection() {
 fn pages_for_errors_and_lines_for_the_log() {
     let page = ErrorPage { code: 404, kind: "text/html", body: b"<h1>lost</h1>"[..].into() };
     let options = Options { error_pages: vec![page], record: Some(Format::Common), ..options() };
-    let (web, journal) = (Web::new(options, Shelf::new(FILES, true)), journal());
+    let (web, journal) = (Web::new(options, MemoryFiles::new(FILES, true)), journal());
     let mut talk = Talk::new(&web, &journal);
     let input = [
         request("GET", "/none", ""),

@@ -2,8 +2,8 @@
 //! is refused; and what slowness costs.
 
 mod files;
+mod memory_files;
 mod refusals;
-mod shelf;
 mod slowness;
 mod splits;
 mod talk;

@@ -1,6 +1,6 @@
 //! What is answered does not depend on how the bytes arrive, nor on whether files are in memory.
 
-use super::shelf::Shelf;
+use super::memory_files::MemoryFiles;
 use super::talk::{Talk, journal, options, request};
 use memory::Region;
 use services::web::{Journal, Options, Web};
@@ -50,7 +50,7 @@ fn at_every_byte() {
     let journal = journal();
     let mut wanted = String::new();
     for cold in [false, true] {
-        let web = Web::new(options(), Shelf::new(FILES, cold));
+        let web = Web::new(options(), MemoryFiles::new(FILES, cold));
         for at in 0..=script.len() {
             let mut talk = Talk::new(&web, &journal);
             let mut heard = talk.say(&script[..at]);
@@ -70,7 +70,7 @@ fn at_every_byte() {
 #[test]
 fn asking_again() {
     let journal = journal();
-    let web = Web::new(options(), Shelf::new(FILES, false));
+    let web = Web::new(options(), MemoryFiles::new(FILES, false));
     let mut talk = Talk::new(&web, &journal);
     let one = request("GET", "/plaintext", "");
     let first = talk.say(one.as_bytes());
@@ -91,7 +91,7 @@ fn asking_again() {
 #[test]
 fn one_byte_at_a_time() {
     let (script, journal) = (script(), journal());
-    let web = Web::new(options(), Shelf::new(FILES, true));
+    let web = Web::new(options(), MemoryFiles::new(FILES, true));
     let whole = Talk::new(&web, &journal).say(&script);
     let mut talk = Talk::new(&web, &journal);
     let pieces: String = script.iter().map(|byte| talk.say(&[*byte])).collect();
@@ -122,7 +122,7 @@ fn cuts_and_spurious_words_change_nothing() {
     let patient = Options { head_time: long, keep_alive: long, body_grace: long, ..options() };
     let narrow = seam::Limits { output_high: 700, output_low: 100, ..patient.limits };
     for (cold, limits) in [(false, patient.limits), (true, patient.limits), (true, narrow)] {
-        let web = Web::new(Options { limits, ..patient.clone() }, Shelf::new(FILES, cold));
+        let web = Web::new(Options { limits, ..patient.clone() }, MemoryFiles::new(FILES, cold));
         let faults = Faults { spurious: true, ..Faults::default() };
         sim::chunking(&web, || Founded(journal()), &script(), &faults, 30, undated);
     }

@@ -1,6 +1,6 @@
 //! One connection whose clock the test turns and whose jobs are done at once.
 
-use super::shelf::Shelf;
+use super::memory_files::MemoryFiles;
 use memory::{Placement, Region};
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
 use services::web::{Journal, Options, Web};
@@ -11,7 +11,7 @@ const ME: SessionId = SessionId::new(0, 0, 1);
 const WORKER: WorkerId = WorkerId::new(0, 1);
 
 /// The time of every test: 100 s after the files were changed.
-pub const NOW_NS: u64 = super::shelf::CHANGED_NS + 100_000_000_000;
+pub const NOW_NS: u64 = super::memory_files::CHANGED_NS + 100_000_000_000;
 
 /// A journal of nobody else's.
 pub fn journal() -> Region<Journal> {
@@ -27,15 +27,15 @@ pub fn options() -> Options {
 
 /// The connection.
 pub struct Talk<'a> {
-    web: &'a Web<Shelf>,
+    web: &'a Web<MemoryFiles>,
     journal: &'a Journal,
     effects: Effects,
-    conn: Conn<Web<Shelf>>,
+    conn: Conn<Web<MemoryFiles>>,
     pub now: Instant,
 }
 
 impl<'a> Talk<'a> {
-    pub fn new(web: &'a Web<Shelf>, journal: &'a Journal) -> Talk<'a> {
+    pub fn new(web: &'a Web<MemoryFiles>, journal: &'a Journal) -> Talk<'a> {
         let effects = Effects::new(false, false);
         let now = Instant::ZERO;
         let cx = Cx::new(now, ME, WORKER, journal, &effects);
@@ -46,7 +46,7 @@ impl<'a> Talk<'a> {
     /// Lets something happen, does the jobs, and leaves the output where it is.
     pub fn quietly(
         &mut self,
-        event: impl FnOnce(&mut Conn<Web<Shelf>>, &Web<Shelf>, &Cx<'_, Journal>),
+        event: impl FnOnce(&mut Conn<Web<MemoryFiles>>, &Web<MemoryFiles>, &Cx<'_, Journal>),
     ) {
         let cx = Cx::new(self.now, ME, WORKER, self.journal, &self.effects);
         event(&mut self.conn, self.web, &cx);
@@ -121,7 +121,7 @@ impl<'a> Talk<'a> {
 pub fn reply(files: &[(&str, &str)], options: &Options, input: &[u8]) -> (String, bool) {
     let journal = journal();
     let replies = [false, true].map(|cold| {
-        let web = Web::new(options.clone(), Shelf::new(files, cold));
+        let web = Web::new(options.clone(), MemoryFiles::new(files, cold));
         let mut talk = Talk::new(&web, &journal);
         (talk.say(input), !talk.closes())
     });

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::percent_decode_str;
+
 /// A target that names a place in the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target<'a> {
@@ -101,23 +103,14 @@ fn normal(path: &str) -> Result<Cow<'_, str>, BadTarget> {
 }
 
 fn decoded(segment: &str) -> Result<String, BadTarget> {
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.as_bytes();
-    while let [first, tail @ ..] = rest {
-        if *first != b'%' {
-            bytes.push(*first);
-            rest = tail;
-            continue;
-        }
-        let [high, low, tail @ ..] = tail else { return Err(BadTarget::Encoding) };
-        let digit = |byte: u8| char::from(byte).to_digit(16).ok_or(BadTarget::Encoding);
-        bytes.push((digit(*high)? * 16 + digit(*low)?) as u8);
-        rest = tail;
+    let is_digits = |two: &[u8]| two.iter().all(u8::is_ascii_hexdigit);
+    let mut escapes = segment.as_bytes().split(|byte| *byte == b'%').skip(1);
+    // `percent_decode_str` would leave a `%` without two digits as it is.
+    if !escapes.all(|behind| behind.get(..2).is_some_and(is_digits)) {
+        return Err(BadTarget::Encoding);
     }
-    if bytes.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0)) {
-        return Err(BadTarget::Hidden);
-    }
-    String::from_utf8(bytes).map_err(|_| BadTarget::Encoding)
+    let text = percent_decode_str(segment).decode_utf8().map_err(|_| BadTarget::Encoding)?;
+    if text.contains(['/', '\\', '\0']) { Err(BadTarget::Hidden) } else { Ok(text.into_owned()) }
 }
 
 #[cfg(test)]

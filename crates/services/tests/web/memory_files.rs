@@ -1,7 +1,7 @@
-//! Files in memory, as the backstage of the tests. A cold shelf makes every look and every read a
+//! Files in memory, as the platform of the tests. A cold memory_files makes every look and every read a
 //! job, as a disk does that has nothing in memory.
 
-use services::web::{Backstage, Entry, Found, Meta, Missing};
+use services::web::{Entry, LookupError, Meta, Platform, Resource};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
@@ -11,17 +11,17 @@ pub const CHANGED_NS: u64 = 784_111_777_000_000_001;
 
 /// The files.
 #[derive(Clone, Default)]
-pub struct Shelf {
+pub struct MemoryFiles {
     files: BTreeMap<String, Vec<u8>>,
     cold: bool,
     /// Files are shorter than they said, by so many bytes.
     pub shrunk: usize,
 }
 
-impl Shelf {
-    pub fn new(files: &[(&str, &str)], cold: bool) -> Shelf {
+impl MemoryFiles {
+    pub fn new(files: &[(&str, &str)], cold: bool) -> MemoryFiles {
         let owned = |(path, text): &(&str, &str)| (path.to_string(), text.as_bytes().to_vec());
-        Shelf { files: files.iter().map(owned).collect(), cold, shrunk: 0 }
+        MemoryFiles { files: files.iter().map(owned).collect(), cold, shrunk: 0 }
     }
 
     pub fn put(&mut self, path: &str, bytes: Vec<u8>) {
@@ -34,23 +34,23 @@ impl Shelf {
     }
 }
 
-impl Backstage for Shelf {
+impl Platform for MemoryFiles {
     type File = String;
 
-    fn glance(&self, path: &str) -> Option<Result<Found<String>, Missing>> {
+    fn try_find(&self, path: &str) -> Option<Result<Resource<String>, LookupError>> {
         (!self.cold).then(|| self.find(path))
     }
 
-    fn find(&self, path: &str) -> Result<Found<String>, Missing> {
+    fn find(&self, path: &str) -> Result<Resource<String>, LookupError> {
         assert!(!path.is_empty() && !path.starts_with('/') && !path.ends_with('/'), "{path:?}");
         match self.files.get(path) {
-            Some(bytes) if bytes == b"forbidden" => Err(Missing::Forbidden),
+            Some(bytes) if bytes == b"forbidden" => Err(LookupError::Forbidden),
             Some(bytes) => {
                 let meta = Meta { len: bytes.len() as u64, modified_ns: CHANGED_NS };
-                Ok(Found::File(path.to_owned(), meta))
+                Ok(Resource::File(path.to_owned(), meta))
             }
-            None if self.below(path).is_empty() => Err(Missing::Absent),
-            None => Ok(Found::Folder),
+            None if self.below(path).is_empty() => Err(LookupError::Absent),
+            None => Ok(Resource::Folder),
         }
     }
 
@@ -73,7 +73,7 @@ impl Backstage for Shelf {
         Ok(read.len())
     }
 
-    fn list(&self, path: &str) -> Result<Vec<Entry>, Missing> {
+    fn list(&self, path: &str) -> Result<Vec<Entry>, LookupError> {
         let mut found: Vec<Entry> = Vec::new();
         for name in self.below(path) {
             let (name, rest) = name.split_once('/').unwrap_or((name, ""));
@@ -85,7 +85,7 @@ impl Backstage for Shelf {
         Ok(found)
     }
 
-    fn toil(&self, _time: Duration) {}
+    fn compute(&self, _time: Duration) {}
 
     fn sleep(&self, _time: Duration) {}
 }

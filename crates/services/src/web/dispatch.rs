@@ -5,8 +5,8 @@ use std::time::Duration;
 use wire::http::{Head, Status, Target, Version, choice};
 
 use super::options::Options;
-use super::record::Asked;
-use super::{demo, kinds};
+use super::record::RequestLine;
+use super::{demo, mime};
 
 /// The longest `/work` and `/sleep`, in milliseconds.
 pub const MS_MAX: u64 = 10_000;
@@ -20,25 +20,25 @@ const ALLOW_DEMO: &str = "GET, HEAD, POST, OPTIONS";
 
 /// What is to be done about a request.
 #[derive(Debug)]
-pub struct Order {
+pub struct Dispatch {
     /// The deed.
-    pub act: Act,
+    pub act: Action,
     /// What the answer needs beside it.
-    pub terms: Terms,
+    pub context: ReplyContext,
 }
 
 /// What an answer needs of its request.
 #[derive(Debug)]
-pub struct Terms {
-    /// How it is shaped.
-    pub how: How,
+pub struct ReplyContext {
+    /// ReplyMode it is shaped.
+    pub mode: ReplyMode,
     /// What the log is told, if there is one.
-    pub asked: Option<Asked>,
+    pub request_line: Option<RequestLine>,
 }
 
-/// How an answer is shaped by its request.
+/// ReplyMode an answer is shaped by its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct How {
+pub struct ReplyMode {
     /// The version of the request.
     pub version: Version,
     /// The body is announced and left out.
@@ -49,17 +49,17 @@ pub struct How {
 
 /// A deed.
 #[derive(Debug)]
-pub enum Act {
+pub enum Action {
     /// Say these words, of that media type.
-    Say(&'static str, Words),
+    Say(&'static str, Content),
     /// Send the body back.
     Echo,
     /// Compute.
-    Toil(Duration),
+    Compute(Duration),
     /// Wait.
     Sleep(Duration),
     /// Serve a file.
-    File(Box<Wish>),
+    File(Box<FileRequest>),
     /// Say which methods there are.
     Options(&'static str),
     /// Say that the method is not allowed, and which are.
@@ -70,28 +70,28 @@ pub enum Act {
     Dismiss(Status, &'static str),
 }
 
-/// Words to be said.
+/// Content to be said.
 #[derive(Debug)]
-pub enum Words {
+pub enum Content {
     /// The same each time.
     Fixed(&'static str),
     /// Made for this request.
     Made(Vec<u8>),
 }
 
-impl Words {
+impl Content {
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
-            Words::Fixed(text) => text.as_bytes(),
-            Words::Made(bytes) => bytes,
+            Content::Fixed(text) => text.as_bytes(),
+            Content::Made(bytes) => bytes,
         }
     }
 }
 
 /// A file that is asked for, and under which conditions. The values of fields are as they came.
 #[derive(Debug, Default)]
-pub struct Wish {
+pub struct FileRequest {
     /// The decoded path, beginning with `/`.
     pub path: String,
     /// The query, for redirections.
@@ -108,35 +108,35 @@ pub struct Wish {
     pub if_range: Option<Vec<u8>>,
     /// `Range`, where the method is GET.
     pub range: Option<Vec<u8>>,
-    /// How much brotli is liked, and gzip.
+    /// ReplyMode much brotli is liked, and gzip.
     pub likes: [u16; 2],
 }
 
 /// What `head` asks for.
-pub fn order(options: &Options, head: &Head<'_>, asked: Option<Asked>) -> Order {
-    let how = How {
+pub fn dispatch(options: &Options, head: &Head<'_>, request_line: Option<RequestLine>) -> Dispatch {
+    let mode = ReplyMode {
         version: head.version,
         head_only: head.method == "HEAD",
         keep_alive: head.keep_alive,
     };
-    Order { act: act(options, head), terms: Terms { how, asked } }
+    Dispatch { act: act(options, head), context: ReplyContext { mode, request_line } }
 }
 
-fn act(options: &Options, head: &Head<'_>) -> Act {
+fn act(options: &Options, head: &Head<'_>) -> Action {
     if !METHODS.contains(&head.method) {
-        return Act::Dismiss(Status::NOT_IMPLEMENTED, "expected a method that is known");
+        return Action::Dismiss(Status::NOT_IMPLEMENTED, "expected a method that is known");
     }
     if head.version == Version::Http10 && lacks_length(head) {
-        return Act::Dismiss(Status::LENGTH, "expected a Content-Length");
+        return Action::Dismiss(Status::LENGTH, "expected a Content-Length");
     }
     if head.target == "*" && head.method == "OPTIONS" {
-        return Act::Options(if options.demo { ALLOW_DEMO } else { ALLOW_FILE });
+        return Action::Options(if options.demo { ALLOW_DEMO } else { ALLOW_FILE });
     }
     if head.method == "CONNECT" {
-        return Act::NotAllowed(if options.demo { ALLOW_DEMO } else { ALLOW_FILE });
+        return Action::NotAllowed(if options.demo { ALLOW_DEMO } else { ALLOW_FILE });
     }
     let Ok(target) = Target::read(head.target) else {
-        return Act::Dismiss(
+        return Action::Dismiss(
             Status::BAD_REQUEST,
             "expected a path below the root, well encoded, without hidden slashes",
         );
@@ -145,16 +145,18 @@ fn act(options: &Options, head: &Head<'_>) -> Act {
         && let Some(route) = demo::route(&target.path)
     {
         return match head.method {
-            "OPTIONS" => Act::Options(ALLOW_DEMO),
+            "OPTIONS" => Action::Options(ALLOW_DEMO),
             "GET" | "HEAD" | "POST" => demo::act(route, head, target.query),
-            _ => Act::NotAllowed(ALLOW_DEMO),
+            _ => Action::NotAllowed(ALLOW_DEMO),
         };
     }
     match head.method {
-        "OPTIONS" => Act::Options(ALLOW_FILE),
-        "GET" | "HEAD" if !options.files => Act::Refuse(Status::NOT_FOUND, "there is no such page"),
-        "GET" | "HEAD" => Act::File(Box::new(wish(head, target))),
-        _ => Act::NotAllowed(ALLOW_FILE),
+        "OPTIONS" => Action::Options(ALLOW_FILE),
+        "GET" | "HEAD" if !options.files => {
+            Action::Refuse(Status::NOT_FOUND, "there is no such page")
+        }
+        "GET" | "HEAD" => Action::File(Box::new(request(head, target))),
+        _ => Action::NotAllowed(ALLOW_FILE),
     }
 }
 
@@ -163,22 +165,25 @@ fn lacks_length(head: &Head<'_>) -> bool {
     matches!(head.method, "POST" | "PUT" | "PATCH") && head.field("content-length").is_none()
 }
 
-fn wish(head: &Head<'_>, target: Target<'_>) -> Wish {
-    let mut wish =
-        Wish { path: target.path.into_owned(), query: target.query.to_owned(), ..Wish::default() };
+fn request(head: &Head<'_>, target: Target<'_>) -> FileRequest {
+    let mut request = FileRequest {
+        path: target.path.into_owned(),
+        query: target.query.to_owned(),
+        ..FileRequest::default()
+    };
     let mut accept = None;
     for (name, value) in head.fields() {
         let slot = match name.len() {
-            5 if name.eq_ignore_ascii_case("range") => &mut wish.range,
-            8 if name.eq_ignore_ascii_case("if-match") => &mut wish.if_match,
-            8 if name.eq_ignore_ascii_case("if-range") => &mut wish.if_range,
-            13 if name.eq_ignore_ascii_case("if-none-match") => &mut wish.if_none_match,
+            5 if name.eq_ignore_ascii_case("range") => &mut request.range,
+            8 if name.eq_ignore_ascii_case("if-match") => &mut request.if_match,
+            8 if name.eq_ignore_ascii_case("if-range") => &mut request.if_range,
+            13 if name.eq_ignore_ascii_case("if-none-match") => &mut request.if_none_match,
             15 if name.eq_ignore_ascii_case("accept-encoding") => {
                 accept = accept.or(Some(value));
                 continue;
             }
-            17 if name.eq_ignore_ascii_case("if-modified-since") => &mut wish.if_modified,
-            19 if name.eq_ignore_ascii_case("if-unmodified-since") => &mut wish.if_unmodified,
+            17 if name.eq_ignore_ascii_case("if-modified-since") => &mut request.if_modified,
+            19 if name.eq_ignore_ascii_case("if-unmodified-since") => &mut request.if_unmodified,
             _ => continue,
         };
         // Two of a kind are one list; of those that are no lists only the first can be meant.
@@ -192,10 +197,10 @@ fn wish(head: &Head<'_>, target: Target<'_>) -> Wish {
         }
     }
     if head.method != "GET" {
-        wish.range = None;
+        request.range = None;
     }
-    wish.likes = ["br", "gzip"].map(|coding| choice::quality(accept, coding));
-    wish
+    request.likes = ["br", "gzip"].map(|coding| choice::quality(accept, coding));
+    request
 }
 
 /// The words of a refusal, where no page was given for it.
@@ -205,4 +210,4 @@ pub fn refusal(status: Status, why: &str) -> Vec<u8> {
 }
 
 /// The media type of [`refusal`].
-pub const REFUSAL_KIND: &str = kinds::TEXT;
+pub const REFUSAL_KIND: &str = mime::TEXT;

@@ -1,7 +1,7 @@
 //! What the service needs of the outside world, told as a trait that the launcher fulfils: files
 //! beneath a root, and time that passes.
 //!
-//! Each look at a file comes in two kinds. The quick one may be asked for in a step, because it
+//! Each look at a file comes in two mime. The quick one may be asked for in a step, because it
 //! promises not to wait: it answers from what the kernel has in memory or says that it cannot. The
 //! patient one runs as a job behind [`seam::Then::Offload`]. A site whose files are warm is so
 //! served without any job, and a cold disk holds up nobody but who asked for it.
@@ -12,18 +12,18 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// The launcher's half.
-pub trait Backstage: Sync {
+pub trait Platform: Sync {
     /// An open file. Dropping it closes it.
     type File: Send + 'static;
 
     /// Opens `path`, which is relative to the root, without waiting; `None` if that takes a wait.
-    fn glance(&self, path: &str) -> Option<Result<Found<Self::File>, Missing>>;
+    fn try_find(&self, path: &str) -> Option<Result<Resource<Self::File>, LookupError>>;
 
     /// Opens `path`; may wait.
     ///
     /// # Errors
     /// Why there is nothing to serve.
-    fn find(&self, path: &str) -> Result<Found<Self::File>, Missing>;
+    fn find(&self, path: &str) -> Result<Resource<Self::File>, LookupError>;
 
     /// The file as the engine sends it by itself, if that takes no wait for `range` of it, in
     /// bytes. `None`: read it.
@@ -64,10 +64,10 @@ pub trait Backstage: Sync {
     ///
     /// # Errors
     /// Why it cannot be listed.
-    fn list(&self, path: &str) -> Result<Vec<Entry>, Missing>;
+    fn list(&self, path: &str) -> Result<Vec<Entry>, LookupError>;
 
     /// Computes for `time` of CPU time.
-    fn toil(&self, time: Duration);
+    fn compute(&self, time: Duration);
 
     /// Blocks for `time`.
     fn sleep(&self, time: Duration);
@@ -75,7 +75,7 @@ pub trait Backstage: Sync {
 
 /// What stands at a path.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found<F> {
+pub enum Resource<F> {
     /// A regular file.
     File(F, Meta),
     /// A folder.
@@ -102,7 +102,7 @@ pub struct Entry {
 
 /// Why there is nothing to serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missing {
+pub enum LookupError {
     /// There is no such file.
     Absent,
     /// It may not be read, is no regular file, or a link leads out of the root.
@@ -115,17 +115,17 @@ pub enum Missing {
 
 /// For a server that has no files: nothing is found, and time passes by itself.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Bare;
+pub struct NoFiles;
 
-impl Backstage for Bare {
+impl Platform for NoFiles {
     type File = ();
 
-    fn glance(&self, _path: &str) -> Option<Result<Found<()>, Missing>> {
-        Some(Err(Missing::Absent))
+    fn try_find(&self, _path: &str) -> Option<Result<Resource<()>, LookupError>> {
+        Some(Err(LookupError::Absent))
     }
 
-    fn find(&self, _path: &str) -> Result<Found<()>, Missing> {
-        Err(Missing::Absent)
+    fn find(&self, _path: &str) -> Result<Resource<()>, LookupError> {
+        Err(LookupError::Absent)
     }
 
     fn read_now(
@@ -142,11 +142,11 @@ impl Backstage for Bare {
         Ok(0)
     }
 
-    fn list(&self, _path: &str) -> Result<Vec<Entry>, Missing> {
-        Err(Missing::Absent)
+    fn list(&self, _path: &str) -> Result<Vec<Entry>, LookupError> {
+        Err(LookupError::Absent)
     }
 
-    fn toil(&self, _time: Duration) {}
+    fn compute(&self, _time: Duration) {}
 
     fn sleep(&self, _time: Duration) {}
 }

@@ -1,7 +1,7 @@
 //! A search for a path: a slice at a time, in memory that is lent.
 //!
 //! The memory of a search is as large as the map, so there are few searchers, and who finds none
-//! comes again at the next tick. A searcher goes back by itself wherever its errand ends, also when
+//! comes again at the next tick. A searcher goes back by itself wherever its search ends, also when
 //! the session that sent it is gone.
 
 use std::fmt;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use grid::{Cell, Method, Progress, Searcher};
 
 use super::packet::Place;
-use super::terrain::{CORNERS, Ground, Terrain};
+use super::terrain::{CORNERS, CornerRule, Terrain};
 use super::world::World;
 
 /// Cells that are gone on from before the budget is asked again.
@@ -18,7 +18,7 @@ const SLICE: u32 = 256;
 
 /// A request for a path, and how far it has come. A job, and between two slices an outcome.
 #[derive(Debug)]
-pub struct Errand {
+pub struct PathSearch {
     from: Cell,
     to: Cell,
     is_exact: bool,
@@ -30,14 +30,14 @@ pub struct Errand {
 #[derive(Debug)]
 pub enum Outcome {
     /// There is more to do, when the tick allows.
-    Later(Errand),
+    Later(PathSearch),
     /// The way.
-    Found(Way),
+    Found(Route),
 }
 
 /// A way to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct Route {
     /// It leads where it was asked to.
     pub is_exact: bool,
     /// Straight steps and diagonal ones.
@@ -46,18 +46,18 @@ pub struct Way {
     pub turns: Vec<Place>,
 }
 
-impl Errand {
+impl PathSearch {
     /// A request that nobody has begun with; both places are on the map, and `from` is free.
-    pub fn new(from: Place, to: Place) -> Errand {
+    pub fn new(from: Place, to: Place) -> PathSearch {
         let cell = |(x, y)| Cell::new(x, y);
-        Errand { from: cell(from), to: cell(to), is_exact: true, lease: None }
+        PathSearch { from: cell(from), to: cell(to), is_exact: true, lease: None }
     }
 
     /// Goes on as far as the budget allows.
-    pub(super) fn run(mut self, terrain: &Terrain, bench: &Bench, world: &World) -> Outcome {
+    pub(super) fn run(mut self, terrain: &Terrain, pool: &SearcherPool, world: &World) -> Outcome {
         let mut lease = match self.lease.take() {
             Some(lease) => lease,
-            None => match bench.lend() {
+            None => match pool.lend() {
                 Some(lease) => match self.begin(terrain, lease) {
                     Some(lease) => lease,
                     None => return Outcome::Found(self.stay()),
@@ -68,7 +68,7 @@ impl Errand {
         loop {
             let granted = world.grant(SLICE);
             if granted == 0 {
-                return Outcome::Later(Errand { lease: Some(lease), ..self });
+                return Outcome::Later(PathSearch { lease: Some(lease), ..self });
             }
             match lease.searcher().step(terrain.grid(), Method::Jps, granted) {
                 Ok(Progress::More) => {}
@@ -90,46 +90,46 @@ impl Errand {
         Some(lease)
     }
 
-    fn way(&self, searcher: &Searcher<Ground>) -> Way {
+    fn way(&self, searcher: &Searcher<CornerRule>) -> Route {
         let Some(path) = searcher.path() else { return self.stay() };
         let turns = path.turns().iter().map(|cell| (cell.x, cell.y)).collect();
-        Way { is_exact: self.is_exact, steps: path.cost().steps(), turns }
+        Route { is_exact: self.is_exact, steps: path.cost().steps(), turns }
     }
 
     /// No way at all: one stays.
-    fn stay(&self) -> Way {
-        Way { is_exact: false, steps: (0, 0), turns: vec![(self.from.x, self.from.y)] }
+    fn stay(&self) -> Route {
+        Route { is_exact: false, steps: (0, 0), turns: vec![(self.from.x, self.from.y)] }
     }
 }
 
 /// Searchers that nobody uses at the moment.
 #[derive(Debug)]
-pub(super) struct Bench {
-    shared: Arc<Mutex<Sitting>>,
+pub(super) struct SearcherPool {
+    shared: Arc<Mutex<PoolState>>,
     most: usize,
 }
 
 #[derive(Debug)]
-struct Sitting {
-    idle: Vec<Searcher<Ground>>,
+struct PoolState {
+    idle: Vec<Searcher<CornerRule>>,
     lent: usize,
 }
 
-impl Bench {
+impl SearcherPool {
     /// At most so many searchers; none is made before it is wanted.
-    pub(super) fn new(most: usize) -> Bench {
-        let sitting = Sitting { idle: Vec::new(), lent: 0 };
-        Bench { shared: Arc::new(Mutex::new(sitting)), most }
+    pub(super) fn new(most: usize) -> SearcherPool {
+        let state = PoolState { idle: Vec::new(), lent: 0 };
+        SearcherPool { shared: Arc::new(Mutex::new(state)), most }
     }
 
     fn lend(&self) -> Option<Box<Lease>> {
-        let mut sitting = lock(&self.shared);
-        if sitting.lent == self.most {
+        let mut state = lock(&self.shared);
+        if state.lent == self.most {
             return None;
         }
-        sitting.lent += 1;
-        let searcher = sitting.idle.pop().unwrap_or_default();
-        Some(Box::new(Lease { searcher: Some(searcher), bench: Arc::clone(&self.shared) }))
+        state.lent += 1;
+        let searcher = state.idle.pop().unwrap_or_default();
+        Some(Box::new(Lease { searcher: Some(searcher), pool: Arc::clone(&self.shared) }))
     }
 
     /// How many are lent.
@@ -140,21 +140,21 @@ impl Bench {
 
 /// A lent searcher; dropping it gives it back.
 struct Lease {
-    searcher: Option<Searcher<Ground>>,
-    bench: Arc<Mutex<Sitting>>,
+    searcher: Option<Searcher<CornerRule>>,
+    pool: Arc<Mutex<PoolState>>,
 }
 
 impl Lease {
-    fn searcher(&mut self) -> &mut Searcher<Ground> {
+    fn searcher(&mut self) -> &mut Searcher<CornerRule> {
         self.searcher.get_or_insert_default()
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let mut sitting = lock(&self.bench);
-        sitting.lent -= 1;
-        sitting.idle.extend(self.searcher.take());
+        let mut state = lock(&self.pool);
+        state.lent -= 1;
+        state.idle.extend(self.searcher.take());
     }
 }
 
@@ -165,6 +165,6 @@ impl fmt::Debug for Lease {
 }
 
 /// Searchers are whole also after a panic: each search begins anew.
-fn lock(sitting: &Mutex<Sitting>) -> std::sync::MutexGuard<'_, Sitting> {
-    sitting.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<PoolState>) -> std::sync::MutexGuard<'_, PoolState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
