@@ -240,7 +240,7 @@ fn fixed(bytes: &[u8], size: usize) -> Option<Reply<'_>> {
 mod tests {
     use super::{Decoder, Framing, Shape};
 
-    /// Encodes the replies one behind the other, then decodes the stream at every growth of `step`
+    /// Encodes the replies one after the other, then decodes the stream at every growth of `step`
     /// bytes, and expects the same texts back and no byte left.
     fn check(framing: Framing, replies: &[(&str, Shape)], step: usize) {
         let mut wire = Vec::new();

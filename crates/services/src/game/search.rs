@@ -1,8 +1,8 @@
-//! A search for a path: a slice at a time, in memory that is lent.
+//! A path search, a slice at a time, in pooled memory.
 //!
-//! The memory of a search is as large as the map, so there are few searchers, and who finds none
-//! comes again at the next tick. A searcher goes back by itself wherever its search ends, also when
-//! the session that sent it is gone.
+//! A search needs memory for the whole map, so there are few searchers, and a request that finds
+//! none tries again at the next tick. A searcher returns to the pool when its search is dropped,
+//! even if the session is gone.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +13,10 @@ use super::packet::Place;
 use super::terrain::{CORNERS, CornerRule, Terrain};
 use super::world::World;
 
-/// Cells that are gone on from before the budget is asked again.
+/// Cells that are expanded before the budget is asked again.
 const SLICE: u32 = 256;
 
-/// A request for a path, and how far it has come. A job, and between two slices an outcome.
+/// A path request and its progress: a job, and between two slices an outcome.
 #[derive(Debug)]
 pub struct PathSearch {
     from: Cell,
@@ -26,34 +26,34 @@ pub struct PathSearch {
     lease: Option<Box<Lease>>,
 }
 
-/// What comes of a slice.
+/// The outcome of a slice.
 #[derive(Debug)]
 pub enum Outcome {
-    /// There is more to do, when the tick allows.
+    /// Unfinished; continue in the next tick.
     Later(PathSearch),
-    /// The way.
+    /// The route.
     Found(Route),
 }
 
-/// A way to go.
+/// A route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// It leads where it was asked to.
+    /// It leads to the requested place.
     pub is_exact: bool,
-    /// Straight steps and diagonal ones.
+    /// The numbers of straight and diagonal steps.
     pub steps: (u32, u32),
-    /// The first cell, each at which the direction changes, the last.
+    /// The first cell, every turn, the last cell.
     pub turns: Vec<Place>,
 }
 
 impl PathSearch {
-    /// A request that nobody has begun with; both places are on the map, and `from` is free.
+    /// A new request; both places are on the map, and `from` is free.
     pub fn new(from: Place, to: Place) -> PathSearch {
         let cell = |(x, y)| Cell::new(x, y);
         PathSearch { from: cell(from), to: cell(to), is_exact: true, lease: None }
     }
 
-    /// Goes on as far as the budget allows.
+    /// Continues as far as the budget allows.
     pub(super) fn run(mut self, terrain: &Terrain, pool: &SearcherPool, world: &World) -> Outcome {
         let mut lease = match self.lease.take() {
             Some(lease) => lease,
@@ -78,8 +78,8 @@ impl PathSearch {
         }
     }
 
-    /// Begins the search, to the nearest place that can be reached if the one that was asked for
-    /// cannot; nothing if there is nowhere to go.
+    /// Begins the search, to the nearest reachable place if the requested one is unreachable;
+    /// `None` if there is nowhere to go.
     fn begin(&mut self, terrain: &Terrain, mut lease: Box<Lease>) -> Option<Box<Lease>> {
         let grid = terrain.grid();
         if !grid.is_free(self.to) || !grid.is_joined(CORNERS, self.from, self.to) {
@@ -96,13 +96,13 @@ impl PathSearch {
         Route { is_exact: self.is_exact, steps: path.cost().steps(), turns }
     }
 
-    /// No way at all: one stays.
+    /// The route that stays in place.
     fn stay(&self) -> Route {
         Route { is_exact: false, steps: (0, 0), turns: vec![(self.from.x, self.from.y)] }
     }
 }
 
-/// Searchers that nobody uses at the moment.
+/// The pool of searchers.
 #[derive(Debug)]
 pub(super) struct SearcherPool {
     shared: Arc<Mutex<PoolState>>,
@@ -116,7 +116,7 @@ struct PoolState {
 }
 
 impl SearcherPool {
-    /// At most so many searchers; none is made before it is wanted.
+    /// At most `most` searchers, each made on first use.
     pub(super) fn new(most: usize) -> SearcherPool {
         let state = PoolState { idle: Vec::new(), lent: 0 };
         SearcherPool { shared: Arc::new(Mutex::new(state)), most }
@@ -138,7 +138,7 @@ impl SearcherPool {
     }
 }
 
-/// A lent searcher; dropping it gives it back.
+/// A lent searcher; dropping it returns it to the pool.
 struct Lease {
     searcher: Option<Searcher<CornerRule>>,
     pool: Arc<Mutex<PoolState>>,
@@ -164,7 +164,7 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// Searchers are whole also after a panic: each search begins anew.
+/// A panic leaves no searcher unusable: each search resets it.
 fn lock(state: &Mutex<PoolState>) -> std::sync::MutexGuard<'_, PoolState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

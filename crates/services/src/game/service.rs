@@ -1,9 +1,8 @@
 //! Packets to the world and back, and the world's tick.
 //!
-//! A session joins, asks, and is told. What all must hear is pushed to all; what a tick brings is
-//! one packet for everybody. A request for a path stops the walker and leaves as an [`PathSearch`]; an
-//! search that the tick's budget has not finished waits in the session and leaves again at the next
-//! tick.
+//! A session joins, then asks and is told. News for all is pushed to all; a tick is one packet for
+//! everyone. A path request stops the walker and becomes a [`PathSearch`] job; one that outlasts
+//! the tick's budget waits in the session and continues in the next tick.
 
 use core::time::Duration;
 
@@ -16,21 +15,21 @@ use super::terrain::Terrain;
 use super::world::{Participant, TURNS_MAX, World};
 use crate::roster::PULSE;
 
-/// How long one may take to join.
+/// The time limit for joining.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Rows of the map that one packet asks for at the most.
+/// The most rows of the map in one request.
 const ROWS_MAX: u16 = 64;
 
-/// How the world is to be run.
+/// The options of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Between two ticks; everybody takes a step a tick.
+    /// The time between two ticks; every walker takes one step a tick.
     pub tick: Duration,
-    /// Cells that all searches together may go on from in a tick.
+    /// Cells that all searches together may expand in a tick.
     pub budget: u32,
-    /// Searches at one time, each with memory for the map.
+    /// The most concurrent searches; each needs memory for the whole map.
     pub searchers: usize,
-    /// Of each connection.
+    /// The limits of a connection.
     pub limits: Limits,
 }
 
@@ -59,16 +58,16 @@ pub struct Game {
 #[derive(Debug)]
 pub struct Session {
     seat: Option<u32>,
-    /// As what it has joined.
+    /// The role in which it has joined.
     role: Option<Role>,
-    /// When it looks at its seat again, or must have joined.
+    /// When it checks its seat again, and when it must have joined.
     pulse: Instant,
     until: Instant,
     /// A search that waits for the next tick.
     search: Option<(PathSearch, Instant)>,
 }
 
-/// What a packet comes to.
+/// What follows a packet.
 enum Next {
     GoOn,
     Search(PathSearch),
@@ -78,12 +77,12 @@ enum Next {
 type Context<'a> = Cx<'a, World>;
 
 impl Game {
-    /// A world on this ground.
+    /// A world on this terrain.
     pub fn new(terrain: Terrain, options: Options) -> Game {
         Game { terrain, options, pool: SearcherPool::new(options.searchers.max(1)) }
     }
 
-    /// The ground.
+    /// The terrain.
     pub fn terrain(&self) -> &Terrain {
         &self.terrain
     }
@@ -148,7 +147,7 @@ impl Game {
         Next::GoOn
     }
 
-    /// Somebody comes in: he is told of all, and all of him.
+    /// A client joins: it is told of all others, and they of it.
     fn join(
         &self,
         cx: &Context<'_>,
@@ -176,7 +175,7 @@ impl Game {
         Next::GoOn
     }
 
-    /// Somebody wants to go somewhere: he stops, and a search is sent for.
+    /// A walker asks for a path: it stops, and a search begins.
     fn go(
         &self,
         cx: &Context<'_>,
@@ -197,12 +196,12 @@ impl Game {
             return Next::GoOn;
         }
         cx.state.halt(seat);
-        // An earlier search is given up with that.
+        // An earlier search is abandoned.
         session.search = None;
         Next::Search(PathSearch::new(cx.state.place(seat), to))
     }
 
-    /// A search has come back.
+    /// A search has returned.
     fn back(
         &self,
         cx: &Context<'_>,
@@ -224,7 +223,7 @@ impl Game {
         self.look(cx, session, out)
     }
 
-    /// Goes on, unless the operator wants the session gone or it has not joined in time.
+    /// Continues, unless the operator has called the session or it did not join in time.
     fn look(&self, cx: &Context<'_>, session: &mut Session, out: &mut Out) -> Step<PathSearch> {
         let Some(seat) = session.seat else {
             return match cx.now < session.until {
@@ -278,7 +277,7 @@ fn entered(participant: &Participant) -> Tell {
     }
 }
 
-/// Tells everybody who has joined, oneself by one's own output.
+/// Tells every joined session; the own one through its output.
 fn tell_all(cx: &Context<'_>, tell: &Tell, out: &mut Out) {
     let mut bytes = Vec::new();
     tell.put(&mut bytes);
@@ -290,7 +289,7 @@ fn tell_all(cx: &Context<'_>, tell: &Tell, out: &mut Out) {
     }
 }
 
-/// Somebody says something, to all or to one; who is gone hears nothing.
+/// Delivers a message to all or to one; a session that has left is skipped.
 fn say(cx: &Context<'_>, to: u64, text: String, out: &mut Out) {
     let said = Tell::Said { from: cx.me.bits(), to, text };
     if to == 0 {
@@ -307,7 +306,7 @@ fn say(cx: &Context<'_>, to: u64, text: String, out: &mut Out) {
     }
 }
 
-/// Sends to a session. The launcher has seen to it that the engine can.
+/// Sends to a session. The launcher ensured that the engine can.
 fn push(cx: &Context<'_>, to: SessionId, bytes: &[u8]) {
     if let Err(cannot) = cx.push(to, bytes) {
         cx.note(|note| *note = format!("{}: nobody else hears of it: {cannot}", cx.me));

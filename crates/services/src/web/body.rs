@@ -1,5 +1,5 @@
-//! The body of a request on its way in: found by length or by chunks, bounded, kept or thrown
-//! away, and not slower than its rate allows.
+//! The body of a request: delimited by length or chunks, limited, kept or discarded, and not slower
+//! than the minimum rate.
 
 use seam::Instant;
 use std::time::Duration;
@@ -7,19 +7,19 @@ use wire::http::{Bad, Body, Chunked};
 
 use super::options::Options;
 
-/// However fast a body was in the beginning, it may not rest longer than this.
+/// The longest pause of a body, however fast it was before.
 const REST_MAX: Duration = Duration::from_secs(30);
 
-/// A body that is not whole yet.
+/// An incomplete body.
 #[derive(Debug)]
 pub struct RequestBody {
     framing: Framing,
-    /// What was received, if somebody wants it.
+    /// The bytes so far, if they are needed.
     kept: Option<Vec<u8>>,
     got: u64,
     max: u64,
     began: Instant,
-    /// When bytes came last.
+    /// When bytes arrived last.
     latest: Instant,
 }
 
@@ -29,17 +29,17 @@ enum Framing {
     Chunks(Chunked),
 }
 
-/// Why a body is not read on.
+/// Why a body is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyError {
-    /// Its end is not certain.
+    /// Its end is uncertain.
     Bad(Bad),
-    /// It is longer than what is taken.
+    /// It is longer than the limit.
     TooLong,
 }
 
 impl RequestBody {
-    /// A body of which nothing has come yet; `None` if it announces that it is too long.
+    /// A body of which nothing has arrived; `None` if its declared length exceeds the limit.
     pub fn new(body: Body, keep: bool, max: u64, now: Instant) -> Option<RequestBody> {
         let framing = match body {
             Body::Length(len) if len > max => return None,
@@ -50,11 +50,11 @@ impl RequestBody {
         Some(RequestBody { framing, kept, got: 0, max, began: now, latest: now })
     }
 
-    /// Takes what belongs to the body from the front of `bytes`; says how much that was, and
-    /// whether the body is whole.
+    /// Takes the body's part from the front of `bytes`; returns its length and whether the body is
+    /// complete.
     ///
     /// # Errors
-    /// [`BodyError`]; nothing behind it may be read.
+    /// [`BodyError`]; nothing after it may be read.
     pub fn feed(&mut self, bytes: &[u8], now: Instant) -> Result<(usize, bool), BodyError> {
         self.latest = now;
         let mut used = 0;
@@ -85,15 +85,15 @@ impl RequestBody {
         }
     }
 
-    /// When it is too slow, unless more comes: after its grace, each second must have brought its
-    /// bytes.
+    /// When the body times out unless more arrives: after the grace period, each second must bring
+    /// the minimum rate.
     pub fn due(&self, options: &Options) -> Instant {
         let earned = Duration::from_millis(self.got * 1000 / options.body_rate.max(1));
         let rested = self.latest + REST_MAX;
         (self.began + options.body_grace + earned).min(rested)
     }
 
-    /// What was kept.
+    /// The kept bytes.
     pub fn into_kept(self) -> Vec<u8> {
         self.kept.unwrap_or_default()
     }

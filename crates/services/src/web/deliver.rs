@@ -1,6 +1,6 @@
-//! Files on their way out: the head of the answer, then piece by piece as there is room. A large
-//! one is lent to the engine where the kernel has it in memory, and never copied; what would have
-//! to be waited for is read by a job.
+//! Sends files: the head of the reply, then piece by piece as the output has room. A large file
+//! that the kernel has in memory is lent to the engine and never copied; what would block is read
+//! by a job.
 
 use seam::Out;
 use std::collections::VecDeque;
@@ -14,16 +14,16 @@ use super::platform::{LookupError, Platform};
 use super::respond::Summary;
 use super::service::{At, Job, Next, Session, Stage, Web};
 
-/// ReplyMode much of a file is read at once, in bytes.
+/// How much of a file is read at once, in bytes.
 const PIECE: usize = 64 * 1024;
-/// What is read although the engine could send it by itself: two copies of so few bytes cost less
-/// than the calls that they save.
+/// Up to this length a file is read although the engine could send it by itself: copying so few
+/// bytes twice costs less than the system calls.
 const READ_MAX: u64 = 32 * 1024;
-/// ReplyMode much of a file is lent at once, in bytes: it counts as output, so it is also what a peer
-/// takes between two looks at whether the next is in the kernel's memory.
+/// How much of a file is lent at once, in bytes. After each stretch we check again whether the next
+/// one is in the kernel's memory.
 const STRETCH: u64 = 1 << 20;
 
-/// A file on its way out. The file is away while a job reads it.
+/// A file being sent. `file` is `None` while a job reads it.
 #[derive(Debug)]
 pub struct Transfer<F> {
     file: Option<F>,
@@ -33,7 +33,7 @@ pub struct Transfer<F> {
 }
 
 impl<F> Transfer<F> {
-    /// A job has read `bytes`, the next ones of `file`.
+    /// Continues with `bytes`, which a job has read from `file`.
     pub fn resume(&mut self, file: F, bytes: &[u8], out: &mut Out) {
         self.file = Some(file);
         advance(&mut self.pieces, bytes.len() as u64);
@@ -42,7 +42,7 @@ impl<F> Transfer<F> {
 }
 
 impl<B: Platform> Web<B> {
-    /// Answers with what a path leads to.
+    /// Answers with what the path names.
     pub(super) fn answer(
         &self,
         cx: &At<'_>,
@@ -70,7 +70,7 @@ impl<B: Platform> Web<B> {
             }
             Target::Folder => {
                 let mut place = format!("{}/", encoded(&request.path));
-                // Two slashes in front would name another host.
+                // Two leading slashes would name another host.
                 place.replace_range(..place.len() - place.trim_start_matches('/').len(), "/");
                 if !request.query.is_empty() {
                     place = format!("{place}?{}", request.query);
@@ -95,7 +95,7 @@ impl<B: Platform> Web<B> {
         self.finish(cx, session, &context, summary)
     }
 
-    /// Sends a file until the output is full, or a piece has to be waited for.
+    /// Sends a file until the output is full or a read would block.
     pub(super) fn send(
         &self,
         cx: &At<'_>,
@@ -118,7 +118,7 @@ impl<B: Platform> Web<B> {
             };
             let Some(file) = &sending.file else { return Next::Close };
             if range.end - range.start > READ_MAX {
-                // Of a file that the kernel has in part, at least the next piece goes uncopied.
+                // If the kernel has only part of the file, at least the next piece goes uncopied.
                 let lent = [STRETCH, PIECE as u64].into_iter().find_map(|most| {
                     let stretch = range.start..range.end.min(range.start + most);
                     Some((self.platform.lend(file, stretch.clone())?, stretch))
@@ -132,7 +132,8 @@ impl<B: Platform> Web<B> {
             }
             let len = (range.end - range.start).min(PIECE as u64) as usize;
             match self.platform.read_now(file, range.start, len, out.bytes()) {
-                // Its length was promised; only the end of the connection can tell.
+                // Content-Length was already sent; only closing the connection can signal the
+                // error.
                 Some(Ok(0) | Err(_)) => return Next::Close,
                 Some(Ok(read)) => advance(&mut sending.pieces, read as u64),
                 None => {
@@ -147,7 +148,7 @@ impl<B: Platform> Web<B> {
     }
 }
 
-/// Forgets what was sent of the first piece.
+/// Drops the sent bytes of the first piece.
 fn advance(pieces: &mut VecDeque<Piece>, sent: u64) {
     if let Some(Piece::Bytes(range)) = pieces.front_mut() {
         range.start += sent;

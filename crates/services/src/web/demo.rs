@@ -1,5 +1,4 @@
-//! The routes of the demonstration: what conformance suites, load generators and people with curl
-//! ask a server for.
+//! The demonstration routes: what conformance suites, load generators and people with curl request.
 //!
 //! | route | answer |
 //! |---|---|
@@ -20,7 +19,7 @@ use super::mime;
 
 /// The most rows of `/dynamic`.
 const ROWS_MAX: u64 = 10_000;
-/// The rows of `/dynamic` if nobody says how many.
+/// The default number of rows of `/dynamic`.
 const ROWS: u64 = 100;
 
 /// A route.
@@ -59,7 +58,7 @@ pub fn route(path: &str) -> Option<Route> {
     })
 }
 
-/// What a request on a route comes to.
+/// The action for a request on a route.
 pub fn act(route: Route, head: &Head<'_>, query: &str) -> Action {
     let milliseconds = || {
         let wanted = parameter(query, "ms").and_then(|text| text.parse().ok());
@@ -84,7 +83,7 @@ pub fn act(route: Route, head: &Head<'_>, query: &str) -> Action {
     }
 }
 
-/// The value of a parameter of a query.
+/// The value of a query parameter.
 fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     pairs.into_iter().find(|(found, _)| *found == name).map(|(_, value)| value)
@@ -101,7 +100,7 @@ fn fields(head: &Head<'_>) -> Vec<u8> {
     text
 }
 
-/// The pairs of all `Cookie` fields (RFC 6265 section 4.2.1); what is no pair is left out.
+/// The pairs of all `Cookie` fields (RFC 6265 section 4.2.1); malformed ones are skipped.
 fn cookies(head: &Head<'_>) -> Vec<u8> {
     let mut text = Vec::new();
     let cookies = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
@@ -115,8 +114,8 @@ fn cookies(head: &Head<'_>) -> Vec<u8> {
     text
 }
 
-/// A table of numbers with their squares and the sums of these: enough to be work, and the same
-/// each time, so that it can be checked.
+/// A table of numbers, their squares and the running sums: real work with a result that can be
+/// checked.
 fn page(rows: u64) -> Vec<u8> {
     let mut text = b"<!doctype html>\n<title>Squares</title>\n<table>\n".to_vec();
     let mut sum = 0;

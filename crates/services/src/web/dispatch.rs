@@ -1,5 +1,5 @@
-//! From a request's head to what is to be done about it. An order owns what it needs, for the head
-//! is gone when the body has come.
+//! From the head of a request to the action. A dispatch owns its data, because the head is gone
+//! when the body is complete.
 
 use std::time::Duration;
 use wire::http::{Head, Status, Target, Version, choice};
@@ -10,72 +10,72 @@ use super::{demo, mime};
 
 /// The longest `/work` and `/sleep`, in milliseconds.
 pub const MS_MAX: u64 = 10_000;
-/// The methods that a server must know to say that it does not allow them.
+/// Known methods: those we do not allow get 405, unknown ones 501.
 const METHODS: &[&str] =
     &["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"];
-/// What a file allows.
+/// The methods of a file.
 const ALLOW_FILE: &str = "GET, HEAD, OPTIONS";
-/// What a route of the demonstration allows.
+/// The methods of a demonstration route.
 const ALLOW_DEMO: &str = "GET, HEAD, POST, OPTIONS";
 
-/// What is to be done about a request.
+/// The action for a request, and the context of its reply.
 #[derive(Debug)]
 pub struct Dispatch {
-    /// The deed.
+    /// The action.
     pub act: Action,
-    /// What the answer needs beside it.
+    /// What the reply needs besides.
     pub context: ReplyContext,
 }
 
-/// What an answer needs of its request.
+/// What a reply needs to know about its request.
 #[derive(Debug)]
 pub struct ReplyContext {
-    /// ReplyMode it is shaped.
+    /// The form of the reply.
     pub mode: ReplyMode,
-    /// What the log is told, if there is one.
+    /// What the access log needs, if there is a log.
     pub request_line: Option<RequestLine>,
 }
 
-/// ReplyMode an answer is shaped by its request.
+/// How the request shapes the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyMode {
     /// The version of the request.
     pub version: Version,
-    /// The body is announced and left out.
+    /// The body is left out, though its length is announced.
     pub head_only: bool,
-    /// Whether the connection goes on.
+    /// Whether the connection persists.
     pub keep_alive: bool,
 }
 
-/// A deed.
+/// What to do with a request.
 #[derive(Debug)]
 pub enum Action {
-    /// Say these words, of that media type.
+    /// Reply with this content of this media type.
     Say(&'static str, Content),
     /// Send the body back.
     Echo,
-    /// Compute.
+    /// Compute for this long.
     Compute(Duration),
-    /// Wait.
+    /// Sleep for this long.
     Sleep(Duration),
     /// Serve a file.
     File(Box<FileRequest>),
-    /// Say which methods there are.
+    /// List the allowed methods.
     Options(&'static str),
-    /// Say that the method is not allowed, and which are.
+    /// Refuse the method and list the allowed ones.
     NotAllowed(&'static str),
-    /// Refuse, with a reason; the connection goes on.
+    /// Refuse with a reason; the connection persists.
     Refuse(Status, &'static str),
-    /// Refuse and close, whatever the client would like.
+    /// Refuse with a reason and close the connection.
     Dismiss(Status, &'static str),
 }
 
-/// Content to be said.
+/// The content of a reply.
 #[derive(Debug)]
 pub enum Content {
-    /// The same each time.
+    /// The same for every request.
     Fixed(&'static str),
-    /// Made for this request.
+    /// Built for this request.
     Made(Vec<u8>),
 }
 
@@ -89,7 +89,7 @@ impl Content {
     }
 }
 
-/// A file that is asked for, and under which conditions. The values of fields are as they came.
+/// A requested file and the conditions of the request. Field values are as received.
 #[derive(Debug, Default)]
 pub struct FileRequest {
     /// The decoded path, beginning with `/`.
@@ -106,13 +106,13 @@ pub struct FileRequest {
     pub if_unmodified: Option<Vec<u8>>,
     /// `If-Range`.
     pub if_range: Option<Vec<u8>>,
-    /// `Range`, where the method is GET.
+    /// `Range`, if the method is GET.
     pub range: Option<Vec<u8>>,
-    /// ReplyMode much brotli is liked, and gzip.
+    /// The weights of brotli and gzip in `Accept-Encoding`, in thousandths.
     pub likes: [u16; 2],
 }
 
-/// What `head` asks for.
+/// The dispatch of a request.
 pub fn dispatch(options: &Options, head: &Head<'_>, request_line: Option<RequestLine>) -> Dispatch {
     let mode = ReplyMode {
         version: head.version,
@@ -160,7 +160,7 @@ fn act(options: &Options, head: &Head<'_>) -> Action {
     }
 }
 
-/// Whether a body should come whose end cannot be found: before HTTP/1.1 none was no statement.
+/// Whether the end of the body is unknown: in HTTP/1.0 a missing length does not mean no body.
 fn lacks_length(head: &Head<'_>) -> bool {
     matches!(head.method, "POST" | "PUT" | "PATCH") && head.field("content-length").is_none()
 }
@@ -186,7 +186,7 @@ fn request(head: &Head<'_>, target: Target<'_>) -> FileRequest {
             19 if name.eq_ignore_ascii_case("if-unmodified-since") => &mut request.if_unmodified,
             _ => continue,
         };
-        // Two of a kind are one list; of those that are no lists only the first can be meant.
+        // Repeated list fields are joined; of other fields only the first counts.
         if let Some(first) = slot {
             if name.len() == 8 || name.len() == 13 {
                 first.extend_from_slice(b", ");
@@ -203,7 +203,7 @@ fn request(head: &Head<'_>, target: Target<'_>) -> FileRequest {
     request
 }
 
-/// The words of a refusal, where no page was given for it.
+/// The body of a refusal without an error page.
 pub fn refusal(status: Status, why: &str) -> Vec<u8> {
     let Status(code, reason) = status;
     format!("{code} {reason}\n{why}\n").into_bytes()

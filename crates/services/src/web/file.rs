@@ -1,5 +1,5 @@
-//! From a wish for a file to what is sent: which file it is, whether the client has it already,
-//! and which of its bytes it wants (RFC 9110 sections 13 and 14).
+//! From a file request to the reply: which file it is, whether the client already has it, and which
+//! of its bytes it wants (RFC 9110 sections 13 and 14).
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -10,26 +10,26 @@ use super::dispatch::FileRequest;
 use super::platform::{LookupError, Meta, Platform, Resource};
 use super::{listing, mime};
 
-/// Codings that may stand packed beside a file, in the order of [`FileRequest::likes`], with the ending
-/// of the packed file. Between equal likings the first wins, for it is the shorter.
+/// Codings of precompressed files, in the order of [`FileRequest::likes`], with their extension. If
+/// the weights are equal the first wins, because it is usually shorter.
 const CODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
-/// What a folder is asked for.
+/// The index file of a folder.
 const INDEX: &str = "index.html";
 
-/// What a path leads to.
+/// What a path names.
 #[derive(Debug)]
 pub enum Target<F> {
-    /// A file, whether it is packed, and its media type.
+    /// A file, its coding if it is precompressed, and its media type.
     File(F, Meta, Option<usize>, &'static str),
-    /// A folder that was named without its slash.
+    /// A folder whose path lacks the final slash.
     Folder,
-    /// A folder to be listed.
+    /// A folder's listing.
     Listing(Vec<u8>),
-    /// Nothing.
+    /// Nothing that can be served.
     Missing(LookupError),
 }
 
-/// Looks for what `wish` names without waiting; `None` if that takes a wait.
+/// Finds what `request` names without blocking; `None` if that would block.
 pub fn try_find<B: Platform>(
     platform: &B,
     request: &FileRequest,
@@ -38,14 +38,14 @@ pub fn try_find<B: Platform>(
     resolve(request, lists, |path| platform.try_find(path), |_| None)
 }
 
-/// The same; may wait.
+/// The same; may block.
 pub fn find<B: Platform>(platform: &B, request: &FileRequest, lists: bool) -> Target<B::File> {
     let list = |path: &str| Some(platform.list(path));
     let found = resolve(request, lists, |path| Some(platform.find(path)), list);
     found.unwrap_or(Target::Missing(LookupError::Broken))
 }
 
-/// A list of a folder, or `None` if it takes a wait.
+/// The entries of a folder, or `None` if listing would block.
 type Listed = Option<Result<Vec<super::Entry>, LookupError>>;
 
 fn resolve<F>(
@@ -58,7 +58,7 @@ fn resolve<F>(
         return Some(Target::Missing(LookupError::Absent));
     }
     let names_folder = request.path.ends_with('/');
-    // Beneath the root there are no absolute paths.
+    // Paths are relative to the root.
     let path = request.path.trim_matches('/');
     let found = match path {
         "" => Ok(Resource::Folder),
@@ -66,7 +66,7 @@ fn resolve<F>(
     };
     match found {
         Err(missing) => Some(Target::Missing(missing)),
-        // A file is no folder, whatever it is called.
+        // A file is not a folder.
         Ok(Resource::File(..)) if names_folder => Some(Target::Missing(LookupError::Absent)),
         Ok(Resource::File(file, meta)) => packed(request, path, (file, meta), look),
         Ok(Resource::Folder) if !names_folder => Some(Target::Folder),
@@ -90,13 +90,13 @@ fn resolve<F>(
     }
 }
 
-/// Names that begin with a dot are not served: they hold passwords and histories. The one
-/// exception is made for certificates (RFC 8615).
+/// Names that begin with a dot are not served: they hold passwords and histories. `.well-known` is
+/// the exception (RFC 8615).
 fn is_hidden(segment: &str) -> bool {
     segment.starts_with('.') && segment != ".well-known"
 }
 
-/// The packed file beside `path`, if the client likes one that is there.
+/// The precompressed file beside `path`, if there is one that the client accepts.
 fn packed<F>(
     request: &FileRequest,
     path: &str,
@@ -129,20 +129,20 @@ pub enum Piece {
     Bytes(Range<u64>),
 }
 
-/// An answer about a file.
+/// A reply about a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The status.
     pub status: Status,
     /// Name and value of each field.
     pub fields: Vec<(&'static str, String)>,
-    /// The body; nothing for a status that has none.
+    /// The body; empty for a status without one.
     pub pieces: VecDeque<Piece>,
     /// The length of the body.
     pub len: u64,
 }
 
-/// What to answer to `wish` with this file. `now` is in seconds since 1970.
+/// The reply to `request` for this file. `now` is in seconds since 1970.
 pub fn plan(
     request: &FileRequest,
     meta: Meta,
@@ -202,16 +202,16 @@ fn content_range(part: &Range<u64>, len: u64) -> String {
     format!("bytes {}-{}/{len}", part.start, part.end - 1)
 }
 
-/// A strong tag: time of change and length. A packed file is another representation, so it has
-/// another tag even where both were made in the same nanosecond.
+/// A strong tag: modification time and length. A precompressed file is another representation, so
+/// its tag differs even if both were written in the same nanosecond.
 fn tag(meta: Meta, coding: Option<usize>) -> String {
     let coding = coding.map_or("", |coding| CODINGS[coding].0);
     let dash = if coding.is_empty() { "" } else { "-" };
     format!("\"{:x}-{:x}{dash}{coding}\"", meta.modified_ns, meta.len)
 }
 
-/// The conditions in their order of precedence (RFC 9110 section 13.2.2); the status that ends the
-/// matter, if one does.
+/// Evaluates the conditions in their order of precedence (RFC 9110 section 13.2.2); returns the
+/// status that answers the request, if one does.
 fn condition(request: &FileRequest, tag: &str, modified: u64) -> Option<Status> {
     let moment = |value: &Option<Vec<u8>>| value.as_ref().and_then(|text| date::parse(text));
     if let Some(list) = &request.if_match {
@@ -228,18 +228,19 @@ fn condition(request: &FileRequest, tag: &str, modified: u64) -> Option<Status> 
     unchanged.then_some(Status::NOT_MODIFIED)
 }
 
-/// Whether the rest of what the client has can be completed: `If-Range` names this very file.
+/// Whether a range may be sent: `If-Range` is absent or names exactly this file.
 fn is_same(request: &FileRequest, tag: &str, modified: u64, now: u64) -> bool {
     match &request.if_range {
         None => true,
         Some(value) if value.starts_with(b"\"") => choice::names_tag(value, tag, false),
-        // A date is strong only if it is a second old when it is sent (section 8.8.2.2).
+        // A date is a strong validator only if it was a second old when it was sent (section
+        // 8.8.2.2).
         Some(value) => date::parse(value) == Some(modified) && now > modified + 1,
     }
 }
 
-/// Several ranges in one body (section 14.6). The boundary is made of the tag, so that every
-/// engine and every process says the same.
+/// Several ranges in one body (section 14.6). The boundary is derived from the tag, so it is the
+/// same in every engine and process.
 fn multipart(
     parts: &[Range<u64>],
     len: u64,

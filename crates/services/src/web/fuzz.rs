@@ -1,6 +1,6 @@
-//! Random conversations: good requests, broken ones and noise, once as a whole and once in random
-//! pieces with late jobs, random sips and files that are not in memory. Both must be answered with
-//! the same bytes, and whoever is told that the connection closes hears nothing after it.
+//! Random conversations of valid requests, broken ones and noise, sent once as a whole and once in
+//! random pieces with late jobs, slow reading and uncached files. Both must get the same bytes, and
+//! nothing follows a reply that closes the connection.
 
 use memory::{Placement, Region};
 use std::io;
@@ -19,7 +19,7 @@ pub fn fuzz(seed: u64, events: u32) {
     let mut rng = Rng::new(seed);
     let mut journal = Region::<Journal>::place(Placement::Private).expect("memory");
     journal.init(&[]).expect("no seed is needed");
-    // A conversation is some hundred events of the other fuzzers.
+    // A conversation counts as a hundred events of the other fuzzers.
     for conversation in 0..events.div_ceil(100) {
         let at = format!("services::web::fuzz seed {seed}, conversation {conversation}");
         converse(&mut rng, &journal, &at);
@@ -107,7 +107,7 @@ fn cuts(pieces: &[usize]) -> Cuts<'_> {
     Cuts { pieces, sip: 100_000, notes: false }
 }
 
-/// Some requests in a row, most of them good.
+/// Some requests in a row, most of them valid.
 fn requests(rng: &mut Rng) -> Vec<u8> {
     const LINES: &[&str] = &[
         "GET / HTTP/1.1",
@@ -164,7 +164,7 @@ fn requests(rng: &mut Rng) -> Vec<u8> {
         bytes.extend_from_slice(text.as_bytes());
     }
     if rng.once_in(3) {
-        // Who asks again is answered from memory.
+        // Repeated requests are answered from the memo.
         bytes.extend_from_within(..);
     }
     if rng.once_in(4) {

@@ -1,5 +1,5 @@
-//! The page that lists a folder. Names are whatever their makers liked, so each is escaped twice:
-//! for the link and for the eye.
+//! The page that lists a folder. Names may contain anything, so each is escaped twice: as a URL and
+//! as HTML.
 
 use std::fmt::{Display, Write};
 
@@ -7,8 +7,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::platform::Entry;
 
-/// The page of the folder at `path`, which begins and ends with `/`. Folders come first, then
-/// names in the order of their bytes; names that begin with a dot are left out.
+/// The page of the folder at `path`, which begins and ends with `/`. Folders come first; names are
+/// in byte order; names that begin with a dot are left out.
 pub fn page(path: &str, mut entries: Vec<Entry>) -> Vec<u8> {
     entries.retain(|entry| !entry.name.starts_with('.'));
     entries.sort_by(|a, b| (a.len.is_some(), &a.name).cmp(&(b.len.is_some(), &b.name)));
@@ -32,7 +32,7 @@ pub fn page(path: &str, mut entries: Vec<Entry>) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Text for the body of a page and for quoted attributes.
+/// Escapes text for elements and quoted attributes.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

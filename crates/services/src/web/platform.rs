@@ -1,45 +1,45 @@
-//! What the service needs of the outside world, told as a trait that the launcher fulfils: files
-//! beneath a root, and time that passes.
+//! What the service needs from its platform, implemented by the launcher: files beneath a root, CPU
+//! time and sleep.
 //!
-//! Each look at a file comes in two mime. The quick one may be asked for in a step, because it
-//! promises not to wait: it answers from what the kernel has in memory or says that it cannot. The
-//! patient one runs as a job behind [`seam::Then::Offload`]. A site whose files are warm is so
-//! served without any job, and a cold disk holds up nobody but who asked for it.
+//! Each file operation comes in two kinds. The quick one may be called in a step, because it never
+//! blocks: it answers from the kernel's memory or returns `None`. The other runs as a job
+//! ([`seam::Then::Offload`]). So a site whose files are cached is served without jobs, and a cold
+//! disk delays only the client that requested the file.
 
 use seam::Source;
 use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
-/// The launcher's half.
+/// The platform of the web service.
 pub trait Platform: Sync {
     /// An open file. Dropping it closes it.
     type File: Send + 'static;
 
-    /// Opens `path`, which is relative to the root, without waiting; `None` if that takes a wait.
+    /// Opens `path`, which is relative to the root, without blocking; `None` if that would block.
     fn try_find(&self, path: &str) -> Option<Result<Resource<Self::File>, LookupError>>;
 
-    /// Opens `path`; may wait.
+    /// Opens `path`; may block.
     ///
     /// # Errors
-    /// Why there is nothing to serve.
+    /// Why nothing can be served.
     fn find(&self, path: &str) -> Result<Resource<Self::File>, LookupError>;
 
-    /// The file as the engine sends it by itself, if that takes no wait for `range` of it, in
-    /// bytes. `None`: read it.
+    /// The file as a source that the engine sends by itself, if `range`, in bytes, can be sent
+    /// without blocking. `None`: read it.
     fn lend(&self, file: &Self::File, range: Range<u64>) -> Option<Source> {
         let _ = (file, range);
         None
     }
 
-    /// The file itself, for who sends from it and may wait. `None`: read it.
+    /// The file as a source for callers that may block. `None`: read it.
     fn source(&self, file: &Self::File) -> Option<Source> {
         let _ = file;
         None
     }
 
-    /// Appends at most `len` bytes of `file` from `offset` on to `into`, without waiting, and says
-    /// how many; 0 only at the end of the file. `None` if that takes a wait.
+    /// Appends at most `len` bytes of `file` from `offset` on to `into` without blocking, and
+    /// returns how many; 0 only at the end of the file. `None` if that would block.
     fn read_now(
         &self,
         file: &Self::File,
@@ -48,7 +48,7 @@ pub trait Platform: Sync {
         into: &mut Vec<u8>,
     ) -> Option<io::Result<usize>>;
 
-    /// The same; may wait.
+    /// The same; may block.
     ///
     /// # Errors
     /// Those of reading.
@@ -60,20 +60,20 @@ pub trait Platform: Sync {
         into: &mut Vec<u8>,
     ) -> io::Result<usize>;
 
-    /// What lies in the folder `path`, in any order.
+    /// The entries of the folder `path`, in any order.
     ///
     /// # Errors
     /// Why it cannot be listed.
     fn list(&self, path: &str) -> Result<Vec<Entry>, LookupError>;
 
-    /// Computes for `time` of CPU time.
+    /// Uses `time` of CPU time.
     fn compute(&self, time: Duration);
 
     /// Blocks for `time`.
     fn sleep(&self, time: Duration);
 }
 
-/// What stands at a path.
+/// What a path names.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Resource<F> {
     /// A regular file.
@@ -82,16 +82,16 @@ pub enum Resource<F> {
     Folder,
 }
 
-/// What is known of a file without reading it.
+/// A file's metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
     /// Its length in bytes.
     pub len: u64,
-    /// When it was last changed, in nanoseconds since 1970.
+    /// The modification time, in nanoseconds since 1970.
     pub modified_ns: u64,
 }
 
-/// One line of a folder's list.
+/// One entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its name.
@@ -100,20 +100,20 @@ pub struct Entry {
     pub len: Option<u64>,
 }
 
-/// Why there is nothing to serve.
+/// Why nothing can be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LookupError {
     /// There is no such file.
     Absent,
-    /// It may not be read, is no regular file, or a link leads out of the root.
+    /// It may not be read, is not a regular file, or a link leads out of the root.
     Forbidden,
-    /// The server has no descriptor left for it.
+    /// The server has no file descriptor left.
     Exhausted,
     /// The file system failed.
     Broken,
 }
 
-/// For a server that has no files: nothing is found, and time passes by itself.
+/// The platform of a server without files: nothing is found, and computing and sleeping do nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoFiles;
 

@@ -1,8 +1,7 @@
-//! One request as a line of the log: the common log format of the first web servers, or an object
-//! of JSON.
+//! One request as an access-log line: the common log format, or a JSON object.
 //!
-//! What a client sends can hold quotes, backslashes and bytes that are no text. Each is escaped, so
-//! that nobody can forge a line or reach the terminal of who reads it.
+//! Clients may send quotes, backslashes and bytes that are not text. Each is escaped, so a client
+//! can neither forge a line nor control the terminal that shows it.
 
 use seam::{Instant, Peer};
 use std::io::Write;
@@ -10,13 +9,13 @@ use std::str::FromStr;
 use wire::decimal;
 use wire::http::date::{self, DATE_LEN};
 
-/// ReplyMode a line is written.
+/// The format of a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
     /// `HOST - - [06/Nov/1994:08:49:37 +0000] "GET / HTTP/1.1" 200 1024`.
     #[default]
     Common,
-    /// One object a line, with the microseconds that the request took inside the server.
+    /// One object a line, with the time in the server in microseconds.
     Json,
 }
 
@@ -41,7 +40,7 @@ impl std::fmt::Display for Format {
     }
 }
 
-/// What is known of a request when it begins.
+/// What is known of a request when it arrives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestLine {
     /// When its head was whole.
@@ -125,7 +124,7 @@ fn put_iso_time(wall_ns: u64, out: &mut Vec<u8>) {
     write!(out, ".{micros:06}Z").expect("a Vec takes every byte");
 }
 
-/// As Apache escapes: quotes and backslashes by a backslash, what is not printable in hexadecimal.
+/// As Apache does: quotes and backslashes get a backslash, unprintable bytes become hexadecimal.
 fn escape(text: &str, out: &mut Vec<u8>) {
     for byte in text.bytes() {
         match byte {

@@ -1,4 +1,4 @@
-//! Answers as bytes: the head with its date, and words of our own behind it.
+//! Replies as bytes: the head with its date, and our own short bodies.
 
 use seam::{Instant, Out};
 use wire::http::date::{self, DATE_LEN};
@@ -8,12 +8,12 @@ use wire::http::{Reply, Status};
 use super::dispatch::{REFUSAL_KIND, ReplyMode, refusal};
 use super::options::Options;
 
-/// The most fields of an answer, `Date` and `Server` included.
+/// The most fields of a reply, `Date` and `Server` included.
 const FIELDS_MAX: usize = 12;
-/// Who answers.
+/// The `Server` field.
 const SERVER: (&str, &str) = ("Server", "roundhouse");
 
-/// The date of a second as text, kept as long as the second lasts.
+/// The formatted date, cached for its second.
 #[derive(Debug, Clone, Copy)]
 pub struct DateCache {
     second: u64,
@@ -21,7 +21,7 @@ pub struct DateCache {
 }
 
 impl DateCache {
-    /// One that shows nothing yet.
+    /// An empty cache.
     pub fn new() -> DateCache {
         DateCache { second: u64::MAX, text: [b' '; DATE_LEN] }
     }
@@ -36,7 +36,7 @@ impl DateCache {
     }
 }
 
-/// One who answers: what all answers of a session have in common.
+/// Writes the replies of a session.
 pub struct Responder<'a> {
     pub options: &'a Options,
     pub clock: &'a mut DateCache,
@@ -44,12 +44,12 @@ pub struct Responder<'a> {
     pub mode: ReplyMode,
 }
 
-/// What was said, for the log.
+/// What was sent, for the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
     /// The status.
     pub code: u16,
-    /// Bytes of the body that were sent, or will be.
+    /// Bytes of the body, sent or about to be.
     pub bytes: u64,
 }
 
@@ -74,7 +74,7 @@ impl Responder<'_> {
         Summary { code: status.0, bytes: if silent { 0 } else { len } }
     }
 
-    /// Appends a whole answer.
+    /// Appends a whole reply.
     pub fn text(
         &mut self,
         status: Status,
@@ -89,7 +89,7 @@ impl Responder<'_> {
         summary
     }
 
-    /// Appends a refusal: the page of its status, or its name and the reason.
+    /// Appends a refusal: the error page of its status, or the status and the reason.
     #[cold]
     pub fn refuse(
         &mut self,

@@ -1,8 +1,8 @@
-//! The state machine: heads, bodies, jobs and files in turn, one request after the other.
+//! The state machine: heads, bodies, jobs and files, one request at a time.
 //!
-//! A session is in one of four stages. It waits for a head; it takes a body; it is away, which
-//! means that a job of its is out; or it sends a file piece by piece as there is room. Input behind
-//! a request that is not answered yet waits in the connection.
+//! A session is in one of four stages: it waits for a head, receives a body, waits for a job
+//! (away), or sends a file piece by piece. Input after a request that is not yet answered waits in
+//! the connection.
 
 use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Step, Then};
 use std::io;
@@ -33,14 +33,14 @@ pub struct Web<B> {
 pub struct Session<F> {
     peer: Peer,
     pub(super) stage: Stage<F>,
-    /// When a session that waits for a head is given up.
+    /// When a session that waits for a head times out.
     until: Instant,
     /// Part of a head has come.
     begun: bool,
-    /// The server drains: the next answer is the last.
+    /// The server drains: the next reply is the last.
     last: bool,
     clock: DateCache,
-    /// The request just answered would be answered the same again.
+    /// The same request would get the same reply.
     repeatable: bool,
     memo: Memo,
 }
@@ -53,16 +53,17 @@ pub(super) enum Stage<F> {
     Sending(Box<Transfer<F>>),
 }
 
-/// ReplyMode long a silent connection is listened to when the server drains: its next request may be on
-/// the way, and its sender could not know whether it was done. Longer than a way around the world.
+/// How long an idle connection stays open while the server drains: its next request may be on the
+/// way, and its client could not know whether it was processed. Longer than a round trip around the
+/// world.
 const LAST_CALL: Duration = Duration::from_millis(500);
 
-/// What leaves by the door for slow work.
+/// Work that may block.
 #[derive(Debug)]
 pub enum Job<F> {
     /// Look for a file.
     Find(Box<FileRequest>),
-    /// Read a piece of a file: where, and how much.
+    /// Read a piece of a file: offset and length.
     Read(F, u64, usize),
     /// Compute.
     Compute(Duration),
@@ -70,7 +71,7 @@ pub enum Job<F> {
     Sleep(Duration),
 }
 
-/// What comes back.
+/// The result of a job.
 #[derive(Debug)]
 pub struct Outcome<F>(Back<F>);
 
@@ -81,15 +82,15 @@ enum Back<F> {
     Done,
 }
 
-/// What comes after a deed.
+/// What follows an action.
 pub(super) enum Next<F> {
     /// The next request.
     Next,
-    /// The end of the connection.
+    /// Close the connection.
     Close,
-    /// A job.
+    /// Run a job.
     Job(Job<F>),
-    /// Room.
+    /// Wait for room in the output.
     Room,
 }
 
@@ -97,12 +98,12 @@ pub(super) enum Next<F> {
 pub(super) type At<'a> = Cx<'a, Journal>;
 
 impl<B: Platform> Web<B> {
-    /// A server with these choices.
+    /// A server with these options.
     pub fn new(options: Options, platform: B) -> Web<B> {
         Web { options, platform }
     }
 
-    /// Answers requests until the input holds no whole one, the output is full or a job is out.
+    /// Answers requests until the input has no complete one, the output is full or a job runs.
     fn serve(
         &self,
         cx: &At<'_>,
@@ -130,7 +131,7 @@ impl<B: Platform> Web<B> {
                         }
                         after
                     }
-                    // What clients of old leave behind a body begins nothing.
+                    // Old clients leave a CR LF after a body; it does not begin a request.
                     Ok(None) if b"\r\n".starts_with(rest) => break,
                     Ok(None) => {
                         if !std::mem::replace(&mut session.begun, true) {
@@ -164,7 +165,7 @@ impl<B: Platform> Web<B> {
         self.step(session, used, Next::Next)
     }
 
-    /// Answers requests that are the last one once more; says how much of the input they were.
+    /// Answers repetitions of the last request from the memo; returns how much input they used.
     #[inline]
     fn again(
         &self,
@@ -198,7 +199,7 @@ impl<B: Platform> Web<B> {
         used
     }
 
-    /// A head has come.
+    /// A head is complete.
     fn begin(
         &self,
         cx: &At<'_>,
@@ -237,7 +238,7 @@ impl<B: Platform> Web<B> {
         Next::Next
     }
 
-    /// Takes what has come of a body; says how much, and what comes after if it is whole.
+    /// Takes bytes of a body; returns how many, and what follows if it is complete.
     fn take(
         &self,
         cx: &At<'_>,
@@ -275,7 +276,7 @@ impl<B: Platform> Web<B> {
         self.act(cx, session, Dispatch { act, ..dispatch }, &[], out)
     }
 
-    /// A head that is none: one answer and the end.
+    /// A malformed head: one reply, then the end.
     #[cold]
     fn bad_head(
         &self,
@@ -287,7 +288,7 @@ impl<B: Platform> Web<B> {
         self.act(cx, session, self.last_word(cx, dismissal(bad)), &[], out)
     }
 
-    /// An order for what no request was understood.
+    /// A final reply to a request that was not understood.
     fn last_word(&self, cx: &At<'_>, act: Action) -> Dispatch {
         let mode = ReplyMode { version: Version::Http11, head_only: false, keep_alive: false };
         let request_line =
@@ -295,13 +296,13 @@ impl<B: Platform> Web<B> {
         Dispatch { act, context: ReplyContext { mode, request_line } }
     }
 
-    /// What the log shall know of a request, if there is one.
+    /// What the access log needs of a request, if there is a log.
     fn request_line(&self, cx: &At<'_>, head: &Head<'_>) -> Option<RequestLine> {
         let line = || format!("{} {} {}", head.method, head.target, words(head.version));
         self.options.record.map(|_| RequestLine { at: cx.now, text: line() })
     }
 
-    /// Does what was ordered, as far as that needs no job.
+    /// Carries out the action, or starts its job.
     fn act(
         &self,
         cx: &At<'_>,
@@ -344,7 +345,7 @@ impl<B: Platform> Web<B> {
         self.finish(cx, session, &context, summary)
     }
 
-    /// A request is answered.
+    /// Records an answered request.
     pub(super) fn finish(
         &self,
         cx: &At<'_>,
@@ -380,7 +381,7 @@ impl<B: Platform> Web<B> {
         Responder { options: &self.options, clock: &mut session.clock, now: cx.now, mode }
     }
 
-    /// The step that `after` comes to.
+    /// The step for `after`.
     fn step(
         &self,
         session: &Session<B::File>,
@@ -401,7 +402,7 @@ impl<B: Platform> Web<B> {
         Step { used, then, wake }
     }
 
-    /// A job is back.
+    /// A job has finished.
     fn back(
         &self,
         cx: &At<'_>,
@@ -426,7 +427,7 @@ impl<B: Platform> Web<B> {
         }
     }
 
-    /// The time of a stage is over.
+    /// The deadline of a stage has passed.
     fn late(
         &self,
         cx: &At<'_>,
@@ -442,7 +443,7 @@ impl<B: Platform> Web<B> {
             return self.step(session, 0, Next::Next);
         }
         if out.is_full() {
-            // It is we who do not read: the peer takes no answers, which the engine watches.
+            // The client does not read its replies, which is for the engine to time out.
             session.until = cx.now + self.options.head_time;
             return Step { wake: Some(session.until), ..Step::read(0) };
         }
@@ -453,7 +454,7 @@ impl<B: Platform> Web<B> {
         Step::close(0)
     }
 
-    /// The peer sends no more. Who stops in the middle is told so.
+    /// The client sends no more. One that stops inside a request is told so.
     fn end(
         &self,
         cx: &At<'_>,
@@ -468,18 +469,18 @@ impl<B: Platform> Web<B> {
     }
 }
 
-/// A version as it was sent.
+/// The version of the request.
 fn words(version: Version) -> &'static str {
     if version == Version::Http10 { "HTTP/1.0" } else { "HTTP/1.1" }
 }
 
-/// Sends a job out.
+/// Starts a job.
 fn away<F>(session: &mut Session<F>, job: Job<F>, context: ReplyContext) -> Next<F> {
     session.stage = Stage::Away(Box::new(context));
     Next::Job(job)
 }
 
-/// The answer to what is not understood.
+/// The answer to a malformed request.
 fn dismissal(bad: Bad) -> Action {
     Action::Dismiss(bad.status(), bad.why())
 }

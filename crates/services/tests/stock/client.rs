@@ -1,4 +1,4 @@
-//! A market with one client in front of it: what every test here talks to.
+//! A market with one client, as every test here uses it.
 
 use memory::{Placement, Region};
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};
@@ -9,7 +9,7 @@ use std::ops::Deref;
 /// The sample book of the course's assignment, in the order of its file.
 pub const SAMPLE: &str = "1 7 1000\n5 3 3700\n3 10 1200\n4 8 5000\n2 6 20000\n";
 
-/// A market in memory of its own, as the simulator wants to borrow it.
+/// A market in its own memory, in the form that the simulator borrows.
 pub struct SharedMarket(Region<Market>);
 
 impl Deref for SharedMarket {
@@ -45,7 +45,7 @@ pub struct Client {
     pub stock: Stock,
 }
 
-/// What came of a conversation.
+/// The result of a conversation.
 pub struct Conversation {
     pub bytes: Vec<u8>,
     /// Whether the server closed before the peer had ended.
@@ -64,7 +64,7 @@ impl Client {
         Client { market: market_of(book), stock: Stock::new(options) }
     }
 
-    /// A market that finds its stocks by `book`.
+    /// A market with this index.
     pub fn with(index: Index, text: &str, options: Options) -> Client {
         Client { market: market_with(index, text), stock: Stock::new(options) }
     }

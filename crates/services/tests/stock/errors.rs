@@ -1,4 +1,4 @@
-//! What a server must survive: every wrong line gets one clear line back and changes nothing.
+//! Every invalid line gets one clear line back and changes nothing.
 
 use crate::client::{Client, SAMPLE};
 use services::stock::{LINE_MAX, Options, Stock};
@@ -92,7 +92,7 @@ fn what_is_left_never_overflows() {
 
 #[test]
 fn a_framing_that_show_can_outgrow_is_refused() {
-    // A row takes 28 bytes at its longest, so 292 rows take 8176.
+    // A row takes at most 28 bytes, so 292 rows take 8176.
     let book = |stocks| (100..100 + stocks).map(|id| format!("{id} 1 100\n")).collect::<String>();
     let refused = |book: &str, framing| {
         let options = Options { framing, ..Options::default() };

@@ -5,7 +5,7 @@ use memory::{Placement, Region};
 use services::stock::{Index, Market, Options, Order};
 use wire::rng::Rng;
 
-/// A book of `count` stocks whose ids come in the order that `id` says.
+/// A book of `count` stocks whose ids follow `id`.
 fn book(count: u32, id: impl Fn(u32) -> u32) -> String {
     (0..count).map(|row| format!("{} {} {}\n", id(row), 10 + row, row)).collect()
 }

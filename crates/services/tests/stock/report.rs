@@ -1,4 +1,4 @@
-//! What the service tells the person who watches, and how fast a market starts.
+//! The notes of the service, and how fast a market starts.
 
 use crate::client::{Client, SAMPLE};
 use services::stock::{CAPACITY, Options, book};

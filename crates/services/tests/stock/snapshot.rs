@@ -45,7 +45,7 @@ fn race(reads: u32, write: impl Fn(WorkerId, u32) + Sync, mut read: impl FnMut(W
     });
 }
 
-/// A batch that moves one share from one stock to another keeps the sum, and so must every view.
+/// A batch that moves one share between stocks keeps the sum, and so must every snapshot.
 #[test]
 fn a_batch_is_seen_whole_or_not_at_all() {
     let client = Client::new(&book(), Options::default());
@@ -68,13 +68,13 @@ fn a_batch_is_seen_whole_or_not_at_all() {
     assert!(market.version() > versions[0] && market.changed_since(versions[0]));
 }
 
-/// Orders that a worker carries out one after the other are never seen in another order.
+/// Sequential orders of one worker are never seen out of order.
 #[test]
 fn orders_are_seen_in_order() {
     for lock in [Lock::Snapshot, Lock::Global] {
         let client = Client::new(&book(), Options { lock, ..Options::default() });
         let market: &Market = &client.market;
-        // Each thread sells round and round its own half: no earlier row may be behind a later one.
+        // Each thread sells round-robin in its own half: no earlier row may lag a later one.
         let round = |me: WorkerId, _turn| {
             let rows = if me.slot() == 1 { 0..STOCKS / 2 } else { STOCKS / 2..STOCKS };
             for row in rows {
@@ -92,7 +92,7 @@ fn orders_are_seen_in_order() {
     }
 }
 
-/// Under every lock no order is lost, invented or carried out twice.
+/// Under every lock no order is lost, invented or executed twice.
 #[test]
 fn stock_is_conserved_between_threads() {
     for lock in Lock::ALL {
@@ -129,8 +129,7 @@ fn a_shared_show_is_never_stale() {
     }
 }
 
-/// A worker that was killed inside a batch or with the lock in hand blocks nobody once it is
-/// healed.
+/// A worker killed inside a batch or holding the lock blocks no other worker once it is healed.
 #[test]
 fn the_dead_are_healed() {
     for lock in [Lock::Snapshot, Lock::Global] {

@@ -43,7 +43,7 @@ fn at_first() -> Lefts {
     (1..=5).map(|id| (id, LARGE)).collect()
 }
 
-/// Carries out one request of [`case`].
+/// Executes one request of [`case`].
 fn carry_out(line: &str, left: &mut Lefts) {
     let words: Vec<&str> = line.split_whitespace().collect();
     if let [side, id, count] = words[..] {
@@ -65,7 +65,7 @@ fn left(market: &SharedMarket) -> Lefts {
     rows.iter().map(|row| (row.id, row.left as i64)).collect()
 }
 
-/// The market that a run used, kept for the judge.
+/// The market of a run, kept for checking.
 struct Handle(Rc<SharedMarket>);
 
 impl Borrow<services::stock::Market> for Handle {
@@ -105,8 +105,8 @@ fn what_is_left_is_what_was_ordered() {
     }
 }
 
-/// A client that breaks off loses replies, never half an order: what was carried out is the front
-/// of what it sent, and no reply came to a request beyond it.
+/// A client that disconnects loses replies, never half an order: the executed orders are a prefix
+/// of those sent, and no later request got a reply.
 #[test]
 fn a_broken_connection_leaves_whole_orders() {
     for lock in Lock::ALL {

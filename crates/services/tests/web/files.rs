@@ -25,7 +25,7 @@ const TAG: &str = "\"ae1b981bc490a01-a\"";
 
 #[track_caller]
 fn check(method: &str, target: &str, fields: &str, status: &str, has: &[&str]) {
-    // The root is the demonstration's; files are what is tried here.
+    // The demonstration would answer for the root; this tests files.
     let options = Options { demo: false, ..options() };
     let (reply, goes_on) = reply(FILES, &options, request(method, target, fields).as_bytes());
     assert!(reply.starts_with(&format!("HTTP/1.1 {status}")), "{method} {target}: {reply}");

@@ -1,12 +1,12 @@
-//! Files in memory, as the platform of the tests. A cold memory_files makes every look and every read a
-//! job, as a disk does that has nothing in memory.
+//! Files in memory, the platform of the tests. If they are cold, every lookup and read takes a job,
+//! as on a disk whose files are not cached.
 
 use services::web::{Entry, LookupError, Meta, Platform, Resource};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-/// When every file was changed: 6 November 1994, 08:49:37, and a little.
+/// The modification time of every file: 6 November 1994, 08:49:37, and 1 ns.
 pub const CHANGED_NS: u64 = 784_111_777_000_000_001;
 
 /// The files.
@@ -14,7 +14,7 @@ pub const CHANGED_NS: u64 = 784_111_777_000_000_001;
 pub struct MemoryFiles {
     files: BTreeMap<String, Vec<u8>>,
     cold: bool,
-    /// Files are shorter than they said, by so many bytes.
+    /// Files are this many bytes shorter than their metadata says.
     pub shrunk: usize,
 }
 
@@ -67,7 +67,7 @@ impl Platform for MemoryFiles {
     fn read(&self, file: &String, at: u64, len: usize, into: &mut Vec<u8>) -> io::Result<usize> {
         let bytes = &self.files[file];
         let rest = &bytes[at as usize..bytes.len() - self.shrunk];
-        // Never as much as was asked for, which no read promises.
+        // Reads less than requested, as any read may.
         let read = &rest[..rest.len().min(len.min(10_000))];
         into.extend_from_slice(read);
         Ok(read.len())

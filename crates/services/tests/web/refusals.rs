@@ -1,12 +1,12 @@
-//! What is not understood in one way only is answered once, and nothing behind it is read.
+//! Ambiguous requests are answered once, and nothing after them is read.
 
 use super::talk::{body, options, reply, request};
 use services::web::Options;
 
-/// What follows every request here: if it is read, its answer shows.
+/// Follows every request here: if it is read, its reply shows.
 const NEXT: &str = "GET /plaintext HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// One answer with this status, and the end.
+/// Expects one reply with this status, and the end.
 #[track_caller]
 fn refused(input: &str, status: u16) {
     let (found, goes_on) = reply(&[], &options(), format!("{input}{NEXT}").as_bytes());
@@ -16,7 +16,7 @@ fn refused(input: &str, status: u16) {
     assert!(found.contains("Date: Sun, 06 Nov 1994 08:51:17 GMT\r\n"), "{found}");
 }
 
-/// One answer with this status, and then the next request's.
+/// Expects a reply with this status, and then that of the next request.
 #[track_caller]
 fn goes_on(input: &str, status: u16) -> String {
     let (found, goes_on) = reply(&[], &options(), format!("{input}{NEXT}").as_bytes());
@@ -167,7 +167,7 @@ fn the_client_that_waits_is_told_to_go_on() {
     let (found, goes_on) = reply(&[], &options(), post(expects, "hello").as_bytes());
     let (first, rest) = found.split_once("\r\n\r\n").expect("two heads");
     assert_eq!((first, body(rest), goes_on), ("HTTP/1.1 100 Continue", "hello", true));
-    // Who would be refused anyway hears that instead, and keeps its body.
+    // A request that is refused anyway gets that status instead of 100.
     let input = format!("{}hello", request("DELETE", "/", expects));
     let (found, goes_on) = reply(&[], &options(), input.as_bytes());
     assert!(found.starts_with("HTTP/1.1 405 ") && !goes_on, "{found}");

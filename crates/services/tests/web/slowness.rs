@@ -1,4 +1,4 @@
-//! What slow clients get, and what they cost.
+//! The replies that slow clients get, and what they cost.
 
 use super::memory_files::MemoryFiles;
 use super::talk::{Talk, body, journal, options, request};
@@ -24,7 +24,7 @@ fn a_head_has_ten_seconds_however_often_a_byte_comes() {
         let reply = talk.after(SECOND);
         assert!(reply.starts_with("HTTP/1.1 408 ") && talk.closes(), "{reply}");
     });
-    // Between two requests the time begins with the first byte.
+    // Between two requests the time starts with the first byte.
     talk(MemoryFiles::default(), |talk| {
         talk.say(request("GET", "/", "").as_bytes());
         assert_eq!(talk.after(9 * SECOND), "");
@@ -55,7 +55,7 @@ fn a_body_must_keep_its_rate() {
     let post = request("POST", "/", "Content-Length: 2048\r\n");
     talk(MemoryFiles::default(), |talk| {
         talk.say(post.as_bytes());
-        // 256 bytes a second are enough for ever.
+        // 256 bytes a second are always enough.
         for second in 1..=7 {
             talk.say(&[b'x'; 256]);
             assert!(talk.wake().is_some() && !talk.closes());
@@ -73,7 +73,7 @@ fn a_body_must_keep_its_rate() {
     });
 }
 
-/// A reader that takes little gets every byte, and never more than the bound waits for it.
+/// A slow reader gets every byte, and no more than the limit ever waits for it.
 #[test]
 fn a_great_file_to_a_slow_reader() {
     let great: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();

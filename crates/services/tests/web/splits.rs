@@ -1,4 +1,4 @@
-//! What is answered does not depend on how the bytes arrive, nor on whether files are in memory.
+//! Replies do not depend on how the bytes arrive, nor on whether files are cached.
 
 use super::memory_files::MemoryFiles;
 use super::talk::{Talk, journal, options, request};
@@ -16,7 +16,7 @@ const FILES: &[(&str, &str)] = &[
     ("e/f.txt", "listed"),
 ];
 
-/// Every kind of request, one behind the other; the last cannot be understood.
+/// Every kind of request, one after the other; the last is malformed.
 fn script() -> Vec<u8> {
     let get = |target: &str| request("GET", target, "");
     [
@@ -66,7 +66,8 @@ fn at_every_byte() {
     }
 }
 
-/// Who asks the same again is answered from memory, and yet hears the time and sees the drain.
+/// Repeated requests are answered from the memo, yet with the current date, and they notice the
+/// drain.
 #[test]
 fn asking_again() {
     let journal = journal();
@@ -117,7 +118,7 @@ impl Borrow<Journal> for Founded {
 
 #[test]
 fn cuts_and_spurious_words_change_nothing() {
-    // The simulated network may take minutes for what is said here.
+    // The simulated network may take minutes for this conversation.
     let long = Duration::from_secs(3600);
     let patient = Options { head_time: long, keep_alive: long, body_grace: long, ..options() };
     let narrow = seam::Limits { output_high: 700, output_low: 100, ..patient.limits };

@@ -1,8 +1,7 @@
-//! What a client would rather have: content codings (RFC 9110 section 12.5.3) and entity tags
-//! (section 13.1).
+//! What a client prefers: content codings (RFC 9110 section 12.5.3) and entity tags (section 13.1).
 
-/// How a client likes a content coding, in thousandths; 0: not at all. Without the field every
-/// coding would be allowed, but nothing is asked for either, so that counts as 0.
+/// The client's weight for a content coding, in thousandths; 0 means not acceptable. Without the
+/// field every coding is allowed but none is requested, so the weight is 0.
 pub fn quality(accept: Option<&[u8]>, coding: &str) -> u16 {
     let Some(text) = accept.and_then(|value| std::str::from_utf8(value).ok()) else { return 0 };
     let mut any = 0;
@@ -21,7 +20,7 @@ pub fn quality(accept: Option<&[u8]>, coding: &str) -> u16 {
     any
 }
 
-/// `0.5` as 500; what is no weight is none.
+/// `0.5` as 500; malformed weights are 0.
 fn thousandths(text: &str) -> u16 {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -34,8 +33,8 @@ fn thousandths(text: &str) -> u16 {
     }
 }
 
-/// Whether a list of entity tags, or `*`, names `tag`, which has its quotes and exists. A weak
-/// comparison lets `W/` go; in a strong one a weak tag equals nothing.
+/// Whether a list of entity tags, or `*`, contains `tag`, which includes its quotes. A weak
+/// comparison ignores `W/`; in a strong one a weak tag never matches.
 pub fn names_tag(list: &[u8], tag: &str, weak: bool) -> bool {
     let Ok(list) = std::str::from_utf8(list) else { return false };
     if list.trim() == "*" {

@@ -1,17 +1,17 @@
-//! Request heads once more, byte by byte from the ABNF of RFC 9112 and RFC 9110, for tests alone.
+//! A second reader of request heads, byte by byte from the ABNF of RFC 9112 and RFC 9110, for
+//! tests.
 //!
-//! It shares no code with [`super::head`], looks at one byte at a time and knows no speed, so that
-//! a misunderstanding has to be made twice to go unnoticed. It says *whether* a head is bad, not
-//! which of several reasons counts.
+//! It shares no code with [`super::head`], so a mistake must be made twice to go unnoticed. It says
+//! *whether* a head is bad, not for which of several reasons.
 
 use super::Body;
 
-/// What the grammar makes of some bytes.
+/// The grammar's verdict on some bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// More bytes may make it a head.
     Unfinished,
-    /// Whatever comes, it is none.
+    /// It cannot become a head.
     Bad,
     /// A head, in the terms of [`super::Head`].
     Head {
@@ -40,7 +40,7 @@ enum Lines<'a> {
     Whole(Vec<&'a [u8]>, usize),
 }
 
-/// The lines up to an empty one, and the length of all.
+/// The lines up to an empty one, and their total length.
 fn lines(bytes: &[u8]) -> Lines<'_> {
     let mut found = Vec::new();
     let mut begin = 0;
@@ -59,7 +59,7 @@ fn lines(bytes: &[u8]) -> Lines<'_> {
                 }
                 found.push(line);
             }
-            // Bytes behind a CR that ends nothing are looked at when their line is whole.
+            // Bytes after a bare CR are judged when their line is complete.
             (b'\r', Some(_)) if bytes[at..].contains(&b'\n') => return Lines::Broken,
             _ => at += 1,
         }

@@ -6,52 +6,52 @@ use memchr::memchr_iter;
 /// The most fields of a head; HAProxy and Envoy stop at about as many.
 pub const FIELDS_MAX: usize = 100;
 
-/// Fields that a head holds in itself: as many as browsers send. A hundred of them, filled and
-/// moved for every request, would cost more than the parsing.
+/// Fields stored inline: as many as browsers send. Filling and moving a hundred for every request
+/// would cost more than parsing.
 const FEW: usize = 16;
 
-/// How much of a head is waited for.
+/// Limits on the length of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the whole head, its empty line included.
+    /// The longest head in bytes, its empty line included.
     pub head_max: usize,
-    /// Bytes of the request line, its CR LF included; at most `head_max`.
+    /// The longest request line in bytes, its CR LF included; at most `head_max`.
     pub line_max: usize,
 }
 
 impl Default for Limits {
-    /// 16 KiB for a head and 8000 octets for a request line, which RFC 9112 section 3 asks for.
+    /// 16 KiB for a head and 8 KiB for a request line; RFC 9112 section 3 recommends 8000 octets.
     fn default() -> Limits {
         Limits { head_max: 16 * 1024, line_max: 8 * 1024 }
     }
 }
 
-/// The two versions that this module speaks.
+/// The supported versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// HTTP/1.0: no Host needed, connections close unless asked otherwise.
+    /// HTTP/1.0: Host is optional, and connections close by default.
     Http10,
-    /// HTTP/1.1.
+    /// HTTP/1.1, and later minor versions.
     Http11,
 }
 
 /// How the end of a body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// After so many bytes; 0 where there is no body.
+    /// After this many bytes; 0 without a body.
     Length(u64),
     /// After the last chunk and its trailer.
     Chunked,
 }
 
-/// A request head that has one meaning only.
+/// A request head with exactly one meaning.
 #[derive(Debug)]
 pub struct Head<'a> {
     /// Its length in bytes: where the body begins.
     pub len: usize,
     /// The method, case-sensitive.
     pub method: &'a str,
-    /// The request target as it was sent: visible ASCII.
+    /// The request target as sent: visible ASCII.
     pub target: &'a str,
     /// The version.
     pub version: Version,
@@ -59,7 +59,7 @@ pub struct Head<'a> {
     pub body: Body,
     /// Whether the connection may carry another request after this one.
     pub keep_alive: bool,
-    /// The client waits for `100 Continue` before it sends the body.
+    /// The client waits for `100 Continue` before sending the body.
     pub expects: bool,
     fields: Fields<'a>,
 }
@@ -81,7 +81,7 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// The fields in their order: name and value, the value without white space around it.
+    /// The fields in their order: name and trimmed value.
     pub fn fields(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
         self.fields.as_slice().iter().map(|it| (it.name, it.value))
     }
@@ -92,12 +92,12 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Looks for one request head at the front of `bytes`; `None` while it is not whole. One empty
-/// line before it is skipped (RFC 9112 section 2.2). What is found does not depend on how the bytes
+/// Parses the request head at the front of `bytes`; `None` if it is incomplete. One empty line
+/// before it is skipped (RFC 9112 section 2.2). The result does not depend on how the bytes
 /// arrived.
 ///
 /// # Errors
-/// [`Bad`], and then nothing behind it may be read.
+/// [`Bad`]; nothing after it may be read.
 pub fn next<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<Head<'a>>, Bad> {
     let skipped = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
     let Some(end) = end(&bytes[skipped..], limits)? else { return Ok(None) };
@@ -117,7 +117,7 @@ type Line<'a> = (&'a str, &'a str, u8);
 fn parse(head: &[u8]) -> Result<(Line<'_>, Fields<'_>), Bad> {
     let mut few = [httparse::EMPTY_HEADER; FEW];
     match parse_into(head, &mut few) {
-        // There are more than a few, or too many.
+        // More than [`FEW`], perhaps too many.
         Err(Bad::HeadTooLong) => {
             let mut many = vec![httparse::EMPTY_HEADER; FIELDS_MAX];
             let (line, count) = parse_into(head, &mut many)?;
@@ -128,7 +128,7 @@ fn parse(head: &[u8]) -> Result<(Line<'_>, Fields<'_>), Bad> {
     }
 }
 
-/// Fills `fields` and says how many there are.
+/// Fills `fields` and returns their number.
 fn parse_into<'a>(
     head: &'a [u8],
     fields: &mut [httparse::Header<'a>],
@@ -149,7 +149,7 @@ fn parse_into<'a>(
     }
 }
 
-/// Where the head ends, with its empty line. Every newline on the way must be CR LF.
+/// The end of the head, after its empty line. Every line must end with CR LF.
 fn end(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Bad> {
     let seen = &bytes[..bytes.len().min(limits.head_max)];
     let mut start = 0;
@@ -163,7 +163,7 @@ fn end(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Bad> {
             return Err(Bad::LineTooLong);
         }
         if line.is_empty() {
-            // An empty request line is not the end of anything.
+            // An empty request line does not end a head.
             return if start == 0 { Err(Bad::Syntax) } else { Ok(Some(at + 1)) };
         }
         start = at + 1;
@@ -190,10 +190,10 @@ fn version_or_syntax(head: &[u8]) -> Bad {
     }
 }
 
-/// How the body ends, whether the connection goes on, whether the client waits for a word.
+/// How the body ends, whether the connection persists, whether the client expects 100.
 type Meaning = (Body, bool, bool);
 
-/// Reads from the fields what they mean for the connection.
+/// Reads the fields that concern the connection.
 fn meant(version: Version, fields: &[httparse::Header<'_>]) -> Result<Meaning, Bad> {
     let mut length: Option<u64> = None;
     let mut chunked = false;
@@ -225,13 +225,13 @@ fn meant(version: Version, fields: &[httparse::Header<'_>]) -> Result<Meaning, B
                 keep |= word.eq_ignore_ascii_case(b"keep-alive");
             }
         } else if is("expect") {
-            // A server must not hear it from HTTP/1.0 (RFC 9110 section 10.1.1).
+            // A server must ignore it from HTTP/1.0 (RFC 9110 section 10.1.1).
             if version == Version::Http11 && !value.eq_ignore_ascii_case(b"100-continue") {
                 return Err(Bad::Expectation);
             }
             expects = true;
         } else if is("content_length") || is("transfer_encoding") {
-            // A gateway that takes `_` for `-`, as CGI does, would see another framing.
+            // A gateway that maps `-` to `_`, as CGI does, would see another framing.
             return Err(Bad::Framing);
         }
     }
@@ -242,7 +242,7 @@ fn meant(version: Version, fields: &[httparse::Header<'_>]) -> Result<Meaning, B
         return Err(Bad::Framing);
     }
     let body = if chunked { Body::Chunked } else { Body::Length(length.unwrap_or(0)) };
-    // An expectation without a body, or from HTTP/1.0, means nothing (RFC 9110 section 10.1.1).
+    // An expectation without a body, or from HTTP/1.0, is ignored (RFC 9110 section 10.1.1).
     expects &= version == Version::Http11 && body != Body::Length(0);
     Ok((body, !close && (keep || version == Version::Http11), expects))
 }

@@ -1,20 +1,20 @@
-//! Request targets (RFC 9112 section 3.2): where one stands in the site, decoded and normal.
+//! Request targets (RFC 9112 section 3.2), decoded and normalized.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-/// A target that names a place in the site.
+/// A target that names a path of the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// The path: percent-decoded, without `.` and `..`, beginning with `/`. A `/` in it was never
-    /// an encoded one.
+    /// The path: percent-decoded, without `.` and `..`, starting with `/`. Encoded slashes are
+    /// refused.
     pub path: Cow<'a, str>,
-    /// What stands behind the first `?`, as sent; empty without one.
+    /// The text after the first `?`, as sent; empty without one.
     pub query: &'a str,
 }
 
-/// Why a target names no place. Each of these is answered by 400.
+/// Why a target is refused. The answer is 400.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadTarget {
     /// Neither `/path` nor `http://host/path`.
@@ -41,7 +41,7 @@ impl std::fmt::Display for BadTarget {
 impl std::error::Error for BadTarget {}
 
 impl<'a> Target<'a> {
-    /// Reads an origin-form or absolute-form target. `*` and the authority form name no place.
+    /// Reads an origin-form or absolute-form target. `*` and the authority form are refused.
     ///
     /// # Errors
     /// See [`BadTarget`].
@@ -65,7 +65,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What stands behind `http://`, whatever its case (RFC 3986 section 3.1).
+/// The text after `http://`, whatever its case (RFC 3986 section 3.1).
 fn behind_scheme(target: &str) -> Option<&str> {
     let (scheme, rest) = target.split_once("://")?;
     let known = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
@@ -82,7 +82,7 @@ fn normal(path: &str) -> Result<Cow<'_, str>, BadTarget> {
         return Ok(Cow::Borrowed(path));
     }
     let mut kept: Vec<String> = Vec::new();
-    // An ending in a slash, or in a dot segment, names a directory and keeps its slash.
+    // A trailing slash or dot segment names a directory and keeps its slash.
     let mut directory = false;
     for segment in path.split('/').skip(1) {
         let text = decoded(segment)?;
