@@ -47,13 +47,13 @@ pub enum Bad {
     Newline,
     /// The request line or a field violates the grammar.
     Syntax,
-    /// A version that is neither 1.0 nor 1.1.
+    /// A major version other than 1.
     Version,
     /// No Host, several, or an invalid one.
     Host,
     /// The end of the body is ambiguous.
     Framing,
-    /// A transfer coding other than chunked.
+    /// Transfer codings before chunked.
     Coding,
     /// An expectation other than `100-continue`.
     Expectation,
@@ -81,13 +81,13 @@ impl Bad {
             Bad::Syntax => {
                 "expected a request line and fields as in RFC 9112, found another syntax"
             }
-            Bad::Version => "expected HTTP/1.0 or HTTP/1.1, found another version",
+            Bad::Version => "expected HTTP/1.0 or HTTP/1.1, found another major version",
             Bad::Host => "expected exactly one Host field that names a host",
             Bad::Framing => {
-                "expected one way to find the end of the body: one Content-Length in digits, or \
-                 Transfer-Encoding, not both"
+                "expected one way to find the end of the body: one Content-Length in digits, or a \
+                 Transfer-Encoding that ends with chunked, not both"
             }
-            Bad::Coding => "expected the transfer coding chunked, found another",
+            Bad::Coding => "expected the transfer coding chunked alone, found others before it",
             Bad::Expectation => "expected the expectation 100-continue, found another",
         }
     }

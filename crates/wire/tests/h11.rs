@@ -59,7 +59,7 @@ fn ours(bytes: &[u8]) -> Verdict {
             }
         }
     }
-    // h11 writes the one word of this field in small letters.
+    // h11 lowercases the value of this field.
     let lower = |(name, value): (&str, &[u8])| match name.to_ascii_lowercase() {
         coding if coding == "transfer-encoding" => (coding.into(), value.to_ascii_lowercase()),
         name => (name.into(), value.to_vec()),
@@ -88,7 +88,11 @@ fn theirs(line: &str) -> Verdict {
         ["good", method, target, version, body, left, ref fields @ ..] => Verdict::Good {
             method: bytes(method),
             target: bytes(target),
-            version: bytes(version),
+            // A later minor version counts as 1.1 here (RFC 9110 section 2.5).
+            version: match bytes(version) {
+                minor if minor.starts_with(b"1.") && minor != b"1.0" => b"1.1".into(),
+                version => version,
+            },
             body: bytes(body),
             left: left.parse().expect("a number"),
             fields: fields
@@ -121,7 +125,7 @@ const STRICTER: &[Meant] = &[
     ("a name that CGI reads as another", |it| has(it, b"content_length:"), "a gateway's framing"),
     ("a host that is none", |it| values(it, b"host").any(no_host), "RFC 9112 3.2: MUST be 400"),
     ("another expectation", |it| values(it, b"expect").any(no_expectation), "RFC 9110 10.1.1: 417"),
-    ("another version", version, "RFC 9110 15.6.6: 505"),
+    ("another major version", version, "RFC 9110 15.6.6: 505"),
     (
         "a length of more than 64 bits",
         |it| has(it, b": 99999999999999999999"),
@@ -186,10 +190,9 @@ fn no_expectation(value: &[u8]) -> bool {
     !value.trim_ascii().eq_ignore_ascii_case(b"100-continue")
 }
 
-/// `HTTP/` and two digits, but neither 1.0 nor 1.1.
+/// `HTTP/` with a major version other than 1.
 fn version(bytes: &[u8]) -> bool {
-    let versions = bytes.windows(8).filter(|it| it.starts_with(b"HTTP/"));
-    versions.into_iter().any(|it| !matches!(it, b"HTTP/1.0" | b"HTTP/1.1"))
+    bytes.windows(7).any(|it| it.starts_with(b"HTTP/") && !it.ends_with(b"1."))
 }
 
 fn both_framings(bytes: &[u8]) -> bool {

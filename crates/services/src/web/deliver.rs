@@ -59,7 +59,10 @@ impl<B: Platform> Web<B> {
                 let fields: Vec<(&str, &str)> =
                     plan.fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
                 if plan.status.0 >= 400 {
-                    let why = "the conditions of the request do not hold for this file";
+                    let why = match plan.status {
+                        Status::RANGE => "none of the ranges is within the file",
+                        _ => "the conditions of the request do not hold for this file",
+                    };
                     responder.refuse(plan.status, &fields, why, out)
                 } else {
                     let summary = responder.head(plan.status, &fields, plan.len, out);

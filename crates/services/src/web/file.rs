@@ -150,9 +150,9 @@ pub fn plan(
     kind: &'static str,
     now: u64,
 ) -> Plan {
-    let modified = meta.modified_ns / 1_000_000_000;
+    // Never later than `Date` (RFC 9110 section 8.8.2.1).
+    let modified = (meta.modified_ns / 1_000_000_000).min(now);
     let tag = tag(meta, coding);
-    // What was changed a moment ago may change again within the same second.
     let stamp = date::format(modified);
     let stamp = String::from_utf8_lossy(&stamp).into_owned();
     let mut fields = vec![("ETag", tag.clone()), ("Last-Modified", stamp)];

@@ -35,8 +35,10 @@ pub struct Session<F> {
     pub(super) stage: Stage<F>,
     /// When a session that waits for a head times out.
     until: Instant,
-    /// Part of a head has come.
+    /// Part of a head has arrived.
     begun: bool,
+    /// That head begins with HEAD, so its answer has no body.
+    head_only: bool,
     /// The server drains: the next reply is the last.
     last: bool,
     clock: DateCache,
@@ -85,7 +87,7 @@ enum Back<F> {
 /// What follows an action.
 pub(super) enum Next<F> {
     /// The next request.
-    Next,
+    Request,
     /// Close the connection.
     Close,
     /// Run a job.
@@ -134,12 +136,16 @@ impl<B: Platform> Web<B> {
                     // Old clients leave a CR LF after a body; it does not begin a request.
                     Ok(None) if b"\r\n".starts_with(rest) => break,
                     Ok(None) => {
+                        session.head_only = is_head(rest);
                         if !std::mem::replace(&mut session.begun, true) {
                             session.until = session.until.min(cx.now + self.options.head_time);
                         }
                         break;
                     }
-                    Err(bad) => self.bad_head(cx, session, bad, out),
+                    Err(bad) => {
+                        session.head_only = is_head(rest);
+                        self.bad_head(cx, session, bad, out)
+                    }
                 },
                 Stage::Body(body) => match self.take(cx, session, body, rest, out) {
                     (taken, Some(after)) => {
@@ -157,12 +163,12 @@ impl<B: Platform> Web<B> {
                 }
             };
             match after {
-                Next::Next => {}
+                Next::Request => {}
                 Next::Close => return Step::close(input.len()),
                 other => return self.step(session, used, other),
             }
         }
-        self.step(session, used, Next::Next)
+        self.step(session, used, Next::Request)
     }
 
     /// Answers repetitions of the last request from the memo; returns how much input they used.
@@ -207,7 +213,7 @@ impl<B: Platform> Web<B> {
         head: &Head<'_>,
         out: &mut Out,
     ) -> Next<B::File> {
-        session.begun = false;
+        (session.begun, session.head_only) = (false, head.method == "HEAD");
         cx.note(|note| *note = format!("{} {} {}", head.method, head.target, words(head.version)));
         let mut dispatch = dispatch(&self.options, head, self.request_line(cx, head));
         dispatch.context.mode.keep_alive &= !session.last;
@@ -215,27 +221,28 @@ impl<B: Platform> Web<B> {
             return self.act(cx, session, dispatch, &[], out);
         }
         let keep = matches!(dispatch.act, Action::Echo);
-        let Some(incoming) = RequestBody::new(head.body, keep, self.options.body_max, cx.now)
-        else {
-            return self.too_long(cx, session, dispatch, out);
-        };
+        let incoming = RequestBody::new(head.body, keep, self.options.body_max, cx.now);
         let refused = matches!(
             dispatch.act,
             Action::Dismiss(..) | Action::Refuse(..) | Action::NotAllowed(_)
         );
-        if refused && head.expects {
-            // The client waits for a word before it sends the body; this is the word.
+        if refused && (head.expects || incoming.is_none()) {
+            // The client waits for an answer before it sends the body; or the body is too long to
+            // be skipped, and the refused method is the better reason.
             dispatch.context.mode.keep_alive = false;
             return self.act(cx, session, dispatch, &[], out);
         }
         if matches!(dispatch.act, Action::Dismiss(..)) {
             return self.act(cx, session, dispatch, &[], out);
         }
+        let Some(incoming) = incoming else {
+            return self.too_long(cx, session, dispatch, out);
+        };
         if head.expects {
             out.bytes().extend_from_slice(reply::CONTINUE);
         }
         session.stage = Stage::Body(Box::new((dispatch, incoming)));
-        Next::Next
+        Next::Request
     }
 
     /// Takes bytes of a body; returns how many, and what follows if it is complete.
@@ -285,12 +292,13 @@ impl<B: Platform> Web<B> {
         bad: Bad,
         out: &mut Out,
     ) -> Next<B::File> {
-        self.act(cx, session, self.last_word(cx, dismissal(bad)), &[], out)
+        self.act(cx, session, self.last_word(cx, session, dismissal(bad)), &[], out)
     }
 
     /// A final reply to a request that was not understood.
-    fn last_word(&self, cx: &At<'_>, act: Action) -> Dispatch {
-        let mode = ReplyMode { version: Version::Http11, head_only: false, keep_alive: false };
+    fn last_word(&self, cx: &At<'_>, session: &Session<B::File>, act: Action) -> Dispatch {
+        let mode =
+            ReplyMode { version: Version::Http11, head_only: session.head_only, keep_alive: false };
         let request_line =
             self.options.record.map(|_| RequestLine { at: cx.now, text: "-".to_owned() });
         Dispatch { act, context: ReplyContext { mode, request_line } }
@@ -369,7 +377,7 @@ impl<B: Platform> Web<B> {
         }
         session.stage = Stage::Head;
         session.until = cx.now + self.options.keep_alive;
-        if context.mode.keep_alive { Next::Next } else { Next::Close }
+        if context.mode.keep_alive { Next::Request } else { Next::Close }
     }
 
     pub(super) fn responder<'a>(
@@ -389,8 +397,8 @@ impl<B: Platform> Web<B> {
         after: Next<B::File>,
     ) -> Step<Job<B::File>> {
         let then = match after {
-            Next::Next if !matches!(session.stage, Stage::Sending(_)) => Then::Read,
-            Next::Next | Next::Room => Then::Pause,
+            Next::Request if !matches!(session.stage, Stage::Sending(_)) => Then::Read,
+            Next::Request | Next::Room => Then::Pause,
             Next::Close => Then::Close,
             Next::Job(job) => Then::Offload(job),
         };
@@ -440,7 +448,7 @@ impl<B: Platform> Web<B> {
             Stage::Away(_) | Stage::Sending(_) => false,
         };
         if !is_late {
-            return self.step(session, 0, Next::Next);
+            return self.step(session, 0, Next::Request);
         }
         if out.is_full() {
             // The client does not read its replies, which is for the engine to time out.
@@ -449,7 +457,7 @@ impl<B: Platform> Web<B> {
         }
         if matches!(session.stage, Stage::Body(_)) || session.begun {
             let act = Action::Dismiss(Status::TIMEOUT, "expected the rest of the request in time");
-            self.act(cx, session, self.last_word(cx, act), &[], out);
+            self.act(cx, session, self.last_word(cx, session, act), &[], out);
         }
         Step::close(0)
     }
@@ -463,10 +471,15 @@ impl<B: Platform> Web<B> {
     ) -> Step<Job<B::File>> {
         if matches!(session.stage, Stage::Body(_)) || session.begun {
             let act = Action::Dismiss(Status::BAD_REQUEST, "expected the rest of the request");
-            self.act(cx, session, self.last_word(cx, act), &[], out);
+            self.act(cx, session, self.last_word(cx, session, act), &[], out);
         }
         Step::close(0)
     }
+}
+
+/// Whether the first line, perhaps incomplete, asks for HEAD.
+fn is_head(input: &[u8]) -> bool {
+    input.trim_ascii_start().starts_with(b"HEAD ")
 }
 
 /// The version of the request.
@@ -501,9 +514,9 @@ impl<B: Platform> Service for Web<B> {
 
     fn open(&self, cx: &At<'_>, peer: Peer, _out: &mut Out) -> Session<B::File> {
         let until = cx.now + self.options.head_time;
-        let (begun, last, repeatable) = (false, false, false);
+        let (begun, head_only, last, repeatable) = (false, false, false, false);
         let (clock, memo) = (DateCache::new(), Memo::default());
-        Session { peer, stage: Stage::Head, until, begun, last, clock, repeatable, memo }
+        Session { peer, stage: Stage::Head, until, begun, head_only, last, clock, repeatable, memo }
     }
 
     fn step(
@@ -526,7 +539,7 @@ impl<B: Platform> Service for Web<B> {
                 }
                 stage => {
                     session.stage = stage;
-                    self.step(session, 0, Next::Next)
+                    self.step(session, 0, Next::Request)
                 }
             },
             Event::Deadline => self.late(cx, session, out),
@@ -536,7 +549,7 @@ impl<B: Platform> Service for Web<B> {
                 if matches!(session.stage, Stage::Head) && !session.begun {
                     session.until = session.until.min(cx.now + LAST_CALL);
                 }
-                self.step(session, 0, Next::Next)
+                self.step(session, 0, Next::Request)
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Files: which one, under which conditions, which bytes.
 
-use super::memory_files::MemoryFiles;
+use super::memory_files::{CHANGED_NS, MemoryFiles};
 use super::talk::{Talk, body, journal, options, reply, request};
+use seam::Instant;
 use services::web::{ErrorPage, Format, Options, Web};
 
 const FILES: &[(&str, &str)] = &[
@@ -93,6 +94,17 @@ fn conditions() {
 }
 
 #[test]
+fn a_file_from_the_future_was_modified_now() {
+    let wall = (Instant::ZERO, CHANGED_NS - 3_600_000_000_000);
+    let options = Options { demo: false, wall, ..options() };
+    let (reply, _) = reply(FILES, &options, request("GET", "/a.txt", "").as_bytes());
+    let date = "Sun, 06 Nov 1994 07:49:37 GMT\r\n";
+    for field in ["Date", "Last-Modified"] {
+        assert!(reply.contains(&format!("{field}: {date}")), "{reply}");
+    }
+}
+
+#[test]
 fn ranges() {
     let part = |range: &str, want: &str, has: &str| {
         let fields = format!("Range: bytes={range}\r\n");
@@ -109,7 +121,8 @@ fn ranges() {
     part("2-4", "234", "2-4");
     part("8-", "89", "8-9");
     part("-3", "789", "7-9");
-    check("GET", "/a.txt", "Range: bytes=10-\r\n", "416", &["Content-Range: bytes */10\r\n"]);
+    let why = "none of the ranges is within the file";
+    check("GET", "/a.txt", "Range: bytes=10-\r\n", "416", &["Range: bytes */10\r\n", why]);
     check("GET", "/a.txt", "Range: lines=1\r\n", "200", &["0123456789"]);
     check("HEAD", "/a.txt", "Range: bytes=0-0\r\n", "200", &["Content-Length: 10"]);
     let if_range = |value: &str, status: &str| {
@@ -153,6 +166,7 @@ fn packed_files() {
     accepts("gzip, br", "/a.txt", "packed by gzip", Some("gzip"));
     accepts("br;q=0.5, *;q=0", "/a.txt", "0123456789", None);
     accepts("gzip;q=0", "/a.txt", "0123456789", None);
+    accepts("x-gzip", "/a.txt", "packed by gzip", Some("gzip"));
     accepts("*", "/b.txt", "packed by brotli", Some("br"));
     accepts("gzip", "/b.txt", "only brotli", None);
     accepts("gzip", "/c.png", "a picture", None);

@@ -10,7 +10,9 @@ pub fn quality(accept: Option<&[u8]>, coding: &str) -> u16 {
         let name = words.next().unwrap_or_default();
         let weight = words.find_map(|word| word.strip_prefix("q=").or(word.strip_prefix("Q=")));
         let quality = weight.map_or(1000, thousandths);
-        if name.eq_ignore_ascii_case(coding) {
+        // `x-gzip` is an old name of gzip (RFC 9110 section 8.4.1.3).
+        let is_alias = coding == "gzip" && name.eq_ignore_ascii_case("x-gzip");
+        if name.eq_ignore_ascii_case(coding) || is_alias {
             return quality;
         }
         if name == "*" {
@@ -71,6 +73,7 @@ mod tests {
         check("gzip;q=0.5, br;q=0.125", "gzip", 500);
         check("gzip;q=0.5, br;q=0.125", "br", 125);
         check("gzip; q=0", "gzip", 0);
+        check("x-gzip;q=0.5", "gzip", 500);
         check("*", "br", 1000);
         check("*;q=0.1, br;q=0", "br", 0);
         check("GZIP;Q=1.000", "gzip", 1000);

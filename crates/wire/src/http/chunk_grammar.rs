@@ -1,9 +1,7 @@
-//! Chunked bodies once more, rule by rule from the ABNF of RFC 9112 section 7.1, for tests alone.
+//! A second reader of chunked bodies, rule by rule from the ABNF of RFC 9112 section 7.1, for tests alone.
 //!
-//! Each rule is a function that takes a prefix of its input or does not match, and they share
-//! nothing with [`super::chunked`]. The grammar also has "bad" white space (BWS), which a reader
-//! may take and we do not; it is matched here and then counted, so that this one difference is
-//! stated and not forgotten.
+//! Each rule is a function that takes a prefix of its input or does not match. They share nothing
+//! with [`super::chunked`].
 
 /// The grammar's verdict on some bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,31 +71,24 @@ fn size_line(text: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > 16 {
         return None;
     }
-    let mut bad_space = 0;
     let mut rest = &text[digits.len()..];
     while !rest.is_empty() {
-        rest = extension(rest, &mut bad_space)?;
+        rest = extension(rest)?;
     }
-    (bad_space == 0).then(|| digits.iter().fold(0, |sum, digit| sum << 4 | u64::from(*digit)))
+    Some(digits.iter().fold(0, |sum, digit| sum << 4 | u64::from(*digit)))
 }
 
 /// `BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ]`; returns the rest.
-fn extension<'a>(text: &'a [u8], bad_space: &mut usize) -> Option<&'a [u8]> {
-    let text = skip(text, bad_space);
-    let text = skip(text.strip_prefix(b";")?, bad_space);
-    let text = token(text)?;
-    let behind = skip(text, &mut 0);
-    let Some(value) = behind.strip_prefix(b"=") else { return Some(text) };
-    *bad_space += text.len() - behind.len();
-    let value = skip(value, bad_space);
+fn extension(text: &[u8]) -> Option<&[u8]> {
+    let text = token(skip(skip(text).strip_prefix(b";")?))?;
+    let Some(value) = skip(text).strip_prefix(b"=") else { return Some(text) };
+    let value = skip(value);
     token(value).or_else(|| quoted(value))
 }
 
 /// `BWS = OWS = *( SP / HTAB )`.
-fn skip<'a>(text: &'a [u8], count: &mut usize) -> &'a [u8] {
-    let len = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-    *count += len;
-    &text[len..]
+fn skip(text: &[u8]) -> &[u8] {
+    &text[text.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()..]
 }
 
 /// `token = 1*tchar` (RFC 9110 section 5.6.2); returns the rest.

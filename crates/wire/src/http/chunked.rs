@@ -117,9 +117,8 @@ fn line(bytes: &[u8], len_max: usize) -> Result<Option<&[u8]>, Bad> {
     if memchr(b'\r', text).is_some() { Err(Bad::Newline) } else { Ok(Some(text)) }
 }
 
-/// `1*HEXDIG [ chunk-ext ]`: the size, and how many bytes the extension has. Extensions are
-/// skipped, as their reader must, but only where they are of the grammar; the white space that the
-/// grammar calls bad is refused.
+/// `1*HEXDIG [ chunk-ext ]`: the size, and the length of the extensions in bytes. Extensions are
+/// skipped if they follow the grammar, "bad" white space included (RFC 9110 section 5.6.3).
 fn size(text: &[u8]) -> Result<(u64, usize), Bad> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let rest = &text[digits..];
@@ -131,15 +130,17 @@ fn size(text: &[u8]) -> Result<(u64, usize), Bad> {
     Ok((size, rest.len()))
 }
 
-/// `*( ";" token [ "=" ( token / quoted-string ) ] )`.
+/// `*( BWS ";" BWS token [ BWS "=" BWS ( token / quoted-string ) ] )`.
 fn is_extension(mut text: &[u8]) -> bool {
-    while let [b';', rest @ ..] = text {
+    while let [b';', rest @ ..] = without_space(text) {
+        let rest = without_space(rest);
         let name = rest.iter().take_while(|byte| is_token_byte(byte)).count();
         if name == 0 {
             return false;
         }
         text = &rest[name..];
-        if let [b'=', value @ ..] = text {
+        if let [b'=', value @ ..] = without_space(text) {
+            let value = without_space(value);
             let len = match value {
                 [b'"', quoted @ ..] => quoted_len(quoted).map(|len| len + 1),
                 _ => Some(value.iter().take_while(|byte| is_token_byte(byte)).count()),
@@ -151,6 +152,11 @@ fn is_extension(mut text: &[u8]) -> bool {
         }
     }
     text.is_empty()
+}
+
+/// `BWS = *( SP / HTAB )`.
+fn without_space(text: &[u8]) -> &[u8] {
+    &text[text.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()..]
 }
 
 /// The length of a quoted string after its opening quote, the closing one included.
@@ -170,7 +176,7 @@ fn quoted_len(text: &[u8]) -> Option<usize> {
 }
 
 /// RFC 9110 section 5.6.2.
-fn is_token_byte(byte: &u8) -> bool {
+pub(super) fn is_token_byte(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
 }
 
@@ -243,6 +249,7 @@ mod tests {
         check("0\r\n\r\n", "");
         check("5\r\nhello\r\n0\r\n\r\n", "hello");
         check("1;a;b=c;d=\"\\\";\"\r\n!\r\n0;e\r\n\r\n", "!");
+        check("1 ; a\t= b ;c\r\n!\r\n0 ;e\r\n\r\n", "!");
         check("A;x=\"y\"\r\n0123456789\r\n001\r\n!\r\n0\r\nX: y\r\n\r\n", "0123456789!");
         let mut out = Vec::new();
         put(b"data: 1\n\n", &mut out);
@@ -269,7 +276,9 @@ mod tests {
         check("10000000000000000\r\n", Bad::Framing);
         check("5;\0\r\n", Bad::Framing);
         check("5;\r\n", Bad::Framing);
-        check("5; a\r\n", Bad::Framing);
+        check("5; \r\n", Bad::Framing);
+        check("5;a \r\n", Bad::Framing);
+        check("5;a b\r\n", Bad::Framing);
         check("5;a=\r\n", Bad::Framing);
         check("5;a=\"b\r\n", Bad::Framing);
         check("5;a=\"b\"c\r\n", Bad::Framing);

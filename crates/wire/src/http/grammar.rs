@@ -77,8 +77,9 @@ fn head(lines: &[&[u8]], len: usize) -> Option<Verdict> {
         return None;
     }
     let is_new = match version {
-        b"HTTP/1.1" => true,
         b"HTTP/1.0" => false,
+        // A later minor version means what 1.1 means (RFC 9110 section 2.5).
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'..=b'9'] => true,
         _ => return None,
     };
     let fields: Vec<(String, Vec<u8>)> =
@@ -144,16 +145,30 @@ fn is_host(text: &str) -> bool {
         None => text.split_at(text.find(':').unwrap_or(text.len())),
     };
     let good_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        Some(address) => address.chars().all(|it| it.is_ascii_hexdigit() || it == ':' || it == '.'),
-        None => {
-            host.chars().all(|it| it.is_ascii_alphanumeric() || "-._~%!$&'()*+,;=".contains(it))
-        }
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => is_reg_name(host.as_bytes()),
     };
     let good_port = match port.strip_prefix(':') {
         Some(digits) => digits.chars().all(|it| it.is_ascii_digit()),
         None => port.is_empty(),
     };
     good_host && good_port
+}
+
+/// `*( unreserved / pct-encoded / sub-delims )`.
+fn is_reg_name(mut text: &[u8]) -> bool {
+    loop {
+        text = match text {
+            [] => return true,
+            [b'%', high, low, rest @ ..] if [high, low].iter().all(|it| it.is_ascii_hexdigit()) => {
+                rest
+            }
+            [one, rest @ ..] if one.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(one) => {
+                rest
+            }
+            _ => return false,
+        }
+    }
 }
 
 fn decimal(text: &[u8]) -> Option<u64> {

@@ -1,6 +1,9 @@
 //! Request heads: the grammar by httparse, the framing by RFC 9112 section 6.
 
+use core::net::Ipv6Addr;
+
 use super::Bad;
+use super::chunked::is_token_byte;
 use memchr::memchr_iter;
 
 /// The most fields of a head; HAProxy and Envoy stop at about as many.
@@ -133,12 +136,12 @@ fn parse_into<'a>(
     head: &'a [u8],
     fields: &mut [httparse::Header<'a>],
 ) -> Result<(Line<'a>, usize), Bad> {
-    let mut request = httparse::Request::new(fields);
+    let mut request = httparse::Request::new(&mut *fields);
     match request.parse(head) {
         Ok(httparse::Status::Complete(parsed)) if parsed == head.len() => {}
         Ok(_) => return Err(Bad::Syntax),
         Err(httparse::Error::TooManyHeaders) => return Err(Bad::HeadTooLong),
-        Err(httparse::Error::Version) => return Err(version_or_syntax(head)),
+        Err(httparse::Error::Version) => return other_version(head, fields),
         Err(_) => return Err(Bad::Syntax),
     }
     match (request.method, request.path, request.version) {
@@ -177,16 +180,40 @@ fn end(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Bad> {
     Ok(None)
 }
 
-/// A version of the right shape that we do not speak, or nonsense where one should stand.
-fn version_or_syntax(head: &[u8]) -> Bad {
-    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
-    match line.rsplit(|&byte| byte == b' ').next().unwrap_or_default() {
+/// A head whose request line has a version that httparse does not know. A later minor version means
+/// what 1.1 means (RFC 9110 section 2.5).
+#[cold]
+fn other_version<'a>(
+    head: &'a [u8],
+    fields: &mut [httparse::Header<'a>],
+) -> Result<(Line<'a>, usize), Bad> {
+    let end = memchr::memchr(b'\r', head).ok_or(Bad::Syntax)?;
+    let line = std::str::from_utf8(&head[..end]).map_err(|_| Bad::Syntax)?;
+    let mut words = line.split(' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err(Bad::Syntax);
+    };
+    let is_method = !method.is_empty() && method.as_bytes().iter().all(is_token_byte);
+    match version.as_bytes() {
+        _ if !is_method || target.is_empty() => Err(Bad::Syntax),
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => {
+            let rest = &head[end + 2..];
+            match httparse::parse_headers(rest, fields) {
+                Ok(httparse::Status::Complete((len, found))) if len == rest.len() => {
+                    Ok(((method, target, 1), found.len()))
+                }
+                Err(httparse::Error::TooManyHeaders) => Err(Bad::HeadTooLong),
+                _ => Err(Bad::Syntax),
+            }
+        }
         [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
             if major.is_ascii_digit() && minor.is_ascii_digit() =>
         {
-            Bad::Version
+            Err(Bad::Version)
         }
-        _ => Bad::Syntax,
+        _ => Err(Bad::Syntax),
     }
 }
 
@@ -210,9 +237,7 @@ fn meant(version: Version, fields: &[httparse::Header<'_>]) -> Result<Meaning, B
             if chunked {
                 return Err(Bad::Framing);
             }
-            if !value.eq_ignore_ascii_case(b"chunked") {
-                return Err(Bad::Coding);
-            }
+            check_codings(value)?;
             chunked = true;
         } else if is("host") {
             hosts += 1;
@@ -247,6 +272,21 @@ fn meant(version: Version, fields: &[httparse::Header<'_>]) -> Result<Meaning, B
     Ok((body, !close && (keep || version == Version::Http11), expects))
 }
 
+/// A Transfer-Encoding must be `chunked` alone. Where chunked is not the last coding the end of the
+/// body cannot be found (RFC 9112 section 6.3); codings before it are unknown to us.
+fn check_codings(value: &[u8]) -> Result<(), Bad> {
+    let mut codings = value.rsplit(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+    let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
+    if !codings.next().is_some_and(is_chunked) {
+        return Err(Bad::Framing);
+    }
+    match codings.next() {
+        None => Ok(()),
+        Some(again) if is_chunked(again) => Err(Bad::Framing),
+        Some(_) => Err(Bad::Coding),
+    }
+}
+
 /// A Content-Length: digits only, no sign, no list, no overflow.
 fn digits(value: &[u8]) -> Option<u64> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
@@ -255,17 +295,27 @@ fn digits(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// `uri-host [ ":" port ]`, or nothing, which RFC 9112 section 3.2 allows.
-fn is_host(value: &[u8]) -> bool {
-    let literal = |byte: &u8| byte.is_ascii_hexdigit() || b":.".contains(byte);
+/// `uri-host [ ":" port ]` (RFC 3986 section 3.2), or nothing, which RFC 9112 section 3.2 allows.
+pub(super) fn is_host(value: &[u8]) -> bool {
     let name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(byte);
     let rest = match value {
         [b'[', rest @ ..] => {
-            let len = rest.iter().take_while(|byte| literal(byte)).count();
-            let Some((&b']', behind)) = rest[len..].split_first() else { return false };
-            behind
+            let Some(end) = memchr::memchr(b']', rest) else { return false };
+            let literal = std::str::from_utf8(&rest[..end]).ok();
+            if literal.and_then(|text| text.parse::<Ipv6Addr>().ok()).is_none() {
+                return false;
+            }
+            &rest[end + 1..]
         }
-        _ => &value[value.iter().take_while(|byte| name(byte)).count()..],
+        _ => {
+            let (host, rest) = value.split_at(value.iter().take_while(|byte| name(byte)).count());
+            let is_escape =
+                |two: &[u8]| two.get(..2).is_some_and(|it| it.iter().all(u8::is_ascii_hexdigit));
+            if !host.split(|byte| *byte == b'%').skip(1).all(is_escape) {
+                return false;
+            }
+            rest
+        }
     };
     matches!(rest, [] | [b':', ..]) && rest.iter().skip(1).all(u8::is_ascii_digit)
 }
@@ -293,6 +343,10 @@ mod tests {
         check("\r\nGET / HTTP/1.1\r\nhost:a:80\r\n\r\n", "GET / Http11 Length(0) true false");
         let literal = "GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n";
         check(literal, "GET / Http11 Length(0) true false");
+        let later = "GET /x HTTP/1.2\r\nHost: a%20b\r\n\r\n";
+        check(later, "GET /x Http11 Length(0) true false");
+        let many = format!("GET / HTTP/1.9\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(50));
+        check(&many, "GET / Http11 Length(0) true false");
         let old = "GET / HTTP/1.0\r\nExpect: a miracle\r\nHost: a:\r\n\r\n";
         check(old, "GET / Http10 Length(0) false false");
         check("GET /x?y HTTP/1.0\r\n\r\n", "GET /x?y Http10 Length(0) false false");
@@ -331,6 +385,12 @@ mod tests {
         check("G@T / HTTP/1.1\r\nHost: a\r\n\r\n", Bad::Syntax);
         check("GET /\r\nHost: a\r\n\r\n", Bad::Syntax);
         check("GET / HTTP/2.0\r\nHost: a\r\n\r\n", Bad::Version);
+        check("GET / HTTP/0.9\r\nHost: a\r\n\r\n", Bad::Version);
+        check("GET /sp ace HTTP/1.1\r\nHost: a\r\n\r\n", Bad::Syntax);
+        check("G ET / HTTP/1.1\r\nHost: a\r\n\r\n", Bad::Syntax);
+        check("G@T / HTTP/1.2\r\nHost: a\r\n\r\n", Bad::Syntax);
+        check("GET / HTTP/1.2\r\nHost: a\r\nX : y\r\n\r\n", Bad::Syntax);
+        check("GET / HTTP/1.10\r\nHost: a\r\n\r\n", Bad::Syntax);
         check("GET / FTP/1.1\r\nHost: a\r\n\r\n", Bad::Syntax);
         check(&get(""), Bad::Host);
         check(&host("Host: a\r\n"), Bad::Host);
@@ -341,6 +401,10 @@ mod tests {
         check(&get("Host: a:1:2\r\n"), Bad::Host);
         check(&get("Host: [::1\r\n"), Bad::Host);
         check(&get("Host: [::1]2\r\n"), Bad::Host);
+        check(&get("Host: [::::::]\r\n"), Bad::Host);
+        check(&get("Host: [1.2.3.4]\r\n"), Bad::Host);
+        check(&get("Host: a%zz\r\n"), Bad::Host);
+        check(&get("Host: a%4\r\n"), Bad::Host);
         check(&host("X : y\r\n"), Bad::Syntax);
         check(&host(" folded\r\n"), Bad::Syntax);
         check(&host("X: y\r\n folded\r\n"), Bad::Syntax);
@@ -356,7 +420,10 @@ mod tests {
         check(&host("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), Bad::Framing);
         check(&host("Transfer-Encoding: gzip, chunked\r\n"), Bad::Coding);
         check(&host("Transfer-Encoding: \x0bchunked\r\n"), Bad::Syntax);
-        check(&host("Transfer-Encoding: identity\r\n"), Bad::Coding);
+        check(&host("Transfer-Encoding: identity\r\n"), Bad::Framing);
+        check(&host("Transfer-Encoding: chunked, gzip\r\n"), Bad::Framing);
+        check(&host("Transfer-Encoding: chunked, chunked\r\n"), Bad::Framing);
+        check(&host("Transfer-Encoding:\r\n"), Bad::Framing);
         check("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Bad::Framing);
         check(&host("Transfer_Encoding: chunked\r\n"), Bad::Framing);
         check(&host("content_length: 1\r\n"), Bad::Framing);

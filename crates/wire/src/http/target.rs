@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
+use super::head::is_host;
+
 /// A target that names a path of the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target<'a> {
@@ -49,10 +51,13 @@ impl<'a> Target<'a> {
         let local = match behind_scheme(target) {
             Some(rest) => {
                 let end = rest.find(['/', '?']).unwrap_or(rest.len());
-                if end == 0 {
+                let (authority, local) = rest.split_at(end);
+                // No host at all is an error here (RFC 9110 section 4.2.1), as is a user name.
+                let is_named = !authority.is_empty() && !authority.starts_with(':');
+                if !is_named || !is_host(authority.as_bytes()) {
                     return Err(BadTarget::Form);
                 }
-                &rest[end..]
+                local
             }
             None if target.starts_with('/') => target,
             None => return Err(BadTarget::Form),
@@ -134,6 +139,7 @@ mod tests {
         check("HTTP://host/x", "/x", "");
         check("http://host", "/", "");
         check("https://host?q", "/", "q");
+        check("http://[::1]:80/a", "/a", "");
     }
 
     #[test]
@@ -145,6 +151,10 @@ mod tests {
         check("host:80", BadTarget::Form);
         check("", BadTarget::Form);
         check("http:///a", BadTarget::Form);
+        check("http://:80/", BadTarget::Form);
+        check("http://]]:99999x/", BadTarget::Form);
+        check("http://user:word@host/", BadTarget::Form);
+        check("http://a%zz/", BadTarget::Form);
         check("/a#b", BadTarget::Form);
         check("/%", BadTarget::Encoding);
         check("/%4", BadTarget::Encoding);
