@@ -14,7 +14,6 @@
 //! - [`rtp`], [`rtcp`], [`rtsp`], [`sdp`]: media packets, reports about them, the protocol that
 //!   requests them, and session descriptions.
 //! - [`text`]: whole text files in UTF-8, UTF-16 or CP949, as UTF-8.
-//! - [`rng`]: the seeded generator of the fuzzers in this crate and in higher ones.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -27,7 +26,6 @@ mod fuzz;
 pub mod http;
 pub mod line;
 mod media_fuzz;
-pub mod rng;
 pub mod rtcp;
 pub mod rtp;
 pub mod rtsp;

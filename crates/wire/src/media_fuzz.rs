@@ -1,8 +1,8 @@
 //! Random RTSP conversations, RTCP and RTP packets: nothing panics, no item depends on where the
 //! stream was cut, and a range or transport that parses is written so that it parses the same.
 
-use crate::rng::Rng;
 use crate::{rtcp, rtp, rtsp};
+use stats::Rng;
 
 /// One round; `at` names it in messages.
 ///

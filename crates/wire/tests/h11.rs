@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+use stats::Rng;
 use wire::http::{Body, Chunked, Head, Limits, Version, next};
-use wire::rng::Rng;
 
 /// Requests of one run.
 const REQUESTS: u64 = 30_000;
@@ -124,6 +124,11 @@ const STRICTER: &[Meant] = &[
     ("chunks in HTTP/1.0", |it| has(it, b"/1.0\r\n") && has(it, CHUNKED), "RFC 9112 6.1: faulty"),
     ("a name that CGI reads as another", |it| has(it, b"content_length:"), "a gateway's framing"),
     ("a host that is none", |it| values(it, b"host").any(no_host), "RFC 9112 3.2: MUST be 400"),
+    (
+        "no Host in a later minor version",
+        |it| has(it, b"http/1.2\r\n") && !has(it, b"\nhost:"),
+        "RFC 9110 2.5: as 1.1, so MUST be 400",
+    ),
     ("another expectation", |it| values(it, b"expect").any(no_expectation), "RFC 9110 10.1.1: 417"),
     ("another major version", version, "RFC 9110 15.6.6: 505"),
     (

@@ -16,9 +16,9 @@ use wire::framing::Framing;
 
 use super::server::{ServerArgs, ServiceInstance, usage};
 
-/// The port if nobody names one.
+/// The default port.
 const PORT: u16 = 6000;
-/// The file if nobody names one and it is there.
+/// The default file, if it exists.
 const FILE: &str = "data/stock.txt";
 
 /// The flags of the stock service.
@@ -26,8 +26,8 @@ const FILE: &str = "data/stock.txt";
 pub struct Args {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// The file of stocks, `ID LEFT PRICE` a line [default: data/stock.txt, else a built-in one
-    /// that is not saved]
+    /// The file of stocks, `ID LEFT PRICE` a line [default: data/stock.txt, otherwise built-in
+    /// stocks that are not saved]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// How replies end: line, fixed:8192 (what the course's clients read), eof
@@ -40,10 +40,10 @@ pub struct Args {
     /// How `show` is ordered: file, sorted, pre-order (of the index's tree, or the file's)
     #[arg(long, default_value_t)]
     order: Order,
-    /// What orders wait for: snapshot (nothing), per-stock, global
+    /// How orders are locked: snapshot (not at all), per-stock, global
     #[arg(long, default_value_t)]
     lock: Lock,
-    /// Save this often, beside the last disconnect and the end
+    /// Save this often, as well as after the last disconnect and at the end
     #[arg(long, value_parser = span, value_name = "TIME")]
     save_every: Option<Duration>,
 }
@@ -86,7 +86,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Err(narrow) = service.fits(&market) {
         return Ok(usage(&narrow.to_string()));
     }
-    // What a predecessor had saved is not known, so nothing counts as saved.
+    // It is unknown what the predecessor saved, so nothing counts as saved.
     let saved = handover.is_none().then(|| market.version());
     let mut ledger = Ledger { file, saved, digest: None, every: args.save_every, text: Vec::new() };
     if handover.is_none() {
@@ -124,21 +124,20 @@ fn note(market: &Market, wanted: Index) -> Option<String> {
     })
 }
 
-/// The market as the server before has left it.
+/// The market that the previous server handed over.
 fn adopt(handover: &Handover) -> Result<Region<Market>> {
     Region::adopt(handover.state()?).map_err(|refused| {
-        anyhow!("cannot take the market over: {refused}; the server before goes on serving")
+        anyhow!("cannot take the market over: {refused}; the previous server continues")
     })
 }
 
-/// The bytes of the book, and the file that they come from and go to. Of a market that is taken
-/// over only the file is needed.
+/// The bytes of the book and its file. For a market that was handed over only the file is needed.
 fn read(data: Option<&Path>, taken_over: bool) -> Result<(Vec<u8>, Option<PathBuf>)> {
     let file = match data {
         Some(file) => file,
         None if Path::new(FILE).exists() => Path::new(FILE),
         None => {
-            eprintln!("there is no {FILE}: serving the built-in stock, which is not saved");
+            eprintln!("there is no {FILE}: serving the built-in stocks, which are not saved");
             return Ok((services::stock::book::DEFAULT.as_bytes().to_vec(), None));
         }
     };
@@ -156,8 +155,8 @@ struct Ledger {
     file: Option<PathBuf>,
     /// The version of the market that the file holds, if that is known.
     saved: Option<u64>,
-    /// What stands for the rows that the file holds, if that is known: a new version may have the
-    /// same rows, for an order that is refused makes one too.
+    /// A digest of the rows in the file, if known: a new version may have the same rows, because
+    /// refused orders count as changes too.
     digest: Option<u64>,
     every: Option<Duration>,
     text: Vec<u8>,
@@ -172,7 +171,7 @@ impl Ledger {
     }
 }
 
-/// A number that two different texts do not share by chance.
+/// A hash that two different texts do not share by chance.
 fn digest(text: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(text);
@@ -191,7 +190,7 @@ impl StateStore<Market> for Ledger {
         if self.digest != digest {
             sys::file::replace(file, &self.text).map_err(|error| {
                 format!(
-                    "cannot save {}: {error}; the file is as it was, and saving is tried again",
+                    "cannot save {}: {error}; the file is unchanged, and saving will be retried",
                     file.display()
                 )
             })?;

@@ -284,7 +284,8 @@ impl Order {
         }
         if let Some(proof) = self.proof.as_ref().filter(|proof| !proof.nonce.is_empty()) {
             let Proof { user, password, realm, nonce } = proof;
-            let word = rtsp::digest_response((user, realm, password), nonce, (method, &target), None);
+            let word =
+                rtsp::digest_response((user, realm, password), nonce, (method, &target), None);
             text.push_str(&format!(
                 "Authorization: Digest username=\"{user}\", realm=\"{realm}\", nonce=\"{nonce}\", \
                  uri=\"{target}\", response=\"{word}\"\r\n"

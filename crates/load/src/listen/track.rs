@@ -327,8 +327,13 @@ mod tests {
         for sequence in [10, 11, 13, 14] {
             track.hear(&packet(sequence, 0), 1, 0);
         }
-        let sent =
-            rtcp::SenderInfo { ssrc: 7, ntp: 5 << 32 | 6 << 16, timestamp: 0, packets: 0, octets: 0 };
+        let sent = rtcp::SenderInfo {
+            ssrc: 7,
+            ntp: 5 << 32 | 6 << 16,
+            timestamp: 0,
+            packets: 0,
+            octets: 0,
+        };
         track.told(&sent, 1_000_000_000, true);
         let report = track.report(1, 2, 1_500_000_000).expect("packets came");
         assert_eq!((report.last_report, report.since_report), (5 << 16 | 6, 1 << 15));

@@ -3,9 +3,9 @@
 //! nothing follows a reply that closes the connection.
 
 use memory::{Placement, Region};
+use stats::Rng;
 use std::io;
 use std::time::Duration;
-use wire::rng::Rng;
 
 use super::platform::{Entry, LookupError, Meta, Platform, Resource};
 use super::{Journal, Options, Web};

@@ -6,11 +6,11 @@ use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerI
 use services::echo::packet::{LOGIN, PACKET, packet};
 use services::echo::{CloseReason, Echo, Options, Register};
 use sim::{Act, Case, Client, End, Faults, Heard, Script, Transcript};
+use stats::Rng;
 use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
-use wire::rng::Rng;
 
 /// A register in its own memory, in the form that the simulator borrows.
 #[derive(Clone)]

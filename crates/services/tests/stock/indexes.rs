@@ -3,7 +3,7 @@
 use crate::client::{Client, SAMPLE, market_with};
 use memory::{Placement, Region};
 use services::stock::{Index, Market, Options, Order};
-use wire::rng::Rng;
+use stats::Rng;
 
 /// A book of `count` stocks whose ids follow `id`.
 fn book(count: u32, id: impl Fn(u32) -> u32) -> String {

@@ -1,8 +1,8 @@
 //! Random bytes, and settings that must read back as they were written.
 
 use super::Settings;
-use crate::rng::Rng;
 use encoding_rs::EUC_KR;
+use stats::Rng;
 
 /// One round: settings read back in every encoding, and noise is decoded or refused.
 pub(crate) fn fuzz(rng: &mut Rng, at: &str) {

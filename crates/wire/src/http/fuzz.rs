@@ -2,7 +2,7 @@
 //! was cut, no byte beyond the end is used, and the grammar always agrees.
 
 use super::{Body, Chunked, Limits, Target, chunk_grammar, chunked, grammar, next};
-use crate::rng::Rng;
+use stats::Rng;
 
 /// One round; `at` names it in messages.
 ///
@@ -248,7 +248,7 @@ fn targets(rng: &mut Rng, at: &str) {
 
 #[cfg(test)]
 mod tests {
-    use crate::rng::Rng;
+    use stats::Rng;
 
     #[test]
     fn a_few_seeds() {

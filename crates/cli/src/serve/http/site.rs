@@ -1,5 +1,5 @@
-//! Platform of the web service: a folder whose files the kernel opens beneath it, and time that
-//! passes in earnest.
+//! The platform of the web service: a folder whose files the kernel opens beneath it, CPU time and
+//! sleep.
 
 use std::fs::Metadata;
 use std::hint::black_box;
@@ -20,17 +20,17 @@ use sys::sendfile::is_resident;
 /// A folder, or none.
 pub struct Site {
     root: Option<Root>,
-    /// Whether the engine may send files by itself: not where bytes must be sealed on their way.
+    /// Whether the engine may send files by itself, which TLS rules out.
     lends: bool,
 }
 
-/// Rounds of computing between two looks at the clock: some microseconds.
+/// Rounds of computing between two readings of the clock: some microseconds.
 const ROUNDS: u32 = 2_000;
-/// The longest list of a folder.
+/// The longest listing of a folder.
 const ENTRIES_MAX: usize = 10_000;
 
 impl Site {
-    /// The site of a folder, whose files the engine may send by itself if it `lends` them.
+    /// The site of a folder; if `lends`, the engine may send its files by itself.
     ///
     /// # Errors
     /// Those of opening it.
@@ -38,7 +38,7 @@ impl Site {
         Ok(Site { root: Some(Root::open(dir)?), lends })
     }
 
-    /// A site that has only routes.
+    /// A site without files.
     pub fn without_files() -> Site {
         Site { root: None, lends: false }
     }
@@ -58,13 +58,13 @@ impl Site {
     }
 }
 
-/// What is older than 1970 counts as from then.
+/// Times before 1970 count as 1970.
 fn modified_ns(about: &Metadata) -> u64 {
     let seconds = u64::try_from(about.mtime()).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec() as u64)
 }
 
-/// What an error of the file system means to who asked.
+/// The answer to a file system error.
 fn missing(error: &io::Error) -> LookupError {
     // errno(3), Linux.
     const NO_SUCH_DEVICE: i32 = 6;
@@ -83,7 +83,7 @@ fn missing(error: &io::Error) -> LookupError {
     }
     match error.raw_os_error() {
         Some(NAME_TOO_LONG) => LookupError::Absent,
-        // A socket cannot be opened; neither can a link that leads to itself, or out of the tree.
+        // Sockets, links to themselves and links out of the tree cannot be opened.
         Some(NO_SUCH_DEVICE | LOOP_OF_LINKS) => LookupError::Forbidden,
         Some(TOO_MANY | TOO_MANY_IN_SYSTEM) => LookupError::Exhausted,
         _ => LookupError::Broken,
@@ -96,7 +96,7 @@ impl Platform for Site {
     fn try_find(&self, path: &str) -> Option<Result<Resource<Arc<OwnedFd>>, LookupError>> {
         match self.look(path, Wait::Not) {
             Ok(found) => Some(Ok(found)),
-            // Old kernels do not know how to answer without waiting (InvalidInput).
+            // Old kernels cannot answer without blocking (InvalidInput).
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => None,
             Err(error) => Some(Err(missing(&error))),
@@ -108,7 +108,7 @@ impl Platform for Site {
     }
 
     fn lend(&self, file: &Arc<OwnedFd>, range: Range<u64>) -> Option<Source> {
-        // A kernel that does not tell what it has in memory may make us wait: read instead.
+        // If the kernel does not tell what it has in memory, sending might block: read instead.
         let is_ready = self.lends && is_resident(file, range).is_ok_and(|is| is);
         is_ready.then(|| Arc::clone(file).into())
     }
@@ -144,13 +144,13 @@ impl Platform for Site {
         let list = || -> io::Result<Vec<Entry>> {
             let root = self.root.as_ref().ok_or(io::ErrorKind::NotFound)?;
             let folder = root.find(path, Wait::May)?;
-            // The folder that was opened, wherever its name leads by now.
+            // The folder that was opened, even if its name has changed meanwhile.
             let entries = std::fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
             let mut found = Vec::new();
             for entry in entries.take(ENTRIES_MAX) {
                 let entry = entry?;
-                // What cannot be asked for by a name is not listed, and neither is a link that
-                // leads nowhere.
+                // Names that are not UTF-8 cannot be requested and are not listed, nor are broken
+                // links.
                 let Ok(name) = entry.file_name().into_string() else { continue };
                 let Ok(at) = self.look(&format!("{path}/{name}"), Wait::May) else { continue };
                 found.push(match at {
