@@ -119,9 +119,13 @@ const STRICTER: &[Meant] = &[
         |it| count(it, b"content-length:") > 1,
         "RFC 9112 6.3: equal ones MAY be taken",
     ),
-    ("a list of lengths", |it| has(it, b"content-length: 3,"), "the same in one line"),
+    (
+        "a list of lengths",
+        |it| values(it, b"content-length").any(|it| it.contains(&b',')),
+        "the same in one line",
+    ),
     ("a length beside chunks", both_framings, "RFC 9112 6.1: ought to be an attack"),
-    ("chunks in HTTP/1.0", |it| has(it, b"/1.0\r\n") && has(it, CHUNKED), "RFC 9112 6.1: faulty"),
+    ("chunks in HTTP/1.0", |it| has(it, b"/1.0\r\n") && chunked(it), "RFC 9112 6.1: faulty"),
     ("a name that CGI reads as another", |it| has(it, b"content_length:"), "a gateway's framing"),
     ("a host that is none", |it| values(it, b"host").any(no_host), "RFC 9112 3.2: MUST be 400"),
     (
@@ -133,7 +137,7 @@ const STRICTER: &[Meant] = &[
     ("another major version", version, "RFC 9110 15.6.6: 505"),
     (
         "a length of more than 64 bits",
-        |it| has(it, b": 99999999999999999999"),
+        |it| values(it, b"content-length").any(too_long),
         "no body is so long",
     ),
     ("a size of more than 16 digits", |it| has(it, b"0000000000000000"), "no chunk is so long"),
@@ -151,7 +155,10 @@ const LOOSER: &[Meant] = &[
     ),
 ];
 
-const CHUNKED: &[u8] = b"transfer-encoding: chunked";
+/// Whether a body in chunks is announced.
+fn chunked(bytes: &[u8]) -> bool {
+    values(bytes, b"transfer-encoding").any(|it| it.trim_ascii().eq_ignore_ascii_case(b"chunked"))
+}
 
 /// Whether the bytes contain others, ignoring case.
 fn has(bytes: &[u8], part: &[u8]) -> bool {
@@ -191,6 +198,12 @@ fn no_host(value: &[u8]) -> bool {
     !value.trim_ascii().iter().all(name)
 }
 
+/// Digits of a number of more than 64 bits.
+fn too_long(value: &[u8]) -> bool {
+    let digits = String::from_utf8_lossy(value.trim_ascii()).into_owned();
+    digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.len() >= 20
+}
+
 fn no_expectation(value: &[u8]) -> bool {
     !value.trim_ascii().eq_ignore_ascii_case(b"100-continue")
 }
@@ -201,7 +214,7 @@ fn version(bytes: &[u8]) -> bool {
 }
 
 fn both_framings(bytes: &[u8]) -> bool {
-    has(bytes, CHUNKED) && has(bytes, b"content-length:")
+    chunked(bytes) && has(bytes, b"content-length:")
 }
 
 /// A semicolon in a size line, followed by anything but `name` or `name=value`.
