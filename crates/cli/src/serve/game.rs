@@ -65,7 +65,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(usage(&format!("expected a --tick from 1ms to 60s, found {:?}", args.tick)));
     }
     if Handover::receive()?.is_some() {
-        bail!("a world exists only with its sessions and cannot be handed over; start a new server");
+        bail!(
+            "a world exists only with its sessions and cannot be handed over; start a new server"
+        );
     }
     let operated = args.library.is_operated(&shape);
     let terrain = terrain(args.map.as_deref())?;
