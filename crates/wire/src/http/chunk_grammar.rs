@@ -1,4 +1,5 @@
-//! A second reader of chunked bodies, rule by rule from the ABNF of RFC 9112 section 7.1, for tests alone.
+//! A second reader of chunked bodies, rule by rule from the ABNF of RFC 9112 section 7.1, for
+//! tests.
 //!
 //! Each rule is a function that takes a prefix of its input or does not match. They share nothing
 //! with [`super::chunked`].
