@@ -1,4 +1,4 @@
-//! The rules of the tree that no compiler holds: who imports whom, sizes, dependencies, words.
+//! The rules of the tree that no compiler holds: imports, sizes, dependencies, words.
 //!
 //! A check is a pure function from a [`Tree`] to findings, so that each can be shown a violation
 //! and seen to object. They run as tests (`xtask/tests/tidy.rs`) and as `cargo xtask tidy`.

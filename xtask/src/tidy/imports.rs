@@ -1,4 +1,4 @@
-//! Who may import whom, and what the sans-I/O crates may not name.
+//! Which crate may import which, and what the sans-I/O crates may not name.
 //!
 //! The table is the architecture: an engine cannot know a protocol, because it cannot import one.
 
