@@ -124,7 +124,7 @@ const STRICTER: &[Meant] = &[
     ("another version", version, "RFC 9110 15.6.6: 505"),
     (
         "a length of more than 64 bits",
-        |it| values(it, b"content-length").any(|it| it.trim_ascii().len() >= 20),
+        |it| has(it, b": 99999999999999999999"),
         "no body is so long",
     ),
     ("a size of more than 16 digits", |it| has(it, b"0000000000000000"), "no chunk is so long"),
