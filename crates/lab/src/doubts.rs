@@ -175,8 +175,8 @@ fn of_the_setup(run: &Run) -> Vec<String> {
     if plan.points.iter().any(|point| !point.is_open()) {
         found.push(
             "Closed loop: clients wait for replies, so the times are service times and hide what \
-             independent users would feel when the server stalls. An open load point (`rate`) shows \
-             it."
+             independent users would feel when the server stalls. An open load point (`rate`) \
+             shows it."
                 .to_string(),
         );
     }
