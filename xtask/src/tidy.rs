@@ -8,6 +8,7 @@
 mod code;
 mod dependencies;
 mod imports;
+mod language;
 mod sizes;
 mod tree;
 mod words;
@@ -41,6 +42,7 @@ pub type Check = fn(&Tree) -> Vec<Finding>;
 /// All rules by name.
 pub const CHECKS: &[(&str, Check)] = &[
     ("imports", imports::imports),
+    ("imports-shown", imports::shown),
     ("runtimes", imports::runtimes),
     ("sans-io", imports::sans_io),
     ("columns", sizes::columns),
@@ -54,12 +56,24 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("unfinished", words::unfinished),
     ("ignored", words::ignored),
     ("private-paths", words::private_paths),
+    ("retired", language::retired),
+    ("sentences", language::sentences),
+    ("names", language::names),
 ];
 
 /// Everything that all checks find in `tree`, as `(check, finding)`.
 pub fn check(tree: &Tree) -> Vec<(&'static str, Finding)> {
     let all = CHECKS.iter();
     all.flat_map(|(name, check)| check(tree).into_iter().map(|found| (*name, found))).collect()
+}
+
+/// `cargo xtask imports`: prints the table that `ARCHITECTURE.md` shows.
+///
+/// # Errors
+/// Never.
+pub fn imports(_args: &[String]) -> anyhow::Result<()> {
+    print!("{}", imports::table());
+    Ok(())
 }
 
 /// `cargo xtask tidy`.
