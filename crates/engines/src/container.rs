@@ -34,7 +34,7 @@ pub(crate) fn serve<S: Service>(
     place: Place,
     visitor: Option<Arrival>,
 ) -> Result<(), Fault> {
-    if let Some(ended) = common.cast(id) {
+    if let Some(ended) = common.run_extra(id) {
         return ended;
     }
     let Place { first, index } = place;
@@ -76,7 +76,7 @@ fn context<'a, S: Service>(
     place: Place,
     accept_source: &'a dyn AcceptSource,
 ) -> WorkerContext<'a, S> {
-    let Common { server, shape, board, listeners, stop, bell, epoch, parking, cast, .. } = *common;
+    let Common { server, shape, board, listeners, stop, bell, epoch, parking, extra, .. } = *common;
     let Place { first, index } = place;
     WorkerContext {
         service: server.service,
@@ -92,7 +92,7 @@ fn context<'a, S: Service>(
         accept_source,
         stop,
         bell,
-        orders: cast.map(|cast| cast.orders),
+        orders: extra.map(|extra| extra.orders),
         effects: Effects::new(shape.carries(), server.verbose),
         share: share(common, index),
         lifetime: lifetime(shape, id, index),
