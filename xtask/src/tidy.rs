@@ -56,9 +56,6 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("unfinished", words::unfinished),
     ("ignored", words::ignored),
     ("private-paths", words::private_paths),
-    ("retired", language::retired),
-    ("sentences", language::sentences),
-    ("names", language::names),
 ];
 
 /// Everything that all checks find in `tree`, as `(check, finding)`.
