@@ -8,7 +8,6 @@
 mod code;
 mod dependencies;
 mod imports;
-mod language;
 mod sizes;
 mod tree;
 mod words;
