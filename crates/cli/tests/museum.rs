@@ -79,7 +79,7 @@ impl Room {
         let found: Value = serde_json::from_str(&out).expect("one JSON document on stdout");
         assert_eq!(
             (&found["schema"], &found["interrupted"]),
-            (&"roundhouse.museum/1".into(), &false.into())
+            (&"roundhouse.museum/2".into(), &false.into())
         );
         found
     }

@@ -19,11 +19,12 @@ pub use curve::{Law, Series, sweeps};
 pub use density::densities;
 pub use forest::forests;
 pub use heat::heats;
-pub use plot::{At, Axis, Drawn, Line, Plot, plot};
+pub(crate) use plot::{number, plot};
 pub use search::{capacities, overloads};
 pub use tail::tails;
 pub use timeline::timeline;
 
+use document::Table;
 use lab::plan::Plan;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -50,31 +51,6 @@ pub struct Chart {
     pub figure: String,
     /// The same numbers.
     pub table: Table,
-}
-
-/// Numbers in rows.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Table {
-    /// Headings of the columns; the first column names the row.
-    pub head: Vec<String>,
-    /// Rows, as long as the head.
-    pub rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    /// A table with these headings and no row.
-    pub fn new(head: &[&str]) -> Table {
-        Table { head: head.iter().map(ToString::to_string).collect(), rows: Vec::new() }
-    }
-
-    /// Appends a row.
-    ///
-    /// # Panics
-    /// If it is not as long as the head.
-    pub fn row(&mut self, cells: Vec<String>) {
-        assert_eq!(cells.len(), self.head.len(), "a row fits its table");
-        self.rows.push(cells);
-    }
 }
 
 /// A chart of `{data, layout}`; `caption` says how to read it.

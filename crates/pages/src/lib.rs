@@ -16,7 +16,7 @@
 //! table are plain SVG made here: the first screen must not wait for anything.
 
 pub mod charts;
-pub mod exhibit;
+mod exhibit;
 pub mod glossary;
 pub mod live;
 mod report;

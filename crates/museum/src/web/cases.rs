@@ -1,33 +1,33 @@
-//! Cases: a server and its clients, run in blocks, so that what the machine does in the meantime
-//! falls on all alike.
+//! Cases: a server and its clients, run in blocks, so that disturbances of the machine hit all cases
+//! alike.
 
 use crate::contest::Rng;
 use crate::exhibit::{Effort, Fault};
-use crate::showing::{Place, Series};
 use crate::stage::{Clients, Settings, Stage, Web, WebRun};
 use crate::words;
+use document::{Point, Series};
 use lab::stats::{Comparison, VALUES_MIN, compare, median, median_interval};
 use std::time::Duration;
 
-/// Start and end of a server beside its load.
+/// Start and end of a server, beside its load.
 const OVERHEAD: Duration = Duration::from_millis(600);
 /// Resamples for the second opinion on an interval.
 const RESAMPLES: usize = 2_000;
 
-/// One server and the clients that meet it.
+/// One server and its clients.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The server.
     pub web: Web,
     /// Its clients.
     pub clients: Clients,
-    /// Where it stands on the horizontal axis.
+    /// Its position on the horizontal axis.
     pub x: f64,
-    /// What groups it: the load, or whatever the exhibit varies.
+    /// Its group: the load, or another variable of the exhibit.
     pub group: String,
 }
 
-/// Cases with what came of them.
+/// Cases with their runs.
 #[derive(Clone, Debug, Default)]
 pub struct Met {
     /// The cases.
@@ -85,15 +85,15 @@ pub fn blocks(settings: &Settings) -> u32 {
     settings.blocks(if settings.quick { 1 } else { VALUES_MIN as u32 })
 }
 
-/// How long `cases` of `span` take in so many blocks.
+/// How long `cases` of `span` take in this many blocks.
 pub fn effort(cases: u32, span: Duration, blocks: u32) -> Effort {
     Effort::new(cases * blocks, span + OVERHEAD)
 }
 
-/// Runs every case once a block, in an order that is drawn anew for each.
+/// Runs every case once a block, in random order.
 ///
 /// # Errors
-/// If a server or the clients cannot do their part.
+/// If a server or the clients fail.
 pub fn play(stage: &mut Stage<'_>, cases: Vec<Case>, blocks: u32) -> Result<Met, Fault> {
     let mut met = Met { cases, runs: Vec::new() };
     let mut rng = Rng::new(stage.settings().seed.into());
@@ -117,8 +117,7 @@ pub fn play(stage: &mut Stage<'_>, cases: Vec<Case>, blocks: u32) -> Result<Met,
     Ok(met)
 }
 
-/// The median in words, with its interval where there are values enough; an interval of one value
-/// is not said twice.
+/// The median in words, with its interval where there are enough values and they differ.
 pub fn said(values: &[f64]) -> String {
     let middle = words::or_none(median(values), words::number);
     let ends = median_interval(values).map(|it| [it.low, it.high].map(words::number));
@@ -149,8 +148,8 @@ impl Met {
         median(&self.values(case, figure))
     }
 
-    /// The median in words, with its interval where there are runs enough.
-    pub fn told(&self, case: usize, figure: Figure) -> String {
+    /// The median in words, with its interval where there are enough runs.
+    pub fn shown(&self, case: usize, figure: Figure) -> String {
         said(&self.values(case, figure))
     }
 
@@ -188,19 +187,18 @@ impl Met {
         self.of(case).next().is_some()
     }
 
-    /// The median of a figure with its interval, at the case's place on the horizontal axis.
-    pub fn place(&self, case: usize, figure: Figure) -> Option<Place> {
+    /// The median of a figure with its interval, at the case's position on the horizontal axis.
+    pub fn point(&self, case: usize, figure: Figure) -> Option<Point> {
         let values = self.values(case, figure);
         let range = median_interval(&values).map(|it| (it.low, it.high));
-        Some(Place { x: self.cases[case].x, y: median(&values)?, range })
+        Some(Point { x: self.cases[case].x, y: median(&values)?, range })
     }
 
     /// A server's line over all groups that `keep` keeps: medians, with intervals.
     pub fn line(&self, server: &str, figure: Figure, keep: impl Fn(&Case) -> bool) -> Series {
         let mine = self.cases.iter().enumerate().filter(|(_, it)| it.web.name == server);
         let kept = mine.filter(|(_, it)| keep(it));
-        let places = kept.filter_map(|(at, _)| self.place(at, figure)).collect();
-        Series { name: server.to_string(), places, ..Series::default() }
+        Series::measured(server, kept.filter_map(|(at, _)| self.point(at, figure)))
     }
 }
 
@@ -241,8 +239,8 @@ mod tests {
         let found = met.against(a, b, rps).expect("six pairs");
         assert!((found.ratio - 2.0).abs() < 1e-9 && found.interval.is_some());
         assert_eq!(met.median(b, rps), Some(102.5));
-        assert_eq!(met.told(b, rps), "102.5 [100, 105]");
-        assert_eq!(met.line("a", rps, |_| true).places[0].range, Some((200.0, 210.0)));
+        assert_eq!(met.shown(b, rps), "102.5 [100, 105]");
+        assert_eq!(met.line("a", rps, |_| true).points[0].range, Some((200.0, 210.0)));
         assert_eq!(met.find("a", "wobbling"), None);
         assert_eq!(met.median(a, inside_ms), None);
     }

@@ -5,8 +5,9 @@
 //! coloured by their logarithm, because the one request in ten thousand is what one looks for.
 
 use super::heat::alike;
-use super::{Chart, Table, chart, short};
+use super::{Chart, chart, short};
 use crate::words;
+use document::Table;
 use lab::plan::{Arm, LoadPoint};
 use lab::record::Run;
 use lab::slice::{Slice, half_octave, sum};

@@ -1,7 +1,8 @@
 //! Forest plots: each comparison as a dot with its interval, over the band of the twin.
 
-use super::{Chart, Table, chart, look, short};
+use super::{Chart, chart, look, short};
 use crate::words;
+use document::Table;
 use lab::plan::Plan;
 use lab::record::Run;
 use lab::stats::Interval;

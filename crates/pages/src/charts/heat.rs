@@ -1,7 +1,8 @@
 //! Heat maps over time: each trial a row, each slice of its window a cell.
 
-use super::{Chart, Table, chart, micros};
+use super::{Chart, chart, micros};
 use crate::words;
+use document::Table;
 use lab::plan::{LoadPoint, Plan};
 use lab::record::Run;
 use lab::stats::median;

@@ -1,8 +1,8 @@
 //! What stands beside the verdicts: validity at a glance, numbers, manifest, every trial.
 
 use super::verdicts::what;
-use crate::charts::Table;
 use crate::words;
+use document::Table;
 use lab::record::Run;
 use lab::trial::{Ending, Trial};
 use lab::verdict::{ArmSummary, Metric, PointSummary, Summary, Verdict};

@@ -1,8 +1,9 @@
 //! Whose limit the first failure was: the client's, the backlog's or the server's.
 //!
-//! The surprising thing is the backlog's second face. A client whose handshake met a full accept
-//! queue believes that it is connected, since only the last segment of three was dropped; it asks,
-//! and is never answered. That is told from a slow server by the kernel's count of full queues.
+//! A full backlog also has a less visible effect. A client whose handshake met a full accept queue
+//! believes that it is connected, since only the last segment of three was dropped; it sends its
+//! request and never gets an answer. The kernel's count of full queues tells that from a slow
+//! server.
 
 use super::super::cases::Met;
 use crate::stage::WebRun;
@@ -20,14 +21,14 @@ pub fn of(run: &WebRun) -> String {
         return format!("nothing failed{queue}");
     };
     let backlog = format!("backlog (the accept queue was full {} times)", words::count(overflows));
-    let is_unheard = first.words.starts_with("no reply");
+    let is_unanswered = first.words.starts_with("no reply");
     match first.kind.as_str() {
         "no_descriptors" => format!("client limit (no descriptor left){queue}"),
         "no_ports" => "client limit (no local port left)".to_string(),
-        "timeout" if overflows > 0 && is_unheard => backlog,
+        "timeout" if overflows > 0 && is_unanswered => backlog,
         "reset" | "closed_early" if overflows > 0 => backlog,
         "timeout" => format!("server ({}){queue}", first.words),
-        "refused" => "server (nobody listens)".to_string(),
+        "refused" => "server (it does not listen)".to_string(),
         "reset" | "closed_early" => "server (it ended the connection)".to_string(),
         _ => format!("server ({})", first.words),
     }
