@@ -81,8 +81,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let room = Room::new("roundhouse-museum")?;
         let effort = exhibit.effort(&settings);
         let mut progress = Progress::new(&exhibit.text().title, effort);
-        let document = museum::visit(exhibit, &settings, &room.0, &raw, stop.clone(), &mut progress)
-            .with_context(|| format!("exhibit {}", exhibit.name()))?;
+        let document =
+            museum::visit(exhibit, &settings, &room.0, &raw, stop.clone(), &mut progress)
+                .with_context(|| format!("exhibit {}", exhibit.name()))?;
         drop(progress);
         let command = command(args, exhibit.name());
         show(&document, &command, &page, args.json)?;

@@ -381,7 +381,11 @@ mod tests {
         let holds: Vec<(&str, bool)> =
             document.findings.iter().map(|it| (it.name.as_str(), it.holds)).collect();
         assert_eq!(holds, [("turned-away", true), ("let-in", true)]);
-        assert!(document.headline.starts_with("Of 500 clients, 371 waited"), "{}", document.headline);
+        assert!(
+            document.headline.starts_with("Of 500 clients, 371 waited"),
+            "{}",
+            document.headline
+        );
         let row = &document.flawed.numbers.rows[0];
         assert_eq!(row[5], "129, 371");
         let found = &document.flawed.finding;

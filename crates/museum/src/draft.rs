@@ -128,12 +128,7 @@ impl Draft {
     /// A number of which the text says what was expected, if it was measured.
     pub fn expect(&mut self, name: &'static str, value: impl Into<Option<f64>>) {
         let value = value.into();
-        self.findings.extend(value.map(|value| Measured {
-            name,
-            value,
-            range: None,
-            holds: None,
-        }));
+        self.findings.extend(value.map(|value| Measured { name, value, range: None, holds: None }));
     }
 
     /// The same of a ratio with its interval.

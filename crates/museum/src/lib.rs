@@ -43,9 +43,9 @@ mod stock_lock;
 mod think_time;
 mod workload;
 
+pub use draft::Draft;
 pub use exhibit::{Effort, Exhibit, Fault};
 pub use stage::{Listener, Settings, Stage};
-pub use draft::Draft;
 pub use text::Text;
 pub use visit::visit;
 

@@ -147,8 +147,8 @@ fn virtually(rule: Rule, work: Duration) -> f64 {
 
 fn draft(packets: u32, idle: &Sessions, busy: &Sessions) -> Draft {
     let mut it = Draft::default();
-    let [plain, kernel, select] = [Rule::Nanosleep, Rule::Alternating, Rule::Select]
-        .map(|rule| virtually(rule, COST));
+    let [plain, kernel, select] =
+        [Rule::Nanosleep, Rule::Alternating, Rule::Select].map(|rule| virtually(rule, COST));
     it.set("gain", words::percent(1.0 - kernel / plain));
     it.set("plain", words::seconds(plain));
     it.set("kernel", words::seconds(kernel));

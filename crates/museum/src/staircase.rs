@@ -132,8 +132,9 @@ fn rows(it: &mut Draft, found: &[Stair], session: f64) {
 
 fn plot(it: &mut Draft, found: &[Stair], session: f64) {
     let most = found.iter().map(|it| it.clients).max().unwrap_or(0);
-    let law =
-        |steps: fn(u32) -> u32| (1..=most).map(move |it| (it.into(), f64::from(steps(it)) * session));
+    let law = |steps: fn(u32) -> u32| {
+        (1..=most).map(move |it| (it.into(), f64::from(steps(it)) * session))
+    };
     let measured = |name: &str, value: fn(&Stair) -> Option<f64>| {
         let points = found.iter().filter_map(|it| Some((f64::from(it.clients), value(it)?)));
         Series::measured(name, points).drawn_as(Mark::Point)

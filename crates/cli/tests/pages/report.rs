@@ -2,8 +2,8 @@
 
 use crate::Room;
 use crate::browser::{Browser, decoded};
-use lab::record::Run;
 use document::{Document, Plot, Section, Series};
+use lab::record::Run;
 use serde_json::{Value, json};
 
 fn report(run: &Run) -> String {
@@ -217,7 +217,8 @@ fn an_exhibit_is_whole_on_a_phone_and_on_a_desk() {
         series: vec![line("published", true), line("repeated", false)],
         ..Plot::default()
     };
-    let side = || Section { finding: "The same.".to_owned(), plot: Some(plot()), ..Section::default() };
+    let side =
+        || Section { finding: "The same.".to_owned(), plot: Some(plot()), ..Section::default() };
     let exhibit = Document {
         title: "Think time".to_owned(),
         headline: "A client that sleeps measures its own sleep.".to_owned(),

@@ -381,7 +381,8 @@ fn plots(it: &mut Draft, seen: &Measured) {
         it.corrected.series(ratios(name, (name, BALANCED), all));
     }
     it.together.named(ARRIVALS.map(|it| it.1));
-    let published = Series::published("published, BST / RBT", [(1.0, TREES_US[1][0] / TREES_US[2][0])]);
+    let published =
+        Series::published("published, BST / RBT", [(1.0, TREES_US[1][0] / TREES_US[2][0])]);
     it.together.series(published.drawn_as(Mark::Bar));
     for name in [BOXED, SORTED, BTREE, HASHED] {
         let points = seen.inserted.iter().zip(1..).filter_map(|((_, told), at)| {

@@ -332,7 +332,8 @@ fn draft(seen: &Measured) -> Draft {
 
 fn rows(draft: &mut Draft, seen: &Measured) {
     for it in &seen.climbed {
-        let us = |rung: &str| words::or_none(it.told.median(rung).map(|ns| ns / 1e3), words::number);
+        let us =
+            |rung: &str| words::or_none(it.told.median(rung).map(|ns| ns / 1e3), words::number);
         for rung in INADMISSIBLE {
             let (length, expanded) = it.found[rung];
             draft.flawed.row([
@@ -385,9 +386,10 @@ fn plots(it: &mut Draft, seen: &Measured) {
         it.together.series(series.drawn_as(Mark::Point));
     }
     for climbed in &seen.climbed {
-        let points = RUNGS.iter().enumerate().filter_map(|(at, name)| {
-            Some(((at + 1) as f64, climbed.told.median(name)? / 1e3))
-        });
+        let points = RUNGS
+            .iter()
+            .enumerate()
+            .filter_map(|(at, name)| Some(((at + 1) as f64, climbed.told.median(name)? / 1e3)));
         it.together.series(Series::measured(climbed.query.name, points));
     }
 }
@@ -402,7 +404,8 @@ fn findings(it: &mut Draft, seen: &Measured) {
         rungs.map(|rung| (it.found[rung].0.unwrap_or(0.0) - it.query.shortest).abs())
     });
     it.expect("shortest", range(right).1);
-    let missed = seen.courses.iter().map(|it| it.optimal.iter().map(|n| it.queries - n).sum::<usize>());
+    let missed =
+        seen.courses.iter().map(|it| it.optimal.iter().map(|n| it.queries - n).sum::<usize>());
     let missed = missed.sum::<usize>() as f64;
     it.expect("set-shortest", (!seen.courses.is_empty()).then_some(missed));
     it.expect_ratio("bookkeeping", far(8).as_ref());

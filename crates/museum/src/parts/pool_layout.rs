@@ -262,7 +262,8 @@ fn draft(seen: &Measured) -> Draft {
     let layout = |(name, (far, near)): &(&str, (f64, f64))| {
         let far = words::number(*far);
         let near = words::percent(*near);
-        let told = format!("{far} bytes from one object to the next (median), {near} within a page");
+        let told =
+            format!("{far} bytes from one object to the next (median), {near} within a page");
         (format!("Layout: {name}"), told)
     };
     it.facts = seen.strides.iter().map(layout).collect();

@@ -16,8 +16,8 @@ use crate::factors;
 use crate::portfolio::{self, ECHO};
 use crate::stage::{Settings, Stage};
 use crate::words;
-use document::{Mark, Series};
 use client::Crowd;
+use document::{Mark, Series};
 use lab::stats::{Comparison, compare, median};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -324,9 +324,8 @@ fn rows(it: &mut Draft, seen: &Measured) {
                 format!("{} and {}", words::number(p50 / 1e3), words::number(most / 1e3)),
             ]);
         }
-        let or_none = |it: Option<Comparison>| {
-            it.as_ref().map_or(words::NONE.to_string(), words::compared)
-        };
+        let or_none =
+            |it: Option<Comparison>| it.as_ref().map_or(words::NONE.to_string(), words::compared);
         for (switch, at) in SWITCHES.iter().zip(0..) {
             let effects = [race.effect(at), race.cpu_effect(at)].map(or_none);
             it.corrected.row([switch.to_string(), effects[0].clone(), effects[1].clone()]);

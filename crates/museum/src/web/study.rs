@@ -84,7 +84,8 @@ pub fn equivalence(processes: f64, hybrid_processes: f64, hybrid_threads: f64) -
 
 /// Directives as a table, a column each.
 pub fn table(all: &[Directives]) -> Part {
-    let mut part = Part { head: all.iter().map(|it| it.name.to_string()).collect(), ..Part::default() };
+    let mut part =
+        Part { head: all.iter().map(|it| it.name.to_string()).collect(), ..Part::default() };
     for (at, (name, _)) in THREADS.rows().into_iter().enumerate() {
         let cells = all.iter().map(|it| it.rows()[at].1.to_string());
         part.rows.push([name.to_string()].into_iter().chain(cells).collect());

@@ -252,7 +252,10 @@ mod tests {
     fn a_plot_has_its_numbers_in_a_table_too() {
         let line = Series {
             name: "honest <run>".to_string(),
-            points: vec![(1.0, 0.999).into(), Point { x: 1_000.0, y: 761.0, range: Some((7.5, 8e3)) }],
+            points: vec![
+                (1.0, 0.999).into(),
+                Point { x: 1_000.0, y: 761.0, range: Some((7.5, 8e3)) },
+            ],
             ..Series::default()
         };
         let drawn = plot("p", &Plot { series: vec![line], ..Plot::default() });

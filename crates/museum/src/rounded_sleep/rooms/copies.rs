@@ -189,9 +189,9 @@ pub fn draft(it: &mut Draft, found: &[At], whole: &[At], paths: &[&str], around:
 /// Ratios to one copy against what grows.
 fn ratios(part: &mut Part, found: &[At], paths: &[&str]) {
     for path in paths {
-        let points = found.iter().filter_map(|at| {
-            Some(point(f64::from(at.place), &at.told.against(path, BASE)?))
-        });
+        let points = found
+            .iter()
+            .filter_map(|at| Some(point(f64::from(at.place), &at.told.against(path, BASE)?)));
         part.series(Series::measured(*path, points));
     }
     part.series(one("one copy", found.iter().map(|at| f64::from(at.place))));
@@ -229,9 +229,9 @@ fn crossing(found: &[At], path: &str) -> String {
 
 /// The paths without a copy by one copy, such as `at 32 bytes sendfile 1.20 [1.15, 1.26]`.
 fn free(at: &At) -> String {
-    let each = FREE.into_iter().filter_map(|path| {
-        Some(format!("{path} {}", compared(&at.told.against(path, BASE)?)))
-    });
+    let each = FREE
+        .into_iter()
+        .filter_map(|path| Some(format!("{path} {}", compared(&at.told.against(path, BASE)?))));
     format!("at {} bytes {}", words::count(at.place), each.collect::<Vec<_>>().join(", "))
 }
 

@@ -136,7 +136,8 @@ fn compared(it: &mut Draft, all: &[Cost], sink: Sink) {
         .filter_map(|name| all.iter().find(|it| it.sender == *name && it.reading.is_some()))
         .collect();
     let calls = |name: &str| ours.iter().find(|it| it.sender == name)?.census.as_ref();
-    let once = ["tbf-kernel", "uring-chain"].into_iter().find_map(|it| Some((it, calls(it)?.all())));
+    let once =
+        ["tbf-kernel", "uring-chain"].into_iter().find_map(|it| Some((it, calls(it)?.all())));
     it.set("calls_plain", calls("plain").map(|it| words::number(it.all())));
     it.set("calls_once", once.map(|it| words::number(it.1)));
     it.set("once", once.map(|it| it.0));
@@ -191,9 +192,10 @@ fn cost(all: &[Cost], sender: &str) -> Option<f64> {
 fn bars(part: &mut Part, all: &[Cost]) {
     part.named(all.iter().map(|it| it.sender.clone()));
     let of = |name: &str, value: &dyn Fn(&Reading) -> Option<f64>| {
-        let points = all.iter().zip(1..).filter_map(|(it, at)| {
-            Some((f64::from(at), value(it.reading.as_ref()?)? / 1e3))
-        });
+        let points = all
+            .iter()
+            .zip(1..)
+            .filter_map(|(it, at)| Some((f64::from(at), value(it.reading.as_ref()?)? / 1e3)));
         Series::measured(name, points).drawn_as(Mark::Bar)
     };
     part.series(of("the sender's process", &|it| Some(it.each_ns())));

@@ -70,7 +70,11 @@ fn seconds(readings: &[Reading]) -> Option<f64> {
 }
 
 /// What the paper published, by the schedule of a session.
-pub fn published(part: &mut Part, rows: [(f64, (f64, f64)); 2], cells: impl Fn(f64) -> Vec<String>) {
+pub fn published(
+    part: &mut Part,
+    rows: [(f64, (f64, f64)); 2],
+    cells: impl Fn(f64) -> Vec<String>,
+) {
     for (name, (mean, (least, most))) in ["plain Linux", "in the kernel"].into_iter().zip(rows) {
         let extent = extent([mean, least, most].map(|it| it / IDEAL));
         let row = [format!("published: {name}"), extent].into_iter().chain(cells(mean));

@@ -143,9 +143,8 @@ fn flaws(it: &mut Draft, met: &Met) {
         let pair = met.find(it.name, it.flags).zip(met.find(it.name, SOUND));
         let Some((with, without)) = pair.filter(|(with, _)| met.has(*with)) else { continue };
         let [rate, cost] = [rps, cpu_ms].map(|figure| met.against(with, without, figure));
-        let compared = |it: &Option<_>| {
-            it.as_ref().map_or(words::NONE.to_string(), words::compared)
-        };
+        let compared =
+            |it: &Option<_>| it.as_ref().map_or(words::NONE.to_string(), words::compared);
         names.push(format!("{} {}", it.name, it.flags));
         points.extend(rate.iter().map(|found| point(names.len() as f64, found)));
         part.row([
