@@ -12,8 +12,8 @@ use crate::draft::{Draft, Part};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::law::{syn_steps, turned_away};
 use crate::stage::{Crowd, CrowdRun, Hold, Settings, Stage};
-use crate::words;
 use document::{Mark, Series};
+use stats::words;
 use std::time::Duration;
 
 /// The longest queue that kernels gave before Linux 5.4.
@@ -285,7 +285,7 @@ impl Design {
             let same =
                 |it: &&Storm| it.backlog == LONG && it.clients == clients && it.engine == engine;
             let times: Vec<f64> = storms.iter().filter(same).map(|it| it.run.elapsed_s).collect();
-            lab::stats::median(&times)
+            stats::median(&times)
         });
         Some((pool? - select?).abs())
     }

@@ -6,8 +6,8 @@
 //! server and clients on two machines of the faculty. They are facts and are cited as such; the
 //! conclusions are translated from the Korean.
 
-use crate::words;
 use document::Series;
+use stats::words;
 use std::time::Duration;
 
 /// Where the figures stand.

@@ -2,12 +2,12 @@
 
 use crate::exhibit::Fault;
 use crate::text::{FigureText, Filler, PlotText, SectionText, Text, Values};
-use crate::words;
 use document::{Axis, Document, Figure, Finding, Plot, Point, Section, Series, Table};
-use lab::stats::Comparison;
 use minijinja::Value;
 use minijinja::value::Serde;
 use serde::Serialize;
+use stats::Comparison;
+use stats::words;
 
 /// The numbers of an exhibit, without a word; [`Text`] has those.
 #[derive(Clone, Debug, Default)]

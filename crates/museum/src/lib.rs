@@ -34,7 +34,6 @@ pub mod stage;
 mod text;
 mod visit;
 mod web;
-pub mod words;
 
 mod accept_queue;
 mod rounded_sleep;

@@ -14,7 +14,7 @@ pub mod server_factors;
 
 use crate::artefact::build::Build;
 use crate::artefact::pool::{Backing, Gate, Pool as Published, Turn};
-use crate::contest::{Rng, Told, ns_each};
+use crate::contest::{Costs, Rng, ns_each};
 use crate::draft::point;
 use document::Series;
 use memory::{Boxed, Boxes, Handle, Lent, Plan, Worker};
@@ -161,8 +161,8 @@ pub fn plan(capacity: usize) -> Plan {
 }
 
 /// The medians of one arm over several contests, as a series; each contest has a position.
-pub fn medians<'t>(name: &str, all: impl IntoIterator<Item = (f64, &'t Told)>) -> Series {
-    let points = all.into_iter().filter_map(|(x, told)| Some((x, told.median(name)?)));
+pub fn medians<'t>(name: &str, all: impl IntoIterator<Item = (f64, &'t Costs)>) -> Series {
+    let points = all.into_iter().filter_map(|(x, costs)| Some((x, costs.median(name)?)));
     Series::measured(name, points)
 }
 
@@ -170,9 +170,10 @@ pub fn medians<'t>(name: &str, all: impl IntoIterator<Item = (f64, &'t Told)>) -
 pub fn ratios<'t>(
     name: &str,
     (arm, other): (&str, &str),
-    all: impl IntoIterator<Item = (f64, &'t Told)>,
+    all: impl IntoIterator<Item = (f64, &'t Costs)>,
 ) -> Series {
-    let points = all.into_iter().filter_map(|(x, told)| Some(point(x, &told.against(arm, other)?)));
+    let points =
+        all.into_iter().filter_map(|(x, costs)| Some(point(x, &costs.against(arm, other)?)));
     Series::measured(name, points)
 }
 

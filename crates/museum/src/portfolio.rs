@@ -6,7 +6,7 @@
 //! conclusions are translated from the Korean. It was built with optimisation off, which its
 //! appendix says; intervals and repeated processes it does not give.
 
-use crate::words;
+use stats::words;
 
 /// What every chapter was run on.
 const MACHINE: &str = "Ryzen 7 6800HS, Windows 11, Visual Studio 2022, Release build with \

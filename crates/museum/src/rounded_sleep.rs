@@ -13,11 +13,11 @@ mod rules;
 use crate::draft::Draft;
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::stage::{Settings, Stage};
-use crate::words;
 use document::{Mark, Series};
 use live::{Program, Session};
 use rules::{RULES, Rule};
 use serde_json::json;
+use stats::words;
 use std::time::Duration;
 
 /// Packets of a published session.

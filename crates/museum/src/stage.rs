@@ -17,7 +17,7 @@ pub use duet::duration as duet_duration;
 pub use pace::Census;
 pub use race::{Race, duration as race_duration};
 pub use tree::{Churn, Switches};
-pub use web::{Clients, First, Simulated, Spread, Stretch, Up, Web, WebRun};
+pub use web::{Clients, First, SimulatorRun, Spread, Stretch, Up, Web, WebRun};
 
 use crate::exhibit::Fault;
 use crate::law::Scale;
@@ -81,7 +81,7 @@ impl Settings {
     /// Blocks of a contest: as chosen, the fewest that have an interval if it has to be quick, or
     /// `usual`.
     pub fn rounds(&self, usual: u32) -> u32 {
-        self.blocks(if self.quick { lab::stats::VALUES_MIN as u32 } else { usual })
+        self.blocks(if self.quick { stats::VALUES_MIN as u32 } else { usual })
     }
 
     /// How much of something is done: `usual`, or a `share`th of it if it has to be quick.

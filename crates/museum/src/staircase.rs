@@ -10,8 +10,8 @@ use crate::draft::Draft;
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::law::{rounds, staircase};
 use crate::stage::{Crowd, Settings, Stage};
-use crate::words;
 use document::{Mark, Series};
+use stats::words;
 use std::time::Duration;
 
 /// Workers of the pool.

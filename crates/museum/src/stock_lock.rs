@@ -9,10 +9,10 @@ use crate::course::{Mix, ORDERS, PAUSE, SOURCE};
 use crate::draft::{Draft, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::stage::{Crowd, CrowdRun, Settings, Stage, duet_duration};
-use crate::words;
 use document::{Mark, Series};
 use lab::duet::{Outcome, Part, Plan};
-use lab::stats::Comparison;
+use stats::Comparison;
+use stats::words;
 use std::time::Duration;
 
 /// The disciplines of `serve stock --lock`; the others are compared with the first.
@@ -144,7 +144,7 @@ impl Duets {
             .filter_map(|it| {
                 // A duet divides the first by the second; the inverse is the cost of the lock.
                 let pairs: Vec<(f64, f64)> = it.fresh.iter().map(|it| (1.0, it.ratio)).collect();
-                let found = lab::stats::compare(&pairs, 0, 0)?;
+                let found = stats::compare(&pairs, 0, 0)?;
                 Some(Against { lock: &it.b, found, cpu_ns: it.b_cpu_ns })
             })
             .collect()

@@ -11,11 +11,11 @@ use crate::draft::{Draft, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::law::ceiling_rps;
 use crate::stage::{Crowd, CrowdRun, Race, Settings, Stage, race_duration};
-use crate::words;
 use document::Series;
 use lab::metric::Metric;
 use lab::plan::{LoadPoint, Plan};
 use lab::verdict::Verdict;
+use stats::words;
 use std::time::Duration;
 
 /// The two servers of the report: its event-based one calls `select`, its thread-based one has a

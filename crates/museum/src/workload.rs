@@ -11,11 +11,11 @@ use crate::draft::{Draft, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::law::ceiling_rps;
 use crate::stage::{Crowd, CrowdRun, Race, Settings, Stage, race_duration};
-use crate::words;
 use document::Series;
 use lab::metric::Metric;
 use lab::plan::{LoadPoint, Plan};
-use lab::stats::Comparison;
+use stats::Comparison;
+use stats::words;
 use std::time::Duration;
 
 /// The crowd that sleeps: the size at which the published kinds were closest.

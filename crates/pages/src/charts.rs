@@ -19,7 +19,7 @@ pub use curve::{Law, Series, sweeps};
 pub use density::densities;
 pub use forest::forests;
 pub use heat::heats;
-pub(crate) use plot::{number, plot};
+pub(crate) use plot::plot;
 pub use search::{capacities, overloads};
 pub use tail::tails;
 pub use timeline::timeline;

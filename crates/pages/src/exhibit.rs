@@ -4,10 +4,11 @@
 //! what happens without the flaw, and why. The scale stands beside every figure, because a figure
 //! that is cut out of its page must not lose it.
 
-use crate::charts::{Chart, number, plot};
+use crate::charts::{Chart, plot};
 use crate::shell::{Charts, PageError, render};
 use document::{Document, Plot, Section, Table};
 use serde::Serialize;
+use stats::words;
 
 /// What the template sees.
 #[derive(Serialize)]
@@ -65,7 +66,7 @@ fn view<'a>(it: &'a Section, id: &str, name: &'a str, scale: &str) -> SectionVie
 fn facts(it: &Document) -> Vec<(String, String)> {
     let findings = it.findings.iter().map(|it| {
         let came = if it.holds { "came out" } else { "did not come out" };
-        (format!("Expected: {}", it.expected), format!("{came}: {}", number(it.value)))
+        (format!("Expected: {}", it.expected), format!("{came}: {}", words::number(it.value)))
     });
     let took = ("Took".to_string(), format!("{:.0} s", it.took_s));
     findings.chain(it.facts.iter().cloned()).chain([took]).collect()

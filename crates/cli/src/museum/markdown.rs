@@ -4,7 +4,7 @@
 //! repository wants has a hundredth of that, and the raw data beside it can redraw the rest.
 
 use document::{Document, Section, Table};
-use museum::words;
+use stats::words;
 use std::fmt::Write as _;
 
 /// The whole document; `command` repeats the run.

@@ -2,7 +2,8 @@
 
 use comfy_table::{ContentArrangement, LineStyle, TableStyle};
 use document::{Document, Finding, Section, Table};
-use museum::{EXHIBITS, Settings, words};
+use museum::{EXHIBITS, Settings};
+use stats::words;
 use std::fmt::Write as _;
 
 /// The exhibits, and how long each takes.

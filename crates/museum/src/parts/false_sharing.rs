@@ -10,15 +10,15 @@
 use super::{Object, Source, plan, range};
 use crate::artefact::build::{Build, Optimised, Plain};
 use crate::artefact::pool::{Array, Backing, List, Locked, Pool, Stack};
-use crate::contest::{Contest, Told, each, thread_time};
+use crate::contest::{Contest, Costs, each, thread_time};
 use crate::draft::{Draft, one};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::portfolio::{self, SHARED_SIZES, SHARED_US};
 use crate::stage::{Settings, Stage};
-use crate::words;
 use lab::machine::Placement;
 use memory::{Home, Shared};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use stats::words;
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -78,9 +78,9 @@ impl Exhibit for FalseSharing {
 /// What was measured.
 #[derive(Default)]
 struct Measured {
-    published: Vec<(u32, Told)>,
-    strides: Vec<(usize, Told)>,
-    pools: Option<Told>,
+    published: Vec<(u32, Costs)>,
+    strides: Vec<(usize, Costs)>,
+    pools: Option<Costs>,
     cores: Option<Placement>,
 }
 
@@ -93,7 +93,7 @@ fn pin(core: Option<usize>) {
     }
 }
 
-/// Runs `work` on so many threads at once, each with its number, and returns what each returned.
+/// Runs `work` on `threads` threads at once, each with its number, and returns their results.
 pub(super) fn crowd<T: Send>(
     threads: usize,
     cores: Option<Placement>,
@@ -141,7 +141,7 @@ fn as_published<const W: usize>(contest: &mut Contest<'_>, turns: u64) {
     contest.arm("list, one thread", move || contended::<W, List<W>>(1, turns));
 }
 
-fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told)>, Fault> {
+fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Costs)>, Fault> {
     let (blocks, turns) = (stage.settings().rounds(15), stage.settings().amount(TURNS, 10));
     let mut all = Vec::new();
     for size in SHARED_SIZES {
@@ -151,8 +151,8 @@ fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told)>, Fault> {
             32 => as_published::<4>(&mut contest, turns),
             _ => as_published::<16>(&mut contest, turns),
         }
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((size, told));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((size, costs));
     }
     Ok(all)
 }
@@ -200,7 +200,7 @@ impl Words {
     }
 }
 
-fn strides(stage: &mut Stage<'_>, cores: Option<Placement>) -> Result<Vec<(usize, Told)>, Fault> {
+fn strides(stage: &mut Stage<'_>, cores: Option<Placement>) -> Result<Vec<(usize, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(15), settings.amount(20_000, 20));
     let mut all = Vec::new();
@@ -210,8 +210,8 @@ fn strides(stage: &mut Stage<'_>, cores: Option<Placement>) -> Result<Vec<(usize
         contest.arm(ALONE, move || words.shared(1, false, cores, times));
         contest.arm(INTERLEAVED, move || words.shared(2, false, cores, times));
         contest.arm(BLOCKED, move || words.shared(2, true, cores, times));
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((stride, told));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((stride, costs));
     }
     Ok(all)
 }
@@ -233,7 +233,7 @@ pub(super) fn paired(
 }
 
 /// Both pools, as optimised as they get, with one thread and with two.
-fn pools(stage: &mut Stage<'_>, cores: Option<Placement>) -> Result<Option<Told>, Fault> {
+fn pools(stage: &mut Stage<'_>, cores: Option<Placement>) -> Result<Option<Costs>, Fault> {
     let settings = stage.settings();
     let (blocks, pairs) = (settings.rounds(15), settings.amount(100_000, 20));
     let locked = &Pool::<8, Array<8>, Locked, Stack, Optimised>::new(1_024);
@@ -265,24 +265,24 @@ fn pools(stage: &mut Stage<'_>, cores: Option<Placement>) -> Result<Option<Told>
 }
 
 impl Measured {
-    fn all(&self) -> Vec<&Told> {
+    fn all(&self) -> Vec<&Costs> {
         let measured = self.published.iter().map(|it| &it.1);
         measured.chain(self.strides.iter().map(|it| &it.1)).chain(&self.pools).collect()
     }
 
-    fn at(&self, stride: usize, arm: &str) -> Option<lab::stats::Comparison> {
+    fn at(&self, stride: usize, arm: &str) -> Option<stats::Comparison> {
         self.strides.iter().find(|it| it.0 == stride)?.1.against(arm, ALONE)
     }
 
-    fn scaling(&self, [one, two]: [&str; 2]) -> Option<lab::stats::Comparison> {
+    fn scaling(&self, [one, two]: [&str; 2]) -> Option<stats::Comparison> {
         self.pools.as_ref()?.against(two, one)
     }
 
     /// Four threads against one, in the published loop.
     fn contention(&self) -> (f64, f64) {
-        let ratios = self.published.iter().flat_map(|(_, told)| {
+        let ratios = self.published.iter().flat_map(|(_, costs)| {
             [("array", "array, one thread"), ("list", "list, one thread")]
-                .map(|(four, one)| told.against(four, one).map_or(f64::NAN, |it| it.ratio))
+                .map(|(four, one)| costs.against(four, one).map_or(f64::NAN, |it| it.ratio))
         });
         range(ratios.filter(|it| it.is_finite()))
     }
@@ -333,7 +333,7 @@ fn draft(seen: &Measured) -> Draft {
 }
 
 fn rows(it: &mut Draft, seen: &Measured) {
-    for (size, told) in &seen.published {
+    for (size, costs) in &seen.published {
         let at = SHARED_SIZES.iter().position(|it| it == size).unwrap_or(0);
         for name in ["array", "list", "array, one thread", "list, one thread"] {
             let row = usize::from(name.starts_with("list"));
@@ -342,30 +342,30 @@ fn rows(it: &mut Draft, seen: &Measured) {
             it.flawed.row([
                 name.to_string(),
                 size.to_string(),
-                words::or_none(told.median(name), words::number),
-                told.judged(name, "array"),
+                words::or_none(costs.median(name), words::number),
+                costs.judged(name, "array"),
                 if alone { words::NONE.to_string() } else { words::ratio(published) },
             ]);
         }
     }
-    for (stride, told) in &seen.strides {
+    for (stride, costs) in &seen.strides {
         for name in [ALONE, INTERLEAVED, BLOCKED] {
             it.corrected.row([
                 format!("write, {name}"),
                 stride.to_string(),
-                words::or_none(told.median(name), words::number),
-                told.judged(name, ALONE),
+                words::or_none(costs.median(name), words::number),
+                costs.judged(name, ALONE),
             ]);
         }
     }
     for pair in [LOCKED, MAGAZINES] {
         for name in pair {
-            let told = seen.pools.as_ref();
+            let pools = seen.pools.as_ref();
             it.corrected.row([
                 name.to_string(),
                 words::NONE.to_string(),
-                words::or_none(told.and_then(|it| it.median(name)), words::number),
-                told.map_or(String::new(), |it| it.judged(name, pair[0])),
+                words::or_none(pools.and_then(|it| it.median(name)), words::number),
+                pools.map_or(String::new(), |it| it.judged(name, pair[0])),
             ]);
         }
     }

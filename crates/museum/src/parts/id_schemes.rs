@@ -8,16 +8,16 @@
 
 use super::false_sharing::paired;
 use super::ratios;
-use crate::contest::{Contest, Rng, Told, ns_each};
+use crate::contest::{Contest, Costs, Rng, ns_each};
 use crate::draft::{Draft, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::portfolio;
 use crate::stage::{Settings, Stage};
-use crate::words;
 use document::{Mark, Series};
 use lab::machine::Placement;
-use lab::stats::Comparison;
 use memory::{Order, ShardTable, SharedTable};
+use stats::Comparison;
+use stats::words;
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -62,8 +62,8 @@ impl Exhibit for IdSchemes {
         let mut seen = Measured { late: late(), ..Measured::default() };
         let live = if stage.settings().quick { &LIVE[..2] } else { &LIVE[..] };
         for &live in live {
-            let Some(told) = found(stage, live)? else { break };
-            seen.found.push((live, told));
+            let Some(costs) = found(stage, live)? else { break };
+            seen.found.push((live, costs));
         }
         seen.together = together(stage)?;
         seen.churn = churn(stage)?;
@@ -81,9 +81,9 @@ impl Exhibit for IdSchemes {
 /// What was measured.
 #[derive(Default)]
 struct Measured {
-    found: Vec<(usize, Told)>,
-    together: Option<Told>,
-    churn: Option<Told>,
+    found: Vec<(usize, Costs)>,
+    together: Option<Costs>,
+    churn: Option<Costs>,
     /// Late ids that were taken for living ones, by scheme.
     late: Vec<(&'static str, usize)>,
 }
@@ -177,7 +177,7 @@ fn ordered<K: Copy>(keys: &[K]) -> Vec<K> {
     (0..ORDER).map(|_| keys[rng.below(keys.len())]).collect()
 }
 
-fn found(stage: &mut Stage<'_>, live: usize) -> Result<Option<Told>, Fault> {
+fn found(stage: &mut Stage<'_>, live: usize) -> Result<Option<Costs>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(15), settings.amount(200_000, 20));
     let maps = &Maps::new(live);
@@ -212,7 +212,7 @@ fn used(session: &AtomicU64) {
 }
 
 /// One thread, then two at once, each with the sessions of its own half.
-fn together(stage: &mut Stage<'_>) -> Result<Option<Told>, Fault> {
+fn together(stage: &mut Stage<'_>) -> Result<Option<Costs>, Fault> {
     let cores = Placement::choose();
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(15), settings.amount(10_000, 10));
@@ -262,7 +262,7 @@ fn churned<K: Copy>(ids: &mut [K], times: u64, mut again: impl FnMut(K, u64) -> 
     })
 }
 
-fn churn(stage: &mut Stage<'_>) -> Result<Option<Told>, Fault> {
+fn churn(stage: &mut Stage<'_>) -> Result<Option<Costs>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(15), settings.amount(50_000, 10));
     let live = LIVE[1];
@@ -339,7 +339,7 @@ fn late() -> Vec<(&'static str, usize)> {
 }
 
 impl Measured {
-    fn all(&self) -> Vec<&Told> {
+    fn all(&self) -> Vec<&Costs> {
         self.found.iter().map(|it| &it.1).chain(&self.together).chain(&self.churn).collect()
     }
 
@@ -402,8 +402,8 @@ fn rows(it: &mut Draft, seen: &Measured) {
         it.published.row(row.map(String::from));
     }
     let median = |name: &str, suffix: &str| {
-        let told = seen.together.as_ref();
-        words::or_none(told.and_then(|it| it.median(&format!("{name}{suffix}"))), words::number)
+        let costs = seen.together.as_ref();
+        words::or_none(costs.and_then(|it| it.median(&format!("{name}{suffix}"))), words::number)
     };
     for name in TOGETHER {
         let ratio = seen.scaling(name).as_ref().map(words::compared);
@@ -414,21 +414,21 @@ fn rows(it: &mut Draft, seen: &Measured) {
             ratio.unwrap_or_else(|| words::NONE.to_string()),
         ]);
     }
-    let mut rows = |what: String, told: &Told, names: &[&str]| {
+    let mut rows = |what: String, costs: &Costs, names: &[&str]| {
         for name in names {
             it.corrected.row([
                 name.to_string(),
                 what.clone(),
-                words::or_none(told.median(name), words::number),
-                told.judged(name, ONE_LOCK),
+                words::or_none(costs.median(name), words::number),
+                costs.judged(name, ONE_LOCK),
             ]);
         }
     };
-    for (live, told) in &seen.found {
-        rows(format!("found among {}", words::count(*live as u64)), told, &ALONE);
+    for (live, costs) in &seen.found {
+        rows(format!("found among {}", words::count(*live as u64)), costs, &ALONE);
     }
-    if let Some(told) = &seen.churn {
-        rows("closed and opened".to_string(), told, &[ONE_LOCK, COUNTED, SHARD, SHARED]);
+    if let Some(costs) = &seen.churn {
+        rows("closed and opened".to_string(), costs, &[ONE_LOCK, COUNTED, SHARD, SHARED]);
     }
     for (name, accepted) in &seen.late {
         it.corrected.row([

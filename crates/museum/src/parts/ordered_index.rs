@@ -7,14 +7,14 @@
 //! the trees, and the worst single insertion, which no mean shows.
 
 use super::{range, ratios};
-use crate::contest::{Contest, Rng, Told, ns_each};
+use crate::contest::{Contest, Costs, Rng, ns_each};
 use crate::draft::{Draft, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::portfolio::{self, KEYS, SOUGHT, TREES, TREES_US};
 use crate::stage::{Settings, Stage};
-use crate::words;
 use document::{Mark, Series};
 use kinds::{ARMS, BALANCED, BOXED, BTREE, HASHED, LIST, Map, PLAIN, SORTED};
+use stats::words;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -90,21 +90,21 @@ impl Exhibit for OrderedIndex {
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let mut seen = Measured::default();
         for (at, name) in ["insert", "find", "erase"].into_iter().enumerate() {
-            let Some(told) = published(stage, at, name)? else { break };
-            seen.published.push((name, told));
+            let Some(costs) = published(stage, at, name)? else { break };
+            seen.published.push((name, costs));
         }
         for (arrival, name) in ARRIVALS {
-            let Some(told) = inserted(stage, arrival, name)? else { break };
-            seen.inserted.push((name, told));
+            let Some(costs) = inserted(stage, arrival, name)? else { break };
+            seen.inserted.push((name, costs));
         }
         let counts = if stage.settings().quick { &COUNTS[..2] } else { &COUNTS[..] };
         for &count in counts {
-            let Some(told) = sought(stage, count)? else { break };
-            seen.sought.push((count, told));
+            let Some(costs) = sought(stage, count)? else { break };
+            seen.sought.push((count, costs));
         }
         for (job, name) in JOBS {
-            let Some(told) = done(stage, job, name)? else { break };
-            seen.done.push((name, told));
+            let Some(costs) = done(stage, job, name)? else { break };
+            seen.done.push((name, costs));
         }
         let count = if stage.settings().quick { JOB } else { COUNTS[2] };
         seen.single = kinds::all(count).into_iter().map(|map| single(map, count)).collect();
@@ -123,10 +123,10 @@ impl Exhibit for OrderedIndex {
 /// What was measured.
 #[derive(Default)]
 struct Measured {
-    published: Vec<(&'static str, Told)>,
-    inserted: Vec<(&'static str, Told)>,
-    sought: Vec<(usize, Told)>,
-    done: Vec<(&'static str, Told)>,
+    published: Vec<(&'static str, Costs)>,
+    inserted: Vec<(&'static str, Costs)>,
+    sought: Vec<(usize, Costs)>,
+    done: Vec<(&'static str, Costs)>,
     /// By arm: the median and the worst single insertion, nanoseconds, and bytes for each entry.
     single: Vec<(&'static str, [f64; 2], Option<f64>)>,
     /// By order of arrival: the depth of a plain and of a balanced tree.
@@ -134,7 +134,7 @@ struct Measured {
 }
 
 /// The published jobs: all keys in, or of the full map some found, or some erased.
-fn published(stage: &mut Stage<'_>, job: usize, name: &str) -> Result<Option<Told>, Fault> {
+fn published(stage: &mut Stage<'_>, job: usize, name: &str) -> Result<Option<Costs>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(12), settings.amount(8, 8));
     let keys = &Arrival::Random.keys(KEYS as usize);
@@ -165,7 +165,7 @@ fn published(stage: &mut Stage<'_>, job: usize, name: &str) -> Result<Option<Tol
     stage.contest(contest)
 }
 
-fn inserted(stage: &mut Stage<'_>, arrival: Arrival, name: &str) -> Result<Option<Told>, Fault> {
+fn inserted(stage: &mut Stage<'_>, arrival: Arrival, name: &str) -> Result<Option<Costs>, Fault> {
     let keys = &arrival.keys(JOB);
     let mut contest = Contest::new(format!("insert, {name}"), stage.settings().rounds(12));
     for mut map in kinds::arriving(JOB) {
@@ -185,7 +185,7 @@ fn filled(count: usize, keys: &[u64]) -> Vec<Box<dyn Map>> {
     all
 }
 
-fn sought(stage: &mut Stage<'_>, count: usize) -> Result<Option<Told>, Fault> {
+fn sought(stage: &mut Stage<'_>, count: usize) -> Result<Option<Costs>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(12), settings.amount(20_000, 10));
     let keys = Arrival::Random.keys(count);
@@ -217,7 +217,7 @@ fn zipf(keys: &[u64], times: usize) -> Vec<u64> {
     (0..times).map(|_| pick()).collect()
 }
 
-fn done(stage: &mut Stage<'_>, job: Job, name: &str) -> Result<Option<Told>, Fault> {
+fn done(stage: &mut Stage<'_>, job: Job, name: &str) -> Result<Option<Costs>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(12), settings.amount(20_000, 10));
     let keys = &Arrival::Random.keys(JOB);
@@ -279,12 +279,12 @@ fn single(mut map: Box<dyn Map>, count: usize) -> (&'static str, [f64; 2], Optio
 }
 
 impl Measured {
-    fn all(&self) -> Vec<&Told> {
+    fn all(&self) -> Vec<&Costs> {
         let named = self.published.iter().chain(&self.inserted).chain(&self.done).map(|it| &it.1);
         named.chain(self.sought.iter().map(|it| &it.1)).collect()
     }
 
-    fn at(&self, arrival: &str, arm: &str, other: &str) -> Option<lab::stats::Comparison> {
+    fn at(&self, arrival: &str, arm: &str, other: &str) -> Option<stats::Comparison> {
         self.inserted.iter().find(|it| it.0 == arrival)?.1.against(arm, other)
     }
 }
@@ -301,13 +301,13 @@ fn draft(seen: &Measured) -> Draft {
     it.compare("sorted", sorted.as_ref());
     it.compare("btree", seen.at("random", BTREE, BALANCED).as_ref());
     let trees = seen.published.iter();
-    let trees = trees.map(|(what, told)| format!("{what}: {}", told.judged(BOXED, BALANCED)));
+    let trees = trees.map(|(what, costs)| format!("{what}: {}", costs.judged(BOXED, BALANCED)));
     it.set("trees", trees.collect::<Vec<_>>());
-    let quickest = |told: &Told| {
-        let all = ARMS.iter().filter_map(|name| Some((*name, told.median(name)?)));
+    let quickest = |costs: &Costs| {
+        let all = ARMS.iter().filter_map(|name| Some((*name, costs.median(name)?)));
         all.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(words::NONE, |it| it.0)
     };
-    let won = seen.done.iter().map(|(name, told)| format!("{name}: {}", quickest(told)));
+    let won = seen.done.iter().map(|(name, costs)| format!("{name}: {}", quickest(costs)));
     it.set("quickest", won.collect::<Vec<_>>());
     let [plain, balanced] = seen.depth[0].1;
     it.set("depths", [plain, balanced]);
@@ -333,37 +333,37 @@ fn rows(it: &mut Draft, seen: &Measured) {
     let counts = [f64::from(KEYS), f64::from(SOUGHT), f64::from(SOUGHT)];
     let each = TREES_US.map(|row| [0, 1, 2].map(|at| row[at] * 1e3 / counts[at]));
     it.published.rows = portfolio::table(TREES.into_iter().zip(each));
-    for (at, (what, told)) in seen.published.iter().enumerate() {
+    for (at, (what, costs)) in seen.published.iter().enumerate() {
         for (row, name) in [LIST, BOXED, BALANCED].into_iter().enumerate() {
             it.flawed.row([
                 name.to_string(),
                 what.to_string(),
-                words::or_none(told.median(name), words::number),
-                told.judged(name, BALANCED),
+                words::or_none(costs.median(name), words::number),
+                costs.judged(name, BALANCED),
                 words::ratio(TREES_US[row][at] / TREES_US[2][at]),
             ]);
         }
     }
-    let mut rows = |what: String, told: &Told| {
+    let mut rows = |what: String, costs: &Costs| {
         for name in [BALANCED, BOXED].into_iter().chain(ARMS[1..].iter().copied()) {
-            if let Some(median) = told.median(name) {
+            if let Some(median) = costs.median(name) {
                 it.corrected.row([
                     name.to_string(),
                     what.clone(),
                     words::number(median),
-                    told.judged(name, BALANCED),
+                    costs.judged(name, BALANCED),
                 ]);
             }
         }
     };
-    for (name, told) in &seen.inserted {
-        rows(format!("insert, {name}"), told);
+    for (name, costs) in &seen.inserted {
+        rows(format!("insert, {name}"), costs);
     }
-    for (count, told) in &seen.sought {
-        rows(format!("find among {}", words::count(*count as u64)), told);
+    for (count, costs) in &seen.sought {
+        rows(format!("find among {}", words::count(*count as u64)), costs);
     }
-    for (name, told) in &seen.done {
-        rows(name.to_string(), told);
+    for (name, costs) in &seen.done {
+        rows(name.to_string(), costs);
     }
     for (name, [median, worst], bytes) in &seen.single {
         it.corrected.row([
@@ -385,8 +385,8 @@ fn plots(it: &mut Draft, seen: &Measured) {
         Series::published("published, BST / RBT", [(1.0, TREES_US[1][0] / TREES_US[2][0])]);
     it.together.series(published.drawn_as(Mark::Bar));
     for name in [BOXED, SORTED, BTREE, HASHED] {
-        let points = seen.inserted.iter().zip(1..).filter_map(|((_, told), at)| {
-            Some(point(f64::from(at), &told.against(name, BALANCED)?))
+        let points = seen.inserted.iter().zip(1..).filter_map(|((_, costs), at)| {
+            Some(point(f64::from(at), &costs.against(name, BALANCED)?))
         });
         it.together.series(Series::measured(name, points).drawn_as(Mark::Bar));
     }

@@ -9,15 +9,15 @@
 use super::range;
 use crate::artefact::ladder::{Dense, Pooled, hashed, ordered};
 use crate::artefact::search::{ALL, Estimate, Found, NONE, astar, jps};
-use crate::contest::{Contest, Told, ns_each};
+use crate::contest::{Contest, Costs, ns_each};
 use crate::draft::{Draft, one};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::portfolio::{self, MAPS, QUERIES, Query};
 use crate::stage::{Settings, Stage};
-use crate::words;
 use document::{Mark, Series};
 use grid::movingai::{Map, scenario};
 use grid::{Cell, Corners, Grid, Jumps, Method, NoObstacle, OneObstacle, Rule, Searcher};
+use stats::words;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -90,14 +90,14 @@ impl Exhibit for PathLadder {
 #[derive(Default)]
 struct Measured {
     climbed: Vec<Climbed>,
-    straight: Vec<(u16, Told)>,
+    straight: Vec<(u16, Costs)>,
     courses: Vec<Course>,
 }
 
 /// All rungs on one query.
 struct Climbed {
     query: Query,
-    told: Told,
+    costs: Costs,
     /// Length and cells gone on from, rung by rung.
     found: Vec<(Option<f64>, u32)>,
 }
@@ -106,7 +106,7 @@ struct Climbed {
 struct Course {
     name: String,
     queries: usize,
-    told: Told,
+    costs: Costs,
     /// Queries whose length is the published one, by arm.
     optimal: [usize; 4],
 }
@@ -174,8 +174,8 @@ fn climb(stage: &mut Stage<'_>, query: Query) -> Result<Option<Climbed>, Fault> 
             * if found[at].1 < 150 { 10 } else { 1 };
         contest.arm(name, move || ns_each(times, || repeat(times, &mut find, from, to)));
     }
-    let told = stage.contest(contest)?;
-    Ok(told.map(|told| Climbed { query, told, found }))
+    let costs = stage.contest(contest)?;
+    Ok(costs.map(|costs| Climbed { query, costs, found }))
 }
 
 fn repeat(times: u64, find: &mut Find<'_>, from: Cell, to: Cell) {
@@ -185,7 +185,7 @@ fn repeat(times: u64, find: &mut Find<'_>, from: Cell, to: Cell) {
 }
 
 /// Both kinds of search in a straight line without obstacles.
-fn straight(stage: &mut Stage<'_>) -> Result<Vec<(u16, Told)>, Fault> {
+fn straight(stage: &mut Stage<'_>) -> Result<Vec<(u16, Costs)>, Fault> {
     let grid = Grid::new(80, 40).map_err(bad)?;
     let table = Jumps::<OneObstacle>::of(&grid);
     let settings = stage.settings();
@@ -202,8 +202,8 @@ fn straight(stage: &mut Stage<'_>) -> Result<Vec<(u16, Told)>, Fault> {
         for (name, mut find) in STRAIGHT.into_iter().zip(finds.into_iter().chain(pairs)) {
             contest.arm(name, move || ns_each(times, || repeat(times, &mut find, from, to)));
         }
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((tiles, told));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((tiles, costs));
     }
     Ok(all)
 }
@@ -254,15 +254,15 @@ fn course(stage: &mut Stage<'_>, file: &Path) -> Result<Option<Course>, Fault> {
             })
         });
     }
-    let told = stage.contest(contest)?;
-    Ok(told.map(|told| Course { name, queries: queries.len(), told, optimal }))
+    let costs = stage.contest(contest)?;
+    Ok(costs.map(|costs| Course { name, queries: queries.len(), costs, optimal }))
 }
 
 impl Measured {
-    fn all(&self) -> Vec<&Told> {
-        let climbed = self.climbed.iter().map(|it| &it.told);
+    fn all(&self) -> Vec<&Costs> {
+        let climbed = self.climbed.iter().map(|it| &it.costs);
         let straight = self.straight.iter().map(|it| &it.1);
-        climbed.chain(straight).chain(self.courses.iter().map(|it| &it.told)).collect()
+        climbed.chain(straight).chain(self.courses.iter().map(|it| &it.costs)).collect()
     }
 
     /// A* over JPS, at every query, for two rungs.
@@ -270,7 +270,7 @@ impl Measured {
         range(
             self.climbed
                 .iter()
-                .filter_map(|it| Some(it.told.against(RUNGS[astar], RUNGS[jps])?.ratio)),
+                .filter_map(|it| Some(it.costs.against(RUNGS[astar], RUNGS[jps])?.ratio)),
         )
     }
 
@@ -289,7 +289,7 @@ impl Measured {
         let cheaper = self
             .straight
             .iter()
-            .filter(|(_, told)| told.against(astar, jps).is_some_and(|it| it.ratio < 1.0));
+            .filter(|(_, costs)| costs.against(astar, jps).is_some_and(|it| it.ratio < 1.0));
         cheaper.map(|it| it.0).max()
     }
 }
@@ -333,7 +333,7 @@ fn draft(seen: &Measured) -> Draft {
 fn rows(draft: &mut Draft, seen: &Measured) {
     for it in &seen.climbed {
         let us =
-            |rung: &str| words::or_none(it.told.median(rung).map(|ns| ns / 1e3), words::number);
+            |rung: &str| words::or_none(it.costs.median(rung).map(|ns| ns / 1e3), words::number);
         for rung in INADMISSIBLE {
             let (length, expanded) = it.found[rung];
             draft.flawed.row([
@@ -352,7 +352,7 @@ fn rows(draft: &mut Draft, seen: &Measured) {
                 it.query.name.to_string(),
                 RUNGS[rung].to_string(),
                 us(RUNGS[rung]),
-                it.told.judged(RUNGS[rung], RUNGS[8]),
+                it.costs.judged(RUNGS[rung], RUNGS[8]),
                 if right { "shortest" } else { "NOT the shortest" }.to_string(),
             ]);
         }
@@ -362,8 +362,8 @@ fn rows(draft: &mut Draft, seen: &Measured) {
             draft.corrected.row([
                 it.name.clone(),
                 name.to_string(),
-                words::or_none(it.told.median(name).map(|ns| ns / 1e3), words::number),
-                it.told.judged(name, COURSE[1]),
+                words::or_none(it.costs.median(name).map(|ns| ns / 1e3), words::number),
+                it.costs.judged(name, COURSE[1]),
                 format!("{} of {} shortest", it.optimal[at], it.queries),
             ]);
         }
@@ -389,14 +389,14 @@ fn plots(it: &mut Draft, seen: &Measured) {
         let points = RUNGS
             .iter()
             .enumerate()
-            .filter_map(|(at, name)| Some(((at + 1) as f64, climbed.told.median(name)? / 1e3)));
+            .filter_map(|(at, name)| Some(((at + 1) as f64, climbed.costs.median(name)? / 1e3)));
         it.together.series(Series::measured(climbed.query.name, points));
     }
 }
 
 fn findings(it: &mut Draft, seen: &Measured) {
     let far = seen.climbed.iter().find(|it| it.query.name == "maze, far");
-    let far = |other: usize| far.and_then(|it| it.told.against(RUNGS[0], RUNGS[other]));
+    let far = |other: usize| far.and_then(|it| it.costs.against(RUNGS[0], RUNGS[other]));
     it.expect_ratio("as-published", far(1).as_ref());
     it.expect("too-long", seen.too_long(1).0.max(seen.too_long(0).0) as f64);
     let right = seen.climbed.iter().flat_map(|it| {

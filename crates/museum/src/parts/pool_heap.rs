@@ -9,17 +9,17 @@
 use super::{Heap, Object, Source, at_once, medians, plan, range, replaced};
 use crate::artefact::build::{Build, Optimised, Plain};
 use crate::artefact::pool::{Array, Backing, Gate, List, Locked, Open, Pool, Queue, Stack, Turn};
-use crate::artefact::program::Asked;
-use crate::contest::{Arm, Contest, Told, each, thread_time};
+use crate::artefact::program::Subprocess;
+use crate::contest::{Arm, Contest, Costs, each, thread_time};
 use crate::draft::{Draft, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::factors;
 use crate::portfolio::{self, COLD_US, PAIRS, PAIRS_US, SIZES, WAYS};
 use crate::stage::{Settings, Stage};
-use crate::words;
 use document::{Mark, Series};
-use lab::stats::Comparison;
 use memory::Boxes;
+use stats::Comparison;
+use stats::words;
 use std::time::Duration;
 
 /// Live objects of the corrected run: one, what the nearest cache holds, what the next does, more.
@@ -73,10 +73,10 @@ impl Exhibit for PoolHeap {
 /// What was measured.
 #[derive(Default)]
 struct Measured {
-    published: Vec<(u32, Told)>,
-    factors: Option<(Told, Vec<(String, u32)>)>,
-    live: Vec<(usize, Told)>,
-    cold: Vec<(u32, Told, [f64; 2])>,
+    published: Vec<(u32, Costs)>,
+    factors: Option<(Costs, Vec<(String, u32)>)>,
+    live: Vec<(usize, Costs)>,
+    cold: Vec<(u32, Costs, [f64; 2])>,
 }
 
 /// An arm of the published kind: pairs at once, over a pool of as many nodes as the original's.
@@ -94,7 +94,7 @@ fn as_published<const W: usize, const REST: usize>(contest: &mut Contest<'_>, pa
     contest.arm(FREE, move || pool::<W, Array<W>, Open, Stack, Plain>(pairs));
 }
 
-fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told)>, Fault> {
+fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, pairs) = (settings.rounds(12), settings.amount(80_000, 20));
     let sizes = if settings.quick { &SIZES[..2] } else { &SIZES[..] };
@@ -108,12 +108,12 @@ fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told)>, Fault> {
             256 => as_published::<32, 31>(&mut contest, pairs),
             _ => as_published::<64, 63>(&mut contest, pairs),
         }
-        let mut heap = Asked::start(&stage.settings().exe, &["heap"], &[NO_CACHE])?;
+        let mut heap = Subprocess::start(&stage.settings().exe, &["heap"], &[NO_CACHE])?;
         contest.arms.push(Arm::trying(PLAIN_AT_ONCE, move || {
             Ok(heap.numbers(&format!("{size} 1 {pairs}"))?.first().copied().unwrap_or(f64::NAN))
         }));
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((size, told));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((size, costs));
     }
     Ok(all)
 }
@@ -140,7 +140,7 @@ fn by_lock<B: Build>(switches: u32, live: usize, pairs: u64) -> f64 {
     }
 }
 
-type Switched = Option<(Told, Vec<(String, u32)>)>;
+type Switched = Option<(Costs, Vec<(String, u32)>)>;
 
 fn switched(stage: &mut Stage<'_>) -> Result<Switched, Fault> {
     let settings = stage.settings();
@@ -156,10 +156,10 @@ fn switched(stage: &mut Stage<'_>) -> Result<Switched, Fault> {
         });
         runs.push((name, switches));
     }
-    Ok(stage.contest(contest)?.map(|told| (told, runs)))
+    Ok(stage.contest(contest)?.map(|costs| (costs, runs)))
 }
 
-fn by_live(stage: &mut Stage<'_>) -> Result<Vec<(usize, Told)>, Fault> {
+fn by_live(stage: &mut Stage<'_>) -> Result<Vec<(usize, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, pairs) = (settings.rounds(12), settings.amount(150_000, 20));
     let live = if settings.quick { &LIVE[..2] } else { &LIVE[..] };
@@ -168,7 +168,7 @@ fn by_live(stage: &mut Stage<'_>) -> Result<Vec<(usize, Told)>, Fault> {
         let nodes = (live + 8) as u32;
         let mut contest = Contest::new(format!("64 bytes, {live} live"), blocks);
         contest.arm(HEAP, || replaced(&mut Heap::<7>, live, pairs));
-        let mut heap = Asked::start(&stage.settings().exe, &["heap"], &[NO_CACHE])?;
+        let mut heap = Subprocess::start(&stage.settings().exe, &["heap"], &[NO_CACHE])?;
         contest.arms.push(Arm::trying(PLAIN_HEAP, move || {
             Ok(heap.numbers(&format!("64 {live} {pairs}"))?.first().copied().unwrap_or(f64::NAN))
         }));
@@ -180,14 +180,14 @@ fn by_live(stage: &mut Stage<'_>) -> Result<Vec<(usize, Told)>, Fault> {
         contest.arm(CHECKED, move || replaced(&mut checked, live, pairs));
         let boxes = Boxes::<Object<7>>::new(live + 8);
         contest.arm(BOXES, move || replaced(&mut &boxes, live, pairs));
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((live, told));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((live, costs));
     }
     Ok(all)
 }
 
 /// A fresh process for each measurement; and a pool that has been used before.
-fn cold(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told, [f64; 2])>, Fault> {
+fn cold(stage: &mut Stage<'_>) -> Result<Vec<(u32, Costs, [f64; 2])>, Fault> {
     let settings = stage.settings();
     let (blocks, exe) = (settings.rounds(12), settings.exe.clone());
     let count = settings.amount(10_000, 10);
@@ -195,7 +195,7 @@ fn cold(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told, [f64; 2])>, Fault> {
     let mut all = Vec::new();
     for (size, _) in sizes.iter().copied() {
         let words = [size.to_string(), count.to_string()];
-        let ask = || Asked::start(&exe, &["cold", &words[0], &words[1]], &[])?.numbers("");
+        let ask = || Subprocess::start(&exe, &["cold", &words[0], &words[1]], &[])?.numbers("");
         let faults = ask()?;
         let faults = [faults.get(2), faults.get(3)].map(|it| it.copied().unwrap_or(f64::NAN));
         let mut contest = Contest::new(format!("cold, {size} bytes"), blocks);
@@ -207,8 +207,8 @@ fn cold(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told, [f64; 2])>, Fault> {
         let boxes = Boxes::<Object<15>>::new(count as usize);
         fill(&boxes, count);
         contest.arm("pool, touched before", move || fill(&boxes, count));
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((size, told, faults));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((size, costs, faults));
     }
     Ok(all)
 }
@@ -226,7 +226,7 @@ fn fill<const W: usize>(boxes: &Boxes<Object<W>>, count: u64) -> f64 {
 }
 
 impl Measured {
-    fn all(&self) -> Vec<&Told> {
+    fn all(&self) -> Vec<&Costs> {
         let published = self.published.iter().map(|it| &it.1);
         let factors = self.factors.iter().map(|it| &it.0);
         let live = self.live.iter().map(|it| &it.1);
@@ -235,8 +235,8 @@ impl Measured {
 
     /// Ratios of the four published pools to the heap, at every size: here.
     fn pool_to_heap(&self) -> (f64, f64) {
-        let ratios = self.published.iter().flat_map(|(_, told)| {
-            WAYS[..4].iter().filter_map(|way| Some(told.against(way, WAYS[4])?.ratio))
+        let ratios = self.published.iter().flat_map(|(_, costs)| {
+            WAYS[..4].iter().filter_map(|way| Some(costs.against(way, WAYS[4])?.ratio))
         });
         range(ratios)
     }
@@ -253,7 +253,7 @@ impl Measured {
 
     fn effects(&self) -> Vec<(&'static str, Option<Comparison>)> {
         let effect = |at: u32| {
-            self.factors.as_ref().and_then(|(told, runs)| factors::effect(told, runs, at))
+            self.factors.as_ref().and_then(|(costs, runs)| factors::effect(costs, runs, at))
         };
         FACTORS.into_iter().zip(0..).map(|(name, at)| (name, effect(at))).collect()
     }
@@ -299,15 +299,15 @@ fn draft(seen: &Measured) -> Draft {
 
 fn rows_published(it: &mut Draft, seen: &Measured) {
     let ways = [WAYS[4], WAYS[0], WAYS[1], WAYS[2], WAYS[3]];
-    for (size, told) in &seen.published {
+    for (size, costs) in &seen.published {
         let at = SIZES.iter().position(|it| it == size).unwrap_or(0);
         for way in ways {
             let row = WAYS.iter().position(|it| *it == way).unwrap_or(0);
             it.flawed.row([
                 way.to_string(),
                 size.to_string(),
-                words::or_none(told.median(way), words::number),
-                told.judged(way, WAYS[4]),
+                words::or_none(costs.median(way), words::number),
+                costs.judged(way, WAYS[4]),
                 words::ratio(PAIRS_US[row][at] / PAIRS_US[4][at]),
             ]);
         }
@@ -315,8 +315,8 @@ fn rows_published(it: &mut Draft, seen: &Measured) {
             it.flawed.row([
                 name.to_string(),
                 size.to_string(),
-                words::or_none(told.median(name), words::number),
-                format!("{}, of {other}", told.judged(name, other)),
+                words::or_none(costs.median(name), words::number),
+                format!("{}, of {other}", costs.judged(name, other)),
                 words::NONE.to_string(),
             ]);
         }
@@ -333,23 +333,23 @@ fn rows_corrected(it: &mut Draft, seen: &Measured) {
             effect.map_or(words::NONE.to_string(), |it| format!("{it} of the time without")),
         ]);
     }
-    for (live, told) in &seen.live {
+    for (live, costs) in &seen.live {
         for name in [HEAP, PLAIN_HEAP, LOCKED, UNLOCKED, CHECKED, BOXES] {
             it.corrected.row([
                 name.to_string(),
                 format!("64 bytes, {} live", words::count(*live as u64)),
-                words::or_none(told.median(name), words::number),
-                told.judged(name, HEAP),
+                words::or_none(costs.median(name), words::number),
+                costs.judged(name, HEAP),
             ]);
         }
     }
-    for (size, told, faults) in &seen.cold {
+    for (size, costs, faults) in &seen.cold {
         for (name, faults) in [("first time", faults[0]), ("second time", faults[1])] {
             it.corrected.row([
                 format!("heap, {name}"),
                 format!("{size} bytes, {} page faults", words::number(faults)),
-                words::or_none(told.median(name), words::number),
-                told.judged(name, "first time"),
+                words::or_none(costs.median(name), words::number),
+                costs.judged(name, "first time"),
             ]);
         }
     }

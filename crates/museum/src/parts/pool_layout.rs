@@ -9,13 +9,13 @@
 use super::{Object, Source, plan, range, ratios};
 use crate::artefact::build::{Build, Plain};
 use crate::artefact::pool::{Array, Backing, List, Locked, Pool, Queue, Stack, Turn};
-use crate::contest::{Contest, Rng, Told, each, ns_each, thread_time};
+use crate::contest::{Contest, Costs, Rng, each, ns_each, thread_time};
 use crate::draft::{Draft, one};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::portfolio::{self, FREES_US, PAIRS, SIZES, WAYS};
 use crate::stage::{Settings, Stage};
-use crate::words;
 use memory::{Backing as Lay, Handle, Plan};
+use stats::words;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -63,9 +63,9 @@ impl Exhibit for PoolLayout {
 /// What was measured.
 #[derive(Default)]
 struct Measured {
-    published: Vec<(u32, Told)>,
-    walked: Vec<(usize, Told)>,
-    freed: Vec<(usize, Told)>,
+    published: Vec<(u32, Costs)>,
+    walked: Vec<(usize, Costs)>,
+    freed: Vec<(usize, Costs)>,
     /// Of each layout: the median distance of objects that follow each other, bytes, and the share
     /// that lies within a page of the one before.
     strides: [(&'static str, (f64, f64)); 3],
@@ -98,7 +98,7 @@ fn as_published<const W: usize>(contest: &mut Contest<'_>, times: u64) {
     contest.arm(WAYS[3], move || frees::<W, List<W>, Queue>(times));
 }
 
-fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told)>, Fault> {
+fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(12), settings.amount(20, 20));
     let sizes = if settings.quick { &SIZES[..2] } else { &SIZES[..] };
@@ -112,8 +112,8 @@ fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told)>, Fault> {
             256 => as_published::<32>(&mut contest, times),
             _ => as_published::<64>(&mut contest, times),
         }
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((size, told));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((size, costs));
     }
     Ok(all)
 }
@@ -177,10 +177,10 @@ fn steps(filled: &mut Filled) -> (f64, f64) {
     let places: Vec<usize> = held.into_iter().map(&mut at).collect();
     let far: Vec<f64> = places.windows(2).map(|it| it[0].abs_diff(it[1]) as f64).collect();
     let near = far.iter().filter(|it| **it < 4_096.0).count() as f64 / far.len().max(1) as f64;
-    (lab::stats::median(&far).unwrap_or(f64::NAN), near)
+    (stats::median(&far).unwrap_or(f64::NAN), near)
 }
 
-fn by_layout(stage: &mut Stage<'_>, walked: bool) -> Result<Vec<(usize, Told)>, Fault> {
+fn by_layout(stage: &mut Stage<'_>, walked: bool) -> Result<Vec<(usize, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, touched) = (settings.rounds(12), settings.amount(262_144, 32));
     let live = if settings.quick { &LIVE[..2] } else { &LIVE[..] };
@@ -199,23 +199,23 @@ fn by_layout(stage: &mut Stage<'_>, walked: bool) -> Result<Vec<(usize, Told)>, 
                 contest.arm(name, move || filled.free_half(&order, times));
             }
         }
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((live, told));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((live, costs));
     }
     Ok(all)
 }
 
 impl Measured {
-    fn all(&self) -> Vec<&Told> {
+    fn all(&self) -> Vec<&Costs> {
         let published = self.published.iter().map(|it| &it.1);
         published.chain(self.walked.iter().chain(&self.freed).map(|it| &it.1)).collect()
     }
 
     /// The largest factor between an array and a list of the same order and size, here.
     fn apart(&self) -> f64 {
-        let apart = self.published.iter().flat_map(|(_, told)| {
+        let apart = self.published.iter().flat_map(|(_, costs)| {
             SAME_ORDER.map(|[array, list]| {
-                let found = told.against(WAYS[list], WAYS[array]);
+                let found = costs.against(WAYS[list], WAYS[array]);
                 found.map_or(1.0, |it| it.ratio.ln().abs().exp())
             })
         });
@@ -224,9 +224,9 @@ impl Measured {
 
     /// The largest factor between two blocks of one and the same pool, here.
     fn within(&self) -> f64 {
-        let within = self.published.iter().flat_map(|(_, told)| {
+        let within = self.published.iter().flat_map(|(_, costs)| {
             WAYS[..4].iter().map(|way| {
-                let (least, most) = range(told.costs(way).iter().copied());
+                let (least, most) = range(costs.of(way).iter().copied());
                 most / least
             })
         });
@@ -246,25 +246,25 @@ fn published_apart() -> f64 {
 fn draft(seen: &Measured) -> Draft {
     let mut it = Draft::default();
     let largest = seen.walked.last();
-    let walked = largest.and_then(|(_, told)| told.against(SHUFFLED, ARRAY));
+    let walked = largest.and_then(|(_, costs)| costs.against(SHUFFLED, ARRAY));
     it.set("source", portfolio::source(1, "memory pools, experiment 2"));
     it.set("published_apart", words::ratio(published_apart()));
     it.set("apart", words::ratio(seen.apart()));
     it.set("within", words::ratio(seen.within()));
     it.set("objects", largest.map(|it| words::count(it.0 as u64)));
     it.compare("walked", walked.as_ref());
-    let judged = |all: &[(usize, Told)]| {
-        let (_, told) = all.last()?;
-        Some([told.judged(PIECES, ARRAY), told.judged(SHUFFLED, ARRAY)])
+    let judged = |all: &[(usize, Costs)]| {
+        let (_, costs) = all.last()?;
+        Some([costs.judged(PIECES, ARRAY), costs.judged(SHUFFLED, ARRAY)])
     };
     it.set("walks", judged(&seen.walked));
     it.set("frees", judged(&seen.freed));
     let layout = |(name, (far, near)): &(&str, (f64, f64))| {
         let far = words::number(*far);
         let near = words::percent(*near);
-        let told =
+        let place =
             format!("{far} bytes from one object to the next (median), {near} within a page");
-        (format!("Layout: {name}"), told)
+        (format!("Layout: {name}"), place)
     };
     it.facts = seen.strides.iter().map(layout).collect();
     rows(&mut it, seen);
@@ -289,29 +289,29 @@ fn draft(seen: &Measured) -> Draft {
 fn rows(it: &mut Draft, seen: &Measured) {
     let each = FREES_US.map(|row| row.map(|us| us * 1e3 / FREED as f64));
     it.published.rows = portfolio::table(WAYS.into_iter().zip(each));
-    for (size, told) in &seen.published {
+    for (size, costs) in &seen.published {
         let at = SIZES.iter().position(|it| it == size).unwrap_or(0);
         for (row, way) in WAYS[..4].iter().enumerate() {
-            let (least, most) = range(told.costs(way).iter().copied());
+            let (least, most) = range(costs.of(way).iter().copied());
             it.flawed.row([
                 way.to_string(),
                 size.to_string(),
-                words::or_none(told.median(way), words::number),
+                words::or_none(costs.median(way), words::number),
                 format!("{} to {}", words::number(least), words::number(most)),
-                told.judged(way, WAYS[0]),
+                costs.judged(way, WAYS[0]),
                 words::ratio(FREES_US[row][at] / FREES_US[0][at]),
             ]);
         }
     }
     for (what, all) in [("walk", &seen.walked), ("free", &seen.freed)] {
-        for (live, told) in all {
+        for (live, costs) in all {
             for name in LAYOUTS {
                 it.corrected.row([
                     name.to_string(),
                     words::count(*live as u64),
                     what.to_string(),
-                    words::or_none(told.median(name), words::number),
-                    told.judged(name, ARRAY),
+                    words::or_none(costs.median(name), words::number),
+                    costs.judged(name, ARRAY),
                 ]);
             }
         }

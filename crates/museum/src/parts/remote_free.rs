@@ -10,14 +10,14 @@
 use super::{Heap, Object, Source, plan};
 use crate::artefact::build::Optimised;
 use crate::artefact::pool::{Array, Locked, Pool as Published, Stack};
-use crate::contest::{Contest, Rng, Told, each, process_time};
+use crate::contest::{Contest, Costs, Rng, each, process_time};
 use crate::draft::{Draft, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::stage::{Settings, Stage};
-use crate::words;
 use document::{Mark, Series};
-use lab::stats::Comparison;
 use memory::{Home, Shared};
+use stats::Comparison;
+use stats::words;
 use std::hint::black_box;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -79,8 +79,8 @@ impl Exhibit for RemoteFree {
 /// What was measured.
 #[derive(Default)]
 struct Measured {
-    handed: Vec<(usize, Told)>,
-    bled: Option<Told>,
+    handed: Vec<(usize, Costs)>,
+    bled: Option<Costs>,
     /// Kilobytes of memory that the process gained meanwhile, by arm.
     growth: Vec<(&'static str, f64)>,
     /// The median and the 99.9th percentile of single allocations, nanoseconds, by arm.
@@ -168,7 +168,7 @@ impl Pools {
     }
 }
 
-fn handed(stage: &mut Stage<'_>) -> Result<Vec<(usize, Told)>, Fault> {
+fn handed(stage: &mut Stage<'_>) -> Result<Vec<(usize, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, objects) = (settings.rounds(15), settings.amount(262_144, 16));
     let pools = &Pools::new(1 << 15);
@@ -178,8 +178,8 @@ fn handed(stage: &mut Stage<'_>) -> Result<Vec<(usize, Told)>, Fault> {
         for arm in ARMS {
             contest.arm(arm, move || pools.hand_over(arm, batch, objects));
         }
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((batch, told));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((batch, costs));
     }
     Ok(all)
 }
@@ -219,7 +219,7 @@ where
     each(process_time().saturating_sub(start), turns * GENERATIONS)
 }
 
-type Bled = (Option<Told>, Vec<(&'static str, f64)>);
+type Bled = (Option<Costs>, Vec<(&'static str, f64)>);
 
 fn bled(stage: &mut Stage<'_>) -> Result<Bled, Fault> {
     let settings = stage.settings();
@@ -307,7 +307,7 @@ fn waits(stage: &Stage<'_>) -> Vec<(&'static str, [f64; 2])> {
 }
 
 impl Measured {
-    fn all(&self) -> Vec<&Told> {
+    fn all(&self) -> Vec<&Costs> {
         self.handed.iter().map(|it| &it.1).chain(&self.bled).collect()
     }
 
@@ -324,7 +324,7 @@ fn draft(seen: &Measured) -> Draft {
     it.compare("locked", locked.as_ref());
     it.compare("depot", depot.as_ref());
     let judged = seen.handed.iter();
-    let judged = judged.map(|(batch, told)| format!("{} by {batch}", told.judged(LOCKED, HEAP)));
+    let judged = judged.map(|(batch, costs)| format!("{} by {batch}", costs.judged(LOCKED, HEAP)));
     it.set("judged", judged.collect::<Vec<_>>());
     let bled = seen.bled.as_ref();
     it.set("bled", bled.map(|it| [it.judged(DEPOT, HEAP), it.judged(LOCKED, HEAP)]));
@@ -336,7 +336,7 @@ fn draft(seen: &Measured) -> Draft {
     together(&mut it, seen);
     it.expect_ratio("magazines-win", depot.as_ref());
     it.expect_ratio("lock-loses", seen.at(64, LOCKED, DEPOT).as_ref());
-    it.expect_ratio("bleeding", bled.and_then(|told| told.against(DEPOT, HEAP)).as_ref());
+    it.expect_ratio("bleeding", bled.and_then(|costs| costs.against(DEPOT, HEAP)).as_ref());
     it
 }
 
@@ -345,30 +345,30 @@ fn rows(it: &mut Draft, seen: &Measured) {
         let ratio = words::ratio(seconds / RACE[0].1);
         it.published.row([name.to_string(), format!("{seconds:.3}"), ratio]);
     }
-    for (batch, told) in &seen.handed {
+    for (batch, costs) in &seen.handed {
         let batch = words::count(*batch as u64);
-        let median = |arm: &str| words::or_none(told.median(arm), words::number);
+        let median = |arm: &str| words::or_none(costs.median(arm), words::number);
         for arm in [HEAP, LOCKED] {
-            it.flawed.row([arm.to_string(), batch.clone(), median(arm), told.judged(arm, HEAP)]);
+            it.flawed.row([arm.to_string(), batch.clone(), median(arm), costs.judged(arm, HEAP)]);
         }
         for arm in [DEPOT, LENDER] {
             it.corrected.row([
                 arm.to_string(),
                 format!("handed over by {batch}"),
                 format!("{} ns an object", median(arm)),
-                told.judged(arm, HEAP),
+                costs.judged(arm, HEAP),
             ]);
         }
     }
-    if let Some(told) = &seen.bled {
+    if let Some(costs) = &seen.bled {
         for arm in ARMS {
-            let found = words::or_none(told.median(arm), words::number);
+            let found = words::or_none(costs.median(arm), words::number);
             let growth = seen.growth.iter().find(|it| it.0 == arm).map(|it| it.1);
             it.corrected.row([
                 arm.to_string(),
                 "outlive their thread".to_string(),
                 format!("{found} ns, {} kB more", words::or_none(growth, words::number)),
-                told.judged(arm, HEAP),
+                costs.judged(arm, HEAP),
             ]);
         }
     }

@@ -8,17 +8,17 @@
 //! with an interval. The client verifies every byte, which the original's did not.
 
 use crate::artefact::echo::{SWITCHES, Switches};
-use crate::artefact::program::Asked;
-use crate::contest::{Arm, Contest, Told, ns_each};
+use crate::artefact::program::Subprocess;
+use crate::contest::{Arm, Contest, Costs, ns_each};
 use crate::draft::{Draft, one, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::factors;
 use crate::portfolio::{self, ECHO};
 use crate::stage::{Settings, Stage};
-use crate::words;
 use client::Crowd;
 use document::{Mark, Series};
-use lab::stats::{Comparison, compare, median};
+use stats::words;
+use stats::{Comparison, compare, median};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -70,7 +70,7 @@ impl Exhibit for ServerFactors {
         if seen.race.as_ref().is_some_and(|it| it.verified[1] > 0) {
             stage.doubt("Some packets came back wrong: the servers cannot be compared.");
         }
-        let all: Vec<&Told> = seen.race.iter().map(|it| &it.told).chain(&seen.buffers).collect();
+        let all: Vec<&Costs> = seen.race.iter().map(|it| &it.costs).chain(&seen.buffers).collect();
         it.facts = stage.contest_facts(&all);
         Ok(it)
     }
@@ -94,14 +94,14 @@ fn clients(settings: &Settings) -> u32 {
 #[derive(Default)]
 struct Measured {
     race: Option<Race>,
-    buffers: Option<Told>,
+    buffers: Option<Costs>,
 }
 
 struct Race {
     /// Nanoseconds on the wall for each packet that came back.
-    told: Told,
+    costs: Costs,
     /// The server's CPU time for each, nanoseconds.
-    cpu: Told,
+    cpu: Costs,
     /// The names of the balanced half, with their switches.
     runs: Vec<(String, u32)>,
     /// By arm: packets received in one reception of the server on average, the median and the
@@ -135,7 +135,7 @@ fn name(switches: u32) -> String {
     }
 }
 
-/// What the arms of a race leave behind beside their cost.
+/// What the arms of a race record beside their cost.
 #[derive(Default)]
 struct Notes {
     cpu: HashMap<String, Vec<f64>>,
@@ -155,7 +155,7 @@ fn race(stage: &mut Stage<'_>) -> Result<Option<Race>, Fault> {
             return Ok(None);
         }
         let words = Switches(switches).to_string();
-        let mut server = Asked::start(&settings.exe, &["echo", &words], &[])?;
+        let mut server = Subprocess::start(&settings.exe, &["echo", &words], &[])?;
         let port = server.numbers("")?.first().copied().unwrap_or(0.0) as u16;
         let mut crowd = Crowd::connect(port, clients, WINDOW)?;
         let (name, notes) = (name(switches), notes.clone());
@@ -174,7 +174,7 @@ fn race(stage: &mut Stage<'_>) -> Result<Option<Race>, Fault> {
             Ok(seen.took.as_nanos() as f64 / seen.packets.max(1) as f64)
         }));
     }
-    let Some(told) = stage.contest(contest)? else { return Ok(None) };
+    let Some(costs) = stage.contest(contest)? else { return Ok(None) };
     let notes = notes.borrow();
     let names: Vec<String> = all.iter().map(|it| name(*it)).collect();
     let half = factors::half(5);
@@ -182,7 +182,7 @@ fn race(stage: &mut Stage<'_>) -> Result<Option<Race>, Fault> {
     let batches = names.iter().map(|it| (it.clone(), middle(&notes.batches[it]))).collect();
     let cpu = cpu_of(&names, &notes.cpu);
     let busy = median(&notes.busy).unwrap_or(f64::NAN);
-    Ok(Some(Race { told, cpu, runs, batches, verified: notes.verified, busy }))
+    Ok(Some(Race { costs, cpu, runs, batches, verified: notes.verified, busy }))
 }
 
 fn middle(all: &[[f64; 3]]) -> [f64; 3] {
@@ -194,7 +194,7 @@ fn middle(all: &[[f64; 3]]) -> [f64; 3] {
 
 /// CPU costs by block. The first block does not count, and the baseline ran twice in each: its
 /// second is its twin.
-fn cpu_of(names: &[String], all: &HashMap<String, Vec<f64>>) -> Told {
+fn cpu_of(names: &[String], all: &HashMap<String, Vec<f64>>) -> Costs {
     let base: Vec<f64> = all[&names[0]].iter().skip(2).copied().collect();
     let twin = base.iter().skip(1).step_by(2).copied().collect();
     let costs = names.iter().enumerate().map(|(at, name)| match at {
@@ -202,7 +202,7 @@ fn cpu_of(names: &[String], all: &HashMap<String, Vec<f64>>) -> Told {
         _ => all[name].iter().skip(1).copied().collect(),
     });
     let costs = costs.collect();
-    Told::of(&names.iter().map(String::as_str).collect::<Vec<_>>(), costs, twin)
+    Costs::new(&names.iter().map(String::as_str).collect::<Vec<_>>(), costs, twin)
 }
 
 /// Nanoseconds that all threads of a process have run (`/proc/PID/task/TID/schedstat`).
@@ -216,7 +216,7 @@ fn server_cpu(pid: u32) -> f64 {
 }
 
 /// The serialising message buffer: a packet streamed into 20,000 bytes field by field.
-fn buffers(stage: &mut Stage<'_>) -> Result<Option<Told>, Fault> {
+fn buffers(stage: &mut Stage<'_>) -> Result<Option<Costs>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(12), settings.amount(100_000, 20));
     let mut contest = Contest::new("a packet into a buffer", blocks);
@@ -252,8 +252,8 @@ impl Race {
     /// Throughput with a switch on, against off.
     fn effect(&self, at: u32) -> Option<Comparison> {
         match self.runs.len() {
-            16 => factors::effect(&self.told, &self.runs, at).map(|it| flipped(&it)),
-            _ => self.told.against("none", &name(1 << at)),
+            16 => factors::effect(&self.costs, &self.runs, at).map(|it| flipped(&it)),
+            _ => self.costs.against("none", &name(1 << at)),
         }
     }
 
@@ -267,7 +267,7 @@ impl Race {
 
     /// Throughput of everything against nothing.
     fn whole(&self) -> Option<Comparison> {
-        self.told.against("none", "all five")
+        self.costs.against("none", "all five")
     }
 }
 
@@ -318,7 +318,7 @@ fn rows(it: &mut Draft, seen: &Measured) {
             let [batch, p50, most] = race.batches.get(name).copied().unwrap_or([f64::NAN; 3]);
             it.flawed.row([
                 name.to_string(),
-                words::or_none(race.told.median(name).map(|ns| 1e9 / ns), words::number),
+                words::or_none(race.costs.median(name).map(|ns| 1e9 / ns), words::number),
                 words::or_none(race.cpu.median(name), words::number),
                 words::number(batch),
                 format!("{} and {}", words::number(p50 / 1e3), words::number(most / 1e3)),
@@ -333,13 +333,13 @@ fn rows(it: &mut Draft, seen: &Measured) {
         let cpu = race.cpu.against("all five", "none");
         it.corrected.row(["all five".to_string(), or_none(race.whole()), or_none(cpu)]);
     }
-    if let Some(told) = &seen.buffers {
+    if let Some(costs) = &seen.buffers {
         for name in [COPIED, STREAMED, STREAMED_AGAIN] {
-            let ns = words::or_none(told.median(name), words::number);
+            let ns = words::or_none(costs.median(name), words::number);
             it.corrected.row([
                 format!("a packet, {name}"),
                 words::NONE.to_string(),
-                format!("{ns} ns, {}", told.judged(name, COPIED)),
+                format!("{ns} ns, {}", costs.judged(name, COPIED)),
             ]);
         }
     }

@@ -8,9 +8,9 @@ use lab::plan::Plan;
 use lab::race::Observer;
 use lab::record::{Manifest, Recorder, Run};
 use lab::runner::Runner;
-use lab::stats::{Comparison, compare};
 use lab::trial::{Ending, Trial};
 use lab::verdict::{ArmSummary, Judged, Summary, analyse};
+use stats::{Comparison, compare};
 use std::fs;
 use std::time::Duration;
 

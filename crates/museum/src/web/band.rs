@@ -8,7 +8,7 @@
 mod report;
 
 #[cfg(test)]
-use super::cases::Met;
+use super::cases::Results;
 use super::cases::{self, Case};
 use super::servers::{self, Directives, Toil};
 use super::study;
@@ -112,15 +112,15 @@ impl Exhibit for Band {
         let terms = Terms::of(stage.settings());
         let toil = Toil::calibrate(stage)?;
         let cases = all_cases(stage, &terms, toil)?;
-        let met = cases::play(stage, cases, terms.blocks)?;
+        let results = cases::play(stage, cases, terms.blocks)?;
         let drops = drops(stage, &terms, toil)?;
-        Ok(report::draft(&met, &drops, &terms, toil))
+        Ok(report::draft(&results, &drops, &terms, toil))
     }
 
     #[cfg(test)]
     fn nothing(&self, settings: &Settings) -> Draft {
         let toil = Toil { round_ns: None };
-        report::draft(&Met::default(), &[], &Terms::of(settings), toil)
+        report::draft(&Results::default(), &[], &Terms::of(settings), toil)
     }
 }
 

@@ -4,9 +4,9 @@
 use crate::contest::Rng;
 use crate::exhibit::{Effort, Fault};
 use crate::stage::{Clients, Settings, Stage, Web, WebRun};
-use crate::words;
 use document::{Point, Series};
-use lab::stats::{Comparison, VALUES_MIN, compare, median, median_interval};
+use stats::words;
+use stats::{Comparison, VALUES_MIN, compare, median, median_interval};
 use std::time::Duration;
 
 /// Start and end of a server, beside its load.
@@ -29,7 +29,7 @@ pub struct Case {
 
 /// Cases with their runs.
 #[derive(Clone, Debug, Default)]
-pub struct Met {
+pub struct Results {
     /// The cases.
     pub cases: Vec<Case>,
     /// Case, block, run.
@@ -94,15 +94,15 @@ pub fn effort(cases: u32, span: Duration, blocks: u32) -> Effort {
 ///
 /// # Errors
 /// If a server or the clients fail.
-pub fn play(stage: &mut Stage<'_>, cases: Vec<Case>, blocks: u32) -> Result<Met, Fault> {
-    let mut met = Met { cases, runs: Vec::new() };
+pub fn play(stage: &mut Stage<'_>, cases: Vec<Case>, blocks: u32) -> Result<Results, Fault> {
+    let mut results = Results { cases, runs: Vec::new() };
     let mut rng = Rng::new(stage.settings().seed.into());
     for block in 0..blocks {
-        for at in rng.order(met.cases.len()) {
-            let Case { web, clients, group, .. } = &met.cases[at];
+        for at in rng.order(results.cases.len()) {
+            let Case { web, clients, group, .. } = &results.cases[at];
             let what = format!("{}, {group}", web.name);
             stage.begin(&what);
-            let Some(run) = stage.meet(web, clients)? else { return Ok(met) };
+            let Some(run) = stage.meet(web, clients)? else { return Ok(results) };
             for trouble in run.load.errors.iter().filter(|_| clients.ramp.is_none()) {
                 stage.doubt(format!(
                     "{what}: {} requests failed, the first with: {}",
@@ -111,10 +111,10 @@ pub fn play(stage: &mut Stage<'_>, cases: Vec<Case>, blocks: u32) -> Result<Met,
             }
             let rate = words::number(run.load.throughput_rps);
             stage.step(&format!("{what}: {rate} requests/s"));
-            met.runs.push((at, block, run));
+            results.runs.push((at, block, run));
         }
     }
-    Ok(met)
+    Ok(results)
 }
 
 /// The median in words, with its interval where there are enough values and they differ.
@@ -127,7 +127,7 @@ pub fn said(values: &[f64]) -> String {
     }
 }
 
-impl Met {
+impl Results {
     /// The case of that server and group.
     pub fn find(&self, server: &str, group: &str) -> Option<usize> {
         self.cases.iter().position(|it| it.web.name == server && it.group == group)
@@ -205,9 +205,9 @@ impl Met {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::Simulated;
+    use crate::stage::SimulatorRun;
 
-    fn met() -> Met {
+    fn results() -> Results {
         let web = |name: &str| Web {
             name: name.to_string(),
             arm: lab::plan::Arm::default(),
@@ -221,27 +221,27 @@ mod tests {
             group: "steady".to_string(),
         };
         let run = |rps: f64| WebRun {
-            load: Simulated { requests: 1, throughput_rps: rps, ..Simulated::default() },
+            load: SimulatorRun { requests: 1, throughput_rps: rps, ..SimulatorRun::default() },
             ..WebRun::default()
         };
         let runs = (0..6).flat_map(|block| {
             let base = 100.0 + f64::from(block);
             [(0, block, run(2.0 * base)), (1, block, run(base))]
         });
-        Met { cases: vec![case("a"), case("b")], runs: runs.collect() }
+        Results { cases: vec![case("a"), case("b")], runs: runs.collect() }
     }
 
     #[test]
     fn cases_are_compared_block_by_block() {
-        let met = met();
-        let (a, b) = (met.find("a", "steady"), met.find("b", "steady"));
+        let results = results();
+        let (a, b) = (results.find("a", "steady"), results.find("b", "steady"));
         let (a, b) = (a.expect("a case"), b.expect("a case"));
-        let found = met.against(a, b, rps).expect("six pairs");
+        let found = results.against(a, b, rps).expect("six pairs");
         assert!((found.ratio - 2.0).abs() < 1e-9 && found.interval.is_some());
-        assert_eq!(met.median(b, rps), Some(102.5));
-        assert_eq!(met.shown(b, rps), "102.5 [100, 105]");
-        assert_eq!(met.line("a", rps, |_| true).points[0].range, Some((200.0, 210.0)));
-        assert_eq!(met.find("a", "wobbling"), None);
-        assert_eq!(met.median(a, inside_ms), None);
+        assert_eq!(results.median(b, rps), Some(102.5));
+        assert_eq!(results.shown(b, rps), "102.5 [100, 105]");
+        assert_eq!(results.line("a", rps, |_| true).points[0].range, Some((200.0, 210.0)));
+        assert_eq!(results.find("a", "wobbling"), None);
+        assert_eq!(results.median(a, inside_ms), None);
     }
 }

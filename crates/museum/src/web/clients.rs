@@ -6,14 +6,14 @@
 //! are answered, by processes and threads alike. The architecture can only change the CPU of a
 //! request beyond its computing, which is measured by itself.
 
-use super::cases::{self, Case, Met, cpu_ms, inside_ms, response_ms, rps, whole_ms};
+use super::cases::{self, Case, Results, cpu_ms, inside_ms, response_ms, rps, whole_ms};
 use super::servers::{self, Toil};
 use super::study::{self, SOURCE};
 use crate::draft::Draft;
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::stage::{Clients, Settings, Stage, Web};
-use crate::words;
 use document::Series;
+use stats::words;
 use std::time::Duration;
 
 /// By how much computing is shorter than in the study, beside `--scale`.
@@ -97,22 +97,22 @@ impl Exhibit for ConcurrentClients {
                 add(servers::fixed(name, module, most)?, path.clone());
             }
         }
-        let met = cases::play(stage, all, terms.blocks)?;
-        Ok(draft(&met, &terms, toil))
+        let results = cases::play(stage, all, terms.blocks)?;
+        Ok(draft(&results, &terms, toil))
     }
 
     #[cfg(test)]
     fn nothing(&self, settings: &Settings) -> Draft {
-        draft(&Met::default(), &Terms::of(settings), Toil { round_ns: None })
+        draft(&Results::default(), &Terms::of(settings), Toil { round_ns: None })
     }
 }
 
-fn draft(met: &Met, terms: &Terms, toil: Toil) -> Draft {
+fn draft(results: &Results, terms: &Terms, toil: Toil) -> Draft {
     let mut it = Draft::default();
     let work_s = terms.work.as_secs_f64();
     let most = terms.clients.iter().copied().max().unwrap_or(1);
-    let apart = apart(met, terms);
-    let plain = compared(met, OURS[1].0, OURS[0].0, PLAIN, cpu_ms);
+    let apart = apart(results, terms);
+    let plain = compared(results, OURS[1].0, OURS[0].0, PLAIN, cpu_ms);
     it.set("source", SOURCE);
     it.set("work", words::span(terms.work));
     it.set("study_work", words::span(study::WORK));
@@ -121,29 +121,29 @@ fn draft(met: &Met, terms: &Terms, toil: Toil) -> Draft {
     it.set("blocks", terms.blocks);
     it.set("apart", apart.map(words::ratio));
     it.compare("plain", plain.as_ref());
-    it.set("furthest", furthest(met, terms));
+    it.set("furthest", furthest(results, terms));
     let each = names().skip(1).filter_map(|name| {
-        let found = compared(met, name, OURS[0].0, PLAIN, cpu_ms)?;
+        let found = compared(results, name, OURS[0].0, PLAIN, cpu_ms)?;
         Some(format!("{name} {}", words::compared(&found)))
     });
     it.set("each", each.collect::<Vec<_>>());
-    rows(&mut it, met, terms);
+    rows(&mut it, results, terms);
     let law = [(0.0, 0.0), (f64::from(most), f64::from(most) * work_s * 1e3)];
     it.together.series(Series::published("clients × computing", law));
     for name in names() {
-        it.flawed.series(met.line(name, rps, |case| case.group != PLAIN));
-        it.together.series(met.line(name, response_ms, |case| case.group != PLAIN));
+        it.flawed.series(results.line(name, rps, |case| case.group != PLAIN));
+        it.together.series(results.line(name, response_ms, |case| case.group != PLAIN));
     }
     it.facts = vec![toil.fact()];
     it.expect("equal-computing", apart);
-    let at = met.find(OURS[1].0, &words::counted(most, "client"));
-    let response = at.and_then(|at| met.median(at, response_ms));
+    let at = results.find(OURS[1].0, &words::counted(most, "client"));
+    let response = at.and_then(|at| results.median(at, response_ms));
     it.expect("law", response.map(|ms| ms / (f64::from(most) * work_s * 1e3)));
     it.expect_ratio("threads-cheaper", plain.as_ref());
     it
 }
 
-fn rows(it: &mut Draft, met: &Met, terms: &Terms) {
+fn rows(it: &mut Draft, results: &Results, terms: &Terms) {
     for [name, value] in
         [["time", "2 min"], ["clients", "10 to 100"], ["computing of each request", "0.2 s"]]
     {
@@ -152,47 +152,47 @@ fn rows(it: &mut Draft, met: &Met, terms: &Terms) {
     let work_s = terms.work.as_secs_f64();
     for &clients in &terms.clients {
         for name in names() {
-            let Some(at) = met.find(name, &words::counted(clients, "client")) else { continue };
+            let Some(at) = results.find(name, &words::counted(clients, "client")) else { continue };
             it.flawed.row([
                 words::count(clients),
                 name.to_string(),
-                met.shown(at, rps),
+                results.shown(at, rps),
                 words::number(1.0 / work_s),
-                met.shown(at, response_ms),
+                results.shown(at, response_ms),
                 words::number(f64::from(clients) * work_s * 1e3),
-                met.shown(at, whole_ms),
-                met.shown(at, inside_ms),
+                results.shown(at, whole_ms),
+                results.shown(at, inside_ms),
             ]);
         }
     }
     for name in names() {
-        let Some(at) = met.find(name, PLAIN) else { continue };
-        let against = compared(met, name, OURS[0].0, PLAIN, cpu_ms);
+        let Some(at) = results.find(name, PLAIN) else { continue };
+        let against = compared(results, name, OURS[0].0, PLAIN, cpu_ms);
         it.corrected.row([
             name.to_string(),
-            met.shown(at, rps),
-            met.shown(at, cpu_ms),
+            results.shown(at, rps),
+            results.shown(at, cpu_ms),
             against.map_or(words::NONE.to_string(), |it| words::compared(&it)),
-            met.shown(at, inside_ms),
+            results.shown(at, inside_ms),
         ]);
     }
 }
 
 fn compared(
-    met: &Met,
+    results: &Results,
     one: &str,
     other: &str,
     group: &str,
     figure: cases::Figure,
-) -> Option<lab::stats::Comparison> {
-    met.against(met.find(one, group)?, met.find(other, group)?, figure)
+) -> Option<stats::Comparison> {
+    results.against(results.find(one, group)?, results.find(other, group)?, figure)
 }
 
 /// Throughput of our threads against our processes, where it is furthest from 1.
-fn apart(met: &Met, terms: &Terms) -> Option<f64> {
+fn apart(results: &Results, terms: &Terms) -> Option<f64> {
     let ratios = terms.clients.iter().filter_map(|&clients| {
         let group = words::counted(clients, "client");
-        Some(compared(met, OURS[1].0, OURS[0].0, &group, rps)?.ratio)
+        Some(compared(results, OURS[1].0, OURS[0].0, &group, rps)?.ratio)
     });
     ratios.max_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()))
 }
@@ -202,12 +202,12 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The server and crowd whose throughput is furthest from 1 / computing, and the ratio.
-fn furthest(met: &Met, terms: &Terms) -> Option<[String; 3]> {
+fn furthest(results: &Results, terms: &Terms) -> Option<[String; 3]> {
     let law = 1.0 / terms.work.as_secs_f64();
     let all = terms.clients.iter().flat_map(|&clients| {
         names().filter_map(move |name| {
-            let at = met.find(name, &words::counted(clients, "client"))?;
-            Some((name, clients, met.median(at, rps)? / law))
+            let at = results.find(name, &words::counted(clients, "client"))?;
+            Some((name, clients, results.median(at, rps)? / law))
         })
     });
     let (name, clients, ratio) = all.max_by(|a, b| a.2.ln().abs().total_cmp(&b.2.ln().abs()))?;

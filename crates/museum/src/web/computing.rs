@@ -5,14 +5,14 @@
 //! they are 1200 s divided by the computing time. Only the last, 100 where 120 fit, carries
 //! information, and it is about the end of the run.
 
-use super::cases::{self, Case, Met, cpu_ms, inside_ms, response_ms, whole_ms};
+use super::cases::{self, Case, Results, cpu_ms, inside_ms, response_ms, whole_ms};
 use super::servers::{self, Toil};
 use super::study::{self, SOURCE};
 use crate::draft::Draft;
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::stage::{Clients, Settings, Stage, Web, WebRun};
-use crate::words;
 use document::{Mark, Series};
+use stats::words;
 use std::time::Duration;
 
 /// By how much computing and run are shorter than in the study, beside `--scale`.
@@ -94,13 +94,13 @@ impl Exhibit for ComputingTime {
                 add(servers::fixed(name, module, terms.clients)?, path.clone(), seconds);
             }
         }
-        let met = cases::play(stage, all, terms.blocks)?;
-        Ok(draft(&met, &terms, toil))
+        let results = cases::play(stage, all, terms.blocks)?;
+        Ok(draft(&results, &terms, toil))
     }
 
     #[cfg(test)]
     fn nothing(&self, settings: &Settings) -> Draft {
-        draft(&Met::default(), &Terms::of(settings), Toil { round_ns: None })
+        draft(&Results::default(), &Terms::of(settings), Toil { round_ns: None })
     }
 }
 
@@ -116,9 +116,9 @@ fn answered(run: &WebRun) -> Option<f64> {
     (run.load.requests > 0).then_some(run.load.requests as f64)
 }
 
-fn draft(met: &Met, terms: &Terms, toil: Toil) -> Draft {
+fn draft(results: &Results, terms: &Terms, toil: Toil) -> Draft {
     let mut it = Draft::default();
-    let worst = worst(met, terms);
+    let worst = worst(results, terms);
     let work = terms.works.first();
     let scale = work.map_or(1.0, |(seconds, it)| f64::from(*seconds) / it.as_secs_f64());
     it.set("source", SOURCE);
@@ -128,23 +128,23 @@ fn draft(met: &Met, terms: &Terms, toil: Toil) -> Draft {
     it.set("blocks", terms.blocks);
     it.set("worst", worst.map(words::percent));
     let pairs = [[OURS[1].0, OURS[0].0], [REAL[1].0, REAL[0].0]].into_iter().filter_map(|pair| {
-        let found = against(met, terms, pair)?;
+        let found = against(results, terms, pair)?;
         Some(format!("{} / {}: {}", pair[0], pair[1], words::compared(&found)))
     });
     it.set("pairs", pairs.collect::<Vec<_>>());
-    rows(&mut it, met, terms);
+    rows(&mut it, results, terms);
     for name in names() {
-        it.flawed.series(met.line(name, response_ms, |_| true));
-        it.corrected.series(met.line(name, inside_ms, |_| true));
+        it.flawed.series(results.line(name, response_ms, |_| true));
+        it.corrected.series(results.line(name, inside_ms, |_| true));
     }
-    together(&mut it, met, terms);
+    together(&mut it, results, terms);
     it.facts = vec![toil.fact()];
     it.expect("a-division", worst);
-    it.expect("equal-cpu", against(met, terms, [OURS[1].0, OURS[0].0]).map(|it| it.ratio));
+    it.expect("equal-cpu", against(results, terms, [OURS[1].0, OURS[0].0]).map(|it| it.ratio));
     it
 }
 
-fn rows(it: &mut Draft, met: &Met, terms: &Terms) {
+fn rows(it: &mut Draft, results: &Results, terms: &Terms) {
     for (seconds, answered) in study::WORKS_S.iter().zip(study::ANSWERED) {
         let law = study::WORK_SPAN.as_secs() / u64::from(*seconds);
         let [seconds, answered] = [*seconds, answered].map(words::count);
@@ -152,21 +152,21 @@ fn rows(it: &mut Draft, met: &Met, terms: &Terms) {
     }
     for &(seconds, work) in &terms.works {
         for name in names() {
-            let Some(at) = met.find(name, &group(seconds)) else { continue };
+            let Some(at) = results.find(name, &group(seconds)) else { continue };
             it.flawed.row([
                 format!("{} ({})", words::span(work), group(seconds)),
                 name.to_string(),
-                met.shown(at, answered),
+                results.shown(at, answered),
                 words::number(terms.fits(work).round()),
-                met.shown(at, response_ms),
-                met.shown(at, whole_ms),
+                results.shown(at, response_ms),
+                results.shown(at, whole_ms),
             ]);
-            let beyond = met.median(at, cpu_ms).map(|ms| ms - work.as_secs_f64() * 1e3);
+            let beyond = results.median(at, cpu_ms).map(|ms| ms - work.as_secs_f64() * 1e3);
             it.corrected.row([
                 words::span(work),
                 name.to_string(),
-                met.shown(at, inside_ms),
-                met.shown(at, cpu_ms),
+                results.shown(at, inside_ms),
+                results.shown(at, cpu_ms),
                 words::or_none(beyond, words::number),
             ]);
         }
@@ -174,24 +174,24 @@ fn rows(it: &mut Draft, met: &Met, terms: &Terms) {
 }
 
 /// The largest distance of any server's count from the division.
-fn worst(met: &Met, terms: &Terms) -> Option<f64> {
+fn worst(results: &Results, terms: &Terms) -> Option<f64> {
     let all = terms.works.iter().flat_map(|&(seconds, work)| {
         names().filter_map(move |name| {
-            let at = met.find(name, &group(seconds))?;
-            Some((met.median(at, answered)? / terms.fits(work) - 1.0).abs())
+            let at = results.find(name, &group(seconds))?;
+            Some((results.median(at, answered)? / terms.fits(work) - 1.0).abs())
         })
     });
     all.max_by(f64::total_cmp)
 }
 
 /// CPU of threads against processes at the longest computing.
-fn against(met: &Met, terms: &Terms, pair: [&str; 2]) -> Option<lab::stats::Comparison> {
+fn against(results: &Results, terms: &Terms, pair: [&str; 2]) -> Option<stats::Comparison> {
     let group = group(terms.works.last()?.0);
-    let [threads, processes] = pair.map(|name| met.find(name, &group));
-    met.against(threads?, processes?, cpu_ms)
+    let [threads, processes] = pair.map(|name| results.find(name, &group));
+    results.against(threads?, processes?, cpu_ms)
 }
 
-fn together(it: &mut Draft, met: &Met, terms: &Terms) {
+fn together(it: &mut Draft, results: &Results, terms: &Terms) {
     let factor = study::WORK_SPAN.as_secs_f64() / terms.span.as_secs_f64();
     let works = terms.works.iter().map(|it| f64::from(it.0));
     it.together.series(Series::published("1200 s / computing", works.map(|it| (it, 1_200.0 / it))));
@@ -199,7 +199,7 @@ fn together(it: &mut Draft, met: &Met, terms: &Terms) {
     let printed = printed.map(|(x, y)| (f64::from(*x), f64::from(y)));
     it.together.series(Series::published("table 4", printed));
     for name in names() {
-        let mut line = met.line(name, answered, |_| true).drawn_as(Mark::Point);
+        let mut line = results.line(name, answered, |_| true).drawn_as(Mark::Point);
         for (point, (_, work)) in line.points.iter_mut().zip(&terms.works) {
             // The shortest computing is a whole millisecond, so the two scales differ.
             let scaled = factor * work.as_secs_f64() / point.x.max(1e-9);

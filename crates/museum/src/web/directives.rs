@@ -6,14 +6,16 @@
 //! tables are run exactly, on real Apache and on our engine with Apache's rule, under the published
 //! steady load and under one that wobbles.
 
-use super::cases::{self, Case, Met, churn, cpu_ms, inside_ms, p99_ms, response_ms, rps, whole_ms};
+use super::cases::{
+    self, Case, Results, churn, cpu_ms, inside_ms, p99_ms, response_ms, rps, whole_ms,
+};
 use super::servers::{self, Directives, Toil};
 use super::study::{self, PROCESSES, PROCESSES_FIXED, SOURCE, THREADS, THREADS_FIXED};
 use crate::draft::{Draft, Part};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::stage::{Clients, Settings, Stage, Web};
-use crate::words;
 use document::{Mark, Point, Series};
+use stats::words;
 use std::time::Duration;
 
 /// Computing of each request, and where it has to be quick: then a busy machine answers some of
@@ -152,17 +154,17 @@ impl Exhibit for DirectivesTable {
                 }
             }
         }
-        let met = cases::play(stage, all, terms.blocks)?;
-        Ok(draft(&met, toil, &terms))
+        let results = cases::play(stage, all, terms.blocks)?;
+        Ok(draft(&results, toil, &terms))
     }
 
     #[cfg(test)]
     fn nothing(&self, settings: &Settings) -> Draft {
-        draft(&Met::default(), Toil { round_ns: None }, &Terms::of(settings))
+        draft(&Results::default(), Toil { round_ns: None }, &Terms::of(settings))
     }
 }
 
-fn draft(met: &Met, toil: Toil, terms: &Terms) -> Draft {
+fn draft(results: &Results, toil: Toil, terms: &Terms) -> Draft {
     let mut it = Draft::default();
     it.set("source", SOURCE);
     it.set("work", words::span(terms.work));
@@ -170,49 +172,49 @@ fn draft(met: &Met, toil: Toil, terms: &Terms) -> Draft {
     it.set("guests", GUESTS);
     it.set("blocks", terms.blocks);
     let counts = HYBRIDS.into_iter().filter_map(|family| {
-        let [threads, processes] = [&THREADS, &PROCESSES].map(|it| churned(met, family, it));
-        let rate = against(met, family, [&THREADS, &PROCESSES], WOBBLING, rps)?;
+        let [threads, processes] = [&THREADS, &PROCESSES].map(|it| churned(results, family, it));
+        let rate = against(results, family, [&THREADS, &PROCESSES], WOBBLING, rps)?;
         let counts = [threads?, processes?].map(|it| words::number(it.round()));
         Some([family.to_string(), counts[0].clone(), counts[1].clone(), words::compared(&rate)])
     });
     it.set("families", counts.collect::<Vec<_>>());
     it.published = study::table(&[THREADS, PROCESSES, THREADS_FIXED, PROCESSES_FIXED]);
     let (table_5, table_6) = ([&THREADS, &PROCESSES], [&THREADS_FIXED, &PROCESSES_FIXED]);
-    it.set("maintained", ratios(met, table_5, terms));
-    it.set("fixed", ratios(met, table_6, terms));
-    it.flawed = side(met, table_5, terms);
-    it.corrected = side(met, table_6, terms);
+    it.set("maintained", ratios(results, table_5, terms));
+    it.set("fixed", ratios(results, table_6, terms));
+    it.flawed = side(results, table_5, terms);
+    it.corrected = side(results, table_6, terms);
     // The churn, which the study blamed and did not count.
-    bars(&mut it.together, met, terms, &[table_5, table_6].concat(), churn);
+    bars(&mut it.together, results, terms, &[table_5, table_6].concat(), churn);
     it.facts = vec![toil.fact()];
     it.set("worker", WORKER);
     it.set("ours", OURS);
     for (family, churns, slower) in
         [(WORKER, "apache-churns", "apache-slower"), (OURS, "ours-churns", "ours-slower")]
     {
-        let both = churned(met, family, &THREADS).zip(churned(met, family, &PROCESSES));
+        let both = churned(results, family, &THREADS).zip(churned(results, family, &PROCESSES));
         it.expect(churns, both.map(|(t, p)| t / p.max(1.0)));
-        let rate = against(met, family, [&THREADS, &PROCESSES], WOBBLING, rps);
+        let rate = against(results, family, [&THREADS, &PROCESSES], WOBBLING, rps);
         it.expect_ratio(slower, rate.as_ref());
     }
     it
 }
 
 /// Threads that come and go a minute when the load wobbles.
-fn churned(met: &Met, family: &str, it: &Directives) -> Option<f64> {
-    met.find(&name(family, it), WOBBLING).and_then(|at| met.median(at, churn))
+fn churned(results: &Results, family: &str, it: &Directives) -> Option<f64> {
+    results.find(&name(family, it), WOBBLING).and_then(|at| results.median(at, churn))
 }
 
 /// Mostly threads against mostly processes for one family, by `figure`, where both were measured.
 fn against(
-    met: &Met,
+    results: &Results,
     family: &str,
     pair: [&Directives; 2],
     load: &str,
     figure: cases::Figure,
-) -> Option<lab::stats::Comparison> {
-    let [threads, processes] = pair.map(|it| met.find(&name(family, it), load));
-    met.against(threads?, processes?, figure)
+) -> Option<stats::Comparison> {
+    let [threads, processes] = pair.map(|it| results.find(&name(family, it), load));
+    results.against(threads?, processes?, figure)
 }
 
 /// The loads: clients that stay, and the wobble.
@@ -220,35 +222,35 @@ fn loads(terms: &Terms) -> Vec<String> {
     terms.steady.iter().map(|it| steady(*it)).chain([WOBBLING.to_string()]).collect()
 }
 
-fn side(met: &Met, pair: [&Directives; 2], terms: &Terms) -> Part {
+fn side(results: &Results, pair: [&Directives; 2], terms: &Terms) -> Part {
     let mut part = Part::default();
     for load in loads(terms) {
         for family in FAMILIES {
             for it in pair {
-                let Some(at) = met.find(&name(family, it), &load) else { continue };
+                let Some(at) = results.find(&name(family, it), &load) else { continue };
                 part.row([
                     load.clone(),
                     name(family, it),
-                    met.shown(at, rps),
-                    met.shown(at, response_ms),
-                    met.shown(at, whole_ms),
-                    met.shown(at, p99_ms),
-                    met.shown(at, inside_ms),
-                    met.shown(at, cpu_ms),
-                    met.shown(at, churn),
+                    results.shown(at, rps),
+                    results.shown(at, response_ms),
+                    results.shown(at, whole_ms),
+                    results.shown(at, p99_ms),
+                    results.shown(at, inside_ms),
+                    results.shown(at, cpu_ms),
+                    results.shown(at, churn),
                 ]);
             }
         }
     }
-    bars(&mut part, met, terms, &pair, response_ms);
+    bars(&mut part, results, terms, &pair, response_ms);
     part
 }
 
 /// Mostly threads against mostly processes in each family, in words.
-fn ratios(met: &Met, pair: [&Directives; 2], terms: &Terms) -> Vec<String> {
+fn ratios(results: &Results, pair: [&Directives; 2], terms: &Terms) -> Vec<String> {
     let each = loads(terms).into_iter().flat_map(|load| {
         let families = HYBRIDS.into_iter().filter_map(|family| {
-            let it = against(met, family, pair, &load, rps)?;
+            let it = against(results, family, pair, &load, rps)?;
             Some(format!("{family} {} ({load})", words::compared(&it)))
         });
         families.collect::<Vec<String>>()
@@ -259,17 +261,19 @@ fn ratios(met: &Met, pair: [&Directives; 2], terms: &Terms) -> Vec<String> {
 /// A figure of all families with these settings, a bar for each load.
 fn bars(
     part: &mut Part,
-    met: &Met,
+    results: &Results,
     terms: &Terms,
     settings: &[&Directives],
     figure: cases::Figure,
 ) {
     let all = FAMILIES.iter().flat_map(|family| settings.iter().map(|it| name(family, it)));
     let servers: Vec<String> =
-        all.filter(|name| met.find(name, WOBBLING).is_some_and(|at| met.has(at))).collect();
+        all.filter(|name| results.find(name, WOBBLING).is_some_and(|at| results.has(at))).collect();
     for load in loads(terms) {
         let points = servers.iter().zip(1..).filter_map(|(server, x)| {
-            met.point(met.find(server, &load)?, figure).map(|it| Point { x: f64::from(x), ..it })
+            results
+                .point(results.find(server, &load)?, figure)
+                .map(|it| Point { x: f64::from(x), ..it })
         });
         part.series(Series::measured(&load, points).drawn_as(Mark::Bar));
     }

@@ -6,15 +6,15 @@
 //! on switching. But a dynamic document was a program, started for each request, so most of the
 //! "processes" in the table belong to neither server.
 
-use super::cases::{self, Case, Met, cpu_ms, rps};
+use super::cases::{self, Case, Results, cpu_ms, rps};
 use super::servers::{self, apache_lacks};
 use super::study::{self, equivalence};
 use crate::draft::{Draft, Part};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::stage::{Clients, Settings, Stage, Web, WebRun};
-use crate::words;
 use document::{Point, Series};
-use lab::stats::{median, median_interval};
+use stats::words;
+use stats::{median, median_interval};
 use std::time::Duration;
 
 /// Shares of dynamic documents, per cent.
@@ -102,13 +102,13 @@ impl Exhibit for Mixes {
                 }
             }
         }
-        let met = cases::play(stage, all, terms.blocks)?;
-        Ok(draft(&met, &terms))
+        let results = cases::play(stage, all, terms.blocks)?;
+        Ok(draft(&results, &terms))
     }
 
     #[cfg(test)]
     fn nothing(&self, settings: &Settings) -> Draft {
-        draft(&Met::default(), &Terms::of(settings))
+        draft(&Results::default(), &Terms::of(settings))
     }
 }
 
@@ -143,28 +143,30 @@ fn rest(run: &WebRun) -> Option<f64> {
 /// The ratio for a pair of servers at one share, block by block, with the programs' switches among
 /// the processes' as the published counts had them. A block in which the threads' server had more
 /// switches of processes alone has none.
-fn ratios(met: &Met, pair: [&str; 2], dynamic: &str, share: u32) -> Vec<f64> {
+fn ratios(results: &Results, pair: [&str; 2], dynamic: &str, share: u32) -> Vec<f64> {
     let group = group(dynamic, share);
-    let [Some(one), Some(two)] = pair.map(|name| met.find(name, &group)) else { return Vec::new() };
+    let [Some(one), Some(two)] = pair.map(|name| results.find(name, &group)) else {
+        return Vec::new();
+    };
     let sum = |run: &WebRun| {
         let others = if dynamic == PROGRAM { rest(run)? } else { 0.0 };
         Some(processes(run)? + others)
     };
-    met.blockwise([one, two], |[one, two]| equivalence(sum(one)?, sum(two)?, threads(two)?))
+    results.blockwise([one, two], |[one, two]| equivalence(sum(one)?, sum(two)?, threads(two)?))
 }
 
 /// The same as a point of a chart.
-fn ratio_at(met: &Met, pair: [&str; 2], dynamic: &str, share: u32) -> Option<Point> {
-    let values = ratios(met, pair, dynamic, share);
+fn ratio_at(results: &Results, pair: [&str; 2], dynamic: &str, share: u32) -> Option<Point> {
+    let values = ratios(results, pair, dynamic, share);
     let range = median_interval(&values).map(|it| (it.low, it.high));
     Some(Point { x: f64::from(share), y: median(&values)?, range })
 }
 
-fn draft(met: &Met, terms: &Terms) -> Draft {
+fn draft(results: &Results, terms: &Terms) -> Draft {
     let mut it = Draft::default();
     let most = terms.shares.iter().copied().max().unwrap_or(0);
     let of = |name: &str, dynamic: &str, share: u32, figure: cases::Figure| {
-        met.find(name, &group(dynamic, share)).and_then(|at| met.median(at, figure))
+        results.find(name, &group(dynamic, share)).and_then(|at| results.median(at, figure))
     };
     let rest_of = |share: u32| of(REAL[1], PROGRAM, share, rest);
     let own = [of(OURS[1], INSIDE, 0, threads), of(OURS[0], INSIDE, 0, processes)];
@@ -185,12 +187,12 @@ fn draft(met: &Met, terms: &Terms) -> Draft {
             ratio.map_or("--".to_string(), |it| format!("{it:.2}")),
         ]);
     }
-    let programs = side(met, terms, PROGRAM, &[REAL]);
-    let inside = side(met, terms, INSIDE, &[REAL, OURS]);
+    let programs = side(results, terms, PROGRAM, &[REAL]);
+    let inside = side(results, terms, INSIDE, &[REAL, OURS]);
     it.set("ratios_program", programs.1);
     it.set("ratios_inside", inside.1);
     (it.flawed, it.corrected) = (programs.0, inside.0);
-    together(&mut it, met, terms);
+    together(&mut it, results, terms);
     it.expect("programs-switch", rest_of(most).zip(rest_of(0)).map(|(all, none)| all - none));
     it.expect("ours-processes", own[1]);
     it.expect("ours-threads", own[0]);
@@ -198,27 +200,32 @@ fn draft(met: &Met, terms: &Terms) -> Draft {
 }
 
 /// Rows and series of one kind of dynamic document, and the equivalence ratios in words.
-fn side(met: &Met, terms: &Terms, dynamic: &str, pairs: &[[&str; 2]]) -> (Part, Vec<String>) {
+fn side(
+    results: &Results,
+    terms: &Terms,
+    dynamic: &str,
+    pairs: &[[&str; 2]],
+) -> (Part, Vec<String>) {
     let (mut part, mut all) = (Part::default(), Vec::new());
     for &share in terms.shares.iter().rev() {
         for pair in pairs {
-            let ratios = ratios(met, *pair, dynamic, share);
+            let ratios = ratios(results, *pair, dynamic, share);
             if !ratios.is_empty() {
                 let server = if *pair == OURS { "ours" } else { "Apache" };
                 all.push(format!("{server} {share} %: {}", cases::said(&ratios)));
             }
             for name in pair {
-                let Some(at) = met.find(name, &group(dynamic, share)) else { continue };
+                let Some(at) = results.find(name, &group(dynamic, share)) else { continue };
                 let mine: &[f64] = if *name == pair[1] { &ratios } else { &[] };
                 part.row([
                     share.to_string(),
                     (*name).to_string(),
-                    met.shown(at, processes),
-                    met.shown(at, threads),
-                    met.shown(at, rest),
+                    results.shown(at, processes),
+                    results.shown(at, threads),
+                    results.shown(at, rest),
                     cases::said(mine),
-                    met.shown(at, rps),
-                    met.shown(at, cpu_ms),
+                    results.shown(at, rps),
+                    results.shown(at, cpu_ms),
                 ]);
             }
         }
@@ -226,7 +233,7 @@ fn side(met: &Met, terms: &Terms, dynamic: &str, pairs: &[[&str; 2]]) -> (Part, 
     let keep = |case: &Case| case.group.ends_with(how(dynamic));
     for name in pairs.iter().flatten() {
         for (what, figure) in [("processes", processes as cases::Figure), ("threads", threads)] {
-            let line = met.line(name, figure, keep);
+            let line = results.line(name, figure, keep);
             if line.points.iter().any(|it| it.y > 0.01) {
                 part.series(Series { name: format!("{name}: {what}"), ..line });
             }
@@ -235,7 +242,7 @@ fn side(met: &Met, terms: &Terms, dynamic: &str, pairs: &[[&str; 2]]) -> (Part, 
     (part, all)
 }
 
-fn together(it: &mut Draft, met: &Met, terms: &Terms) {
+fn together(it: &mut Draft, results: &Results, terms: &Terms) {
     let printed = study::SWITCHES.iter().filter_map(|it| Some((f64::from(it.0), it.4?)));
     it.together.series(Series::published("table 1", printed));
     it.together.series(Series::published("0.7, the study's rule", [(0.0, RULE), (100.0, RULE)]));
@@ -244,7 +251,7 @@ fn together(it: &mut Draft, met: &Met, terms: &Terms) {
         (REAL, INSIDE, "Apache, in the server"),
         (OURS, INSIDE, "ours, in the server"),
     ] {
-        let points = terms.shares.iter().filter_map(|&it| ratio_at(met, pair, dynamic, it));
+        let points = terms.shares.iter().filter_map(|&it| ratio_at(results, pair, dynamic, it));
         it.together.series(Series::measured(name, points));
     }
 }

@@ -1,4 +1,4 @@
-//! The servers that compute: ours and real Apache, told apart by nothing but their name.
+//! The servers that compute: ours and real Apache, which differ in nothing but their name.
 
 use crate::exhibit::Fault;
 use crate::stage::{Clients, Stage, Up, Web};

@@ -14,15 +14,15 @@ mod cause;
 mod report;
 
 #[cfg(test)]
-use super::cases::Met;
+use super::cases::Results;
 use super::cases::{self, Case};
 use super::locust::{self, Swarm};
 use super::servers;
 use crate::draft::Draft;
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::stage::{Clients, Settings, Stage, Web};
-use crate::words;
 use lab::plan::{Arm, Provision};
+use stats::words;
 use std::time::Duration;
 
 /// The servers.
@@ -140,7 +140,7 @@ impl Exhibit for ThreeServers {
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let terms = Terms::of(stage.settings());
         let cases = all_cases(stage, &terms);
-        let met = cases::play(stage, cases, terms.blocks)?;
+        let results = cases::play(stage, cases, terms.blocks)?;
         let mut swarms = Vec::new();
         for (it, group) in swarmed(&terms).filter(|_| python()) {
             let found = swarm(stage, &it, group, &terms)?;
@@ -151,12 +151,12 @@ impl Exhibit for ThreeServers {
                 "No Locust is on the path or in ROUNDHOUSE_LOCUST, so only our own swarm ran.",
             );
         }
-        Ok(report::draft(&met, &swarms, &terms))
+        Ok(report::draft(&results, &swarms, &terms))
     }
 
     #[cfg(test)]
     fn nothing(&self, settings: &Settings) -> Draft {
-        report::draft(&Met::default(), &[], &Terms::of(settings))
+        report::draft(&Results::default(), &[], &Terms::of(settings))
     }
 }
 

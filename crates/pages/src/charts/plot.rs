@@ -205,7 +205,7 @@ fn series(line: &Series, colour: &str, symbol: &str) -> Value {
 }
 
 /// A number with as many digits as it deserves.
-pub(crate) fn number(value: f64) -> String {
+fn number(value: f64) -> String {
     match value.abs() {
         it if it >= 1_000.0 => words::grouped(value),
         it if it >= 100.0 => format!("{value:.0}"),

@@ -38,7 +38,7 @@ pub(super) struct Crowd {
     port: u16,
     clients: Vec<Client>,
     window: usize,
-    /// Who comes back next: one in each window, as clients of the original did all the time.
+    /// The client that reconnects next: one in each window, as the original's clients did.
     turn: usize,
 }
 
@@ -49,7 +49,7 @@ struct Client {
     /// The numbers of the next packet to send, and of the next to come back.
     next: u64,
     due: u64,
-    /// Batches on their way: the number behind their last packet, and when they were sent.
+    /// Batches on their way: the number after their last packet, and when they were sent.
     sent: VecDeque<(u64, Instant)>,
     greeted: bool,
     /// What is sent, in memory that is used again.
@@ -65,7 +65,7 @@ impl Client {
         Ok(Client { stream, rest, next: 0, due: 0, sent, greeted: false, bytes })
     }
 
-    /// Sends so many packets at once.
+    /// Sends `count` packets at once.
     fn send(&mut self, count: usize) -> io::Result<()> {
         self.bytes.clear();
         (0..count as u64).for_each(|at| self.bytes.extend_from_slice(&packet(self.next + at)));
@@ -113,7 +113,7 @@ impl Client {
 }
 
 impl Crowd {
-    /// Connects so many clients, each with a window of so many packets.
+    /// Connects `clients` clients, each with a window of `window` packets.
     pub(super) fn connect(port: u16, clients: u32, window: usize) -> Result<Crowd, Fault> {
         let connected = || -> io::Result<Crowd> {
             let poll = epoll::create(CreateFlags::CLOEXEC)?;

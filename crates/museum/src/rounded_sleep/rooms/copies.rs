@@ -2,15 +2,15 @@
 //! of streams grows, with packets of a network's size. Blocks are paired, their order is random.
 
 use super::{alone, sink};
-use crate::contest::{Rng, Told};
+use crate::contest::{Costs, Rng};
 use crate::draft::{Draft, Part, one, point};
 use crate::exhibit::{Effort, Fault};
 use crate::stage::{Settings, Stage};
-use crate::words;
 use document::Series;
 use lab::pace::{Around, Work};
-use lab::stats::{Comparison, VALUES_MIN, median, median_interval};
 use lab::verdict::Verdict;
+use stats::words;
+use stats::{Comparison, VALUES_MIN, median, median_interval};
 use std::time::Duration;
 
 /// All paths are compared with one copy.
@@ -50,7 +50,7 @@ pub fn effort(settings: &Settings) -> Effort {
 /// What the arms cost at one place of the axis; the first is the base.
 pub struct At {
     place: u32,
-    told: Told,
+    costs: Costs,
 }
 
 pub fn measure(stage: &mut Stage<'_>, it: &mut Draft, senders: &[String]) -> Result<(), Fault> {
@@ -124,7 +124,7 @@ fn measured(
         }
         let twin = costs.pop().unwrap_or_default();
         if !stage.stopped() {
-            found.push(At { place, told: Told::of(&names, costs, twin) });
+            found.push(At { place, costs: Costs::new(&names, costs, twin) });
         }
     }
     Ok(found)
@@ -140,15 +140,15 @@ fn compared(it: &Comparison) -> String {
 
 /// Whether every figure has an interval.
 fn is_claim(found: &[At]) -> bool {
-    let has = |at: &At| at.told.twin().is_some_and(|it| it.interval.is_some());
+    let has = |at: &At| at.costs.twin().is_some_and(|it| it.interval.is_some());
     found.iter().all(has)
 }
 
 /// The place's ratios to one copy, in the order of `paths`, and how far the base is from itself.
 fn cells(at: &At, paths: &[&str]) -> Vec<String> {
-    let floor = at.told.twin().map(|it| compared(&it));
+    let floor = at.costs.twin().map(|it| compared(&it));
     let none = || words::NONE.to_string();
-    let against = |path: &&str| at.told.against(path, BASE).map(|it| compared(&it));
+    let against = |path: &&str| at.costs.against(path, BASE).map(|it| compared(&it));
     let mut cells: Vec<String> = paths.iter().map(|it| against(it).unwrap_or_else(none)).collect();
     cells.push(floor.unwrap_or_else(none));
     cells
@@ -156,7 +156,7 @@ fn cells(at: &At, paths: &[&str]) -> Vec<String> {
 
 pub fn draft(it: &mut Draft, found: &[At], whole: &[At], paths: &[&str], around: Around) {
     let ways: Vec<String> = PATHS.iter().map(|(name, how)| format!("{name} ({how})")).collect();
-    let by_call = whole.first().and_then(|at| at.told.against(PAGES, COPIED));
+    let by_call = whole.first().and_then(|at| at.costs.against(PAGES, COPIED));
     it.set("base", BASE);
     it.set("ways", ways);
     it.set("copies_sink", around.sink.words());
@@ -171,14 +171,14 @@ pub fn draft(it: &mut Draft, found: &[At], whole: &[At], paths: &[&str], around:
     part.head.extend(paths.iter().map(ToString::to_string));
     part.head.push("one copy again".to_string());
     for at in found {
-        let ns = at.told.median(BASE).unwrap_or(f64::NAN);
+        let ns = at.costs.median(BASE).unwrap_or(f64::NAN);
         let row = [words::count(at.place), words::number(ns.round())].into_iter();
         part.rows.push(row.chain(cells(at, paths)).collect());
     }
     ratios(&mut part, found, paths);
     it.room("copies", part);
     let cheapest = |at: &At, than: &str| {
-        let ratios = FREE.into_iter().filter_map(|path| Some(at.told.against(path, than)?.ratio));
+        let ratios = FREE.into_iter().filter_map(|path| Some(at.costs.against(path, than)?.ratio));
         ratios.min_by(f64::total_cmp)
     };
     it.expect("copies-do-not-matter", found.first().and_then(|at| cheapest(at, "wheel-sendto")));
@@ -191,7 +191,7 @@ fn ratios(part: &mut Part, found: &[At], paths: &[&str]) {
     for path in paths {
         let points = found
             .iter()
-            .filter_map(|at| Some(point(f64::from(at.place), &at.told.against(path, BASE)?)));
+            .filter_map(|at| Some(point(f64::from(at.place), &at.costs.against(path, BASE)?)));
         part.series(Series::measured(*path, points));
     }
     part.series(one("one copy", found.iter().map(|at| f64::from(at.place))));
@@ -200,9 +200,9 @@ fn ratios(part: &mut Part, found: &[At], paths: &[&str]) {
 /// At which size a path without a copy becomes as cheap as one copy: the straight line between two
 /// sizes, on axes of factors, in each block; `None` if that is not so in every block.
 fn crossings(found: &[At], path: &str) -> Option<Vec<f64>> {
-    let blocks = found.first()?.told.costs(BASE).len();
+    let blocks = found.first()?.costs.of(BASE).len();
     let ratio = |at: &At, block: usize| {
-        let of = |name: &str| at.told.costs(name).get(block).copied();
+        let of = |name: &str| at.costs.of(name).get(block).copied();
         Some((f64::from(at.place).ln(), (of(path)? / of(BASE)?).ln()))
     };
     let one = |block: usize| {
@@ -231,15 +231,15 @@ fn crossing(found: &[At], path: &str) -> String {
 fn free(at: &At) -> String {
     let each = FREE
         .into_iter()
-        .filter_map(|path| Some(format!("{path} {}", compared(&at.told.against(path, BASE)?))));
+        .filter_map(|path| Some(format!("{path} {}", compared(&at.costs.against(path, BASE)?))));
     format!("at {} bytes {}", words::count(at.place), each.collect::<Vec<_>>().join(", "))
 }
 
 pub fn draft_rates(it: &mut Draft, found: &[At], paths: &[&str], around: Around) {
     let clear = found.iter().flat_map(|at| {
         paths.iter().filter_map(|path| {
-            let it = at.told.against(path, BASE)?;
-            let is_clear = [Verdict::Better, Verdict::Worse].contains(&at.told.verdict(&it));
+            let it = at.costs.against(path, BASE)?;
+            let is_clear = [Verdict::Better, Verdict::Worse].contains(&at.costs.verdict(&it));
             is_clear
                 .then(|| format!("{path} at {} streams {}", words::count(at.place), compared(&it)))
         })
@@ -251,7 +251,7 @@ pub fn draft_rates(it: &mut Draft, found: &[At], paths: &[&str], around: Around)
     part.head.extend(paths.iter().map(ToString::to_string));
     part.head.push("one copy again".to_string());
     for at in found {
-        let ns = at.told.median(BASE).unwrap_or(f64::NAN);
+        let ns = at.costs.median(BASE).unwrap_or(f64::NAN);
         let rate = words::number((f64::from(at.place) / 0.03).round());
         let row = [words::count(at.place), rate, format!("{:.2}", ns / 1e3)].into_iter();
         part.rows.push(row.chain(cells(at, paths)).collect());
@@ -267,7 +267,7 @@ mod tests {
     fn at(place: u32, free: &[f64]) -> At {
         let names = [BASE, "sendfile"];
         let base = vec![100.0; free.len()];
-        At { place, told: Told::of(&names, vec![base.clone(), free.to_vec()], base) }
+        At { place, costs: Costs::new(&names, vec![base.clone(), free.to_vec()], base) }
     }
 
     #[test]

@@ -7,9 +7,9 @@ use super::{alone, time};
 use crate::draft::{Draft, Part};
 use crate::exhibit::Fault;
 use crate::stage::Stage;
-use crate::words;
 use document::{Mark, Series};
 use lab::pace::{Around, Company, Rank, Sink, Work};
+use stats::words;
 
 /// The ranks of the columns.
 const RANKS: [Rank; 3] = [Rank::Usual, Rank::Nice(-10), Rank::RealTime(50)];

@@ -5,9 +5,9 @@ use super::{alone, sink};
 use crate::draft::{Draft, Part};
 use crate::exhibit::{Effort, Fault};
 use crate::stage::{Census, Stage};
-use crate::words;
 use document::{Mark, Series};
 use lab::pace::{Around, Reading, Sink, Work};
+use stats::words;
 use std::time::Duration;
 
 /// Streams at one time.

@@ -6,10 +6,10 @@ use super::{alone, time};
 use crate::draft::{Draft, Part};
 use crate::exhibit::Fault;
 use crate::stage::Stage;
-use crate::words;
 use document::{Mark, Point, Series};
 use lab::pace::{Around, Lateness, Reading, Sink, Work};
-use lab::stats::median;
+use stats::median;
+use stats::words;
 
 /// What a session of 1000 packets should take, seconds.
 pub const IDEAL: f64 = 29.97;

@@ -5,9 +5,9 @@
 //! request and never gets an answer. The kernel's count of full queues tells that from a slow
 //! server.
 
-use super::super::cases::Met;
+use super::super::cases::Results;
 use crate::stage::WebRun;
-use crate::words;
+use stats::words;
 use std::collections::BTreeMap;
 
 /// Whose limit it was, in words.
@@ -40,9 +40,9 @@ pub fn kind(run: &WebRun) -> &str {
 }
 
 /// The cause that most runs of a case had, and how many if not all.
-pub fn usual(met: &Met, case: usize) -> String {
+pub fn usual(results: &Results, case: usize) -> String {
     let mut kinds: BTreeMap<&str, (usize, String)> = BTreeMap::new();
-    for run in met.of(case) {
+    for run in results.of(case) {
         let of = of(run);
         let entry = kinds.entry(kind(run)).or_insert((0, of));
         entry.0 += 1;
@@ -58,13 +58,17 @@ pub fn usual(met: &Met, case: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{First, Simulated};
+    use crate::stage::{First, SimulatorRun};
 
     fn run(kind: &str, words: &str, overflows: u64) -> WebRun {
         let (kind, words) = (kind.to_string(), words.to_string());
         let first = First { kind, words, after_requests: 7, ..First::default() };
         let mut run = WebRun {
-            load: Simulated { first_failure: Some(first), requests: 7, ..Simulated::default() },
+            load: SimulatorRun {
+                first_failure: Some(first),
+                requests: 7,
+                ..SimulatorRun::default()
+            },
             ..WebRun::default()
         };
         run.kernel.listen_overflows = Some(overflows);

@@ -1,14 +1,14 @@
 //! What the exhibit on three servers reports.
 
-use super::super::cases::{self, Case, Met, cpu_ms, rps, whole_ms};
+use super::super::cases::{self, Case, Results, cpu_ms, rps, whole_ms};
 use super::super::locust::Swarm;
 use super::{
     AS_LISTED, CORRECTED, FLAWS, LISTED, NEVER, OURS, PATIENCE, RATE, SOUND, Terms, cause,
 };
 use crate::draft::{Draft, Part, one, point};
 use crate::stage::WebRun;
-use crate::words;
 use document::{Mark, Series};
+use stats::words;
 
 /// What was published: requests a second, mean in ms, requests before the first failure.
 const PUBLISHED: [(&str, f64, f64, u32); 3] = [
@@ -17,14 +17,14 @@ const PUBLISHED: [(&str, f64, f64, u32); 3] = [
     ("thread for each", 554.3, 151.0, 10_727),
 ];
 
-pub(super) fn draft(met: &Met, swarms: &[(String, Swarm)], terms: &Terms) -> Draft {
+pub(super) fn draft(results: &Results, swarms: &[(String, Swarm)], terms: &Terms) -> Draft {
     let mut it = Draft::default();
     it.set("rate", RATE);
     it.set("users", words::count(terms.users));
     it.set("descriptors", terms.descriptors);
     it.set("patience", PATIENCE.map(words::span));
     it.set("blocks", terms.blocks);
-    sums(&mut it, met);
+    sums(&mut it, results);
     for (name, rps, mean, requests) in PUBLISHED {
         let users = f64::from(requests) / rps * f64::from(RATE);
         it.published.row([
@@ -32,47 +32,47 @@ pub(super) fn draft(met: &Met, swarms: &[(String, Swarm)], terms: &Terms) -> Dra
             words::number(rps),
             words::number(mean),
             words::count(requests),
-            format!("about {}", words::grouped((users / 10.0).round() as i64 * 10)),
+            format!("about {}", words::number((users / 10.0).round() * 10.0)),
         ]);
     }
-    group(met, LISTED).for_each(|(at, _)| it.flawed.row(row(met, at)));
-    growth(&mut it.flawed, met, LISTED);
+    group(results, LISTED).for_each(|(at, _)| it.flawed.row(row(results, at)));
+    growth(&mut it.flawed, results, LISTED);
     let names = CORRECTED.iter().map(|it| it.name).chain(OURS.iter().map(|it| it.0));
     for name in names {
-        if let Some(at) = met.find(name, SOUND).filter(|at| met.has(*at)) {
-            it.corrected.row(row(met, at));
+        if let Some(at) = results.find(name, SOUND).filter(|at| results.has(*at)) {
+            it.corrected.row(row(results, at));
         }
     }
     swarms.iter().for_each(|(name, swarm)| it.corrected.row(swarm_row(name, swarm)));
-    growth(&mut it.corrected, met, SOUND);
-    flaws(&mut it, met);
-    together(&mut it, met);
-    findings(&mut it, met);
+    growth(&mut it.corrected, results, SOUND);
+    flaws(&mut it, results);
+    together(&mut it, results);
+    findings(&mut it, results);
     it
 }
 
 /// What the sentences name.
-fn sums(it: &mut Draft, met: &Met) {
+fn sums(it: &mut Draft, results: &Results) {
     let of = |figure: cases::Figure| -> Vec<(f64, &str)> {
-        group(met, SOUND)
-            .filter_map(|(at, it)| Some((met.median(at, figure)?, it.web.name.as_str())))
+        group(results, SOUND)
+            .filter_map(|(at, it)| Some((results.median(at, figure)?, it.web.name.as_str())))
             .collect()
     };
     let (rates, costs) = (of(rps), of(cpu_ms));
     let least = costs.iter().min_by(|a, b| a.0.total_cmp(&b.0));
     let most = costs.iter().max_by(|a, b| a.0.total_cmp(&b.0));
     let best = rates.iter().max_by(|a, b| a.0.total_cmp(&b.0));
-    it.set("listed", group(met, LISTED).count());
-    it.set("client", failed(met, LISTED, |kind| kind == "no_descriptors"));
-    it.set("sound", group(met, SOUND).count());
-    it.set("sound_failed", failed(met, SOUND, |kind| !kind.is_empty()));
+    it.set("listed", group(results, LISTED).count());
+    it.set("client", failed(results, LISTED, |kind| kind == "no_descriptors"));
+    it.set("sound", group(results, SOUND).count());
+    it.set("sound_failed", failed(results, SOUND, |kind| !kind.is_empty()));
     it.set("cheapest", least.map(|it| it.1));
     it.set("cheapest_ms", least.map(|it| words::number(it.0)));
     it.set("costliest", most.map(|it| it.1));
     it.set("cost_ratio", most.zip(least).map(|(most, least)| words::ratio(most.0 / least.0)));
     it.set("quickest", best.map(|it| it.1));
     it.set("quickest_rps", best.map(|it| words::number(it.0)));
-    let never = met.find(NEVER, LISTED).and_then(|at| met.median(at, answered));
+    let never = results.find(NEVER, LISTED).and_then(|at| results.median(at, answered));
     it.set("never", never.map(words::number));
 }
 
@@ -95,27 +95,27 @@ fn answered(run: &WebRun) -> Option<f64> {
 }
 
 /// The cases of a group that were run.
-fn group<'a>(met: &'a Met, name: &'a str) -> impl Iterator<Item = (usize, &'a Case)> {
-    let cases = met.cases.iter().enumerate();
-    cases.filter(move |(at, it)| it.group == name && met.of(*at).next().is_some())
+fn group<'a>(results: &'a Results, name: &'a str) -> impl Iterator<Item = (usize, &'a Case)> {
+    let cases = results.cases.iter().enumerate();
+    cases.filter(move |(at, it)| it.group == name && results.of(*at).next().is_some())
 }
 
 /// How many of a group had a first failure that `is` of that kind in any run.
-fn failed(met: &Met, name: &str, is: impl Fn(&str) -> bool) -> usize {
-    group(met, name).filter(|(at, _)| met.of(*at).any(|run| is(cause::kind(run)))).count()
+fn failed(results: &Results, name: &str, is: impl Fn(&str) -> bool) -> usize {
+    group(results, name).filter(|(at, _)| results.of(*at).any(|run| is(cause::kind(run)))).count()
 }
 
-fn row(met: &Met, at: usize) -> [String; 8] {
-    let none = || format!("none in {}", met.shown(at, answered));
+fn row(results: &Results, at: usize) -> [String; 8] {
+    let none = || format!("none in {}", results.shown(at, answered));
     [
-        met.cases[at].web.name.clone(),
-        met.shown(at, rps),
-        met.shown(at, whole_ms),
-        met.shown(at, cpu_ms),
-        if met.median(at, before).is_some() { met.shown(at, before) } else { none() },
-        met.shown(at, users),
-        cause::usual(met, at),
-        met.shown(at, malformed),
+        results.cases[at].web.name.clone(),
+        results.shown(at, rps),
+        results.shown(at, whole_ms),
+        results.shown(at, cpu_ms),
+        if results.median(at, before).is_some() { results.shown(at, before) } else { none() },
+        results.shown(at, users),
+        cause::usual(results, at),
+        results.shown(at, malformed),
     ]
 }
 
@@ -135,24 +135,24 @@ fn swarm_row(name: &str, it: &Swarm) -> [String; 8] {
 }
 
 /// Each flaw by itself, against the same server without it.
-fn flaws(it: &mut Draft, met: &Met) {
+fn flaws(it: &mut Draft, results: &Results) {
     let mut part = Part::default();
     let mut points = Vec::new();
     let mut names = Vec::new();
     for it in FLAWS {
-        let pair = met.find(it.name, it.flags).zip(met.find(it.name, SOUND));
-        let Some((with, without)) = pair.filter(|(with, _)| met.has(*with)) else { continue };
-        let [rate, cost] = [rps, cpu_ms].map(|figure| met.against(with, without, figure));
+        let pair = results.find(it.name, it.flags).zip(results.find(it.name, SOUND));
+        let Some((with, without)) = pair.filter(|(with, _)| results.has(*with)) else { continue };
+        let [rate, cost] = [rps, cpu_ms].map(|figure| results.against(with, without, figure));
         let compared =
             |it: &Option<_>| it.as_ref().map_or(words::NONE.to_string(), words::compared);
         names.push(format!("{} {}", it.name, it.flags));
         points.extend(rate.iter().map(|found| point(names.len() as f64, found)));
         part.row([
             format!("{} {}", it.name, it.flags),
-            met.shown(with, rps),
+            results.shown(with, rps),
             compared(&rate),
             compared(&cost),
-            met.shown(with, malformed),
+            results.shown(with, malformed),
         ]);
     }
     it.set("flaws", names.len());
@@ -168,9 +168,9 @@ fn flaws(it: &mut Draft, met: &Met) {
 const POINTS: usize = 12;
 
 /// Requests a second over time in the first run of each server.
-fn growth(part: &mut Part, met: &Met, name: &str) {
-    for (at, it) in group(met, name) {
-        let Some(run) = met.of(at).find(|run| run.load.requests > 0) else { continue };
+fn growth(part: &mut Part, results: &Results, name: &str) {
+    for (at, it) in group(results, name) {
+        let Some(run) = results.of(at).find(|run| run.load.requests > 0) else { continue };
         let each = run.load.stretches.len().div_ceil(POINTS).max(1);
         let points = run.load.stretches.chunks(each).map(|all| {
             let long: f64 = all.iter().map(|it| it.for_s).sum();
@@ -184,7 +184,7 @@ fn growth(part: &mut Part, met: &Met, name: &str) {
 }
 
 /// Requests a second of all servers, as listed and corrected, beside the published.
-fn together(it: &mut Draft, met: &Met) {
+fn together(it: &mut Draft, results: &Results) {
     let mut unique: Vec<&str> = Vec::new();
     let listed = AS_LISTED.iter().chain(&CORRECTED).map(|it| it.name);
     for name in listed.chain(OURS.map(|it| it.0)) {
@@ -199,29 +199,30 @@ fn together(it: &mut Draft, met: &Met) {
     it.together.series(Series::published("published", published).drawn_as(Mark::Bar));
     for name in [LISTED, SOUND] {
         let points = unique.iter().zip(1..).filter_map(|(server, x)| {
-            Some((f64::from(x), met.median(met.find(server, name)?, rps)?))
+            Some((f64::from(x), results.median(results.find(server, name)?, rps)?))
         });
         it.together.series(Series::measured(name, points).drawn_as(Mark::Bar));
     }
     it.together.named(unique);
 }
 
-fn findings(it: &mut Draft, met: &Met) {
+fn findings(it: &mut Draft, results: &Results) {
     let sum = |name: &str, figure: cases::Figure| -> f64 {
-        group(met, name).flat_map(|(at, _)| met.of(at).filter_map(figure)).sum()
+        group(results, name).flat_map(|(at, _)| results.of(at).filter_map(figure)).sum()
     };
-    if group(met, LISTED).count() > 0 {
-        it.expect("client-limit", failed(met, LISTED, |kind| kind == "no_descriptors") as f64);
+    if group(results, LISTED).count() > 0 {
+        it.expect("client-limit", failed(results, LISTED, |kind| kind == "no_descriptors") as f64);
         let (invalid, answered) = (sum(LISTED, malformed), sum(LISTED, answered));
         it.claim("invalid", invalid == answered && answered > 0.0, invalid);
     }
-    if let Some(at) = met.find(NEVER, LISTED).filter(|at| met.has(*at)) {
-        it.expect("never-ends", met.of(at).filter_map(answered).sum::<f64>());
+    if let Some(at) = results.find(NEVER, LISTED).filter(|at| results.has(*at)) {
+        it.expect("never-ends", results.of(at).filter_map(answered).sum::<f64>());
     }
-    if group(met, SOUND).count() > 0 {
-        it.expect("sound", failed(met, SOUND, |kind| !kind.is_empty()) as f64);
+    if group(results, SOUND).count() > 0 {
+        it.expect("sound", failed(results, SOUND, |kind| !kind.is_empty()) as f64);
     }
-    let joined = met.find("thread for each", "--join").zip(met.find("thread for each", SOUND));
-    let joined = joined.and_then(|(with, without)| met.against(with, without, rps));
+    let joined =
+        results.find("thread for each", "--join").zip(results.find("thread for each", SOUND));
+    let joined = joined.and_then(|(with, without)| results.against(with, without, rps));
     it.expect("join", joined.map(|it| it.ratio));
 }
