@@ -2,7 +2,7 @@
 //!
 //! A colour is a token `$name`; the page's script replaces it by the style sheet's value, so that
 //! light, dark and paper each have their own and this module knows none of them. Beside each figure
-//! stands its [`Table`]: who cannot see the chart, or runs no script, has the same numbers.
+//! stands its [`Table`]: a reader who cannot see the chart, or runs no script, has the same numbers.
 
 mod cost;
 mod curve;
@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 /// How many arm colours the style sheet has; further arms begin again with another symbol.
 const COLOURS: usize = 7;
 
-/// Marker symbols: who cannot tell the colours apart can tell these.
+/// Marker symbols, for readers who cannot tell the colours apart.
 const SYMBOLS: [&str; 7] =
     ["circle", "square", "diamond", "triangle-up", "star", "triangle-down", "hexagon"];
 

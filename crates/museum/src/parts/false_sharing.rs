@@ -63,9 +63,9 @@ impl Exhibit for FalseSharing {
         let published = published(stage)?;
         let strides = strides(stage, cores)?;
         let pools = pools(stage, cores)?;
-        let seen = Measured { published, strides, pools, cores };
-        let mut it = draft(&seen);
-        it.facts = stage.contest_facts(&seen.all());
+        let measured = Measured { published, strides, pools, cores };
+        let mut it = draft(&measured);
+        it.facts = stage.contest_facts(&measured.all());
         Ok(it)
     }
 
@@ -293,47 +293,47 @@ impl Measured {
     }
 }
 
-fn draft(seen: &Measured) -> Draft {
+fn draft(measured: &Measured) -> Draft {
     let mut it = Draft::default();
-    let near = seen.at(8, INTERLEAVED);
-    let far = seen.at(128, INTERLEAVED);
-    let (locked, ours) = (seen.scaling(LOCKED), seen.scaling(MAGAZINES));
-    let ((least, most), (close, apart)) = (seen.contention(), seen.layouts());
+    let near = measured.at(8, INTERLEAVED);
+    let far = measured.at(128, INTERLEAVED);
+    let (locked, ours) = (measured.scaling(LOCKED), measured.scaling(MAGAZINES));
+    let ((least, most), (close, apart)) = (measured.contention(), measured.layouts());
     it.set("source", portfolio::source(1, "memory pools, experiment 3"));
     it.set("threads", THREADS);
     it.set("rounds", words::count(ROUNDS));
     it.set("turns", TURNS);
     it.compare("near", near.as_ref());
-    it.compare("line", seen.at(64, INTERLEAVED).as_ref());
+    it.compare("line", measured.at(64, INTERLEAVED).as_ref());
     it.compare("far", far.as_ref());
-    it.compare("blocked", seen.at(8, BLOCKED).as_ref());
+    it.compare("blocked", measured.at(8, BLOCKED).as_ref());
     it.compare("locked", locked.as_ref());
     it.compare("magazines", ours.as_ref());
     it.set("contention", [least, most].map(words::ratio));
     it.set("layouts", [close, apart].map(words::ratio));
-    let cores = seen.cores.map(|it| (it.first, it.second, it.siblings));
+    let cores = measured.cores.map(|it| (it.first, it.second, it.siblings));
     it.set("cores", cores);
     it.published.rows = portfolio::table(
         ["array, stack", "list, stack"]
             .into_iter()
             .zip(SHARED_US.map(|row| row.map(|us| us * 1e3 / ROUNDS as f64))),
     );
-    rows(&mut it, seen);
-    it.corrected.series(one("as fast as alone", seen.strides.iter().map(|it| it.0 as f64)));
+    rows(&mut it, measured);
+    it.corrected.series(one("as fast as alone", measured.strides.iter().map(|it| it.0 as f64)));
     for name in [INTERLEAVED, BLOCKED] {
-        let all = seen.strides.iter().map(|it| (it.0 as f64, &it.1));
+        let all = measured.strides.iter().map(|it| (it.0 as f64, &it.1));
         it.corrected.series(super::ratios(name, (name, ALONE), all));
     }
     it.expect_ratio("shared-lines-cost", near.as_ref());
-    it.expect("lock-dominates", (!seen.published.is_empty()).then_some(least));
+    it.expect("lock-dominates", (!measured.published.is_empty()).then_some(least));
     it.expect_ratio("lock-costs", locked.as_ref());
     it.expect_ratio("apart-is-free", far.as_ref());
     it.expect_ratio("magazines-scale", ours.as_ref());
     it
 }
 
-fn rows(it: &mut Draft, seen: &Measured) {
-    for (size, costs) in &seen.published {
+fn rows(it: &mut Draft, measured: &Measured) {
+    for (size, costs) in &measured.published {
         let at = SHARED_SIZES.iter().position(|it| it == size).unwrap_or(0);
         for name in ["array", "list", "array, one thread", "list, one thread"] {
             let row = usize::from(name.starts_with("list"));
@@ -348,7 +348,7 @@ fn rows(it: &mut Draft, seen: &Measured) {
             ]);
         }
     }
-    for (stride, costs) in &seen.strides {
+    for (stride, costs) in &measured.strides {
         for name in [ALONE, INTERLEAVED, BLOCKED] {
             it.corrected.row([
                 format!("write, {name}"),
@@ -360,7 +360,7 @@ fn rows(it: &mut Draft, seen: &Measured) {
     }
     for pair in [LOCKED, MAGAZINES] {
         for name in pair {
-            let pools = seen.pools.as_ref();
+            let pools = measured.pools.as_ref();
             it.corrected.row([
                 name.to_string(),
                 words::NONE.to_string(),

@@ -59,16 +59,16 @@ impl Exhibit for IdSchemes {
     }
 
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
-        let mut seen = Measured { late: late(), ..Measured::default() };
+        let mut measured = Measured { late: late(), ..Measured::default() };
         let live = if stage.settings().quick { &LIVE[..2] } else { &LIVE[..] };
         for &live in live {
             let Some(costs) = found(stage, live)? else { break };
-            seen.found.push((live, costs));
+            measured.found.push((live, costs));
         }
-        seen.together = together(stage)?;
-        seen.churn = churn(stage)?;
-        let mut it = draft(&seen);
-        it.facts = stage.contest_facts(&seen.all());
+        measured.together = together(stage)?;
+        measured.churn = churn(stage)?;
+        let mut it = draft(&measured);
+        it.facts = stage.contest_facts(&measured.all());
         Ok(it)
     }
 
@@ -357,42 +357,42 @@ impl Measured {
     }
 }
 
-fn draft(seen: &Measured) -> Draft {
+fn draft(measured: &Measured) -> Draft {
     let mut it = Draft::default();
-    let counted = seen.at(LIVE[1], COUNTED, ONE_LOCK);
-    let (held, places) = (seen.scaling(HELD), seen.scaling(COUNTED));
+    let counted = measured.at(LIVE[1], COUNTED, ONE_LOCK);
+    let (held, places) = (measured.scaling(HELD), measured.scaling(COUNTED));
     it.set("source", portfolio::source(3, "a network library on completion ports"));
     it.set("work", words::count(WORK));
     it.set("late", words::count(LATE as u64));
     it.compare("counted", counted.as_ref());
     it.compare("held", held.as_ref());
-    it.compare("released", seen.scaling(ONE_LOCK).as_ref());
+    it.compare("released", measured.scaling(ONE_LOCK).as_ref());
     it.compare("places", places.as_ref());
-    it.set("accepted", seen.late(INDEX).map(|it| words::count(it as u64)));
-    let safe = seen.late.iter().filter(|it| it.1 == 0).map(|it| it.0);
+    it.set("accepted", measured.late(INDEX).map(|it| words::count(it as u64)));
+    let safe = measured.late.iter().filter(|it| it.1 == 0).map(|it| it.0);
     it.set("safe", safe.collect::<Vec<_>>());
-    rows(&mut it, seen);
+    rows(&mut it, measured);
     for name in &ALONE[1..] {
-        let all = seen.found.iter().map(|it| (it.0 as f64, &it.1));
+        let all = measured.found.iter().map(|it| (it.0 as f64, &it.1));
         it.corrected.series(ratios(name, (name, ONE_LOCK), all));
     }
     it.together.named(TOGETHER);
     let points = TOGETHER
         .iter()
         .zip(1..)
-        .filter_map(|(name, at)| Some(point(f64::from(at), &seen.scaling(name)?)));
+        .filter_map(|(name, at)| Some(point(f64::from(at), &measured.scaling(name)?)));
     it.together.series(Series::measured("two threads / one", points).drawn_as(Mark::Bar));
     it.expect_ratio("held-lock", held.as_ref());
     it.expect_ratio("place-wins", counted.as_ref());
     it.expect_ratio("places-scale", places.as_ref());
-    let accepted = seen.late(INDEX).unwrap_or(0);
+    let accepted = measured.late(INDEX).unwrap_or(0);
     it.claim("late-accepted", accepted == LATE, accepted as f64);
-    let others: usize = seen.late.iter().filter(|it| it.0 != INDEX).map(|it| it.1).sum();
+    let others: usize = measured.late.iter().filter(|it| it.0 != INDEX).map(|it| it.1).sum();
     it.expect("late-refused", others as f64);
     it
 }
 
-fn rows(it: &mut Draft, seen: &Measured) {
+fn rows(it: &mut Draft, measured: &Measured) {
     for row in [
         ["sessions are in", "a hash map from a counter", "an array, prepared"],
         ["found", "under one lock, held during the send", "by place, without a lock"],
@@ -402,11 +402,11 @@ fn rows(it: &mut Draft, seen: &Measured) {
         it.published.row(row.map(String::from));
     }
     let median = |name: &str, suffix: &str| {
-        let costs = seen.together.as_ref();
+        let costs = measured.together.as_ref();
         words::or_none(costs.and_then(|it| it.median(&format!("{name}{suffix}"))), words::number)
     };
     for name in TOGETHER {
-        let ratio = seen.scaling(name).as_ref().map(words::compared);
+        let ratio = measured.scaling(name).as_ref().map(words::compared);
         it.flawed.row([
             name.to_string(),
             median(name, ", one"),
@@ -424,13 +424,13 @@ fn rows(it: &mut Draft, seen: &Measured) {
             ]);
         }
     };
-    for (live, costs) in &seen.found {
+    for (live, costs) in &measured.found {
         rows(format!("found among {}", words::count(*live as u64)), costs, &ALONE);
     }
-    if let Some(costs) = &seen.churn {
+    if let Some(costs) = &measured.churn {
         rows("closed and opened".to_string(), costs, &[ONE_LOCK, COUNTED, SHARD, SHARED]);
     }
-    for (name, accepted) in &seen.late {
+    for (name, accepted) in &measured.late {
         it.corrected.row([
             name.to_string(),
             format!("late ids accepted of {}", words::count(LATE as u64)),

@@ -88,29 +88,29 @@ impl Exhibit for OrderedIndex {
     }
 
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
-        let mut seen = Measured::default();
+        let mut measured = Measured::default();
         for (at, name) in ["insert", "find", "erase"].into_iter().enumerate() {
             let Some(costs) = published(stage, at, name)? else { break };
-            seen.published.push((name, costs));
+            measured.published.push((name, costs));
         }
         for (arrival, name) in ARRIVALS {
             let Some(costs) = inserted(stage, arrival, name)? else { break };
-            seen.inserted.push((name, costs));
+            measured.inserted.push((name, costs));
         }
         let counts = if stage.settings().quick { &COUNTS[..2] } else { &COUNTS[..] };
         for &count in counts {
             let Some(costs) = sought(stage, count)? else { break };
-            seen.sought.push((count, costs));
+            measured.sought.push((count, costs));
         }
         for (job, name) in JOBS {
             let Some(costs) = done(stage, job, name)? else { break };
-            seen.done.push((name, costs));
+            measured.done.push((name, costs));
         }
         let count = if stage.settings().quick { JOB } else { COUNTS[2] };
-        seen.single = kinds::all(count).into_iter().map(|map| single(map, count)).collect();
-        seen.depth = ARRIVALS.map(|(arrival, name)| (name, kinds::depths(&arrival.keys(JOB))));
-        let mut it = draft(&seen);
-        it.facts.extend(stage.contest_facts(&seen.all()));
+        measured.single = kinds::all(count).into_iter().map(|map| single(map, count)).collect();
+        measured.depth = ARRIVALS.map(|(arrival, name)| (name, kinds::depths(&arrival.keys(JOB))));
+        let mut it = draft(&measured);
+        it.facts.extend(stage.contest_facts(&measured.all()));
         Ok(it)
     }
 
@@ -289,51 +289,51 @@ impl Measured {
     }
 }
 
-fn draft(seen: &Measured) -> Draft {
+fn draft(measured: &Measured) -> Draft {
     let mut it = Draft::default();
-    let shuffled = seen.at("random", BOXED, BALANCED);
-    let sorted = seen.at("ascending", BOXED, BALANCED);
+    let shuffled = measured.at("random", BOXED, BALANCED);
+    let sorted = measured.at("ascending", BOXED, BALANCED);
     it.set("source", portfolio::source(4, "binary search tree and red-black tree"));
     it.set("job", words::count(JOB as u64));
     it.set("keys", words::count(KEYS));
     it.set("sought", SOUGHT);
     it.compare("shuffled", shuffled.as_ref());
     it.compare("sorted", sorted.as_ref());
-    it.compare("btree", seen.at("random", BTREE, BALANCED).as_ref());
-    let trees = seen.published.iter();
+    it.compare("btree", measured.at("random", BTREE, BALANCED).as_ref());
+    let trees = measured.published.iter();
     let trees = trees.map(|(what, costs)| format!("{what}: {}", costs.judged(BOXED, BALANCED)));
     it.set("trees", trees.collect::<Vec<_>>());
     let quickest = |costs: &Costs| {
         let all = ARMS.iter().filter_map(|name| Some((*name, costs.median(name)?)));
         all.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(words::NONE, |it| it.0)
     };
-    let won = seen.done.iter().map(|(name, costs)| format!("{name}: {}", quickest(costs)));
+    let won = measured.done.iter().map(|(name, costs)| format!("{name}: {}", quickest(costs)));
     it.set("quickest", won.collect::<Vec<_>>());
-    let [plain, balanced] = seen.depth[0].1;
+    let [plain, balanced] = measured.depth[0].1;
     it.set("depths", [plain, balanced]);
     let depth = |(name, [plain, balanced]): &(&str, [u32; 2])| {
         let depths = format!("plain tree {plain}, red-black tree {balanced}");
         (format!("Depth, {} keys, {name}", words::count(JOB as u64)), depths)
     };
-    it.facts = seen.depth.iter().map(depth).collect();
-    rows(&mut it, seen);
-    plots(&mut it, seen);
+    it.facts = measured.depth.iter().map(depth).collect();
+    rows(&mut it, measured);
+    plots(&mut it, measured);
     it.expect_ratio("alike", shuffled.as_ref());
     it.expect_ratio("a-list", sorted.as_ref());
-    let depth = f64::from(seen.depth[1].1[0]);
+    let depth = f64::from(measured.depth[1].1[0]);
     it.claim("depth", depth >= JOB as f64 - 1.0, depth);
-    let (_, balanced) = range(seen.depth.iter().map(|it| f64::from(it.1[1])));
+    let (_, balanced) = range(measured.depth.iter().map(|it| f64::from(it.1[1])));
     it.claim("balanced", balanced <= 2.0 * ((JOB + 1) as f64).log2(), balanced);
-    let finding = seen.published.get(1).and_then(|it| it.1.against(LIST, BALANCED));
+    let finding = measured.published.get(1).and_then(|it| it.1.against(LIST, BALANCED));
     it.expect_ratio("list-finds", finding.as_ref());
     it
 }
 
-fn rows(it: &mut Draft, seen: &Measured) {
+fn rows(it: &mut Draft, measured: &Measured) {
     let counts = [f64::from(KEYS), f64::from(SOUGHT), f64::from(SOUGHT)];
     let each = TREES_US.map(|row| [0, 1, 2].map(|at| row[at] * 1e3 / counts[at]));
     it.published.rows = portfolio::table(TREES.into_iter().zip(each));
-    for (at, (what, costs)) in seen.published.iter().enumerate() {
+    for (at, (what, costs)) in measured.published.iter().enumerate() {
         for (row, name) in [LIST, BOXED, BALANCED].into_iter().enumerate() {
             it.flawed.row([
                 name.to_string(),
@@ -356,16 +356,16 @@ fn rows(it: &mut Draft, seen: &Measured) {
             }
         }
     };
-    for (name, costs) in &seen.inserted {
+    for (name, costs) in &measured.inserted {
         rows(format!("insert, {name}"), costs);
     }
-    for (count, costs) in &seen.sought {
+    for (count, costs) in &measured.sought {
         rows(format!("find among {}", words::count(*count as u64)), costs);
     }
-    for (name, costs) in &seen.done {
+    for (name, costs) in &measured.done {
         rows(name.to_string(), costs);
     }
-    for (name, [median, worst], bytes) in &seen.single {
+    for (name, [median, worst], bytes) in &measured.single {
         it.corrected.row([
             name.to_string(),
             "single insertions".to_string(),
@@ -375,9 +375,9 @@ fn rows(it: &mut Draft, seen: &Measured) {
     }
 }
 
-fn plots(it: &mut Draft, seen: &Measured) {
+fn plots(it: &mut Draft, measured: &Measured) {
     for name in [PLAIN, SORTED, BTREE, HASHED] {
-        let all = seen.sought.iter().map(|it| (it.0 as f64, &it.1));
+        let all = measured.sought.iter().map(|it| (it.0 as f64, &it.1));
         it.corrected.series(ratios(name, (name, BALANCED), all));
     }
     it.together.named(ARRIVALS.map(|it| it.1));
@@ -385,7 +385,7 @@ fn plots(it: &mut Draft, seen: &Measured) {
         Series::published("published, BST / RBT", [(1.0, TREES_US[1][0] / TREES_US[2][0])]);
     it.together.series(published.drawn_as(Mark::Bar));
     for name in [BOXED, SORTED, BTREE, HASHED] {
-        let points = seen.inserted.iter().zip(1..).filter_map(|((_, costs), at)| {
+        let points = measured.inserted.iter().zip(1..).filter_map(|((_, costs), at)| {
             Some(point(f64::from(at), &costs.against(name, BALANCED)?))
         });
         it.together.series(Series::measured(name, points).drawn_as(Mark::Bar));

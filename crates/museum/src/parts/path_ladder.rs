@@ -65,18 +65,18 @@ impl Exhibit for PathLadder {
     }
 
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
-        let mut seen = Measured::default();
+        let mut measured = Measured::default();
         for query in QUERIES {
             let Some(climbed) = climb(stage, query)? else { break };
-            seen.climbed.push(climbed);
+            measured.climbed.push(climbed);
         }
-        seen.straight = straight(stage)?;
+        measured.straight = straight(stage)?;
         for file in scenarios(stage.settings()) {
             let Some(course) = course(stage, &file)? else { continue };
-            seen.courses.push(course);
+            measured.courses.push(course);
         }
-        let mut it = draft(&seen);
-        it.facts = stage.contest_facts(&seen.all());
+        let mut it = draft(&measured);
+        it.facts = stage.contest_facts(&measured.all());
         Ok(it)
     }
 
@@ -294,44 +294,44 @@ impl Measured {
     }
 }
 
-fn draft(seen: &Measured) -> Draft {
+fn draft(measured: &Measured) -> Draft {
     let mut it = Draft::default();
-    let (least, most) = seen.factors(0, 1);
-    let (own_least, own_most) = seen.factors(8, 9);
+    let (least, most) = measured.factors(0, 1);
+    let (own_least, own_most) = measured.factors(8, 9);
     let excess = |worst: f64| words::percent((worst - 1.0).max(0.0));
-    let (wrong, worst) = seen.too_long(1);
+    let (wrong, worst) = measured.too_long(1);
     it.set("source", portfolio::source(2, "path finding"));
-    it.set("queries", seen.climbed.len());
+    it.set("queries", measured.climbed.len());
     it.set("factors", [least, most].map(words::ratio));
     it.set("own_factors", [own_least, own_most].map(words::ratio));
     it.set("wrong", wrong);
     it.set("worst", excess(worst));
     let too_long = INADMISSIBLE.map(|rung| {
-        let (count, worst) = seen.too_long(rung);
+        let (count, worst) = measured.too_long(rung);
         format!("{} in {count} (worst {})", RUNGS[rung], excess(worst))
     });
     it.set("too_long", too_long);
-    it.set("ahead_published", seen.ahead(STRAIGHT[0], STRAIGHT[1]));
-    it.set("ahead_ours", seen.ahead(STRAIGHT[2], STRAIGHT[3]));
+    it.set("ahead_published", measured.ahead(STRAIGHT[0], STRAIGHT[1]));
+    it.set("ahead_ours", measured.ahead(STRAIGHT[2], STRAIGHT[3]));
     let cells = |rung: usize| {
-        let all = seen.climbed.iter().map(|it| words::count(it.found[rung].1));
+        let all = measured.climbed.iter().map(|it| words::count(it.found[rung].1));
         all.collect::<Vec<_>>()
     };
     it.set("cells_astar", cells(0));
     it.set("cells_jps", cells(1));
     it.set("maps_at", MAPS_AT);
-    it.set("maps", seen.courses.len());
+    it.set("maps", measured.courses.len());
     it.set("sample", SAMPLE);
     let published = QUERIES.map(|it| (it.name, [it.us[0], it.us[1], it.us[0] / it.us[1]]));
     it.published.rows = portfolio::table(published);
-    rows(&mut it, seen);
-    plots(&mut it, seen);
-    findings(&mut it, seen);
+    rows(&mut it, measured);
+    plots(&mut it, measured);
+    findings(&mut it, measured);
     it
 }
 
-fn rows(draft: &mut Draft, seen: &Measured) {
-    for it in &seen.climbed {
+fn rows(draft: &mut Draft, measured: &Measured) {
+    for it in &measured.climbed {
         let us =
             |rung: &str| words::or_none(it.costs.median(rung).map(|ns| ns / 1e3), words::number);
         for rung in INADMISSIBLE {
@@ -357,7 +357,7 @@ fn rows(draft: &mut Draft, seen: &Measured) {
             ]);
         }
     }
-    for it in &seen.courses {
+    for it in &measured.courses {
         for (at, name) in COURSE.iter().enumerate() {
             draft.corrected.row([
                 it.name.clone(),
@@ -370,13 +370,13 @@ fn rows(draft: &mut Draft, seen: &Measured) {
     }
 }
 
-fn plots(it: &mut Draft, seen: &Measured) {
-    let tiles = || seen.straight.iter().map(|it| f64::from(it.0));
+fn plots(it: &mut Draft, measured: &Measured) {
+    let tiles = || measured.straight.iter().map(|it| f64::from(it.0));
     it.corrected.series(one("as fast", tiles()));
     for (name, arms) in
         [("as published", (STRAIGHT[0], STRAIGHT[1])), ("ours", (STRAIGHT[2], STRAIGHT[3]))]
     {
-        let all = tiles().zip(seen.straight.iter().map(|it| &it.1));
+        let all = tiles().zip(measured.straight.iter().map(|it| &it.1));
         it.corrected.series(super::ratios(name, arms, all));
     }
     it.together.named(RUNGS);
@@ -385,7 +385,7 @@ fn plots(it: &mut Draft, seen: &Measured) {
         let series = Series::published(format!("published, {}", query.name), points);
         it.together.series(series.drawn_as(Mark::Point));
     }
-    for climbed in &seen.climbed {
+    for climbed in &measured.climbed {
         let points = RUNGS
             .iter()
             .enumerate()
@@ -394,19 +394,19 @@ fn plots(it: &mut Draft, seen: &Measured) {
     }
 }
 
-fn findings(it: &mut Draft, seen: &Measured) {
-    let far = seen.climbed.iter().find(|it| it.query.name == "maze, far");
+fn findings(it: &mut Draft, measured: &Measured) {
+    let far = measured.climbed.iter().find(|it| it.query.name == "maze, far");
     let far = |other: usize| far.and_then(|it| it.costs.against(RUNGS[0], RUNGS[other]));
     it.expect_ratio("as-published", far(1).as_ref());
-    it.expect("too-long", seen.too_long(1).0.max(seen.too_long(0).0) as f64);
-    let right = seen.climbed.iter().flat_map(|it| {
+    it.expect("too-long", measured.too_long(1).0.max(measured.too_long(0).0) as f64);
+    let right = measured.climbed.iter().flat_map(|it| {
         let rungs = (0..RUNGS.len()).filter(|rung| !INADMISSIBLE.contains(rung));
         rungs.map(|rung| (it.found[rung].0.unwrap_or(0.0) - it.query.shortest).abs())
     });
     it.expect("shortest", range(right).1);
     let missed =
-        seen.courses.iter().map(|it| it.optimal.iter().map(|n| it.queries - n).sum::<usize>());
+        measured.courses.iter().map(|it| it.optimal.iter().map(|n| it.queries - n).sum::<usize>());
     let missed = missed.sum::<usize>() as f64;
-    it.expect("set-shortest", (!seen.courses.is_empty()).then_some(missed));
+    it.expect("set-shortest", (!measured.courses.is_empty()).then_some(missed));
     it.expect_ratio("bookkeeping", far(8).as_ref());
 }

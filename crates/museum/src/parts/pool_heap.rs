@@ -58,9 +58,9 @@ impl Exhibit for PoolHeap {
         let factors = switched(stage)?;
         let live = by_live(stage)?;
         let cold = cold(stage)?;
-        let seen = Measured { published, factors, live, cold };
-        let mut it = draft(&seen);
-        it.facts = stage.contest_facts(&seen.all());
+        let measured = Measured { published, factors, live, cold };
+        let mut it = draft(&measured);
+        it.facts = stage.contest_facts(&measured.all());
         Ok(it)
     }
 
@@ -259,13 +259,13 @@ impl Measured {
     }
 }
 
-fn draft(seen: &Measured) -> Draft {
+fn draft(measured: &Measured) -> Draft {
     let mut it = Draft::default();
-    let ((least, most), bare) = (seen.pool_to_heap(), seen.as_published());
-    let unlocked = seen.at_live(64, UNLOCKED, LOCKED);
-    let boxes = seen.at_live(64, BOXES, HEAP);
+    let ((least, most), bare) = (measured.pool_to_heap(), measured.as_published());
+    let unlocked = measured.at_live(64, UNLOCKED, LOCKED);
+    let boxes = measured.at_live(64, BOXES, HEAP);
     let mut effects: Vec<(&str, Comparison)> =
-        seen.effects().into_iter().filter_map(|(name, it)| Some((name, it?))).collect();
+        measured.effects().into_iter().filter_map(|(name, it)| Some((name, it?))).collect();
     let size = |it: &Comparison| it.ratio.ln().abs();
     effects.sort_by(|a, b| size(&b.1).total_cmp(&size(&a.1)));
     let effects = effects.iter().map(|(name, it)| [name.to_string(), words::compared(it)]);
@@ -275,31 +275,31 @@ fn draft(seen: &Measured) -> Draft {
     it.compare("unlocked", unlocked.as_ref());
     it.compare("boxes", boxes.as_ref());
     it.set("effects", effects.collect::<Vec<_>>());
-    let cold = seen.cold.last().map(|(size, _, faults)| {
+    let cold = measured.cold.last().map(|(size, _, faults)| {
         [size.to_string(), words::number(faults[0]), words::number(faults[1])]
     });
     it.set("faults", cold);
     let rows = PAIRS_US.map(|row| row.map(|us| us * 1e3 / f64::from(PAIRS)));
     it.published.rows = portfolio::table(WAYS.into_iter().zip(rows));
-    rows_published(&mut it, seen);
-    rows_corrected(&mut it, seen);
+    rows_published(&mut it, measured);
+    rows_corrected(&mut it, measured);
     for name in [HEAP, PLAIN_HEAP, LOCKED, UNLOCKED, CHECKED, BOXES] {
-        let all = seen.live.iter().map(|it| (it.0 as f64, &it.1));
+        let all = measured.live.iter().map(|it| (it.0 as f64, &it.1));
         it.corrected.series(medians(name, all));
     }
-    together(&mut it, seen);
+    together(&mut it, measured);
     it.expect_ratio("lock-costs", unlocked.as_ref());
     it.expect_ratio("boxes-win", boxes.as_ref());
-    let second = seen.cold.first().and_then(|it| it.1.against("second time", "first time"));
+    let second = measured.cold.first().and_then(|it| it.1.against("second time", "first time"));
     it.expect_ratio("cold-costs", second.as_ref());
-    it.expect("as-published", (!seen.published.is_empty()).then_some(bare.1));
-    it.expect_ratio("caches-matter", seen.at_live(64, PLAIN_HEAP, HEAP).as_ref());
+    it.expect("as-published", (!measured.published.is_empty()).then_some(bare.1));
+    it.expect_ratio("caches-matter", measured.at_live(64, PLAIN_HEAP, HEAP).as_ref());
     it
 }
 
-fn rows_published(it: &mut Draft, seen: &Measured) {
+fn rows_published(it: &mut Draft, measured: &Measured) {
     let ways = [WAYS[4], WAYS[0], WAYS[1], WAYS[2], WAYS[3]];
-    for (size, costs) in &seen.published {
+    for (size, costs) in &measured.published {
         let at = SIZES.iter().position(|it| it == size).unwrap_or(0);
         for way in ways {
             let row = WAYS.iter().position(|it| *it == way).unwrap_or(0);
@@ -323,8 +323,8 @@ fn rows_published(it: &mut Draft, seen: &Measured) {
     }
 }
 
-fn rows_corrected(it: &mut Draft, seen: &Measured) {
-    for (name, effect) in seen.effects() {
+fn rows_corrected(it: &mut Draft, measured: &Measured) {
+    for (name, effect) in measured.effects() {
         let effect = effect.as_ref().map(words::compared);
         it.corrected.row([
             name.to_string(),
@@ -333,7 +333,7 @@ fn rows_corrected(it: &mut Draft, seen: &Measured) {
             effect.map_or(words::NONE.to_string(), |it| format!("{it} of the time without")),
         ]);
     }
-    for (live, costs) in &seen.live {
+    for (live, costs) in &measured.live {
         for name in [HEAP, PLAIN_HEAP, LOCKED, UNLOCKED, CHECKED, BOXES] {
             it.corrected.row([
                 name.to_string(),
@@ -343,7 +343,7 @@ fn rows_corrected(it: &mut Draft, seen: &Measured) {
             ]);
         }
     }
-    for (size, costs, faults) in &seen.cold {
+    for (size, costs, faults) in &measured.cold {
         for (name, faults) in [("first time", faults[0]), ("second time", faults[1])] {
             it.corrected.row([
                 format!("heap, {name}"),
@@ -355,12 +355,12 @@ fn rows_corrected(it: &mut Draft, seen: &Measured) {
     }
 }
 
-fn together(it: &mut Draft, seen: &Measured) {
+fn together(it: &mut Draft, measured: &Measured) {
     it.together.named(WAYS[..4].iter().copied());
     let published = (0..4).map(|way| ((way + 1) as f64, PAIRS_US[way][1] / PAIRS_US[4][1]));
     let published = Series::published("published, pool / heap", published);
     it.together.series(published.drawn_as(Mark::Bar));
-    let here = seen.published.iter().find(|it| it.0 == 64);
+    let here = measured.published.iter().find(|it| it.0 == 64);
     let points = (0..4)
         .filter_map(|way| Some(point((way + 1) as f64, &here?.1.against(WAYS[way], WAYS[4])?)));
     it.together.series(Series::measured("here, pool / heap", points).drawn_as(Mark::Bar));

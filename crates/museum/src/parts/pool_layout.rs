@@ -48,9 +48,9 @@ impl Exhibit for PoolLayout {
         let walked = by_layout(stage, true)?;
         let freed = by_layout(stage, false)?;
         let strides = LAYOUTS.map(|name| (name, steps(&mut Filled::new(name, 4_096))));
-        let seen = Measured { published, walked, freed, strides };
-        let mut it = draft(&seen);
-        it.facts.extend(stage.contest_facts(&seen.all()));
+        let measured = Measured { published, walked, freed, strides };
+        let mut it = draft(&measured);
+        it.facts.extend(stage.contest_facts(&measured.all()));
         Ok(it)
     }
 
@@ -243,22 +243,22 @@ fn published_apart() -> f64 {
     range(apart).1
 }
 
-fn draft(seen: &Measured) -> Draft {
+fn draft(measured: &Measured) -> Draft {
     let mut it = Draft::default();
-    let largest = seen.walked.last();
+    let largest = measured.walked.last();
     let walked = largest.and_then(|(_, costs)| costs.against(SHUFFLED, ARRAY));
     it.set("source", portfolio::source(1, "memory pools, experiment 2"));
     it.set("published_apart", words::ratio(published_apart()));
-    it.set("apart", words::ratio(seen.apart()));
-    it.set("within", words::ratio(seen.within()));
+    it.set("apart", words::ratio(measured.apart()));
+    it.set("within", words::ratio(measured.within()));
     it.set("objects", largest.map(|it| words::count(it.0 as u64)));
     it.compare("walked", walked.as_ref());
     let judged = |all: &[(usize, Costs)]| {
         let (_, costs) = all.last()?;
         Some([costs.judged(PIECES, ARRAY), costs.judged(SHUFFLED, ARRAY)])
     };
-    it.set("walks", judged(&seen.walked));
-    it.set("frees", judged(&seen.freed));
+    it.set("walks", judged(&measured.walked));
+    it.set("frees", judged(&measured.freed));
     let layout = |(name, (far, near)): &(&str, (f64, f64))| {
         let far = words::number(*far);
         let near = words::percent(*near);
@@ -266,30 +266,30 @@ fn draft(seen: &Measured) -> Draft {
             format!("{far} bytes from one object to the next (median), {near} within a page");
         (format!("Layout: {name}"), place)
     };
-    it.facts = seen.strides.iter().map(layout).collect();
-    rows(&mut it, seen);
-    it.corrected.series(one("array in order", seen.walked.iter().map(|it| it.0 as f64)));
+    it.facts = measured.strides.iter().map(layout).collect();
+    rows(&mut it, measured);
+    it.corrected.series(one("array in order", measured.walked.iter().map(|it| it.0 as f64)));
     for (name, arm, all) in [
-        ("walk, piece by piece", PIECES, &seen.walked),
-        ("walk, array shuffled", SHUFFLED, &seen.walked),
-        ("free, piece by piece", PIECES, &seen.freed),
-        ("free, array shuffled", SHUFFLED, &seen.freed),
+        ("walk, piece by piece", PIECES, &measured.walked),
+        ("walk, array shuffled", SHUFFLED, &measured.walked),
+        ("free, piece by piece", PIECES, &measured.freed),
+        ("free, array shuffled", SHUFFLED, &measured.freed),
     ] {
         let all = all.iter().map(|it| (it.0 as f64, &it.1));
         it.corrected.series(ratios(name, (arm, ARRAY), all));
     }
-    let (apart, within) = (seen.apart(), seen.within());
-    it.expect("noise", (!seen.published.is_empty()).then(|| within / apart));
+    let (apart, within) = (measured.apart(), measured.within());
+    it.expect("noise", (!measured.published.is_empty()).then(|| within / apart));
     it.expect_ratio("shuffled-walk", walked.as_ref());
-    let pieces = seen.walked.get(1).and_then(|it| it.1.against(PIECES, ARRAY));
+    let pieces = measured.walked.get(1).and_then(|it| it.1.against(PIECES, ARRAY));
     it.expect_ratio("pieces-walk", pieces.as_ref());
     it
 }
 
-fn rows(it: &mut Draft, seen: &Measured) {
+fn rows(it: &mut Draft, measured: &Measured) {
     let each = FREES_US.map(|row| row.map(|us| us * 1e3 / FREED as f64));
     it.published.rows = portfolio::table(WAYS.into_iter().zip(each));
-    for (size, costs) in &seen.published {
+    for (size, costs) in &measured.published {
         let at = SIZES.iter().position(|it| it == size).unwrap_or(0);
         for (row, way) in WAYS[..4].iter().enumerate() {
             let (least, most) = range(costs.of(way).iter().copied());
@@ -303,7 +303,7 @@ fn rows(it: &mut Draft, seen: &Measured) {
             ]);
         }
     }
-    for (what, all) in [("walk", &seen.walked), ("free", &seen.freed)] {
+    for (what, all) in [("walk", &measured.walked), ("free", &measured.freed)] {
         for (live, costs) in all {
             for name in LAYOUTS {
                 it.corrected.row([

@@ -64,9 +64,9 @@ impl Exhibit for RemoteFree {
         let handed = handed(stage)?;
         let (bled, growth) = bled(stage)?;
         let waits = waits(stage);
-        let seen = Measured { handed, bled, growth, waits };
-        let mut it = draft(&seen);
-        it.facts = stage.contest_facts(&seen.all());
+        let measured = Measured { handed, bled, growth, waits };
+        let mut it = draft(&measured);
+        it.facts = stage.contest_facts(&measured.all());
         Ok(it)
     }
 
@@ -316,36 +316,36 @@ impl Measured {
     }
 }
 
-fn draft(seen: &Measured) -> Draft {
+fn draft(measured: &Measured) -> Draft {
     let mut it = Draft::default();
-    let locked = seen.at(64, LOCKED, HEAP);
-    let depot = seen.at(64, DEPOT, HEAP);
+    let locked = measured.at(64, LOCKED, HEAP);
+    let depot = measured.at(64, DEPOT, HEAP);
     it.set("batches", QUEUE + 1);
     it.compare("locked", locked.as_ref());
     it.compare("depot", depot.as_ref());
-    let judged = seen.handed.iter();
+    let judged = measured.handed.iter();
     let judged = judged.map(|(batch, costs)| format!("{} by {batch}", costs.judged(LOCKED, HEAP)));
     it.set("judged", judged.collect::<Vec<_>>());
-    let bled = seen.bled.as_ref();
+    let bled = measured.bled.as_ref();
     it.set("bled", bled.map(|it| [it.judged(DEPOT, HEAP), it.judged(LOCKED, HEAP)]));
-    rows(&mut it, seen);
+    rows(&mut it, measured);
     for arm in [LOCKED, DEPOT, LENDER] {
-        let all = seen.handed.iter().map(|it| (it.0 as f64, &it.1));
+        let all = measured.handed.iter().map(|it| (it.0 as f64, &it.1));
         it.corrected.series(super::ratios(arm, (arm, HEAP), all));
     }
-    together(&mut it, seen);
+    together(&mut it, measured);
     it.expect_ratio("magazines-win", depot.as_ref());
-    it.expect_ratio("lock-loses", seen.at(64, LOCKED, DEPOT).as_ref());
+    it.expect_ratio("lock-loses", measured.at(64, LOCKED, DEPOT).as_ref());
     it.expect_ratio("bleeding", bled.and_then(|costs| costs.against(DEPOT, HEAP)).as_ref());
     it
 }
 
-fn rows(it: &mut Draft, seen: &Measured) {
+fn rows(it: &mut Draft, measured: &Measured) {
     for (name, seconds) in RACE {
         let ratio = words::ratio(seconds / RACE[0].1);
         it.published.row([name.to_string(), format!("{seconds:.3}"), ratio]);
     }
-    for (batch, costs) in &seen.handed {
+    for (batch, costs) in &measured.handed {
         let batch = words::count(*batch as u64);
         let median = |arm: &str| words::or_none(costs.median(arm), words::number);
         for arm in [HEAP, LOCKED] {
@@ -360,10 +360,10 @@ fn rows(it: &mut Draft, seen: &Measured) {
             ]);
         }
     }
-    if let Some(costs) = &seen.bled {
+    if let Some(costs) = &measured.bled {
         for arm in ARMS {
             let found = words::or_none(costs.median(arm), words::number);
-            let growth = seen.growth.iter().find(|it| it.0 == arm).map(|it| it.1);
+            let growth = measured.growth.iter().find(|it| it.0 == arm).map(|it| it.1);
             it.corrected.row([
                 arm.to_string(),
                 "outlive their thread".to_string(),
@@ -372,7 +372,7 @@ fn rows(it: &mut Draft, seen: &Measured) {
             ]);
         }
     }
-    for (arm, [median, high]) in &seen.waits {
+    for (arm, [median, high]) in &measured.waits {
         it.corrected.row([
             arm.to_string(),
             "single allocations".to_string(),
@@ -382,14 +382,14 @@ fn rows(it: &mut Draft, seen: &Measured) {
     }
 }
 
-fn together(it: &mut Draft, seen: &Measured) {
+fn together(it: &mut Draft, measured: &Measured) {
     let glibc = RACE[3].1;
     it.together.named(RACE.iter().map(|it| it.0).chain(ARMS[1..].iter().copied()));
     let race = RACE.iter().zip(1..).map(|((_, s), at)| (f64::from(at), s / glibc));
     let published = Series::published("published, against glibc", race);
     it.together.series(published.drawn_as(Mark::Point));
     let here = ARMS[1..].iter().enumerate().filter_map(|(at, arm)| {
-        Some(point((RACE.len() + at + 1) as f64, &seen.at(4_096, arm, HEAP)?))
+        Some(point((RACE.len() + at + 1) as f64, &measured.at(4_096, arm, HEAP)?))
     });
     it.together.series(Series::measured("here, against this heap", here).drawn_as(Mark::Point));
 }

@@ -62,15 +62,16 @@ impl Exhibit for ServerFactors {
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let race = race(stage)?;
         let buffers = buffers(stage)?;
-        let seen = Measured { race, buffers };
-        let mut it = draft(&seen, clients(stage.settings()));
-        if seen.race.as_ref().is_some_and(|it| it.busy > BUSY_MAX) {
+        let measured = Measured { race, buffers };
+        let mut it = draft(&measured, clients(stage.settings()));
+        if measured.race.as_ref().is_some_and(|it| it.busy > BUSY_MAX) {
             stage.doubt("The client was busy most of the time: it may have been the limit.");
         }
-        if seen.race.as_ref().is_some_and(|it| it.verified[1] > 0) {
+        if measured.race.as_ref().is_some_and(|it| it.verified[1] > 0) {
             stage.doubt("Some packets came back wrong: the servers cannot be compared.");
         }
-        let all: Vec<&Costs> = seen.race.iter().map(|it| &it.costs).chain(&seen.buffers).collect();
+        let all: Vec<&Costs> =
+            measured.race.iter().map(|it| &it.costs).chain(&measured.buffers).collect();
         it.facts = stage.contest_facts(&all);
         Ok(it)
     }
@@ -162,16 +163,20 @@ fn race(stage: &mut Stage<'_>) -> Result<Option<Race>, Fault> {
         let arm = name.clone();
         contest.arms.push(Arm::trying(name, move || {
             let before = server_cpu(server.pid());
-            let seen = crowd.load(window)?;
+            let measured = crowd.load(window)?;
             let cpu = server_cpu(server.pid()) - before;
             let mut notes = notes.borrow_mut();
-            notes.cpu.entry(arm.clone()).or_default().push(cpu / seen.packets.max(1) as f64);
-            let batch = [seen.packets as f64 / seen.receptions.max(1) as f64, seen.p50, seen.most];
+            notes.cpu.entry(arm.clone()).or_default().push(cpu / measured.packets.max(1) as f64);
+            let batch = [
+                measured.packets as f64 / measured.receptions.max(1) as f64,
+                measured.p50,
+                measured.most,
+            ];
             notes.batches.entry(arm.clone()).or_default().push(batch);
-            notes.busy.push(seen.busy);
-            notes.verified[0] += seen.packets;
-            notes.verified[1] += seen.wrong;
-            Ok(seen.took.as_nanos() as f64 / seen.packets.max(1) as f64)
+            notes.busy.push(measured.busy);
+            notes.verified[0] += measured.packets;
+            notes.verified[1] += measured.wrong;
+            Ok(measured.took.as_nanos() as f64 / measured.packets.max(1) as f64)
         }));
     }
     let Some(costs) = stage.contest(contest)? else { return Ok(None) };
@@ -277,11 +282,11 @@ fn flipped(it: &Comparison) -> Comparison {
     compare(&pairs, 1_000, 1).unwrap_or_else(|| it.clone())
 }
 
-fn draft(seen: &Measured, clients: u32) -> Draft {
+fn draft(measured: &Measured, clients: u32) -> Draft {
     let mut it = Draft::default();
-    let race = seen.race.as_ref();
+    let race = measured.race.as_ref();
     let whole = race.and_then(Race::whole);
-    let largest = largest(seen);
+    let largest = largest(measured);
     it.set("source", portfolio::source(3, "a network library on completion ports, echo test"));
     it.set("processors", processors());
     it.set("small", SMALL);
@@ -292,19 +297,19 @@ fn draft(seen: &Measured, clients: u32) -> Draft {
     it.set("largest", largest.as_ref().map(|it| it.0));
     it.compare("largest_effect", largest.as_ref().map(|it| &it.1));
     it.set("is_sure", largest.as_ref().is_some_and(|it| is_sure(&it.1)));
-    it.set("others", others(seen, largest.as_ref().map_or("", |it| it.0)));
+    it.set("others", others(measured, largest.as_ref().map_or("", |it| it.0)));
     it.set("balanced", race.is_some_and(|it| it.runs.len() == 16));
     it.set("verified", race.map(|it| it.verified.map(words::count)));
     it.set("busy", race.map(|it| words::percent(it.busy)));
-    rows(&mut it, seen);
+    rows(&mut it, measured);
     if let Some(race) = race {
         plots(&mut it, race);
-        findings(&mut it, seen, race, largest.as_ref());
+        findings(&mut it, measured, race, largest.as_ref());
     }
     it
 }
 
-fn rows(it: &mut Draft, seen: &Measured) {
+fn rows(it: &mut Draft, measured: &Measured) {
     for (name, before, after) in ECHO {
         it.published.row([
             name.to_string(),
@@ -313,7 +318,7 @@ fn rows(it: &mut Draft, seen: &Measured) {
             words::ratio(after / before),
         ]);
     }
-    if let Some(race) = &seen.race {
+    if let Some(race) = &measured.race {
         for name in ["none", "all five"] {
             let [batch, p50, most] = race.batches.get(name).copied().unwrap_or([f64::NAN; 3]);
             it.flawed.row([
@@ -333,7 +338,7 @@ fn rows(it: &mut Draft, seen: &Measured) {
         let cpu = race.cpu.against("all five", "none");
         it.corrected.row(["all five".to_string(), or_none(race.whole()), or_none(cpu)]);
     }
-    if let Some(costs) = &seen.buffers {
+    if let Some(costs) = &measured.buffers {
         for name in [COPIED, STREAMED, STREAMED_AGAIN] {
             let ns = words::or_none(costs.median(name), words::number);
             it.corrected.row([
@@ -355,15 +360,15 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn largest(seen: &Measured) -> Option<(&'static str, Comparison)> {
-    let race = seen.race.as_ref()?;
+fn largest(measured: &Measured) -> Option<(&'static str, Comparison)> {
+    let race = measured.race.as_ref()?;
     let all = SWITCHES.iter().zip(0..).filter_map(|(name, at)| Some((*name, race.effect(at)?)));
     all.max_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio))
 }
 
 /// The other switches, each with its effect.
-fn others(seen: &Measured, first: &str) -> Vec<String> {
-    let Some(race) = &seen.race else { return Vec::new() };
+fn others(measured: &Measured, first: &str) -> Vec<String> {
+    let Some(race) = &measured.race else { return Vec::new() };
     let rest = SWITCHES.iter().zip(0..).filter(|(name, _)| **name != first);
     let rest = rest
         .filter_map(|(name, at)| Some(format!("{name} {}", words::compared(&race.effect(at)?))));
@@ -387,7 +392,7 @@ fn plots(it: &mut Draft, race: &Race) {
 
 fn findings(
     it: &mut Draft,
-    seen: &Measured,
+    measured: &Measured,
     race: &Race,
     largest: Option<&(&'static str, Comparison)>,
 ) {
@@ -405,6 +410,6 @@ fn findings(
     let (_, most) = super::range(rest.map(|it| it.ln().abs().exp()));
     it.claim("the-others", most < SMALL, most);
     it.expect("verified", race.verified[1] as f64);
-    let streamed = seen.buffers.as_ref().and_then(|it| it.against(STREAMED, COPIED));
+    let streamed = measured.buffers.as_ref().and_then(|it| it.against(STREAMED, COPIED));
     it.expect_ratio("streaming", streamed.as_ref());
 }

@@ -10,6 +10,7 @@
 
 use lab::machine::Conditions;
 use lab::plan::Gates;
+use stats::words;
 
 /// How often it was not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -60,7 +61,7 @@ impl Quiet {
                  requests a second may be in the wrong order; CPU / request is not.",
                 self.loud,
                 self.runs,
-                crate::words::percent(self.worst)
+                words::percent(self.worst)
             )
         })
     }

@@ -10,6 +10,7 @@ use lab::record::{Manifest, Recorder, Run};
 use lab::runner::Runner;
 use lab::trial::{Ending, Trial};
 use lab::verdict::{ArmSummary, Judged, Summary, analyse};
+use stats::words;
 use stats::{Comparison, compare};
 use std::fs;
 use std::time::Duration;
@@ -142,7 +143,7 @@ impl Observer for Ear<'_> {
         let place = format!("{}, {}, block {}", trial.point, trial.arm, trial.block + 1);
         let result = match &trial.ending {
             Ending::Measured { load } => {
-                format!("{} requests/s", crate::words::number(load.throughput_rps))
+                format!("{} requests/s", words::number(load.throughput_rps))
             }
             Ending::Unavailable { reason } | Ending::Failed { reason } => reason.clone(),
         };

@@ -190,15 +190,15 @@ pub fn machine_switches() -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn tree(rows: &[(u32, &[u32])]) -> Tree {
+    fn sample(rows: &[(u32, &[u32])]) -> Tree {
         rows.iter().map(|(pid, tids)| (*pid, tids.iter().copied().collect())).collect()
     }
 
     #[test]
-    fn who_was_not_there_has_come_and_who_is_not_has_gone() {
+    fn new_threads_have_started_and_missing_ones_have_ended() {
         let mut churn = Churn::default();
-        let one = tree(&[(1, &[1, 2]), (7, &[7, 8])]);
-        let two = tree(&[(1, &[1, 3]), (9, &[9, 10, 11])]);
+        let one = sample(&[(1, &[1, 2]), (7, &[7, 8])]);
+        let two = sample(&[(1, &[1, 3]), (9, &[9, 10, 11])]);
         churn.count(&one, &one);
         assert_eq!(churn.threads(), 0);
         churn.count(&one, &two);

@@ -117,7 +117,7 @@ impl Rows {
         self.at += 1.0;
     }
 
-    /// The twin's band behind the rows from `top` on, and a little room after them.
+    /// The twin's band beneath the rows from `top` on, with a margin after them.
     fn band(&mut self, floor: f64, top: f64) {
         if floor > 0.0 && self.at > top {
             self.shapes.push(json!({

@@ -68,7 +68,7 @@ fn heat(run: &Run, point: &LoadPoint, at: usize) -> Option<Chart> {
     Some(chart(&format!("heat-{at}"), point.name.clone(), caption, height, &figure, table))
 }
 
-/// The number behind `y` of the axis of the `index`th arm; the first has none.
+/// The number after `y` in the axis of the `index`th arm; the first has none.
 fn axis_of(index: usize) -> String {
     if index == 0 { String::new() } else { (index + 1).to_string() }
 }

@@ -116,10 +116,10 @@ fn even_ticks(low: f64, high: f64) -> Vec<f64> {
     let third = (high - low) / 3.0;
     let decade = 10_f64.powf(third.log10().floor());
     let step = [5.0, 2.0, 1.0].map(|it| it * decade).into_iter().find(|it| *it <= third);
-    // Labels from a hundred on have no digits behind the point.
+    // Labels from a hundred on have no decimals.
     let step = step.unwrap_or(decade).max(if low >= 100.0 { 1.0 } else { 0.0 });
     let places = (low / step).floor() as i64 - 1..=(high / step).ceil() as i64 + 1;
-    // The product of a step and a whole number has digits that nobody asked for.
+    // The product of a step and a whole number has digits of rounding.
     let exact = |it: i64| format!("{:.9}", it as f64 * step).parse().unwrap_or(0.0);
     places.map(exact).filter(|it: &f64| *it > 0.0).collect()
 }
@@ -244,8 +244,8 @@ mod tests {
         assert_eq!(measured_ticks(bytes), Some(vec![8.0, 16.0, 64.0, 128.0]));
         assert_eq!(measured_ticks((1..20).map(f64::from).collect()), None);
         assert_eq!(wrapped("requests/s"), "requests/s");
-        let long = "time / that of a map behind one lock";
-        assert_eq!(wrapped(long), "time / that of a<br>map behind one lock");
+        let long = "time / that of a map with one lock";
+        assert_eq!(wrapped(long), "time / that of a<br>map with one lock");
     }
 
     #[test]

@@ -224,7 +224,7 @@ pub(super) fn uncounted(run: &Run) -> Vec<String> {
     missing.map(|(it, why)| format!("{}, {}: {why}", it.arm, it.point)).collect()
 }
 
-/// The arms with the commands and programs behind them.
+/// The arms with their commands and programs.
 pub(super) fn arms(run: &Run) -> Vec<ArmRow> {
     let programs = &run.manifest.programs;
     run.manifest
