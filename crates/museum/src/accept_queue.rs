@@ -143,18 +143,11 @@ impl Design {
         backlog: u32,
         clients: u32,
     ) -> Result<Option<Storm>, Fault> {
-        let crowd = Crowd {
-            name: format!("{}, backlog {backlog}", name(engine)),
-            server: format!(
-                "--engine {} --backlog {backlog} --framing fixed:8192",
-                ENGINES[engine]
-            ),
-            clients,
-            orders: ORDERS,
-            pause: self.pause,
-            mix: Mix::Mixed.flag(),
-            hold: self.hold_each.map(|each| Hold(each * clients)),
-        };
+        let name = format!("{}, backlog {backlog}", name(engine));
+        let server =
+            format!("--engine {} --backlog {backlog} --framing fixed:8192", ENGINES[engine]);
+        let crowd = Crowd::course(&name, server, clients, self.pause, Mix::Mixed);
+        let crowd = Crowd { hold: self.hold_each.map(|each| Hold(each * clients)), ..crowd };
         let found = stage.crowd(&crowd)?;
         Ok(found.map(|(run, kernel)| Storm { engine, backlog, clients, run, kernel }))
     }

@@ -5,7 +5,7 @@
 //! floor(clients / threads) times ten seconds; it is ceil. Nothing is overloaded at any moment: the
 //! workers sleep together with their clients.
 
-use crate::course::{ORDERS, PAUSE, SOURCE};
+use crate::course::{Mix, ORDERS, PAUSE, SOURCE};
 use crate::draft::Draft;
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::law::{rounds, staircase};
@@ -71,15 +71,8 @@ fn elapsed(
     engine: &str,
     clients: u32,
 ) -> Result<Option<f64>, Fault> {
-    let crowd = Crowd {
-        name: name.to_string(),
-        server: format!("{engine} --framing fixed:8192"),
-        clients,
-        orders: ORDERS,
-        pause: stage.wait(PAUSE),
-        mix: "show=1,buy=1,sell=1",
-        hold: None,
-    };
+    let server = format!("{engine} --framing fixed:8192");
+    let crowd = Crowd::course(name, server, clients, stage.wait(PAUSE), Mix::Mixed);
     Ok(stage.crowd(&crowd)?.map(|(run, _)| run.elapsed_s))
 }
 

@@ -87,15 +87,8 @@ fn asleep(stage: &mut Stage<'_>) -> Result<Vec<Locked>, Fault> {
     let mut found = Vec::new();
     for clients in stage.settings().clients(&CLIENTS) {
         for lock in LOCKS {
-            let crowd = Crowd {
-                name: lock.to_string(),
-                server: format!("{} --framing fixed:8192", flags(lock)),
-                clients,
-                orders: ORDERS,
-                pause: stage.wait(PAUSE),
-                mix: Mix::Mixed.flag(),
-                hold: None,
-            };
+            let server = format!("{} --framing fixed:8192", flags(lock));
+            let crowd = Crowd::course(lock, server, clients, stage.wait(PAUSE), Mix::Mixed);
             let Some((run, _)) = stage.crowd(&crowd)? else { return Ok(found) };
             found.push(Locked { lock, run });
         }

@@ -85,15 +85,8 @@ fn asleep(stage: &mut Stage<'_>) -> Result<Vec<Sleepers>, Fault> {
     let mut found = Vec::new();
     for clients in stage.settings().clients(&CLIENTS) {
         for (side, name) in ENGINES.iter().enumerate() {
-            let crowd = Crowd {
-                name: name.to_string(),
-                server: flags(name),
-                clients,
-                orders: ORDERS,
-                pause: stage.wait(PAUSE),
-                mix: Mix::Mixed.flag(),
-                hold: None,
-            };
+            let pause = stage.wait(PAUSE);
+            let crowd = Crowd::course(name, flags(name), clients, pause, Mix::Mixed);
             let Some((run, _)) = stage.crowd(&crowd)? else { return Ok(found) };
             found.push(Sleepers { clients, side, run });
         }

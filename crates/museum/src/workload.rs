@@ -77,15 +77,9 @@ fn asleep(stage: &mut Stage<'_>) -> Result<Vec<Kind>, Fault> {
     for clients in stage.settings().clients(&CLIENTS) {
         for mix in Mix::ALL {
             for engine in ENGINES {
-                let crowd = Crowd {
-                    name: format!("{engine}, {}", mix.name()),
-                    server: format!("{} --framing fixed:8192", flags(engine)),
-                    clients,
-                    orders: ORDERS,
-                    pause: stage.wait(PAUSE),
-                    mix: mix.flag(),
-                    hold: None,
-                };
+                let name = format!("{engine}, {}", mix.name());
+                let server = format!("{} --framing fixed:8192", flags(engine));
+                let crowd = Crowd::course(&name, server, clients, stage.wait(PAUSE), mix);
                 let Some((run, _)) = stage.crowd(&crowd)? else { return Ok(found) };
                 found.push(Kind { mix, engine, run });
             }

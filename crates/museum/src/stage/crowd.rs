@@ -2,6 +2,7 @@
 
 use super::{PATIENCE, Stage};
 use crate::counters::{Counters, knocking};
+use crate::course::{Mix, ORDERS};
 use crate::exhibit::Fault;
 use lab::server::{Process, Server};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -69,6 +70,14 @@ pub struct CrowdRun {
     /// For how long the server was held, seconds.
     #[serde(default)]
     pub held_s: f64,
+}
+
+impl Crowd {
+    /// The course's clients with their ten orders, at a server with these flags.
+    pub fn course(name: &str, server: String, clients: u32, pause: Duration, mix: Mix) -> Crowd {
+        let (name, mix) = (name.to_string(), mix.flag());
+        Crowd { name, server, clients, orders: ORDERS, pause, mix, hold: None }
+    }
 }
 
 impl CrowdRun {

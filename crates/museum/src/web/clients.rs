@@ -7,7 +7,7 @@
 //! request beyond its computing, which is measured by itself.
 
 use super::cases::{self, Case, Results, cpu_ms, inside_ms, response_ms, rps, whole_ms};
-use super::servers::{self, Toil};
+use super::servers::{self, OURS, REAL, Toil, names};
 use super::study::{self, SOURCE};
 use crate::draft::Draft;
 use crate::exhibit::{Effort, Exhibit, Fault};
@@ -20,10 +20,6 @@ use std::time::Duration;
 const SHORTER: u32 = 50;
 /// The path of the run without computing: a fixed text.
 const PLAIN: &str = "/index.html";
-/// The names of the servers; the others are compared with the first of ours.
-const OURS: [(&str, &str); 2] = [("ours, processes", "prefork"), ("ours, threads", "pool")];
-const REAL: [(&str, &str); 3] =
-    [("Apache, prefork", "prefork"), ("Apache, worker", "worker"), ("Apache, event", "event")];
 
 /// The exhibit.
 pub struct ConcurrentClients;
@@ -195,10 +191,6 @@ fn apart(results: &Results, terms: &Terms) -> Option<f64> {
         Some(compared(results, OURS[1].0, OURS[0].0, &group, rps)?.ratio)
     });
     ratios.max_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()))
-}
-
-fn names() -> impl Iterator<Item = &'static str> {
-    OURS.iter().map(|it| it.0).chain(REAL.iter().map(|it| it.0))
 }
 
 /// The server and crowd whose throughput is furthest from 1 / computing, and the ratio.

@@ -6,7 +6,7 @@
 //! information, and it is about the end of the run.
 
 use super::cases::{self, Case, Results, cpu_ms, inside_ms, response_ms, whole_ms};
-use super::servers::{self, Toil};
+use super::servers::{self, OURS, REAL, Toil, names};
 use super::study::{self, SOURCE};
 use crate::draft::Draft;
 use crate::exhibit::{Effort, Exhibit, Fault};
@@ -17,11 +17,6 @@ use std::time::Duration;
 
 /// By how much computing and run are shorter than in the study, beside `--scale`.
 const SHORTER: u32 = 1_000;
-/// The servers of ours.
-const OURS: [(&str, &str); 2] = [("ours, processes", "prefork"), ("ours, threads", "pool")];
-/// Apache's.
-const REAL: [(&str, &str); 3] =
-    [("Apache, prefork", "prefork"), ("Apache, worker", "worker"), ("Apache, event", "event")];
 
 /// The exhibit.
 pub struct ComputingTime;
@@ -106,10 +101,6 @@ impl Exhibit for ComputingTime {
 
 fn group(seconds: u32) -> String {
     format!("{seconds} s in the study")
-}
-
-fn names() -> impl Iterator<Item = &'static str> {
-    OURS.iter().map(|it| it.0).chain(REAL.iter().map(|it| it.0))
 }
 
 fn answered(run: &WebRun) -> Option<f64> {

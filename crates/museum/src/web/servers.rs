@@ -55,6 +55,16 @@ impl Directives {
     }
 }
 
+/// The servers that compute: ours by engine, the first one the baseline, and Apache by module.
+pub const OURS: [(&str, &str); 2] = [("ours, processes", "prefork"), ("ours, threads", "pool")];
+pub const REAL: [(&str, &str); 3] =
+    [("Apache, prefork", "prefork"), ("Apache, worker", "worker"), ("Apache, event", "event")];
+
+/// Their names in tables.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    OURS.iter().chain(&REAL).map(|it| it.0)
+}
+
 fn table(rows: impl IntoIterator<Item = (&'static str, u32)>) -> toml::Table {
     rows.into_iter().map(|(name, it)| (name.to_string(), i64::from(it).into())).collect()
 }
