@@ -90,7 +90,7 @@ fn draft(pause: Duration, found: &[Stair]) -> Draft {
     it.set("epoll", last.and_then(|it| it.epoll_s).map(words::seconds));
     let slowdown = last.and_then(|it| Some(it.pool_s / it.epoll_s?));
     let rounds_of_last = last.map(|it| f64::from(rounds(it.clients, WORKERS)));
-    it.set("rounds", rounds_of_last.unwrap_or_default());
+    it.set("rounds", last.map_or(0, |it| rounds(it.clients, WORKERS)));
     rows(&mut it, found, session.as_secs_f64());
     plot(&mut it, found, session.as_secs_f64());
     let law = |clients| staircase(clients, WORKERS, session).as_secs_f64();
