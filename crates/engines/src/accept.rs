@@ -15,7 +15,6 @@ mod shared;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use memory::Board;
 use seam::WorkerId;
@@ -26,10 +25,8 @@ use crate::axes::{Accept, Container, Wait};
 use crate::container::Place;
 use crate::fault::Fault;
 use crate::handover::Handover;
+use crate::limits::WAIT;
 use crate::shape::Shape;
-
-/// How long a call that waits for a connection lasts before it looks around.
-pub const GRAIN: Duration = Duration::from_millis(250);
 
 /// A connection that nobody serves yet, and its peer.
 pub type Arrival = (OwnedFd, SocketAddr);
@@ -49,7 +46,7 @@ pub trait AcceptSource {
         None
     }
 
-    /// The next connection; if `wait`, after up to [`GRAIN`].
+    /// The next connection; if `wait`, after up to [`WAIT`].
     ///
     /// # Errors
     /// `WouldBlock` if nobody came in time; the others as accept(2).
@@ -219,10 +216,10 @@ fn listen(address: SocketAddr, shape: &Shape) -> Result<(Vec<OwnedFd>, SocketAdd
         let listener = socket::listen(address, &options).map_err(fault)?;
         if shape.wait == Wait::Blocking {
             // Accepted sockets inherit both, so no call lasts longer than a look around may wait.
-            socket::set_receive_timeout(&listener, Some(GRAIN)).map_err(fault)?;
-            socket::set_send_timeout(&listener, Some(GRAIN)).map_err(fault)?;
+            socket::set_receive_timeout(&listener, Some(WAIT)).map_err(fault)?;
+            socket::set_send_timeout(&listener, Some(WAIT)).map_err(fault)?;
         } else if blocks(shape) {
-            socket::set_receive_timeout(&listener, Some(GRAIN)).map_err(fault)?;
+            socket::set_receive_timeout(&listener, Some(WAIT)).map_err(fault)?;
         }
         address = socket::local_addr(&listener).map_err(fault)?;
         listeners.push(listener);

@@ -40,16 +40,10 @@ pub struct Knobs {
     /// of slow readers would fill the kernel's memory for TCP otherwise, and whoever reads well
     /// pays for that.
     pub unsent_max: u32,
-    /// After the last reply, how long a peer may take to stop sending before it is cut off.
-    pub linger: Duration,
     /// How long a drain may take before it is forced.
     pub drain: Duration,
-    /// Bytes of one session that are moved before the others are looked at.
-    pub turn_bytes: usize,
     /// Connections that may wait between an acceptor and its workers, in each buffer; `None`: 16.
     pub handoff: Option<usize>,
-    /// Connections accepted before the others are looked at.
-    pub turn_accepts: usize,
     /// How many workers there are, and for how long.
     pub staff: Staff,
     /// How many threads of a port run at one time; `None`: half of them.
@@ -74,11 +68,8 @@ impl Default for Knobs {
             write_stall: Duration::from_secs(30),
             write_rate: 256,
             unsent_max: 128 * 1024,
-            linger: Duration::from_secs(2),
             drain: Duration::from_secs(10),
-            turn_bytes: 64 * 1024,
             handoff: None,
-            turn_accepts: 64,
             staff: Staff::default(),
             running: None,
             helpers: None,

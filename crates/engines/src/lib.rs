@@ -26,6 +26,7 @@ mod handover;
 mod hands;
 mod helpers;
 mod knobs;
+mod limits;
 mod parts;
 mod presets;
 mod run;

@@ -329,7 +329,7 @@ impl Buffers {
     /// What a new buffer holds before it grows, in bytes: a batch of short replies.
     const FRESH: usize = 4 * 1024;
     /// A buffer that grew beyond this, in bytes, is freed instead of kept.
-    const KEEP_MAX: usize = 256 * 1024;
+    pub const KEEP_MAX: usize = 256 * 1024;
 
     /// A pool that keeps at most `spare_max` buffers.
     pub fn new(spare_max: usize) -> Buffers {

@@ -8,10 +8,10 @@ use memory::{Doing, Phase, Refusal, Slot, SlotState};
 use seam::Service;
 use sys::socket;
 
-use super::{Arrival, GRAIN, Listeners, Means};
+use super::{Arrival, Listeners, Means};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
-use crate::parts::door::{Door, Failure};
+use crate::parts::admission::{Admission, Attempt};
 
 /// How long a worker's full channel is given before it is tried again.
 const RETRY: Duration = Duration::from_millis(1);
@@ -23,7 +23,7 @@ pub fn serve<S: Service>(
     first: usize,
 ) -> Result<(), Fault> {
     let mut acceptor = Acceptor { context, listeners, first, passed: Vec::new() };
-    let mut door = Door::new(usize::MAX);
+    let mut admission = Admission::new(usize::MAX);
     let mut accepted = 0;
     context.ready();
     while context.phase() <= Phase::Ready {
@@ -31,22 +31,16 @@ pub fn serve<S: Service>(
         context.turn(now);
         context.rest(Doing::Waiting);
         let Some(chosen) = acceptor.choose().map_err(Fault::Wait)? else { continue };
-        match socket::accept(context.listener, false) {
-            Ok(arrival) => {
+        match admission.sort(socket::accept(context.listener, false), now, context.slot()) {
+            Attempt::Taken(arrival) => {
                 acceptor.deliver(chosen, arrival);
                 accepted += 1;
                 if accepted >= context.lifetime {
                     (first..=context.id.slot()).for_each(|slot| context.board.slot(slot).dismiss());
                 }
             }
-            Err(error) => match door.failed(&error, now) {
-                Failure::Empty => {}
-                Failure::Peer => context.slot().refuse(Refusal::Gone),
-                Failure::Exhausted => {
-                    context.slot().refuse(Refusal::Exhausted);
-                    std::thread::sleep(door.opens_at().map_or(GRAIN, |moment| moment.since(now)));
-                }
-            },
+            Attempt::Gone | Attempt::Empty => {}
+            Attempt::Exhausted => admission.sleep_back_off(now),
         }
     }
     context.slot().set_state(SlotState::Draining);

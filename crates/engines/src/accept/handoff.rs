@@ -12,8 +12,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use memory::{Buffer, Slot, SlotState};
 use sys::eventfd::EventFd;
 
-use super::{AcceptSource, Arrival, GRAIN};
+use super::{AcceptSource, Arrival};
 use crate::axes::Wait;
+use crate::limits::WAIT;
 use crate::shape::Shape;
 
 /// Slots of a buffer if nobody says: the SBUFSIZE of CS:APP's echo server.
@@ -53,13 +54,13 @@ impl Lanes {
     }
 
     /// The worker that gets the next connection, once its buffer has room; `None` if there is none
-    /// for [`GRAIN`]. `open` is how many connections a worker has. Only the acceptor puts, so the
+    /// for [`WAIT`]. `open` is how many connections a worker has. Only the acceptor puts, so the
     /// room stays.
     pub fn choose(&self, open: impl Fn(usize) -> u64) -> Option<usize> {
         let load = |lane: &usize| open(*lane) + self.lanes[*lane].buffer.len() as u64;
         let least = if self.own { (0..self.lanes.len()).min_by_key(load)? } else { 0 };
         let buffer = &self.lanes[least].buffer;
-        let room = if self.modest { buffer.wait_taker(GRAIN) } else { buffer.wait_room(GRAIN) };
+        let room = if self.modest { buffer.wait_taker(WAIT) } else { buffer.wait_room(WAIT) };
         room.then_some(least)
     }
 
@@ -96,7 +97,7 @@ impl AcceptSource for Inbox<'_> {
     fn take(&self, wait: bool) -> io::Result<Arrival> {
         let buffer = &self.lane.buffer;
         let taken = match buffer.try_take() {
-            None if wait => buffer.take(GRAIN),
+            None if wait => buffer.take(WAIT),
             None if self.own => {
                 self.lane.bell.clear();
                 // Somebody may have been put in before the bell was cleared.

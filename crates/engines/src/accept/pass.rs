@@ -16,8 +16,9 @@ use sys::pass;
 use sys::poll::{PollFd, poll};
 use sys::socket;
 
-use super::{AcceptSource, Arrival, GRAIN};
+use super::{AcceptSource, Arrival};
 use crate::axes::Wait;
+use crate::limits::WAIT;
 use crate::shape::Shape;
 
 /// Room for the address of a peer as text; the longest has 58 bytes (IPv6 with scope and port).
@@ -34,7 +35,7 @@ impl Channels {
         let pairs = (0..shape.workers).map(|_| pass::pair()).collect::<io::Result<Vec<_>>>()?;
         if shape.wait == Wait::Blocking {
             for (_, worker) in &pairs {
-                socket::set_receive_timeout(worker, Some(GRAIN))?;
+                socket::set_receive_timeout(worker, Some(WAIT))?;
             }
         }
         Ok(Channels { pairs })
@@ -45,7 +46,7 @@ impl Channels {
     }
 
     /// The worker that gets the next connection: the one with the fewest, if it has room; `None` if
-    /// there is none for [`GRAIN`]. `load` is how many connections a worker has, counting those on
+    /// there is none for [`WAIT`]. `load` is how many connections a worker has, counting those on
     /// their way, and `each` how many it may have.
     pub fn choose(&self, load: impl Fn(usize) -> u64, each: u64) -> io::Result<Option<usize>> {
         self.hear();
@@ -55,7 +56,7 @@ impl Channels {
             return Ok(Some(index));
         }
         let ends = self.pairs.iter().map(|(ours, _)| PollFd::new(ours.as_fd(), true, false));
-        poll(&mut ends.collect::<Vec<_>>(), Some(GRAIN))?;
+        poll(&mut ends.collect::<Vec<_>>(), Some(WAIT))?;
         self.hear();
         Ok(least().filter(has_room))
     }

@@ -10,12 +10,7 @@ use seam::Out;
 use sys::{sendfile, socket};
 
 use super::assets::Assets;
-
-/// Pieces of output that one `sendmsg(2)` takes.
-const SLICES: usize = 16;
-/// How much of a file one call sends, in bytes, as much as a turn of a session moves: a peer that
-/// takes everything at once does not keep a worker from the others.
-const STRETCH: u64 = 256 << 10;
+use crate::limits::{SEND_SLICES, SENDFILE_BYTES};
 
 /// Whether a call may wait for the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +39,7 @@ fn transmit_rope(assets: &Assets, fd: &OwnedFd, out: &Out, wait: Wait) -> io::Re
     if let Some((source, range)) = out.front_file() {
         return send_file(fd, assets.file(source)?, range, wait);
     }
-    let mut slices = [IoSlice::new(&[]); SLICES];
+    let mut slices = [IoSlice::new(&[]); SEND_SLICES];
     let filled = out.gather(&mut slices);
     let slices = &slices[..filled];
     // The head of a file shares a packet with its first bytes.
@@ -63,7 +58,7 @@ fn send_file(
     range: Range<u64>,
     wait: Wait,
 ) -> io::Result<usize> {
-    let len = (range.end - range.start).min(STRETCH) as usize;
+    let len = (range.end - range.start).min(SENDFILE_BYTES as u64) as usize;
     let sent = match wait {
         Wait::May => sendfile::send_file(fd, file, range.start, len)?,
         Wait::Not => sendfile::send_file_nowait(fd, file, range.start, len)?,

@@ -15,10 +15,8 @@ use sys::ready::{Interest, Ready};
 
 use crate::context::WorkerContext;
 use crate::fault::Fault;
+use crate::limits::EVENTS;
 use crate::parts::readiness::{self, Poller};
-
-/// Events taken in one call.
-const EVENTS: usize = 256;
 
 /// Serves until the server drains.
 pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {

@@ -18,14 +18,13 @@ use seam::{Buffers, Closed, Conn, Cx, Instant, Peer, Service, SessionId};
 use sys::ready::Interest;
 use sys::socket;
 
-use self::parking::{Call, Connection, ParkedConnections};
+use self::parking::{Call, Connection, Parked, ParkedConnections};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
+use crate::limits::{BLOCKING_BUFFERS, RECEIVE_BYTES};
 use crate::parts::pace::Taking;
 use crate::parts::transmit::{Wait, transmit};
 
-/// What is received at once, in bytes.
-const SCRATCH: usize = 64 * 1024;
 /// How often a peer that does not take its output is looked at.
 const LOOK: Duration = Duration::from_secs(2);
 /// Receives that a peer who ought to stop sending may cost at a time.
@@ -38,7 +37,7 @@ pub fn serve<S: Service>(
     parking: &ParkedConnections<S>,
     shard: usize,
 ) -> Result<(), Fault> {
-    let (scratch, buffers) = (vec![0; SCRATCH], Buffers::new(4));
+    let (scratch, buffers) = (vec![0; RECEIVE_BYTES], Buffers::new(BLOCKING_BUFFERS));
     let mut host =
         Host { context, parking, shard, scratch, buffers, now: context.now(), with: None };
     context.ready();
@@ -83,10 +82,11 @@ impl<'a, S: Service> Host<'a, '_, S> {
                 self.with = Some(id);
                 let (cx, peer) = (self.cx(id), Peer::Net(peer));
                 let conn = Conn::open(self.context.service, &cx, peer, &mut self.buffers);
-                self.serve(Connection::new(fd, id, conn, self.now), true);
+                let connection = Connection::new(conn, fd, self.now, Parked::new(id));
+                self.serve(Box::new(connection), true);
             }
             Call::Back(mut connection, moved) => {
-                self.with = Some(connection.id);
+                self.with = Some(connection.x.id);
                 connection.conn.lend(&mut self.buffers);
                 if connection.linger.is_some() {
                     self.listen_on(connection);
@@ -105,9 +105,9 @@ impl<'a, S: Service> Host<'a, '_, S> {
 
     /// Sees what has become of a session while it was parked.
     fn check(&mut self, connection: &mut Connection<S>, moved: bool) {
-        let cx = self.cx(connection.id);
+        let cx = self.cx(connection.x.id);
         connection.conn.deadline(self.context.service, &cx);
-        if connection.blocked {
+        if connection.x.blocked {
             match connection.pace.look(&connection.fd, self.now, self.context.knobs) {
                 Taking::Some => connection.active = self.now,
                 Taking::Nothing
@@ -118,7 +118,7 @@ impl<'a, S: Service> Host<'a, '_, S> {
         } else if self.now.since(connection.active) >= self.context.idle() {
             connection.conn.shut(Closed::Idle);
         }
-        connection.blocked = false;
+        connection.x.blocked = false;
     }
 
     /// Goes on with a session until it would block.
@@ -129,8 +129,8 @@ impl<'a, S: Service> Host<'a, '_, S> {
             match self.context.phase() {
                 Phase::Starting | Phase::Ready | Phase::Leaving => {}
                 Phase::Draining => {
-                    connection.drained = true;
-                    let cx = self.cx(connection.id);
+                    connection.x.drained = true;
+                    let cx = self.cx(connection.x.id);
                     connection.conn.drain(self.context.service, &cx);
                 }
                 Phase::Forced | Phase::Done => connection.conn.abort(Closed::Forced),
@@ -139,7 +139,7 @@ impl<'a, S: Service> Host<'a, '_, S> {
             if wants.done {
                 return self.part(connection);
             }
-            if wants.job || (wants.write && !connection.blocked) {
+            if wants.job || (wants.write && !connection.x.blocked) {
                 continue;
             }
             if !readable || !wants.read {
@@ -159,10 +159,9 @@ impl<'a, S: Service> Host<'a, '_, S> {
 
     /// Receives once; says whether there may be more.
     fn receive(&mut self, connection: &mut Connection<S>) -> bool {
-        let limit = SCRATCH.min(self.context.knobs.turn_bytes);
-        let received = socket::recv_nowait(&connection.fd, &mut self.scratch[..limit]);
+        let received = socket::recv_nowait(&connection.fd, &mut self.scratch);
         self.now = self.context.now();
-        let cx = self.cx(connection.id);
+        let cx = self.cx(connection.x.id);
         match received {
             Ok(0) => {
                 connection.ended = true;
@@ -173,7 +172,7 @@ impl<'a, S: Service> Host<'a, '_, S> {
                 connection.active = self.now;
                 self.context.slot().bytes_in.add(len as u64);
                 connection.conn.feed(self.context.service, &cx, &self.scratch[..len]);
-                len == limit
+                len == RECEIVE_BYTES
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
             Err(_) => {
@@ -189,7 +188,7 @@ impl<'a, S: Service> Host<'a, '_, S> {
             if let Some(job) = connection.conn.take_job() {
                 let outcome = self.context.service.work(self.context.state, job);
                 self.now = self.context.now();
-                let cx = self.cx(connection.id);
+                let cx = self.cx(connection.x.id);
                 connection.conn.done(self.context.service, &cx, outcome);
                 continue;
             }
@@ -197,19 +196,16 @@ impl<'a, S: Service> Host<'a, '_, S> {
                 connection.pace.rest();
                 return;
             }
-            if connection.blocked {
+            if connection.x.blocked {
                 return;
             }
             match transmit(self.context.assets, &connection.fd, connection.conn.out(), Wait::Not) {
                 Ok(len) => {
-                    connection.active = self.now;
-                    connection.pace.give(&connection.fd, len);
-                    self.context.slot().bytes_out.add(len as u64);
-                    let cx = self.cx(connection.id);
-                    connection.conn.sent(self.context.service, &cx, len);
+                    let cx = self.cx(connection.x.id);
+                    connection.sent(self.context, &cx, len);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    connection.blocked = true
+                    connection.x.blocked = true
                 }
                 Err(_) => connection.conn.abort(Closed::Reset),
             }
@@ -220,16 +216,16 @@ impl<'a, S: Service> Host<'a, '_, S> {
     fn park(&mut self, mut connection: Box<Connection<S>>) {
         connection.conn.reclaim(&mut self.buffers);
         let wants = connection.conn.wants();
-        let still = match (connection.linger, connection.blocked) {
+        let still = match (connection.linger, connection.x.blocked) {
             (Some(until), _) => until,
             (None, false) => connection.active + self.context.idle(),
             // It is looked at before, for a peer may be slow without being stalled.
             (None, true) => self.now + LOOK.min(self.context.write_stall() / 4),
         };
-        connection.due = still.min(wants.wake.unwrap_or(Instant::NEVER));
+        connection.scheduled = still.min(wants.wake.unwrap_or(Instant::NEVER));
         let interest = Interest {
             read: connection.linger.is_some() || wants.read,
-            write: connection.blocked,
+            write: connection.x.blocked,
             oneshot: true,
             ..Interest::NONE
         };
@@ -239,14 +235,13 @@ impl<'a, S: Service> Host<'a, '_, S> {
         }
     }
 
-    /// The session is over: lets the peer finish, so that the last reply is not lost to a reset.
+    /// The session is over: its connection lingers, or is closed.
     fn part(&mut self, mut connection: Box<Connection<S>>) {
-        let lingers = matches!(connection.conn.why(), Closed::Service | Closed::Overlong);
-        if connection.ended || !lingers || socket::shutdown_write(&connection.fd).is_err() {
-            return self.finish(*connection);
+        if connection.lingers(self.now, self.context.phase()) {
+            self.park(connection);
+        } else {
+            self.finish(*connection);
         }
-        connection.linger = Some(self.now + self.context.knobs.linger);
-        self.park(connection);
     }
 
     /// Drops what a peer still sends that was told goodbye.
@@ -266,15 +261,9 @@ impl<'a, S: Service> Host<'a, '_, S> {
     }
 
     fn finish(&mut self, mut connection: Connection<S>) {
-        if connection.conn.why() == Closed::Stalled {
-            // The kernel would keep what the peer does not take, for minutes.
-            let _ = socket::set_linger_reset(&connection.fd);
-        }
         connection.conn.reclaim(&mut self.buffers);
-        let (id, cx) = (connection.id, self.cx(connection.id));
-        let Connection { conn, fd, .. } = connection;
-        conn.close(self.context.service, &cx);
-        drop(fd);
+        let id = connection.x.id;
+        drop(connection.close(self.context.service, &self.cx(id)));
         self.parking.leave(id);
     }
 }

@@ -9,18 +9,17 @@ use seam::{Closed, Instant, Service, SessionId};
 use sys::epoll::Events;
 use sys::ready::{Interest, Ready};
 
-use super::parking::{Call, Connection, LOOK, ParkedConnections};
+use super::parking::{Call, Connection, ParkedConnections};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
-use crate::parts::door::{Door, Failure};
+use crate::limits::{ACCEPTS, DRAIN_LOOK, EVENTS};
+use crate::parts::admission::{Admission, Attempt};
 
 // Sessions have keys below 2^60; these are above.
-const KEY_DOOR: u64 = 1 << 60;
+const KEY_LISTENER: u64 = 1 << 60;
 const KEY_STOP: u64 = 2 << 60;
 const KEY_BELL: u64 = 3 << 60;
 
-/// Events taken in one call.
-const EVENTS: usize = 256;
 /// How long settings that were reloaded may take to be noticed, at the most.
 const RELOAD: std::time::Duration = std::time::Duration::from_secs(5);
 /// One of several processes that watch one listener is woken.
@@ -35,7 +34,7 @@ pub fn serve<S: Service>(
     let mut listener = Listener {
         context,
         parking,
-        door: Door::new(context.sessions_max()),
+        admission: Admission::new(context.sessions_max()),
         first,
         accepted: 0,
         listening: false,
@@ -48,7 +47,7 @@ pub fn serve<S: Service>(
 struct Listener<'a, 'd, S: Service> {
     context: &'a WorkerContext<'d, S>,
     parking: &'a ParkedConnections<S>,
-    door: Door,
+    admission: Admission,
     first: usize,
     /// Connections accepted, by which the process's life is measured.
     accepted: u64,
@@ -72,7 +71,7 @@ impl<S: Service> Listener<'_, '_, S> {
             parking.epoll.wait(&mut events, self.timeout())?;
             self.now = context.now();
             if context.turn(self.now) {
-                self.door.set_limit(context.sessions_max());
+                self.admission.set_limit(context.sessions_max());
                 // They were parked until a time that may be another by now.
                 let parked = parking.sift(|_| true);
                 parked.into_iter().for_each(|connection| self.call(connection, false));
@@ -82,7 +81,7 @@ impl<S: Service> Listener<'_, '_, S> {
             self.follow_phase();
             if parking.soonest() <= self.now {
                 let now = self.now;
-                let due = parking.sift(|connection| connection.due <= now);
+                let due = parking.sift(|connection| connection.scheduled <= now);
                 due.into_iter().for_each(|connection| self.call(connection, false));
             }
             self.tick();
@@ -95,7 +94,7 @@ impl<S: Service> Listener<'_, '_, S> {
 
     fn timeout(&self) -> Option<std::time::Duration> {
         let mut soonest = self.parking.soonest();
-        for moment in [self.door.opens_at(), self.next_tick] {
+        for moment in [self.admission.resumes_at(), self.next_tick] {
             soonest = soonest.min(moment.unwrap_or(Instant::NEVER));
         }
         let timeout = (soonest != Instant::NEVER).then(|| soonest.since(self.now));
@@ -105,13 +104,13 @@ impl<S: Service> Listener<'_, '_, S> {
                 Some(timeout.map_or(RELOAD, |time| time.min(RELOAD)))
             }
             Phase::Starting | Phase::Ready => timeout,
-            _ => Some(timeout.map_or(LOOK, |time| time.min(LOOK))),
+            _ => Some(timeout.map_or(DRAIN_LOOK, |time| time.min(DRAIN_LOOK))),
         }
     }
 
     fn hear(&mut self, event: Ready) {
         match event.key {
-            KEY_DOOR => {}
+            KEY_LISTENER => {}
             KEY_STOP => self.context.slot().set_state(SlotState::Draining),
             KEY_BELL => {
                 self.parking.bell.clear();
@@ -133,35 +132,33 @@ impl<S: Service> Listener<'_, '_, S> {
 
     // ---- accept
 
-    /// Takes those who wait, a bounded number, each for a worker that is free; watches the door
+    /// Takes those who wait, a bounded number, each for a worker that is free; watches the admission
     /// only while it is open.
     fn accept(&mut self) -> io::Result<()> {
         let (context, parking) = (self.context, self.parking);
         let mut wants = false;
-        for _ in 0..context.knobs.turn_accepts {
+        for _ in 0..ACCEPTS {
             let open = context.slot().open.read() as usize;
             wants = context.phase() <= Phase::Ready
-                && self.door.is_open(open, self.now)
+                && self.admission.is_open(open, self.now)
                 && parking.has_free();
             if !wants {
                 break;
             }
-            match context.accept_source.take(false) {
-                Ok(arrival) => self.admit(arrival),
-                Err(error) => match self.door.failed(&error, self.now) {
-                    Failure::Empty => break,
-                    Failure::Peer => context.slot().refuse(Refusal::Gone),
-                    Failure::Exhausted => {
-                        context.slot().refuse(Refusal::Exhausted);
-                        wants = false;
-                        break;
-                    }
-                },
+            let accepted = context.accept_source.take(false);
+            match self.admission.sort(accepted, self.now, context.slot()) {
+                Attempt::Taken(arrival) => self.admit(arrival),
+                Attempt::Gone => {}
+                Attempt::Empty => break,
+                Attempt::Exhausted => {
+                    wants = false;
+                    break;
+                }
             }
         }
         if wants != self.listening {
             match wants {
-                true => parking.epoll.add(context.accept_source.fd(), DOOR, KEY_DOOR)?,
+                true => parking.epoll.add(context.accept_source.fd(), DOOR, KEY_LISTENER)?,
                 false => parking.epoll.remove(context.accept_source.fd())?,
             }
             self.listening = wants;
@@ -192,7 +189,7 @@ impl<S: Service> Listener<'_, '_, S> {
             Phase::Draining => {
                 let untold = self
                     .parking
-                    .sift(|connection| !connection.drained && connection.linger.is_none());
+                    .sift(|connection| !connection.x.drained && connection.linger.is_none());
                 untold.into_iter().for_each(|connection| self.call(connection, false));
             }
             Phase::Forced | Phase::Done => {
@@ -203,9 +200,9 @@ impl<S: Service> Listener<'_, '_, S> {
     }
 
     fn end(&mut self, mut connection: Connection<S>, why: Closed) {
-        let id = connection.id;
+        let id = connection.x.id;
         connection.conn.abort(why);
-        connection.conn.close(self.context.service, &self.context.cx(self.now, id));
+        connection.close(self.context.service, &self.context.cx(self.now, id));
         self.parking.leave(id);
     }
 

@@ -5,57 +5,36 @@
 //! it. That is all the exclusion there is: a late event finds its place empty and is forgotten.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use memory::Buffer;
-use seam::{Conn, Instant, Service, SessionId};
+use seam::{Instant, Service, SessionId};
 use sys::epoll::Epoll;
 use sys::eventfd::EventFd;
 use sys::ready::Interest;
 
-use crate::accept::{Arrival, GRAIN};
-use crate::parts::pace::Pace;
+use crate::accept::Arrival;
+use crate::limits::WAIT;
+use crate::parts::connection;
 
-/// A session with its connection.
-pub struct Connection<S: Service> {
-    pub fd: OwnedFd,
+/// A connection that can be parked.
+pub type Connection<S> = connection::Connection<S, Parked>;
+
+/// What parking keeps for each connection, beside what every loop does.
+pub struct Parked {
     pub id: SessionId,
-    pub conn: Conn<S>,
-    /// When bytes last moved.
-    pub active: Instant,
-    /// How the peer takes its output.
-    pub pace: Pace,
     /// The last send would have blocked.
     pub blocked: bool,
-    /// The peer has stopped sending.
-    pub ended: bool,
-    /// The last reply is out; until then the peer may stop sending.
-    pub linger: Option<Instant>,
-    /// When it must be looked at even if nothing moves.
-    pub due: Instant,
-    /// It was told that the server drains.
+    /// The session has been told that the server drains.
     pub drained: bool,
+    /// The epoll knows its descriptor.
     watched: bool,
 }
 
-impl<S: Service> Connection<S> {
-    pub fn new(fd: OwnedFd, id: SessionId, conn: Conn<S>, now: Instant) -> Box<Connection<S>> {
-        Box::new(Connection {
-            fd,
-            id,
-            conn,
-            active: now,
-            pace: Pace::new(),
-            blocked: false,
-            ended: false,
-            linger: None,
-            due: Instant::NEVER,
-            drained: false,
-            watched: false,
-        })
+impl Parked {
+    pub fn new(id: SessionId) -> Parked {
+        Parked { id, blocked: false, drained: false, watched: false }
     }
 }
 
@@ -119,13 +98,13 @@ impl<S: Service> ParkedConnections<S> {
 
     // ---- workers
 
-    /// Waits up to [`GRAIN`] for a call, as a worker that is free meanwhile.
+    /// Waits up to [`WAIT`] for a call, as a worker that is free meanwhile.
     pub fn answer(&self) -> Option<Call<S>> {
         self.free.fetch_add(1, Ordering::SeqCst);
         if self.starving.swap(false, Ordering::SeqCst) {
             self.bell.ring();
         }
-        let call = self.calls.take(GRAIN);
+        let call = self.calls.take(WAIT);
         self.free.fetch_sub(1, Ordering::SeqCst);
         call
     }
@@ -152,13 +131,13 @@ impl<S: Service> ParkedConnections<S> {
         interest: Interest,
     ) -> Result<(), (Box<Connection<S>>, io::Error)> {
         let (index, key, due) =
-            (connection.id.index() as usize, connection.id.bits(), connection.due);
-        let was_watched = connection.watched;
+            (connection.x.id.index() as usize, connection.x.id.bits(), connection.scheduled);
+        let was_watched = connection.x.watched;
         let mut inside = self.lock();
         // Once it is watched it may be called, so it must be in its place before; the lock keeps
         // whoever calls it from looking there too early.
         let connection = inside.slots[index].connection.insert(connection);
-        connection.watched = true;
+        connection.x.watched = true;
         let watched = match was_watched {
             true => self.epoll.modify(&connection.fd, interest, key),
             false => self.epoll.add(&connection.fd, interest, key),
@@ -229,7 +208,7 @@ impl<S: Service> ParkedConnections<S> {
     pub fn claim(&self, id: SessionId) -> Option<Box<Connection<S>>> {
         let mut inside = self.lock();
         let slot = inside.slots.get_mut(id.index() as usize)?;
-        slot.connection.take_if(|connection| connection.id == id)
+        slot.connection.take_if(|connection| connection.x.id == id)
     }
 
     /// When the first of the parked is due.
@@ -249,7 +228,8 @@ impl<S: Service> ParkedConnections<S> {
             match slot.connection.take_if(|connection| is_wanted(connection)) {
                 Some(connection) => taken.push(connection),
                 None => {
-                    soonest = soonest.min(slot.connection.as_ref().map_or(soonest, |it| it.due))
+                    soonest =
+                        soonest.min(slot.connection.as_ref().map_or(soonest, |it| it.scheduled))
                 }
             }
         }
@@ -267,6 +247,3 @@ impl<S: Service> ParkedConnections<S> {
         self.gone.swap(0, Ordering::AcqRel)
     }
 }
-
-/// How long a listener sleeps at most while the server drains.
-pub const LOOK: Duration = Duration::from_millis(50);
