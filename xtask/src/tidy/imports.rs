@@ -21,7 +21,11 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("swarm", &["load", "meter"], &[]),
     ("lab", &["meter"], &[]),
     ("museum", &["lab", "meter", "peers", "memory", "index", "grid", "sim"], &[]),
-    ("tune", &["lab"], &[]),
+    (
+        "tools",
+        &["seam", "wire", "sys", "memory", "services", "engines", "grid", "load", "meter"],
+        &[],
+    ),
     ("peers", &["lab"], &[]),
     ("pages", &["lab", "meter"], &[]),
     ("cli", &["*"], &[]),

@@ -14,11 +14,11 @@ use engines::{
 use memory::{Placement, Region};
 use seam::{Caster, Service};
 
-use super::admin::{self, Front, Place};
 use super::reload::Reloader;
 use super::rings::{self, RingArgs};
 use super::staff::StaffArgs;
 use load::parse::span;
+use tools::admin::{self, Front, Place};
 
 /// The flags that every service has.
 #[derive(clap::Args)]

@@ -8,7 +8,7 @@ use engines::status::Worker;
 use meter::proc::{Memory, TreeCost};
 use serde_json::{Value, json};
 
-use crate::serve::admin::Told;
+use crate::admin::Told;
 
 /// Rates that are kept for the chart.
 const POINTS_MAX: usize = 120;

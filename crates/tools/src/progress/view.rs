@@ -4,14 +4,14 @@
 //! become one. Numbers are those of the measured window as soon as there is one, those of the
 //! warm-up before.
 
-use ::load::Plan;
-use ::load::beat::{Beat, Phase};
-use ::load::calibrate::Baseline;
-use ::load::drive::{Pulse, Strain};
-use ::load::faults::Faults;
-use ::load::health::{Evidence, Health};
-use ::load::report::time;
-use ::load::run::Window;
+use load::Plan;
+use load::beat::{Beat, Phase};
+use load::calibrate::Baseline;
+use load::drive::{Pulse, Strain};
+use load::faults::Faults;
+use load::health::{Evidence, Health};
+use load::report::time;
+use load::run::Window;
 use meter::{Quantiles, Spectrum};
 use seam::Instant;
 use std::time::Duration;

@@ -2,9 +2,9 @@
 //! generator itself is.
 
 use super::view::{Bin, View};
-use ::load::drive::Strain;
-use ::load::health::Verdict;
-use ::load::report::time;
+use load::drive::Strain;
+use load::health::Verdict;
+use load::report::time;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};

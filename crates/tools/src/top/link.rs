@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::serve::admin::{Place, Told, folder};
+use crate::admin::{Place, Told, folder};
 
 /// How long a server may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,10 +1,10 @@
 //! The screen as text, from beats that were made up.
 
 use super::*;
-use ::load::beat::{Beat, Phase};
-use ::load::faults::FaultKind;
-use ::load::run::{Talk, Window};
-use ::load::{Arrivals, Model, Plan};
+use load::beat::{Beat, Phase};
+use load::faults::FaultKind;
+use load::run::{Talk, Window};
+use load::{Arrivals, Model, Plan};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use seam::Instant;

@@ -11,7 +11,7 @@ use load::listen::{Ask, Hearing, Lower, Overhear, Shares, listen, overhear};
 use load::parse::span;
 use serde_json::{Value, json};
 
-use crate::race::watch;
+use crate::interrupt::watch;
 
 /// The schema of `--json`.
 const SCHEMA: &str = "roundhouse.play/1";

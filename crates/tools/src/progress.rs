@@ -10,16 +10,14 @@
 //! |---|---|
 //! | `view.rs` | what is known, from beats |
 //! | `draw.rs` | the same as a screen |
-//! | `stage.rs` | the terminal: raised, drawn on, restored whatever happens |
+//! | `screen.rs` | the terminal: raised, drawn on, restored whatever happens |
 
 mod draw;
-pub(crate) mod stage;
 mod view;
 
-use super::flags::OutputArgs;
-use ::load::Plan;
-use ::load::beat::Board;
-use stage::Stage;
+use crate::screen::{self, Screen};
+use load::Plan;
+use load::beat::Board;
 use std::io::{IsTerminal, stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,30 +36,34 @@ const LINE_FILE: Duration = Duration::from_secs(5);
 /// A running view; dropping it gives the terminal back.
 pub struct Live {
     over: Arc<AtomicBool>,
-    stage: Shared,
+    screen: Shared,
     thread: Option<JoinHandle<()>>,
 }
 
 /// The terminal while it is raised.
-type Shared = Arc<Mutex<Option<Stage>>>;
+type Shared = Arc<Mutex<Option<Screen>>>;
 
 /// What is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+pub enum Manner {
+    /// A picture that is drawn again and again.
     Screen,
+    /// A line now and then.
     Lines(Duration),
+    /// Nothing.
     Nothing,
 }
 
 impl Manner {
-    /// Who reads JSON reads no lines on the way, unless he asks for them.
-    fn of(args: &OutputArgs) -> Self {
-        let (seen, able) = (stderr().is_terminal(), stage::is_able());
-        match (args.plain, seen) {
+    /// A picture where it can be drawn, else lines; no lines beside JSON, unless `plain` asks for
+    /// them.
+    pub fn of(plain: bool, json: bool) -> Self {
+        let (seen, able) = (stderr().is_terminal(), screen::is_able());
+        match (plain, seen) {
             (true, _) => Self::Lines(LINE),
             (false, true) if able => Self::Screen,
             (false, true) => Self::Lines(LINE),
-            (false, false) if args.json => Self::Nothing,
+            (false, false) if json => Self::Nothing,
             (false, false) => Self::Lines(LINE_FILE),
         }
     }
@@ -69,12 +71,11 @@ impl Manner {
 
 impl Live {
     /// Begins to show the run that leaves its beats on `board` and does what is wished for.
-    pub fn open(args: &OutputArgs, plan: &Plan, board: &Board, wishes: Wishes) -> Option<Live> {
-        let manner = Manner::of(args);
-        let (over, stage) = (Arc::new(AtomicBool::new(false)), Shared::default());
+    pub fn open(manner: Manner, plan: &Plan, board: &Board, wishes: Wishes) -> Option<Live> {
+        let (over, screen) = (Arc::new(AtomicBool::new(false)), Shared::default());
         let show = Show {
             over: Arc::clone(&over),
-            stage: Arc::clone(&stage),
+            screen: Arc::clone(&screen),
             board: board.clone(),
             view: View::new(plan),
             wishes,
@@ -83,13 +84,13 @@ impl Live {
         let thread = match manner {
             Manner::Nothing => return None,
             Manner::Screen => {
-                restore_on_panic(&stage);
+                restore_on_panic(&screen);
                 named.spawn(move || show.draw())
             }
             Manner::Lines(period) => named.spawn(move || show.lines(period)),
         };
         // Without a thread there is no view, and the run is the same.
-        Some(Live { over, stage, thread: Some(thread.ok()?) })
+        Some(Live { over, screen, thread: Some(thread.ok()?) })
     }
 }
 
@@ -101,7 +102,7 @@ impl Drop for Live {
             let _ = thread.join();
         }
         // Its thread has put it down, unless it has panicked.
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner).take();
         if !thread::panicking() {
             let _ = std::panic::take_hook();
         }
@@ -109,15 +110,15 @@ impl Drop for Live {
 }
 
 /// A panic's words would else be written on a screen that is about to vanish.
-fn restore_on_panic(stage: &Shared) {
-    let (stage, previous) = (Arc::clone(stage), std::panic::take_hook());
+fn restore_on_panic(screen: &Shared) {
+    let (screen, previous) = (Arc::clone(screen), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {
         // Whoever panics while he draws holds the lock: then the words are lost, not the terminal.
         let end = Instant::now() + 2 * PERIOD;
         loop {
-            match stage.try_lock() {
-                Ok(mut stage) => {
-                    stage.take();
+            match screen.try_lock() {
+                Ok(mut screen) => {
+                    screen.take();
                     break;
                 }
                 Err(_) if Instant::now() > end => break,
@@ -131,7 +132,7 @@ fn restore_on_panic(stage: &Shared) {
 /// What the thread has.
 struct Show {
     over: Arc<AtomicBool>,
-    stage: Shared,
+    screen: Shared,
     board: Board,
     view: View,
     wishes: Wishes,
@@ -182,7 +183,7 @@ impl Show {
             self.view.add(self.board.take());
             let long = self.view.planned().is_some_and(|it| it > 2 * SHORT);
             if self.view.has_begun() && (long || begun.elapsed() > SHORT) {
-                match Stage::raise() {
+                match Screen::raise() {
                     Some(raised) => *self.lock() = Some(raised),
                     None => return self.lines(LINE),
                 }
@@ -192,15 +193,15 @@ impl Show {
         }
         while !self.is_over() {
             self.view.add(self.board.take());
-            let shared = Arc::clone(&self.stage);
+            let shared = Arc::clone(&self.screen);
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
             // A panic somewhere has put the screen down.
-            let Some(stage) = shared.as_mut() else { return };
-            stage.pressed().into_iter().for_each(|key| self.wishes.obey(key));
+            let Some(screen) = shared.as_mut() else { return };
+            screen.pressed().into_iter().for_each(|key| self.wishes.obey(key));
             let paint = |frame: &mut ratatui::Frame<'_>, keys| {
                 draw::screen(frame, &self.view, self.wishes.hint(keys));
             };
-            if stage.draw(paint).is_err() {
+            if screen.draw(paint).is_err() {
                 break;
             }
             drop(shared);
@@ -209,8 +210,8 @@ impl Show {
         self.lock().take();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Stage>> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Screen>> {
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes a line now and then.

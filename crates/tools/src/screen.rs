@@ -19,7 +19,7 @@ use rustix::termios::{
 use std::io::{self, IsTerminal, Stderr, stderr, stdin};
 
 /// A raised terminal.
-pub struct Stage {
+pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stderr>>,
     area: Rect,
     keys: Option<Keys>,
@@ -38,16 +38,16 @@ pub fn is_able() -> bool {
     !dumb && front
 }
 
-impl Stage {
+impl Screen {
     /// Takes the terminal; `None` where it has no size or cannot be drawn on.
     pub fn raise() -> Option<Self> {
         let area = area().filter(|area| !area.is_empty())?;
         let terminal = terminal(area).ok()?;
         let keys = Keys::take();
         // From here on dropping it restores everything.
-        let stage = Self { terminal, area, keys };
+        let screen = Self { terminal, area, keys };
         execute!(stderr(), EnterAlternateScreen, Hide).ok()?;
-        Some(stage)
+        Some(screen)
     }
 
     /// What was pressed since the last time.
@@ -81,7 +81,7 @@ fn terminal(area: Rect) -> io::Result<Terminal<CrosstermBackend<Stderr>>> {
     Terminal::with_options(CrosstermBackend::new(stderr()), options)
 }
 
-impl Drop for Stage {
+impl Drop for Screen {
     fn drop(&mut self) {
         // A terminal that is gone needs no restoring.
         let _ = execute!(stderr(), LeaveAlternateScreen, Show);

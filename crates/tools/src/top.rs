@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::load::live::stage::{self, Stage};
-use ::load::parse::span;
+use crate::screen::{self, Screen};
 use link::Link;
+use load::parse::span;
 use view::View;
 
 /// The arguments of `top`.
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             [] => bail!(
                 "expected a running server in {}, found none: start one by `roundhouse serve`, or \
                  say where its administration is",
-                crate::serve::admin::folder().display()
+                crate::admin::folder().display()
             ),
             many => {
                 let lines: Vec<String> = many.iter().map(Link::described).collect();
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.once {
         return once(&link, interval, args.json);
     }
-    if !stage::is_able() {
+    if !screen::is_able() {
         bail!("expected a terminal that can be drawn on, found none: say --once or --once --json");
     }
     watch(link, interval)
@@ -88,15 +88,15 @@ fn once(link: &Link, interval: Duration, json: bool) -> Result<ExitCode> {
 
 fn watch(link: Link, interval: Duration) -> Result<ExitCode> {
     let mut view = View::new(link.sample()?);
-    let Some(mut stage) = Stage::raise() else {
+    let Some(mut screen) = Screen::raise() else {
         bail!("expected a terminal with a size, found none: say --once")
     };
     let mut next = Instant::now() + interval;
-    stage.draw(|frame, _| draw::screen(frame, &view))?;
+    screen.draw(|frame, _| draw::screen(frame, &view))?;
     loop {
         sleep(KEYS);
         let mut changed = false;
-        for key in stage.pressed() {
+        for key in screen.pressed() {
             changed = true;
             match key {
                 b'q' | 3 => return Ok(ExitCode::SUCCESS),
@@ -120,7 +120,7 @@ fn watch(link: Link, interval: Duration) -> Result<ExitCode> {
             match link.sample() {
                 Ok(told) => view.add(told),
                 Err(_) if !link.is_there() => {
-                    drop(stage);
+                    drop(screen);
                     view.lines().iter().for_each(|line| println!("{line}"));
                     println!("the server has ended");
                     return Ok(ExitCode::SUCCESS);
@@ -129,7 +129,7 @@ fn watch(link: Link, interval: Duration) -> Result<ExitCode> {
             }
         }
         if changed {
-            stage.draw(|frame, _| draw::screen(frame, &view))?;
+            screen.draw(|frame, _| draw::screen(frame, &view))?;
         }
     }
 }

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::super::orders::Orders;
 use super::Plan;
 use super::tally::Tally;
 use crate::client::link::{self, Link};
-use crate::course::orders::Orders;
 
 /// How many clients say why they could not go on; the others are counted.
 const FAILURES_SHOWN: u64 = 3;
