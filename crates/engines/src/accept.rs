@@ -22,7 +22,7 @@ use sys::ready::Interest;
 use sys::socket::{self, ListenOptions};
 
 use crate::axes::{Accept, Container, Wait};
-use crate::container::Place;
+use crate::container::Member;
 use crate::fault::Fault;
 use crate::handover::Handover;
 use crate::limits::WAIT;
@@ -123,21 +123,20 @@ impl Listeners {
         Ok(Listeners { sockets, listening, means })
     }
 
-    /// The accept source of the worker at `place`.
+    /// The accept source of a worker.
     pub fn accept_source<'h>(
         &'h self,
-        place: Place,
+        member: Member,
         id: WorkerId,
         board: &'h Board,
-        workers: usize,
     ) -> Box<dyn AcceptSource + 'h> {
-        let Place { first, index } = place;
+        let Member { first, index, workers } = member;
         let listener = self.sockets[index % self.sockets.len()].as_fd();
-        // The acceptor sits behind the last worker.
+        // The acceptor comes after the last worker.
         let acceptor = board.slot(first + workers);
         match &self.means {
-            // The acceptor itself comes by the front door.
-            _ if index >= workers => Box::new(shared::Listener(listener)),
+            // The acceptor itself accepts from the listener.
+            _ if member.feeds_workers() => Box::new(shared::Listener(listener)),
             Means::Nothing => Box::new(shared::Listener(listener)),
             Means::Exclusive => Box::new(exclusive::Listener(listener)),
             Means::Lock(shared) => Box::new(shared.accept_source(listener, id, board)),

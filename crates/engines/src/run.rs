@@ -124,7 +124,7 @@ fn live_erased(
         ))));
     }
     let (board, listeners, stop, bell) = (&*board, &listeners, &stop, &bell);
-    let (parking, completion_port, parts, renew) = (None, None, 1, admin.renew);
+    let (parts, renew) = (1, admin.renew);
     let heal = |dead| server.service.0.heal(dead);
     let common = Common {
         server,
@@ -134,8 +134,6 @@ fn live_erased(
         stop,
         bell,
         epoch,
-        parking,
-        completion_port,
         parts,
         renew,
         heal: &heal,

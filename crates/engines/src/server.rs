@@ -20,8 +20,6 @@ use crate::knobs::Knobs;
 use crate::parts::assets::Assets;
 use crate::shape::{Shape, WORKERS_MAX};
 use crate::status::Gauge;
-use crate::wait::parked::parking::ParkedConnections;
-use crate::wait::port::completion_port::CompletionPort;
 use crate::wait::uring::tactics::Rings;
 
 /// What is served, and for whom.
@@ -187,14 +185,10 @@ pub(crate) struct Common<'a, S: Service> {
     pub stop: &'a EventFd,
     pub bell: &'a EventFd,
     pub epoch: Epoch,
-    /// Where the sessions of this process are parked, where they are.
-    pub parking: Option<&'a ParkedConnections<S>>,
     /// Among how many processes of a hybrid the connections are divided; within one of them.
     pub parts: usize,
     /// What each worker does when settings were changed.
     pub renew: Option<&'a Renew<'a>>,
-    /// What the threads of a port have in common, where there is one.
-    pub completion_port: Option<&'a CompletionPort<S>>,
     /// Frees what a dead worker held of the state.
     pub heal: &'a (dyn Fn(WorkerId) + Sync),
     /// Who sends by the clock, where anybody does.

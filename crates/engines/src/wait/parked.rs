@@ -19,20 +19,43 @@ use sys::ready::Interest;
 use sys::socket;
 
 use self::parking::{Call, Connection, Parked, ParkedConnections};
+use crate::container::Member;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::limits::{BLOCKING_BUFFERS, RECEIVE_BYTES};
 use crate::parts::pace::Taking;
 use crate::parts::transmit::{Wait, transmit};
+use crate::wait::Mechanism;
 
 /// How often a peer that does not take its output is looked at.
 const LOOK: Duration = Duration::from_secs(2);
 /// Receives that a peer who ought to stop sending may cost at a time.
 const LINGER_RECEIVES: usize = 16;
 
-/// Attends to whoever it is called to, until the server drains. `shard` is the listener's slot,
-/// after which sessions are named.
-pub fn serve<S: Service>(
+impl<S: Service> Mechanism<S> for ParkedConnections<S> {
+    fn serve(&self, context: &WorkerContext<'_, S>, member: Member) -> Result<(), Fault> {
+        if member.feeds_workers() {
+            return listener::serve(context, self, member.first);
+        }
+        serve(context, self, member.first + member.workers)
+    }
+
+    fn pools_sessions(&self) -> bool {
+        true
+    }
+
+    fn has_listener(&self) -> bool {
+        true
+    }
+
+    fn listener_ended(&self) {
+        self.close();
+    }
+}
+
+/// Serves whichever session it is given, until the server drains. `shard` is the listener's slot,
+/// which names the sessions.
+fn serve<S: Service>(
     context: &WorkerContext<'_, S>,
     parking: &ParkedConnections<S>,
     shard: usize,

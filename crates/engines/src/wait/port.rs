@@ -43,9 +43,11 @@ use sys::uring::{Completion, Filled, Received};
 
 use self::completion_port::{CompletionPort, Job, Message, WorkItem, lock};
 use self::scheduler::{Action, Role};
+use crate::container::Member;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::limits::PORT_BUFFERS;
+use crate::wait::Mechanism;
 use crate::wait::uring::TOKEN_LISTENER;
 
 // Sessions have tokens below 2^60 and generations of 1 or more; this, like TOKEN_LISTENER, names no session.
@@ -74,8 +76,18 @@ pub(super) struct PortThread<'a, 'd, S: Service> {
     found: Vec<Completion>,
 }
 
+impl<S: Service> Mechanism<S> for CompletionPort<S> {
+    fn serve(&self, context: &WorkerContext<'_, S>, member: Member) -> Result<(), Fault> {
+        serve(context, self, member.index)
+    }
+
+    fn pools_sessions(&self) -> bool {
+        true
+    }
+}
+
 /// Serves as the thread `me` of the port until the server drains.
-pub fn serve<S: Service>(
+fn serve<S: Service>(
     context: &WorkerContext<'_, S>,
     port: &CompletionPort<S>,
     me: usize,
