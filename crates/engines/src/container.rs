@@ -49,7 +49,7 @@ pub(crate) fn serve<S: Service>(
     id: WorkerId,
     member: Member,
 ) -> Result<(), Fault> {
-    if let Some(ended) = common.cast(id) {
+    if let Some(ended) = common.run_extra(id) {
         return ended;
     }
     let accept_source = common.listeners.accept_source(member, id, common.board);
@@ -73,11 +73,12 @@ pub(crate) fn serve_visitor<S: Service>(
     id: WorkerId,
     member: Member,
     visitor: Arrival,
-) {
+) -> Result<(), Fault> {
     let accept_source = common.listeners.accept_source(member, id, common.board);
     let mut context = context(common, id, member, &*accept_source);
     context.is_visit = true;
     blocking::serve_one(&context, visitor);
+    Ok(())
 }
 
 /// The context of a worker.
@@ -87,7 +88,7 @@ fn context<'a, S: Service>(
     member: Member,
     accept_source: &'a dyn AcceptSource,
 ) -> WorkerContext<'a, S> {
-    let Common { server, shape, board, listeners, stop, bell, cast, .. } = *common;
+    let Common { server, shape, board, listeners, stop, bell, extra, .. } = *common;
     WorkerContext {
         service: server.service,
         state: server.state,
@@ -101,7 +102,7 @@ fn context<'a, S: Service>(
         accept_source,
         stop,
         bell,
-        orders: cast.map(|cast| cast.orders),
+        orders: extra.map(|extra| extra.orders),
         effects: Effects::new(shape.carries(), server.verbose),
         share: share(common, member.index),
         lifetime: lifetime(shape, id, member.index),

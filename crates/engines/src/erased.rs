@@ -10,10 +10,6 @@ use core::time::Duration;
 
 use seam::{Closed, Cx, Event, Instant, Limits, Out, Peer, Service, Share, Step, Then, WorkerId};
 
-use crate::casts::Troupe;
-use crate::casts::context::CastWorkerEntry;
-use crate::casts::rank::RankRefused;
-use crate::fault::Fault;
 use crate::server::StateStore;
 use crate::status::Gauge;
 
@@ -174,36 +170,5 @@ impl<T: Sync> StateStore<()> for BoundStore<'_, T> {
 
     fn gauges(&self, _state: &()) -> Vec<Gauge> {
         self.store.gauges(self.state)
-    }
-}
-
-/// A troupe that brings its state along.
-pub(crate) struct BoundTroupe<'a, T> {
-    pub troupe: &'a dyn Troupe<T>,
-    pub state: &'a T,
-}
-
-impl<T: Sync> Troupe<()> for BoundTroupe<'_, T> {
-    fn live(&self, entry: &CastWorkerEntry<'_, ()>) -> Result<(), Fault> {
-        let CastWorkerEntry {
-            assets, board, id, slots, orders, stop, bell, verbose, is_heir, ..
-        } = *entry;
-        let state = self.state;
-        self.troupe.live(&CastWorkerEntry {
-            state,
-            assets,
-            board,
-            id,
-            slots,
-            orders,
-            stop,
-            bell,
-            verbose,
-            is_heir,
-        })
-    }
-
-    fn check(&self) -> Result<(), RankRefused> {
-        self.troupe.check()
     }
 }

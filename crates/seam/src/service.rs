@@ -107,7 +107,7 @@ impl<'a, T> Cx<'a, T> {
     }
 
     /// Rings the casters' bell once this turn is over: an order in the state has changed
-    /// ([`crate::Caster::rung`]). Where no caster runs nobody hears it.
+    /// ([`crate::PacedSource::rung`]). Where no caster runs nobody hears it.
     pub fn ring(&self) {
         self.effects.ring();
     }

@@ -16,6 +16,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("index", &["memory"], &[]),
     ("services", &["seam", "wire", "memory", "index", "grid"], &["sim"]),
     ("engines", &["seam", "sys", "memory", "meter"], &["services", "sim", "load"]),
+    ("pacing", &["engines", "memory", "seam", "sys"], &[]),
     ("sim", &["seam"], &[]),
     ("load", &["seam", "wire", "sys", "meter"], &[]),
     ("swarm", &["load", "meter"], &[]),

@@ -145,10 +145,10 @@ impl<S: Service> Processes<'_, S> {
         // A panic must not unwind on into the supervisor's frames, of which we have a copy.
         let common = self.common;
         let member = Member::of_all(common, id);
-        let is_cast = common.cast.is_some_and(|cast| cast.slot == id.slot());
+        let is_extra = common.extra.is_some_and(|extra| extra.slot == id.slot());
         let live = || match visitor {
-            Some(visitor) => Ok(serve_visitor(common, id, member, visitor)),
-            None if common.shape.container == Container::Hybrid && !is_cast => {
+            Some(visitor) => serve_visitor(common, id, member, visitor),
+            None if common.shape.container == Container::Hybrid && !is_extra => {
                 hybrid::live(common, id)
             }
             None => serve(common, &*mechanism(common)?, id, member),

@@ -46,7 +46,7 @@ impl<S: Service> Crew for Threads<'_, '_, S> {
         common.board.sit(id, process::this());
         let work = move || {
             let live = || match visitor {
-                Some(visitor) => Ok(serve_visitor(common, id, member, visitor)),
+                Some(visitor) => serve_visitor(common, id, member, visitor),
                 None => serve(common, mechanism, id, member),
             };
             let end = match catch_unwind(AssertUnwindSafe(live)) {
