@@ -1,5 +1,5 @@
-//! The worker that only accepts: it gives each connection to another, chosen before it accepts, so
-//! that who cannot be served waits in the kernel's queue.
+//! The worker that only accepts: it hands each connection to a worker that it chose before it
+//! accepted, so excess clients stay in the kernel's queue.
 
 use std::io;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::parts::admission::{Admission, Attempt};
 
-/// How long a worker's full channel is given before it is tried again.
+/// How long to wait before a worker's full channel is tried again.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// Accepts until the server drains. `first` is the slot of the first worker.
@@ -47,7 +47,7 @@ pub fn serve<S: Service>(
     Ok(())
 }
 
-/// Connections that a worker has taken, also those that it could not keep.
+/// Connections that a worker has taken, those that it could not keep included.
 fn taken(slot: &Slot) -> u64 {
     slot.accepted.read() + slot.refused.read()
 }
@@ -56,7 +56,7 @@ struct Acceptor<'a, 'd, S: Service> {
     context: &'a WorkerContext<'d, S>,
     listeners: &'a Listeners,
     first: usize,
-    /// How many connections each worker was given, counted as it counts what it accepts.
+    /// How many connections were passed to each worker, counted as the worker counts them.
     passed: Vec<u64>,
 }
 
@@ -68,8 +68,8 @@ impl<S: Service> Acceptor<'_, '_, S> {
             Means::Handoff(lanes) => Ok(lanes.choose(|index| slot(index).open.read())),
             Means::Pass(channels) => {
                 if self.passed.is_empty() {
-                    // What an acceptor before us passed and still lies in a channel is not counted:
-                    // its worker may have one connection more than it should, once.
+                    // A connection that an earlier acceptor passed and that still lies in a channel
+                    // is not counted: its worker may have one too many, once.
                     self.passed = (0..channels.len()).map(|index| taken(slot(index))).collect();
                 }
                 let passed = &self.passed;
@@ -80,12 +80,12 @@ impl<S: Service> Acceptor<'_, '_, S> {
                 channels.choose(load, self.context.sessions_max() as u64)
             }
             Means::Nothing | Means::Exclusive | Means::Lock(_) => {
-                Err(io::Error::other("nobody needs an acceptor here"))
+                Err(io::Error::other("this way of accepting needs no acceptor"))
             }
         }
     }
 
-    /// Gives `arrival` to the worker that was chosen, for which there was room a moment ago.
+    /// Hands `arrival` to the chosen worker, which had room a moment ago.
     fn deliver(&mut self, chosen: usize, (fd, peer): Arrival) {
         match &self.listeners.means {
             Means::Pass(channels) => {

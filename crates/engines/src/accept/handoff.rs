@@ -1,9 +1,9 @@
 //! One acceptor puts connections into a bounded buffer, workers take them out: the thread pool with
 //! sbuf (CS:APP section 12.5.4; UNP section 30.12).
 //!
-//! Workers that block share one buffer, and whoever is free takes the next. Loops have a buffer
-//! each, for a connection stays with the loop that took it: the acceptor gives it to the one with
-//! the fewest. A full buffer stops the acceptor, and who comes waits in the kernel's queue.
+//! Workers that block share one buffer, and the next free worker takes the next connection. Loops
+//! have a buffer each, because a connection stays with its loop: the acceptor chooses the loop with
+//! the fewest. A full buffer stops the acceptor, and new clients wait in the kernel's queue.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::axes::Wait;
 use crate::limits::WAIT;
 use crate::shape::Shape;
 
-/// Slots of a buffer if nobody says: the SBUFSIZE of CS:APP's echo server.
+/// Slots of a buffer by default: the SBUFSIZE of CS:APP's echo server.
 const SLOTS: usize = 16;
 
 /// The buffers of all workers.
@@ -27,19 +27,19 @@ pub struct Lanes {
     slots: usize,
     /// Each worker has its own, and watches the bell.
     own: bool,
-    /// A connection is taken only for a worker that waits for it, since another process may have
-    /// one that does.
+    /// A connection is accepted only for a worker that waits for one, since otherwise another
+    /// process may have such a worker.
     modest: bool,
 }
 
 struct Lane {
     buffer: Buffer<Arrival>,
-    /// Readable when somebody may wait.
+    /// Readable when a connection may wait.
     bell: EventFd,
 }
 
 impl Lanes {
-    /// `modest`: see there.
+    /// `modest`: see [`Lanes::modest`].
     pub fn new(shape: &Shape, modest: bool) -> io::Result<Lanes> {
         let own = shape.wait != Wait::Blocking;
         let count = if own { shape.workers } else { 1 };
@@ -70,7 +70,7 @@ impl Lanes {
         (lying as u64, (self.lanes.len() * self.slots) as u64)
     }
 
-    /// Gives a connection to the worker that was chosen.
+    /// Hands a connection to the chosen worker.
     pub fn deliver(&self, chosen: usize, fd: OwnedFd, peer: SocketAddr) -> io::Result<()> {
         let lane = &self.lanes[chosen];
         if lane.buffer.try_put((fd, peer)).is_err() {
@@ -100,7 +100,7 @@ impl AcceptSource for Inbox<'_> {
             None if wait => buffer.take(WAIT),
             None if self.own => {
                 self.lane.bell.clear();
-                // Somebody may have been put in before the bell was cleared.
+                // A connection may have been put in before the bell was cleared.
                 buffer.try_take()
             }
             taken => taken,
@@ -113,7 +113,7 @@ impl AcceptSource for Inbox<'_> {
     }
 
     fn is_over(&self) -> bool {
-        // In this order: who is gone puts nobody in.
+        // In this order: an acceptor that is gone puts nothing in.
         self.acceptor.state() == SlotState::Gone && self.lane.buffer.is_empty()
     }
 }

@@ -18,7 +18,7 @@ use crate::limits::{
     TURN_BYTES, WAKES,
 };
 
-/// A session with everything that a turn of it needs, looked up once.
+/// A session with everything that its turn needs, looked up once.
 pub struct At<'f, 'a, S: Service, X> {
     pub connection: &'f mut Connection<S, X>,
     pub cx: Cx<'a, S::State>,
@@ -54,7 +54,7 @@ pub struct EventLoop<'a, S: Service, X> {
     pub now: Instant,
     deadlines: Deadlines,
     next_sweep: Instant,
-    /// The slot from which the next sweep looks on.
+    /// The slot at which the next sweep continues.
     sweep_from: usize,
     sweep_every: Duration,
     /// Bytes that were moved in this turn.
@@ -79,7 +79,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
             sweep_from: 0,
             sweep_every,
             moved: 0,
-            // A world ticks once, so one worker calls it.
+            // One worker of all calls the service's tick.
             next_tick: context.is_first.then_some(now),
             drained: false,
         }
@@ -103,7 +103,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         context.cx(self.now, me)
     }
 
-    /// A peer has come: gives it a session.
+    /// Opens the session of a new connection.
     pub fn open(&mut self, fd: OwnedFd, peer: Peer, x: X) -> SessionId {
         let id = self.table.next_id();
         let cx = self.cx(id);
@@ -146,7 +146,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         Some(At { connection, cx, buffers, deadlines, moved })
     }
 
-    /// Whether so much was moved in this turn that the rest has time.
+    /// Whether this turn has moved so much that the rest can wait.
     pub fn is_long(&self) -> bool {
         self.moved >= TURN_BYTES
     }
@@ -160,8 +160,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         (soonest != Instant::NEVER).then(|| soonest.since(self.now))
     }
 
-    /// Wakes the sessions whose deadline has come, a bounded number of them, and says which they
-    /// were.
+    /// Wakes up to [`WAKES`] sessions whose deadline has come, and returns them.
     pub fn wake_due(&mut self) -> Vec<SessionId> {
         let mut woken = Vec::new();
         while woken.len() < WAKES
@@ -182,8 +181,8 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         woken
     }
 
-    /// Gives the sessions back what their jobs have come to, and says which they were. A job that
-    /// panicked ends its session.
+    /// Gives sessions the outcomes of their jobs, and returns the sessions. A job that panicked ends
+    /// its session.
     pub fn outcomes(&mut self, helpers: &dyn Helpers<S>) -> Vec<SessionId> {
         let mut changed = Vec::new();
         for (id, outcome) in helpers.collect() {
@@ -199,11 +198,11 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         changed
     }
 
-    /// Lets the world tick if its moment has come.
+    /// Calls the service's tick if it is due.
     pub fn tick(&mut self) {
         if self.next_tick.is_some_and(|moment| moment <= self.now) {
             if self.context.phase() == Phase::Leaving {
-                // The world is the successor's to move.
+                // The successor calls it.
                 self.next_tick = None;
                 return;
             }
@@ -211,8 +210,8 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         }
     }
 
-    /// Looks for sessions that overstay, now and then, and at a part of many at a time: each look
-    /// can be a system call, and thousands of those at once would be heard by everybody.
+    /// Looks for overdue sessions now and then, and in parts: each look can be a system call, and
+    /// thousands of them at once would delay all sessions.
     pub fn sweep(&mut self) -> Vec<(SessionId, Overdue)> {
         if self.now < self.next_sweep {
             return Vec::new();
@@ -236,14 +235,14 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         found
     }
 
-    /// Takes no more connections, once those are in that were accepted for us already.
+    /// Accepts no more, once the connections on their way from an acceptor are in.
     pub fn stop_admitting(&mut self) {
         if self.context.is_over() {
             self.admission.drain();
         }
     }
 
-    /// Tells every session that the server drains, once, and says which sessions there are.
+    /// Tells every session once that the server drains, and returns all sessions.
     pub fn drain(&mut self) -> Vec<SessionId> {
         self.stop_admitting();
         if std::mem::replace(&mut self.drained, true) {
@@ -272,12 +271,13 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         ids
     }
 
-    /// Carries out what sessions wished for beside their own output; says whose output changed.
+    /// Carries out the effects of sessions beyond their own output; returns sessions whose output
+    /// changed.
     pub fn effects(&mut self) -> Vec<SessionId> {
         if !self.context.effects.is_filled() {
             return Vec::new();
         }
-        self.context.see_to_wishes();
+        self.context.carry_out_effects();
         let mut changed = Vec::new();
         for push in self.context.effects.take_pushes() {
             let pushed = match self.table.lookup(push.to) {
@@ -294,8 +294,8 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
     }
 }
 
-/// A table and buffers, with memory for as many sessions as are to be prepared; what the kernel
-/// gives is touched now, so that the first peers need not wait for it.
+/// A table and buffers, with memory for the sessions that are to be prepared. The memory is touched
+/// now, so that the first clients do not wait for page faults.
 fn prepared<S: Service, X>(context: &WorkerContext<'_, S>) -> (Table<Connection<S, X>>, Buffers) {
     let count = context.knobs.prepared.min(context.sessions_max());
     let (mut table, mut buffers) = (Table::new(context.id.slot()), Buffers::new(BUFFERS));
@@ -309,7 +309,7 @@ fn prepared<S: Service, X>(context: &WorkerContext<'_, S>) -> (Table<Connection<
     (table, buffers)
 }
 
-/// How often to look for sessions that overstay.
+/// How often to look for overdue sessions.
 pub fn sweep_every<S: Service>(context: &WorkerContext<'_, S>) -> Duration {
     let shortest = context.idle().min(context.write_stall()).min(LINGER);
     (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(5))

@@ -1,4 +1,4 @@
-//! The loop of the readiness engines, over whatever tells readiness.
+//! The loop of the readiness engines, over any [`Poller`].
 //!
 //! A turn: wait, read the clock once, then for each ready session receive once, step, send, and
 //! change the interest only if it differs. Everything that was received is stepped before anything
@@ -24,12 +24,12 @@ use crate::helpers::{self, Helpers};
 use crate::limits::{ACCEPTS, DRAIN_LOOK, RECEIVE_BYTES};
 use crate::say::say;
 
-/// What tells readiness.
+/// A system call that reports readiness.
 pub trait Poller: Sized {
-    /// Whether it can tell that something has come about, and not only that it is so.
+    /// Whether it can report a change (an edge), and not only a state (a level).
     const TELLS_EDGES: bool;
 
-    /// Whether sessions are told each change once.
+    /// Whether it reports each change of a session once.
     fn is_edge(&self) -> bool {
         false
     }
@@ -60,7 +60,7 @@ pub struct Watch {
     interest: Interest,
     /// There may be more to read than was read.
     readable: bool,
-    /// The peer's end was told beside its last bytes: no other event will tell it.
+    /// The peer's end was reported with its last bytes: no other event will report it.
     ending: bool,
     /// The last send would have blocked.
     blocked: bool,
@@ -81,11 +81,11 @@ struct Loop<'a, S: Service, P: Poller> {
     /// Sessions that had more to do than a turn allows.
     again: VecDeque<SessionId>,
     listening: bool,
-    /// Connections since the admission was last watched anew.
+    /// Connections since the listener was last registered.
     since_renewed: u32,
-    /// The server drains, and the poller cannot tell what else happens to it.
+    /// The server drains, and the poller cannot report further changes of phase.
     looking: bool,
-    /// Somebody came whom the poller cannot hold.
+    /// A connection came that the poller cannot watch.
     turned_away: bool,
 }
 
@@ -118,7 +118,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
             context.accept_source.interest(),
             KEY_LISTENER,
         )?;
-        // It stays readable once rung; each further ring is told by its edge.
+        // It stays readable once rung; an edge reports each further ring.
         let stop = Interest { edge: P::TELLS_EDGES, ..Interest::READ };
         self.poller.add(context.stop.as_fd(), stop, KEY_STOP)?;
         self.poller.add(self.helpers.bell(), Interest::READ, KEY_JOBS)?;
@@ -149,8 +149,8 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
 
     /// One round; true when the server has drained.
     fn turn(&mut self, ready: &[Ready]) -> io::Result<bool> {
-        let mut knocked = false;
-        // As many as fit a turn, or a crowd with much to move would be all that is served.
+        let mut is_acceptable = false;
+        // As many as fit a turn, so that large transfers do not delay new events.
         for _ in 0..self.again.len() {
             let Some(id) = self.again.pop_front() else { break };
             if let Some(connection) = self.event_loop.table.lookup(id) {
@@ -163,8 +163,8 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         }
         for event in ready {
             match event.key {
-                KEY_LISTENER => knocked = true,
-                KEY_STOP => self.hear_stop()?,
+                KEY_LISTENER => is_acceptable = true,
+                KEY_STOP => self.on_stop()?,
                 KEY_JOBS => {
                     for id in self.event_loop.outcomes(self.helpers) {
                         self.settle(id);
@@ -173,7 +173,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
                 bits => self.on_ready(SessionId::from_bits(bits), *event),
             }
         }
-        self.follow_admission(knocked)?;
+        self.follow_admission(is_acceptable)?;
         for id in self.event_loop.wake_due() {
             self.settle(id);
         }
@@ -192,7 +192,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     }
 
     /// The server has left its Ready phase.
-    fn hear_stop(&mut self) -> io::Result<()> {
+    fn on_stop(&mut self) -> io::Result<()> {
         let context = self.event_loop.context;
         context.slot().set_state(SlotState::Draining);
         if !P::TELLS_EDGES && !self.looking {
@@ -202,7 +202,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         Ok(())
     }
 
-    /// Follows the phase of the server; true when nobody is left.
+    /// Follows the phase of the server; true when no connection is left and none can come.
     fn leave(&mut self) -> bool {
         let context = self.event_loop.context;
         match context.phase() {
@@ -224,12 +224,12 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
 
     // ---- accept
 
-    /// Accepts if somebody knocked, and listens only while the admission is open.
-    fn follow_admission(&mut self, knocked: bool) -> io::Result<()> {
+    /// Accepts if the listener is readable, and watches it only while connections are admitted.
+    fn follow_admission(&mut self, is_acceptable: bool) -> io::Result<()> {
         let context = self.event_loop.context;
         let mut open =
             self.event_loop.admission.is_open(self.event_loop.table.len(), self.event_loop.now);
-        if open && (knocked || !self.listening) {
+        if open && (is_acceptable || !self.listening) {
             open = self.accept();
         }
         let renew =
@@ -274,14 +274,13 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         true
     }
 
-    /// The poller cannot hold this one: it is closed, and the first time that is said.
+    /// The poller cannot watch this connection: it is closed, which is reported the first time.
     fn turn_away(&mut self, fd: &OwnedFd) {
         self.event_loop.context.slot().refuse(Refusal::Unwatchable);
         if !std::mem::replace(&mut self.turned_away, true) {
             say!(
-                "a connection was closed, as others will be, for its descriptor {} is more than \
-                 this engine can watch: say --wait poll or --wait epoll, or let less in by \
-                 --max-connections",
+                "a connection was closed, as others will be, because this engine cannot watch its \
+                 descriptor {}: say --wait poll or --wait epoll, or lower --max-connections",
                 fd.as_raw_fd()
             );
         }
@@ -317,7 +316,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         // Where the peer's end is not asked for, a hang-up is the whole connection's.
         let broken = event.error || (event.hangup && !connection.x.interest.rdhup);
         if broken && !connection.x.interest.read {
-            // Nobody will find out by receiving, and the event would come back for ever.
+            // No receive would find out, and the event would come back for ever.
             connection.conn.abort(Closed::Reset);
         }
         let is_output = event.writable && !event.readable && !event.hangup && !event.error;
@@ -328,8 +327,8 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         }
     }
 
-    /// A peer takes output again that others have no time for: it goes on in a later turn, after
-    /// those who wait for the same, and is not told about once more meanwhile.
+    /// A peer takes output again in a turn that is long already: its session continues in a later turn,
+    /// after others that wait for the same, and its event is not reported again meanwhile.
     fn postpone(&mut self, id: SessionId) {
         let Some(connection) = self.event_loop.table.lookup(id) else { return };
         let Connection { x, fd, .. } = connection;
@@ -378,7 +377,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         self.settle(id);
     }
 
-    /// Hands out the job, sends until it would block, then asks what is wanted and changes the
+    /// Hands out the job, sends until it would block, then asks what the session wants and changes the
     /// difference.
     fn settle(&mut self, id: SessionId) {
         let context = self.event_loop.context;
@@ -446,7 +445,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     }
 }
 
-/// Hands out the job and sends what waits, at most a turn's share.
+/// Hands out the job and sends what waits, up to a turn's limit.
 fn send<S: Service>(
     context: &WorkerContext<'_, S>,
     at: &mut At<'_, '_, S, Watch>,

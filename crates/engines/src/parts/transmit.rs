@@ -1,6 +1,5 @@
-//! How a connection's output leaves by calls: one `send(2)` for what lies in one piece, one
-//! `sendmsg(2)` for a rope, one `sendfile(2)` for a file. The same for loops that may wait and for
-//! loops that may not.
+//! Sending by calls: one `send(2)` for output in one piece, one `sendmsg(2)` for a rope, one
+//! `sendfile(2)` for a file. The same for loops that may wait and for loops that may not.
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -21,11 +20,11 @@ pub enum Wait {
     Not,
 }
 
-/// Sends the oldest of what waits, once; says how many bytes were taken.
+/// Sends the oldest output, once; returns how many bytes the kernel took.
 ///
 /// # Errors
-/// `WouldBlock` where the peer takes nothing; what else the socket or the file says, and
-/// `UnexpectedEof` for a file that has become shorter: the connection can only be ended.
+/// `WouldBlock` where the peer takes nothing; other errors of the socket or the file, and
+/// `UnexpectedEof` for a file that has become shorter: the connection can only be closed.
 #[inline]
 pub fn transmit(assets: &Assets, fd: &OwnedFd, out: &Out, wait: Wait) -> io::Result<usize> {
     match (out.single(), wait) {
@@ -51,7 +50,7 @@ fn transmit_rope(assets: &Assets, fd: &OwnedFd, out: &Out, wait: Wait) -> io::Re
     }
 }
 
-/// Sends of a file without a copy.
+/// Sends a part of a file without a copy.
 fn send_file(
     fd: &OwnedFd,
     file: BorrowedFd<'_>,

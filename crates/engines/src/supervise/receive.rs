@@ -1,5 +1,5 @@
-//! Where each connection has a worker of its own, the supervisor is the one that accepts, as the
-//! parent does in the classic server, and starts the worker.
+//! Where each connection has a worker of its own, the supervisor accepts and starts the worker, as the
+//! parent does in the classic server.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,13 +17,13 @@ use crate::say::say;
 use crate::server::Common;
 use crate::shape::SLOTS;
 
-/// What the supervisor keeps for those who come.
+/// What the supervisor needs to accept connections.
 pub(super) struct Reception<'a, S: Service> {
     common: &'a Common<'a, S>,
     admission: Admission,
-    /// Places whose worker has ended.
+    /// Entries whose worker has ended.
     pub vacant: Vec<usize>,
-    /// When the world wants to tick: nobody else is always there.
+    /// When the service's tick is due: no worker is always there to call it.
     next_tick: Option<Instant>,
     effects: Effects,
     /// Its own name on the scoreboard, for what it counts.
@@ -58,7 +58,7 @@ impl<'a, S: Service> Reception<'a, S> {
     fn tick(&mut self, now: Instant) {
         let common = self.common;
         if common.board.phase() == Phase::Leaving {
-            // The world is the successor's to move.
+            // The successor calls it.
             self.next_tick = None;
         }
         if self.next_tick.is_some_and(|moment| moment <= now) {
@@ -84,7 +84,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         takes.then(|| self.common.listeners.sockets[0].as_fd())
     }
 
-    /// Takes those who wait, a bounded number, and starts a worker for each.
+    /// Accepts up to [`ACCEPTS`] connections, and starts a worker for each.
     pub(super) fn receive(&mut self, now: Instant) {
         let Some(reception) = &mut self.reception else { return };
         reception.tick(now);
@@ -101,7 +101,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             }
             let slot = self.common.board.slot(reception.me.slot());
             if !self.crew.has_room() {
-                // Who were accepted now could only be sent away.
+                // A connection accepted now could only be closed.
                 reception.admission.back_off(now);
                 slot.refuse(Refusal::Exhausted);
                 return;
@@ -120,9 +120,9 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
-    /// No worker could be started: the visitor is gone, and the next ones wait.
+    /// No worker could be started: the connection is closed, and the next ones wait.
     fn turn_away(&mut self, index: usize, error: &io::Error, now: Instant) {
-        say!("a connection was closed, for no worker can be started: {error}");
+        say!("a connection was closed because no worker can be started: {error}");
         if let Some(reception) = &mut self.reception {
             reception.vacant.push(index);
             reception.admission.back_off(now);

@@ -1,5 +1,5 @@
-//! Blocking calls, one connection at a time: the classic server, alone (iterative) or as one of
-//! many children (prefork).
+//! Blocking calls, one connection at a time: the classic server, alone (iterative) or as one of many
+//! children (prefork).
 //!
 //! The kernel's scheduler is the event loop. A call that waits wakes at least every 250 ms, by the
 //! timeouts that accepted sockets inherit from the listener, so that drains and limits are seen.
@@ -109,7 +109,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
     fn run(mut self) {
         loop {
             self.work_and_send();
-            self.context.see_to_wishes();
+            self.context.carry_out_effects();
             let wants = self.connection.conn.wants();
             if wants.done {
                 break;
@@ -180,7 +180,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         }
     }
 
-    /// Works on jobs in place and sends until nothing waits.
+    /// Does jobs in place, and sends until nothing waits.
     fn work_and_send(&mut self) {
         loop {
             let cx = self.cx();
@@ -215,8 +215,8 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         }
     }
 
-    /// The peer does not take everything at once: waits on, unless it takes too little or the
-    /// server is forced.
+    /// The peer does not take all output at once: waits, unless it takes too little or the server is
+    /// forced.
     fn endure(&mut self) {
         self.now = self.context.now();
         if self.context.phase() >= Phase::Forced {

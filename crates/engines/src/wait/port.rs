@@ -11,11 +11,10 @@
 //! mailbox, and one thread at a time steps it ([`completion_port`]). Any session can push bytes to
 //! any other (`Cx::push`), because all are in one process and on one ring.
 //!
-//! Wishes are written into the ring under a lock and submitted by whoever is free: by the leader
-//! with the very call by which it waits, by others with a call of their own before they turn to
-//! something else. Leaving all submission to the leader was the other choice; but it sleeps in the
-//! kernel while others run, so each share would have to wake it first, which costs as many calls
-//! and a change of threads besides. Counted by `strace -c` (2 cores, Linux 6.18, calls a request of
+//! Operations are written into the ring under a lock. The leader submits them with the call by which
+//! it waits, other threads with a call of their own before their next action. The alternative, leaving
+//! all submission to the leader, is worse: it sleeps in the kernel while others run, so each batch
+//! would have to wake it first, which costs as many calls and a change of threads besides. Counted by `strace -c` (2 cores, Linux 6.18, calls a request of
 //! the market): one client 2.0 with any number of threads (uring 2.0, epoll 3.0); 64 clients 0.06
 //! with one token and 0.13 with two, a third of which wake threads (uring 0.04, epoll 2.05); 64
 //! clients at depth 16 0.006 and 0.017 (uring 0.003, epoll 0.13).
@@ -39,7 +38,7 @@ use std::sync::atomic::Ordering;
 
 use memory::{Doing, SlotState};
 use seam::{Buffers, Cx, Instant, Service, SessionId};
-use sys::uring::{Completion, Filled, Received};
+use sys::uring::{Completion, Filled};
 
 use self::completion_port::{CompletionPort, Job, Message, WorkItem, lock};
 use self::scheduler::{Action, Role};
@@ -268,29 +267,6 @@ impl<'a, S: Service> PortThread<'a, '_, S> {
         }
     }
 
-    // ---- messages
-
-    /// Leaves a message for a session, and queues a step if none is queued.
-    fn post(&mut self, id: SessionId, message: Message<S::Outcome>) {
-        match self.port.table.acquire(id) {
-            Some(strand) => {
-                if strand.post(message) {
-                    self.new_items.push(WorkItem::Step(id));
-                }
-            }
-            None => self.drop_message(message),
-        }
-    }
-
-    /// The session of this message is gone.
-    fn drop_message(&mut self, message: Message<S::Outcome>) {
-        match message {
-            Message::Received { input: Received::Bytes(buffer), .. } => self.read.push(buffer),
-            Message::Push(_) => self.context.slot().pushes_dropped.add(1),
-            _ => {}
-        }
-    }
-
     /// Gives the buffers that were read back to the ring.
     fn give_back(&mut self) {
         if !self.read.is_empty() {
@@ -299,10 +275,10 @@ impl<'a, S: Service> PortThread<'a, '_, S> {
         }
     }
 
-    /// Carries out what a session wished for beside its own output.
+    /// Carries out the effects of a session beyond its own output.
     fn carry_out(&mut self) {
         if self.context.effects.is_filled() {
-            self.context.see_to_wishes();
+            self.context.carry_out_effects();
             for push in self.context.effects.take_pushes() {
                 self.post(push.to, Message::Push(push.bytes));
             }

@@ -1,17 +1,17 @@
 //! Completion by `io_uring(7)`: a ring for each worker; the kernel moves the bytes and says when it
 //! is done.
 //!
-//! A turn is one `io_uring_enter(2)`. Connections come by one multishot accept; bytes come by one
-//! multishot receive a session into buffers that the kernel picks from a ring, so a session that
-//! waits owns none; what the sessions of a turn have to say leaves in one send each with the next
-//! enter; descriptors are closed on the ring. Each of these can be done in another way
-//! ([`tactics`]), so that what it is worth can be measured.
+//! A turn is one `io_uring_enter(2)`. One multishot accept brings connections. One multishot receive
+//! for each session brings bytes, in buffers that the kernel picks from a ring, so an idle session
+//! owns none. The output of a turn leaves in one send for each session, with the next enter.
+//! Descriptors are closed on the ring. Each of these can be done in another way ([`tactics`]), so that
+//! its worth can be measured.
 //!
-//! `ENOBUFS` is flow control: a session that found the ring empty receives into buffers of its own
-//! for a while, so that those who stay are as many as the ring has buffers for.
+//! `ENOBUFS` is flow control: a session that found the ring empty receives into its own buffers for a
+//! while, so that the others are as many as the ring has buffers for.
 //!
-//! The surprising thing: an armed receive holds its socket. A session is closed only when nothing
-//! of it is armed or in flight.
+//! The surprising thing: an armed receive holds its socket. A session is closed only when nothing of
+//! it is armed or in flight.
 
 pub(super) mod accept;
 mod close;
@@ -66,9 +66,9 @@ struct Loop<'a, S: Service> {
     tactics: Tactics,
     /// How bytes are received.
     receive: Receive,
-    /// Sessions that something happened to in this turn.
+    /// Sessions that had an event in this turn.
     dirty: Vec<SessionId>,
-    /// Sessions that had more of a file to send than a turn allows.
+    /// Sessions that have more of a file to send than a turn allows.
     again: VecDeque<SessionId>,
     accepting: Accepting,
 }
@@ -144,7 +144,7 @@ impl<S: Service> Loop<'_, S> {
         }
     }
 
-    /// Settles whatever the turn has touched; true when the server has drained.
+    /// Settles all sessions of the turn; true when the server has drained.
     fn end_turn(&mut self) -> bool {
         self.send_more();
         for id in self.event_loop.wake_due() {
@@ -156,18 +156,18 @@ impl<S: Service> Loop<'_, S> {
         }
         let drained = self.leave();
         loop {
-            // Who is settled may leave room for others, and who comes has to be settled.
+            // A settled session may leave room for a connection, and a new one has to be settled.
             self.accept();
             if !self.settle_all() {
                 break;
             }
         }
-        // An accept that is armed may still bring somebody.
+        // An armed accept may still bring a connection.
         drained && self.event_loop.table.len() == 0 && !self.accepting.is_armed()
     }
 
-    /// Settles until nobody is dirty; true if anybody was. Settling can push to others, which makes
-    /// them dirty in turn.
+    /// Settles until no session is dirty; true if one was. Settling can push to other sessions, which
+    /// makes them dirty.
     fn settle_all(&mut self) -> bool {
         let mut any = false;
         loop {
@@ -213,7 +213,7 @@ impl<S: Service> Loop<'_, S> {
         }
     }
 
-    /// Hands out the job, starts the send, then asks what is wanted and changes the difference.
+    /// Hands out the job, starts the send, then asks what the session wants and changes the difference.
     fn settle(&mut self, id: SessionId) {
         let Some(connection) = self.event_loop.table.lookup(id) else { return };
         connection.x.dirty = false;

@@ -1,15 +1,16 @@
-//! The one thread of a process that waits for others: for peers to come, for parked sessions to
-//! move or fall due, and for the server to drain.
+//! The thread of a process that waits: for connections, for parked sessions to become ready or due,
+//! and for the server to drain.
 
 use std::io;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use memory::{Doing, Phase, Refusal, SlotState};
 use seam::{Closed, Instant, Service, SessionId};
 use sys::epoll::Events;
 use sys::ready::{Interest, Ready};
 
-use super::parking::{Call, Connection, ParkedConnections};
+use super::parking::{self, Connection, ParkedConnections};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::limits::{ACCEPTS, DRAIN_LOOK, EVENTS};
@@ -20,10 +21,10 @@ const KEY_LISTENER: u64 = 1 << 60;
 const KEY_STOP: u64 = 2 << 60;
 const KEY_BELL: u64 = 3 << 60;
 
-/// How long settings that were reloaded may take to be noticed, at the most.
-const RELOAD: std::time::Duration = std::time::Duration::from_secs(5);
-/// One of several processes that watch one listener is woken.
-const DOOR: Interest = Interest { exclusive: true, ..Interest::READ };
+/// How long reloaded settings may go unnoticed.
+const RELOAD: Duration = Duration::from_secs(5);
+/// Of several processes that watch one listener, one is woken.
+const LISTENER: Interest = Interest { exclusive: true, ..Interest::READ };
 
 /// Listens until the server drains. `first` is the worker slot of the process's first worker.
 pub fn serve<S: Service>(
@@ -53,7 +54,7 @@ struct Listener<'a, 'd, S: Service> {
     accepted: u64,
     listening: bool,
     now: Instant,
-    /// When the world wants to tick, if this process lets it.
+    /// When the service's tick is due, if this process calls it.
     next_tick: Option<Instant>,
 }
 
@@ -72,34 +73,34 @@ impl<S: Service> Listener<'_, '_, S> {
             self.now = context.now();
             if context.turn(self.now) {
                 self.admission.set_limit(context.sessions_max());
-                // They were parked until a time that may be another by now.
-                let parked = parking.sift(|_| true);
-                parked.into_iter().for_each(|connection| self.call(connection, false));
+                // Their times were computed from the old settings.
+                let parked = parking.take_where(|_| true);
+                parked.into_iter().for_each(|connection| self.queue(connection, false));
             }
-            events.iter().for_each(|event| self.hear(event));
-            (0..parking.take_gone()).for_each(|_| context.closed(self.now));
+            events.iter().for_each(|event| self.complete(event));
+            (0..parking.take_ended()).for_each(|_| context.closed(self.now));
             self.follow_phase();
             if parking.soonest() <= self.now {
                 let now = self.now;
-                let due = parking.sift(|connection| connection.scheduled <= now);
-                due.into_iter().for_each(|connection| self.call(connection, false));
+                let due = parking.take_where(|connection| connection.scheduled <= now);
+                due.into_iter().for_each(|connection| self.queue(connection, false));
             }
             self.tick();
-            context.see_to_wishes();
+            context.carry_out_effects();
             if context.phase() > Phase::Ready && context.slot().open.read() == 0 {
                 return Ok(());
             }
         }
     }
 
-    fn timeout(&self) -> Option<std::time::Duration> {
+    fn timeout(&self) -> Option<Duration> {
         let mut soonest = self.parking.soonest();
         for moment in [self.admission.resumes_at(), self.next_tick] {
             soonest = soonest.min(moment.unwrap_or(Instant::NEVER));
         }
         let timeout = (soonest != Instant::NEVER).then(|| soonest.since(self.now));
         match self.context.phase() {
-            // With somebody here it looks now and then whether it was reloaded.
+            // With connections open it looks now and then for reloaded settings.
             Phase::Starting | Phase::Ready if self.context.slot().open.read() > 0 => {
                 Some(timeout.map_or(RELOAD, |time| time.min(RELOAD)))
             }
@@ -108,7 +109,7 @@ impl<S: Service> Listener<'_, '_, S> {
         }
     }
 
-    fn hear(&mut self, event: Ready) {
+    fn complete(&mut self, event: Ready) {
         match event.key {
             KEY_LISTENER => {}
             KEY_STOP => self.context.slot().set_state(SlotState::Draining),
@@ -117,23 +118,25 @@ impl<S: Service> Listener<'_, '_, S> {
             }
             bits => {
                 if let Some(connection) = self.parking.claim(SessionId::from_bits(bits)) {
-                    self.call(connection, true);
+                    self.queue(connection, true);
                 }
             }
         }
     }
 
-    fn call(&mut self, connection: Box<Connection<S>>, moved: bool) {
-        if let Err(Call::Back(connection, _)) = self.parking.call(Call::Back(connection, moved)) {
-            // There is room for every session, so this cannot be; nobody must be lost by it.
+    fn queue(&mut self, connection: Box<Connection<S>>, moved: bool) {
+        if let Err(parking::Ready::Parked(connection, _)) =
+            self.parking.put(parking::Ready::Parked(connection, moved))
+        {
+            // There is room for every session, so this cannot happen; if it did, none may leak.
             self.end(*connection, Closed::Reset);
         }
     }
 
     // ---- accept
 
-    /// Takes those who wait, a bounded number, each for a worker that is free; watches the admission
-    /// only while it is open.
+    /// Accepts up to [`ACCEPTS`] connections, each for an idle worker; watches the listener only while
+    /// connections are admitted.
     fn accept(&mut self) -> io::Result<()> {
         let (context, parking) = (self.context, self.parking);
         let mut wants = false;
@@ -141,7 +144,7 @@ impl<S: Service> Listener<'_, '_, S> {
             let open = context.slot().open.read() as usize;
             wants = context.phase() <= Phase::Ready
                 && self.admission.is_open(open, self.now)
-                && parking.has_free();
+                && parking.has_idle();
             if !wants {
                 break;
             }
@@ -158,7 +161,7 @@ impl<S: Service> Listener<'_, '_, S> {
         }
         if wants != self.listening {
             match wants {
-                true => parking.epoll.add(context.accept_source.fd(), DOOR, KEY_LISTENER)?,
+                true => parking.epoll.add(context.accept_source.fd(), LISTENER, KEY_LISTENER)?,
                 false => parking.epoll.remove(context.accept_source.fd())?,
             }
             self.listening = wants;
@@ -169,7 +172,7 @@ impl<S: Service> Listener<'_, '_, S> {
     fn admit(&mut self, arrival: crate::accept::Arrival) {
         let context = self.context;
         context.opened(self.now);
-        if self.parking.call(Call::Come(arrival)).is_err() {
+        if self.parking.put(parking::Ready::New(arrival)).is_err() {
             context.slot().refuse(Refusal::NoWorker);
             context.closed(self.now);
         }
@@ -179,21 +182,21 @@ impl<S: Service> Listener<'_, '_, S> {
         }
     }
 
-    // ---- the way out
+    // ---- the end
 
-    /// Calls workers to those who were not told yet that the server drains; cuts the parked when it
+    /// Queues parked sessions that do not know yet that the server drains; closes all of them when it
     /// is forced.
     fn follow_phase(&mut self) {
         match self.context.phase() {
             Phase::Starting | Phase::Ready | Phase::Leaving => {}
             Phase::Draining => {
-                let untold = self
+                let uninformed = self
                     .parking
-                    .sift(|connection| !connection.x.drained && connection.linger.is_none());
-                untold.into_iter().for_each(|connection| self.call(connection, false));
+                    .take_where(|connection| !connection.x.drained && connection.linger.is_none());
+                uninformed.into_iter().for_each(|connection| self.queue(connection, false));
             }
             Phase::Forced | Phase::Done => {
-                let parked = self.parking.sift(|_| true);
+                let parked = self.parking.take_where(|_| true);
                 parked.into_iter().for_each(|connection| self.end(*connection, Closed::Forced));
             }
         }
@@ -203,14 +206,14 @@ impl<S: Service> Listener<'_, '_, S> {
         let id = connection.x.id;
         connection.conn.abort(why);
         connection.close(self.context.service, &self.context.cx(self.now, id));
-        self.parking.leave(id);
+        self.parking.end(id);
     }
 
     fn tick(&mut self) {
         if self.next_tick.is_some_and(|moment| moment <= self.now) {
             let here = self.context.phase() != Phase::Leaving;
             let cx = self.context.cx(self.now, SessionId::NONE);
-            // From here on the world is a successor's to move, if there is one.
+            // While the server leaves, its successor calls the tick.
             self.next_tick = here.then(|| self.context.service.tick(&cx)).flatten();
         }
     }

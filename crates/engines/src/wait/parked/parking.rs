@@ -1,8 +1,7 @@
-//! Where the sessions of one process are while no worker attends to them: parked, or called and
-//! waiting for a worker.
+//! The sessions of one process that no worker serves at the moment: parked, or queued for a worker.
 //!
-//! A session is in one place at a time, and whoever takes it out of there is the only one who has
-//! it. That is all the exclusion there is: a late event finds its place empty and is forgotten.
+//! A session is in one place at a time, and the thread that takes it out is the only one that has it.
+//! No other exclusion is needed: a late event finds an empty slot and is dropped.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -38,35 +37,35 @@ impl Parked {
     }
 }
 
-/// What a worker is called for.
-pub enum Call<S: Service> {
-    /// Somebody has come.
-    Come(Arrival),
-    /// A parked session: something moved (`true`), or its time has come.
-    Back(Box<Connection<S>>, bool),
+/// What is queued for a worker.
+pub enum Ready<S: Service> {
+    /// A new connection.
+    New(Arrival),
+    /// A parked connection: it is ready (`true`), or its time has come.
+    Parked(Box<Connection<S>>, bool),
 }
 
 /// The sessions of one process.
 pub struct ParkedConnections<S: Service> {
     inside: Mutex<Inside<S>>,
-    calls: Buffer<Call<S>>,
-    /// Watches the parked, the listener and both bells.
+    queue: Buffer<Ready<S>>,
+    /// Watches the parked connections, the listener and both bells.
     pub epoll: Epoll,
     /// Rung when the listener should look.
     pub bell: EventFd,
-    /// Workers that attend to nobody.
-    free: AtomicUsize,
-    /// The listener waits for a worker to be free.
+    /// Workers that wait for work.
+    idle: AtomicUsize,
+    /// The listener waits for an idle worker.
     starving: AtomicBool,
     /// Sessions that have ended and that the listener has not counted yet.
-    gone: AtomicU64,
+    ended: AtomicU64,
     closed: AtomicBool,
 }
 
 struct Inside<S: Service> {
     slots: Vec<Slot<S>>,
     vacant: Vec<usize>,
-    /// No parked session is due before.
+    /// The earliest time at which a parked session is due, or a little before.
     soonest: Instant,
 }
 
@@ -81,32 +80,32 @@ impl<S: Service> ParkedConnections<S> {
         let inside = Inside { slots: Vec::new(), vacant: Vec::new(), soonest: Instant::NEVER };
         Ok(ParkedConnections {
             inside: Mutex::new(inside),
-            calls: Buffer::new(most),
+            queue: Buffer::new(most),
             epoll: Epoll::new()?,
             bell: EventFd::new()?,
-            free: AtomicUsize::new(0),
+            idle: AtomicUsize::new(0),
             starving: AtomicBool::new(false),
-            gone: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         })
     }
 
-    /// A panic elsewhere leaves every place whole.
+    /// A panic elsewhere leaves every slot whole.
     fn lock(&self) -> MutexGuard<'_, Inside<S>> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     // ---- workers
 
-    /// Waits up to [`WAIT`] for a call, as a worker that is free meanwhile.
-    pub fn answer(&self) -> Option<Call<S>> {
-        self.free.fetch_add(1, Ordering::SeqCst);
+    /// Waits up to [`WAIT`] for work, as an idle worker.
+    pub fn next_ready(&self) -> Option<Ready<S>> {
+        self.idle.fetch_add(1, Ordering::SeqCst);
         if self.starving.swap(false, Ordering::SeqCst) {
             self.bell.ring();
         }
-        let call = self.calls.take(WAIT);
-        self.free.fetch_sub(1, Ordering::SeqCst);
-        call
+        let ready = self.queue.take(WAIT);
+        self.idle.fetch_sub(1, Ordering::SeqCst);
+        ready
     }
 
     /// A name for a new session of the listener in worker slot `shard`.
@@ -121,7 +120,7 @@ impl<S: Service> ParkedConnections<S> {
         SessionId::new(shard, index as u32, slot.generation)
     }
 
-    /// Parks a session until something moves, or until it is due.
+    /// Parks a session until it is ready, or until it is due.
     ///
     /// # Errors
     /// The session, which cannot be watched, and why.
@@ -134,8 +133,8 @@ impl<S: Service> ParkedConnections<S> {
             (connection.x.id.index() as usize, connection.x.id.bits(), connection.scheduled);
         let was_watched = connection.x.watched;
         let mut inside = self.lock();
-        // Once it is watched it may be called, so it must be in its place before; the lock keeps
-        // whoever calls it from looking there too early.
+        // Once it is watched it may become ready, so it must be in its slot before; the lock keeps
+        // the listener from looking there too early.
         let connection = inside.slots[index].connection.insert(connection);
         connection.x.watched = true;
         let watched = match was_watched {
@@ -157,41 +156,41 @@ impl<S: Service> ParkedConnections<S> {
         Ok(())
     }
 
-    /// Calls a worker again to a session that has more to do than a turn allows; gives it back if
-    /// nobody else waits.
-    pub fn queue(&self, connection: Box<Connection<S>>) -> Option<Box<Connection<S>>> {
-        if self.calls.is_empty() {
+    /// Queues a session again that has more to do than a turn allows; gives it back if the queue is
+    /// empty.
+    pub fn requeue(&self, connection: Box<Connection<S>>) -> Option<Box<Connection<S>>> {
+        if self.queue.is_empty() {
             return Some(connection);
         }
-        match self.calls.try_put(Call::Back(connection, true)) {
-            Err(Call::Back(connection, _)) => Some(connection),
-            Ok(()) | Err(Call::Come(_)) => None,
+        match self.queue.try_put(Ready::Parked(connection, true)) {
+            Err(Ready::Parked(connection, _)) => Some(connection),
+            Ok(()) | Err(Ready::New(_)) => None,
         }
     }
 
     /// A session has ended.
-    pub fn leave(&self, id: SessionId) {
+    pub fn end(&self, id: SessionId) {
         self.lock().vacant.push(id.index() as usize);
-        self.gone.fetch_add(1, Ordering::AcqRel);
+        self.ended.fetch_add(1, Ordering::AcqRel);
         self.bell.ring();
     }
 
-    /// Whether nobody calls any more.
+    /// Whether no work will come any more.
     pub fn is_over(&self) -> bool {
-        // In this order: who is gone calls nobody.
-        self.closed.load(Ordering::Acquire) && self.calls.is_empty()
+        // In this order: a listener that is gone queues nothing.
+        self.closed.load(Ordering::Acquire) && self.queue.is_empty()
     }
 
     // ---- the listener
 
-    /// Whether a worker is free for one more; if not, the bell rings when one is.
-    pub fn has_free(&self) -> bool {
-        let some = || self.free.load(Ordering::SeqCst) > self.calls.len();
+    /// Whether a worker is idle; if not, the bell rings when one is.
+    pub fn has_idle(&self) -> bool {
+        let some = || self.idle.load(Ordering::SeqCst) > self.queue.len();
         if some() {
             return true;
         }
         self.starving.store(true, Ordering::SeqCst);
-        // One may have become free before it could see that.
+        // One may have become idle before it could see that.
         let now = some();
         if now {
             self.starving.store(false, Ordering::SeqCst);
@@ -199,9 +198,9 @@ impl<S: Service> ParkedConnections<S> {
         now
     }
 
-    /// Calls a worker. There is room for every session.
-    pub fn call(&self, call: Call<S>) -> Result<(), Call<S>> {
-        self.calls.try_put(call)
+    /// Queues work. There is room for every session.
+    pub fn put(&self, ready: Ready<S>) -> Result<(), Ready<S>> {
+        self.queue.try_put(ready)
     }
 
     /// The parked session of this name, if it is parked.
@@ -211,13 +210,13 @@ impl<S: Service> ParkedConnections<S> {
         slot.connection.take_if(|connection| connection.x.id == id)
     }
 
-    /// When the first of the parked is due.
+    /// When the first parked session is due.
     pub fn soonest(&self) -> Instant {
         self.lock().soonest
     }
 
-    /// Takes out the parked that `is_wanted`, and looks when the first of the others is due.
-    pub fn sift(
+    /// Takes out the parked sessions that `is_wanted`, and notes when the first of the others is due.
+    pub fn take_where(
         &self,
         mut is_wanted: impl FnMut(&Connection<S>) -> bool,
     ) -> Vec<Box<Connection<S>>> {
@@ -242,8 +241,8 @@ impl<S: Service> ParkedConnections<S> {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Sessions that have ended since the last call.
-    pub fn take_gone(&self) -> u64 {
-        self.gone.swap(0, Ordering::AcqRel)
+    /// How many sessions have ended since the last call.
+    pub fn take_ended(&self) -> u64 {
+        self.ended.swap(0, Ordering::AcqRel)
     }
 }

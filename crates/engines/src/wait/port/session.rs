@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use memory::Refusal;
 use seam::{Closed, Conn, Service, SessionId};
+use sys::uring::Received;
 
 use super::PortThread;
 use super::completion_port::{Connection, Message, Ops, Strand, WorkItem, lock};
@@ -11,6 +12,27 @@ use crate::wait::uring::accept::{Incoming, peer_of};
 use crate::wait::uring::receive;
 
 impl<S: Service> PortThread<'_, '_, S> {
+    /// Leaves a message for a session, and queues a step if none is queued.
+    pub(super) fn post(&mut self, id: SessionId, message: Message<S::Outcome>) {
+        match self.port.table.acquire(id) {
+            Some(strand) => {
+                if strand.post(message) {
+                    self.new_items.push(WorkItem::Step(id));
+                }
+            }
+            None => self.drop_message(message),
+        }
+    }
+
+    /// The session of this message is gone.
+    fn drop_message(&mut self, message: Message<S::Outcome>) {
+        match message {
+            Message::Received { input: Received::Bytes(buffer), .. } => self.read.push(buffer),
+            Message::Push(_) => self.context.slot().pushes_dropped.add(1),
+            _ => {}
+        }
+    }
+
     /// Opens the session of a connection, and steps it.
     pub(super) fn open(&mut self, incoming: Incoming) {
         let port = self.port;
@@ -97,8 +119,8 @@ impl<S: Service> PortThread<'_, '_, S> {
         self.cut(connection);
     }
 
-    /// Hands out the job, starts the send, then asks what is wanted and changes the difference.
-    /// False if the session is over.
+    /// Hands out the job, starts the send, then asks what the session wants and changes the
+    /// difference. False if the session is over.
     fn settle(&mut self, id: SessionId, connection: &mut Connection<S>) -> bool {
         self.send(id, connection);
         if let Some(job) = connection.conn.take_job() {
