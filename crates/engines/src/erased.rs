@@ -70,7 +70,7 @@ impl<S: Service> Object for Bound<'_, S> {
             Event::Deadline => Event::Deadline,
             Event::Eof => Event::Eof,
             Event::Drain => Event::Drain,
-            Event::Done(outcome) => Event::Done(*outcome.downcast().expect(OWN)),
+            Event::Outcome(outcome) => Event::Outcome(*outcome.downcast().expect(OWN)),
         };
         let session = session.downcast_mut().expect(OWN);
         let Step { used, then, wake } = self.service.step(&cx.on(self.state), session, event, out);

@@ -190,7 +190,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
             let Some(At { connection, cx, buffers, .. }) = self.at(id) else { continue };
             connection.conn.lend(buffers);
             match outcome {
-                Some(outcome) => connection.conn.done(service, &cx, outcome),
+                Some(outcome) => connection.conn.outcome(service, &cx, outcome),
                 None => connection.conn.abort(Closed::Reset),
             }
             changed.push(id);

@@ -384,7 +384,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         let Some(mut at) = self.event_loop.at(id) else { return };
         send(context, &mut at, self.helpers);
         let wants = at.connection.conn.wants();
-        if wants.done && at.connection.linger.is_none() && !self.part(id) {
+        if wants.close && at.connection.linger.is_none() && !self.part(id) {
             return;
         }
         let Some(at) = self.event_loop.at(id) else { return };

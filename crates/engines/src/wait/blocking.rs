@@ -111,7 +111,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
             self.work_and_send();
             self.context.carry_out_effects();
             let wants = self.connection.conn.wants();
-            if wants.done {
+            if wants.close {
                 break;
             }
             match self.context.phase() {
@@ -120,7 +120,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
                 Phase::Forced | Phase::Done => self.connection.conn.abort(Closed::Forced),
             }
             let wants = self.connection.conn.wants();
-            if wants.done || wants.write || wants.job {
+            if wants.close || wants.write || wants.job {
                 continue;
             }
             self.wait(wants.read, wants.wake);
@@ -187,7 +187,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
             if let Some(job) = self.connection.conn.take_job() {
                 let outcome = self.context.service.work(self.context.state, job);
                 self.now = self.context.now();
-                self.connection.conn.done(self.context.service, &self.cx(), outcome);
+                self.connection.conn.outcome(self.context.service, &self.cx(), outcome);
                 continue;
             }
             if self.connection.conn.out().waiting() == 0 {

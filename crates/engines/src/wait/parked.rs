@@ -159,7 +159,7 @@ impl<'a, S: Service> Worker<'a, '_, S> {
                 Phase::Forced | Phase::Done => connection.conn.abort(Closed::Forced),
             }
             let wants = connection.conn.wants();
-            if wants.done {
+            if wants.close {
                 return self.part(connection);
             }
             if wants.job || (wants.write && !connection.x.blocked) {
@@ -212,7 +212,7 @@ impl<'a, S: Service> Worker<'a, '_, S> {
                 let outcome = self.context.service.work(self.context.state, job);
                 self.now = self.context.now();
                 let cx = self.cx(connection.x.id);
-                connection.conn.done(self.context.service, &cx, outcome);
+                connection.conn.outcome(self.context.service, &cx, outcome);
                 continue;
             }
             if connection.conn.out().waiting() == 0 {

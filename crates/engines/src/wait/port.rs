@@ -209,7 +209,7 @@ impl<'a, S: Service> PortThread<'a, '_, S> {
         let (service, state) = (self.context.service, self.context.state);
         self.context.slot().set_doing(Doing::Working);
         let outcome = catch_unwind(AssertUnwindSafe(|| service.work(state, job))).ok();
-        self.post(id, Message::Done(outcome));
+        self.post(id, Message::Outcome(outcome));
     }
 
     fn tick(&mut self) {

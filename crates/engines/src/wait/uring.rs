@@ -223,13 +223,13 @@ impl<S: Service> Loop<'_, S> {
             self.helpers.submit(id, job);
         }
         let wants = connection.conn.wants();
-        if wants.done && !connection.x.flight.sending && !self.part(id) {
+        if wants.close && !connection.x.flight.sending && !self.part(id) {
             return;
         }
         let Some(connection) = self.event_loop.table.lookup(id) else { return };
         connection.conn.reclaim(&mut self.event_loop.buffers);
         let reads = wants.read || (connection.linger.is_some() && !connection.ended);
-        receive::follow(connection, id, (reads, wants.done), self.receive, || &mut self.ring);
+        receive::follow(connection, id, (reads, wants.close), self.receive, || &mut self.ring);
         self.event_loop.schedule(id);
     }
 }

@@ -44,8 +44,8 @@ pub(super) enum Message<O> {
     },
     /// The peer takes output again, or the wait for that is over.
     Writable,
-    /// Its job is back; `None` if that panicked.
-    Done(Option<O>),
+    /// The outcome of its job; `None` if that panicked.
+    Outcome(Option<O>),
     /// Bytes of another session.
     Push(Vec<u8>),
     /// The deadline that was asked for has come.

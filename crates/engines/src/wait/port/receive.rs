@@ -27,11 +27,11 @@ impl<S: Service> PortThread<'_, '_, S> {
                 land(self.context, &cx, connection, (result, load), &mut self.buffers);
             }
             Message::Writable => connection.x.flight.sending = false,
-            Message::Done(Some(outcome)) => {
+            Message::Outcome(Some(outcome)) => {
                 connection.conn.lend(&mut self.buffers);
-                connection.conn.done(service, &cx, outcome);
+                connection.conn.outcome(service, &cx, outcome);
             }
-            Message::Done(None) => connection.conn.abort(Closed::Reset),
+            Message::Outcome(None) => connection.conn.abort(Closed::Reset),
             Message::Push(bytes) => {
                 if connection.conn.push(&bytes).is_err() {
                     self.context.slot().pushes_dropped.add(1);

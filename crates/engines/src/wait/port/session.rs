@@ -127,14 +127,14 @@ impl<S: Service> PortThread<'_, '_, S> {
             self.jobs.push((id, job));
         }
         let wants = connection.conn.wants();
-        if wants.done && !connection.x.flight.sending && !self.part(connection) {
+        if wants.close && !connection.x.flight.sending && !self.part(connection) {
             return false;
         }
         connection.conn.reclaim(&mut self.buffers);
         let reads = wants.read || (connection.linger.is_some() && !connection.ended);
         let usual = self.port.tactics.receive();
         let ring = || self.port.ring.hub();
-        receive::follow(connection, id, (reads, wants.done), usual, ring);
+        receive::follow(connection, id, (reads, wants.close), usual, ring);
         if let Some(wake) = wants.wake.filter(|wake| *wake < connection.scheduled) {
             lock(&self.port.leader).deadlines.ask(id, Some(wake), &mut connection.scheduled);
             self.port.wake_leader_by(wake);
