@@ -1,5 +1,5 @@
-//! A service whose types the engines do not know, so that every loop is compiled once, here, instead
-//! of once for each service.
+//! A service whose types the engines do not know, so that every loop is compiled once, here,
+//! instead of once for each service.
 //!
 //! [`Erased`] is itself a [`Service`]: its sessions and jobs are boxes, its state is none, and each
 //! call goes through one table of functions to the service it stands for. A step costs one indirect

@@ -2,9 +2,9 @@
 //!
 //! On `SIGUSR2` the supervisor starts its own program again and passes it the listeners and the
 //! state. Both servers accept waiting connections. When the successor is ready it reports that
-//! through a pipe, and only then does the old server stop accepting; it serves its connections until
-//! they end, at most as long as a drain may take. A successor that does not become ready changes
-//! nothing.
+//! through a pipe, and only then does the old server stop accepting; it serves its connections
+//! until they end, at most as long as a drain may take. A successor that does not become ready
+//! changes nothing.
 //!
 //! Both servers share one state, so their workers need different names: the slots are divided into
 //! two halves, and successive binaries alternate between them.
@@ -33,8 +33,8 @@ const GENERATIONS: u32 = 256;
 pub struct Handover {
     epoch: u32,
     state: OwnedFd,
-    /// Closed only by the end of this process: while it reports why it cannot take over, it must not
-    /// pass for a process that has ended.
+    /// Closed only by the end of this process: while it reports why it cannot take over, it must
+    /// not pass for a process that has ended.
     ready: ManuallyDrop<OwnedFd>,
     listeners: Vec<OwnedFd>,
     others: Vec<OwnedFd>,

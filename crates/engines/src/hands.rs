@@ -51,13 +51,13 @@ impl Shape {
     pub(crate) fn check_helpers(&self) -> Result<(), Refused> {
         match (self.knobs.helpers, self.wait) {
             (Some(_), Wait::Blocking | Wait::Parked) => Err(Refused(format!(
-                "workers with wait {} do their jobs in place, found --helpers: leave it out, or say \
-                 --engine epoll",
+                "workers with wait {} do their jobs in place, found --helpers: leave it out, or \
+                 say --engine epoll",
                 self.wait
             ))),
             (Some(_), Wait::Port) => Err(Refused(
-                "the threads of a port do their jobs themselves, found --helpers: say --threads; all \
-                 but --running of them can block at one time"
+                "the threads of a port do their jobs themselves, found --helpers: say --threads; \
+                 all but --running of them can block at one time"
                     .into(),
             )),
             (Some(0), _) if self.container == Container::Helped => Err(Refused(

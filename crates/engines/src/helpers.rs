@@ -1,10 +1,10 @@
 //! Helpers: threads for the jobs that a loop must not do itself, because they may block.
 //!
-//! By default a loop has a few, started when the first jobs come. With container `helped` they start
-//! before (AMPED: Pai, Druschel, Zwaenepoel, "Flash: An Efficient and Portable Web Server", USENIX
-//! 1999; its helpers are processes, because threads were not widely available). Without helpers the
-//! loop works in place and its other sessions wait: that paper calls it SPED and measures itself
-//! against it. Blocking engines always work in place; no other session waits there.
+//! By default a loop has a few, started when the first jobs come. With container `helped` they
+//! start before (AMPED: Pai, Druschel, Zwaenepoel, "Flash: An Efficient and Portable Web Server",
+//! USENIX 1999; its helpers are processes, because threads were not widely available). Without
+//! helpers the loop works in place and its other sessions wait: that paper calls it SPED and
+//! measures itself against it. Blocking engines always work in place; no other session waits there.
 //!
 //! The surprising thing: work in place is also reported by the bell, like that of helpers, so the
 //! loops need not know the difference.

@@ -27,17 +27,17 @@ pub struct Knobs {
     pub sessions_max: Option<usize>,
     /// A connection on which no bytes move for this long is closed.
     pub idle: Duration,
-    /// After this much silence the kernel probes the peer, and gives it up after twice the time; zero:
-    /// never.
+    /// After this much silence the kernel probes the peer, and gives it up after twice the time;
+    /// zero: never.
     pub keepalive: Duration,
     /// A peer that takes no output for this long is cut off.
     pub write_stall: Duration,
-    /// The least output that a peer must take while some waits, in bytes a second, over five seconds
-    /// or over the stall time where that is shorter; 0: any.
+    /// The least output that a peer must take while some waits, in bytes a second, over five
+    /// seconds or over the stall time where that is shorter; 0: any.
     pub write_rate: u64,
-    /// Unsent bytes that the kernel holds for a peer (`TCP_NOTSENT_LOWAT`) until that peer has taken
-    /// one MiB in all; 0: as much as a send buffer grows to. Otherwise thousands of slow readers would
-    /// fill the kernel's memory for TCP, at the expense of all others.
+    /// Unsent bytes that the kernel holds for a peer (`TCP_NOTSENT_LOWAT`) until that peer has
+    /// taken one MiB in all; 0: as much as a send buffer grows to. Otherwise thousands of slow
+    /// readers would fill the kernel's memory for TCP, at the expense of all others.
     pub unsent_max: u32,
     /// How long a drain may take before it is forced.
     pub drain: Duration,

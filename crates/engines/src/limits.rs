@@ -12,8 +12,8 @@ use seam::Buffers;
 /// Bytes that one receive takes: one scratch buffer serves all sessions of a worker. 64 KiB are a
 /// few dozen segments, so a system call is a small part of what it moves.
 pub const RECEIVE_BYTES: usize = 64 << 10;
-/// After this many bytes a turn is long: sessions with more to move continue in the next turn, after
-/// new events. The kernel takes about 0.1 ms to move them, of files or of memory.
+/// After this many bytes a turn is long: sessions with more to move continue in the next turn,
+/// after new events. The kernel takes about 0.1 ms to move them, of files or of memory.
 pub const TURN_BYTES: usize = 4 * RECEIVE_BYTES;
 /// Bytes that one session may send in a turn that is not long yet.
 pub const SEND_BYTES: usize = TURN_BYTES;
@@ -38,13 +38,14 @@ pub const SWEEP_SESSIONS: usize = 256;
 pub const SWEEP_CLOSES: usize = 4;
 /// The pause between the parts of a sweep, in which others are served.
 pub const SWEEP_PAUSE: Duration = Duration::from_millis(1);
-/// Sessions that one turn wakes because their deadline has come. Sessions that arrived together have
-/// deadlines together, and are woken over several turns.
+/// Sessions that one turn wakes because their deadline has come. Sessions that arrived together
+/// have deadlines together, and are woken over several turns.
 pub const WAKES: usize = 32;
 
 // ---- pieces of output
 
-/// Pieces of output that one `sendmsg(2)` takes: more than a batch of replies with shared bodies has.
+/// Pieces of output that one `sendmsg(2)` takes: more than a batch of replies with shared bodies
+/// has.
 pub const SEND_SLICES: usize = 16;
 /// Pieces of output that one send on a ring takes: a send on a ring cannot continue in the same
 /// turn, so it takes more.

@@ -23,8 +23,8 @@ use crate::wait::uring::tactics::{self, Rings, Tactics};
 /// `ready` is called once, when every worker can take connections.
 ///
 /// # Errors
-/// Why it could not start. Once it is ready it ends only when it is stopped; faults on the way are in
-/// the report.
+/// Why it could not start. Once it is ready it ends only when it is stopped; faults on the way are
+/// in the report.
 pub fn run<S: Service>(
     server: &Server<'_, S>,
     shape: &Shape,

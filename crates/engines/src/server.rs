@@ -194,10 +194,10 @@ pub(crate) struct Common<'a, S: Service> {
     pub extra: Option<Extra<'a>>,
 }
 
-/// Called on a reload, first by the supervisor and then by each worker between two of its turns, with
-/// the number of the edition. It rereads what a process keeps of its own, such as certificates, and
-/// returns what to report. Only the supervisor's report is printed; later workers are copies of its
-/// process.
+/// Called on a reload, first by the supervisor and then by each worker between two of its turns,
+/// with the number of the edition. It rereads what a process keeps of its own, such as
+/// certificates, and returns what to report. Only the supervisor's report is printed; later workers
+/// are copies of its process.
 pub type Renew<'a> = dyn Fn(u32) -> Option<String> + Sync + 'a;
 
 impl<S: Service> Common<'_, S> {

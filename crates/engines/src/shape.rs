@@ -1,5 +1,5 @@
-//! The space of architectures: what a point is made of, and why one is refused. The named points are
-//! in [`PRESETS`](crate::PRESETS).
+//! The space of architectures: what a point is made of, and why one is refused. The named points
+//! are in [`PRESETS`](crate::PRESETS).
 
 use std::fmt;
 
@@ -100,8 +100,8 @@ impl Shape {
         self.workers / self.threads() + self.acceptors()
     }
 
-    /// Whether a session can push bytes to another ([`seam::Cx::push`]): only where one loop or port
-    /// has all sessions.
+    /// Whether a session can push bytes to another ([`seam::Cx::push`]): only where one loop or
+    /// port has all sessions.
     pub fn carries(&self) -> bool {
         match self.wait {
             Wait::Blocking | Wait::Parked => false,
@@ -125,7 +125,8 @@ impl Shape {
             && let Some(by @ (AcceptBy::Multi | AcceptBy::Once)) = self.knobs.tactics.accept
         {
             return Err(Refused(format!(
-                "with accept {} an acceptor accepts, not the rings, found --uring-accept {by}: leave it out",
+                "with accept {} an acceptor accepts, not the rings, found --uring-accept {by}: \
+                 leave it out",
                 self.accept
             )));
         }
@@ -140,8 +141,8 @@ impl Shape {
         match self.knobs.handoff {
             Some(0) => Err(Refused("expected a buffer of 1 or more, found --handoff 0".into())),
             Some(_) if self.container == Container::Hybrid => Err(Refused(
-                "a process of a hybrid accepts only when a worker waits, so it has no buffer, found \
-                 --handoff: leave it out"
+                "a process of a hybrid accepts only when a worker waits, so it has no buffer, \
+                 found --handoff: leave it out"
                     .into(),
             )),
             Some(_) if self.accept != Accept::Handoff => Err(Refused(format!(
@@ -165,8 +166,8 @@ impl Shape {
             }
             return match most {
                 Some(most) if most == 0 || most > WORKERS_MAX => refuse(format!(
-                    "expected 1 to {WORKERS_MAX} connections, because each has a worker with a slot on \
-                     the scoreboard, found --max-connections {most}"
+                    "expected 1 to {WORKERS_MAX} connections, because each has a worker with a slot \
+                     on the scoreboard, found --max-connections {most}"
                 )),
                 _ => Ok(()),
             };
@@ -194,8 +195,8 @@ impl Shape {
         }
     }
 
-    /// Where the state of a service must lie: in shared memory if workers are processes. A server that
-    /// is to hand its state over to the next binary needs it there in any case.
+    /// Where the state of a service must lie: in shared memory if workers are processes. A server
+    /// that is to hand its state over to the next binary needs it there in any case.
     pub fn placement(&self) -> Placement {
         if self.container.is_processes() { Placement::Shared } else { Placement::Private }
     }

@@ -111,8 +111,8 @@ pub enum Act {
     Hold,
     /// Start this many processes, at least one.
     Spawn(usize),
-    /// Retire this many processes, at least one: they accept no new connection and end with their last
-    /// one.
+    /// Retire this many processes, at least one: they accept no new connection and end with their
+    /// last one.
     Retire(usize),
 }
 

@@ -1,8 +1,8 @@
 //! The supervisor: one loop on one thread, which may fork while it serves.
 //!
-//! It gets the signals, replaces workers that end, saves the state, and leads the server through its
-//! phases: Starting, Ready, (Leaving,) Draining, Forced, Done. It serves no connection; where each has
-//! a worker of its own, it accepts the connection and starts that worker.
+//! It gets the signals, replaces workers that end, saves the state, and leads the server through
+//! its phases: Starting, Ready, (Leaving,) Draining, Forced, Done. It serves no connection; where
+//! each has a worker of its own, it accepts the connection and starts that worker.
 
 mod closing;
 mod crew;

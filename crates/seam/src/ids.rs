@@ -11,8 +11,8 @@ pub const SHARDS_MAX: usize = 1 << SLOT_BITS;
 
 /// A worker, thread or process: a slot and a generation.
 ///
-/// Slots are reused when a worker is replaced and generations are not, so a lock that names its owner
-/// cannot mistake a successor for a dead worker. The value 0 names none.
+/// Slots are reused when a worker is replaced and generations are not, so a lock that names its
+/// owner cannot mistake a successor for a dead worker. The value 0 names none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerId(u32);
 

@@ -11,9 +11,9 @@
 //!        -> (job? write?) until would-block -> wants -> reclaim
 //! ```
 //!
-//! The surprising thing: readiness ("may I write?") and completion ("it is written") are both absent.
-//! Engines that write now call [`Conn::sent`]; engines that write later call [`Conn::landed`]; the
-//! service cannot tell the difference.
+//! The surprising thing: readiness ("may I write?") and completion ("it is written") are both
+//! absent. Engines that write now call [`Conn::sent`]; engines that write later call
+//! [`Conn::landed`]; the service cannot tell the difference.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod conn;

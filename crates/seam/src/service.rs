@@ -7,8 +7,8 @@ use crate::{Effects, Instant, NoPush, Out, SessionId, Share, WorkerId};
 
 /// A protocol with its state, written once, run on every architecture.
 ///
-/// Each method gets the outside world as values ([`Cx`]) and appends to an output that the engine owns
-/// ([`Out`]). Only [`Service::work`] may block.
+/// Each method gets the outside world as values ([`Cx`]) and appends to an output that the engine
+/// owns ([`Out`]). Only [`Service::work`] may block.
 pub trait Service: Sync {
     /// The state that all workers share; the launcher decides where it lies.
     type State: Share;
@@ -91,8 +91,8 @@ impl<'a, T> Cx<'a, T> {
         Cx { now, me, worker, state, effects, enclosed }
     }
 
-    /// The same for a service within another one. Only the outer one knows how bytes must look on the
-    /// way to a peer, so [`Cx::push`] is refused.
+    /// The same for a service within another one. Only the outer one knows how bytes must look on
+    /// the way to a peer, so [`Cx::push`] is refused.
     pub fn enclose(&self) -> Cx<'a, T> {
         Cx { enclosed: true, ..*self }
     }
@@ -112,8 +112,8 @@ impl<'a, T> Cx<'a, T> {
         self.effects.ring();
     }
 
-    /// Counts requests, as the protocol defines them, as answered; the scoreboard shows the count beside
-    /// bytes and connections. It is one addition in the worker's own memory.
+    /// Counts requests, as the protocol defines them, as answered; the scoreboard shows the count
+    /// beside bytes and connections. It is one addition in the worker's own memory.
     #[inline]
     pub fn answered(&self, count: u64) {
         self.effects.answered(count);
@@ -195,8 +195,8 @@ impl<J> Step<J> {
 pub enum Then<J> {
     /// Offer more input.
     Read,
-    /// Offer no input until the step for [`Event::Room`] or [`Event::Deadline`] returns another value.
-    /// For rate limits and for bodies made piece by piece; back-pressure needs no help.
+    /// Offer no input until the step for [`Event::Room`] or [`Event::Deadline`] returns another
+    /// value. For rate limits and for bodies made piece by piece; back-pressure needs no help.
     Pause,
     /// Flush, then close; the session is not stepped again.
     Close,

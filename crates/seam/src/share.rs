@@ -6,8 +6,8 @@ use crate::WorkerId;
 
 /// State that all workers share and that the launcher can place in any memory.
 ///
-/// With one process it lies in private memory, with several in a shared mapping made before the fork;
-/// type and code are the same.
+/// With one process it lies in private memory, with several in a shared mapping made before the
+/// fork; type and code are the same.
 ///
 /// # Safety
 /// The implementer promises that the all-zero bytes are a valid value; that the value holds no

@@ -2,9 +2,9 @@
 //! passing (`SCM_RIGHTS`, unix(7); UNP section 30.9).
 //!
 //! The acceptor passes only to a worker that has room, which it computes from the scoreboard: the
-//! connections it has passed, less those that the worker has finished. A worker reports the end of a
-//! connection by a byte in the other direction, which only wakes the acceptor, so a lost byte does no
-//! harm. The successor of a dead worker takes what lies in its channel.
+//! connections it has passed, less those that the worker has finished. A worker reports the end of
+//! a connection by a byte in the other direction, which only wakes the acceptor, so a lost byte
+//! does no harm. The successor of a dead worker takes what lies in its channel.
 
 use std::io;
 use std::net::SocketAddr;

@@ -24,8 +24,8 @@ enum Listener {
 }
 
 impl Door {
-    /// A socket at `path`, which only our own user can open. The socket of a dead server is replaced;
-    /// `is_successor`: so is that of a predecessor.
+    /// A socket at `path`, which only our own user can open. The socket of a dead server is
+    /// replaced; `is_successor`: so is that of a predecessor.
     ///
     /// # Errors
     /// `AddrInUse` where another server answers there, or the path is no socket; those of bind(2).
@@ -42,8 +42,8 @@ impl Door {
                 ));
             }
         }
-        // Made under another name and moved, so it never has the wrong permissions, and the one that
-        // it replaces answers until then.
+        // Made under another name and moved, so it never has the wrong permissions, and the one
+        // that it replaces answers until then.
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}", std::process::id()));
         let fresh = PathBuf::from(name);

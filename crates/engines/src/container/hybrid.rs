@@ -57,7 +57,8 @@ pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(
             };
             let thread = thread::Builder::new().name(format!("worker {}", name.slot()));
             if let Err(error) = thread.spawn_scoped(scope, work) {
-                // The threads that are there leave, and do not wait for a listener that never comes.
+                // The threads that are there leave, and do not wait for a listener that never
+                // comes.
                 (index..crew.count).for_each(|rest| {
                     common.board.slot(crew.first + rest).set_state(SlotState::Gone);
                 });

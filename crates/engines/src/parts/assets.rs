@@ -1,5 +1,5 @@
-//! Files that sessions send: opened by the launcher and named by number, or opened later and lent to
-//! the engine. The kernel sends them from its own pages, or they are read piece by piece.
+//! Files that sessions send: opened by the launcher and named by number, or opened later and lent
+//! to the engine. The kernel sends them from its own pages, or they are read piece by piece.
 
 use std::fs::File;
 use std::io;

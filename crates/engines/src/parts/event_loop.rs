@@ -181,8 +181,8 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         woken
     }
 
-    /// Gives sessions the outcomes of their jobs, and returns the sessions. A job that panicked ends
-    /// its session.
+    /// Gives sessions the outcomes of their jobs, and returns the sessions. A job that panicked
+    /// ends its session.
     pub fn outcomes(&mut self, helpers: &dyn Helpers<S>) -> Vec<SessionId> {
         let mut changed = Vec::new();
         for (id, outcome) in helpers.collect() {

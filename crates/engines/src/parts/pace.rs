@@ -16,9 +16,9 @@ use crate::knobs::Knobs;
 /// The window of the rate; the stall time where that is shorter.
 const WINDOW: Duration = Duration::from_secs(5);
 
-/// A peer that was given this many bytes has taken nearly as many: from then on the kernel may hold a
-/// whole send buffer for it, and the server need not send so often. (The bound costs up to twice the
-/// CPU for a file of 10 MiB over loopback.)
+/// A peer that was given this many bytes has taken nearly as many: from then on the kernel may hold
+/// a whole send buffer for it, and the server need not send so often. (The bound costs up to twice
+/// the CPU for a file of 10 MiB over loopback.)
 const PROOF: u64 = 1 << 20;
 
 /// What the peer has taken since the last look.

@@ -327,8 +327,8 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         }
     }
 
-    /// A peer takes output again in a turn that is long already: its session continues in a later turn,
-    /// after others that wait for the same, and its event is not reported again meanwhile.
+    /// A peer takes output again in a turn that is long already: its session continues in a later
+    /// turn, after others that wait for the same, and its event is not reported again meanwhile.
     fn postpone(&mut self, id: SessionId) {
         let Some(connection) = self.event_loop.table.lookup(id) else { return };
         let Connection { x, fd, .. } = connection;
@@ -377,8 +377,8 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         self.settle(id);
     }
 
-    /// Hands out the job, sends until it would block, then asks what the session wants and changes the
-    /// difference.
+    /// Hands out the job, sends until it would block, then asks what the session wants and changes
+    /// the difference.
     fn settle(&mut self, id: SessionId) {
         let context = self.event_loop.context;
         let Some(mut at) = self.event_loop.at(id) else { return };

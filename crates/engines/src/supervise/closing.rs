@@ -1,10 +1,11 @@
 //! How a server stops: its listeners, its drain, and its force. New clients are kept out first, and
 //! those in the kernel's queue are still accepted.
 //!
-//! Closing a listener resets the connections in its queue, whose peers may have sent requests. So the
-//! listeners are made deaf first: they drop SYN packets, which a new client takes for packet loss and
-//! sends again. Handshakes that have begun get [`AT_LEAST`] to complete, and the workers continue as
-//! before until the queue is empty, or until [`AT_MOST`] has passed because all workers are busy.
+//! Closing a listener resets the connections in its queue, whose peers may have sent requests. So
+//! the listeners are made deaf first: they drop SYN packets, which a new client takes for packet
+//! loss and sends again. Handshakes that have begun get [`AT_LEAST`] to complete, and the workers
+//! continue as before until the queue is empty, or until [`AT_MOST`] has passed because all workers
+//! are busy.
 
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ use crate::say::say;
 /// How long a handshake that has begun may take. The kernel does not report those, and on a busy
 /// machine the last packet waits for a core even if both ends are local.
 const AT_LEAST: Duration = Duration::from_millis(10);
-/// How long accepting the queue may take, if the drain is not shorter: a server that serves one client
-/// at a time accepts the next when the last has left.
+/// How long accepting the queue may take, if the drain is not shorter: a server that serves one
+/// client at a time accepts the next when the last has left.
 const AT_MOST: Duration = Duration::from_secs(2);
 /// Between two looks at the queue.
 const LOOK: Duration = Duration::from_millis(2);

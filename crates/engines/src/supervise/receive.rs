@@ -1,5 +1,5 @@
-//! Where each connection has a worker of its own, the supervisor accepts and starts the worker, as the
-//! parent does in the classic server.
+//! Where each connection has a worker of its own, the supervisor accepts and starts the worker, as
+//! the parent does in the classic server.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

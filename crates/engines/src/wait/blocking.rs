@@ -1,5 +1,5 @@
-//! Blocking calls, one connection at a time: the classic server, alone (iterative) or as one of many
-//! children (prefork).
+//! Blocking calls, one connection at a time: the classic server, alone (iterative) or as one of
+//! many children (prefork).
 //!
 //! The kernel's scheduler is the event loop. A call that waits wakes at least every 250 ms, by the
 //! timeouts that accepted sockets inherit from the listener, so that drains and limits are seen.
@@ -215,8 +215,8 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         }
     }
 
-    /// The peer does not take all output at once: waits, unless it takes too little or the server is
-    /// forced.
+    /// The peer does not take all output at once: waits, unless it takes too little or the server
+    /// is forced.
     fn endure(&mut self) {
         self.now = self.context.now();
         if self.context.phase() >= Phase::Forced {

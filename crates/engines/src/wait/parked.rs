@@ -1,10 +1,11 @@
 //! Worker threads that never block: connections with nothing to do are parked in an epoll (Apache's
 //! event MPM).
 //!
-//! One thread of each process, the listener, waits for all of its connections and queues each one that
-//! becomes ready. The workers take connections from the queue; each serves one until that would block,
-//! and parks it again. So a keep-alive connection costs no worker between two requests. The price is a
-//! change of threads for each request, which distinguishes this engine from a loop.
+//! One thread of each process, the listener, waits for all of its connections and queues each one
+//! that becomes ready. The workers take connections from the queue; each serves one until that
+//! would block, and parks it again. So a keep-alive connection costs no worker between two
+//! requests. The price is a change of threads for each request, which distinguishes this engine
+//! from a loop.
 
 pub mod listener;
 pub mod parking;

@@ -5,19 +5,21 @@
 //! like the others. At most R threads *run*, that is, step sessions; each holds one of R tokens.
 //! The same threads work on jobs that sessions offload, but without a token, so a job that blocks
 //! lets another thread run; of N threads at most N - 1 work, and one is left to step sessions. Idle
-//! threads rest, and the last to rest wakes first. A pure state machine decides this ([`scheduler`]).
+//! threads rest, and the last to rest wakes first. A pure state machine decides this
+//! ([`scheduler`]).
 //!
 //! A session has at most one receive and one send in flight, and one *strand*: its events go to its
 //! mailbox, and one thread at a time steps it ([`completion_port`]). Any session can push bytes to
 //! any other (`Cx::push`), because all are in one process and on one ring.
 //!
-//! Operations are written into the ring under a lock. The leader submits them with the call by which
-//! it waits, other threads with a call of their own before their next action. The alternative, leaving
-//! all submission to the leader, is worse: it sleeps in the kernel while others run, so each batch
-//! would have to wake it first, which costs as many calls and a change of threads besides. Counted by `strace -c` (2 cores, Linux 6.18, calls a request of
-//! the market): one client 2.0 with any number of threads (uring 2.0, epoll 3.0); 64 clients 0.06
-//! with one token and 0.13 with two, a third of which wake threads (uring 0.04, epoll 2.05); 64
-//! clients at depth 16 0.006 and 0.017 (uring 0.003, epoll 0.13).
+//! Operations are written into the ring under a lock. The leader submits them with the call by
+//! which it waits, other threads with a call of their own before their next action. The
+//! alternative, leaving all submission to the leader, is worse: it sleeps in the kernel while
+//! others run, so each batch would have to wake it first, which costs as many calls and a change of
+//! threads besides. Counted by `strace -c` (2 cores, Linux 6.18, calls a request of the market):
+//! one client 2.0 with any number of threads (uring 2.0, epoll 3.0); 64 clients 0.06 with one token
+//! and 0.13 with two, a third of which wake threads (uring 0.04, epoll 2.05); 64 clients at depth
+//! 16 0.006 and 0.017 (uring 0.003, epoll 0.13).
 //!
 //! The surprising thing: with one token (`--running 1`) no thread is woken unless a job blocks, and
 //! this engine is the loop of `uring` with a few uncontended locks. Concurrency is what costs.
@@ -49,7 +51,8 @@ use crate::limits::PORT_BUFFERS;
 use crate::wait::Mechanism;
 use crate::wait::uring::TOKEN_LISTENER;
 
-// Sessions have tokens below 2^60 and generations of 1 or more; this, like TOKEN_LISTENER, names no session.
+// Sessions have tokens below 2^60 and generations of 1 or more; this, like TOKEN_LISTENER, names no
+// session.
 const TOKEN_STOP: u64 = 2;
 
 /// One thread of a port.

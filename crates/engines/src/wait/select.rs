@@ -1,8 +1,8 @@
 //! Readiness by `select(2)`: one loop, all sessions of the worker, three bit sets.
 //!
-//! The cost of a turn grows with the open connections: the kernel examines every descriptor up to the
-//! highest, and so does this loop in the answer. A descriptor of 1024 or more does not fit: such a
-//! connection is closed at once, and the others are not affected.
+//! The cost of a turn grows with the open connections: the kernel examines every descriptor up to
+//! the highest, and so does this loop in the answer. A descriptor of 1024 or more does not fit:
+//! such a connection is closed at once, and the others are not affected.
 
 use std::io;
 use std::os::fd::BorrowedFd;

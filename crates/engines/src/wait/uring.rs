@@ -1,17 +1,17 @@
 //! Completion by `io_uring(7)`: a ring for each worker; the kernel moves the bytes and says when it
 //! is done.
 //!
-//! A turn is one `io_uring_enter(2)`. One multishot accept brings connections. One multishot receive
-//! for each session brings bytes, in buffers that the kernel picks from a ring, so an idle session
-//! owns none. The output of a turn leaves in one send for each session, with the next enter.
-//! Descriptors are closed on the ring. Each of these can be done in another way ([`tactics`]), so that
-//! its worth can be measured.
+//! A turn is one `io_uring_enter(2)`. One multishot accept brings connections. One multishot
+//! receive for each session brings bytes, in buffers that the kernel picks from a ring, so an idle
+//! session owns none. The output of a turn leaves in one send for each session, with the next
+//! enter. Descriptors are closed on the ring. Each of these can be done in another way
+//! ([`tactics`]), so that its worth can be measured.
 //!
-//! `ENOBUFS` is flow control: a session that found the ring empty receives into its own buffers for a
-//! while, so that the others are as many as the ring has buffers for.
+//! `ENOBUFS` is flow control: a session that found the ring empty receives into its own buffers for
+//! a while, so that the others are as many as the ring has buffers for.
 //!
-//! The surprising thing: an armed receive holds its socket. A session is closed only when nothing of
-//! it is armed or in flight.
+//! The surprising thing: an armed receive holds its socket. A session is closed only when nothing
+//! of it is armed or in flight.
 
 pub(super) mod accept;
 mod close;
@@ -79,7 +79,8 @@ pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
     let tactics = context.knobs.tactics;
     let ring = tactics.ring(&context.knobs.ring).map_err(Fault::Ring)?;
     // The ring does not wait on a non-blocking descriptor, and a call of ours must not wait. All
-    // workers want the same of a listener that they share; an acceptor's listener is its own affair.
+    // workers want the same of a listener that they share; an acceptor's listener is its own
+    // affair.
     if !context.accept_source.is_given() {
         let waits = tactics.acceptance().is_some();
         socket::set_nonblocking(context.listener, !waits).map_err(Fault::Wait)?;
@@ -166,8 +167,8 @@ impl<S: Service> Loop<'_, S> {
         drained && self.event_loop.table.len() == 0 && !self.accepting.is_armed()
     }
 
-    /// Settles until no session is dirty; true if one was. Settling can push to other sessions, which
-    /// makes them dirty.
+    /// Settles until no session is dirty; true if one was. Settling can push to other sessions,
+    /// which makes them dirty.
     fn settle_all(&mut self) -> bool {
         let mut any = false;
         loop {
@@ -213,7 +214,8 @@ impl<S: Service> Loop<'_, S> {
         }
     }
 
-    /// Hands out the job, starts the send, then asks what the session wants and changes the difference.
+    /// Hands out the job, starts the send, then asks what the session wants and changes the
+    /// difference.
     fn settle(&mut self, id: SessionId) {
         let Some(connection) = self.event_loop.table.lookup(id) else { return };
         connection.x.dirty = false;

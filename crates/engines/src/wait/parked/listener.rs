@@ -135,8 +135,8 @@ impl<S: Service> Listener<'_, '_, S> {
 
     // ---- accept
 
-    /// Accepts up to [`ACCEPTS`] connections, each for an idle worker; watches the listener only while
-    /// connections are admitted.
+    /// Accepts up to [`ACCEPTS`] connections, each for an idle worker; watches the listener only
+    /// while connections are admitted.
     fn accept(&mut self) -> io::Result<()> {
         let (context, parking) = (self.context, self.parking);
         let mut wants = false;
@@ -184,8 +184,8 @@ impl<S: Service> Listener<'_, '_, S> {
 
     // ---- the end
 
-    /// Queues parked sessions that do not know yet that the server drains; closes all of them when it
-    /// is forced.
+    /// Queues parked sessions that do not know yet that the server drains; closes all of them when
+    /// it is forced.
     fn follow_phase(&mut self) {
         match self.context.phase() {
             Phase::Starting | Phase::Ready | Phase::Leaving => {}

@@ -1,7 +1,7 @@
 //! The sessions of one process that no worker serves at the moment: parked, or queued for a worker.
 //!
-//! A session is in one place at a time, and the thread that takes it out is the only one that has it.
-//! No other exclusion is needed: a late event finds an empty slot and is dropped.
+//! A session is in one place at a time, and the thread that takes it out is the only one that has
+//! it. No other exclusion is needed: a late event finds an empty slot and is dropped.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -215,7 +215,8 @@ impl<S: Service> ParkedConnections<S> {
         self.lock().soonest
     }
 
-    /// Takes out the parked sessions that `is_wanted`, and notes when the first of the others is due.
+    /// Takes out the parked sessions that `is_wanted`, and notes when the first of the others is
+    /// due.
     pub fn take_where(
         &self,
         mut is_wanted: impl FnMut(&Connection<S>) -> bool,

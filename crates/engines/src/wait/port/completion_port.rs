@@ -28,7 +28,8 @@ use crate::wait::uring::accept::Incoming;
 use crate::wait::uring::receive::{Flight, HasFlight};
 use crate::wait::uring::tactics::Tactics;
 
-/// Connections that a multishot accept took beyond the limit are served when a successor takes over.
+/// Connections that a multishot accept took beyond the limit are served when a successor takes
+/// over.
 const SPARE: usize = 1024;
 
 /// An event of a session, to be handled at its next step.

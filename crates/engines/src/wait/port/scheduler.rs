@@ -2,11 +2,12 @@
 //!
 //! Plain values and no waiting: a thread releases what it had, submits what came of it, and learns
 //! its next action and which thread to wake, all under one short lock. So the whole protocol is a
-//! function from state to state, and `tests` walks through every order in which threads can call it.
+//! function from state to state, and `tests` walks through every order in which threads can call
+//! it.
 //!
 //! - To *run* (step sessions) takes one of `running_max` tokens.
-//! - To *work* on a job takes none, since it may block; but one thread never works, so that a thread
-//!   is left to step sessions.
+//! - To *work* on a job takes none, since it may block; but one thread never works, so that a
+//!   thread is left to step sessions.
 //! - To *lead* is to wait for completions. No thread leads while every token is out: what completed
 //!   could not be stepped, and the first thread that finishes looks anyway.
 //!

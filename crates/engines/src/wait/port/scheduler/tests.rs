@@ -2,8 +2,8 @@
 //! plants faults in it one by one and expects each to be found.
 //!
 //! From each state of a [`World`] every move is tried that a thread or the kernel can make;
-//! states seen before are not walked again. A job or a step that takes for ever is a move that is never
-//! made.
+//! states seen before are not walked again. A job or a step that takes for ever is a move that is
+//! never made.
 
 mod world;
 
