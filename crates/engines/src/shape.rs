@@ -166,8 +166,8 @@ impl Shape {
             }
             return match most {
                 Some(most) if most == 0 || most > WORKERS_MAX => refuse(format!(
-                    "expected 1 to {WORKERS_MAX} connections, because each has a worker with a slot \
-                     on the scoreboard, found --max-connections {most}"
+                    "expected 1 to {WORKERS_MAX} connections, because each has a worker with a \
+                     slot on the scoreboard, found --max-connections {most}"
                 )),
                 _ => Ok(()),
             };

@@ -1,6 +1,6 @@
 //! A worker's sessions by id: slots that are reused, under a new generation each time.
 //!
-//! `pools` has a table of the same shape with pinned values and operations in flight. Loops need
+//! [`memory::ShardTable`] is a table with pinned values and operations in flight. Loops need
 //! neither: they keep those counts in their own records and never take a value's address.
 
 use std::ops::Range;
