@@ -2,11 +2,11 @@
 
 use super::flags::{Args, ArrivalsArg, DuetArgs, HttpArgs, LineArgs};
 use ::load::drive::Settings;
-use ::load::duet::Part;
+use ::load::duet::ArmPlan;
 use ::load::model::{Arrivals, Model};
 use ::load::parse::{self, Scheme};
-use ::load::run::{Talk, Window};
-use ::load::script::{HttpOptions, LineOptions, StockOptions, Wanted};
+use ::load::run::{Window, Workload};
+use ::load::script::{Expectation, HttpOptions, LineOptions, StockOptions};
 use ::load::{DuetPlan, Mix, Plan, Target, Usage};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl Args {
             watch: self.watch,
             slo: self.goal.slo.clone(),
             settings,
-            ..Plan::new(target.clone(), self.talk(&target, &self.line.spoken()?)?)
+            ..Plan::new(target.clone(), self.workload(&target, &self.line.spoken()?)?)
         })
     }
 
@@ -68,8 +68,8 @@ impl Args {
         let answer = self.duet.spoken(&spoken)?;
         let part = |target: &Target, spoken: &Spoken, watch: Option<u32>| {
             let bare = || Usage("expected --watch and --watch-b for a duet".to_owned());
-            Ok::<_, Usage>(Part {
-                talk: self.talk(target, spoken)?,
+            Ok::<_, Usage>(ArmPlan {
+                workload: self.workload(target, spoken)?,
                 target: target.clone(),
                 watch: watch.ok_or_else(bare)?,
             })
@@ -179,22 +179,22 @@ impl Args {
         })
     }
 
-    fn talk(&self, target: &Target, spoken: &Spoken) -> Result<Talk, Usage> {
+    fn workload(&self, target: &Target, spoken: &Spoken) -> Result<Workload, Usage> {
         let mix = self.mix.as_deref();
         if let (Some(mix), true) = (mix, !takes_mix(target) && self.duet.duet.is_none()) {
             return Err(no_mix(target, mix));
         }
         Ok(match target.scheme {
-            Scheme::Stock => Talk::Stock(StockOptions {
+            Scheme::Stock => Workload::Stock(StockOptions {
                 mix: mix.map(str::parse::<Mix>).transpose()?.unwrap_or_default(),
                 ids: self.stock.ids.clone(),
                 amount_max: self.stock.amount_max,
                 framing: self.stock.framing,
                 seed: self.seed,
             }),
-            Scheme::Http => Talk::Http(self.http.options(target, mix, self.seed)?),
-            Scheme::Echo => Talk::Echo,
-            Scheme::Line => Talk::Line(spoken.options(target)?),
+            Scheme::Http => Workload::Http(self.http.options(target, mix, self.seed)?),
+            Scheme::Echo => Workload::Echo,
+            Scheme::Line => Workload::Line(spoken.options(target)?),
         })
     }
 }
@@ -230,7 +230,7 @@ impl HttpArgs {
             },
             headers: self.header.iter().map(field).collect::<Result<_, Usage>>()?,
             body,
-            wanted: Wanted { status: self.expect_status, length: self.expect_length },
+            wanted: Expectation { status: self.expect_status, length: self.expect_length },
             seed,
         })
     }
