@@ -18,7 +18,7 @@ enum { HEAD = 12, TURN_MAX = 1024, DATAGRAM_MAX = 65507, SKIN = 1 << 20, SLOT_NS
 enum { TICKS = 240 }; /* 30 ms of 8 kHz: what a timestamp grows by */
 
 static const char *sender = "";
-static uint64_t casts = 1, packets = 100, gap_ns = 30000000, burst = 1, payload = 32, file;
+static uint64_t streams = 1, packets = 100, gap_ns = 30000000, burst = 1, payload = 32, file;
 static uint64_t cpu = -1UL;
 static struct sockaddr_in to;
 static int fd_udp, fd_file;
@@ -33,7 +33,7 @@ static void die(const char *what) {
 }
 
 static _Noreturn void usage(const char *why) {
-    fprintf(stderr, "udp: %s\nusage: sender=NAME to=IP:PORT [casts=N] [packets=N] [gap_us=N] "
+    fprintf(stderr, "udp: %s\nusage: sender=NAME to=IP:PORT [streams=N] [packets=N] [gap_us=N] "
                     "[burst=N] [payload=BYTES] [file=0|1] [cpu=N]\n", why);
     exit(2);
 }
@@ -57,25 +57,25 @@ static inline void sleep_for(uint64_t ns) {
 /* Packets are numbered as they are due: a beat of each stream in turn, their phases spread. */
 static inline uint64_t due(uint64_t packet) {
     uint64_t turn = packet / burst;
-    return start_ns + gap_ns * (turn / casts) + gap_ns * (turn % casts) / casts;
+    return start_ns + gap_ns * (turn / streams) + gap_ns * (turn % streams) / streams;
 }
 
 /* Which packet of which stream it is, and where its payload begins in the skin. */
 struct place {
-    uint32_t cast, number;
+    uint32_t stream, number;
     uint64_t at;
 };
 
 static inline struct place place_of(uint64_t packet) {
-    uint64_t turn = packet / burst, number = turn / casts * burst + packet % burst;
+    uint64_t turn = packet / burst, number = turn / streams * burst + packet % burst;
     uint64_t pieces = payload ? SKIN / payload : 1;
-    return (struct place){(uint32_t)(turn % casts), (uint32_t)number, number % pieces * payload};
+    return (struct place){(uint32_t)(turn % streams), (uint32_t)number, number % pieces * payload};
 }
 
 /* Version 2, payload type 96; sequence number, timestamp, source (RFC 3550, section 5.1). */
 static inline void head_of(struct place place, char *head) {
     uint16_t sequence = htons((uint16_t)place.number);
-    uint32_t words[2] = {htonl(place.number * TICKS), htonl(place.cast)};
+    uint32_t words[2] = {htonl(place.number * TICKS), htonl(place.stream)};
     head[0] = (char)0x80, head[1] = 96;
     memcpy(head + 2, &sequence, 2), memcpy(head + 4, words, 8);
 }
@@ -95,7 +95,7 @@ typedef int turn_fn(uint64_t first, int count);
 
 /* Sends what is due, sleeps until the end of the slot in which the next packet is. */
 static void turns(turn_fn *send) {
-    uint64_t all = casts * packets / burst * burst, next = 0;
+    uint64_t all = streams * packets / burst * burst, next = 0;
     while (next < all) {
         uint64_t now = clock_ns(CLOCK_MONOTONIC);
         uint64_t end = next;
@@ -113,7 +113,7 @@ static void turns(turn_fn *send) {
 
 static void begin(int argc, char **argv) {
     const struct { const char *name; uint64_t *to; } numbers[] = {
-        {"casts", &casts}, {"packets", &packets}, {"gap_us", &gap_ns}, {"burst", &burst},
+        {"streams", &streams}, {"packets", &packets}, {"gap_us", &gap_ns}, {"burst", &burst},
         {"payload", &payload}, {"file", &file}, {"cpu", &cpu},
     };
     for (int i = 1; i < argc; i++) {
@@ -135,8 +135,9 @@ static void begin(int argc, char **argv) {
         if (!known) usage(argv[i]);
     }
     if (!to.sin_family) usage("expected to=IP:PORT");
-    if (!casts || !burst || packets % burst || payload > DATAGRAM_MAX - HEAD)
-        usage("expected casts and burst above 0, packets a multiple of burst, a payload that fits");
+    if (!streams || !burst || packets % burst || payload > DATAGRAM_MAX - HEAD)
+        usage("expected streams and burst above 0, packets a multiple of burst, a payload that "
+              "fits");
     cpu_set_t only;
     CPU_ZERO(&only);
     if (cpu < CPU_SETSIZE) CPU_SET(cpu, &only);
@@ -145,7 +146,7 @@ static void begin(int argc, char **argv) {
     fd_file = mkstemp(path);
     if (fd_file < 0 || unlink(path) || ftruncate(fd_file, SKIN)) die("a file of payloads");
     skin = mmap(NULL, SKIN, PROT_READ | PROT_WRITE, MAP_SHARED, fd_file, 0);
-    late = calloc(casts * packets, sizeof *late);
+    late = calloc(streams * packets, sizeof *late);
     if (skin == MAP_FAILED || !late) die("memory");
     for (uint32_t i = 0; i < SKIN; i++) skin[i] = (char)(i / 3);
     int room = 4 << 20;
@@ -165,12 +166,12 @@ static int by_value(const void *a, const void *b) {
 }
 
 static int print_line(void) {
-    uint64_t took = clock_ns(CLOCK_MONOTONIC) - start_ns, count = casts * packets;
+    uint64_t took = clock_ns(CLOCK_MONOTONIC) - start_ns, count = streams * packets;
     cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns;
     qsort(late, count, sizeof *late, by_value);
-    printf("{\"sender\":\"bare-%s\",\"casts\":%lu,\"packets\":%lu,\"failed\":%lu,\"heard\":0,"
+    printf("{\"sender\":\"bare-%s\",\"streams\":%lu,\"packets\":%lu,\"failed\":%lu,\"heard\":0,"
            "\"calls\":%lu,\"cpu_ns\":%lu,\"ns_per_packet\":%lu,\"took_ns\":%lu,",
-           sender, casts, sent, failed, calls, cpu_ns, cpu_ns / (sent ? sent : 1), took);
+           sender, streams, sent, failed, calls, cpu_ns, cpu_ns / (sent ? sent : 1), took);
     printf("\"late_p50_ns\":%ld,\"late_p99_ns\":%ld,\"late_p999_ns\":%ld,\"late_max_ns\":%ld}\n",
            late[count / 2], late[count * 99 / 100], late[count * 999 / 1000], late[count - 1]);
     return 0;

@@ -1,6 +1,6 @@
 /* The bare senders: constant packets by the clock, with nothing but the calls that send them.
  *
- *   udp sender=sendmmsg casts=1000 packets=100 gap_us=30000 payload=32 to=10.99.0.2:9
+ *   udp sender=sendmmsg streams=1000 packets=100 gap_us=30000 payload=32 to=10.99.0.2:9
  *
  * It takes the words of `roundhouse senders rate` and prints a line of figures, so that the same
  * schedule of the same bytes is sent by both. The surprising thing: it has no timer wheel. Streams
@@ -97,9 +97,9 @@ static int many_gso(uint64_t first, int count) { return messages_of(first, count
 /* A thread for one stream: read, send, sleep for the gap or until the next moment. */
 static int is_absolute;
 static void *one(void *number) {
-    uint64_t cast = (uint64_t)(uintptr_t)number;
+    uint64_t stream = (uint64_t)(uintptr_t)number;
     for (uint64_t beat = 0; beat < packets / burst; beat++) {
-        uint64_t first = (beat * casts + cast) * burst;
+        uint64_t first = (beat * streams + stream) * burst;
         if (is_absolute || !beat) sleep_until(due(first));
         else sleep_for(gap_ns);
         each_sendto(first, (int)burst);
@@ -109,13 +109,13 @@ static void *one(void *number) {
 }
 
 static void threads(void) {
-    pthread_t *all = calloc(casts, sizeof *all);
+    pthread_t *all = calloc(streams, sizeof *all);
     pthread_attr_t small;
     if (!all || pthread_attr_init(&small) || pthread_attr_setstacksize(&small, 256 << 10))
         die("a list of threads");
-    for (uint64_t i = 0; i < casts; i++)
+    for (uint64_t i = 0; i < streams; i++)
         if (pthread_create(&all[i], &small, one, (void *)(uintptr_t)i)) die("pthread_create");
-    for (uint64_t i = 0; i < casts; i++) pthread_join(all[i], NULL);
+    for (uint64_t i = 0; i < streams; i++) pthread_join(all[i], NULL);
     free(all);
 }
 

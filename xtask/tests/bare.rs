@@ -245,13 +245,13 @@ fn the_web_loop_answers_each_head_however_it_is_cut() {
     assert!(answers.iter().all(|heard| *heard == answers[0]));
 }
 
-/// What `bare/udp` sends as packet `number` of stream `cast`: the head of RTP, then bytes of the
+/// What `bare/udp` sends as packet `number` of stream `stream`: the head of RTP, then bytes of the
 /// skin, of which each is a third of its place.
-fn packet(cast: u32, number: u32, payload: u32) -> Vec<u8> {
+fn packet(stream: u32, number: u32, payload: u32) -> Vec<u8> {
     let mut bytes = vec![0x80, 96];
     bytes.extend_from_slice(&(number as u16).to_be_bytes());
     bytes.extend_from_slice(&(number * 240).to_be_bytes());
-    bytes.extend_from_slice(&cast.to_be_bytes());
+    bytes.extend_from_slice(&stream.to_be_bytes());
     let start = number % ((1 << 20) / payload) * payload;
     bytes.extend((start..start + payload).map(|at| (at / 3) as u8));
     bytes
@@ -259,28 +259,28 @@ fn packet(cast: u32, number: u32, payload: u32) -> Vec<u8> {
 
 #[test]
 fn every_bare_sender_sends_the_same_packets() {
-    let (casts, packets, payload) = (3, 8, 1000);
+    let (streams, packets, payload) = (3, 8, 1000);
     let wheels = ["wheel-sendto", "wheel-mmap", "sendmmsg", "gso", "sendmmsg+gso", "sendfile"];
     for name in ["plain", "plain-abs"].into_iter().chain(wheels) {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         receiver.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let to = receiver.local_addr().unwrap();
         let words = format!(
-            "sender={name} casts={casts} packets={packets} gap_us=2000 burst=4 payload={payload} \
-             file=1 to={to}"
+            "sender={name} streams={streams} packets={packets} gap_us=2000 burst=4 \
+             payload={payload} file=1 to={to}"
         );
         let output = Command::new(folder().join(UDP)).args(words.split(' ')).output().unwrap();
         let line = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
         assert!(line.contains("\"packets\":24,\"failed\":0"), "{name}: {line}");
-        let mut next = vec![0; casts as usize];
+        let mut next = vec![0; streams as usize];
         let mut bytes = [0; 2048];
-        for _ in 0..casts * packets {
+        for _ in 0..streams * packets {
             let len = receiver.recv(&mut bytes).unwrap();
-            let cast = u32::from_be_bytes(bytes[8..12].try_into().unwrap());
-            let number = next[cast as usize];
-            assert!(bytes[..len] == packet(cast, number, payload), "{name}: {cast} {number}");
-            next[cast as usize] += 1;
+            let stream = u32::from_be_bytes(bytes[8..12].try_into().unwrap());
+            let number = next[stream as usize];
+            assert!(bytes[..len] == packet(stream, number, payload), "{name}: {stream} {number}");
+            next[stream as usize] += 1;
         }
     }
 }

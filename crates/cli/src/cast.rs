@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as Clock};
 
 use anyhow::{Context, Result, anyhow};
-use engines::{Assets, CastSockets, Casting, Pacing, Sender, cast_alone, probe};
+use engines::Assets;
 use load::parse::span;
 use memory::{Placement, Region};
+use pacing::{PacedRunner, Sender, StreamSockets, StreamStats, probe, run_alone};
 use seam::{Instant, WorkerId};
 use services::media::{Aim, Media, Options, Orders, Push};
 
@@ -116,7 +117,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let host = args.host.unwrap_or(anywhere);
-    let sockets = CastSockets::bind(host, args.rtp_port)
+    let sockets = StreamSockets::bind(host, args.rtp_port)
         .with_context(|| format!("cannot send from port {} of {host}", args.rtp_port))?;
     sockets.set_multicast(args.ttl, args.host)?;
     let me = WorkerId::new(0, 1);
@@ -128,13 +129,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Err(reason) => return Err(anyhow!(reason)),
     };
     describe(args, &pushed)?;
-    let pacing = Pacing::default();
-    let casting = Casting::new(&media, args.sender, &sockets, &pacing).ranked(args.rank.rank());
-    let watcher = Watcher { orders: &orders, pacing: &pacing, pushed: &pushed };
+    let stats = StreamStats::default();
+    let casting = PacedRunner::new((&media, &*orders), args.sender, &sockets, &stats)
+        .ranked(args.rank.rank());
+    let watcher = Watcher { orders: &orders, stats: &stats, pushed: &pushed };
     let meanwhile = |ring: &dyn Fn()| watcher.follow(args.time, &stop, ring);
-    cast_alone(&casting, &orders, &Assets::default(), Duration::ZERO, meanwhile)?;
-    report(&pacing);
-    let is_whole = pacing.packets.read() > 0 && pacing.failed.read() == 0;
+    run_alone(&casting, &Assets::default(), Duration::ZERO, meanwhile)?;
+    report(&stats);
+    let is_whole = stats.packets.read() > 0 && stats.failed.read() == 0;
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -165,7 +167,7 @@ fn describe(args: &Args, pushed: &Push) -> Result<()> {
 /// Follows what is sent.
 struct Watcher<'a> {
     orders: &'a Orders,
-    pacing: &'a Pacing,
+    stats: &'a StreamStats,
     pushed: &'a Push,
 }
 
@@ -200,8 +202,8 @@ impl Watcher<'_> {
             .pushed
             .duration
             .map_or(String::new(), |whole| format!(" of {:.0}", whole.as_secs_f64()));
-        let (packets, bytes) = (self.pacing.packets.read(), self.pacing.bytes.read());
-        let late = self.pacing.quantile(0.99).map_or(String::new(), |late| {
+        let (packets, bytes) = (self.stats.packets.read(), self.stats.bytes.read());
+        let late = self.stats.quantile(0.99).map_or(String::new(), |late| {
             format!(", lateness p99 {:.3} ms", late.as_secs_f64() * 1e3)
         });
         let rate = bytes as f64 * 8e-6 / seconds.max(0.001);
@@ -210,9 +212,9 @@ impl Watcher<'_> {
 }
 
 /// Says how punctual it was, and how far it has drifted.
-fn report(pacing: &Pacing) {
-    tell(pacing);
-    if let Some(drift) = pacing.drift_ns() {
+fn report(stats: &StreamStats) {
+    tell(stats);
+    if let Some(drift) = stats.drift_ns() {
         eprintln!("drift from the first packet to the last: {:+.3} ms", drift as f64 / 1e6);
     }
 }

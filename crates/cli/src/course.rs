@@ -9,11 +9,6 @@
 //! One binary is all three: it behaves as the name under which it is called says (a link made by
 //! `roundhouse names DIR`), and each name is a subcommand too.
 
-mod multiclient;
-mod names;
-mod orders;
-mod rand;
-mod stockclient;
 mod stockserver;
 
 use std::ffi::OsStr;
@@ -22,6 +17,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use tools::course::{multiclient, names, stockclient};
 
 use crate::config;
 

@@ -9,7 +9,6 @@
 mod calibration;
 mod files;
 mod flags;
-pub(crate) mod live;
 mod media;
 mod null;
 mod plan;
@@ -18,7 +17,6 @@ mod stress;
 
 pub use flags::Args;
 
-use crate::race::watch;
 use ::load::health::Verdict;
 use ::load::run::Hooks;
 use ::load::search::{self, Capacity};
@@ -26,12 +24,13 @@ use ::load::snapshot::Board;
 use ::load::{Duet, Failure, Report, Slo, Target};
 use anyhow::{Context, Result};
 use files::Files;
-use live::{Live, Wishes};
 use serde::Serialize;
 use std::fmt::Display;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tools::interrupt::watch;
+use tools::progress::{Live, Manner, Wishes};
 
 /// The measurement is invalid.
 const INVALID: u8 = 98;
@@ -92,7 +91,7 @@ fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     let board = Board::default();
     let hold = plan.settings.stress.map(|_| Arc::default());
     let wishes = Wishes { stop: stop.clone(), hold: hold.clone() };
-    let live = Live::open(&args.output, &plan, &board, wishes);
+    let live = Live::open(Manner::of(args.output.plain, args.output.json), &plan, &board, wishes);
     let board = live.is_some().then_some(board);
     let hooks = Hooks { observer: files.observer(&plan), stop, hold, board };
     let measured = ::load::run::measure(&plan, &hooks);

@@ -7,7 +7,6 @@
 mod architectures;
 mod artefact;
 mod cast;
-mod client;
 mod config;
 mod course;
 mod doctor;
@@ -15,21 +14,18 @@ mod duet;
 mod live;
 mod load;
 mod museum;
-mod path;
 mod peer;
 mod pin;
-mod play;
 mod race;
 mod rank;
 mod senders;
 mod serve;
 mod swarm;
-mod top;
-mod walk;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tools::{client, path, play, top, walk};
 
 /// Write the service once, run it on every server architecture, know which one is best, and why.
 #[derive(Parser)]

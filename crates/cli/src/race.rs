@@ -5,7 +5,6 @@
 //! nothing, a second call goes on, and `roundhouse report` can draw again what a race has drawn.
 
 mod flags;
-mod interrupt;
 mod out;
 mod plan;
 mod progress;
@@ -20,9 +19,9 @@ mod words;
 pub mod compare;
 pub mod report;
 
-pub use interrupt::watch;
 pub use room::Room;
 pub use stock::{FILE, book};
+pub use tools::interrupt::watch;
 pub use words::Named;
 
 use crate::live;
@@ -120,7 +119,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         show::plan(&plan, plan::expected_ms(&plan));
         return Ok(ExitCode::SUCCESS);
     }
-    let stop = interrupt::watch()?;
+    let stop = watch()?;
     let begun = Instant::now();
     let outcome = race(&args, &plan, &exe, &stop)?;
     if outcome.interrupted {

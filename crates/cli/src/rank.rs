@@ -1,6 +1,6 @@
 //! The flags that say in front of whom packets are sent.
 
-use engines::Rank;
+use pacing::Rank;
 
 /// The rank of who sends.
 #[derive(clap::Args)]

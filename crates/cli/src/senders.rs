@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
-use engines::{Sender, Works, probe, probe_txtime};
+use pacing::{Sender, Works, probe, probe_txtime};
 use serde_json::json;
 
 use crate::race::watch;

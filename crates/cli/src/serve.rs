@@ -1,6 +1,5 @@
 //! `roundhouse serve`: a service on an engine, from the command line to the last save.
 
-pub(crate) mod admin;
 mod apache;
 mod console;
 mod echo;

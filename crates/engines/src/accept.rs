@@ -1,9 +1,9 @@
 //! Who takes a connection, and how it comes to the worker that serves it.
 //!
 //! One file for each way, the same functions in the same order in each. What a way needs is made
-//! once, before the first worker, and belongs to the [`Listeners`]; a worker sees its [`AcceptSource`] only.
-//! The listening sockets stay open in the supervisor, so that a worker's death loses no connection
-//! that waits.
+//! once, before the first worker, and belongs to the [`Listeners`]; a worker sees only its
+//! [`AcceptSource`]. The listening sockets stay open in the supervisor, so a worker's death loses
+//! no waiting connection.
 
 pub mod acceptor;
 mod exclusive;

@@ -1,9 +1,9 @@
 //! The administration of a server: a door of its own, beside the one that peers come by.
 //!
 //! It lives in the supervisor's loop, which may fork and must therefore have one thread; so nothing
-//! here waits. A visitor who neither asks nor listens keeps one of a few chairs for some seconds
-//! and delays nobody. What is asked and answered is not known here: bytes go to an [`AdminHandler`],
-//! which speaks some protocol, and come back from it.
+//! here waits. A client that neither asks nor reads keeps one of a few places for some seconds
+//! and delays no other. The protocol is not known here: bytes go to an [`AdminHandler`] and come
+//! back from it.
 
 mod door;
 mod queue;

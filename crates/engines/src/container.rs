@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 
 use seam::{Effects, Service, WorkerId};
 
-use crate::accept::{Arrival, acceptor};
+use crate::accept::{AcceptSource, Arrival, acceptor};
 use crate::axes::{Container, Wait};
 use crate::context::{Helping, Share, WorkerContext};
 use crate::fault::Fault;
@@ -34,40 +34,65 @@ pub(crate) fn serve<S: Service>(
     place: Place,
     visitor: Option<Arrival>,
 ) -> Result<(), Fault> {
-    if let Some(ended) = common.cast(id) {
+    if let Some(ended) = common.run_extra(id) {
         return ended;
     }
-    let Common {
-        server,
-        shape,
-        board,
-        listeners,
-        stop,
-        bell,
-        epoch,
-        parking,
-        completion_port,
-        cast,
-        ..
-    } = common;
     let Place { first, index } = place;
-    let accept_source = listeners.accept_source(place, id, board, shape.workers);
-    // The world is moved by the first worker of all, or by who waits for it.
-    let is_first = first == epoch.slot() && index == parking.map_or(0, |_| shape.workers);
-    let context = WorkerContext {
+    let accept_source =
+        common.listeners.accept_source(place, id, common.board, common.shape.workers);
+    let mut context = context(common, id, place, &*accept_source);
+    if let Some(visitor) = visitor {
+        (context.is_first, context.is_visit) = (false, true);
+        blocking::serve_one(&context, visitor);
+        return Ok(());
+    }
+    let workers = common.shape.workers;
+    if let Some(parking) = common.parking {
+        return match index < workers {
+            true => parked::serve(&context, parking, first + workers),
+            false => parked::listener::serve(&context, parking, first),
+        };
+    }
+    if index >= workers {
+        return acceptor::serve(&context, common.listeners, first);
+    }
+    match common.shape.wait {
+        Wait::Blocking | Wait::Parked => blocking::serve(&context),
+        Wait::Select => select::serve(&context),
+        Wait::Poll => poll::serve(&context),
+        Wait::Epoll => epoll::serve(&context),
+        Wait::Uring => uring::serve(&context),
+        Wait::Port => match common.completion_port {
+            Some(completion_port) => port::serve(&context, completion_port, index),
+            None => Err(Fault::Wait(std::io::Error::other("a port belongs to threads"))),
+        },
+    }
+}
+
+/// The context of the worker at `place`.
+fn context<'a, S: Service>(
+    common: &Common<'a, S>,
+    id: WorkerId,
+    place: Place,
+    accept_source: &'a dyn AcceptSource,
+) -> WorkerContext<'a, S> {
+    let Common { server, shape, board, listeners, stop, bell, epoch, parking, extra, .. } = *common;
+    let Place { first, index } = place;
+    WorkerContext {
         service: server.service,
         state: server.state,
         assets: server.assets,
         knobs: &shape.knobs,
         id,
-        is_first: is_first && visitor.is_none(),
-        is_visit: visitor.is_some(),
+        // The first worker of all moves the world, or the thread that waits for it.
+        is_first: first == epoch.slot() && index == parking.map_or(0, |_| shape.workers),
+        is_visit: false,
         board,
         listener: listeners.sockets[index % listeners.sockets.len()].as_fd(),
-        accept_source: &*accept_source,
+        accept_source,
         stop,
         bell,
-        orders: cast.map(|cast| cast.orders),
+        orders: extra.map(|extra| extra.orders),
         effects: Effects::new(shape.carries(), server.verbose),
         share: share(common, index),
         lifetime: lifetime(shape, id, index),
@@ -77,30 +102,6 @@ pub(crate) fn serve<S: Service>(
         },
         edition: Cell::new(board.edition()),
         renew: common.renew,
-    };
-    if let Some(visitor) = visitor {
-        blocking::serve_one(&context, visitor);
-        return Ok(());
-    }
-    if let Some(parking) = parking {
-        return match index < shape.workers {
-            true => parked::serve(&context, parking, first + shape.workers),
-            false => parked::listener::serve(&context, parking, first),
-        };
-    }
-    if index >= shape.workers {
-        return acceptor::serve(&context, listeners, first);
-    }
-    match shape.wait {
-        Wait::Blocking | Wait::Parked => blocking::serve(&context),
-        Wait::Select => select::serve(&context),
-        Wait::Poll => poll::serve(&context),
-        Wait::Epoll => epoll::serve(&context),
-        Wait::Uring => uring::serve(&context),
-        Wait::Port => match completion_port {
-            Some(completion_port) => port::serve(&context, completion_port, index),
-            None => Err(Fault::Wait(std::io::Error::other("a port belongs to threads"))),
-        },
     }
 }
 

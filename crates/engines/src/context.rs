@@ -31,7 +31,7 @@ pub struct WorkerContext<'a, S: Service> {
     pub stop: &'a EventFd,
     /// Rung when the supervisor should look at the board.
     pub bell: &'a EventFd,
-    /// The caster's bell, where there is a caster.
+    /// The extra worker's bell, where there is such a worker.
     pub orders: Option<&'a EventFd>,
     pub effects: Effects,
     /// It ends with its connection, which tells the supervisor enough.
@@ -184,14 +184,14 @@ impl<S: Service> WorkerContext<'_, S> {
         }
         self.slot().open.sub(1);
         self.accept_source.left();
-        self.ring_caster();
+        self.ring_orders();
         if is_last && !self.is_visit && self.board.is_empty_now() {
             self.bell.ring();
         }
     }
 
-    /// Rings the caster if a session changed an order since the last call.
-    fn ring_caster(&self) {
+    /// Rings the extra worker if a session changed an order since the last call.
+    fn ring_orders(&self) {
         if self.effects.is_filled()
             && self.effects.take_ring()
             && let Some(orders) = self.orders
@@ -200,9 +200,9 @@ impl<S: Service> WorkerContext<'_, S> {
         }
     }
 
-    /// Rings the caster if it is to be rung, and prints what the sessions noted.
+    /// Rings the extra worker if a session asked for it, and prints what the sessions noted.
     pub fn see_to_wishes(&self) {
-        self.ring_caster();
+        self.ring_orders();
         for note in self.effects.take_notes() {
             say!("{note}");
         }

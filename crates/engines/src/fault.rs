@@ -6,8 +6,7 @@ use std::net::SocketAddr;
 
 use sys::uring::Refusal;
 
-use crate::casts::rank::RankRefused;
-use crate::senders::Sender;
+use crate::extra::ExtraFault;
 use crate::shape::Refused;
 
 /// Why a server could not be run.
@@ -29,10 +28,8 @@ pub enum Fault {
     DiedAtStartup(usize),
     /// What a predecessor passed cannot be used.
     Handover(io::Error),
-    /// The caster's worker may not have its rank.
-    Rank(RankRefused),
-    /// What a sender needs cannot be had, or has gone.
-    Cast(Sender, io::Error),
+    /// The extra worker could not begin or go on.
+    Extra(ExtraFault),
 }
 
 impl fmt::Display for Fault {
@@ -57,8 +54,7 @@ impl fmt::Display for Fault {
             Fault::Handover(error) => {
                 write!(f, "cannot take over from the server before: {error}; it goes on serving")
             }
-            Fault::Rank(refused) => write!(f, "{refused}"),
-            Fault::Cast(sender, error) => write!(f, "the sender {sender} cannot go on: {error}"),
+            Fault::Extra(fault) => write!(f, "{fault}"),
             Fault::Panicked => f.write_str("a thread panicked"),
             Fault::DiedAtStartup(slot) => write!(f, "worker {slot} ended before it was ready"),
         }

@@ -10,16 +10,17 @@
 //! thread that keeps the server; `parts/` is what two loops need, written once. No engine knows a
 //! protocol: all of them drive [`seam::Conn`].
 //!
-//! What sends by the clock has a worker of its own beside them: `casts/` holds who wakes a
-//! [`seam::Caster`], `senders/` how its packets leave.
+//! A server can have one worker more that serves no connections ([`ExtraWorker`]); the crate
+//! `pacing` sends media from such a worker.
 
 mod accept;
 mod admin;
 mod axes;
-mod casts;
 mod conflict;
 mod container;
 mod context;
+mod erased;
+mod extra;
 mod fault;
 mod handover;
 mod hands;
@@ -29,7 +30,6 @@ mod parts;
 mod presets;
 mod run;
 mod say;
-mod senders;
 mod server;
 mod shape;
 pub mod spare;
@@ -40,20 +40,14 @@ mod wait;
 
 pub use admin::{Admin, AdminHandler, Answer, Door, Order, Reload};
 pub use axes::{Accept, Container, Wait};
-pub use casts::alone::cast_alone;
-pub use casts::pacing::{LATE, Pacing, Sum};
-pub use casts::rank::{Rank, RankRefused};
-pub use casts::sockets::CastSockets;
-pub use casts::{Casting, drum};
 pub use conflict::conflict;
+pub use extra::{ExtraFault, ExtraWorker, ExtraWorkerEntry};
 pub use fault::Fault;
 pub use handover::Handover;
 pub use knobs::Knobs;
 pub use parts::assets::Assets;
 pub use presets::{Crowd, PRESETS, Preset};
-pub use run::{run, run_with, run_with_caster};
-pub use senders::probe::{Works, probe, probe_txtime};
-pub use senders::{Sender, UnknownSender};
+pub use run::{run, run_with, run_with_extra};
 pub use server::{Control, NoStateStore, Ready, Renew, Report, Server, StateStore};
 pub use shape::{Refused, Shape, WORKERS_MAX};
 pub use staff::{Staff, Staffing};

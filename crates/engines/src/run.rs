@@ -1,18 +1,19 @@
 //! Runs a service on a shape: listeners, scoreboard, workers, supervisor, and the way out.
 
 use memory::{Board, Region};
-use seam::{Caster, Service};
+use seam::Service;
 use sys::eventfd::EventFd;
 use sys::signal;
 
 use crate::accept::Listeners;
 use crate::admin::Admin;
 use crate::axes::Wait;
-use crate::casts::{Casting, Troupe};
 use crate::container::{processes, threads};
+use crate::erased::{Bound, BoundStore, Erased};
+use crate::extra::{Extra, ExtraWorker};
 use crate::fault::Fault;
 use crate::handover::Epoch;
-use crate::server::{Cast, Common, Ready, Report, Server, StateStore};
+use crate::server::{Common, Ready, Report, Server, StateStore};
 use crate::shape::{Refused, SLOTS, Shape};
 use crate::supervise::SIGNALS;
 use crate::wait::uring::tactics::{self, Rings, Tactics};
@@ -47,27 +48,48 @@ pub fn run_with<S: Service>(
     live(server, shape, None, store, admin, ready)
 }
 
-/// The same with a worker more, in which a caster sends by the clock what the sessions order: a
-/// thread beside threads, a process beside processes.
+/// The same with one worker more, which serves no connections.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with_caster<S: Service, C: Caster<State = S::State>>(
+pub fn run_with_extra<S: Service>(
     server: &Server<'_, S>,
     shape: &Shape,
-    casting: &Casting<'_, C>,
+    extra: &dyn ExtraWorker,
     store: &mut dyn StateStore<S::State>,
     admin: Admin<'_>,
     ready: &mut dyn FnMut(&Ready),
 ) -> Result<Report, Fault> {
-    live(server, shape, Some(casting), store, admin, ready)
+    live(server, shape, Some(extra), store, admin, ready)
 }
 
+/// Forgets which service it is: what follows is compiled once.
 fn live<S: Service>(
     server: &Server<'_, S>,
     shape: &Shape,
-    troupe: Option<&dyn Troupe<S::State>>,
+    extra: Option<&dyn ExtraWorker>,
     store: &mut dyn StateStore<S::State>,
+    admin: Admin<'_>,
+    ready: &mut dyn FnMut(&Ready),
+) -> Result<Report, Fault> {
+    let (service, state) = (server.service, server.state);
+    let bound = Bound { service, state };
+    let erased = Erased(&bound);
+    live_erased(
+        &server.with(&erased, &()),
+        shape,
+        extra,
+        &mut BoundStore { store, state },
+        admin,
+        ready,
+    )
+}
+
+fn live_erased(
+    server: &Server<'_, Erased<'_>>,
+    shape: &Shape,
+    extra: Option<&dyn ExtraWorker>,
+    store: &mut dyn StateStore<()>,
     admin: Admin<'_>,
     ready: &mut dyn FnMut(&Ready),
 ) -> Result<Report, Fault> {
@@ -76,7 +98,7 @@ fn live<S: Service>(
     shape.knobs.tactics = Tactics::of(&shape);
     let shape = &shape;
     let rings = probe(shape)?;
-    troupe.map_or(Ok(()), Troupe::check).map_err(Fault::Rank)?;
+    extra.map_or(Ok(()), ExtraWorker::check).map_err(Fault::Extra)?;
     if server.signals {
         // Workers inherit the blocked signals, so that only the supervisor hears them.
         signal::block(SIGNALS).map_err(Fault::Wait)?;
@@ -87,19 +109,20 @@ fn live<S: Service>(
     board.init(&[]).expect("a scoreboard needs no seed");
     let stop = EventFd::new().map_err(Fault::Wait)?;
     let bell = EventFd::new().map_err(Fault::Wait)?;
-    let orders = troupe.map(|_| EventFd::new()).transpose().map_err(Fault::Wait)?;
+    let orders = extra.map(|_| EventFd::new()).transpose().map_err(Fault::Wait)?;
     let epoch = Epoch::of(server.handover);
     let slot = epoch.slot() + shape.entries() * shape.stride();
-    let cast = troupe.zip(orders.as_ref()).map(|(troupe, orders)| Cast { troupe, orders, slot });
-    if cast.is_some() && slot + shape.stride() > epoch.slot() + SLOTS {
+    let extra = extra.zip(orders.as_ref()).map(|(worker, orders)| Extra { worker, orders, slot });
+    if extra.is_some() && slot + shape.stride() > epoch.slot() + SLOTS {
         return Err(Fault::Refused(Refused(format!(
-            "a caster needs a slot too, and {} workers take them all: say --workers {}",
+            "the streaming worker needs a slot too, and {} workers take them all: say --workers {}",
             shape.workers,
             shape.workers - shape.stride()
         ))));
     }
     let (board, listeners, stop, bell) = (&*board, &listeners, &stop, &bell);
     let (parking, completion_port, parts, renew) = (None, None, 1, admin.renew);
+    let heal = |dead| server.service.0.heal(dead);
     let common = Common {
         server,
         shape,
@@ -112,7 +135,8 @@ fn live<S: Service>(
         completion_port,
         parts,
         renew,
-        cast,
+        heal: &heal,
+        extra,
     };
     common.put_in_force(&shape.knobs);
     let mut announce = || ready(&Ready { listening: listeners.listening, rings: rings.clone() });

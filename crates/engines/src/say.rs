@@ -2,11 +2,12 @@
 //! may speak at a time.
 
 /// Prints a line as `eprintln!` does, in one write.
+#[macro_export]
 macro_rules! say {
     ($($words:tt)*) => {{
         let mut line = format!($($words)*);
         line.push('\n');
-        // Who has closed our stderr does not want to hear.
+        // Nothing can be done about a closed stderr.
         let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
     }};
 }

@@ -12,8 +12,7 @@ use seam::{Service, Share, WorkerId};
 use sys::eventfd::EventFd;
 
 use crate::accept::Listeners;
-use crate::casts::Troupe;
-use crate::casts::context::CastWorkerEntry;
+use crate::extra::{Extra, ExtraWorkerEntry};
 use crate::fault::Fault;
 use crate::handover::{Epoch, Handover};
 use crate::knobs::Knobs;
@@ -44,11 +43,32 @@ pub struct Server<'a, S: Service> {
     pub control: &'a Control,
     /// The descriptor of the state, if it lies in shared memory: what `SIGUSR2` hands over.
     pub state_fd: Option<BorrowedFd<'a>>,
-    /// What else it hands over, such as the sockets of a caster; the successor finds it in
+    /// What else it hands over, such as the sockets of an extra worker; the successor finds it in
     /// [`Handover::others`].
     pub others: &'a [BorrowedFd<'a>],
     /// What a predecessor has passed: its listeners are used, and it is told when we are ready.
     pub handover: Option<&'a Handover>,
+}
+
+impl<'a, S: Service> Server<'a, S> {
+    /// The same server of another service.
+    pub(crate) fn with<T: Service>(&self, service: &'a T, state: &'a T::State) -> Server<'a, T> {
+        let Server { assets, address, verbose, timer, signals, control, .. } = *self;
+        let Server { state_fd, others, handover, .. } = *self;
+        Server {
+            service,
+            state,
+            assets,
+            address,
+            verbose,
+            timer,
+            signals,
+            control,
+            state_fd,
+            others,
+            handover,
+        }
+    }
 }
 
 /// Stops a server from another thread.
@@ -174,26 +194,11 @@ pub(crate) struct Common<'a, S: Service> {
     pub renew: Option<&'a Renew<'a>>,
     /// What the threads of a port have in common, where there is one.
     pub completion_port: Option<&'a CompletionPort<S>>,
-    /// Who sends by the clock, where anybody does.
-    pub cast: Option<Cast<'a, S::State>>,
+    /// Frees what a dead worker held of the state.
+    pub heal: &'a (dyn Fn(WorkerId) + Sync),
+    /// The worker that serves no connections, where there is one.
+    pub extra: Option<Extra<'a>>,
 }
-
-/// A caster and its bell.
-pub(crate) struct Cast<'a, T> {
-    pub troupe: &'a dyn Troupe<T>,
-    /// Rung when a session has changed an order.
-    pub orders: &'a EventFd,
-    /// The first slot of its entry, which comes behind those of all others.
-    pub slot: usize,
-}
-
-impl<T> Clone for Cast<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Cast<'_, T> {}
 
 /// What the supervisor calls when the server is reloaded, and then each worker between two of its
 /// turns, with the number of the edition: what a process keeps of its own, such as certificates, is
@@ -207,36 +212,33 @@ impl<S: Service> Common<'_, S> {
         self.epoch.slot() + index * self.shape.stride()
     }
 
-    /// The entries that the supervisor fills from the start: workers, acceptors, a caster.
+    /// The entries that the supervisor fills from the start: workers, acceptors, the extra
+    /// worker.
     pub fn entries(&self) -> usize {
-        self.shape.entries() + usize::from(self.cast.is_some())
+        self.shape.entries() + usize::from(self.extra.is_some())
     }
 
-    /// Whether the entry `index` is the caster's.
-    pub fn is_cast_entry(&self, index: usize) -> bool {
-        self.cast.is_some_and(|cast| cast.slot == self.slot_of(index))
+    /// Whether the entry `index` is the extra worker's.
+    pub fn is_extra_entry(&self, index: usize) -> bool {
+        self.extra.is_some_and(|extra| extra.slot == self.slot_of(index))
     }
 
-    /// The life of the caster's worker, if `id` names it.
-    pub fn cast(&self, id: WorkerId) -> Option<Result<(), Fault>> {
-        let Cast { troupe, orders, .. } = self.cast.filter(|cast| cast.slot == id.slot())?;
+    /// Runs the extra worker, if `id` names it.
+    pub fn run_extra(&self, id: WorkerId) -> Option<Result<(), Fault>> {
+        let extra = self.extra.filter(|extra| extra.slot == id.slot())?;
         let Common { server, board, stop, bell, .. } = self;
-        let (state, assets, verbose) = (server.state, server.assets, server.verbose);
-        let slots = self.shape.stride();
-        let is_heir = server.handover.is_some();
-        let entry = CastWorkerEntry {
-            state,
-            assets,
+        let entry = ExtraWorkerEntry {
+            assets: server.assets,
             board,
             id,
-            slots,
-            orders,
+            slots: self.shape.stride(),
+            orders: extra.orders,
             stop,
             bell,
-            verbose,
-            is_heir,
+            verbose: server.verbose,
+            is_successor: server.handover.is_some(),
         };
-        Some(troupe.live(&entry))
+        Some(extra.worker.run(&entry).map_err(Fault::Extra))
     }
 
     /// The entry of the worker `id`.
@@ -248,7 +250,7 @@ impl<S: Service> Common<'_, S> {
     pub fn heal(&self, id: WorkerId) {
         for offset in 0..self.shape.stride() {
             let dead = WorkerId::new(id.slot() + offset, id.generation());
-            self.server.state.heal(dead);
+            (self.heal)(dead);
             self.listeners.heal(dead);
             self.board.heal(dead);
         }

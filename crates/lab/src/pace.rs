@@ -110,7 +110,7 @@ impl Work {
     pub fn arguments(&self) -> Vec<String> {
         let Work { streams, packets, gap_us, burst, payload, file, spread, cold, records } = self;
         let mut words = vec![
-            format!("casts={streams}"),
+            format!("streams={streams}"),
             format!("packets={packets}"),
             format!("gap_us={gap_us}"),
             format!("burst={burst}"),

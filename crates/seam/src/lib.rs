@@ -15,21 +15,21 @@
 //! [`Conn::landed`]; the service cannot tell.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod caster;
 mod conn;
 mod effects;
 mod ids;
 pub mod laws;
 mod out;
+mod paced;
 mod service;
 mod share;
 mod time;
 
-pub use caster::{Body, Burst, CastCx, CastLaw, Caster, Channel, Next, Packet, Payload};
 pub use conn::{Conn, PushRefused, Wants};
 pub use effects::{Effects, NoPush, Push};
 pub use ids::{AssetId, SHARDS_MAX, SessionId, WorkerId};
 pub use out::{Buffers, Out, Part, Source};
+pub use paced::{Body, Burst, Channel, Next, PacedCx, PacedLaw, PacedSource, Packet, Payload};
 pub use service::{Closed, Cx, Event, Limits, Peer, Service, Step, Then};
 pub use share::{BadSeed, Share};
 pub use time::Instant;

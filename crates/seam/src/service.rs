@@ -13,7 +13,7 @@ pub trait Service: Sync {
     /// What all workers see; the launcher decides where it lives.
     type State: Share;
     /// One connection's memory: plain data.
-    type Session: Send;
+    type Session: Send + 'static;
     /// What leaves by [`Then::Offload`]; an empty enum if nothing does.
     type Job: Send + 'static;
     /// What comes back as [`Event::Done`].
@@ -84,6 +84,13 @@ impl<'a, T> Cx<'a, T> {
         Cx { now, me, worker, state, effects, enclosed: false }
     }
 
+    /// The same about another state.
+    #[inline]
+    pub fn on<U>(&self, state: &'a U) -> Cx<'a, U> {
+        let Cx { now, me, worker, effects, enclosed, .. } = *self;
+        Cx { now, me, worker, state, effects, enclosed }
+    }
+
     /// The same for a service within another one, which alone knows how bytes must look on the way
     /// to a peer: [`Cx::push`] is refused.
     pub fn enclose(&self) -> Cx<'a, T> {
@@ -100,7 +107,7 @@ impl<'a, T> Cx<'a, T> {
     }
 
     /// Rings the casters' bell once this turn is over: an order in the state has changed
-    /// ([`crate::Caster::rung`]). Where no caster runs nobody hears it.
+    /// ([`crate::PacedSource::rung`]). Where no caster runs nobody hears it.
     pub fn ring(&self) {
         self.effects.ring();
     }

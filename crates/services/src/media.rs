@@ -7,9 +7,9 @@
 //!   play        play, pause, and where one stands
 //!   push        transmissions that nobody asks for by RTSP
 //!   place       which file and which of its tracks a URL names
-//!   door        who may
-//!   orders      what sessions order and casters play, in memory that all workers see
-//!   cast        datagrams by the clock: the caster
+//!   digest      passwords (RFC 2617)
+//!   orders      what sessions order and streaming workers play, in memory that all workers see
+//!   paced_source datagrams by the clock
 //!   player      packets and reports in the order of their moments
 //!   run         one track's packets: numbers, timestamps, due times
 //!   title       files: their plans and their bytes
@@ -22,18 +22,18 @@
 //!
 //! One connection has one session at most, and a session ends with its connection: players that
 //! vanish without a word leave nothing behind. The surprising thing is who keeps the pace: packets
-//! within the connection are paced by the session's own deadlines, datagrams by a caster that
-//! shares nothing with the session but a slot of atomics, and both by the same player.
+//! within the connection are paced by the session's own deadlines, datagrams by a streaming worker
+//! that shares nothing with the session but a slot of atomics, and both by the same player.
 
 mod answer;
-mod cast;
 mod chance;
-mod door;
+mod digest;
 mod fuzz;
 mod group;
 pub mod live;
 mod options;
 mod orders;
+mod paced_source;
 mod place;
 mod play;
 mod player;
@@ -46,10 +46,10 @@ mod tests;
 mod title;
 mod transport;
 
-pub use cast::Cast;
 pub use fuzz::fuzz;
 pub use group::Groups;
-pub use options::{Door, Options};
+pub use options::{Credentials, Options};
 pub use orders::{Echo, Orders, Reception, SLOTS};
+pub use paced_source::Stream;
 pub use push::{Aim, Push};
 pub use service::{Job, Media, Outcome, Session};

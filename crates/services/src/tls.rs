@@ -72,7 +72,7 @@ struct Talk<S: Service> {
     drained: bool,
 }
 
-impl<S: Service> Service for Tls<S> {
+impl<S: Service + 'static> Service for Tls<S> {
     type State = S::State;
     type Session = Session<S>;
     type Job = S::Job;

@@ -7,7 +7,7 @@
 //! [`chunking`] and [`determinism`] hold a service to its laws; [`Golden`] plays a written
 //! conversation under many splits.
 //!
-//! A [`seam::Caster`] is driven by [`cast`], and held to its laws by [`cast_laws`].
+//! A [`seam::PacedSource`] is driven by [`play_paced`], and held to its laws by [`paced_laws`].
 //!
 //! The surprising thing: the simulated engine is meaner than the real ones. It writes now or later
 //! by whim, delivers bytes after it was told to stop, wakes sessions for nothing, and its workers
@@ -15,7 +15,6 @@
 //! the top of `seam::Conn`.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod cast;
 mod check;
 mod clients;
 mod connection;
@@ -23,16 +22,17 @@ mod fuzz;
 mod golden;
 mod laws;
 mod link;
+mod paced;
 mod rng;
 mod script;
 mod transcript;
 mod world;
 
-pub use cast::{CastHeard, Deed, Made, Whims, cast, cast_case, cast_laws};
 pub use check::{Case, check, find, seeds};
 pub use fuzz::fuzz;
 pub use golden::{BadGolden, Golden};
 pub use laws::{chunking, determinism};
+pub use paced::{Deed, Made, PacedReport, Whims, paced_case, paced_laws, play_paced};
 pub use script::{Act, Client, Faults, Script};
 pub use transcript::{End, Heard, Transcript};
 pub use world::run;

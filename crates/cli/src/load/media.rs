@@ -9,7 +9,7 @@ use clap::Args as _;
 use clap::parser::ValueSource;
 
 use super::Args;
-use crate::play;
+use tools::play;
 
 /// Receivers if nobody says how many.
 const RECEIVERS: u32 = 64;

@@ -2,7 +2,6 @@
 
 use super::flags::Args;
 use super::print;
-use crate::race::watch;
 use ::load::simulator::{self, Plan};
 use ::load::{Failure, Target, Usage};
 use anyhow::{Context, Result};
@@ -10,6 +9,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::process::ExitCode;
 use std::time::Duration;
+use tools::interrupt::watch;
 
 /// How long if nobody says.
 const SPAN: Duration = Duration::from_secs(10);

@@ -9,9 +9,9 @@ use std::time::Duration;
 use crate::rank::RankArgs;
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
-use engines::Sender;
 use lab::machine::Placement;
 use lab::pace::{Around, Company, Rank, Reading, Sink, Trial, Work};
+use pacing::Sender;
 
 /// The flags of `roundhouse senders cast`.
 #[derive(clap::Args)]
@@ -131,9 +131,9 @@ fn gap(text: &str) -> Result<f64, String> {
 impl Surroundings {
     fn around(&self) -> Around {
         let rank = match self.rank.rank() {
-            engines::Rank::Usual => Rank::Usual,
-            engines::Rank::Nice(value) => Rank::Nice(value),
-            engines::Rank::Fifo(priority) => Rank::RealTime(priority),
+            pacing::Rank::Usual => Rank::Usual,
+            pacing::Rank::Nice(value) => Rank::Nice(value),
+            pacing::Rank::Fifo(priority) => Rank::RealTime(priority),
         };
         let sink = match self.sink {
             Where::Heard => Sink::Heard,

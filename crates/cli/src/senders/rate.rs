@@ -1,4 +1,4 @@
-//! The process that casts for the laboratory of senders: constant packets by one sender, and what
+//! The process that sends for the laboratory of senders: constant packets by one sender, and what
 //! came of them as one line of JSON.
 //!
 //! Without `to` it receives by itself on another core and takes the lateness from the times of the
@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use engines::drum::{Beats, Drum, HEAD, Skin};
-use engines::{Assets, CastSockets, Casting, Pacing, Sender, cast_alone};
+use engines::Assets;
 use lab::pace::{Extent, Lateness, Reading, Work, drift_ns, span_ns};
+use pacing::cbr::{CbrOrders, CbrSource, Contents, HEAD};
+use pacing::{PacedRunner, Sender, StreamSockets, StreamStats, run_alone};
 use sys::bpf::{Assembly, Math, Program};
 use sys::udp::{Mail, Udp, UdpOptions};
 use sys::usage::Usage;
@@ -31,7 +32,7 @@ const COLD_MAX: u64 = 512 << 20;
 const RECORDS_MAX: u64 = 64 << 20;
 /// What a buffer may be asked to hold; the kernel gives as much of it as it may.
 const BUFFER: usize = 8 << 20;
-/// The longest wait for what is still on its way when casting has ended.
+/// The longest wait for what is still on its way when streaming has ended.
 const STRAGGLERS: Duration = Duration::from_millis(50);
 
 /// What the command line says.
@@ -71,7 +72,7 @@ impl Ask {
             let work = &mut ask.work;
             match name {
                 "sender" => ask.sender = value.parse()?,
-                "casts" => work.streams = number()?,
+                "streams" => work.streams = number()?,
                 "packets" => work.packets = number()?,
                 "gap_us" => work.gap_us = u64::from(number()?),
                 "burst" => work.burst = number()?,
@@ -99,13 +100,13 @@ struct Heard {
     usage: Usage,
 }
 
-/// Casts, and returns what came of it.
+/// Streams, and returns what came of it.
 ///
 /// # Errors
 /// The sender does not work here, or the machine lacks something.
 pub fn cast(ask: &Ask) -> Result<Reading> {
     let mut assets = Assets::default();
-    let skin = skin(ask, &mut assets)?;
+    let contents = contents(ask, &mut assets)?;
     let _drops = ask.drops.as_deref().map(dropping).transpose()?;
     let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let receiver = receiver(local)?;
@@ -113,14 +114,15 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
         Some(to) => everybody(to, ask.work.streams),
         None => vec![receiver.local_addr()?],
     };
-    let Work { streams: casts, packets, burst, payload, spread, .. } = ask.work;
+    let Work { streams, packets, burst, payload, spread, .. } = ask.work;
     let gap = ask.work.gap();
     let ahead = (gap * packets).max(Duration::from_secs(1)) * 2;
-    let drum = Drum { casts, packets, gap, burst, payload, ahead, spread, to, skin };
+    let source = CbrSource { streams, packets, gap, burst, payload, ahead, spread, to, contents };
     let from = if ask.to.is_some() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { local };
-    let sockets = CastSockets::bind(from, 0)?;
-    let (state, pacing, over) = (Beats::default(), Pacing::default(), AtomicBool::new(false));
-    let casting = Casting::new(&drum, ask.sender, &sockets, &pacing);
+    let sockets = StreamSockets::bind(from, 0)?;
+    let (state, stats, over) =
+        (CbrOrders::default(), StreamStats::default(), AtomicBool::new(false));
+    let runner = PacedRunner::new((&source, &state), ask.sender, &sockets, &stats);
     // Only now: under overload a beginning on that core would take fifty times as long.
     if let Some(core) = ask.core {
         sys::cpu::set_affinity(&[core])?;
@@ -131,13 +133,13 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
     let (heard, ended_ns) = std::thread::scope(|scope| {
         let listen = scope.spawn(|| match ask.to {
             Some(_) => Heard::default(),
-            None => listen(&receiver, &drum, &state, ask.ear, &over),
+            None => listen(&receiver, &source, &state, ask.ear, &over),
         });
         let look = |_: &dyn Fn()| {
-            std::thread::sleep(drum.length() / 2);
+            std::thread::sleep(source.length() / 2);
             halfway = kernel::bytes();
         };
-        let ended = cast_alone(&casting, &state, &assets, drum.length(), look);
+        let ended = run_alone(&runner, &assets, source.length(), look);
         let ended_ns = sys::clock::now_ns();
         over.store(true, Ordering::Release);
         let heard = listen.join().unwrap_or_default();
@@ -145,18 +147,18 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
     })?;
     let used = Usage::of_process().since(&before).since(&heard.usage);
     let tally = Tally::now(ask.core).since(&tally);
-    let sent = pacing.packets.read();
+    let sent = stats.packets.read();
     let late = match ask.to {
-        Some(_) => known(&pacing),
+        Some(_) => known(&stats),
         None => Lateness::of(heard.streams.concat()),
     };
     Ok(Reading {
         sender: ask.sender.to_string(),
-        streams: casts,
+        streams,
         sent,
-        failed: pacing.failed.read(),
+        failed: stats.failed.read(),
         heard: heard.streams.iter().map(|it| it.len() as u64).sum(),
-        calls: pacing.calls.read(),
+        calls: stats.calls.read(),
         cpu_ns: used.cpu.as_nanos() as u64,
         switches: used.waits + used.preempted,
         kernel_bytes: if halfway == 0 { 0 } else { halfway - memory },
@@ -200,10 +202,10 @@ fn everybody(first: SocketAddr, streams: u32) -> Vec<SocketAddr> {
 }
 
 /// The lateness that the sender noted, where it did.
-fn known(pacing: &Pacing) -> Option<Lateness> {
-    let at = |share: f64| pacing.quantile(share).map(|late| late.as_nanos() as i64);
+fn known(stats: &StreamStats) -> Option<Lateness> {
+    let at = |share: f64| stats.quantile(share).map(|late| late.as_nanos() as i64);
     Some(Lateness {
-        packets: pacing.packets.read(),
+        packets: stats.packets.read(),
         p50_ns: at(0.5)?,
         p90_ns: at(0.9)?,
         p99_ns: at(0.99)?,
@@ -215,11 +217,11 @@ fn known(pacing: &Pacing) -> Option<Lateness> {
 }
 
 /// The payloads' source. What has to be cold is forgotten last, when nothing reads it any more.
-fn skin(ask: &Ask, assets: &mut Assets) -> Result<Skin> {
+fn contents(ask: &Ask, assets: &mut Assets) -> Result<Contents> {
     let work = &ask.work;
     let bytes: Vec<u8> = (0..SOURCE).map(|at| (at / 3) as u8).collect();
     if !work.file {
-        return Ok(Skin::Shared(Arc::from(&bytes[..])));
+        return Ok(Contents::Shared(Arc::from(&bytes[..])));
     }
     if work.records {
         return records(ask, &bytes, assets);
@@ -233,14 +235,14 @@ fn skin(ask: &Ask, assets: &mut Assets) -> Result<Skin> {
     if work.cold {
         kernel::forget(&file)?;
     }
-    Ok(Skin::File(assets.add(file).into(), length))
+    Ok(Contents::File(assets.add(file).into(), length))
 }
 
 /// The packets of all streams, heads and all, in a file.
-fn records(ask: &Ask, bytes: &[u8], assets: &mut Assets) -> Result<Skin> {
-    let Work { streams: casts, packets, payload, cold, .. } = ask.work;
+fn records(ask: &Ask, bytes: &[u8], assets: &mut Assets) -> Result<Contents> {
+    let Work { streams, packets, payload, cold, .. } = ask.work;
     let record = HEAD as u64 + u64::from(payload);
-    let most = (RECORDS_MAX / record / u64::from(casts)).max(1);
+    let most = (RECORDS_MAX / record / u64::from(streams)).max(1);
     if ask.to.is_none() && most < u64::from(packets) {
         bail!(
             "expected at most {most} packets of a stream in a file of records whose receiver reads \
@@ -249,21 +251,22 @@ fn records(ask: &Ask, bytes: &[u8], assets: &mut Assets) -> Result<Skin> {
     }
     let (gap, ahead, spread) = (Duration::ZERO, Duration::ZERO, true);
     let packets = packets.min(most as u32);
-    let (skin, to) = (Skin::Shared(Arc::from(&[][..])), Vec::new());
-    let drum = Drum { casts, packets, gap, burst: 1, payload, ahead, spread, to, skin };
-    let bytes = drum.records(bytes);
+    let (contents, to) = (Contents::Shared(Arc::from(&[][..])), Vec::new());
+    let source =
+        CbrSource { streams, packets, gap, burst: 1, payload, ahead, spread, to, contents };
+    let bytes = source.records(bytes);
     let file = kernel::scratch(&bytes, bytes.len() as u64)?;
     if cold {
         kernel::forget(&file)?;
     }
-    Ok(Skin::Records(assets.add(file).into(), bytes.len() as u64))
+    Ok(Contents::Records(assets.add(file).into(), bytes.len() as u64))
 }
 
 /// Moment and lateness of each packet by the receiver's kernel.
 fn listen(
     receiver: &Udp,
-    drum: &Drum,
-    state: &Beats,
+    source: &CbrSource,
+    state: &CbrOrders,
     ear: Option<usize>,
     over: &AtomicBool,
 ) -> Heard {
@@ -271,7 +274,7 @@ fn listen(
     let _ = ear.map(|core| sys::cpu::set_affinity(&[core]));
     let began = Usage::of_thread();
     let mut mail = Mail::new(256, 64);
-    let mut streams = vec![Vec::with_capacity(drum.packets as usize); drum.casts as usize];
+    let mut streams = vec![Vec::with_capacity(source.packets as usize); source.streams as usize];
     // The receiver's times are those of the wall clock, the schedule's of the other.
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as i64;
     let ahead = wall - sys::clock::now_ns() as i64;
@@ -284,7 +287,7 @@ fn listen(
         for letter in letters.filter(|letter| letter.bytes.len() >= HEAD) {
             let word = |at: usize| letter.bytes[at..at + 4].try_into().expect("four bytes");
             let (number, sent) = (u32::from_be_bytes(word(8)), u32::from_be_bytes(word(4)));
-            if let Some(due) = drum.due_at(state, number, sent / Drum::TICKS)
+            if let Some(due) = source.due_at(state, number, sent / CbrSource::TICKS)
                 && let Some(stream) = streams.get_mut(number as usize)
             {
                 stream.push((due.ns(), letter.came_ns as i64 - ahead - due.ns() as i64));
@@ -326,7 +329,7 @@ mod tests {
     #[test]
     fn every_packet_is_sent_and_timed() {
         for file in ["file=0", "file=1", "file=1 records=1"] {
-            let words = format!("sender=sendmmsg casts=2 packets=20 gap_us=2000 {file}");
+            let words = format!("sender=sendmmsg streams=2 packets=20 gap_us=2000 {file}");
             let found = cast(&ask(&words).expect("good words")).expect("sendmmsg works everywhere");
             assert_eq!((found.sent, found.failed, found.heard), (40, 0, 40), "{found:?}");
             let late = found.late.expect("all were heard");
@@ -338,7 +341,7 @@ mod tests {
 
     #[test]
     fn streams_beat_together_where_they_shall() {
-        let words = "sender=sendmmsg casts=20 packets=10 gap_us=40000 spread=";
+        let words = "sender=sendmmsg streams=20 packets=10 gap_us=40000 spread=";
         let calls = ["0", "1"].map(|spread| {
             let ask = ask(&format!("{words}{spread}")).expect("good words");
             cast(&ask).expect("sendmmsg works everywhere").calls

@@ -12,12 +12,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
 use engines::status::Gauge;
-use engines::{Assets, CastSockets, Casting, Handover, Pacing, Sender, StateStore};
+use engines::{Assets, Handover, StateStore};
 use load::parse::span;
 use memory::{Placement, Region};
+use pacing::{PacedRunner, Sender, StreamSockets, StreamStats};
 use seam::Instant;
 use services::media::live::Source;
-use services::media::{Door, Groups, Media, Options, Orders};
+use services::media::{Credentials, Groups, Media, Options, Orders};
 
 use super::http::site::Site;
 use super::server::{ServerArgs, ServiceInstance, usage};
@@ -116,7 +117,7 @@ impl FromStr for GroupFlag {
 
 /// What `--user` says.
 #[derive(Clone, Debug)]
-struct UserFlag(Door);
+struct UserFlag(Credentials);
 
 impl FromStr for UserFlag {
     type Err = String;
@@ -124,7 +125,7 @@ impl FromStr for UserFlag {
     fn from_str(text: &str) -> Result<UserFlag, String> {
         match text.split_once(':') {
             Some((user, password)) if !user.is_empty() => {
-                Ok(UserFlag(Door { user: user.to_owned(), password: password.to_owned() }))
+                Ok(UserFlag(Credentials { user: user.to_owned(), password: password.to_owned() }))
             }
             _ => Err("expected USER:PASSWORD, found no name or no colon".to_owned()),
         }
@@ -162,7 +163,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let handover = Handover::receive()?;
     let mut passed = handover.as_ref().map(Handover::others).transpose()?.unwrap_or_default();
     let rings = passed.split_off(passed.len().min(2));
-    // Who reads live sources is a caster, also where it sends nothing.
+    // Who reads live sources is a paced source, also where it sends nothing.
     let sockets = match args.no_udp && sources.is_empty() {
         true => None,
         false => Some(sockets(&args, passed)?),
@@ -170,7 +171,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let placement = args.server.placement(&shape);
     let orders = orders(handover.as_ref(), placement)?;
     let options = Options {
-        ports: sockets.as_ref().filter(|_| !args.no_udp).map(CastSockets::ports).transpose()?,
+        ports: sockets.as_ref().filter(|_| !args.no_udp).map(StreamSockets::ports).transpose()?,
         secret: orders.secret(),
         list,
         only,
@@ -186,18 +187,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
         handover: handover.as_ref(),
     };
     let Some(sockets) = &sockets else {
-        return args.server.run(&shape, &instance, &mut Teller { service: &service, pacing: None });
+        return args.server.run(&shape, &instance, &mut Teller { service: &service, stats: None });
     };
-    let mut pacing: Region<Pacing> =
+    let mut stats: Region<StreamStats> =
         Region::place(shape.placement()).context("cannot place the figures in memory")?;
-    pacing.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
-    let casting = Casting::new(&service, args.sender, sockets, &pacing).ranked(args.rank.rank());
-    let mut teller = Teller { service: &service, pacing: Some(&pacing) };
+    stats.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
+    let runner = PacedRunner::new((&service, &*orders), args.sender, sockets, &stats)
+        .ranked(args.rank.rank());
+    let mut teller = Teller { service: &service, stats: Some(&stats) };
     let mut others = sockets.fds().to_vec();
     others.extend(service.sources().iter().filter_map(Source::fd));
-    let casting = (&casting, &others[..]);
-    let exit = args.server.run_with_caster(&shape, &instance, casting, &mut teller);
-    tell(&pacing);
+    let exit = args.server.run_with_extra(&shape, &instance, (&runner, &others), &mut teller);
+    tell(&stats);
     exit
 }
 
@@ -222,7 +223,7 @@ fn choices(args: &Args) -> Options {
             ttl: args.ttl,
             only: args.group_only,
         }),
-        door: args.user.clone().map(|UserFlag(door)| door),
+        credentials: args.user.clone().map(|UserFlag(it)| it),
         wall: (Instant::from_ns(sys::clock::now_ns()), wall_ns()),
         live: args.live,
         repeat: args.repeat,
@@ -236,11 +237,11 @@ fn choices(args: &Args) -> Options {
 }
 
 /// The sockets that datagrams leave from: the predecessor's, if there was one.
-fn sockets(args: &Args, passed: Vec<OwnedFd>) -> Result<CastSockets> {
+fn sockets(args: &Args, passed: Vec<OwnedFd>) -> Result<StreamSockets> {
     let host = args.server.host;
     let opened = match <[OwnedFd; 2]>::try_from(passed) {
-        Ok([rtp, rtcp]) => CastSockets::adopt(rtp, rtcp),
-        Err(_) => CastSockets::bind(host, args.rtp_port),
+        Ok([rtp, rtcp]) => StreamSockets::adopt(rtp, rtcp),
+        Err(_) => StreamSockets::bind(host, args.rtp_port),
     };
     let sockets =
         opened.with_context(|| format!("cannot send from port {} of {host}", args.rtp_port))?;
@@ -286,26 +287,26 @@ fn doubled(sources: &[SourceFlag]) -> Option<String> {
 }
 
 /// Says how punctual the server was, if it sent anything.
-pub(crate) fn tell(pacing: &Pacing) {
-    let (packets, failed) = (pacing.packets.read(), pacing.failed.read());
+pub(crate) fn tell(stats: &StreamStats) {
+    let (packets, failed) = (stats.packets.read(), stats.failed.read());
     if packets == 0 {
         return;
     }
-    let ms = |share| pacing.quantile(share).map(|late| late.as_secs_f64() * 1e3);
+    let ms = |share| stats.quantile(share).map(|late| late.as_secs_f64() * 1e3);
     let late = match (ms(0.5), ms(0.99), ms(0.999)) {
         (Some(half), Some(most), Some(tail)) => format!(
             "lateness p50 {half:.3} ms, p99 {most:.3} ms, p99.9 {tail:.3} ms, {} later than 10 ms",
-            pacing.late.read()
+            stats.late.read()
         ),
         _ => "the kernel sent them, and tells not when".to_owned(),
     };
-    eprintln!("{packets} packets in {} calls, {failed} not sent; {late}", pacing.calls.read());
+    eprintln!("{packets} packets in {} calls, {failed} not sent; {late}", stats.calls.read());
 }
 
-/// Keeps nothing, and tells what casters are at.
+/// Keeps nothing, and tells what paced sources are at.
 struct Teller<'a> {
     service: &'a Media<Site>,
-    pacing: Option<&'a Pacing>,
+    stats: Option<&'a StreamStats>,
 }
 
 impl StateStore<Orders> for Teller<'_> {
@@ -354,17 +355,17 @@ impl StateStore<Orders> for Teller<'_> {
             gauge("heard_lost_percent", "The most that one missed lately", share, false),
             gauge("round_trip_us", "The longest way there and back, in us", trip, false),
         ]);
-        if let Some(pacing) = self.pacing {
+        if let Some(stats) = self.stats {
             gauges.extend([
-                gauge("casts", "Transmissions that run", pacing.running(), false),
-                gauge("packets", "Packets that the kernel took", pacing.packets.read(), true),
-                gauge("calls", "System calls that took them", pacing.calls.read(), true),
-                gauge("failed", "Packets that could not leave", pacing.failed.read(), true),
-                gauge("late", "Packets later than 10 ms", pacing.late.read(), true),
-                gauge("reports", "Datagrams heard", pacing.heard.read(), true),
+                gauge("streams", "Transmissions that run", stats.running(), false),
+                gauge("packets", "Packets that the kernel took", stats.packets.read(), true),
+                gauge("calls", "System calls that took them", stats.calls.read(), true),
+                gauge("failed", "Packets that could not leave", stats.failed.read(), true),
+                gauge("late", "Packets later than 10 ms", stats.late.read(), true),
+                gauge("reports", "Datagrams heard", stats.heard.read(), true),
             ]);
             // Where the kernel paces nobody is told when a packet leaves.
-            let us = |share| pacing.quantile(share).map(|late| late.as_micros() as u64);
+            let us = |share| stats.quantile(share).map(|late| late.as_micros() as u64);
             let half =
                 us(0.5).map(|us| gauge("lateness_p50_us", "Half were not later, in us", us, false));
             let most = us(0.99)

@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use anyhow::Result;
 use engines::{
-    Accept, Admin, AdminHandler, Assets, Casting, Container, Control, Fault, Handover, Knobs,
+    Accept, Admin, AdminHandler, Assets, Container, Control, ExtraWorker, Fault, Handover, Knobs,
     Ready, Refused, Renew, Report, Server, Shape, Staff, StateStore, Wait,
 };
 use memory::{Placement, Region};
-use seam::{Caster, Service};
+use seam::Service;
 
-use super::admin::{self, Front, Place};
 use super::reload::Reloader;
 use super::rings::{self, RingArgs};
 use super::staff::StaffArgs;
 use load::parse::span;
+use tools::admin::{self, Front, Place};
 
 /// The flags that every service has.
 #[derive(clap::Args)]
@@ -198,17 +198,17 @@ impl ServerArgs {
         })
     }
 
-    /// The same with what sends by the clock beside it; `others` is what a successor shall have
-    /// beside listeners and state.
-    pub fn run_with_caster<S: Service, C: Caster<State = S::State>>(
+    /// The same with a worker more that serves no connections; `others` are the descriptors that
+    /// a successor gets besides the listeners and the state.
+    pub fn run_with_extra<S: Service>(
         &self,
         shape: &Shape,
         instance: &ServiceInstance<'_, S>,
-        (casting, others): (&Casting<'_, C>, &[BorrowedFd<'_>]),
+        (extra, others): (&dyn ExtraWorker, &[BorrowedFd<'_>]),
         store: &mut dyn StateStore<S::State>,
     ) -> Result<ExitCode> {
         self.run_by(shape, instance, (None, others), |server, admin, ready| {
-            engines::run_with_caster(server, shape, casting, store, admin, ready)
+            engines::run_with_extra(server, shape, extra, store, admin, ready)
         })
     }
 

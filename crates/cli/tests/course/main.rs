@@ -17,5 +17,5 @@ mod server;
 mod talk;
 mod terminal;
 
-#[path = "../../src/course/rand.rs"]
+#[path = "../../../tools/src/course/rand.rs"]
 mod rand;

@@ -112,13 +112,13 @@ fn so_has_a_thread_for_each_stream() {
     cast.kill().expect("our own child");
     finish(cast, "cast");
     fs::remove_file(&file).expect("our own file");
-    assert!(found.iter().any(|it| it.1 == "cast"), "{found:?}");
+    assert!(found.iter().any(|it| it.1 == "stream"), "{found:?}");
 }
 
 #[test]
 fn the_kernels_thread_of_a_ring_has_it_too() {
-    let sender = engines::Sender::UringChainSqpoll;
-    if engines::probe(sender).is_err() {
+    let sender = pacing::Sender::UringChainSqpoll;
+    if pacing::probe(sender).is_err() {
         return skip("io_uring");
     }
     let rank = if may() { "--fifo 6" } else { "--nice 12" };

@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use engines::Sender;
+use pacing::Sender;
 
 use crate::receiver::{Payload, Receiver};
 use crate::stage::{Server, films, skip};
@@ -116,7 +116,7 @@ fn play_all(url: &str) -> Vec<Played> {
 
 /// What `sender` sends, if it works here.
 fn tried(folder: &Path, sender: Sender, engine: &str) -> Option<Vec<Played>> {
-    if let Err(why) = engines::probe(sender) {
+    if let Err(why) = pacing::probe(sender) {
         let lacks = ["io_uring", "root"].into_iter().find(|it| sender.needs().contains(it));
         match lacks.unwrap_or_else(|| panic!("{sender} needs nothing special: {why}")) {
             "root" => skip("queues and programs of the kernel's"),
@@ -178,7 +178,7 @@ fn reference(folder: &Path) -> Vec<Program> {
 /// Each sender under one engine; under all of them in the long form.
 fn pairs() -> Vec<(Sender, &'static str)> {
     let is_long = std::env::var_os("ROUNDHOUSE_SOAK").is_some_and(|word| word == "1");
-    let has_rings = engines::probe(Sender::UringBatch).is_ok();
+    let has_rings = pacing::probe(Sender::UringBatch).is_ok();
     let turns = if is_long { ENGINES.len() } else { 1 };
     let all = (0..turns).flat_map(|turn| Sender::all().enumerate().map(move |it| (turn, it)));
     let pair = |(turn, (at, sender)): (usize, (usize, Sender))| {

@@ -145,7 +145,7 @@ impl<S: Service> Processes<'_, S> {
         let first = self.common.epoch.slot();
         let place = Place { first, index: id.slot() - first };
         let serve = || match self.common.shape.container {
-            Container::Hybrid if self.common.cast.is_none_or(|cast| cast.slot != id.slot()) => {
+            Container::Hybrid if self.common.extra.is_none_or(|extra| extra.slot != id.slot()) => {
                 hybrid::live(self.common, id)
             }
             _ => serve(self.common, id, place, visitor),

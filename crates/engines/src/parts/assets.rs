@@ -25,12 +25,20 @@ impl Assets {
     }
 
     /// How many there are.
-    pub(crate) fn len(&self) -> usize {
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.files.len()
     }
 
-    /// The file behind a name.
-    pub(crate) fn asset(&self, asset: AssetId) -> Option<&File> {
+    /// True if there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// The file of this name, if there is one.
+    #[must_use]
+    pub fn asset(&self, asset: AssetId) -> Option<&File> {
         self.files.get(asset.0 as usize)
     }
 

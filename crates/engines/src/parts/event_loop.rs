@@ -1,5 +1,5 @@
-//! The event loop of an event loop: its sessions, their deadlines, the spare buffers, the clock of the
-//! turn. What a loop does with descriptors is its own affair; `X` is what it keeps for each.
+//! What every event loop keeps: its sessions, their deadlines, the spare buffers, the time of the
+//! turn. How a loop watches descriptors is its own affair; `X` is its record for each session.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;

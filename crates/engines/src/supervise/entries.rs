@@ -106,7 +106,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             entry.alive = false;
             let phase = common.board.phase();
             if let Some(reception) = &mut self.reception
-                && !common.is_cast_entry(index)
+                && !common.is_extra_entry(index)
             {
                 reception.vacant.push(index);
                 if end != End::Left {

@@ -63,9 +63,9 @@ impl<'a, S: Service> Reception<'a, S> {
             let cx = Cx::new(now, SessionId::NONE, self.me, common.server.state, &self.effects);
             self.next_tick = common.server.service.tick(&cx);
             if self.effects.take_ring()
-                && let Some(cast) = common.cast
+                && let Some(extra) = common.extra
             {
-                cast.orders.ring();
+                extra.orders.ring();
             }
             for note in self.effects.take_notes() {
                 say!("{note}");
@@ -90,7 +90,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             return;
         }
         for _ in 0..self.common.shape.knobs.turn_accepts {
-            let visitors = self.entries.iter().skip(usize::from(self.common.cast.is_some()));
+            let visitors = self.entries.iter().skip(usize::from(self.common.extra.is_some()));
             let live = visitors.filter(|entry| entry.alive).count();
             let Some(reception) = &mut self.reception else { return };
             reception.door.set_limit(self.common.sessions_max());

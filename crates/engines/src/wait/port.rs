@@ -1,16 +1,15 @@
 //! Completion by one `io_uring(7)` for several threads, of which some run: the completion port of
 //! Windows (`GetQueuedCompletionStatus`), on Linux.
 //!
-//! One thread *leads*: it waits for completions and puts what they mean into a queue, then takes
-//! its share of it like the others. At most R threads *run*, that is, step sessions; each has one
-//! of R tokens. A job that a session offloads is worked on by these very threads, but without a
-//! token, so that a thread that blocks lets another run, and of N threads N - 1 at the most:
-//! somebody is left to serve those who move. Who has nothing to do rests, and the last to rest is
-//! called first. All of that is decided by a pure state machine ([`shift`]).
+//! One thread *leads*: it waits for completions, queues the events, then takes its share of them
+//! like the others. At most R threads *run*, that is, step sessions; each holds one of R tokens.
+//! The same threads work on jobs that sessions offload, but without a token, so a job that blocks
+//! lets another thread run; of N threads at most N - 1 work, and one is left to step sessions. Idle
+//! threads rest, and the last to rest wakes first. A pure state machine decides this ([`shift`]).
 //!
-//! A session has one receive and one send in flight at the most, and one *strand*: whatever happens
-//! to it is put into its mail, and one thread at a time turns it ([`completion_port`]). Bytes go from any
-//! session to any other (`Cx::push`), for all are in one process and at one ring.
+//! A session has at most one receive and one send in flight, and one *strand*: its events go to its
+//! mailbox, and one thread at a time steps it ([`completion_port`]). Any session can push bytes to
+//! any other (`Cx::push`), because all are in one process and on one ring.
 //!
 //! Wishes are written into the ring under a lock and submitted by whoever is free: by the leader
 //! with the very call by which it waits, by others with a call of their own before they turn to
@@ -21,9 +20,8 @@
 //! with one token and 0.13 with two, a third of which wake threads (uring 0.04, epoll 2.05); 64
 //! clients at depth 16 0.006 and 0.017 (uring 0.003, epoll 0.13).
 //!
-//! The surprising thing: with one token (`--running 1`) nobody is ever woken unless somebody
-//! blocks, and this engine is the loop of `uring` with a few uncontended locks. Concurrency is what
-//! costs.
+//! The surprising thing: with one token (`--running 1`) no thread is woken unless a job blocks, and
+//! this engine is the loop of `uring` with a few uncontended locks. Concurrency is what costs.
 
 pub mod completion_port;
 mod door;

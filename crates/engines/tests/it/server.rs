@@ -6,11 +6,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use engines::{
-    Admin, Assets, Casting, Control, Fault, NoStateStore, Ready, Report, Server, Shape, run,
-    run_with_caster,
-};
-use seam::{Caster, Service};
+use engines::{Assets, Control, Fault, NoStateStore, Ready, Report, Server, Shape, run};
+use seam::Service;
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -37,18 +34,6 @@ pub fn serve<S: Service>(
         run(server, shape, &mut NoStateStore, ready)
     };
     serve_by((service, state, assets), live, visit)
-}
-
-/// The same with a caster beside the workers.
-pub fn serve_casting<S: Service, C: Caster<State = S::State>>(
-    (service, state, casting): (&S, &S::State, &Casting<'_, C>),
-    shape: &Shape,
-    visit: impl FnOnce(SocketAddr),
-) -> Result<Report, Fault> {
-    let live = |server: &Server<'_, S>, ready: &mut dyn FnMut(&Ready)| {
-        run_with_caster(server, shape, casting, &mut NoStateStore, Admin::default(), ready)
-    };
-    serve_by((service, state, &Assets::default()), live, visit)
 }
 
 fn serve_by<S: Service>(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use wire::rtsp::{Range, Reply, Request, Status, ranged};
 use wire::sdp::{About, describe};
 
-use super::door;
+use super::digest;
 use super::live::Ring;
 use super::place::{Place, place};
 use super::play::Show;
@@ -80,9 +80,9 @@ impl<B: Backstage> Media<B> {
             reply.finish(&[], out.bytes());
             return After::Next;
         }
-        if let Some(door) = &self.options.door
+        if let Some(credentials) = &self.options.credentials
             && request.method != "OPTIONS"
-            && let Err(challenge) = door::check(door, &self.chance, cx.now, request)
+            && let Err(challenge) = digest::check(credentials, &self.chance, cx.now, request)
         {
             let reply = asked.reply(Status::UNAUTHORIZED);
             reply.field("WWW-Authenticate", challenge).finish(&[], out.bytes());

@@ -5,8 +5,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use seam::{CastCx, Caster, Channel, Effects, WorkerId};
-use wire::rng::Rng;
+use seam::{Channel, Effects, PacedCx, PacedSource, WorkerId};
+use stats::Rng;
 use wire::rtcp::{Heard, write_heard};
 
 use super::pocket::{BEGIN, Guest, Pocket, options, orders};
@@ -131,7 +131,7 @@ fn report(rng: &mut Rng, at: &str) {
     let mut told = Vec::new();
     for step in 0..1 + rng.below(40) {
         let now = BEGIN + Duration::from_millis(step as u64 * 20);
-        let cx = CastCx::new(now, WorkerId::new(1, 1), &*orders, &effects);
+        let cx = PacedCx::new(now, WorkerId::new(1, 1), &*orders, &effects);
         let of = if rng.once_in(2) { ssrc } else { rng.below(1 << 32) as u32 };
         let from = if rng.once_in(2) { [10, 0, 0, 9] } else { [10, 0, 0, rng.below(20) as u8] };
         let heard = Heard {

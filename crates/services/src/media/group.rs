@@ -3,7 +3,7 @@
 //! A title gets a group when somebody first asks for it that way, and keeps it; so two sessions
 //! that ask at the same time get the same one, and a player that was told an address can use it
 //! again. It is sent from the first `PLAY` until the last session has gone. The surprising thing is
-//! the member: a slot that nothing is cast from, which stands for a session, so that the sessions
+//! the member: a slot that nothing is stream from, which stands for a session, so that the sessions
 //! of a worker that died are known to have left.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -46,7 +46,7 @@ pub struct Group {
 #[repr(C)]
 struct Track {
     members: AtomicU32,
-    /// The slot that it is cast from, one up; 0 while nobody wants it.
+    /// The slot that it is stream from, one up; 0 while nobody wants it.
     slot: AtomicU32,
 }
 
@@ -118,18 +118,18 @@ impl Orders {
         let track = &it.tracks[sent.track];
         if track.slot.load(Relaxed) == 0 {
             // It belongs to no session: whoever comes first may leave first.
-            let Some((cast, _)) = self.set_up(me, sent, usize::MAX) else {
+            let Some((stream, _)) = self.set_up(me, sent, usize::MAX) else {
                 drop(locked);
                 self.release(slot);
                 return None;
             };
-            self.disown(cast);
-            track.slot.store(cast as u32 + 1, Relaxed);
+            self.disown(stream);
+            track.slot.store(stream as u32 + 1, Relaxed);
         }
         track.members.fetch_add(1, Relaxed);
-        let cast = track.slot.load(Relaxed) as usize - 1;
-        self.slots[slot].begin.store(cast as u64 + 1, Relaxed);
-        Some((slot, self.route(cast).1))
+        let stream = track.slot.load(Relaxed) as usize - 1;
+        self.slots[slot].begin.store(stream as u64 + 1, Relaxed);
+        Some((slot, self.route(stream).1))
     }
 
     /// A session listens no more: `slot` stood for it. The track ends with its last member.
@@ -144,9 +144,9 @@ impl Orders {
             return;
         }
         of.members.store(0, Relaxed);
-        let cast = of.slot.swap(0, Relaxed);
-        if cast > 0 {
-            self.release(cast as usize - 1);
+        let stream = of.slot.swap(0, Relaxed);
+        if stream > 0 {
+            self.release(stream as usize - 1);
         }
         if it.tracks.iter().all(|track| track.slot.load(Relaxed) == 0) {
             it.plays.store(0, Relaxed);
@@ -155,7 +155,7 @@ impl Orders {
 
     /// Plays the tracks of a group that are not played yet: where it began is `began` for the first
     /// who asks, and for all others what it was then. `segment` says what is to be played of a
-    /// track. Says when the group began, and whether a caster has to know.
+    /// track. Says when the group began, and whether a streaming worker has to know.
     pub fn play_group(
         &self,
         me: WorkerId,
@@ -190,20 +190,20 @@ impl Orders {
         (began, rings)
     }
 
-    /// The slot that is cast from what the session of a member listens to.
+    /// The slot that is stream from what the session of a member listens to.
     pub(super) fn listened_to(&self, member: usize) -> Option<usize> {
         let is_member = self.members[member / 64].load(Relaxed) & 1 << (member % 64) != 0;
         let slot = self.slots[member].begin.load(Relaxed).checked_sub(1).filter(|_| is_member)?;
         usize::try_from(slot).ok().filter(|slot| *slot < self.slots.len())
     }
 
-    /// Somebody who is at `from` reports of what is cast to a group from the slot `cast`: notes it
-    /// with a session from there that listens to it, with the one that this name has reported for
-    /// if there is one. False if there is none: others may listen to a group, too.
+    /// Somebody who is at `from` reports of what is stream to a group from the slot `stream`: notes
+    /// it with a session from there that listens to it, with the one that this name has reported
+    /// for if there is one. False if there is none: others may listen to a group, too.
     pub(super) fn hear_member(
         &self,
         now: Instant,
-        (cast, from): (usize, IpAddr),
+        (stream, from): (usize, IpAddr),
         heard: &Heard,
         ntp: u64,
     ) -> bool {
@@ -221,7 +221,7 @@ impl Orders {
             while bits != 0 && known.is_none() {
                 let it = &self.slots[at * 64 + bits.trailing_zeros() as usize];
                 bits &= bits - 1;
-                if it.begin.load(Relaxed) != cast as u64 + 1 || self.ip(it) != from {
+                if it.begin.load(Relaxed) != stream as u64 + 1 || self.ip(it) != from {
                     continue;
                 }
                 match it.numbers.load(Relaxed) {
@@ -254,7 +254,7 @@ mod tests {
 
     const ME: WorkerId = WorkerId::new(1, 1);
     const OTHER: WorkerId = WorkerId::new(2, 1);
-    const CASTER: WorkerId = WorkerId::new(3, 1);
+    const WORKER: WorkerId = WorkerId::new(3, 1);
 
     fn setup(ip: [u8; 4], chance: u32) -> Setup<'static> {
         let goal = Goal { rtp: (ip, 5000).into(), rtcp: (ip, 5001).into() };
@@ -300,14 +300,14 @@ mod tests {
             orders.play_group(ME, group, began, std::iter::once(0), segment)
         };
         assert_eq!(play(5), ((0, Instant::from_ns(5)), true));
-        let cast = orders.take(CASTER).expect("it is ordered");
+        let stream = orders.take(WORKER).expect("it is ordered");
         assert_eq!(play(9), ((0, Instant::from_ns(5)), false), "it is sent already");
         orders.leave(ME, one);
         orders.heal(ME);
-        assert!(!orders.order(cast).expect("whole").leaves, "one is left");
+        assert!(!orders.order(stream).expect("whole").leaves, "one is left");
         orders.leave(OTHER, two);
-        assert!(orders.order(cast).expect("whole").leaves);
-        orders.put_back(cast, false);
+        assert!(orders.order(stream).expect("whole").leaves);
+        orders.put_back(stream, false);
         assert_eq!(orders.count(), 0);
     }
 
@@ -319,8 +319,8 @@ mod tests {
         let join = |ip| orders.join(ME, group, (&setup(ip, 5), &sent), 9).expect("room");
         let ((one, ssrc), (two, _), (far, _)) = (join([1; 4]), join([1; 4]), join([2; 4]));
         orders.play_group(ME, group, (0, Instant::from_ns(5)), std::iter::once(0), segment);
-        let cast = orders.take(CASTER).expect("it is ordered");
-        orders.tell(cast, orders.epoch(cast), 9, (42, 420));
+        let stream = orders.take(WORKER).expect("it is ordered");
+        orders.tell(stream, orders.epoch(stream), 9, (42, 420));
         let report = |from: u32, ip: [u8; 4], lost: i32, ns: u64| {
             let heard = Heard {
                 from,

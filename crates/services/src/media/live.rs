@@ -5,10 +5,10 @@
 //!   feed   bytes as they come -> datagrams with the moments at which they are due
 //! ```
 //!
-//! One worker reads (a cast of its own, for casters are who knows the time), all others copy from
-//! the ring: each session and each cast has a cursor there, so a slow client can owe no more than
-//! the ring holds, and costs the others nothing. To players a live source is a title whose packets
-//! have no beginning; the moments of its line are those of the clock.
+//! One worker reads (a stream of its own, for streaming workers are who knows the time), all others
+//! copy from the ring: each session and each stream has a cursor there, so a slow client can owe no
+//! more than the ring holds, and costs the others nothing. To players a live source is a title
+//! whose packets have no beginning; the moments of its line are those of the clock.
 
 mod feed;
 mod fuzz;
@@ -34,7 +34,7 @@ use super::title::{Title, locked};
 pub const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// What is read at once, in bytes.
 const PIECE: usize = 64 * 1024;
-/// What is read in one go at the most, in bytes: casts wait meanwhile.
+/// What is read in one go at the most, in bytes: streams wait meanwhile.
 const TURN: usize = 4 * PIECE;
 
 /// Where the bytes of a source come from.

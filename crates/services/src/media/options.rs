@@ -10,12 +10,12 @@ use super::group::Groups;
 pub struct Options {
     /// The bounds of a connection.
     pub limits: Limits,
-    /// The server's ports of media and control, if somebody casts datagrams.
+    /// The server's ports of media and control, if somebody streams datagrams.
     pub ports: Option<(u16, u16)>,
     /// Groups for those who want to listen together, if there are any.
     pub groups: Option<Groups>,
     /// Who may, if not everybody.
-    pub door: Option<Door>,
+    pub credentials: Option<Credentials>,
     /// What session names, senders' names and nonces are drawn from; nobody else may know it.
     pub secret: [u8; 16],
     /// By which name reports go out (CNAME): one for all that one server sends, for its clock is
@@ -39,7 +39,7 @@ pub struct Options {
     pub debt: Duration,
     /// Files up to this long are kept in memory, in bytes.
     pub file_max: u64,
-    /// Casts send from files instead of from memory, for senders that pass files to the kernel.
+    /// Sends send from files instead of from memory, for senders that pass files to the kernel.
     pub from_files: bool,
     /// What files in memory may take together, in bytes; those that are played are never dropped.
     pub memory_max: u64,
@@ -47,7 +47,7 @@ pub struct Options {
 
 /// Who may.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Door {
+pub struct Credentials {
     /// The name.
     pub user: String,
     /// What proves it.
@@ -68,7 +68,7 @@ impl Default for Options {
             },
             ports: None,
             groups: None,
-            door: None,
+            credentials: None,
             secret: [0; 16],
             name: "roundhouse".to_owned(),
             wall: (Instant::ZERO, 0),

@@ -1,12 +1,13 @@
-//! What sessions order and casters play: one slot for each transmission by datagrams, in memory
-//! that all workers see, be they threads or processes.
+//! What sessions order and streaming workers play: one slot for each transmission by datagrams, in
+//! memory that all workers see, be they threads or processes.
 //!
 //! A slot has one writer on each side. The session writes the order under a count that is odd
-//! while it writes, so that a caster never acts on half of one; the caster writes how far it has
-//! come, and what receivers report. Who owns a slot is one word that changes hands by exchange:
+//! while it writes, so that a streaming worker never acts on half of one; the streaming worker
+//! writes how far it has come, and what receivers report. Who owns a slot is one word that changes
+//! hands by exchange:
 //!
 //! ```text
-//!   free -> held -> ordered -> taken -> held (the cast ended) | free (and nobody wants it)
+//!   free -> held -> ordered -> taken -> held (the stream ended) | free (and nobody wants it)
 //! ```
 //!
 //! The surprising thing is how a report finds its slot: the lower bits of a sender's number are the
@@ -69,7 +70,7 @@ pub(super) struct Slot {
     /// Odd while the order is being written; grows with each order.
     epoch: AtomicU32,
     session: AtomicU32,
-    caster: AtomicU32,
+    worker: AtomicU32,
     wish: AtomicU32,
     flags: AtomicU32,
     ssrc: AtomicU32,
@@ -107,7 +108,7 @@ pub struct Goal {
     pub rtcp: SocketAddr,
 }
 
-/// An order, as a caster reads it.
+/// An order, as a streaming worker reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
     /// Its number.
@@ -189,7 +190,7 @@ unsafe impl Share for Orders {
             if phase == FREE {
                 continue;
             }
-            if phase == TAKEN && it.caster.load(Relaxed) == dead.bits() {
+            if phase == TAKEN && it.worker.load(Relaxed) == dead.bits() {
                 // Whoever takes it up next goes on where this one was.
                 self.put_back(slot, true);
             }
@@ -221,7 +222,7 @@ impl Orders {
         let slot = self.claim()?;
         let it = &self.slots[slot];
         it.session.store(me.bits(), Relaxed);
-        it.caster.store(0, Relaxed);
+        it.worker.store(0, Relaxed);
         it.wish.store(0, Relaxed);
         let slot_bits = (slot as u32) ^ self.mask;
         let ssrc = (setup.chance & !(SLOTS as u32 - 1)) | slot_bits;
@@ -310,7 +311,7 @@ impl Orders {
     }
 
     /// The packet behind the last one of what is paused: where it was to stop, or a little later if
-    /// the caster had gone on by the time that it heard of it.
+    /// the streaming worker had gone on by the time that it heard of it.
     pub fn reached(&self, slot: usize) -> u64 {
         let it = &self.slots[slot];
         let (next, epoch) = (it.next.load(Relaxed), it.epoch.load(Relaxed));
@@ -318,7 +319,7 @@ impl Orders {
         if next >> INDEX_BITS == u64::from(epoch) & EPOCH { stop.max(next & INDEX) } else { stop }
     }
 
-    /// Gives the slot back; what is being cast from it says bye.
+    /// Gives the slot back; what is being stream from it says bye.
     pub fn release(&self, slot: usize) {
         let it = &self.slots[slot];
         it.session.store(0, Relaxed);
@@ -338,7 +339,7 @@ impl Orders {
         let it = &self.slots[slot];
         let at = it.heard_at.load(Acquire);
         let round_trip = it.round_trip_ns.load(Relaxed);
-        // What a member listens to is cast from another slot.
+        // What a member listens to is stream from another slot.
         let of = self.listened_to(slot).map_or(it, |slot| &self.slots[slot]);
         Reception {
             at: (at > 0).then(|| Instant::from_ns(at)),
@@ -350,12 +351,12 @@ impl Orders {
         }
     }
 
-    /// Whether it is being cast, or waits to be.
+    /// Whether it is being stream, or waits to be.
     pub fn is_underway(&self, slot: usize) -> bool {
         [ORDERED, TAKEN].contains(&self.slots[slot].phase.load(Acquire))
     }
 
-    /// The packets that its cast has sent.
+    /// The packets that its stream has sent.
     pub fn packets(&self, slot: usize) -> u32 {
         self.slots[slot].packets.load(Relaxed)
     }
@@ -413,7 +414,7 @@ impl Orders {
         self.open(&self.slots[slot]);
     }
 
-    // ---- the caster's side
+    // ---- the streaming worker's side
 
     /// Takes an order that nobody has taken.
     pub fn take(&self, me: WorkerId) -> Option<usize> {
@@ -428,7 +429,7 @@ impl Orders {
                 let slot = at * 64 + bit as usize;
                 let it = &self.slots[slot];
                 if it.phase.compare_exchange(ORDERED, TAKEN, SeqCst, SeqCst).is_ok() {
-                    it.caster.store(me.bits(), Relaxed);
+                    it.worker.store(me.bits(), Relaxed);
                     return Some(slot);
                 }
             }
@@ -493,7 +494,7 @@ impl Orders {
         (String::from_utf8_lossy(&bytes).into_owned(), it.stamp.load(Relaxed))
     }
 
-    /// Where the cast that was lost had been, if it had begun with this order.
+    /// Where the stream that was lost had been, if it had begun with this order.
     pub fn resumed(&self, slot: usize, order: &Order) -> u64 {
         let next = self.slots[slot].next.load(Relaxed);
         let is_of_it = next >> INDEX_BITS == u64::from(order.epoch) & EPOCH;
@@ -501,7 +502,7 @@ impl Orders {
         next.clamp(order.segment.first, order.segment.stop.max(order.segment.first))
     }
 
-    /// Tells how far the cast has come, and how many packets and bytes of payload it has sent.
+    /// Tells how far the stream has come, and how many packets and bytes of payload it has sent.
     #[inline]
     pub fn tell(&self, slot: usize, epoch: u32, next: u64, (packets, octets): (u32, u32)) {
         let it = &self.slots[slot];
@@ -510,13 +511,13 @@ impl Orders {
         it.octets.store(octets, Relaxed);
     }
 
-    /// What was sent by whoever had the cast before: packets and bytes of payload.
+    /// What was sent by whoever had the stream before: packets and bytes of payload.
     pub fn sent_before(&self, slot: usize) -> (u32, u32) {
         let it = &self.slots[slot];
         (it.packets.load(Relaxed), it.octets.load(Relaxed))
     }
 
-    /// The cast has ended.
+    /// The stream has ended.
     pub fn put_back(&self, slot: usize, again: bool) {
         let it = &self.slots[slot];
         let to = if again { ORDERED } else { HELD };

@@ -35,8 +35,8 @@ pub struct Show<F> {
     stand: Stand,
 }
 
-/// How far a caster may have gone on, in nanoseconds, before it hears of a pause: a turn of its
-/// loop. What is due until then is still sent, for its numbers are taken.
+/// How far a streaming worker may have gone on, in nanoseconds, before it hears of a pause: a turn
+/// of its loop. What is due until then is still sent, for its numbers are taken.
 const AHEAD_NS: u64 = 10_000_000;
 
 /// Where a show stands.
@@ -114,7 +114,7 @@ impl<F: Send + 'static> Show<F> {
         (!laps).then_some(self.title.program.duration_ns)
     }
 
-    /// Stops all legs; says whether a caster has to know.
+    /// Stops all legs; says whether a streaming worker has to know.
     pub fn pause(&mut self, cx: &At<'_>) -> bool {
         let Stand::Playing { begin, .. } = self.stand else { return false };
         let at_ns = self.position_ns(cx.now);
@@ -127,7 +127,8 @@ impl<F: Send + 'static> Show<F> {
                     let line = Line { title: self.title.clone(), track: leg.track };
                     let since = u64::try_from(cx.now.since(begin).as_nanos()).unwrap_or(u64::MAX);
                     let now_ns = segment.from_ns.saturating_add(since);
-                    // What is due now has left or is leaving, and a caster may be ahead of us.
+                    // What is due now has left or is leaving, and a streaming worker may be ahead
+                    // of us.
                     let due = line.first_at(now_ns.saturating_add(AHEAD_NS));
                     segment.stop = due.clamp(segment.first, segment.stop);
                     cx.state.pause(*slot, segment.stop);

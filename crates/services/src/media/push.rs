@@ -43,7 +43,7 @@ pub struct Push {
 }
 
 impl<B: Backstage> Media<B> {
-    /// Orders that `path` be sent from `now` on, by the worker `me` of a caster.
+    /// Orders that `path` be sent from `now` on, by the worker `me` of a streaming worker.
     ///
     /// # Errors
     /// Why it cannot be, in words.

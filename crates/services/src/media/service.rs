@@ -42,7 +42,7 @@ pub struct Session<F> {
     pub(super) found: Option<(String, Loaded<F>)>,
 }
 
-/// What leaves by the door for slow work.
+/// A job of slow work that leaves the session.
 #[derive(Debug)]
 pub enum Job<F> {
     /// Read a file and make its plan.

@@ -1,16 +1,16 @@
-//! Conversations, packets and casts, in virtual time.
+//! Conversations, packets and streams, in virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use seam::{CastCx, Caster, Channel, Effects, Instant, Service, WorkerId};
-use sim::{Deed, Whims, cast, cast_laws};
+use seam::{Channel, Effects, Instant, PacedCx, PacedSource, Service, WorkerId};
+use sim::{Deed, Whims, paced_laws, play_paced};
 use wire::rtp::Packet;
 use wire::rtsp::{Item, next, prove};
 
 use super::pocket::{Guest, Pocket, options, orders, wave};
 use super::service::Job;
-use super::{Door, Media, Options};
+use super::{Credentials, Media, Options};
 
 const URL: &str = "rtsp://10.0.0.1/a.wav";
 const TCP: &str = "Transport: RTP/AVP/TCP;unicast;interleaved=4-5\r\n";
@@ -216,8 +216,9 @@ fn datagrams_go_to_who_asks_and_to_nobody_else() {
 
 #[test]
 fn who_does_not_know_the_password_sees_nothing() {
-    let door = Door { user: "ann".to_owned(), password: "secret".to_owned() };
-    let (media, orders) = (media(Options { door: Some(door), ..options() }), orders());
+    let credentials = Credentials { user: "ann".to_owned(), password: "secret".to_owned() };
+    let (media, orders) =
+        (media(Options { credentials: Some(credentials), ..options() }), orders());
     let mut guest = Guest::new(&media, &orders);
     assert_eq!(code(&guest.ask("OPTIONS", "*", "")), "200");
     let answer = guest.ask("DESCRIBE", URL, "");
@@ -307,9 +308,9 @@ fn a_cast_is_what_was_told_and_ends_with_a_bye() {
     let slot = (0..super::SLOTS).find(|slot| orders.epoch(*slot) > 0).expect("an order");
     let end = |orders: &super::Orders| orders.release(slot);
     let deeds = [Deed { at: Duration::from_secs(4), act: &end }];
-    let heard = cast(&media, &*orders, &deeds, Duration::from_secs(5), Whims::CALM, 1);
+    let heard = play_paced(&media, &*orders, &deeds, Duration::from_secs(5), Whims::CALM, 1);
     assert_eq!(heard.breaches, [], "laws");
-    let made = &heard.casts[0];
+    let made = &heard.streams[0];
     let of = |channel| made.iter().filter(move |it| it.channel == channel);
     let packets: Vec<Vec<u8>> = of(Channel::Rtp).map(|it| it.bytes.clone()).collect();
     assert_eq!(first(&packets), told);
@@ -351,7 +352,7 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
         }
         Lent(orders)
     };
-    cast_laws(&media, fresh, (2, &[]), Duration::from_secs(12), 20);
+    paced_laws(&media, fresh, (2, &[]), Duration::from_secs(12), 20);
     let slots = {
         let orders = fresh();
         (0..super::SLOTS).filter(|slot| orders.0.epoch(*slot) > 0).collect::<Vec<_>>()
@@ -361,14 +362,14 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
         orders.pause(slots[0], 150);
     };
     let deeds = [Deed { at: Duration::from_millis(1_990), act: &pause }];
-    cast_laws(&media, fresh, (2, &deeds), Duration::from_secs(6), 20);
+    paced_laws(&media, fresh, (2, &deeds), Duration::from_secs(6), 20);
     // One that is torn down says bye at once.
     let orders = fresh();
     let end = |orders: &super::Orders| orders.release(slots[1]);
     let deeds = [Deed { at: Duration::from_millis(3_333), act: &end }];
-    let heard = cast(&media, &*orders.0, &deeds, Duration::from_secs(6), Whims::CALM, 1);
+    let heard = play_paced(&media, &*orders.0, &deeds, Duration::from_secs(6), Whims::CALM, 1);
     assert_eq!(heard.breaches, [], "laws");
-    let last = heard.casts[1].last().expect("a bye");
+    let last = heard.streams[1].last().expect("a bye");
     assert_eq!((last.channel, last.at), (Channel::Rtcp, Duration::from_millis(3_333)));
     assert_eq!(orders.0.count(), 1);
     for seed in 0..40 {
@@ -378,13 +379,13 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
         let end = |orders: &super::Orders| orders.release(slot);
         let deeds = [Deed { at: Duration::from_millis(3_333), act: &end }];
         let length = Duration::from_secs(6);
-        let heard = cast(&media, &*orders.0, &deeds, length, Whims::of(seed), seed);
+        let heard = play_paced(&media, &*orders.0, &deeds, length, Whims::of(seed), seed);
         assert_eq!(heard.breaches, [], "seed {seed}");
         if Whims::of(seed).stalls > 0 {
             // Its clock is beyond the end of the run before the order comes.
             continue;
         }
-        let last = heard.casts.iter().filter_map(|made| made.last());
+        let last = heard.streams.iter().filter_map(|made| made.last());
         let is_bye = |it: &&sim::Made| it.bytes.windows(2).any(|two| two == [0x81, 203]);
         assert_eq!(last.filter(is_bye).count(), 1, "seed {seed}");
     }
@@ -410,9 +411,9 @@ fn numbers_go_on_however_late_a_caster_hears_of_a_pause() {
             orders.play(slot, &super::run::Segment { ends: true, ..new });
         };
         let deeds = [Deed { at: Duration::from_millis(heard_at), act: &seek }];
-        let heard = cast(&media, &*orders, &deeds, Duration::from_secs(3), Whims::CALM, 1);
+        let heard = play_paced(&media, &*orders, &deeds, Duration::from_secs(3), Whims::CALM, 1);
         assert_eq!(heard.breaches, [], "laws");
-        let made = heard.casts[0].iter().filter(|it| it.channel == Channel::Rtp);
+        let made = heard.streams[0].iter().filter(|it| it.channel == Channel::Rtp);
         let numbers: Vec<u16> =
             made.map(|it| Packet::read(&it.bytes).expect("a packet").header.sequence).collect();
         let want: Vec<u16> = (0..stop as u16 + 25).map(|at| told.0.wrapping_add(at)).collect();
@@ -433,9 +434,9 @@ fn a_list_is_played_without_a_gap() {
             let session = set_up(&mut guest, url, UDP);
             let answer = guest.ask("PLAY", url, &session);
             assert_eq!(field(&answer, "Range"), "npt=0.000000-3.000000");
-            let heard = cast(&media, &*orders, &[], Duration::from_secs(5), Whims::CALM, 1);
+            let heard = play_paced(&media, &*orders, &[], Duration::from_secs(5), Whims::CALM, 1);
             assert_eq!(heard.breaches, [], "laws");
-            let made = heard.casts[0].iter().filter(|it| it.channel == Channel::Rtp);
+            let made = heard.streams[0].iter().filter(|it| it.channel == Channel::Rtp);
             let packets: Vec<Vec<u8>> = made.map(|it| it.bytes.clone()).collect();
             assert_eq!(payload(&packets), [&file[..], &file].concat(), "{url}");
             guest.leave();
@@ -500,9 +501,9 @@ fn a_group_is_offered_where_there_is_one() {
             assert_eq!(code(&guest.ask("PAUSE", URL, &session)), "200");
             others.push(guest);
         }
-        let heard = cast(&media, &*orders, &[], Duration::from_secs(3), Whims::CALM, 1);
-        assert_eq!((heard.breaches.len(), heard.casts.len()), (0, 1), "one sender");
-        let to = heard.casts[0][1].to;
+        let heard = play_paced(&media, &*orders, &[], Duration::from_secs(3), Whims::CALM, 1);
+        assert_eq!((heard.breaches.len(), heard.streams.len()), (0, 1), "one sender");
+        let to = heard.streams[0][1].to;
         assert_eq!(to.to_string(), "239.1.2.3:5004");
         others.into_iter().for_each(Guest::leave);
         guest.leave();
@@ -526,9 +527,9 @@ fn an_order_that_is_being_written_is_taken_up_when_it_is_whole() {
     let mut guest = Guest::new(&media, &orders);
     let session = set_up(&mut guest, &format!("{URL}/trackID=0"), UDP);
     assert_eq!(code(&guest.ask("PLAY", URL, &session)), "200");
-    let (caster, effects) = (WorkerId::new(7, 1), Effects::new(false, false));
-    let cx = CastCx::new(Instant::from_ns(1), caster, &*orders, &effects);
-    let slot = orders.take(caster).expect("it is ordered");
+    let (worker, effects) = (WorkerId::new(7, 1), Effects::new(false, false));
+    let cx = PacedCx::new(Instant::from_ns(1), worker, &*orders, &effects);
+    let slot = orders.take(worker).expect("it is ordered");
     orders.put_back(slot, true);
     orders.write_half(slot);
     assert!(media.start(&cx).is_none() && media.start(&cx).is_none(), "not yet");

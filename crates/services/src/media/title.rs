@@ -38,7 +38,7 @@ pub struct Title<F> {
 /// A datagram and its bytes.
 type Copied = (u64, Arc<[u8]>);
 
-/// How many copies are kept: what casts that do not lag want of one moment.
+/// How many copies are kept: what streams that do not lag want of one moment.
 const COPIES: u64 = 1024;
 
 #[derive(Debug)]

@@ -37,12 +37,12 @@ pub struct Leg<F> {
 /// A way.
 #[derive(Debug)]
 pub enum Way<F> {
-    /// By a caster.
+    /// By a streaming worker.
     Datagrams {
         /// The slot of its orders.
         slot: usize,
     },
-    /// To a group, by a caster.
+    /// To a group, by a streaming worker.
     Together {
         /// The slot that stands for this session.
         member: usize,
@@ -63,7 +63,7 @@ pub enum Way<F> {
 }
 
 impl<F> Leg<F> {
-    /// The leg ends; says whether a caster has to know.
+    /// The leg ends; says whether a streaming worker has to know.
     pub fn let_go(&self, cx: &At<'_>) -> bool {
         match self.way {
             Way::Datagrams { slot } => cx.state.release(slot),

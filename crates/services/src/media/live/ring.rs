@@ -61,8 +61,8 @@ impl std::fmt::Debug for Ring {
 impl Ring {
     // ---- who reads the source
 
-    /// Makes `me` the one that reads, whoever was; false if it was already. There is one caster
-    /// worker in a server, so another one is a predecessor.
+    /// Makes `me` the one that reads, whoever was; false if it was already. There is one streaming
+    /// worker worker in a server, so another one is a predecessor.
     pub fn take(&self, me: WorkerId) -> bool {
         self.reader.swap(me.bits(), SeqCst) != me.bits()
     }

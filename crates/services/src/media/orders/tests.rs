@@ -30,17 +30,17 @@ const SEGMENT: Segment = Segment {
 };
 
 const ME: WorkerId = WorkerId::new(1, 1);
-const CASTER: WorkerId = WorkerId::new(2, 1);
+const WORKER: WorkerId = WorkerId::new(2, 1);
 
 #[test]
 fn an_order_arrives_as_it_was_given_and_the_slot_comes_back() {
     let orders = orders();
     let setup = setup([127, 0, 0, 1], 0xabcd_ef01);
     let (slot, ssrc) = orders.set_up(ME, &setup, 9).expect("a slot");
-    assert_eq!(orders.take(CASTER), None, "nothing is ordered yet");
+    assert_eq!(orders.take(WORKER), None, "nothing is ordered yet");
     orders.play(slot, &SEGMENT);
-    assert_eq!(orders.take(CASTER), Some(slot));
-    assert_eq!(orders.take(CASTER), None, "an order is taken once");
+    assert_eq!(orders.take(WORKER), Some(slot));
+    assert_eq!(orders.take(WORKER), None, "an order is taken once");
     let order = orders.order(slot).expect("a whole order");
     assert_eq!((order.segment, order.goes, order.leaves), (SEGMENT, true, false));
     assert_eq!(orders.route(slot), (setup.goal, ssrc, 1));
@@ -56,7 +56,7 @@ fn an_order_arrives_as_it_was_given_and_the_slot_comes_back() {
     assert_ne!(paused.epoch, order.epoch);
     orders.release(slot);
     assert!(orders.order(slot).is_some_and(|order| order.leaves));
-    assert_eq!(orders.count(), 1, "the cast still says bye");
+    assert_eq!(orders.count(), 1, "the stream still says bye");
     orders.put_back(slot, false);
     assert_eq!(orders.count(), 0);
 }
@@ -70,14 +70,14 @@ fn whoever_ends_last_frees_the_slot() {
     let ordered = orders.set_up(ME, &setup([1, 1, 1, 1], 0), 9).expect("a slot").0;
     orders.play(ordered, &SEGMENT);
     orders.release(ordered);
-    assert_eq!((orders.count(), orders.take(CASTER)), (0, None), "ordered, never taken");
+    assert_eq!((orders.count(), orders.take(WORKER)), (0, None), "ordered, never taken");
     let ended = orders.set_up(ME, &setup([1, 1, 1, 1], 0), 9).expect("a slot").0;
     orders.play(ended, &SEGMENT);
-    assert_eq!(orders.take(CASTER), Some(ended));
+    assert_eq!(orders.take(WORKER), Some(ended));
     orders.put_back(ended, false);
     assert_eq!(orders.count(), 1, "its session is there");
     orders.play(ended, &SEGMENT);
-    assert_eq!(orders.take(CASTER), Some(ended), "and may order again");
+    assert_eq!(orders.take(WORKER), Some(ended), "and may order again");
     orders.put_back(ended, false);
     orders.release(ended);
     assert_eq!(orders.count(), 0);
@@ -88,17 +88,17 @@ fn dead_workers_lose_their_slots_and_casts_are_taken_up_by_others() {
     let orders = orders();
     let slot = orders.set_up(ME, &setup([1, 1, 1, 1], 0), 9).expect("a slot").0;
     orders.play(slot, &SEGMENT);
-    assert_eq!(orders.take(CASTER), Some(slot));
+    assert_eq!(orders.take(WORKER), Some(slot));
     let order = orders.order(slot).expect("an order");
     orders.tell(slot, order.epoch, 55, (45, 0));
-    orders.heal(CASTER);
+    orders.heal(WORKER);
     let next = WorkerId::new(2, 2);
     assert_eq!(orders.take(next), Some(slot));
     assert_eq!(orders.resumed(slot, &order), 55, "it goes on where the other was");
     orders.heal(ME);
     assert!(orders.order(slot).is_some_and(|order| order.leaves));
     orders.heal(next);
-    assert_eq!((orders.count(), orders.take(CASTER)), (0, None));
+    assert_eq!((orders.count(), orders.take(WORKER)), (0, None));
 }
 
 #[test]

@@ -1,0 +1,63 @@
+//! A worker that serves no connections: it runs beside the others, as a thread beside threads and
+//! as a process beside processes, is replaced when it dies, and leaves when the server does.
+//!
+//! Sessions of the other workers leave orders for it in the shared state and ring its bell
+//! ([`seam::Cx::ring`]).
+
+use std::error::Error;
+
+use memory::Board;
+use seam::WorkerId;
+use sys::eventfd::EventFd;
+
+use crate::parts::assets::Assets;
+
+/// Why an extra worker could not begin or go on.
+pub type ExtraFault = Box<dyn Error + Send + Sync>;
+
+/// A worker beside those that serve connections.
+pub trait ExtraWorker: Sync {
+    /// Whether it could begin, as far as that can be said before the server starts.
+    ///
+    /// # Errors
+    /// What is missing, and what to do.
+    fn check(&self) -> Result<(), ExtraFault>;
+
+    /// Runs until the server ends.
+    ///
+    /// # Errors
+    /// Why it cannot go on; the supervisor starts another one.
+    fn run(&self, entry: &ExtraWorkerEntry<'_>) -> Result<(), ExtraFault>;
+}
+
+/// An extra worker's place in a server.
+pub struct ExtraWorkerEntry<'a> {
+    /// The server's files.
+    pub assets: &'a Assets,
+    /// The scoreboard.
+    pub board: &'a Board,
+    /// Its own name.
+    pub id: WorkerId,
+    /// How many slots belong to its entry; `id` names the first.
+    pub slots: usize,
+    /// Rung when an order has changed.
+    pub orders: &'a EventFd,
+    /// Readable from the moment the server leaves [`memory::Phase::Ready`].
+    pub stop: &'a EventFd,
+    /// Rung by the worker when the supervisor should look at the board.
+    pub bell: &'a EventFd,
+    /// Print notes (stderr).
+    pub verbose: bool,
+    /// The server took over from another one, whose sessions ring a bell that is not heard here.
+    pub is_successor: bool,
+}
+
+/// An extra worker as the server holds it.
+#[derive(Clone, Copy)]
+pub(crate) struct Extra<'a> {
+    pub worker: &'a dyn ExtraWorker,
+    /// Rung when a session has changed an order.
+    pub orders: &'a EventFd,
+    /// The first slot of its entry, which comes after those of all others.
+    pub slot: usize,
+}

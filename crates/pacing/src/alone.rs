@@ -1,0 +1,68 @@
+//! A paced source without a server around it: for probes, benches and tests.
+
+use std::time::Duration;
+
+use engines::{Assets, ExtraWorkerEntry};
+use memory::{Board, Phase, Placement, Region, SlotState};
+use seam::{PacedSource, WorkerId};
+use std::os::fd::AsFd;
+use sys::eventfd::EventFd;
+use sys::poll::{PollFd, poll};
+
+use crate::fault::Fault;
+use crate::runner::PacedRunner;
+
+/// How often it is looked whether a worker has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Runs one worker until every stream that was ordered beforehand has ended. For `quiet` nothing
+/// else of this process runs, so that it can be measured.
+///
+/// `meanwhile` is called on a thread of its own with a bell that tells the worker of changed
+/// orders; when it has returned the streams that were ordered are waited for, and no others.
+///
+/// # Errors
+/// What the worker could not begin with.
+pub fn run_alone<P: PacedSource>(
+    runner: &PacedRunner<'_, P>,
+    assets: &Assets,
+    quiet: Duration,
+    meanwhile: impl FnOnce(&dyn Fn()) + Send,
+) -> Result<(), Fault> {
+    runner.rank.check().map_err(Fault::Rank)?;
+    let mut board: Region<Board> = Region::place(Placement::Private).map_err(Fault::Wait)?;
+    board.init(&[]).expect("a scoreboard needs no seed");
+    let [orders, stop, bell] = [(); 3].map(|()| EventFd::new());
+    let (orders, stop, bell) =
+        (orders.map_err(Fault::Wait)?, stop.map_err(Fault::Wait)?, bell.map_err(Fault::Wait)?);
+    let id = WorkerId::new(0, 1);
+    board.sit(id, sys::process::this());
+    let board = &*board;
+    board.advance(Phase::Ready);
+    let (orders, stop, bell) = (&orders, &stop, &bell);
+    let (slots, verbose, is_successor) = (1, false, false);
+    let entry =
+        ExtraWorkerEntry { assets, board, id, slots, orders, stop, bell, verbose, is_successor };
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let ended = runner.serve(&entry);
+            bell.ring();
+            ended
+        });
+        let company = scope.spawn(|| meanwhile(&|| orders.ring()));
+        // It is ready once it has taken up its orders, or has ended without.
+        while board.slot(0).state() != SlotState::Ready && !worker.is_finished() {
+            let mut list = [PollFd::new(bell.as_fd(), true, false)];
+            // A worker that could not begin rings before it has ended.
+            poll(&mut list, Some(LOOK_EVERY)).map_err(Fault::Wait)?;
+            bell.clear();
+        }
+        std::thread::sleep(quiet);
+        // What nobody waits for, such as the reader of a live source, goes on until here.
+        let company = company.join();
+        board.advance(Phase::Draining);
+        stop.ring();
+        let ended = worker.join().unwrap_or(Err(Fault::Panicked));
+        if company.is_err() { Err(Fault::Panicked) } else { ended }
+    })
+}

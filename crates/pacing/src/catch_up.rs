@@ -1,0 +1,83 @@
+//! What becomes of a schedule that was missed: it is caught up with at twice its speed, never by a
+//! burst.
+//!
+//! A worker that was held up for 300 ms owes ten packets of a stream that has one every 30 ms.
+//! Sent at once they would overrun a queue on the way, and come no earlier than the last of them
+//! could. So a stream is asked for the packets of the moment that it had asked for, and called
+//! again after half the time that its schedule says, until it is where it should be.
+
+use std::time::Duration;
+
+use seam::Instant;
+
+/// Packets of this span leave together as a matter of course: two slots of the wheel.
+pub const SLACK: Duration = Duration::from_millis(2);
+
+/// Until when to ask a stream for packets that wanted to be called at `asked` and is called `now`.
+pub fn until(asked: Instant, now: Instant) -> Instant {
+    now.min(asked + SLACK).max(if is_late(asked, now) { asked } else { now })
+}
+
+/// When to call it that now wants to be called at `next`.
+pub fn wake(asked: Instant, now: Instant, next: Instant) -> Instant {
+    if is_late(asked, now) { next.max(now + next.since(asked) / 2) } else { next }
+}
+
+/// Whether it was called too late to let everything leave that is due.
+pub fn is_late(asked: Instant, now: Instant) -> bool {
+    now.since(asked) > SLACK
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Instant {
+        Instant::from_ns(ms * 1_000_000)
+    }
+
+    /// Calls a schedule of one packet every `gap` ms as a worker would that comes `stall` ms late
+    /// to the first; says when each of `count` packets left.
+    fn play(gap: u64, stall: u64, count: usize) -> Vec<(u64, u64)> {
+        let (mut asked, mut now, mut sent) = (ms(0), ms(stall), 0);
+        let mut left = Vec::new();
+        while left.len() < count {
+            let limit = until(asked, now);
+            assert!(limit <= now, "never ahead of the clock");
+            while ms(sent * gap) <= limit {
+                left.push((sent * gap, now.ns() / 1_000_000));
+                sent += 1;
+            }
+            let next = ms(sent * gap);
+            let wake = wake(asked, now, next);
+            assert!(wake >= next, "never early");
+            (asked, now) = (next, wake.max(now));
+        }
+        left
+    }
+
+    #[test]
+    fn in_time_nothing_changes() {
+        assert!(play(30, 0, 50).iter().all(|(due, left)| due == left));
+    }
+
+    #[test]
+    fn what_is_late_leaves_at_twice_the_rate_until_it_is_not() {
+        let left = play(30, 300, 40);
+        assert_eq!(left[..4], [(0, 300), (30, 315), (60, 330), (90, 345)]);
+        let gaps = left.windows(2).map(|pair| pair[1].1 - pair[0].1);
+        assert!(gaps.into_iter().all(|gap| gap >= 15), "{left:?}");
+        assert_eq!(left[20], (600, 600));
+        assert!(left[20..].iter().all(|(due, left)| due == left), "{left:?}");
+    }
+
+    #[test]
+    fn a_dense_stream_catches_up_too() {
+        // 5 packets a millisecond are beyond this test's clock; one a millisecond is not.
+        let left = play(1, 100, 400);
+        let behind: Vec<u64> = left.iter().map(|(due, left)| left - due).collect();
+        assert!(behind[300..].iter().all(|&ms| ms <= 2), "{behind:?}");
+        let most = |ms: u64| left.iter().filter(|(_, left)| *left == ms).count();
+        assert!((100..400).all(|ms| most(ms) <= 3), "{left:?}");
+    }
+}

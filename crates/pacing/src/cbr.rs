@@ -1,0 +1,279 @@
+//! A paced source that beats time: constant packets at a constant gap, for tests, probes and
+//! benches.
+//!
+//! Each packet is 12 bytes of an RTP header (RFC 3550, section 5.1) and a payload that is the same
+//! whichever way it is given: copied bytes, shared bytes or a range of a file. So what arrives can
+//! be compared between senders byte for byte.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use seam::{BadSeed, Body, Burst, Channel, Instant, Next, PacedCx, PacedSource, Share, Source};
+
+/// The length of the header, in bytes.
+pub const HEAD: usize = 12;
+
+/// Where a CBR source takes its payloads from.
+#[derive(Clone, Debug)]
+pub enum Contents {
+    /// Each packet has bytes of its own.
+    Bytes(Arc<[u8]>),
+    /// All packets share these bytes.
+    Shared(Arc<[u8]>),
+    /// A file of at least so many bytes.
+    File(Source, u64),
+    /// A file of so many bytes that holds whole packets, heads and all, those of a transmission one
+    /// after the other and those of the next behind them ([`CbrSource::records`]).
+    Records(Source, u64),
+}
+
+impl Contents {
+    fn len(&self) -> u64 {
+        match self {
+            Contents::Bytes(bytes) | Contents::Shared(bytes) => bytes.len() as u64,
+            Contents::File(_, len) | Contents::Records(_, len) => *len,
+        }
+    }
+}
+
+/// What is stream.
+#[derive(Clone, Debug)]
+pub struct CbrSource {
+    /// How many transmissions there are.
+    pub streams: u32,
+    /// Packets of each.
+    pub packets: u32,
+    /// The time from one beat to the next.
+    pub gap: Duration,
+    /// Packets at each beat.
+    pub burst: u32,
+    /// Bytes of payload in each packet; the pieces of the contents follow one another and begin
+    /// anew where it ends.
+    pub payload: u32,
+    /// How far ahead of the clock packets may be handed to the kernel.
+    pub ahead: Duration,
+    /// Whether the beats of the transmissions are spread over the gap.
+    pub spread: bool,
+    /// Who gets them: the stream's number picks one.
+    pub to: Vec<SocketAddr>,
+    /// Where the payloads come from.
+    pub contents: Contents,
+}
+
+/// The orders of a CBR source: every transmission is ordered from the beginning.
+#[derive(Debug)]
+#[repr(C)]
+pub struct CbrOrders {
+    taken: AtomicU32,
+    /// Not zero: all of them pause.
+    pub paused: AtomicU32,
+    /// Not zero: all of them end.
+    pub ended: AtomicU32,
+    /// Datagrams that came back.
+    pub heard: AtomicU32,
+    /// The moments of the first beats, of as many transmissions as there is room for.
+    starts: [AtomicU64; STARTS],
+}
+
+/// Transmissions whose first moment is noted for those who time what arrives.
+const STARTS: usize = 1024;
+
+// SAFETY: atomics only, for which zero is a value.
+unsafe impl Share for CbrOrders {
+    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+        Ok(())
+    }
+}
+
+impl Default for CbrOrders {
+    fn default() -> CbrOrders {
+        CbrOrders {
+            taken: AtomicU32::new(0),
+            paused: AtomicU32::new(0),
+            ended: AtomicU32::new(0),
+            heard: AtomicU32::new(0),
+            starts: [const { AtomicU64::new(0) }; STARTS],
+        }
+    }
+}
+
+/// One transmission of a CBR source.
+#[derive(Debug)]
+pub struct CbrStream {
+    number: u32,
+    sent: u32,
+    /// The moment of its first packet; moved on by pauses.
+    start: Instant,
+    paused_at: Option<Instant>,
+}
+
+impl CbrSource {
+    /// By how much the timestamp of a packet exceeds that of the one before: 30 ms of 8 kHz.
+    pub const TICKS: u32 = 240;
+
+    /// When packet `sent` of transmission `number` was due, as long as nothing paused; `None` for
+    /// one that has not started or is beyond those whose start is noted.
+    #[must_use]
+    pub fn due_at(&self, state: &CbrOrders, number: u32, sent: u32) -> Option<Instant> {
+        let start = state.starts.get(number as usize)?.load(Ordering::Acquire);
+        let since = self.gap * (sent / self.burst.max(1));
+        (start > 0).then(|| Instant::from_ns(start) + since)
+    }
+
+    /// How long it beats.
+    #[must_use]
+    pub fn length(&self) -> Duration {
+        self.gap * self.packets.div_ceil(self.burst.max(1))
+    }
+
+    /// The head of packet `sent` of transmission `number`.
+    #[must_use]
+    pub fn head(number: u32, sent: u32) -> [u8; HEAD] {
+        let mut head = [0; HEAD];
+        // Version 2, payload type 96; then sequence number, timestamp and source.
+        head[..2].copy_from_slice(&[0x80, 96]);
+        head[2..4].copy_from_slice(&(sent as u16).to_be_bytes());
+        head[4..8].copy_from_slice(&sent.wrapping_mul(CbrSource::TICKS).to_be_bytes());
+        head[8..].copy_from_slice(&number.to_be_bytes());
+        head
+    }
+
+    /// Where the payload of packet `sent` lies in the contents.
+    #[must_use]
+    pub fn range(&self, sent: u32) -> std::ops::Range<u64> {
+        let len = u64::from(self.payload);
+        let pieces = (self.contents.len() / len.max(1)).max(1);
+        let start = u64::from(sent) % pieces * len;
+        start..start + len
+    }
+
+    /// What a file of records holds: the payloads of `contents` behind their heads.
+    #[must_use]
+    pub fn records(&self, contents: &[u8]) -> Vec<u8> {
+        let mut records = Vec::new();
+        for (number, sent) in
+            (0..self.streams).flat_map(|it| (0..self.packets).map(move |at| (it, at)))
+        {
+            let len = self.payload as usize;
+            let start = sent as usize % (contents.len() / len.max(1)).max(1) * len;
+            records.extend_from_slice(&CbrSource::head(number, sent));
+            records.extend_from_slice(&contents[start..start + len]);
+        }
+        records
+    }
+
+    fn moment(&self, beat: &CbrStream, sent: u32) -> Instant {
+        beat.start + self.gap * (sent / self.burst.max(1))
+    }
+
+    fn next(&self, beat: &CbrStream) -> Next {
+        match beat.sent < self.packets {
+            true => Next::At(self.moment(beat, beat.sent)),
+            false => Next::Done,
+        }
+    }
+
+    fn push(&self, beat: &CbrStream, burst: &mut Burst) {
+        let (head, range) = (CbrSource::head(beat.number, beat.sent), self.range(beat.sent));
+        let bytes = range.start as usize..range.end as usize;
+        let body = match &self.contents {
+            Contents::Bytes(contents) => Body::Bytes(&contents[bytes]),
+            Contents::Shared(contents) => Body::Shared(contents, bytes),
+            Contents::File(source, _) => Body::File(source.clone(), range),
+            Contents::Records(source, len) => {
+                let record = HEAD as u64 + u64::from(self.payload);
+                let number = u64::from(beat.number) * u64::from(self.packets);
+                let place = (number + u64::from(beat.sent)) % (len / record).max(1);
+                Body::File(source.clone(), place * record..(place + 1) * record)
+            }
+        };
+        let head = if matches!(self.contents, Contents::Records(..)) { &[][..] } else { &head };
+        let to = self.to[beat.number as usize % self.to.len()];
+        burst.push(self.moment(beat, beat.sent), to, Channel::Rtp, head, body);
+    }
+}
+
+impl PacedSource for CbrSource {
+    type State = CbrOrders;
+    type Stream = CbrStream;
+
+    fn streams_max(&self) -> usize {
+        self.streams as usize
+    }
+
+    fn start(&self, cx: &PacedCx<'_, CbrOrders>) -> Option<(CbrStream, Next)> {
+        let take = |taken| (taken < self.streams).then_some(taken + 1);
+        let order = Ordering::AcqRel;
+        let number = cx.state.taken.fetch_update(order, Ordering::Acquire, take).ok()?;
+        let phase = match self.spread {
+            true => self.gap * number / self.streams,
+            false => Duration::ZERO,
+        };
+        // A gap of grace: the first beat of all is not late because they are many.
+        let start = cx.now + self.gap + phase;
+        if let Some(noted) = cx.state.starts.get(number as usize) {
+            noted.store(start.ns(), Ordering::Release);
+        }
+        let beat = CbrStream { number, sent: 0, start, paused_at: None };
+        let next = self.next(&beat);
+        Some((beat, next))
+    }
+
+    fn due(
+        &self,
+        _cx: &PacedCx<'_, CbrOrders>,
+        beat: &mut CbrStream,
+        until: Instant,
+        burst: &mut Burst,
+    ) -> Next {
+        while beat.sent < self.packets && self.moment(beat, beat.sent) <= until && !burst.is_full()
+        {
+            self.push(beat, burst);
+            beat.sent += 1;
+        }
+        self.next(beat)
+    }
+
+    fn withdrawn(&self, _cx: &PacedCx<'_, CbrOrders>, beat: &mut CbrStream, unsent: usize) {
+        beat.sent -= unsent as u32;
+    }
+
+    fn rung(&self, cx: &PacedCx<'_, CbrOrders>, beat: &mut CbrStream) -> Next {
+        if cx.state.ended.load(Ordering::Acquire) != 0 {
+            return Next::Done;
+        }
+        let is_paused = cx.state.paused.load(Ordering::Acquire) != 0;
+        match (is_paused, beat.paused_at) {
+            (true, None) => beat.paused_at = Some(cx.now),
+            (false, Some(since)) => {
+                beat.start = beat.start + cx.now.since(since);
+                beat.paused_at = None;
+            }
+            _ => {}
+        }
+        if is_paused { Next::Parked } else { self.next(beat) }
+    }
+
+    fn has_news(&self, cx: &PacedCx<'_, CbrOrders>, beat: &CbrStream) -> bool {
+        let is_paused = cx.state.paused.load(Ordering::Acquire) != 0;
+        cx.state.ended.load(Ordering::Acquire) != 0 || is_paused != beat.paused_at.is_some()
+    }
+
+    fn ahead(&self) -> Duration {
+        self.ahead
+    }
+
+    fn hear(
+        &self,
+        cx: &PacedCx<'_, CbrOrders>,
+        _from: SocketAddr,
+        _channel: Channel,
+        _bytes: &[u8],
+    ) {
+        cx.state.heard.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn close(&self, _cx: &PacedCx<'_, CbrOrders>, _beat: CbrStream) {}
+}

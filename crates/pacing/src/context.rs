@@ -1,0 +1,234 @@
+//! What a streaming worker is given, and what every kind of it does the same way: taking up orders,
+//! hearing what comes in, sending and counting.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use engines::ExtraWorkerEntry;
+use memory::{Phase, SlotState};
+use seam::{Burst, Channel, Effects, Instant, PacedCx, PacedSource};
+use sys::poll::{PollFd, poll};
+
+use super::group_sockets::GroupSockets;
+use super::rank::Rank;
+use super::sockets::StreamSockets;
+use super::stats::StreamStats;
+use crate::runner::PacedRunner;
+use crate::senders::Transmit;
+use crate::senders::outlet::{Count, Files, Outlet};
+use engines::say;
+
+/// Packets that leave at a time at the most: what one sendmmsg(2) takes.
+pub const BURST_MAX: usize = 1024;
+/// Datagrams that are heard at a time at the most, so that reports cannot hold up media.
+const HEARD_MAX: usize = 64;
+/// How often an heir looks for orders of its predecessor's sessions.
+const HEIR_NAP: Duration = Duration::from_millis(250);
+/// The longest report that is read whole; RTCP keeps below the least MTU.
+pub(super) const REPORT_MAX: usize = 2048;
+
+/// One streaming worker with what it needs. Several threads of one worker may share it.
+pub(crate) struct StreamContext<'a, P: PacedSource> {
+    pub source: &'a P,
+    pub state: &'a P::State,
+    pub entry: &'a ExtraWorkerEntry<'a>,
+    pub outlet: Outlet<'a>,
+    pub stats: &'a StreamStats,
+    /// For threads that it starts.
+    pub rank: Rank,
+    pub groups: GroupSockets,
+}
+
+impl<'a, P: PacedSource> StreamContext<'a, P> {
+    pub fn new(
+        runner: &PacedRunner<'a, P>,
+        entry: &'a ExtraWorkerEntry<'a>,
+    ) -> io::Result<StreamContext<'a, P>> {
+        let PacedRunner { source, state, sockets, stats, rank, .. } = *runner;
+        let outlet = Outlet { sockets, files: Files::new(entry.assets) };
+        Ok(StreamContext {
+            source,
+            state,
+            entry,
+            outlet,
+            stats,
+            rank,
+            groups: GroupSockets::new()?,
+        })
+    }
+
+    pub fn sockets(&self) -> &StreamSockets {
+        self.outlet.sockets
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        Instant::from_ns(sys::clock::now_ns())
+    }
+
+    /// A tray for what paced sources note; one for each thread.
+    pub fn effects(&self) -> Effects {
+        Effects::new(false, self.entry.verbose)
+    }
+
+    /// The context of a call.
+    pub fn cx<'c>(&'c self, now: Instant, effects: &'c Effects) -> PacedCx<'c, P::State> {
+        PacedCx::new(now, self.entry.id, self.state, effects)
+    }
+
+    /// Prints what was noted.
+    pub fn print_notes(&self, effects: &Effects) {
+        for note in effects.take_notes() {
+            say!("{note}");
+        }
+    }
+
+    /// The worker can take orders from here on.
+    pub fn ready(&self) {
+        let first = self.entry.id.slot();
+        for slot in first..first + self.entry.slots {
+            self.entry.board.slot(slot).set_state(SlotState::Ready);
+        }
+        self.entry.bell.ring();
+    }
+
+    /// How far the server is.
+    pub fn phase(&self) -> Phase {
+        self.entry.board.phase()
+    }
+
+    /// Whether a worker can go whose streams are all over, or `is_idle`: new orders are a
+    /// successor's as soon as there is one, and nobody's when the server drains.
+    pub fn is_over(&self, is_idle: bool) -> bool {
+        let phase = self.phase();
+        phase >= Phase::Forced || phase > Phase::Ready && is_idle
+    }
+
+    /// Whether this stream is a successor's to go on with.
+    pub fn is_inherited(&self, stream: &P::Stream) -> bool {
+        self.phase() == Phase::Leaving && self.source.is_heritable(stream)
+    }
+
+    /// How long to sleep at the most without a look at the orders.
+    pub fn nap(&self) -> Option<Duration> {
+        self.entry.is_successor.then_some(HEIR_NAP)
+    }
+
+    /// Sleeps until orders have changed, a datagram has come, `watched` is readable or `timeout` is
+    /// over; while the server runs also until it ends. Says whether orders, whether datagrams of
+    /// the two channels and whether reports to groups wait.
+    pub fn wait(
+        &self,
+        watched: Option<BorrowedFd<'_>>,
+        timeout: Option<Duration>,
+        phase: Phase,
+    ) -> io::Result<[bool; 4]> {
+        let mut list = vec![
+            PollFd::new(self.entry.orders.as_fd(), true, false),
+            PollFd::new(self.sockets().of(Channel::Rtp).as_fd(), true, false),
+            PollFd::new(self.sockets().of(Channel::Rtcp).as_fd(), true, false),
+            PollFd::new(self.groups.fd(), true, false),
+        ];
+        list.extend(watched.map(|fd| PollFd::new(fd, true, false)));
+        if phase <= Phase::Ready {
+            list.push(PollFd::new(self.entry.stop.as_fd(), true, false));
+        }
+        poll(&mut list, timeout)?;
+        Ok([0, 1, 2, 3].map(|at| list[at].readable()))
+    }
+
+    /// A turn begins.
+    pub fn turn(&self, now: Instant) {
+        let slot = self.entry.board.slot(self.entry.id.slot());
+        slot.turns.add(1);
+        slot.beat_ns.set(now.ns());
+    }
+
+    /// Takes up the next order, if one waits and there is room beside `running` streams.
+    pub fn start(
+        &self,
+        running: usize,
+        cx: &PacedCx<'_, P::State>,
+    ) -> Option<(P::Stream, seam::Next)> {
+        if running >= self.source.streams_max() || self.phase() > Phase::Ready {
+            return None;
+        }
+        let started = self.source.start(cx)?;
+        self.stats.started.add(1);
+        if let Some(at) = self.source.ear(&started.0) {
+            let interface = self.sockets().of(Channel::Rtcp).multicast_interface();
+            let opened = interface.and_then(|interface| self.groups.open(at, interface));
+            if let Err(error) = opened {
+                say!("reports to {at} are not heard: {error}");
+            }
+        }
+        Some(started)
+    }
+
+    /// Ends a stream.
+    pub fn close(&self, cx: &PacedCx<'_, P::State>, stream: P::Stream) {
+        if let Some(at) = self.source.ear(&stream) {
+            self.groups.close(at);
+        }
+        self.source.close(cx, stream);
+        self.stats.closed.add(1);
+    }
+
+    /// Sends a burst, counts it, notes how late its packets were, and empties it.
+    pub fn send(&self, transmit: &mut dyn Transmit, burst: &mut Burst) {
+        if burst.is_empty() {
+            return;
+        }
+        let mut count = Count::default();
+        if !transmit.sends_open_files() {
+            let files = &self.outlet.files;
+            count.failed +=
+                burst.load_open(|source, range, into| files.read(source, range, into).is_ok());
+        }
+        transmit.transmit(&self.outlet, burst, &mut count);
+        self.count(&count);
+        let now = self.now();
+        let mut rest = burst.packets();
+        // Packets of one moment stand together, as a rule.
+        while let Some(first) = rest.first() {
+            let same = rest.iter().take_while(|packet| packet.at == first.at).count();
+            self.stats.note(now.since(first.at), same as u64);
+            rest = &rest[same..];
+        }
+        burst.clear();
+    }
+
+    pub fn count(&self, count: &Count) {
+        self.stats.packets.add(count.packets as u64);
+        self.stats.bytes.add(count.bytes as u64);
+        self.stats.calls.add(count.calls as u64);
+        self.stats.failed.add(count.failed as u64);
+        let slot = self.entry.board.slot(self.entry.id.slot());
+        slot.bytes_out.add(count.bytes as u64);
+    }
+
+    /// Tells the paced source what came to the socket of `channel`.
+    pub fn hear(&self, cx: &PacedCx<'_, P::State>, channel: Channel) {
+        let mut buffer = [0; REPORT_MAX];
+        for _ in 0..HEARD_MAX {
+            match self.sockets().of(channel).receive(&mut buffer) {
+                Ok((len, from)) => {
+                    self.stats.heard.add(1);
+                    self.source.hear(cx, from, channel, &buffer[..len]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // The error of a datagram that we sent; the next receive finds what waits.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Tells the paced source what was said to groups.
+    pub fn hear_groups(&self, cx: &PacedCx<'_, P::State>) {
+        self.groups.hear(HEARD_MAX, |from, bytes| {
+            self.stats.heard.add(1);
+            self.source.hear(cx, from, Channel::Rtcp, bytes);
+        });
+    }
+}

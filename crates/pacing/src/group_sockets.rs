@@ -1,0 +1,132 @@
+//! Where reports come in that are not sent to the server itself: the members of a group tell the
+//! group how they hear it (RFC 3550 section 6), and the sender is one of those who listen.
+//!
+//! There is a socket for each group that something is stream to, and all of them look like one
+//! descriptor to whoever waits: that of a readiness list, which is itself readable when one of its
+//! members is (epoll(7), "nesting").
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sys::epoll::{Epoll, Events, Interest};
+use sys::udp::{Udp, UdpOptions};
+
+/// Sockets that are looked at in one turn.
+const LOOKED_AT: usize = 16;
+
+/// The ears of one streaming worker.
+pub(crate) struct GroupSockets {
+    epoll: Epoll,
+    open: Mutex<Vec<Ear>>,
+}
+
+struct Ear {
+    /// Its address as the stream names it.
+    at: SocketAddr,
+    key: u64,
+    /// Streams that are heard here.
+    streams: usize,
+    socket: Udp,
+}
+
+impl GroupSockets {
+    /// None yet.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn new() -> io::Result<GroupSockets> {
+        Ok(GroupSockets { epoll: Epoll::new()?, open: Mutex::new(Vec::new()) })
+    }
+
+    /// Readable while something waits in one of them.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Ear>> {
+        // Nothing is left half done where one could panic.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Listens at `at`, a group's address, on the interface with this address.
+    ///
+    /// # Errors
+    /// The interface knows no groups, or there are too many groups already.
+    pub fn open(&self, at: SocketAddr, interface: Ipv4Addr) -> io::Result<()> {
+        let mut all = self.all();
+        if let Some(ear) = all.iter_mut().find(|ear| ear.at == at) {
+            ear.streams += 1;
+            return Ok(());
+        }
+        let options = UdpOptions { reuse_port: true, ..UdpOptions::default() };
+        let socket = Udp::bind(at, &options)?;
+        socket.join(at.ip(), interface)?;
+        let key = all.iter().map(|ear| ear.key + 1).max().unwrap_or(0);
+        self.epoll.add(&socket, Interest::READ, key)?;
+        all.push(Ear { at, key, streams: 1, socket });
+        Ok(())
+    }
+
+    /// A stream that was heard at `at` has ended.
+    pub fn close(&self, at: SocketAddr) {
+        let mut all = self.all();
+        let Some(index) = all.iter().position(|ear| ear.at == at) else { return };
+        all[index].streams -= 1;
+        if all[index].streams == 0 {
+            // The last copy of a socket that closes leaves the list by itself.
+            drop(all.swap_remove(index));
+        }
+    }
+
+    /// Gives `tell` what waits, at most `most` datagrams.
+    pub fn hear(&self, most: usize, mut tell: impl FnMut(SocketAddr, &[u8])) {
+        let mut events = Events::with_capacity(LOOKED_AT);
+        if !matches!(self.epoll.wait(&mut events, Some(Duration::ZERO)), Ok(1..)) {
+            return;
+        }
+        let all = self.all();
+        let mut buffer = [0; super::context::REPORT_MAX];
+        let mut left = most;
+        for event in events.iter() {
+            let Some(ear) = all.iter().find(|ear| ear.key == event.key) else { continue };
+            while left > 0
+                && let Ok((len, from)) = ear.socket.receive(&mut buffer)
+            {
+                left -= 1;
+                tell(from, &buffer[..len]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_to_a_group_is_heard_until_its_last_cast_has_ended() {
+        let groups = GroupSockets::new().expect("a descriptor");
+        let port = std::process::id() as u16 | 0x8000;
+        let at = SocketAddr::from(([239, 77, 88, 99], port));
+        let here = Ipv4Addr::LOCALHOST;
+        groups.open(at, here).expect("the loopback knows groups");
+        groups.open(at, here).expect("it is open");
+        let speaker = Udp::bind((here, 0).into(), &UdpOptions::default()).expect("a port");
+        speaker.set_multicast_interface(here).expect("there is one");
+        let heard = || {
+            speaker.send_to(b"report", at, false).expect("the loopback has room");
+            let mut heard = Vec::new();
+            groups.hear(9, |from, bytes| heard.push((from, bytes.to_vec())));
+            heard
+        };
+        let from = speaker.local_addr().expect("bound");
+        assert_eq!(heard(), [(from, b"report".to_vec())]);
+        groups.close(at);
+        assert_eq!(heard().len(), 1, "a stream is left");
+        groups.close(at);
+        assert_eq!(heard(), []);
+    }
+}

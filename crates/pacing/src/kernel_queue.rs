@@ -1,0 +1,302 @@
+//! A paced source whose packets of the next moments wait in a queue of the kernel's and leave by
+//! its timer interrupt (`tbf-kernel`), with heads that the kernel writes (`bpf-stamp`), or in a
+//! chain of io_uring (`uring-chain`).
+//!
+//! All streams share one queue: the packets of the next moments are merged by their moments and
+//! handed over together. A chain for each stream would cost a wake for each packet; merged, all
+//! that is due in a slot shares one. While they wait in the lane (`senders/lane.rs`) nothing of
+//! this process has to run, so load that keeps it from its processor does not make packets late.
+//!
+//! A queue cannot give back one packet. For a pause, a seek or a new transmission all that waits is
+//! forgotten, every stream is told how much of it never left ([`PacedSource::withdrawn`]), and the
+//! window is made anew. How late packets leave is not known here, only which have left.
+
+mod fill;
+
+use std::io;
+use std::time::Duration;
+
+use memory::Phase;
+use seam::{Channel, Effects, Instant, Next, PacedSource};
+
+use crate::catch_up::SLACK;
+use crate::context::StreamContext;
+use crate::senders::queue::{Queue, Waiting};
+use crate::senders::send_plan::SendPlan;
+
+/// The part of a window that is asked for at a time.
+const PART: Duration = Duration::from_millis(20);
+/// While the server ends, how often its phase is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The window while orders come that make it anew, and for how long after the last of them.
+const RESTLESS: Duration = Duration::from_millis(100);
+const CALM: Duration = Duration::from_millis(500);
+/// A message that has not left so long after its moment never will, or the queue is behind.
+const LOST: Duration = Duration::from_millis(150);
+
+struct Running<P: PacedSource> {
+    stream: P::Stream,
+    next: Next,
+    id: u32,
+    /// Its packets in the queue.
+    waiting: usize,
+}
+
+struct Worker<'d, 'a, P: PacedSource> {
+    context: &'d StreamContext<'a, P>,
+    queue: &'d mut dyn Queue,
+    running: Vec<Running<P>>,
+    ids: u32,
+    waiting: Waiting,
+    /// Until when every stream was asked.
+    horizon: Instant,
+    /// What was missed at a moment, if packets go on at twice their speed since.
+    behind: Option<(Instant, Instant)>,
+    /// When what waits was last taken back for an order, until it was made anew.
+    taking_back: Option<Instant>,
+    /// Orders wait until then: a queue that is only made anew sends nothing.
+    rest_until: Instant,
+    has_orders: bool,
+    plan: SendPlan,
+    effects: Effects,
+    now: Instant,
+}
+
+/// Sends until the server ends.
+pub(super) fn serve<P: PacedSource>(
+    context: &StreamContext<'_, P>,
+    queue: &mut dyn Queue,
+) -> io::Result<()> {
+    let (now, plan) = (context.now(), SendPlan::new(queue.packets_max()));
+    let mut worker = Worker {
+        context,
+        queue,
+        running: Vec::new(),
+        ids: 0,
+        waiting: Waiting::default(),
+        horizon: now,
+        behind: None,
+        taking_back: None,
+        rest_until: Instant::ZERO,
+        has_orders: false,
+        plan,
+        effects: context.effects(),
+        now,
+    };
+    worker.take_orders();
+    context.ready();
+    loop {
+        worker.now = context.now();
+        worker.land()?;
+        let phase = context.phase();
+        if phase >= Phase::Forced {
+            worker.take_back()?;
+            worker.running.iter_mut().for_each(|running| running.next = Next::Done);
+        }
+        worker.bequeath()?;
+        if phase >= Phase::Draining {
+            worker.dismiss();
+        }
+        worker.fill()?;
+        worker.rest();
+        worker.reap();
+        if context.is_over(worker.running.is_empty()) {
+            return Ok(());
+        }
+        worker.wait(phase)?;
+        if worker.effects.is_filled() {
+            context.print_notes(&worker.effects);
+        }
+    }
+}
+
+impl<P: PacedSource> Worker<'_, '_, P> {
+    /// Whether more can be handed over.
+    fn has_room(&self) -> bool {
+        self.queue.is_counted() || self.waiting.is_empty()
+    }
+
+    /// How far ahead packets are handed over. While orders come one after the other it is short,
+    /// for each of them makes the window anew.
+    fn window(&self) -> Duration {
+        let window = self.context.source.ahead().min(self.queue.window());
+        let is_calm = self.now >= self.rest_until + CALM;
+        if is_calm { window } else { window.min(RESTLESS) }
+    }
+
+    /// The soonest moment that a stream wants.
+    fn soonest(&self) -> Option<Instant> {
+        let wanted = self.running.iter().filter_map(|running| match running.next {
+            Next::At(at) => Some(at),
+            Next::Parked | Next::Done => None,
+        });
+        wanted.min()
+    }
+
+    fn wait(&mut self, phase: Phase) -> io::Result<()> {
+        let context = self.context;
+        let half = self.window() / 2;
+        // Half a window before more is wanted, and when the last message has left.
+        let refill = self.soonest().map(|at| at.max(self.horizon).since(context.now() + half));
+        let refill = refill.filter(|_| self.has_room());
+        let landed = self.waiting.span().map(|(_, last)| last.since(context.now()) + SLACK);
+        let mut timeout = refill.into_iter().chain(landed).min();
+        if let Some(nap) = context.nap() {
+            timeout = Some(timeout.unwrap_or(nap).min(nap));
+        }
+        if phase > Phase::Ready {
+            timeout = Some(timeout.unwrap_or(LOOK_EVERY).min(LOOK_EVERY));
+        }
+        if self.has_orders {
+            let rest = self.rest_until.since(context.now());
+            timeout = Some(timeout.unwrap_or(rest).min(rest));
+        }
+        // Less than a slot of the wheel is not worth a turn.
+        let timeout = timeout.map(|timeout| timeout.max(SLACK / 2));
+        let [orders, rtp, rtcp, groups] = context.wait(self.queue.watched(), timeout, phase)?;
+        self.now = context.now();
+        context.turn(self.now);
+        if rtp {
+            context.hear(&context.cx(self.now, &self.effects), Channel::Rtp);
+        }
+        if rtcp {
+            context.hear(&context.cx(self.now, &self.effects), Channel::Rtcp);
+        }
+        if groups {
+            context.hear_groups(&context.cx(self.now, &self.effects));
+        }
+        if orders {
+            context.entry.orders.clear();
+        }
+        self.has_orders |= orders || context.nap().is_some();
+        if self.has_orders && self.now >= self.rest_until {
+            self.has_orders = false;
+            self.obey()?;
+        }
+        Ok(())
+    }
+
+    /// After an order for which the queue was made anew, the next is taken up when as long has
+    /// passed as that took: many streams that begin must not hold up all the others.
+    fn rest(&mut self) {
+        if let Some(began) = self.taking_back.take() {
+            let now = self.context.now();
+            self.rest_until = now + now.since(began);
+        }
+    }
+
+    /// Takes up what was ordered; true if it wants packets before those that wait have left.
+    fn take_orders(&mut self) -> bool {
+        let mut soon = false;
+        let (context, cx) = (self.context, self.context.cx(self.now, &self.effects));
+        while let Some((stream, next)) = context.start(self.running.len(), &cx) {
+            soon |= matches!(next, Next::At(at) if at < self.horizon);
+            self.ids = self.ids.wrapping_add(1);
+            self.running.push(Running { stream, next, id: self.ids, waiting: 0 });
+        }
+        soon
+    }
+
+    /// Does what orders have changed.
+    fn obey(&mut self) -> io::Result<()> {
+        let soon = self.take_orders();
+        let (context, cx) = (self.context, self.context.cx(self.now, &self.effects));
+        let has_news = |it: &Running<P>| context.source.has_news(&cx, &it.stream);
+        let news: Vec<bool> = self.running.iter().map(has_news).collect();
+        if soon || news.contains(&true) {
+            self.taking_back = (!self.waiting.is_empty()).then_some(self.now);
+            self.take_back()?;
+        }
+        for (running, _) in self.running.iter_mut().zip(news).filter(|(_, has_news)| *has_news) {
+            let cx = self.context.cx(self.now, &self.effects);
+            running.next = self.context.source.rung(&cx, &mut running.stream);
+        }
+        Ok(())
+    }
+
+    /// Takes note of what has left.
+    fn land(&mut self) -> io::Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let left = self.queue.left()?;
+        let running = &mut self.running;
+        let count = self.waiting.land(left, |owner, packets| settle(running, owner, packets));
+        self.context.count(&count);
+        if !self.queue.is_counted() {
+            // What a broken chain did not send has failed.
+            return if self.queue.has_ended() { self.give_back(Instant::NEVER) } else { Ok(()) };
+        }
+        match self.waiting.span() {
+            Some((first, _)) if first + LOST < self.now => self.take_back(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Forgets what waits in the queue, and tells the streams.
+    fn take_back(&mut self) -> io::Result<()> {
+        self.horizon = self.now;
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        self.queue.purge()?;
+        let lost = self.now.ns().saturating_sub(LOST.as_nanos() as u64);
+        self.give_back(Instant::from_ns(if self.queue.is_counted() { lost } else { 0 }))
+    }
+
+    /// Tells the streams how much of theirs never left; what was due before `lost` has failed.
+    fn give_back(&mut self, lost: Instant) -> io::Result<()> {
+        let (count, unsent) = self.waiting.clear(self.queue.left()?, lost);
+        self.context.count(&count);
+        for running in &mut self.running {
+            running.waiting = 0;
+            let Some(&packets) = unsent.get(&running.id) else { continue };
+            let cx = self.context.cx(self.now, &self.effects);
+            self.context.source.withdrawn(&cx, &mut running.stream, packets);
+            // Whatever it wanted next, it now wants what was taken back.
+            running.next = Next::At(Instant::ZERO);
+        }
+        Ok(())
+    }
+
+    /// Ends what a successor goes on with, and nothing of it is left in the queue.
+    fn bequeath(&mut self) -> io::Result<()> {
+        let is_inherited = |it: &Running<P>| self.context.is_inherited(&it.stream);
+        if !self.running.iter().any(is_inherited) {
+            return Ok(());
+        }
+        self.take_back()?;
+        let context = self.context;
+        for running in &mut self.running {
+            if context.is_inherited(&running.stream) {
+                (running.next, running.waiting) = (Next::Done, 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the streams that nobody waits for.
+    fn dismiss(&mut self) {
+        for running in &mut self.running {
+            if !self.context.source.is_awaited(&running.stream) {
+                running.next = Next::Done;
+            }
+        }
+    }
+
+    /// Closes the streams that are done and have nothing in the queue.
+    fn reap(&mut self) {
+        let (context, now, effects) = (self.context, self.now, &self.effects);
+        let is_over = |it: &mut Running<P>| it.next == Next::Done && it.waiting == 0;
+        for running in self.running.extract_if(.., is_over) {
+            context.close(&context.cx(now, effects), running.stream);
+        }
+    }
+}
+
+/// So many packets of a stream wait no longer.
+fn settle<P: PacedSource>(running: &mut [Running<P>], owner: u32, packets: usize) {
+    if let Some(running) = running.iter_mut().find(|running| running.id == owner) {
+        running.waiting -= packets;
+    }
+}

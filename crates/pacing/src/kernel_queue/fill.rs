@@ -1,0 +1,91 @@
+//! How a window of the queue is filled: every stream is asked for a part of it after the other, and
+//! what they gave leaves together.
+
+use std::io;
+
+use seam::{Instant, Next, PacedSource};
+
+use super::{PART, Worker, settle};
+use crate::catch_up::SLACK;
+use crate::senders::outlet::Count;
+
+impl<P: PacedSource> Worker<'_, '_, P> {
+    /// Hands over what is due until the end of the window.
+    pub(super) fn fill(&mut self) -> io::Result<()> {
+        let window = self.window();
+        let end = self.now + window;
+        let Some(soonest) = self.soonest() else { return Ok(()) };
+        if !self.has_room() || soonest.max(self.horizon) > self.now + window / 2 {
+            return Ok(());
+        }
+        if soonest > self.horizon {
+            self.horizon = soonest.min(end);
+        }
+        self.behind = (self.now.since(soonest) > SLACK && soonest > Instant::ZERO)
+            .then_some((soonest, self.now))
+            .inspect(|_| self.context.stats.caught_up.add(1));
+        while self.horizon < end {
+            let until = (self.horizon + PART).min(end);
+            let is_full = self.gather(until);
+            if !is_full {
+                self.horizon = until;
+            }
+            // What is due soon cannot wait until the whole window is gathered.
+            if is_full || (self.queue.is_counted() && self.horizon < self.now + PART * 2) {
+                self.hand_over()?;
+            }
+            if !self.has_room() {
+                return Ok(());
+            }
+        }
+        self.hand_over()
+    }
+
+    /// Asks the streams for what is due until a moment; true if there was no room for all of it.
+    fn gather(&mut self, until: Instant) -> bool {
+        for running in &mut self.running {
+            while let Next::At(at) = running.next
+                && at <= until
+            {
+                let cx = self.context.cx(self.now, &self.effects);
+                let burst = self.plan.burst(running.id);
+                running.next = self.context.source.due(&cx, &mut running.stream, until, burst);
+                let is_full = burst.is_full();
+                if !self.queue.sends_open_files() {
+                    let files = &self.context.outlet.files;
+                    let failed = burst
+                        .load_open(|source, range, into| files.read(source, range, into).is_ok());
+                    self.context.count(&Count { failed, ..Count::default() });
+                }
+                running.waiting += self.plan.owned();
+                if is_full {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Gives what was gathered to the kernel.
+    fn hand_over(&mut self) -> io::Result<()> {
+        if self.plan.is_empty() {
+            return Ok(());
+        }
+        let behind = self.behind;
+        let moment = |at: Instant| match behind {
+            // What was missed goes at twice its speed until it is no longer late.
+            Some((from, since)) => at.max(since + at.since(from) / 2),
+            None => at,
+        };
+        let mut count = Count::default();
+        let outlet = &self.context.outlet;
+        let handed = self.queue.hand_over(&mut self.plan, outlet, &moment, &mut count)?;
+        self.waiting.extend(handed);
+        for (owner, packets) in self.plan.clear() {
+            count.failed += packets;
+            settle(&mut self.running, owner, packets);
+        }
+        self.context.count(&count);
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+//! Which senders work here: tried by really sending and receiving, never by whether an option could
+//! be set.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use engines::Assets;
+use sys::netlink;
+use sys::udp::{Batch, Mail, Udp, UdpOptions};
+
+use crate::alone::run_alone;
+use crate::cbr::{CbrOrders, CbrSource, Contents, HEAD};
+use crate::runner::PacedRunner;
+use crate::senders::Sender;
+use crate::sockets::StreamSockets;
+use crate::stats::StreamStats;
+
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const STREAMS: u32 = 2;
+const PACKETS: u32 = 30;
+const GAP: Duration = Duration::from_millis(3);
+const PAYLOAD: u32 = 160;
+
+/// A sender that works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Works {
+    /// The lateness that half of its packets did not exceed, by the clock of the receiver's kernel.
+    pub late_p50: Duration,
+    /// The lateness of the latest one.
+    pub late_max: Duration,
+    /// System calls for a hundred packets.
+    pub calls_percent: u64,
+}
+
+/// Sends two short streams over the loopback device and looks at what arrives. A sender that sets
+/// up queues is tried in a network of its own, so that this machine's are left alone.
+///
+/// # Errors
+/// Why it does not work here, in words.
+pub fn probe(sender: Sender) -> Result<Works, String> {
+    if !sender.sets_up_queues() {
+        return attempt(sender);
+    }
+    let tried = netlink::apart(|| Ok(attempt(sender)));
+    tried.unwrap_or_else(|error| {
+        let wanted = "expected leave to try it in a network of its own (CAP_SYS_ADMIN)";
+        Err(format!("{wanted}, found: {error}; run it as root"))
+    })
+}
+
+fn attempt(sender: Sender) -> Result<Works, String> {
+    let words = |error: io::Error| error.to_string();
+    let options = UdpOptions { receive_buffer: Some(1 << 20), ..UdpOptions::default() };
+    let receiver = Udp::bind(SocketAddr::new(LOCAL, 0), &options).map_err(words)?;
+    Mail::ask_for_times(&receiver).map_err(words)?;
+    let to = vec![receiver.local_addr().map_err(words)?];
+    let bytes: Vec<u8> = (0..PACKETS * PAYLOAD).map(|at| (at / 3) as u8).collect();
+    let mut assets = Assets::default();
+    let contents =
+        Contents::File(assets.add(scratch(&bytes).map_err(words)?).into(), bytes.len() as u64);
+    let (streams, packets, gap, payload) = (STREAMS, PACKETS, GAP, PAYLOAD);
+    let ahead = GAP * 4;
+    let source =
+        CbrSource { streams, packets, gap, burst: 3, payload, ahead, spread: true, to, contents };
+    let sockets = StreamSockets::bind(LOCAL, 0).map_err(words)?;
+    let (state, stats) = (CbrOrders::default(), StreamStats::default());
+    let runner = PacedRunner::new((&source, &state), sender, &sockets, &stats);
+    run_alone(&runner, &assets, Duration::ZERO, |_| {}).map_err(|it| it.to_string())?;
+    let mut late = compare(&receiver, &source, &bytes, &state)?;
+    late.sort_unstable();
+    let (late_p50, late_max) = (late[late.len() / 2], late[late.len() - 1]);
+    let calls_percent = stats.calls.read() * 100 / u64::from(STREAMS * PACKETS);
+    Ok(Works { late_p50, late_max, calls_percent })
+}
+
+/// How much earlier than its moment a packet may seem to come: the clock of the receiver's times is
+/// another one and may be set right meanwhile.
+const EARLY: Duration = Duration::from_millis(1);
+
+/// Whether what came is what was to be sent, in its order, and nothing before its moment; how late
+/// each came.
+fn compare(
+    receiver: &Udp,
+    source: &CbrSource,
+    bytes: &[u8],
+    state: &CbrOrders,
+) -> Result<Vec<Duration>, String> {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let ahead = wall.saturating_sub(sys::clock::now_ns());
+    let mut mail = Mail::new(64, 2048);
+    let mut sent = [0_u32; STREAMS as usize];
+    let mut late = Vec::new();
+    while let Ok(letters) = mail.receive(receiver) {
+        for letter in letters {
+            let short = || format!("a datagram of {} bytes arrived", letter.bytes.len());
+            let (head, payload) = letter.bytes.split_at_checked(HEAD).ok_or_else(short)?;
+            let number = u32::from_be_bytes(head[8..].try_into().expect("four bytes"));
+            let due = sent.get_mut(number as usize).ok_or("a packet of nobody's arrived")?;
+            let range = source.range(*due);
+            let expected = &bytes[range.start as usize..range.end as usize];
+            if head != CbrSource::head(number, *due) || payload != expected {
+                return Err(format!("packet {due} arrived changed or out of order"));
+            }
+            let moment =
+                source.due_at(state, number, *due).ok_or("a packet before the first")?.ns();
+            // Without the kernel's time (nought) it came when it is read.
+            let came = match letter.came_ns {
+                0 => sys::clock::now_ns(),
+                came => came.saturating_sub(ahead),
+            };
+            if came + (EARLY.as_nanos() as u64) < moment {
+                let ms = (moment - came) as f64 / 1e6;
+                return Err(format!("packet {due} came {ms:.1} ms before its moment: not paced"));
+            }
+            late.push(Duration::from_nanos(came.saturating_sub(moment)));
+            *due += 1;
+        }
+    }
+    match sent.iter().all(|&sent| sent == PACKETS) {
+        true => Ok(late),
+        false => Err(format!("of {PACKETS} packets each, {sent:?} arrived")),
+    }
+}
+
+/// A file without a name.
+fn scratch(bytes: &[u8]) -> io::Result<File> {
+    let name = format!("roundhouse-probe-{}-{}", std::process::id(), sys::clock::now_ns());
+    let path = std::env::temp_dir().join(name);
+    let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    file.write_all(bytes)?;
+    Ok(file)
+}
+
+/// How long ahead a datagram is told to leave when `SO_TXTIME` is tried.
+const AHEAD: Duration = Duration::from_millis(40);
+
+/// Whether the kernel holds a datagram back until the moment that it names (`SO_TXTIME`).
+///
+/// # Errors
+/// Why it does not, in words: nearly everywhere the option is accepted and ignored.
+pub fn probe_txtime() -> Result<(), String> {
+    let words = |error: io::Error| error.to_string();
+    let local = SocketAddr::new(LOCAL, 0);
+    let receiver = Udp::bind(local, &UdpOptions::default()).map_err(words)?;
+    let to = receiver.local_addr().map_err(words)?;
+    let sender = Udp::bind(local, &UdpOptions::default()).map_err(words)?;
+    sender.set_txtime().map_err(words)?;
+    let began = sys::clock::now_ns();
+    let sent = Batch::default().send(&sender, |filling| {
+        filling.datagram(to);
+        filling.piece(b"later");
+        filling.leave_at(began + AHEAD.as_nanos() as u64);
+    });
+    sent.error.map_or(Ok(()), |error| Err(words(error)))?;
+    let came = receiver.wait_readable(AHEAD * 10).map_err(words)?;
+    let took = Duration::from_nanos(sys::clock::now_ns() - began);
+    match (came, took >= AHEAD) {
+        (true, true) => Ok(()),
+        (false, _) => Err("the kernel took the datagram and never sent it".to_owned()),
+        (true, false) => Err(format!(
+            "the option is accepted and ignored: told to leave after {} ms, it came after {:.1} \
+             ms; only the queues fq and etf obey it",
+            AHEAD.as_millis(),
+            took.as_secs_f64() * 1e3
+        )),
+    }
+}

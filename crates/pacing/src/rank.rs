@@ -1,0 +1,156 @@
+//! The rank of a streaming worker among those who want a processor.
+//!
+//! Only who sends gets it: the worker's thread, the threads of `plain`, the kernel's thread of a
+//! ring. What they start begins like everybody (`SCHED_RESET_ON_FORK`), so that nothing runs in
+//! front of the machine by accident.
+
+use std::fmt;
+use std::io;
+
+use sys::rank::{Turn, bounds, nice, set_nice};
+
+/// A rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rank {
+    /// That of who starts it.
+    #[default]
+    Usual,
+    /// A nice value, -20 (first) to 19.
+    Nice(i32),
+    /// In front of everybody without such a priority, 1 to 99 (`SCHED_FIFO`).
+    Fifo(u32),
+}
+
+impl Rank {
+    /// Gives it to the calling thread.
+    pub(crate) fn take(self) -> Result<(), RankRefused> {
+        let taken = match self {
+            Rank::Usual => Ok(()),
+            Rank::Nice(value) => set_nice(None, value),
+            Rank::Fifo(priority) => Turn::in_front(priority, true).give(None),
+        };
+        taken.map_err(|error| RankRefused { rank: self, error })
+    }
+
+    /// Gives it to the kernel's thread of the ring that the calling thread has made.
+    pub(crate) fn lend_to_ring(self) -> Result<(), RankRefused> {
+        let lend = || match self {
+            Rank::Usual => Ok(()),
+            Rank::Nice(value) => set_nice(Some(sys::rank::ring_thread()?), value),
+            Rank::Fifo(priority) => {
+                Turn::in_front(priority, true).give(Some(sys::rank::ring_thread()?))
+            }
+        };
+        lend().map_err(|error| RankRefused { rank: self, error })
+    }
+
+    /// Whether the calling thread could take it, tried by taking it for a moment.
+    ///
+    /// # Errors
+    /// It may not.
+    pub(crate) fn check(self) -> Result<(), RankRefused> {
+        let tried = || match self {
+            Rank::Usual => Ok(()),
+            Rank::Nice(value) => {
+                let before = nice(None)?;
+                // Back from a worse one there might be no way, but everybody may go there.
+                if value >= before {
+                    return Ok(());
+                }
+                set_nice(None, value)?;
+                set_nice(None, before)
+            }
+            Rank::Fifo(priority) => {
+                let before = Turn::of(None)?;
+                Turn::in_front(priority, before.resets_on_fork()).give(None)?;
+                before.give(None)
+            }
+        };
+        tried().map_err(|error| RankRefused { rank: self, error })
+    }
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rank::Usual => f.write_str("the usual rank"),
+            Rank::Nice(value) => write!(f, "nice {value}"),
+            Rank::Fifo(priority) => write!(f, "FIFO {priority}"),
+        }
+    }
+}
+
+/// A rank that this process may not have.
+#[derive(Debug)]
+pub struct RankRefused {
+    rank: Rank,
+    error: io::Error,
+}
+
+impl fmt::Display for RankRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RankRefused { rank, error } = self;
+        let Ok((lowest, highest)) = bounds() else { return write!(f, "{rank}: {error}") };
+        let advice = "run it as root, give the program the capability (setcap cap_sys_nice=ep \
+                      FILE, AmbientCapabilities=CAP_SYS_NICE in a unit)";
+        match rank {
+            Rank::Usual => write!(f, "{rank}: {error}"),
+            Rank::Nice(value) => write!(
+                f,
+                "expected leave to send at nice {value}, found {error} (without CAP_SYS_NICE the \
+                 lowest here is {lowest}); {advice}, or raise the limit (ulimit -e {}, LimitNICE=)",
+                20 - value
+            ),
+            Rank::Fifo(priority) if highest >= *priority => write!(
+                f,
+                "expected leave to send at real-time priority {priority}, which the limit of \
+                 {highest} allows, found {error}: the group of processes may have no real-time \
+                 budget (cpu.rt_runtime_us); start it in another one"
+            ),
+            Rank::Fifo(priority) => write!(
+                f,
+                "expected leave to send at real-time priority {priority}, found {error} (without \
+                 CAP_SYS_NICE the highest here is {highest}, and 0 is none); {advice}, or raise \
+                 the limit (ulimit -r {priority}, LimitRTPRIO=)"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RankRefused {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What setpriority(2) answers who may not.
+    const EACCES: i32 = 13;
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        let refused = |rank, code| {
+            RankRefused { rank, error: io::Error::from_raw_os_error(code) }.to_string()
+        };
+        let words = refused(Rank::Nice(-11), EACCES);
+        assert!(words.contains("nice -11") && words.contains("ulimit -e 31"), "{words}");
+        let words = refused(Rank::Fifo(99), EACCES);
+        let known = ["ulimit -r 99", "cpu.rt_runtime_us"].iter().any(|it| words.contains(it));
+        assert!(known && words.contains("real-time priority 99"), "{words}");
+    }
+
+    #[test]
+    fn to_be_tried_leaves_no_trace() {
+        std::thread::spawn(|| {
+            let now = || (nice(None).expect("ours"), Turn::of(None).expect("ours"));
+            let before = now();
+            for rank in [Rank::Usual, Rank::Nice(-20), Rank::Nice(19), Rank::Fifo(3)] {
+                // Whether it may or not, it is as before.
+                let _ = rank.check();
+                assert_eq!(now(), before, "{rank}");
+            }
+            assert!(Rank::Nice(19).check().is_ok(), "everybody may be last");
+        })
+        .join()
+        .expect("no panic");
+    }
+}

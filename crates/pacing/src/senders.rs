@@ -1,0 +1,259 @@
+//! The senders: ways for packets to wait for their moment and to leave. Each is a file (and a
+//! folder of the same name) called as on the command line, with `_` for `-` and `+`; all send the
+//! same packets.
+//!
+//! A sender's row says what it is and how it starts. [`Start`] are the three kinds: a thread for
+//! each stream, a [`Transmit`] that sends what is due now, a [`Queue`](queue::Queue) that takes
+//! packets of the future.
+
+mod bpf_stamp;
+mod gso;
+mod head_then_file;
+mod msg_zerocopy;
+pub(crate) mod outlet;
+mod plain;
+mod plain_abs;
+pub(crate) mod queue;
+pub(crate) mod send_plan;
+mod sendfile;
+mod sendfile_gso;
+mod sendmmsg;
+mod sendmmsg_gso;
+mod splice;
+mod tbf_kernel;
+mod uring_batch;
+mod uring_chain;
+mod uring_chain_sqpoll;
+mod uring_zc;
+mod wheel_mmap;
+pub(crate) mod wheel_sendto;
+mod xdp_run;
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+use seam::{Burst, Channel};
+use sys::udp::Udp;
+
+use outlet::{Count, Outlet};
+use queue::Queue;
+
+use crate::sockets::StreamSockets;
+
+/// What a sender is.
+struct Row {
+    sender: Sender,
+    /// What `--sender` takes.
+    name: &'static str,
+    /// Who waits, and which calls send.
+    how: &'static str,
+    /// What it needs of kernel and privileges.
+    needs: &'static str,
+    /// It sends from files by itself.
+    sends_files: bool,
+    /// It sets up queues, filters or devices of this machine's network.
+    sets_up_queues: bool,
+    /// Sets up what it needs.
+    start: fn(&StreamSockets) -> io::Result<Start>,
+}
+
+/// Every sender, once, in the order in which they are shown.
+const ROWS: &[Row] = &[
+    plain::ROW,
+    plain_abs::ROW,
+    wheel_sendto::ROW,
+    wheel_mmap::ROW,
+    sendmmsg::ROW,
+    gso::ROW,
+    sendmmsg_gso::ROW,
+    msg_zerocopy::ROW,
+    sendfile::ROW,
+    splice::ROW,
+    sendfile_gso::ROW,
+    uring_batch::ROW,
+    uring_zc::ROW,
+    xdp_run::ROW,
+    uring_chain::ROW,
+    uring_chain_sqpoll::ROW,
+    tbf_kernel::ROW,
+    bpf_stamp::ROW,
+];
+
+/// A sender that is ready to send, by the loop that drives it.
+pub(crate) enum Start {
+    /// A thread for each stream, which sleeps until a moment or for a time.
+    Threads { until_moment: bool },
+    /// A timer wheel wakes the sources, and what is due is sent.
+    Wheel(Box<dyn Transmit>),
+    /// The kernel takes packets ahead of their moments.
+    Queue(Box<dyn Queue>),
+}
+
+impl Start {
+    fn wheel(transmit: impl Transmit + 'static) -> Start {
+        Start::Wheel(Box::new(transmit))
+    }
+
+    fn queue(queue: impl Queue + 'static) -> Start {
+        Start::Queue(Box::new(queue))
+    }
+}
+
+/// Sends what is due now.
+pub(crate) trait Transmit {
+    /// Sends the packets in their order, each whole or not at all, and counts what became of them.
+    fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count);
+
+    /// Whether it sends from files that were opened at run time; for the others those are read into
+    /// memory first, for a map of each would have to be kept.
+    fn sends_open_files(&self) -> bool {
+        false
+    }
+
+    /// Takes what the kernel has to tell about sends of the past, which else would wake the worker
+    /// again and again.
+    fn hear_notices(&mut self, socket: &Udp, channel: Channel) {
+        let _ = (socket, channel);
+    }
+}
+
+/// A way for packets to wait for their moment and to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sender {
+    /// A thread for each stream: read, send, sleep for the gap. It drifts by what the rest costs.
+    Plain,
+    /// The same with sleeps until a moment.
+    PlainAbs,
+    /// A timer wheel; a read and a sendto for each packet.
+    WheelSendto,
+    /// A timer wheel; files are mapped, a sendmsg for each packet.
+    WheelMmap,
+    /// A timer wheel; one sendmmsg for all that is due.
+    Sendmmsg,
+    /// A timer wheel; a sendmsg for each burst to one receiver, cut by the kernel.
+    Gso,
+    /// A timer wheel; one sendmmsg for all such bursts.
+    SendmmsgGso,
+    /// A timer wheel; sendmsg with `MSG_ZEROCOPY`.
+    MsgZerocopy,
+    /// A timer wheel; a head, then sendfile.
+    Sendfile,
+    /// A timer wheel; a head, then splice from the file through a pipe.
+    Splice,
+    /// A timer wheel; pages of files as one message, cut by the kernel.
+    SendfileGso,
+    /// A timer wheel; all that is due as entries of one ring.
+    UringBatch,
+    /// The same from pinned pages (`IORING_OP_SENDMSG_ZC`).
+    UringZc,
+    /// A timer wheel; a program in the kernel makes all frames by one call.
+    XdpRun,
+    /// The kernel waits, reads and sends: one submission for seconds of packets.
+    UringChain,
+    /// The same by a thread of the kernel's.
+    UringChainSqpoll,
+    /// A queue of the kernel's, filled ahead, lets packets go by its timer interrupt.
+    TbfKernel,
+    /// The same, with numbers and times written by a program in the kernel.
+    BpfStamp,
+}
+
+impl Sender {
+    /// Every sender, in the order of the table.
+    pub fn all() -> impl Iterator<Item = Sender> {
+        ROWS.iter().map(|row| row.sender)
+    }
+
+    fn row(self) -> &'static Row {
+        ROWS.iter().find(|row| row.sender == self).expect("every sender has a row")
+    }
+
+    /// What `--sender` takes.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// Who waits, and which calls send.
+    pub fn how(self) -> &'static str {
+        self.row().how
+    }
+
+    /// What it needs of kernel and privileges.
+    pub fn needs(self) -> &'static str {
+        self.row().needs
+    }
+
+    /// The file to read, below `crates/pacing/src`.
+    pub fn code(self) -> String {
+        format!("senders/{}.rs", self.name().replace(['-', '+'], "_"))
+    }
+
+    /// The one for a server of audio and video: bursts of video are cut by the kernel, packets of
+    /// audio leave together with those of other streams.
+    pub const USUAL: Sender = Sender::SendmmsgGso;
+
+    /// Whether it sends from files by itself, so that nothing is gained by having them in memory.
+    #[must_use]
+    pub fn sends_files(self) -> bool {
+        self.row().sends_files
+    }
+
+    /// Whether it sets up queues, filters or devices of this machine's network.
+    #[must_use]
+    pub fn sets_up_queues(self) -> bool {
+        self.row().sets_up_queues
+    }
+
+    /// Makes it ready to send from `sockets`.
+    ///
+    /// # Errors
+    /// The kernel lacks something, or no descriptor is left.
+    pub(crate) fn start(self, sockets: &StreamSockets) -> io::Result<Start> {
+        (self.row().start)(sockets)
+    }
+}
+
+impl fmt::Display for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// There is no sender of that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownSender(String);
+
+impl fmt::Display for UnknownSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        write!(f, "expected a sender ({}), found `{}`", names.join(", "), self.0)
+    }
+}
+
+impl std::error::Error for UnknownSender {}
+
+impl FromStr for Sender {
+    type Err = UnknownSender;
+
+    fn from_str(name: &str) -> Result<Sender, UnknownSender> {
+        let found = ROWS.iter().find(|row| row.name == name);
+        found.map(|row| row.sender).ok_or_else(|| UnknownSender(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sender_has_one_row_and_is_known_by_its_name() {
+        for sender in Sender::all() {
+            assert_eq!(sender.name().parse(), Ok(sender));
+            let code = concat!(env!("CARGO_MANIFEST_DIR"), "/src/");
+            assert!(std::path::Path::new(code).join(sender.code()).is_file(), "{sender}");
+        }
+        let unknown = "sendmsg".parse::<Sender>().expect_err("no such sender").to_string();
+        assert!(unknown.contains("sendmmsg") && unknown.contains("`sendmsg`"), "{unknown}");
+    }
+}

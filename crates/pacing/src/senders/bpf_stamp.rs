@@ -1,0 +1,245 @@
+//! Heads of RTP that the kernel writes: a program stamps number and time on each packet when its
+//! moment has come, on each piece where the kernel will cut one message into many.
+//!
+//! The heads of a stream differ by one in the number and by a constant in the timestamp
+//! (RFC 3550, section 5.1), as long as it goes on smoothly. Such a run has a row in a table that
+//! the program counts on: what it writes is what the paced source would have sent, or the packet is
+//! left as it is (`run` nought). It is the kernel's part of the published in-kernel streaming
+//! (build the head, send, wait), without a kernel of one's own.
+//!
+//! The surprising thing: nobody has to repair the checksum of a message that is still to be cut or
+//! that the device sums up, for there it holds the addresses alone; the same call repairs it where
+//! it is whole already, and does nothing where it is not.
+
+use std::collections::HashMap;
+use std::io;
+
+use sys::bpf::{Assembly, Helper, Label, Math, Table, When, Width};
+
+use super::tbf_kernel::TbfKernel;
+use super::tbf_kernel::bucket::FRAME;
+use super::{Row, Sender, Start};
+
+pub(super) const ROW: Row = Row {
+    sender: Sender::BpfStamp,
+    name: "bpf-stamp",
+    how: "the same; the kernel writes number and time of each head",
+    needs: "root, ifb, tbf, cls_bpf",
+    sends_files: false,
+    sets_up_queues: true,
+    start: |sockets| Ok(Start::queue(TbfKernel::open(sockets, true)?)),
+};
+
+/// Runs that can be under way; a window has one for each stream, as a rule.
+const RUNS: usize = 1 << 16;
+/// The part of a head that is stamped: number and time.
+pub const STAMPED: std::ops::Range<usize> = 2..8;
+/// The length of a head.
+const HEAD: usize = 12;
+/// Pieces of one message at the most.
+const PIECES: i32 = 64;
+
+/// The runs and the table that the program reads them from.
+pub struct HeadStamps {
+    table: Table,
+    /// The row that was given last.
+    last: u16,
+    open: HashMap<u32, Run>,
+}
+
+/// What is known of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    row: u16,
+    /// The number and time of its first packet.
+    first: (u16, u32),
+    /// Those of its last.
+    last: (u16, u32),
+    /// What the time grows by; not known before the second packet.
+    step: Option<u32>,
+    /// What does not change: the first two bytes and the source.
+    constant: [u8; 6],
+}
+
+/// What a head says: its number, its time, and the rest of it.
+fn read(front: &[u8]) -> Option<(u16, u32, [u8; 6])> {
+    let head: &[u8; HEAD] = front.first_chunk()?;
+    let [v, t, n0, n1, t0, t1, t2, t3, s0, s1, s2, s3] = *head;
+    let words = (u16::from_be_bytes([n0, n1]), u32::from_be_bytes([t0, t1, t2, t3]));
+    (v >> 6 == 2).then_some((words.0, words.1, [v, t, s0, s1, s2, s3]))
+}
+
+impl Run {
+    /// Goes on with a packet, if it fits.
+    fn go_on(&mut self, (number, time, constant): (u16, u32, [u8; 6])) -> bool {
+        let step = time.wrapping_sub(self.last.1);
+        let fits = constant == self.constant
+            && number == self.last.0.wrapping_add(1)
+            && self.step.is_none_or(|known| known == step);
+        if fits {
+            (self.last, self.step) = ((number, time), Some(step));
+        }
+        fits
+    }
+}
+
+impl HeadStamps {
+    /// # Errors
+    /// `EPERM` without `CAP_BPF`.
+    pub fn new() -> io::Result<HeadStamps> {
+        Ok(HeadStamps { table: Table::new(4, RUNS)?, last: 0, open: HashMap::new() })
+    }
+
+    /// The run of the next packet of stream `owner`, which begins with `front`; nought for one
+    /// that is no packet of RTP.
+    pub fn run(&mut self, owner: u32, front: &[u8]) -> u16 {
+        let Some(head) = read(front) else { return 0 };
+        if let Some(run) = self.open.get_mut(&owner)
+            && run.go_on(head)
+        {
+            return run.row;
+        }
+        // Rows go round: a window has fewer runs than there are rows, or it has too many.
+        self.last = self.last.checked_add(1).unwrap_or(1);
+        let (number, time, constant) = head;
+        let (row, first) = (self.last, (number, time));
+        let run = Run { row, first, last: first, step: None, constant };
+        if let Some(before) = self.open.insert(owner, run) {
+            self.write(&before);
+        }
+        row
+    }
+
+    /// Writes the runs down for the program; those that come next are others.
+    pub fn close(&mut self) {
+        for run in std::mem::take(&mut self.open).into_values() {
+            self.write(&run);
+        }
+    }
+
+    fn write(&self, run: &Run) {
+        let (number, time) = run.first;
+        let row = [u32::from(number), time, run.step.unwrap_or(0)];
+        self.table.write(usize::from(run.row), &row);
+    }
+}
+
+/// Fields of what a classifier sees (`__sk_buff`).
+const CAME_BY: i16 = 36;
+const SEGMENTS: i16 = 164;
+const SEGMENT: i16 = 176;
+/// Places on the stack: the key, number and time together, the length of a piece.
+const KEY: i16 = -4;
+const NUMBER: i16 = -14;
+const TIME: i16 = -12;
+const STRIDE: i16 = -24;
+
+/// Writes the part of the program that stamps: register 6 has the packet, 7 its mark. It goes to
+/// `done` with packets that are not to be stamped, or not yet: a packet that has waited in the lane
+/// came to its device by a device.
+pub fn write(code: &mut Assembly, stamps: &HeadStamps, done: Label) {
+    code.math(Math::And, 7, 0xffff);
+    code.jump_if(When::Equal, 7, 0, done);
+    code.load(Width::Word, 2, 6, CAME_BY);
+    code.jump_if(When::Equal, 2, 0, done);
+    code.store(Width::Word, 10, KEY, 7);
+    code.table(1, &stamps.table);
+    code.math_by(Math::Mov, 2, 10);
+    code.math(Math::Add, 2, KEY.into());
+    code.call(Helper::Lookup);
+    code.jump_if(When::Equal, 0, 0, done);
+    code.math_by(Math::Mov, 8, 0);
+    code.load(Width::Word, 2, 6, SEGMENT);
+    code.store(Width::Double, 10, STRIDE, 2);
+    // 7 counts pieces, 9 says how many there are: a message that is not cut has one.
+    code.load(Width::Word, 9, 6, SEGMENTS);
+    let (cut, again, sum) = (code.label(), code.label(), code.label());
+    code.jump_if(When::Differs, 9, 0, cut);
+    code.math(Math::Mov, 9, 1);
+    code.here(cut);
+    code.math(Math::Mov, 7, 0);
+    code.here(again);
+    // The number and the time in the order of the network; then those of the next.
+    code.load(Width::Word, 1, 8, 0);
+    code.math_by(Math::Mov, 2, 1);
+    code.math(Math::Add, 2, 1);
+    code.store(Width::Word, 8, 0, 2);
+    code.in_network_order(1, 16);
+    code.store(Width::Half, 10, NUMBER, 1);
+    code.load(Width::Word, 1, 8, 4);
+    code.math_by(Math::Mov, 2, 1);
+    code.load(Width::Word, 3, 8, 8);
+    code.math_by(Math::Add, 2, 3);
+    code.store(Width::Word, 8, 4, 2);
+    code.in_network_order(1, 32);
+    code.store(Width::Word, 10, TIME, 1);
+    code.load(Width::Double, 2, 10, STRIDE);
+    code.math_by(Math::Mul, 2, 7);
+    code.math(Math::Add, 2, (FRAME + STAMPED.start) as i32);
+    code.math_by(Math::Mov, 1, 6);
+    code.math_by(Math::Mov, 3, 10);
+    code.math(Math::Add, 3, NUMBER.into());
+    code.math(Math::Mov, 4, STAMPED.len() as i32);
+    code.math(Math::Mov, 5, 0);
+    code.call(Helper::StoreBytes);
+    code.math(Math::Add, 7, 1);
+    code.jump_if_by(When::AtLeast, 7, 9, sum);
+    code.jump_if(When::AtLeast, 7, PIECES, sum);
+    code.jump(again);
+    code.here(sum);
+    // Only a message of one piece may have a whole checksum.
+    code.jump_if(When::Differs, 7, 1, done);
+    for (place, width, size) in [(NUMBER, Width::Half, 2), (TIME, Width::Word, 4)] {
+        code.math_by(Math::Mov, 1, 6);
+        code.math(Math::Mov, 2, FRAME as i32 - 2);
+        // Where it is stamped there was nought before.
+        code.math(Math::Mov, 3, 0);
+        code.load(width, 4, 10, place);
+        // BPF_F_MARK_MANGLED_0: no checksum stays none.
+        code.math(Math::Mov, 5, size | 1 << 5);
+        code.call(Helper::ReplaceChecksum);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(number: u16, time: u32) -> Vec<u8> {
+        let mut head = vec![0x80, 96];
+        head.extend(number.to_be_bytes());
+        head.extend(time.to_be_bytes());
+        head.extend([1, 2, 3, 4, 99]);
+        head
+    }
+
+    #[test]
+    fn a_run_goes_on_while_number_and_time_grow_evenly() {
+        let first = read(&head(0xffff, 10)).expect("a head");
+        let (constant, start) = (first.2, (first.0, first.1));
+        let run = Run { row: 1, first: start, last: start, step: None, constant };
+        let mut even = run;
+        for step in 1..5 {
+            assert!(even.go_on(read(&head(0xffff_u16.wrapping_add(step), 10)).expect("a head")));
+        }
+        assert_eq!((even.step, even.last.0), (Some(0), 3));
+        let mut broken = run;
+        assert!(broken.go_on(read(&head(0, 250)).expect("a head")));
+        for (number, time) in [(1, 489), (2, 490), (0, 490)] {
+            let before = broken;
+            assert!(!broken.go_on(read(&head(number, time)).expect("a head")));
+            assert_eq!(broken, before);
+        }
+        let mut marked = head(1, 490);
+        marked[1] |= 0x80;
+        assert!(!broken.go_on(read(&marked).expect("a head")));
+        assert!(broken.go_on(read(&head(1, 490)).expect("a head")));
+    }
+
+    #[test]
+    fn what_is_no_head_is_not_read() {
+        assert_eq!(read(&[0x80; 11]), None);
+        assert_eq!(read(&[0x40; 12]), None);
+        assert!(read(&[0x80; 12]).is_some());
+    }
+}

@@ -1,0 +1,115 @@
+//! Sends that leave their bytes where they are (`MSG_ZEROCOPY`): the kernel pins our pages and
+//! tells when it has done with them.
+//!
+//! The notice costs about what copying 10 kB does (Documentation/networking/msg_zerocopy.rst), and
+//! on the loopback device the kernel copies in the end. So this loses for media by the packet; it
+//! is here to be measured, and measured honestly only towards a device.
+
+//!
+//! What a queue on the way holds is pinned for as long: a receiver whose link-layer address nobody
+//! knows keeps its packets for seconds. Whoever waited for that would hold up all other streams, so
+//! until the kernel has told of everything the next packets are copied.
+
+use std::time::Duration;
+
+use seam::{Burst, Channel};
+use sys::udp::{Batch, Udp};
+
+use super::outlet::{Count, Outlet};
+use super::{Row, Sender, Start, Transmit};
+use crate::sockets::StreamSockets;
+
+pub(super) const ROW: Row = Row {
+    sender: Sender::MsgZerocopy,
+    name: "msg-zerocopy",
+    how: "timer wheel; sendmsg that pins our pages",
+    needs: "Linux 5.0",
+    sends_files: false,
+    sets_up_queues: false,
+    start: |sockets| Ok(Start::wheel(MsgZerocopy::new(sockets)?)),
+};
+
+/// How long to wait for the notices of a burst, whose memory is used again for the next.
+const NOTICE_WAIT: Duration = Duration::from_millis(20);
+
+/// sendmsg with `MSG_ZEROCOPY` for each packet, and the notices of all at its end.
+#[derive(Default)]
+pub struct MsgZerocopy {
+    batch: Batch,
+    /// Sends of either socket of which the kernel has told nothing yet.
+    owed: [usize; 2],
+}
+
+impl MsgZerocopy {
+    /// # Errors
+    /// The kernel does not know the option (before Linux 5.0).
+    pub fn new(sockets: &StreamSockets) -> std::io::Result<MsgZerocopy> {
+        for channel in [Channel::Rtp, Channel::Rtcp] {
+            sockets.of(channel).set_zerocopy(true)?;
+        }
+        Ok(MsgZerocopy::default())
+    }
+
+    fn owed(&mut self, channel: Channel) -> &mut usize {
+        match channel {
+            Channel::Rtp => &mut self.owed[0],
+            Channel::Rtcp => &mut self.owed[1],
+        }
+    }
+}
+
+impl Transmit for MsgZerocopy {
+    fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
+        outlet.each_run(burst, count, |socket, run| {
+            let channel = run.first().map_or(Channel::Rtp, |packet| packet.channel);
+            let mut calls = 0;
+            if *self.owed(channel) > 0 {
+                self.hear_notices(socket, channel);
+                calls += 1;
+            }
+            let is_free = *self.owed(channel) == 0;
+            let mut sent = self.batch.send_each(socket, is_free, |filling| {
+                for packet in run {
+                    filling.datagram(packet.to);
+                    outlet.write(filling, burst, packet);
+                }
+            });
+            if is_free {
+                let owed = self.owed(channel);
+                *owed = sent.count;
+                calls += wait_for(socket, owed);
+            }
+            sent.calls += calls;
+            sent
+        });
+    }
+
+    fn hear_notices(&mut self, socket: &Udp, channel: Channel) {
+        let owed = self.owed(channel);
+        // Another error of the socket is gone by being read.
+        let told = socket.reap_zerocopy().map_or(0, |(told, _)| told as usize);
+        *owed = owed.saturating_sub(told);
+    }
+}
+
+/// Waits until what is `owed` has been told; says how many calls that took.
+fn wait_for(socket: &Udp, owed: &mut usize) -> usize {
+    let mut calls = 0;
+    let until = sys::clock::now_ns() + NOTICE_WAIT.as_nanos() as u64;
+    while *owed > 0 {
+        calls += 1;
+        // Another error of the socket was in front; it is gone now.
+        let told = socket.reap_zerocopy().map_or(0, |(told, _)| told as usize);
+        *owed = owed.saturating_sub(told);
+        let left = Duration::from_nanos(until.saturating_sub(sys::clock::now_ns()));
+        if left.is_zero() {
+            break;
+        }
+        if *owed > 0 && told == 0 {
+            calls += 1;
+            // An error of the wait shows in the next look.
+            let _ = socket.wait_notice(left);
+        }
+    }
+    calls
+}

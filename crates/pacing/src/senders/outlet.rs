@@ -1,0 +1,193 @@
+//! What a sender sends from: the sockets and the files, and the counts of what became of packets.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use seam::{Burst, Packet, Payload, Source};
+use sys::beneath::{Wait, read_at};
+use sys::mapped::MappedFile;
+use sys::udp::{Filling, Sent, Udp};
+
+use crate::sockets::StreamSockets;
+use engines::Assets;
+
+/// How long a worker waits for room in a full send buffer before the packet is given up: a slot.
+/// What is later than that is better not sent.
+const ROOM_WAIT: Duration = Duration::from_millis(1);
+
+/// The files of a server, mapped when they are first sent from.
+pub struct Files<'a> {
+    assets: &'a Assets,
+    maps: Vec<OnceLock<Option<MappedFile>>>,
+}
+
+impl<'a> Files<'a> {
+    pub fn new(assets: &'a Assets) -> Files<'a> {
+        let maps = (0..assets.len()).map(|_| OnceLock::new()).collect();
+        Files { assets, maps }
+    }
+
+    /// The file behind a name.
+    pub fn file<'s>(&'s self, source: &'s Source) -> Option<BorrowedFd<'s>> {
+        self.assets.file(source).ok()
+    }
+
+    /// Appends a range of a file to `into`; says how many calls that took.
+    ///
+    /// # Errors
+    /// The file is unknown or shorter, or cannot be read.
+    pub fn read(
+        &self,
+        source: &Source,
+        range: Range<u64>,
+        into: &mut Vec<u8>,
+    ) -> io::Result<usize> {
+        let file = self.file(source).ok_or(io::ErrorKind::NotFound)?;
+        let (mut at, mut calls) = (range.start, 0);
+        while at < range.end {
+            let read = read_at(file, at, (range.end - at) as usize, Wait::May, into)?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            at += read as u64;
+            calls += 1;
+        }
+        Ok(calls)
+    }
+
+    /// The mapping of a file; `None` for one that is unknown or cannot be mapped, or was opened at
+    /// run time.
+    pub fn mapped(&self, source: &Source) -> Option<&MappedFile> {
+        let Source::Asset(asset) = source else { return None };
+        let asset = *asset;
+        let cell = self.maps.get(asset.0 as usize)?;
+        let map = || MappedFile::new(self.assets.asset(asset)?).ok();
+        cell.get_or_init(map).as_ref()
+    }
+}
+
+/// Where packets leave from.
+pub struct Outlet<'a> {
+    pub sockets: &'a StreamSockets,
+    pub files: Files<'a>,
+}
+
+impl Outlet<'_> {
+    /// Whether the bytes of `packet` are there, as far as a look at their names can tell.
+    pub fn has(&self, packet: &Packet) -> bool {
+        match &packet.payload {
+            Payload::File(source @ Source::Asset(_), range) => {
+                self.files.mapped(source).is_some_and(|file| range.end <= file.len())
+            }
+            _ => true,
+        }
+    }
+
+    /// Writes a packet's bytes down behind what the datagram holds already.
+    #[inline]
+    pub fn write<'d>(
+        &'d self,
+        filling: &mut Filling<'_, 'd>,
+        burst: &'d Burst,
+        packet: &'d Packet,
+    ) {
+        filling.piece(burst.front(packet));
+        self.write_payload(filling, packet);
+    }
+
+    /// Writes down what follows the front.
+    #[inline]
+    pub fn write_payload<'d>(&'d self, filling: &mut Filling<'_, 'd>, packet: &'d Packet) {
+        match &packet.payload {
+            Payload::None => {}
+            Payload::Shared(bytes, range) => filling.piece(&bytes[range.clone()]),
+            Payload::File(source, range) => {
+                // What was opened at run time is in memory by now.
+                if let Some(file) = self.files.mapped(source) {
+                    filling.mapped(file, range.clone());
+                }
+            }
+        }
+    }
+
+    /// How many of the first packets leave from one socket and have all their bytes; 0 if the first
+    /// has not.
+    pub fn run(&self, packets: &[Packet]) -> usize {
+        let Some(first) = packets.first() else { return 0 };
+        let fits = |packet: &&Packet| packet.channel == first.channel && self.has(packet);
+        packets.iter().take_while(fits).count()
+    }
+
+    /// Gives `send` the packets in runs that leave from one socket, until each has left or failed.
+    /// `send` says how many of a run left, from its front, and why the next did not.
+    pub fn each_run(
+        &self,
+        burst: &Burst,
+        count: &mut Count,
+        send: impl FnMut(&Udp, &[Packet]) -> Sent,
+    ) {
+        self.each_run_of(burst.packets(), count, send);
+    }
+
+    /// The same for some packets of a burst.
+    pub fn each_run_of(
+        &self,
+        packets: &[Packet],
+        count: &mut Count,
+        mut send: impl FnMut(&Udp, &[Packet]) -> Sent,
+    ) {
+        let mut rest = packets;
+        let mut has_waited = false;
+        while let Some(first) = rest.first() {
+            let run = self.run(rest);
+            if run == 0 {
+                count.failed += 1;
+                rest = &rest[1..];
+                continue;
+            }
+            let socket = self.sockets.of(first.channel);
+            let sent = send(socket, &rest[..run]);
+            count.calls += sent.calls;
+            count.left(&rest[..sent.count]);
+            rest = &rest[sent.count..];
+            has_waited &= sent.count == 0;
+            match sent.error {
+                Some(error) if error.kind() == io::ErrorKind::WouldBlock && !has_waited => {
+                    // An error of the wait shows in the next send.
+                    let _ = socket.wait_writable(ROOM_WAIT);
+                    has_waited = true;
+                }
+                Some(_) => {
+                    count.failed += 1;
+                    rest = &rest[1..];
+                    has_waited = false;
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+/// What became of the packets of a burst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets that the kernel took.
+    pub packets: usize,
+    /// Their bytes.
+    pub bytes: usize,
+    /// Packets that could not leave.
+    pub failed: usize,
+    /// System calls that took them.
+    pub calls: usize,
+}
+
+impl Count {
+    /// These packets have left.
+    pub fn left(&mut self, packets: &[Packet]) {
+        self.packets += packets.len();
+        self.bytes += packets.iter().map(Packet::len).sum::<usize>();
+    }
+}

@@ -1,0 +1,18 @@
+//! `plain`: a thread for each stream, which reads, sends and sleeps for the gap between two
+//! packets.
+//!
+//! Each gap is longer by what everything else costs, so over a minute the stream drifts. This is
+//! the oldest way, and what the published comparison of in-kernel streaming measured itself
+//! against. The loop is [`crate::thread_per_stream`].
+
+use super::{Row, Sender, Start};
+
+pub(super) const ROW: Row = Row {
+    sender: Sender::Plain,
+    name: "plain",
+    how: "thread a stream; pread, sendto, relative sleep",
+    needs: "nothing",
+    sends_files: true,
+    sets_up_queues: false,
+    start: |_| Ok(Start::Threads { until_moment: false }),
+};

@@ -1,0 +1,14 @@
+//! `plain-abs`: `plain` with a sleep until the moment of the next packet (`TIMER_ABSTIME`): one
+//! flag of the same call, and no drift.
+
+use super::{Row, Sender, Start};
+
+pub(super) const ROW: Row = Row {
+    sender: Sender::PlainAbs,
+    name: "plain-abs",
+    how: "thread a stream; pread, sendto, sleep until",
+    needs: "nothing",
+    sends_files: true,
+    sets_up_queues: false,
+    start: |_| Ok(Start::Threads { until_moment: true }),
+};

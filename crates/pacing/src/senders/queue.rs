@@ -1,0 +1,162 @@
+//! Queues of packets of the future, and what was handed to one and has not left.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use seam::Instant;
+
+use super::outlet::{Count, Outlet};
+use super::send_plan::SendPlan;
+
+/// Where packets wait for their moments.
+pub trait Queue {
+    /// Hands a train over: what waits now, in its order. `moment` says when a packet shall leave
+    /// that is due at a moment. Packets that were refused or have no bytes are noted in the train.
+    ///
+    /// # Errors
+    /// The queue is not what it was; it is not to be used any more.
+    fn hand_over(
+        &mut self,
+        plan: &mut SendPlan,
+        outlet: &Outlet<'_>,
+        moment: &dyn Fn(Instant) -> Instant,
+        count: &mut Count,
+    ) -> io::Result<Vec<Handed>>;
+
+    /// How many messages have left since it was opened.
+    ///
+    /// # Errors
+    /// As [`Queue::hand_over`].
+    fn left(&mut self) -> io::Result<u64>;
+
+    /// Forgets what waits.
+    ///
+    /// # Errors
+    /// As [`Queue::hand_over`].
+    fn purge(&mut self) -> io::Result<()>;
+
+    /// How far ahead packets are handed over at the most: what waits fills memory, and has to be
+    /// forgotten where one stream changes its mind.
+    fn window(&self) -> Duration {
+        Duration::from_millis(400)
+    }
+
+    /// How many packets it takes at a time.
+    fn packets_max(&self) -> usize {
+        1 << 16
+    }
+
+    /// Whether it takes files that were opened at run time as they are.
+    fn sends_open_files(&self) -> bool {
+        false
+    }
+
+    /// Whether messages are counted as they leave, and more can be handed over meanwhile. One that
+    /// does not takes a train at a time and tells when it has ended.
+    fn is_counted(&self) -> bool {
+        true
+    }
+
+    /// Whether a train that was handed over has ended.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
+    /// Readable when a train has ended.
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// A message that waits in a queue.
+pub struct Handed {
+    /// Whose packets.
+    pub owner: u32,
+    /// How many.
+    pub packets: usize,
+    /// Their bytes.
+    pub bytes: usize,
+    /// When it leaves, by the plan.
+    pub leaves: Instant,
+}
+
+/// Messages in the order in which they leave.
+#[derive(Default)]
+pub struct Waiting {
+    messages: VecDeque<Handed>,
+    /// Messages that have left.
+    left: u64,
+}
+
+impl Waiting {
+    pub fn extend(&mut self, messages: impl IntoIterator<Item = Handed>) {
+        self.messages.extend(messages);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// When the first and the last of them leave, by the plan.
+    pub fn span(&self) -> Option<(Instant, Instant)> {
+        Some((self.messages.front()?.leaves, self.messages.back()?.leaves))
+    }
+
+    /// Since the beginning `left` messages have left: tells `each` owner of those that are new.
+    pub fn land(&mut self, left: u64, mut each: impl FnMut(u32, usize)) -> Count {
+        let mut count = Count::default();
+        // More than wait can only be what others sent, or a message that was cut on its way.
+        while self.left < left {
+            self.left += 1;
+            let Some(message) = self.messages.pop_front() else { continue };
+            count.packets += message.packets;
+            count.bytes += message.bytes;
+            each(message.owner, message.packets);
+        }
+        count
+    }
+
+    /// The queue was forgotten when `left` messages had left: what came of them all, and how many
+    /// packets of each owner never left. Those whose moment was before `lost` failed.
+    pub fn clear(&mut self, left: u64, lost: Instant) -> (Count, HashMap<u32, usize>) {
+        let mut count = self.land(left, |_, _| {});
+        let mut unsent = HashMap::new();
+        for message in self.messages.drain(..) {
+            if message.leaves < lost {
+                count.failed += message.packets;
+            } else {
+                *unsent.entry(message.owner).or_insert(0) += message.packets;
+            }
+        }
+        (count, unsent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_packet_has_left_or_failed_or_is_given_back() {
+        let message = |at: u64| {
+            let leaves = Instant::from_ns(at);
+            Handed { owner: at as u32 % 3, packets: 2, bytes: 10, leaves }
+        };
+        let mut waiting = Waiting::default();
+        waiting.extend((10..20).map(message));
+        assert_eq!(waiting.span(), Some((Instant::from_ns(10), Instant::from_ns(19))));
+        let mut told = Vec::new();
+        let count = waiting.land(2, |owner, packets| told.push((owner, packets)));
+        assert_eq!((count.packets, count.bytes, told), (4, 20, vec![(1, 2), (2, 2)]));
+        assert_eq!(waiting.land(2, |_, _| panic!("told twice")).packets, 0);
+        // Two more have left, those of 14 and 15 are too late, four are given back.
+        let (count, unsent) = waiting.clear(4, Instant::from_ns(16));
+        assert_eq!((count.packets, count.failed), (4, 4));
+        assert_eq!(unsent, HashMap::from([(0, 2), (1, 4), (2, 2)]));
+        assert!(waiting.is_empty() && waiting.span().is_none());
+        // What others sent counts for nobody.
+        assert_eq!(waiting.land(9, |_, _| panic!("of nobody")), Count::default());
+    }
+}

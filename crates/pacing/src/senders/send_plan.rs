@@ -1,0 +1,249 @@
+//! Packets of many streams in the order of their moments, with the pauses between them: what is
+//! handed to a lane at a time.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use seam::{Burst, Channel, Instant, Packet};
+use sys::udp::Filling;
+
+use super::bpf_stamp::{HeadStamps, STAMPED};
+use super::outlet::Outlet;
+use super::queue::Handed;
+
+/// Bytes of one message at the most: what costs more than the bucket holds would be cut by it.
+const MESSAGE_MAX: usize = 60_000;
+/// What stands in a head where the kernel will stamp it.
+const BLANK: [u8; STAMPED.end - STAMPED.start] = [0; STAMPED.end - STAMPED.start];
+
+/// What is sent next.
+#[derive(Debug)]
+pub enum Step {
+    /// A datagram of so many bytes that goes nowhere.
+    Pause(u8),
+    /// A message.
+    Send(Message),
+}
+
+/// Packets that leave as one message.
+#[derive(Debug)]
+pub struct Message {
+    /// Whose they are.
+    pub owner: u32,
+    /// Their places in the order.
+    pub packets: Range<usize>,
+    /// Bytes of all.
+    pub bytes: usize,
+    /// When it leaves, by the plan.
+    pub leaves_ns: u64,
+    /// What is stamped on it; nought for nothing.
+    pub run: u16,
+}
+
+impl Step {
+    /// What waits when this was handed over.
+    pub fn handed(&self) -> Option<Handed> {
+        let Step::Send(message) = self else { return None };
+        let leaves = Instant::from_ns(message.leaves_ns);
+        let (owner, packets, bytes) = (message.owner, message.packets.len(), message.bytes);
+        Some(Handed { owner, packets, bytes, leaves })
+    }
+}
+
+/// Steps that leave from one socket.
+pub struct Run {
+    pub range: Range<usize>,
+    pub channel: Channel,
+}
+
+/// Packets, and how they are to be sent.
+pub struct SendPlan {
+    burst: Burst,
+    /// Whose packets begin where.
+    owners: Vec<(usize, u32)>,
+    /// The packets by their moments: place in the burst, owner, run.
+    order: Vec<(usize, u32, u16)>,
+    /// What is to be done, in this order.
+    pub steps: Vec<Step>,
+    /// Packets that cannot leave, by their owners.
+    lost: HashMap<u32, usize>,
+    pauses: Vec<u8>,
+}
+
+impl SendPlan {
+    pub fn new(packets_max: usize) -> SendPlan {
+        SendPlan {
+            burst: Burst::new(packets_max),
+            owners: Vec::new(),
+            order: Vec::new(),
+            steps: Vec::new(),
+            lost: HashMap::new(),
+            pauses: Vec::new(),
+        }
+    }
+
+    /// Where `owner` puts its packets.
+    pub fn burst(&mut self, owner: u32) -> &mut Burst {
+        self.owners.push((self.burst.len(), owner));
+        &mut self.burst
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.burst.is_empty()
+    }
+
+    /// How many the last owner put there.
+    pub fn owned(&self) -> usize {
+        self.owners.last().map_or(0, |(from, _)| self.burst.len() - from)
+    }
+
+    /// Puts the packets into their order, gathers up to `cut` that leave together, and plans when.
+    /// `has` says whether a packet's bytes are there; `plan` is told when a message of so many
+    /// bytes is due, appends the pauses before it, and says when it leaves.
+    pub fn arrange(
+        &mut self,
+        cut: usize,
+        stamps: Option<&mut HeadStamps>,
+        has: impl Fn(&Packet) -> bool,
+        mut plan: impl FnMut(Instant, usize, &mut Vec<u8>) -> u64,
+    ) {
+        for (at, &(from, owner)) in self.owners.iter().enumerate() {
+            let to = self.owners.get(at + 1).map_or(self.burst.len(), |(next, _)| *next);
+            for place in from..to {
+                if has(&self.burst.packets()[place]) {
+                    self.order.push((place, owner, 0));
+                } else {
+                    *self.lost.entry(owner).or_insert(0) += 1;
+                }
+            }
+        }
+        let packets = self.burst.packets();
+        self.order.sort_by_key(|(place, ..)| packets[*place].at);
+        if let Some(stamps) = stamps {
+            for (place, owner, run) in &mut self.order {
+                let packet = &packets[*place];
+                // The program knows where the head is behind IPv4 alone.
+                if packet.channel == Channel::Rtp && packet.to.ip().to_canonical().is_ipv4() {
+                    *run = stamps.run(*owner, self.burst.front(packet));
+                }
+            }
+            stamps.close();
+        }
+        let mut from = 0;
+        while from < self.order.len() {
+            let to = from + self.together(from, cut);
+            let (place, owner, run) = self.order[from];
+            let bytes = self.order[from..to].iter().map(|(it, ..)| packets[*it].len()).sum();
+            let leaves_ns = plan(packets[place].at, bytes, &mut self.pauses);
+            self.steps.extend(self.pauses.drain(..).map(Step::Pause));
+            self.steps.push(Step::Send(Message {
+                owner,
+                packets: from..to,
+                bytes,
+                leaves_ns,
+                run,
+            }));
+            from = to;
+        }
+    }
+
+    /// How many packets from `from` on can leave as one message: of one stream and moment, to one
+    /// receiver, of one length but for the last.
+    fn together(&self, from: usize, cut: usize) -> usize {
+        let packet = |at: usize| &self.burst.packets()[self.order[at].0];
+        let first = packet(from);
+        let most = cut.min(MESSAGE_MAX / first.len().max(1)).max(1);
+        let mut count = 1;
+        while count < most && from + count < self.order.len() {
+            let next = packet(from + count);
+            let (mine, other) = (self.order[from], self.order[from + count]);
+            let fits = (mine.1, mine.2) == (other.1, other.2)
+                && (first.at, first.to, first.channel) == (next.at, next.to, next.channel)
+                && (1..=first.len()).contains(&next.len());
+            if !fits {
+                break;
+            }
+            count += 1;
+            if next.len() < first.len() {
+                break;
+            }
+        }
+        count
+    }
+
+    /// The packets in their order, each with the moment at which it leaves.
+    pub fn packets(&self) -> impl Iterator<Item = (u64, &Packet, &[u8])> {
+        self.steps.iter().filter_map(|step| {
+            let Step::Send(message) = step else { return None };
+            let packet = &self.burst.packets()[self.order[message.packets.start].0];
+            Some((message.leaves_ns, packet, self.burst.front(packet)))
+        })
+    }
+
+    /// The steps from `from` on, at most `most`, that leave from one socket.
+    pub fn run(&self, from: usize, most: usize) -> Run {
+        let channel = |step: &Step| match step {
+            Step::Pause(_) => None,
+            Step::Send(message) => {
+                Some(self.burst.packets()[self.order[message.packets.start].0].channel)
+            }
+        };
+        let steps = &self.steps[from..self.steps.len().min(from + most)];
+        let first = steps.iter().find_map(channel).unwrap_or(Channel::Rtp);
+        let fits = |step: &&Step| channel(step).is_none_or(|other| other == first);
+        Run { range: from..from + steps.iter().take_while(fits).count(), channel: first }
+    }
+
+    /// Writes a message down.
+    pub fn write<'d>(
+        &'d self,
+        message: &'d Message,
+        outlet: &'d Outlet<'_>,
+        filling: &mut Filling<'_, 'd>,
+    ) {
+        let packets = self.burst.packets();
+        let order = &self.order[message.packets.clone()];
+        let first = &packets[order[0].0];
+        filling.datagram(first.to);
+        for (place, ..) in order {
+            let packet = &packets[*place];
+            let front = self.burst.front(packet);
+            if message.run == 0 {
+                filling.piece(front);
+            } else {
+                filling.piece(&front[..STAMPED.start]);
+                filling.piece(&BLANK);
+                filling.piece(&front[STAMPED.end..]);
+            }
+            outlet.write_payload(filling, packet);
+        }
+        if order.len() > 1 {
+            filling.segment(first.len() as u16);
+        }
+    }
+
+    /// The message at `at` was refused: those behind it in its run would be counted wrong, so they
+    /// leave with the heads that they have.
+    pub fn refused(&mut self, at: usize) {
+        let Some(Step::Send(Message { owner, packets, run, .. })) = self.steps.get(at) else {
+            return;
+        };
+        *self.lost.entry(*owner).or_insert(0) += packets.len();
+        let run = *run;
+        for step in &mut self.steps[at..] {
+            match step {
+                Step::Send(message) if message.run == run => message.run = 0,
+                _ => {}
+            }
+        }
+    }
+
+    /// Forgets all of it; whose packets could not leave, and how many.
+    pub fn clear(&mut self) -> impl Iterator<Item = (u32, usize)> {
+        self.burst.clear();
+        self.owners.clear();
+        self.order.clear();
+        self.steps.clear();
+        std::mem::take(&mut self.lost).into_iter()
+    }
+}

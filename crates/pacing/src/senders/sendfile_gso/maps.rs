@@ -1,0 +1,56 @@
+//! Maps of files for senders that send pages: those of the server, and those opened at run time.
+//!
+//! A map costs as much as a hundred packets, so one is kept for as long as somebody holds the file;
+//! the bytes are never looked at here, for the file may have become shorter.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
+
+use seam::Source;
+use sys::mapped::MappedFile;
+
+use super::super::outlet::Outlet;
+
+/// Bursts after which it is looked which files nobody needs any more.
+const SWEEP_EVERY: u32 = 4096;
+
+/// Files that were opened at run time, mapped as long as somebody holds them.
+#[derive(Default)]
+pub struct Maps {
+    open: HashMap<usize, (Weak<OwnedFd>, Option<MappedFile>)>,
+    bursts: u32,
+}
+
+impl Maps {
+    /// Maps what a burst needs, if it was opened at run time.
+    pub fn prepare<'s>(&mut self, sources: impl Iterator<Item = &'s Source>) {
+        self.bursts += 1;
+        if self.bursts.is_multiple_of(SWEEP_EVERY) {
+            self.open.retain(|_, (file, _)| file.strong_count() > 0);
+        }
+        let mut last = 0;
+        for source in sources {
+            let Source::Open(file) = source else { continue };
+            let key = Arc::as_ptr(file).addr();
+            if key == last {
+                continue;
+            }
+            last = key;
+            // An entry keeps its address from being another file's.
+            self.open.entry(key).or_insert_with(|| {
+                let copy = file.try_clone().map(File::from);
+                (Arc::downgrade(file), copy.and_then(|file| MappedFile::new(&file)).ok())
+            });
+        }
+    }
+
+    /// The mapping of a file, if it has one.
+    pub fn of<'m>(&'m self, outlet: &'m Outlet<'_>, source: &Source) -> Option<&'m MappedFile> {
+        match source {
+            Source::Asset(_) => outlet.files.mapped(source),
+            Source::Open(file) => self.open.get(&Arc::as_ptr(file).addr())?.1.as_ref(),
+        }
+    }
+}

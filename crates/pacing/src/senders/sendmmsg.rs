@@ -1,0 +1,47 @@
+//! `sendmmsg`: one sendmmsg(2) for all that is due, from where the bytes lie: no read, one copy.
+
+use seam::{Burst, Packet};
+use sys::udp::Batch;
+
+use super::outlet::{Count, Outlet};
+use super::{Row, Sender, Start, Transmit};
+
+pub(super) const ROW: Row = Row {
+    sender: Sender::Sendmmsg,
+    name: "sendmmsg",
+    how: "timer wheel; one sendmmsg for all that is due",
+    needs: "Linux 3.0",
+    sends_files: false,
+    sets_up_queues: false,
+    start: |_| Ok(Start::wheel(Sendmmsg::default())),
+};
+
+/// One call for all that is due, over all streams.
+#[derive(Default)]
+pub struct Sendmmsg(Batch);
+
+impl Sendmmsg {
+    /// Sends some packets of a burst.
+    pub(super) fn send(
+        &mut self,
+        outlet: &Outlet<'_>,
+        burst: &Burst,
+        packets: &[Packet],
+        count: &mut Count,
+    ) {
+        outlet.each_run_of(packets, count, |socket, run| {
+            self.0.send(socket, |filling| {
+                for packet in run {
+                    filling.datagram(packet.to);
+                    outlet.write(filling, burst, packet);
+                }
+            })
+        });
+    }
+}
+
+impl Transmit for Sendmmsg {
+    fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
+        self.send(outlet, burst, burst.packets(), count);
+    }
+}

@@ -1,0 +1,150 @@
+//! A token bucket of the kernel's as a queue of packets of the future: fills a device with a train.
+
+pub(super) mod bucket;
+mod device;
+
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::Duration;
+
+use seam::{Channel, Instant};
+use sys::udp::{Batch, Filling, MESSAGES_MAX, SEGMENTS_MAX, Sent};
+
+use super::outlet::{Count, Outlet};
+use super::queue::{Handed, Queue};
+use super::send_plan::{SendPlan, Step};
+use super::{Row, Sender, Start};
+use crate::sockets::StreamSockets;
+use bucket::{Bucket, DRAIN, PAUSES};
+use device::PacedDevice;
+
+pub(super) const ROW: Row = Row {
+    sender: Sender::TbfKernel,
+    name: "tbf-kernel",
+    how: "a token bucket lets them go by the kernel's timer interrupt",
+    needs: "root, ifb, tbf, cls_bpf",
+    sends_files: false,
+    sets_up_queues: true,
+    start: |sockets| Ok(Start::queue(TbfKernel::open(sockets, false)?)),
+};
+
+/// The longest call that tells well enough when the bucket was emptied.
+const SURE: Duration = Duration::from_micros(200);
+/// How often it is tried to empty it in such a call.
+const TRIES: usize = 8;
+/// How long to wait for room in the send buffer, again and again.
+const ROOM_WAIT: Duration = Duration::from_millis(1);
+/// Bytes of pauses.
+static NOTHING: [u8; PAUSES] = [0; PAUSES];
+
+/// A device, and what its bucket will hold.
+pub struct TbfKernel {
+    device: PacedDevice,
+    bucket: Bucket,
+    batch: Batch,
+}
+
+impl TbfKernel {
+    /// With `stamping` the kernel writes numbers and times.
+    ///
+    /// # Errors
+    /// What the machine lacks, and what to do.
+    pub fn open(sockets: &StreamSockets, stamping: bool) -> io::Result<TbfKernel> {
+        let device = PacedDevice::open(sockets, stamping)?;
+        Ok(TbfKernel { device, bucket: Bucket::emptied_at(0), batch: Batch::default() })
+    }
+
+    fn send(&mut self, steps: Range<usize>, plan: &SendPlan, outlet: &Outlet<'_>) -> Sent {
+        let (device, channel) = (&self.device, plan.run(steps.start, steps.len()).channel);
+        self.batch.send(outlet.sockets.of(channel), |filling| {
+            for step in &plan.steps[steps] {
+                match step {
+                    Step::Pause(len) => pause(filling, device, *len),
+                    Step::Send(message) => {
+                        plan.write(message, outlet, filling);
+                        filling.mark(device.mark(message.run));
+                    }
+                }
+            }
+        })
+    }
+
+    /// Empties the bucket, so that it is known when it was empty.
+    fn drain(&mut self, outlet: &Outlet<'_>, count: &mut Count) -> io::Result<()> {
+        for tried in 1.. {
+            let before = sys::clock::now_ns();
+            let device = &self.device;
+            let sent = self.batch.send(outlet.sockets.of(Channel::Rtp), |filling| {
+                DRAIN.into_iter().for_each(|len| pause(filling, device, len));
+            });
+            count.calls += sent.calls;
+            sent.error.map_or(Ok(()), Err)?;
+            // It was emptied at `before` at the earliest: what is planned from there is not early.
+            self.bucket = Bucket::emptied_at(before);
+            let took = sys::clock::now_ns() - before;
+            if took <= SURE.as_nanos() as u64 || tried == TRIES {
+                break;
+            }
+            // Somebody had the processor in between, and all would be late by so much.
+            self.device.purge()?;
+        }
+        Ok(())
+    }
+}
+
+impl Queue for TbfKernel {
+    fn hand_over(
+        &mut self,
+        plan: &mut SendPlan,
+        outlet: &Outlet<'_>,
+        moment: &dyn Fn(Instant) -> Instant,
+        count: &mut Count,
+    ) -> io::Result<Vec<Handed>> {
+        if self.bucket.is_full(sys::clock::now_ns()) {
+            self.drain(outlet, count)?;
+        }
+        let bucket = &mut self.bucket;
+        let leaves_at = |at, bytes, pauses: &mut _| bucket.plan(moment(at).ns(), bytes, pauses);
+        plan.arrange(SEGMENTS_MAX, self.device.stamps(), |packet| outlet.has(packet), leaves_at);
+        let (mut at, mut handed) = (0, Vec::new());
+        while at < plan.steps.len() {
+            let run = plan.run(at, MESSAGES_MAX);
+            let sent = self.send(run.range, plan, outlet);
+            count.calls += sent.calls;
+            handed.extend(plan.steps[at..at + sent.count].iter().filter_map(Step::handed));
+            at += sent.count;
+            match (sent.error, plan.steps.get(at)) {
+                (Some(error), Some(_)) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // Room comes as packets leave; a pause that is left out would make all that
+                    // comes after it early. An error of the wait shows in the next send.
+                    let _ = outlet.sockets.of(run.channel).wait_writable(ROOM_WAIT);
+                }
+                (Some(_), Some(Step::Send(_))) => {
+                    plan.refused(at);
+                    at += 1;
+                }
+                (Some(error), _) => return Err(error),
+                (None, _) => {}
+            }
+        }
+        Ok(handed)
+    }
+
+    fn left(&mut self) -> io::Result<u64> {
+        self.device.left()
+    }
+
+    fn purge(&mut self) -> io::Result<()> {
+        // Of a new bucket it is known that it is full, and so that it must be emptied.
+        self.bucket = Bucket::emptied_at(0);
+        self.device.purge()
+    }
+}
+
+fn pause(filling: &mut Filling<'_, '_>, device: &PacedDevice, len: u8) {
+    let nowhere: SocketAddr = device.nowhere();
+    filling.datagram(nowhere);
+    filling.piece(&NOTHING[..usize::from(len)]);
+    filling.mark(device.mark(0));
+}

@@ -1,0 +1,82 @@
+//! Sends through a ring of io_uring: one call for all that is due, as sendmmsg makes, with or
+//! without a copy.
+//!
+//! A send to a UDP socket is done while it is submitted, so there is nothing to gain by not
+//! waiting; what the ring adds is work for each entry. It is here so that this is measured.
+
+use std::io;
+
+use seam::{Burst, Packet};
+use sys::udp::{Batch, SendRing};
+
+use super::outlet::{Count, Outlet};
+use super::{Row, Sender, Start, Transmit};
+
+pub(super) const ROW: Row = Row {
+    sender: Sender::UringBatch,
+    name: "uring-batch",
+    how: "timer wheel; one io_uring_enter for all that is due",
+    needs: "io_uring",
+    sends_files: false,
+    sets_up_queues: false,
+    start: |_| Ok(Start::wheel(UringBatch::new(false)?)),
+};
+
+/// One entry for each packet.
+pub struct UringBatch {
+    ring: SendRing,
+    batch: Batch,
+}
+
+impl UringBatch {
+    /// `zerocopy`: the kernel sends from our pages, and tells when it has done with them.
+    ///
+    /// # Errors
+    /// io_uring is absent or forbidden, or does not know the operation.
+    pub fn new(zerocopy: bool) -> io::Result<UringBatch> {
+        Ok(UringBatch { ring: SendRing::new(zerocopy)?, batch: Batch::default() })
+    }
+
+    fn send(
+        &mut self,
+        outlet: &Outlet<'_>,
+        burst: &Burst,
+        run: &[Packet],
+        count: &mut Count,
+    ) -> io::Result<()> {
+        let socket = outlet.sockets.of(run[0].channel);
+        let (results, calls) = self.ring.send(&mut self.batch, socket, |filling| {
+            for packet in run {
+                filling.datagram(packet.to);
+                outlet.write(filling, burst, packet);
+            }
+        })?;
+        count.calls += calls;
+        for (packet, &result) in run.iter().zip(results) {
+            if result >= 0 {
+                count.left(std::slice::from_ref(packet));
+            } else {
+                count.failed += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Transmit for UringBatch {
+    fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
+        let mut rest = burst.packets();
+        while !rest.is_empty() {
+            let run = outlet.run(rest);
+            if run == 0 {
+                count.failed += 1;
+                rest = &rest[1..];
+                continue;
+            }
+            if self.send(outlet, burst, &rest[..run], count).is_err() {
+                count.failed += run;
+            }
+            rest = &rest[run..];
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A read of the file and a sendto(2) for each packet: what a plain program does, two calls and two
+//! copies.
+
+use seam::{Burst, Packet, Payload};
+use sys::udp::{Sent, Udp};
+
+use super::outlet::{Count, Outlet};
+use super::{Row, Sender, Start, Transmit};
+
+pub(super) const ROW: Row = Row {
+    sender: Sender::WheelSendto,
+    name: "wheel-sendto",
+    how: "timer wheel; pread, sendto a packet",
+    needs: "nothing",
+    sends_files: true,
+    sets_up_queues: false,
+    start: |_| Ok(Start::wheel(WheelSendto::default())),
+};
+
+/// Sends from one buffer.
+#[derive(Default)]
+pub struct WheelSendto {
+    buffer: Vec<u8>,
+}
+
+impl Transmit for WheelSendto {
+    fn sends_open_files(&self) -> bool {
+        true
+    }
+
+    fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
+        outlet.each_run(burst, count, |socket, run| {
+            let mut sent = Sent::default();
+            for packet in run {
+                match self.send(outlet, burst, packet, socket) {
+                    Ok(calls) => {
+                        sent.calls += calls;
+                        sent.count += 1;
+                    }
+                    Err(error) => {
+                        sent.calls += 1;
+                        sent.error = Some(error);
+                        break;
+                    }
+                }
+            }
+            sent
+        });
+    }
+}
+
+impl WheelSendto {
+    /// Says how many calls it took.
+    pub(super) fn send(
+        &mut self,
+        outlet: &Outlet<'_>,
+        burst: &Burst,
+        packet: &Packet,
+        socket: &Udp,
+    ) -> std::io::Result<usize> {
+        let front = burst.front(packet);
+        if packet.payload.is_empty() {
+            return socket.send_to(front, packet.to, false).map(|_| 1);
+        }
+        self.buffer.clear();
+        self.buffer.extend_from_slice(front);
+        let mut calls = 1;
+        match &packet.payload {
+            Payload::None => {}
+            Payload::Shared(bytes, range) => {
+                self.buffer.extend_from_slice(&bytes[range.clone()]);
+            }
+            Payload::File(source, range) => {
+                calls += outlet.files.read(source, range.clone(), &mut self.buffer)?;
+            }
+        }
+        socket.send_to(&self.buffer, packet.to, false).map(|_| calls)
+    }
+}

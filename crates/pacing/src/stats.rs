@@ -1,0 +1,185 @@
+//! What streaming came to: packets, calls, failures, and how late each packet left by its schedule.
+//!
+//! The lateness of a packet is the time from its moment to the return of the call that took it.
+//! The schedule is fixed beforehand, so a worker that is held up is charged for every packet that
+//! it owes, not only for the one that it was busy with.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use seam::{BadSeed, Share};
+
+/// Buckets for each doubling: an error of at most an eighth.
+const PER_DOUBLING: u32 = 8;
+/// Doublings from 1 ns to 18 minutes.
+const DOUBLINGS: u32 = 40;
+const BUCKETS: usize = (PER_DOUBLING * DOUBLINGS) as usize;
+/// From here on a packet counts as late: a third of the usual 30 ms of audio.
+pub const LATE: Duration = Duration::from_millis(10);
+
+/// The figures of all streaming workers of a server; readable while it runs.
+#[derive(Debug)]
+#[repr(C)]
+pub struct StreamStats {
+    /// Packets that the kernel took.
+    pub packets: Counter,
+    /// Bytes of them, heads included.
+    pub bytes: Counter,
+    /// System calls that took them.
+    pub calls: Counter,
+    /// Packets that could not leave, for want of room or for a fault of their own.
+    pub failed: Counter,
+    /// Packets that left later than [`LATE`].
+    pub late: Counter,
+    /// Calls of a stream that had fallen behind and went on at twice its speed.
+    pub caught_up: Counter,
+    /// Streams started.
+    pub started: Counter,
+    /// Streams closed.
+    pub closed: Counter,
+    /// Datagrams that came in.
+    pub heard: Counter,
+    lateness: [AtomicU64; BUCKETS],
+    /// How late the first packet was, in nanoseconds and one more; 0 before it.
+    first_late: AtomicU64,
+    /// How late the last one was.
+    last_late: AtomicU64,
+}
+
+/// A count to which several workers add.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `count`.
+    #[inline]
+    pub fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// What it is now.
+    #[inline]
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+// SAFETY: atomics only, for which zero is a value.
+unsafe impl Share for StreamStats {
+    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
+        Ok(())
+    }
+}
+
+impl Default for StreamStats {
+    fn default() -> StreamStats {
+        StreamStats {
+            packets: Counter::default(),
+            bytes: Counter::default(),
+            calls: Counter::default(),
+            failed: Counter::default(),
+            late: Counter::default(),
+            caught_up: Counter::default(),
+            started: Counter::default(),
+            closed: Counter::default(),
+            heard: Counter::default(),
+            lateness: [const { AtomicU64::new(0) }; BUCKETS],
+            first_late: AtomicU64::new(0),
+            last_late: AtomicU64::new(0),
+        }
+    }
+}
+
+impl StreamStats {
+    /// Notes that `packets` packets left so late.
+    #[inline]
+    pub fn note(&self, lateness: Duration, packets: u64) {
+        let ns = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
+        self.lateness[bucket(ns)].fetch_add(packets, Ordering::Relaxed);
+        if lateness > LATE {
+            self.late.add(packets);
+        }
+        let first = ns.saturating_add(1);
+        if self.first_late.load(Ordering::Relaxed) == 0 {
+            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+            // Another thread's packet may have been the first.
+            let _ = self.first_late.compare_exchange(0, first, success, failure);
+        }
+        self.last_late.store(first, Ordering::Relaxed);
+    }
+
+    /// How much later by its schedule the last packet left than the first, in nanoseconds: what a
+    /// transmission has drifted. `None` before the first.
+    #[must_use]
+    pub fn drift_ns(&self) -> Option<i64> {
+        let read = |late: &AtomicU64| late.load(Ordering::Relaxed);
+        let (first, last) = (read(&self.first_late), read(&self.last_late));
+        (first > 0).then(|| last.cast_signed() - first.cast_signed())
+    }
+
+    /// The lateness that `share` of the packets (0.0 to 1.0) did not exceed, to an eighth; `None`
+    /// if none has left.
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> Option<Duration> {
+        let counts: Vec<u64> =
+            self.lateness.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        let all: u64 = counts.iter().sum();
+        let rank = ((all as f64 * share.clamp(0.0, 1.0)).ceil() as u64).max(1);
+        let mut below = 0;
+        let at = counts.iter().position(|count| {
+            below += count;
+            below >= rank
+        })?;
+        Some(Duration::from_nanos(upper(at)))
+    }
+
+    /// Streams that run now.
+    #[must_use]
+    pub fn running(&self) -> u64 {
+        self.started.read().saturating_sub(self.closed.read())
+    }
+}
+
+fn bucket(ns: u64) -> usize {
+    let ns = ns.max(u64::from(PER_DOUBLING));
+    let doubling = ns.ilog2();
+    // The three bits behind the first one.
+    let part = (ns >> (doubling - 3)) & u64::from(PER_DOUBLING - 1);
+    (((doubling - 3) * PER_DOUBLING) as usize + part as usize).min(BUCKETS - 1)
+}
+
+/// The largest value of a bucket.
+fn upper(bucket: usize) -> u64 {
+    let (doubling, part) = (bucket as u32 / PER_DOUBLING, bucket as u64 % 8);
+    ((8 + part + 1) << doubling) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_holds_what_it_says_to_an_eighth() {
+        for ns in (0..60).flat_map(|bit| [1_u64 << bit, (1 << bit) + 1, (3 << bit) / 2]) {
+            let upper = upper(bucket(ns));
+            if ns < 1 << 42 {
+                assert!(ns <= upper && upper <= ns.max(8) * 9 / 8, "{ns}: {upper}");
+            }
+        }
+    }
+
+    #[test]
+    fn quantiles_count_every_packet() {
+        let stats = StreamStats::default();
+        assert_eq!(stats.quantile(0.5), None);
+        stats.note(Duration::from_micros(100), 989);
+        stats.note(Duration::from_millis(20), 11);
+        let us = |share| stats.quantile(share).map(|span| span.as_micros() as u64 / 12);
+        assert_eq!((us(0.5), us(0.98)), (Some(8), Some(8)));
+        assert!(stats.quantile(0.99).is_some_and(|span| span >= Duration::from_millis(20)));
+        assert_eq!((stats.late.read(), stats.running()), (11, 0));
+        assert_eq!(stats.drift_ns(), Some(19_900_000));
+    }
+}

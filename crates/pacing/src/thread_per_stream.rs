@@ -1,0 +1,210 @@
+//! A thread for each stream: read, send, sleep. The oldest way, and what the published comparison
+//! of in-kernel streaming measured itself against.
+//!
+//! `plain` sleeps for the gap between two packets, so that each gap is longer by what everything
+//! else costs: over a minute it drifts. `plain-abs` sleeps until the moment of the next packet,
+//! which is one flag of the same call (`TIMER_ABSTIME`) and the whole difference.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::{self, Scope};
+use std::time::Duration;
+
+use memory::Phase;
+use seam::{Burst, Channel, Effects, Instant, Next, PacedSource};
+use sys::poll::{PollFd, poll};
+
+use super::context::StreamContext;
+use crate::senders::wheel_sendto::WheelSendto;
+use engines::say;
+
+/// The longest sleep without a look at the bell: how long a stream goes on that was told to pause.
+const NAP: Duration = Duration::from_millis(250);
+/// While the server ends, how often the phase is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How often the bell rang, for threads that sleep through it.
+#[derive(Default)]
+struct Rings {
+    count: AtomicU64,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Rings {
+    fn ring(&self) {
+        let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.count.fetch_add(1, Ordering::AcqRel);
+        self.changed.notify_all();
+    }
+
+    /// Waits until it rings once more than `heard`, or for a nap.
+    fn wait(&self, heard: u64) {
+        let held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.count.load(Ordering::Acquire) == heard {
+            drop(self.changed.wait_timeout(held, NAP));
+        }
+    }
+}
+
+/// Sends until the server ends; with `absolute` sleeps until a moment, else for a time.
+pub(super) fn serve<P: PacedSource>(
+    context: &StreamContext<'_, P>,
+    absolute: bool,
+) -> io::Result<()> {
+    let (rings, running) = (Rings::default(), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        let mut effects = context.effects();
+        take_orders(context, scope, &rings, &running, absolute, &mut effects);
+        context.ready();
+        let mut seen = Phase::Ready;
+        loop {
+            let phase = context.phase();
+            if phase != seen {
+                seen = phase;
+                rings.ring();
+            }
+            let is_idle = running.load(Ordering::Acquire) == 0;
+            if context.is_over(is_idle) {
+                // The scope waits for the threads, which see the phase themselves.
+                return Ok(());
+            }
+            let sockets = context.sockets();
+            let mut list = vec![
+                PollFd::new(context.entry.orders.as_fd(), true, false),
+                PollFd::new(sockets.of(Channel::Rtp).as_fd(), true, false),
+                PollFd::new(sockets.of(Channel::Rtcp).as_fd(), true, false),
+                PollFd::new(context.groups.fd(), true, false),
+            ];
+            let mut timeout = Some(LOOK_EVERY);
+            if phase <= Phase::Ready {
+                list.push(PollFd::new(context.entry.stop.as_fd(), true, false));
+                timeout = context.nap();
+            }
+            poll(&mut list, timeout)?;
+            let now = context.now();
+            context.turn(now);
+            for (at, channel) in [(1, Channel::Rtp), (2, Channel::Rtcp)] {
+                if list[at].readable() {
+                    context.hear(&context.cx(now, &effects), channel);
+                }
+            }
+            if list[3].readable() {
+                context.hear_groups(&context.cx(now, &effects));
+            }
+            if list[0].readable() {
+                context.entry.orders.clear();
+                rings.ring();
+            }
+            take_orders(context, scope, &rings, &running, absolute, &mut effects);
+            context.print_notes(&effects);
+        }
+    })
+}
+
+/// Starts a thread for each order that waits.
+fn take_orders<'scope, 'env, P: PacedSource>(
+    context: &'env StreamContext<'_, P>,
+    scope: &'scope Scope<'scope, 'env>,
+    rings: &'env Rings,
+    running: &'env AtomicUsize,
+    absolute: bool,
+    effects: &mut Effects,
+) {
+    loop {
+        let cx = context.cx(context.now(), effects);
+        let Some((stream, next)) = context.start(running.load(Ordering::Acquire), &cx) else {
+            return;
+        };
+        running.fetch_add(1, Ordering::AcqRel);
+        let builder = thread::Builder::new().name("stream".to_owned());
+        let life = move || {
+            // The worker could take it, so only a change of limits keeps us from it; the stream
+            // goes on, and the reason is told.
+            if let Err(refused) = context.rank.take() {
+                say!("a thread for a transmission: {refused}");
+            }
+            Life { context, rings, absolute, effects: context.effects() }.play(stream, next);
+            running.fetch_sub(1, Ordering::AcqRel);
+            // Another order may have waited for room.
+            context.entry.orders.ring();
+        };
+        if let Err(error) = builder.spawn_scoped(scope, life) {
+            // The stream went with the thread that could not be; the supervisor starts us anew.
+            say!("a thread for a transmission cannot be started: {error}");
+            running.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+struct Life<'d, 'a, P: PacedSource> {
+    context: &'d StreamContext<'a, P>,
+    rings: &'d Rings,
+    absolute: bool,
+    effects: Effects,
+}
+
+impl<P: PacedSource> Life<'_, '_, P> {
+    fn play(&mut self, mut stream: P::Stream, mut next: Next) {
+        let context = self.context;
+        let mut burst = Burst::new(super::context::BURST_MAX);
+        let mut transmit = WheelSendto::default();
+        let mut heard = self.rings.count.load(Ordering::Acquire);
+        // A relative sleep is as long as the schedule says from one call to the next; the first
+        // one, and the one after a pause, last until their moment.
+        let mut called: Option<Instant> = None;
+        let mut wake = Instant::NEVER;
+        let mut planned = Next::Parked;
+        let last = if context.source.is_awaited(&stream) { Phase::Forced } else { Phase::Draining };
+        while next != Next::Done && context.phase() < last && !context.is_inherited(&stream) {
+            let count = self.rings.count.load(Ordering::Acquire);
+            if count != heard {
+                heard = count;
+                let told =
+                    context.source.rung(&context.cx(context.now(), &self.effects), &mut stream);
+                called = called.filter(|_| told == next);
+                next = told;
+                continue;
+            }
+            let Next::At(asked) = next else {
+                self.rings.wait(heard);
+                continue;
+            };
+            if planned != next {
+                planned = next;
+                wake = match called {
+                    Some(called) if !self.absolute => context.now() + asked.since(called),
+                    _ => asked,
+                };
+            }
+            if !self.sleep(wake) {
+                continue;
+            }
+            let now = context.now();
+            let cx = context.cx(now, &self.effects);
+            // It is asked for what it wanted to be called for and for no more, however late it is.
+            next = context.source.due(&cx, &mut stream, asked, &mut burst);
+            called = Some(asked);
+            context.send(&mut transmit, &mut burst);
+            context.print_notes(&self.effects);
+        }
+        context.close(&context.cx(context.now(), &self.effects), stream);
+    }
+
+    /// Sleeps until `wake`, or for a nap: true if the moment has come.
+    fn sleep(&self, wake: Instant) -> bool {
+        let now = self.context.now();
+        let left = wake.since(now);
+        if left > NAP {
+            thread::sleep(NAP);
+            return false;
+        }
+        match self.absolute {
+            true => sys::clock::sleep_until(wake.ns()),
+            false => thread::sleep(left),
+        }
+        true
+    }
+}

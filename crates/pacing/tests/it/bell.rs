@@ -1,0 +1,55 @@
+//! A service whose sessions give orders to a paced source: what is stream ends with the first of
+//! them.
+
+use std::sync::atomic::Ordering;
+
+use pacing::cbr::CbrOrders;
+use seam::{Closed, Cx, Event, Limits, Out, Peer, Service, Step};
+
+/// Greets, ends the session at its first bytes, and with it what is stream.
+pub struct Bell;
+
+/// What a session hears.
+pub const GREETING: &[u8] = b"HELLO\n";
+
+/// No slow work leaves a `Bell`.
+pub enum Never {}
+
+impl Service for Bell {
+    type State = CbrOrders;
+    type Session = ();
+    type Job = Never;
+    type Outcome = Never;
+
+    fn limits(&self) -> Limits {
+        Limits { input_max: 64, output_high: 64, output_low: 16, sessions_max: 8 }
+    }
+
+    fn open(&self, _cx: &Cx<'_, CbrOrders>, _peer: Peer, out: &mut Out) {
+        out.bytes().extend_from_slice(GREETING);
+    }
+
+    fn step(
+        &self,
+        _cx: &Cx<'_, CbrOrders>,
+        _session: &mut (),
+        event: Event<'_, Never>,
+        _out: &mut Out,
+    ) -> Step<Never> {
+        match event {
+            Event::Bytes(input) => Step::close(input.len()),
+            Event::Room | Event::Deadline => Step::read(0),
+            Event::Eof | Event::Drain => Step::close(0),
+            Event::Done(never) => match never {},
+        }
+    }
+
+    fn work(&self, _state: &CbrOrders, job: Never) -> Never {
+        job
+    }
+
+    fn close(&self, cx: &Cx<'_, CbrOrders>, _session: (), _why: Closed) {
+        cx.state.ended.store(1, Ordering::Release);
+        cx.ring();
+    }
+}

@@ -1,0 +1,278 @@
+//! Every sender sends the same packets in the same order, and none before its moment.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use engines::{Assets, Fault, Shape};
+use pacing::cbr::{CbrOrders, CbrSource, Contents, HEAD};
+use pacing::{PacedRunner, Sender, StreamSockets, StreamStats, probe, run_alone};
+use seam::AssetId;
+use sys::udp::{Mail, Udp, UdpOptions};
+
+use crate::bell::Bell;
+use crate::server::{serve_paced, talk};
+
+const STREAMS: u32 = 3;
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Bytes that tell every place of a payload apart from its neighbours.
+fn contents(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
+}
+
+/// A file with these bytes and without a name.
+fn scratch(bytes: &[u8]) -> File {
+    let name = format!("roundhouse-stream-{}-{:p}", std::process::id(), bytes);
+    let path = std::env::temp_dir().join(name);
+    File::create(&path).and_then(|mut file| file.write_all(bytes)).expect("a temp file");
+    let file = File::open(&path).expect("just written");
+    std::fs::remove_file(&path).expect("just written");
+    file
+}
+
+fn asset(bytes: &[u8], assets: &mut Assets) -> AssetId {
+    assets.add(scratch(bytes))
+}
+
+/// The senders that this machine has.
+fn senders() -> Vec<Sender> {
+    let works = |sender: &Sender| match probe(*sender) {
+        Ok(_) => true,
+        Err(why) => {
+            let lacks = ["io_uring", "root"].into_iter().find(|it| sender.needs().contains(it));
+            let what =
+                match lacks.unwrap_or_else(|| panic!("{sender} needs nothing special: {why}")) {
+                    "root" => "queues and programs of the kernel's",
+                    other => other,
+                };
+            eprintln!("skipped: {what} for {sender}: {why}");
+            false
+        }
+    };
+    Sender::all().filter(works).collect()
+}
+
+fn receiver() -> (Udp, SocketAddr) {
+    let options = UdpOptions { receive_buffer: Some(1 << 20), ..UdpOptions::default() };
+    let socket = Udp::bind(SocketAddr::new(LOCAL, 0), &options).expect("a free port");
+    let address = socket.local_addr().expect("bound");
+    (socket, address)
+}
+
+/// Receives until nothing more is there.
+fn collect(socket: &Udp) -> BTreeMap<u32, Vec<Vec<u8>>> {
+    let mut mail = Mail::new(64, 2048);
+    let mut heard: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
+    while let Ok(letters) = mail.receive(socket) {
+        for letter in letters {
+            let number = letter.bytes[8..HEAD].try_into().expect("a whole head");
+            heard.entry(u32::from_be_bytes(number)).or_default().push(letter.bytes.to_vec());
+        }
+    }
+    heard
+}
+
+fn expected(source: &CbrSource, contents: &[u8]) -> BTreeMap<u32, Vec<Vec<u8>>> {
+    let packet = |number, sent| {
+        let range = source.range(sent);
+        let payload = &contents[range.start as usize..range.end as usize];
+        [&CbrSource::head(number, sent)[..], payload].concat()
+    };
+    let stream = |number| (0..source.packets).map(|sent| packet(number, sent)).collect();
+    (0..source.streams).map(|number| (number, stream(number))).collect()
+}
+
+fn check(
+    sender: Sender,
+    payload: u32,
+    burst: u32,
+    contents_of: impl Fn(&mut Assets, &[u8], &CbrSource) -> Contents,
+) {
+    let (socket, to) = receiver();
+    let bytes = contents(20_000);
+    let mut assets = Assets::default();
+    let gap = Duration::from_millis(2);
+    let (streams, packets) = (STREAMS, 50);
+    let contents = Contents::Bytes(Arc::from(&bytes[..]));
+    let mut source = CbrSource {
+        streams,
+        packets,
+        gap,
+        burst,
+        payload,
+        ahead: gap * 7,
+        spread: true,
+        to: vec![to],
+        contents,
+    };
+    let expected = expected(&source, &bytes);
+    source.contents = contents_of(&mut assets, &bytes, &source);
+    let sockets = StreamSockets::bind(LOCAL, 0).expect("two free ports");
+    let (state, stats) = (CbrOrders::default(), StreamStats::default());
+    let runner = PacedRunner::new((&source, &state), sender, &sockets, &stats);
+    run_alone(&runner, &assets, Duration::ZERO, |_| {}).expect("it runs");
+    let all = u64::from(STREAMS * packets);
+    let heard = collect(&socket);
+    assert_eq!(heard, expected, "{sender}, {payload} bytes");
+    assert_eq!((stats.packets.read(), stats.failed.read()), (all, 0), "{sender}");
+    assert_eq!(stats.bytes.read(), all * u64::from(HEAD as u32 + payload), "{sender}");
+    assert_eq!((stats.started.read(), stats.running()), (u64::from(STREAMS), 0), "{sender}");
+    assert!(stats.calls.read() > 0, "{sender}");
+}
+
+/// Tries something with every sender; with those that set up queues in a network of its own.
+fn each(act: impl Fn(Sender) + Sync) {
+    for sender in senders() {
+        if sender.sets_up_queues() {
+            let tried = sys::netlink::apart(|| {
+                act(sender);
+                Ok(())
+            });
+            tried.expect("as its probe was");
+        } else {
+            act(sender);
+        }
+    }
+}
+
+#[test]
+fn every_sender_delivers_the_same_bytes_in_the_same_order() {
+    each(|sender| {
+        for (payload, burst) in [(32, 1), (1316, 5)] {
+            check(sender, payload, burst, |_, bytes, _| Contents::Bytes(Arc::from(bytes)));
+            check(sender, payload, burst, |_, bytes, _| Contents::Shared(Arc::from(bytes)));
+            check(sender, payload, burst, |assets, bytes, _| {
+                Contents::File(asset(bytes, assets).into(), bytes.len() as u64)
+            });
+            check(sender, payload, burst, |assets, bytes, source| {
+                let records = source.records(bytes);
+                Contents::Records(asset(&records, assets).into(), records.len() as u64)
+            });
+            check(sender, payload, burst, |_, bytes, _| {
+                let open: Arc<OwnedFd> = Arc::new(scratch(bytes).into());
+                Contents::File(open.into(), bytes.len() as u64)
+            });
+        }
+    });
+}
+
+#[test]
+fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end_ends() {
+    each(|sender| {
+        let (socket, to) = receiver();
+        let bytes = contents(4096);
+        // So slow that a reader which is held up for two seconds loses nothing.
+        let gap = Duration::from_millis(10);
+        let contents = Contents::Shared(Arc::from(&bytes[..]));
+        let (streams, packets, payload, ahead) = (2, 100_000, 64, gap * 200);
+        let source = CbrSource {
+            streams,
+            packets,
+            gap,
+            burst: 1,
+            payload,
+            ahead,
+            spread: false,
+            to: vec![to],
+            contents,
+        };
+        let sockets = StreamSockets::bind(LOCAL, 0).expect("two free ports");
+        let (_, rtcp) = sockets.ports().expect("bound");
+        let (state, stats) = (CbrOrders::default(), StreamStats::default());
+        let runner = PacedRunner::new((&source, &state), sender, &sockets, &stats);
+        let meanwhile = |ring: &dyn Fn()| {
+            let wait = |at_most| socket.wait_readable(Duration::from_millis(at_most));
+            let mut mail = Mail::new(64, 2048);
+            let mut sequence: BTreeMap<Vec<u8>, u16> = BTreeMap::new();
+            let mut hear = |at_most| {
+                if !wait(at_most).expect("open") {
+                    return false;
+                }
+                for letter in mail.receive(&socket).expect("readable") {
+                    let number = u16::from_be_bytes([letter.bytes[2], letter.bytes[3]]);
+                    let due = sequence.entry(letter.bytes[8..HEAD].to_vec()).or_default();
+                    assert_eq!(number, *due, "{sender}: a packet was lost or came twice");
+                    *due = due.wrapping_add(1);
+                }
+                true
+            };
+            for _ in 0..5 {
+                assert!(hear(20_000), "{sender}: it streams");
+            }
+            // Not before: while queues are set up the device may drop what passes it.
+            let report = SocketAddr::new(LOCAL, rtcp);
+            socket.send_to(b"report", report, false).expect("it is near");
+            state.paused.store(1, Ordering::Release);
+            ring();
+            let mut left = 100_000;
+            while hear(600) {
+                left -= 1;
+                assert!(left > 0, "{sender}: it does not pause");
+            }
+            state.paused.store(0, Ordering::Release);
+            ring();
+            assert!(hear(20_000), "{sender}: it goes on");
+            state.ended.store(1, Ordering::Release);
+            ring();
+        };
+        run_alone(&runner, &Assets::default(), Duration::ZERO, meanwhile).expect("runs");
+        assert_eq!(state.heard.load(Ordering::Acquire), 1, "{sender}");
+        assert_eq!((stats.started.read(), stats.running()), (2, 0), "{sender}");
+    });
+}
+
+#[test]
+fn in_a_server_the_sessions_order_and_the_caster_hears_the_bell() {
+    for engine in ["thread", "pool", "poll", "epoll", "uring", "event"] {
+        let shape = Shape::preset(engine, 2).expect("a preset");
+        if shape.container.is_processes() {
+            // A process with threads may not fork; what has processes is tried on the binary.
+            continue;
+        }
+        let (socket, to) = receiver();
+        let (gap, bytes) = (Duration::from_millis(2), contents(4096));
+        let contents = Contents::Shared(Arc::from(&bytes[..]));
+        let (streams, packets, payload, ahead) = (2, 1_000_000, 64, gap * 50);
+        let to = vec![to];
+        let source = CbrSource {
+            streams,
+            packets,
+            gap,
+            burst: 1,
+            payload,
+            ahead,
+            spread: true,
+            to,
+            contents,
+        };
+        let sockets = StreamSockets::bind(LOCAL, 0).expect("two free ports");
+        let (state, stats) = (CbrOrders::default(), StreamStats::default());
+        let (sender, sockets) = (Sender::USUAL, &sockets);
+        let runner = PacedRunner::new((&source, &state), sender, sockets, &stats);
+        let stream = (&Bell, &state, &runner);
+        let visit = |address: SocketAddr| {
+            for _ in 0..3 {
+                assert!(socket.wait_readable(Duration::from_secs(20)).expect("open"), "{engine}");
+                collect(&socket);
+            }
+            talk(address, &[b"bye".to_vec()]).expect("a conversation");
+            let until = Instant::now() + Duration::from_secs(20);
+            while stats.running() > 0 {
+                assert!(Instant::now() < until, "{engine}: it does not hear the bell");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        match serve_paced(stream, &shape, visit) {
+            Ok(report) => assert_eq!((report.replaced, report.forced), (0, false), "{engine}"),
+            Err(Fault::Ring(reason)) => println!("skipped: io_uring: {reason}"),
+            Err(fault) => panic!("{engine}: {fault}"),
+        }
+        assert!(stats.closed.read() == 2 || engine == "uring", "{engine}");
+    }
+}

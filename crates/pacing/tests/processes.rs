@@ -1,0 +1,81 @@
+//! A paced source is a process where the workers are processes: it takes its orders from the state
+//! that they share, hears their bell, and leaves with the server. The usual harness has threads and
+//! cannot fork, so this test is its own program.
+
+#[path = "../../engines/tests/apart/mod.rs"]
+mod apart;
+#[path = "it/bell.rs"]
+mod bell;
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use engines::{Admin, Assets, Control, NoStateStore, Shape, run_with_extra};
+use memory::Region;
+use pacing::cbr::{CbrOrders, CbrSource, Contents};
+use pacing::{PacedRunner, Sender, StreamSockets, StreamStats};
+use sys::process::{self, Pid};
+use sys::signal::Signal;
+use sys::udp::{Udp, UdpOptions};
+
+use bell::{Bell, GREETING};
+
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// The client's life: one conversation, which ends what is streamed; then it stops the server.
+fn visit(address: SocketAddr, server: Pid) {
+    let patience = Some(Duration::from_secs(20));
+    let mut stream = TcpStream::connect(address).expect("the server is open");
+    stream.set_read_timeout(patience).expect("a socket");
+    // So many packets are under way by then, on any machine.
+    std::thread::sleep(Duration::from_millis(100));
+    stream.write_all(b"bye\n").expect("a fresh connection takes a line");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer and an end");
+    assert_eq!(answer, GREETING);
+    process::kill(server, Signal::TERM).expect("the server stands");
+}
+
+fn check(engine: &str) {
+    println!("{engine}");
+    let shape = Shape::preset(engine, 2).expect("a preset");
+    let mut state = Region::<CbrOrders>::place(shape.placement()).expect("some memory");
+    state.init(&[]).expect("nothing to initialise");
+    let mut stats = Region::<StreamStats>::place(shape.placement()).expect("some memory");
+    stats.init(&[]).expect("nothing to initialise");
+    let receiver = Udp::bind(SocketAddr::new(LOCAL, 0), &UdpOptions::default()).expect("a port");
+    let to = vec![receiver.local_addr().expect("bound")];
+    let (gap, contents) = (Duration::from_millis(5), Contents::Shared(Arc::from([7; 4096])));
+    let (streams, packets, payload, ahead) = (2, 1_000_000, 32, gap * 50);
+    let source =
+        CbrSource { streams, packets, gap, burst: 1, payload, ahead, spread: true, to, contents };
+    let sockets = StreamSockets::bind(LOCAL, 0).expect("two free ports");
+    let (sender, sockets) = (Sender::USUAL, &sockets);
+    let runner = PacedRunner::new((&source, &*state), sender, sockets, &stats);
+    let (control, assets) = (Control::new().expect("a descriptor"), Assets::default());
+    let server = apart::server(&Bell, &*state, &assets, &control);
+    let mut client = None;
+    let mut ready = |decided: &engines::Ready| client = Some(apart::client(decided.listening));
+    let admin = Admin::default();
+    let report = run_with_extra(&server, &shape, &runner, &mut NoStateStore, admin, &mut ready)
+        .expect("the server stands");
+    let status = client.expect("it was ready").wait().expect("a child");
+    assert!(status.success(), "{engine}: the client failed");
+    assert!(!report.forced && report.replaced == 0, "{engine}: {report:?}");
+    assert_eq!((stats.started.read(), stats.running()), (2, 0), "{engine}");
+    assert!(stats.packets.read() > 0 && stats.failed.read() == 0, "{engine}");
+    let mut buffer = [0; 64];
+    let (len, _) = receiver.receive(&mut buffer).expect("packets came");
+    assert_eq!(buffer[..len], [&CbrSource::head(buffer[11].into(), 0)[..], &[7; 32]].concat());
+}
+
+fn main() {
+    if let Some((address, server)) = apart::visited() {
+        return visit(address, server);
+    }
+    for engine in ["prefork", "fork", "worker"] {
+        check(engine);
+    }
+}

@@ -1,0 +1,507 @@
+//! What sends by the clock: datagrams that are due at a moment, whoever sees to it that they leave
+//! then.
+//!
+//! A [`Service`](crate::Service) answers; a [`PacedSource`] speaks first. The two share one state:
+//! a session orders a transmission there (play, pause, seek, tear down) and rings
+//! ([`crate::Cx::ring`]); a streaming worker takes the order up as a *stream*, the memory of one
+//! running transmission.
+//!
+//! The surprising thing: [`PacedSource::due`] is told *until* when packets are wanted, and that
+//! moment need not be now. A timer wheel asks for what is due at this tick; an engine that hands
+//! the kernel seconds of packets at once asks for the future, and says afterwards how many of them
+//! never left ([`PacedSource::withdrawn`]); a worker that was held up asks for the past, a little
+//! at a time, so that what is late is never compressed into a burst.
+//!
+//! What an engine may rely on, and a paced source on the engine, is held by [`PacedLaw`]:
+//!
+//! ```text
+//!   start -> due, due, .. -> (rung | withdrawn | due)* -> close
+//! ```
+
+use core::fmt;
+use core::net::SocketAddr;
+use core::ops::Range;
+use core::time::Duration;
+use std::sync::Arc;
+
+use crate::{Effects, Instant, Share, Source, WorkerId};
+
+/// A protocol's sender: timer-driven datagrams, written once, run on every way to wake it and
+/// every way to send.
+///
+/// Each method gets the outside world as values and may not block. One stream is in the hands of
+/// one worker from [`PacedSource::start`] to [`PacedSource::close`].
+pub trait PacedSource: Sync {
+    /// What all workers see, those of the service that orders the transmissions among them.
+    type State: Share;
+    /// One running transmission's memory: plain data.
+    type Stream: Send;
+
+    /// How many streams one worker may hold at a time; further orders wait in the state.
+    fn streams_max(&self) -> usize;
+
+    /// Takes the next ordered transmission from the state and says when it wants to be called;
+    /// `None` if no order waits. Called until it answers `None`, at a worker's start and whenever
+    /// the bell rang. Two workers must never get the same order.
+    fn start(&self, cx: &PacedCx<'_, Self::State>) -> Option<(Self::Stream, Next)>;
+
+    /// Appends every packet whose moment is at or before `until`, oldest first, and says when it
+    /// wants to be called next.
+    ///
+    /// `until` never decreases for a stream, [`PacedSource::withdrawn`] excepted. It lies behind
+    /// `cx.now` where the worker was held up: it then moves at twice the speed of the clock until
+    /// it has caught up. A paced source that finds it too far behind may skip to what is worth
+    /// sending.
+    fn due(
+        &self,
+        cx: &PacedCx<'_, Self::State>,
+        stream: &mut Self::Stream,
+        until: Instant,
+        burst: &mut Burst,
+    ) -> Next;
+
+    /// The last `unsent` packets that this stream appended never left and never will: the next
+    /// [`PacedSource::due`] appends the same again, each with the moment that it now has. Told
+    /// before [`PacedSource::rung`], which moves those moments.
+    fn withdrawn(&self, cx: &PacedCx<'_, Self::State>, stream: &mut Self::Stream, unsent: usize);
+
+    /// The bell rang: the stream's order in the state may have changed (pause, play, seek, tear
+    /// down). Told to every stream, so one without news should cost one load. Answers as
+    /// [`PacedSource::due`] does; [`Next::Done`] ends it without another packet.
+    fn rung(&self, cx: &PacedCx<'_, Self::State>, stream: &mut Self::Stream) -> Next;
+
+    /// Whether [`PacedSource::rung`] would hear something new; true if that is not known. What was
+    /// handed to the kernel ahead of the clock is taken back only from streams that have news.
+    fn has_news(&self, cx: &PacedCx<'_, Self::State>, stream: &Self::Stream) -> bool {
+        let _ = (cx, stream);
+        true
+    }
+
+    /// Whether a server that is left waits for this stream's end, and does not close it.
+    fn is_awaited(&self, stream: &Self::Stream) -> bool {
+        let _ = stream;
+        true
+    }
+
+    /// Whether a successor of the server can go on with this stream: it is closed as soon as there
+    /// is one, because those who wait for its end may be the successor's.
+    fn is_heritable(&self, stream: &Self::Stream) -> bool {
+        let _ = stream;
+        false
+    }
+
+    /// Where datagrams about this stream come in that are not sent to the server itself: the
+    /// address of a group, whose members tell each other how they hear it. The engine listens there
+    /// while the stream runs; what comes is told as if it had come to the socket of control.
+    fn ear(&self, stream: &Self::Stream) -> Option<SocketAddr> {
+        let _ = stream;
+        None
+    }
+
+    /// How far ahead of the clock packets may be handed to a kernel that sends by itself: more
+    /// saves calls, less saves memory and what has to be taken back.
+    fn ahead(&self) -> Duration {
+        Duration::from_secs(2)
+    }
+
+    /// A datagram came to the socket of `channel`: a report, or a hole punched. What it says goes
+    /// into the state; the sender's address can be forged.
+    fn hear(
+        &self,
+        cx: &PacedCx<'_, Self::State>,
+        from: SocketAddr,
+        channel: Channel,
+        datagram: &[u8],
+    );
+
+    /// The stream has ended; called exactly once for each that was started.
+    fn close(&self, cx: &PacedCx<'_, Self::State>, stream: Self::Stream);
+}
+
+/// The outside world of one call, as values.
+#[derive(Debug)]
+pub struct PacedCx<'a, T> {
+    /// The time of this turn; never decreases for a stream.
+    pub now: Instant,
+    /// Who runs it.
+    pub worker: WorkerId,
+    /// What all workers share.
+    pub state: &'a T,
+    effects: &'a Effects,
+}
+
+impl<'a, T> PacedCx<'a, T> {
+    /// The context of one call.
+    pub fn new(
+        now: Instant,
+        worker: WorkerId,
+        state: &'a T,
+        effects: &'a Effects,
+    ) -> PacedCx<'a, T> {
+        PacedCx { now, worker, state, effects }
+    }
+
+    /// Leaves a line for the person who watches (`--verbose`); `write` runs only if someone does.
+    pub fn note(&self, write: impl FnOnce(&mut String)) {
+        self.effects.note(write);
+    }
+}
+
+/// When a stream wants to be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// At this moment; later than the `until` of the call that answers it, unless the burst was
+    /// full and the rest is due already.
+    At(Instant),
+    /// Not until it is rung: nothing is due while it is paused.
+    Parked,
+    /// Never: close it.
+    Done,
+}
+
+/// Which of the server's two sockets; with one port for both (RFC 5761) they are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Channel {
+    /// Media, even port (RFC 3550, section 11).
+    Rtp,
+    /// Control, the odd port after it.
+    Rtcp,
+}
+
+/// What follows the head of a packet.
+#[derive(Clone, Debug)]
+pub enum Body<'b> {
+    /// Bytes that are copied into the burst.
+    Bytes(&'b [u8]),
+    /// A range of bytes that several packets share.
+    Shared(&'b Arc<[u8]>, Range<usize>),
+    /// A range of a file, in bytes from its start; read, mapped or spliced by the sender.
+    File(Source, Range<u64>),
+}
+
+/// What follows the front of a packet in a burst.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// Nothing: the front is the datagram.
+    None,
+    /// A range of bytes that several packets share.
+    Shared(Arc<[u8]>, Range<usize>),
+    /// A range of a file, in bytes from its start.
+    File(Source, Range<u64>),
+}
+
+impl Payload {
+    /// How many bytes it stands for.
+    pub fn len(&self) -> usize {
+        match self {
+            Payload::None => 0,
+            Payload::Shared(_, range) => range.len(),
+            Payload::File(_, range) => (range.end - range.start) as usize,
+        }
+    }
+
+    /// True if it stands for no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// One datagram: its front, which lies in the burst, then its payload.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    /// The moment at which it is due by its schedule; what it misses is its lateness.
+    pub at: Instant,
+    /// Who gets it.
+    pub to: SocketAddr,
+    /// From which socket it leaves.
+    pub channel: Channel,
+    /// What follows the front.
+    pub payload: Payload,
+    front: Range<u32>,
+}
+
+impl Packet {
+    /// The length of the datagram, in bytes.
+    pub fn len(&self) -> usize {
+        self.front.len() + self.payload.len()
+    }
+
+    /// True of a datagram without a byte, which is a datagram still.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Packets in the order in which they are to leave, with the bytes that are theirs alone.
+#[derive(Debug)]
+pub struct Burst {
+    packets: Vec<Packet>,
+    arena: Vec<u8>,
+    packets_max: usize,
+}
+
+impl Burst {
+    /// The most bytes that one datagram can carry over IPv4: 65,535 less two headers.
+    pub const DATAGRAM_MAX: usize = 65_507;
+
+    /// An empty burst that is full at `packets_max` packets.
+    ///
+    /// # Panics
+    /// If `packets_max` is 0: nothing would ever leave.
+    pub fn new(packets_max: usize) -> Burst {
+        assert!(packets_max > 0, "expected room for one packet at least");
+        Burst { packets: Vec::new(), arena: Vec::new(), packets_max }
+    }
+
+    // ---- the paced source's side
+
+    /// Appends a packet: `head` (12 to 64 bytes as a rule) and the body behind it.
+    ///
+    /// # Panics
+    /// If it is longer than [`Burst::DATAGRAM_MAX`] or a range is no range of its bytes: both are
+    /// the paced source's own arithmetic, never a peer's.
+    pub fn push(
+        &mut self,
+        at: Instant,
+        to: SocketAddr,
+        channel: Channel,
+        head: &[u8],
+        body: Body<'_>,
+    ) {
+        let start = self.arena.len() as u32;
+        self.arena.extend_from_slice(head);
+        let payload = match body {
+            Body::Bytes(bytes) => {
+                self.arena.extend_from_slice(bytes);
+                Payload::None
+            }
+            Body::Shared(bytes, range) => {
+                assert!(range.start <= range.end && range.end <= bytes.len());
+                Payload::Shared(bytes.clone(), range)
+            }
+            Body::File(source, range) => {
+                assert!(range.start <= range.end);
+                Payload::File(source, range)
+            }
+        };
+        let packet = Packet { at, to, channel, payload, front: start..self.arena.len() as u32 };
+        assert!(packet.len() <= Burst::DATAGRAM_MAX, "a datagram of {} bytes", packet.len());
+        self.packets.push(packet);
+    }
+
+    /// True if a paced source should stop, and ask to be called again at once if more is due.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.packets.len() >= self.packets_max
+    }
+
+    // ---- the sender's side
+
+    /// The packets, oldest first.
+    #[inline]
+    pub fn packets(&self) -> &[Packet] {
+        &self.packets
+    }
+
+    /// How many packets there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// True if there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// The bytes of `packet` that come before its payload.
+    #[inline]
+    pub fn front(&self, packet: &Packet) -> &[u8] {
+        &self.arena[packet.front.start as usize..packet.front.end as usize]
+    }
+
+    /// Reads what lies in files that were opened at run time, for senders that send from memory.
+    /// `read` appends the bytes of a range, or says that it cannot: such a packet is left out. Says
+    /// how many were.
+    ///
+    /// All that is read has one allocation, which lasts as long as the packets.
+    pub fn load_open(
+        &mut self,
+        mut read: impl FnMut(&Source, Range<u64>, &mut Vec<u8>) -> bool,
+    ) -> usize {
+        let (mut bytes, mut loaded) = (Vec::new(), Vec::new());
+        let (mut index, count) = (0, self.packets.len());
+        self.packets.retain(|packet| {
+            let Payload::File(source @ Source::Open(_), range) = &packet.payload else {
+                index += 1;
+                return true;
+            };
+            let from = bytes.len();
+            let is_read = read(source, range.clone(), &mut bytes)
+                && bytes.len() - from == packet.payload.len();
+            if is_read {
+                loaded.push((index, from..bytes.len()));
+                index += 1;
+            } else {
+                bytes.truncate(from);
+            }
+            is_read
+        });
+        if !loaded.is_empty() {
+            let bytes: Arc<[u8]> = bytes.into();
+            for (index, piece) in loaded {
+                self.packets[index].payload = Payload::Shared(bytes.clone(), piece);
+            }
+        }
+        count - self.packets.len()
+    }
+
+    /// Forgets all packets and keeps the memory.
+    pub fn clear(&mut self) {
+        self.packets.clear();
+        self.arena.clear();
+    }
+}
+
+/// One law of streaming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PacedLaw {
+    /// The schedule is kept.
+    Time,
+    /// What comes first goes first.
+    Order,
+    /// Nothing is asked for in vain.
+    Progress,
+    /// What never left comes again.
+    Withdrawal,
+    /// How often a stream is called does not matter.
+    Cutting,
+    /// Started once, closed once.
+    Closing,
+}
+
+impl PacedLaw {
+    /// All six, in their customary order.
+    pub const ALL: [PacedLaw; 6] = [
+        PacedLaw::Time,
+        PacedLaw::Order,
+        PacedLaw::Progress,
+        PacedLaw::Withdrawal,
+        PacedLaw::Cutting,
+        PacedLaw::Closing,
+    ];
+
+    /// Its name, in one word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PacedLaw::Time => "time",
+            PacedLaw::Order => "order",
+            PacedLaw::Progress => "progress",
+            PacedLaw::Withdrawal => "withdrawal",
+            PacedLaw::Cutting => "cutting",
+            PacedLaw::Closing => "closing",
+        }
+    }
+
+    /// What it demands, in one sentence.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            PacedLaw::Time => {
+                "`now` and `until` never decrease for a stream, and no packet is appended before \
+                 its moment"
+            }
+            PacedLaw::Order => "the moments of a stream's packets never decrease",
+            PacedLaw::Progress => {
+                "a stream asks for a moment after `until`, unless the burst is full, and has \
+                 nothing due before the moment it asked for"
+            }
+            PacedLaw::Withdrawal => {
+                "after `unsent` packets were withdrawn the same packets come again, neither more \
+                 nor fewer; a stream that was told to end meanwhile may give them up and say \
+                 bye instead, in its last call"
+            }
+            PacedLaw::Cutting => {
+                "however often a stream is called, and with however much room, it makes the same \
+                 packets for the same moments"
+            }
+            PacedLaw::Closing => {
+                "each order is started by one worker and closed once, a stream that is parked or \
+                 done makes no packet, and a stream that is torn down ends"
+            }
+        }
+    }
+}
+
+impl fmt::Display for PacedLaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name(), self.sentence())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::AssetId;
+    use std::os::fd::OwnedFd;
+
+    #[test]
+    fn what_was_opened_at_run_time_can_be_read_into_memory() {
+        let open: Arc<OwnedFd> = Arc::new(std::io::pipe().expect("a descriptor").0.into());
+        let (to, at) = (SocketAddr::from(([127, 0, 0, 1], 9)), Instant::from_ns(7));
+        let mut burst = Burst::new(9);
+        let files: [(Source, Range<u64>); 4] = [
+            (open.clone().into(), 3..6),
+            (AssetId(1).into(), 0..5),
+            (open.clone().into(), 90..99),
+            (open.into(), 7..9),
+        ];
+        for (source, range) in files {
+            burst.push(at, to, Channel::Rtp, b"head", Body::File(source, range));
+        }
+        let left_out = burst.load_open(|_, range, into| {
+            into.extend(range.clone().map(|at| at as u8));
+            range.end < 50
+        });
+        let told: Vec<Option<Vec<u8>>> = burst
+            .packets()
+            .iter()
+            .map(|packet| match &packet.payload {
+                Payload::Shared(bytes, range) => Some(bytes[range.clone()].to_vec()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!((left_out, told), (1, vec![Some(vec![3, 4, 5]), None, Some(vec![7, 8])]));
+        assert!(matches!(burst.packets()[1].payload, Payload::File(Source::Asset(_), _)));
+    }
+
+    #[test]
+    fn a_packet_is_its_front_and_then_its_payload() {
+        let to = SocketAddr::from(([127, 0, 0, 1], 9));
+        let at = Instant::from_ns(7);
+        let shared: Arc<[u8]> = Arc::from(&b"0123456789"[..]);
+        let mut burst = Burst::new(3);
+        burst.push(at, to, Channel::Rtp, b"head", Body::Bytes(b"body"));
+        burst.push(at, to, Channel::Rtp, b"more", Body::Shared(&shared, 2..5));
+        assert!(!burst.is_full());
+        burst.push(at, to, Channel::Rtcp, b"", Body::File(AssetId(1).into(), 10..30));
+        assert!(burst.is_full());
+        let fronts: Vec<&[u8]> = burst.packets().iter().map(|it| burst.front(it)).collect();
+        assert_eq!(fronts, [&b"headbody"[..], b"more", b""]);
+        let lengths: Vec<usize> = burst.packets().iter().map(Packet::len).collect();
+        assert_eq!(lengths, [8, 7, 20]);
+        burst.clear();
+        assert!(burst.is_empty());
+    }
+
+    #[test]
+    fn every_law_has_a_name_and_a_sentence_of_its_own() {
+        for (at, law) in PacedLaw::ALL.iter().enumerate() {
+            for other in &PacedLaw::ALL[..at] {
+                assert_ne!(law.name(), other.name());
+                assert_ne!(law.sentence(), other.sentence());
+            }
+            assert!(law.to_string().starts_with(law.name()));
+        }
+    }
+}

@@ -1,0 +1,486 @@
+//! Paced sources in virtual time: woken late, asked for the future, told that packets never left.
+//!
+//! [`stream`] plays an engine that keeps the contract of [`seam::PacedSource`] as loosely as it
+//! allows and holds the paced source to its laws; what it heard is a [`PacedReport`].
+//! [`paced_laws`] runs many seeds and holds against one another what the same orders came to.
+//!
+//! The surprising thing: nothing is sent, so lateness costs nothing here. What a paced source makes
+//! must be a function of its orders alone, and that shows best under an engine that never calls
+//! twice in the same way.
+
+use core::borrow::Borrow;
+use core::fmt;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use seam::{
+    Burst, Channel, Effects, Instant, Next, PacedCx, PacedLaw, PacedSource, Packet, Payload,
+    Source, WorkerId,
+};
+
+use crate::check::seeds;
+use crate::rng::Rng;
+
+/// Calls of one stream that bring neither a packet nor a later moment before it counts as stuck.
+const CALLS_IN_VAIN: u32 = 100;
+
+/// How an engine treats its streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whims {
+    /// Each call comes later than asked by up to this.
+    pub late: Duration,
+    /// In a hundred, calls that come a second late and are caught up with.
+    pub stalls: u8,
+    /// Packets are asked for so far ahead of the clock.
+    pub ahead: Duration,
+    /// In a hundred, calls after which some packets are withdrawn; only with `ahead`.
+    pub withdrawals: u8,
+    /// Packets that a burst holds.
+    pub burst: usize,
+    /// In a hundred, turns at which the bell rings for nothing.
+    pub rings: u8,
+}
+
+impl Whims {
+    /// On time, with room for everything.
+    pub const CALM: Whims = Whims {
+        late: Duration::ZERO,
+        stalls: 0,
+        ahead: Duration::ZERO,
+        withdrawals: 0,
+        burst: 100_000,
+        rings: 0,
+    };
+
+    /// The whims of a seed: a wheel, a stalled wheel, or a kernel that is given seconds at once.
+    pub fn of(seed: u64) -> Whims {
+        let mut rng = Rng::new(seed);
+        let most = if rng.coin() { 1 } else { 30 };
+        let (burst, rings) = (rng.size(most), rng.below(10) as u8);
+        let late = rng.span(Duration::from_millis(5));
+        let wheel = Whims { late, burst, rings, ..Whims::CALM };
+        match seed % 3 {
+            0 => wheel,
+            1 => Whims { stalls: 5, ..wheel },
+            _ => {
+                let ahead = rng.span(Duration::from_secs(3));
+                Whims { ahead, withdrawals: 30, ..wheel }
+            }
+        }
+    }
+}
+
+/// A packet as it was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// Its moment, from the beginning of the run.
+    pub at: Duration,
+    /// Who gets it.
+    pub to: SocketAddr,
+    /// From which socket.
+    pub channel: Channel,
+    /// Its bytes; of a file the words `asset N START..END`.
+    pub bytes: Vec<u8>,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PacedReport {
+    /// The packets of each stream that were not withdrawn, in the order in which streams started.
+    pub streams: Vec<Vec<Made>>,
+    /// The laws that were broken, and how.
+    pub breaches: Vec<(PacedLaw, String)>,
+}
+
+/// Something that happens to the orders.
+pub struct Deed<'a, T> {
+    /// When, from the beginning of the run.
+    pub at: Duration,
+    /// What; the bell rings afterwards.
+    pub act: &'a dyn Fn(&T),
+}
+
+impl<T> fmt::Debug for Deed<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deed").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+struct Running<C: PacedSource> {
+    stream: C::Stream,
+    number: usize,
+    worker: usize,
+    next: Next,
+    until: Instant,
+    /// The moment it asked for, if nothing has moved its schedule since.
+    promised: Option<Instant>,
+    /// Packets that must come again, oldest first.
+    owed: Vec<Made>,
+    /// Their moments may differ, because orders have changed in between; or they may be given up,
+    /// because it was told to end.
+    moved: bool,
+    last_at: Instant,
+    vain: u32,
+}
+
+struct World<'a, C: PacedSource> {
+    source: &'a C,
+    state: &'a C::State,
+    whims: Whims,
+    rng: Rng,
+    start: Instant,
+    now: Instant,
+    effects: Effects,
+    running: Vec<Running<C>>,
+    heard: PacedReport,
+    closed: usize,
+}
+
+/// Plays `paced source` for `length` of virtual time, with `deeds` done to its orders, oldest
+/// first.
+pub fn play_paced<C: PacedSource>(
+    source: &C,
+    state: &C::State,
+    deeds: &[Deed<'_, C::State>],
+    length: Duration,
+    whims: Whims,
+    seed: u64,
+) -> PacedReport {
+    // A clock never starts at zero: a paced source that takes a time for a length shows it.
+    let start = Instant::from_ns(1_000_000_000_000);
+    let mut world = World {
+        source,
+        state,
+        whims,
+        rng: Rng::new(seed),
+        start,
+        now: start,
+        effects: Effects::new(false, true),
+        running: Vec::new(),
+        heard: PacedReport::default(),
+        closed: 0,
+    };
+    let mut deeds = deeds.iter().peekable();
+    world.take_orders();
+    let end = start + length;
+    loop {
+        let deed = deeds.peek().map_or(Instant::NEVER, |deed| start + deed.at);
+        let call = world.next_call();
+        if deed.min(call.map_or(Instant::NEVER, |(at, _)| at)) > end {
+            break;
+        }
+        match call {
+            Some((at, index)) if at < deed => {
+                world.now = world.now.max(at);
+                world.call(index);
+            }
+            _ => {
+                world.now = world.now.max(deed);
+                (deeds.next().expect("peeked at").act)(state);
+                world.ring(true);
+            }
+        }
+        if world.heard.breaches.len() > 10 {
+            break;
+        }
+    }
+    world.close_all();
+    world.heard
+}
+
+impl<C: PacedSource> World<'_, C> {
+    fn cx(&self, worker: usize) -> PacedCx<'_, C::State> {
+        PacedCx::new(self.now, WorkerId::new(worker, 1), self.state, &self.effects)
+    }
+
+    fn breach(&mut self, law: PacedLaw, why: String) {
+        self.heard.breaches.push((law, why));
+    }
+
+    /// Two workers take turns.
+    fn take_orders(&mut self) {
+        loop {
+            let worker = self.heard.streams.len() % 2;
+            let Some((stream, next)) = self.source.start(&self.cx(worker)) else { return };
+            let number = self.heard.streams.len();
+            self.heard.streams.push(Vec::new());
+            if number >= 10_000 {
+                self.breach(
+                    PacedLaw::Closing,
+                    "10,000 streams are started: orders have no end".into(),
+                );
+                return;
+            }
+            let running = Running {
+                stream,
+                number,
+                worker,
+                next,
+                until: Instant::ZERO,
+                promised: None,
+                owed: Vec::new(),
+                moved: false,
+                last_at: Instant::ZERO,
+                vain: 0,
+            };
+            self.running.push(running);
+        }
+    }
+
+    /// The stream that is called next, and when.
+    fn next_call(&mut self) -> Option<(Instant, usize)> {
+        self.reap();
+        let ahead = self.whims.ahead;
+        let at = |running: &Running<C>| match running.next {
+            Next::At(at) if ahead > Duration::ZERO => {
+                // What is handed over early is asked for when half of it has gone.
+                Some(Instant::from_ns(at.ns().saturating_sub(ahead.as_nanos() as u64 / 2)))
+            }
+            Next::At(at) => Some(at),
+            Next::Parked | Next::Done => None,
+        };
+        let calls = self.running.iter().enumerate();
+        calls.filter_map(|(index, running)| Some((at(running)?, index))).min()
+    }
+
+    /// Closes what is done.
+    fn reap(&mut self) {
+        while let Some(index) = self.running.iter().position(|it| it.next == Next::Done) {
+            let running = self.running.remove(index);
+            // One that was told to end owes nothing.
+            if !running.owed.is_empty() && !running.moved {
+                let count = running.owed.len();
+                self.breach(PacedLaw::Withdrawal, format!("{count} packets never came again"));
+            }
+            self.source.close(&self.cx(running.worker), running.stream);
+            self.closed += 1;
+        }
+    }
+
+    fn close_all(&mut self) {
+        for running in core::mem::take(&mut self.running) {
+            self.source.close(&self.cx(running.worker), running.stream);
+        }
+    }
+
+    /// Tells every stream that orders may have changed, as they have if there are `news`, and
+    /// starts what is new.
+    fn ring(&mut self, news: bool) {
+        for index in 0..self.running.len() {
+            self.withdraw_future(index);
+            let (source, now) = (self.source, self.now);
+            let cx = PacedCx::new(now, self.worker(index), self.state, &self.effects);
+            let running = &mut self.running[index];
+            running.next = source.rung(&cx, &mut running.stream);
+            running.promised = None;
+            running.moved |= news;
+            running.vain = 0;
+        }
+        self.reap();
+        self.take_orders();
+    }
+
+    fn worker(&self, index: usize) -> WorkerId {
+        WorkerId::new(self.running[index].worker, 1)
+    }
+
+    /// Takes back what was asked for ahead of the clock, as an engine does before it rings.
+    fn withdraw_future(&mut self, index: usize) {
+        let number = self.running[index].number;
+        let now = self.now.since(self.start);
+        let made = &self.heard.streams[number];
+        let unsent = made.iter().rev().take_while(|made| made.at > now).count();
+        self.withdraw(index, unsent);
+    }
+
+    fn withdraw(&mut self, index: usize, unsent: usize) {
+        if unsent == 0 {
+            return;
+        }
+        let cx = PacedCx::new(self.now, self.worker(index), self.state, &self.effects);
+        let running = &mut self.running[index];
+        self.source.withdrawn(&cx, &mut running.stream, unsent);
+        let made = &mut self.heard.streams[running.number];
+        let mut owed = made.split_off(made.len() - unsent);
+        running.last_at = made.last().map_or(Instant::ZERO, |made| self.start + made.at);
+        running.until = self.now;
+        running.promised = None;
+        if let Some(first) = owed.first() {
+            running.next = Next::At(self.start + first.at);
+        }
+        owed.append(&mut running.owed);
+        running.owed = owed;
+    }
+
+    /// Until when a stream is asked, and the time that it has become by then.
+    fn until(&mut self, asked: Instant) -> Instant {
+        self.now = self.now + self.rng.span(self.whims.late);
+        if self.whims.ahead > Duration::ZERO {
+            return self.now.max(asked) + self.whims.ahead / 2;
+        }
+        if self.rng.chance(self.whims.stalls) {
+            self.now = self.now + Duration::from_secs(1);
+        }
+        // As an engine that has been held up: not the whole past at once.
+        if self.now.since(asked) > Duration::from_millis(20) { asked } else { self.now }
+    }
+
+    fn call(&mut self, index: usize) {
+        let Next::At(asked) = self.running[index].next else { return };
+        let until = self.until(asked).max(self.running[index].until);
+        let mut burst = Burst::new(self.whims.burst);
+        let cx = PacedCx::new(self.now, self.worker(index), self.state, &self.effects);
+        let running = &mut self.running[index];
+        running.until = until;
+        let next = self.source.due(&cx, &mut running.stream, until, &mut burst);
+        running.next = next;
+        self.judge(index, until, &burst, next);
+        if self.whims.ahead > Duration::ZERO && self.rng.chance(self.whims.withdrawals) {
+            let unsent = self.rng.below(burst.len() + 1);
+            self.withdraw(index, unsent);
+        }
+        if self.rng.chance(self.whims.rings) {
+            self.ring(false);
+        }
+    }
+
+    /// Holds a call to the laws and keeps what it made.
+    fn judge(&mut self, index: usize, until: Instant, burst: &Burst, next: Next) {
+        let mut breaches: Vec<(PacedLaw, String)> = Vec::new();
+        let running = &mut self.running[index];
+        if running.moved && next == Next::Done {
+            // What it says last is a bye, and no packet that it owed.
+            running.owed.clear();
+        }
+        for packet in burst.packets() {
+            let made = render(packet, burst, self.start);
+            if packet.at > until {
+                let early = packet.at.since(until);
+                breaches.push((PacedLaw::Time, format!("a packet {early:?} before its moment")));
+            }
+            if packet.at < running.last_at {
+                breaches.push((PacedLaw::Order, "a packet before one that came earlier".into()));
+            }
+            if running.promised.is_some_and(|promised| packet.at < promised) {
+                breaches.push((PacedLaw::Progress, "a packet due before the moment asked".into()));
+            }
+            if !running.owed.is_empty() {
+                let owed = running.owed.remove(0);
+                let same_time = running.moved || owed.at == made.at;
+                if owed.bytes != made.bytes || !same_time {
+                    let why = format!("withdrawn was {owed:?}, and came {made:?}");
+                    breaches.push((PacedLaw::Withdrawal, why));
+                }
+            }
+            running.last_at = packet.at;
+            self.heard.streams[running.number].push(made);
+        }
+        if running.owed.is_empty() {
+            running.moved = false;
+        }
+        running.promised = match next {
+            Next::At(at) => Some(at),
+            _ => None,
+        };
+        running.vain = if burst.is_empty() { running.vain + 1 } else { 0 };
+        let full = burst.is_full();
+        if matches!(next, Next::At(at) if at <= until && !full) {
+            breaches.push((PacedLaw::Progress, "it asks for a moment that was served".into()));
+            running.next = Next::At(until + Duration::from_nanos(1));
+        }
+        if running.vain > CALLS_IN_VAIN {
+            breaches.push((PacedLaw::Progress, format!("{CALLS_IN_VAIN} calls brought nothing")));
+        }
+        self.heard.breaches.append(&mut breaches);
+    }
+}
+
+fn render(packet: &Packet, burst: &Burst, start: Instant) -> Made {
+    let mut bytes = burst.front(packet).to_vec();
+    match &packet.payload {
+        Payload::None => {}
+        Payload::Shared(shared, range) => bytes.extend_from_slice(&shared[range.clone()]),
+        Payload::File(source, range) => {
+            let name = match source {
+                Source::Asset(asset) => format!("asset {}", asset.0),
+                Source::Open(_) => "file".to_owned(),
+            };
+            let words = format!("{name} {}..{}", range.start, range.end);
+            bytes.extend_from_slice(words.as_bytes());
+        }
+    }
+    let at = packet.at.since(start);
+    Made { at, to: packet.to, channel: packet.channel, bytes }
+}
+
+/// Holds `paced source` to its laws under `count` seeds: each run starts on a state that `fresh`
+/// makes, in which `orders` transmissions wait or are ordered by the deeds, and must make the
+/// packets of a calm one, those that fall into `length` of each.
+///
+/// Deeds that move the schedule (a pause) happen at the same moments in each run; what they do must
+/// not depend on how often the paced source was called before.
+///
+/// # Panics
+/// At the first breach, with the seed that replays it (`ROUNDHOUSE_SEED`).
+pub fn paced_laws<C, B>(
+    source: &C,
+    fresh: impl Fn() -> B,
+    (orders, deeds): (usize, &[Deed<'_, C::State>]),
+    length: Duration,
+    count: u64,
+) where
+    C: PacedSource,
+    B: Borrow<C::State>,
+{
+    for seed in seeds(count) {
+        if let Err((law, why)) = paced_case(source, &fresh, (orders, deeds), length, seed) {
+            panic!("seed {seed} breaks the law of {law}\n{why}\n{:?}", Whims::of(seed));
+        }
+    }
+}
+
+/// One seed of [`paced_laws`].
+///
+/// # Errors
+/// The first law that is broken, and how.
+pub fn paced_case<C, B>(
+    source: &C,
+    fresh: impl Fn() -> B,
+    (orders, deeds): (usize, &[Deed<'_, C::State>]),
+    length: Duration,
+    seed: u64,
+) -> Result<(), (PacedLaw, String)>
+where
+    C: PacedSource,
+    B: Borrow<C::State>,
+{
+    let play = |whims, seed| play_paced(source, fresh().borrow(), deeds, length, whims, seed);
+    let calm = play(Whims::CALM, 0);
+    let rough = play(Whims::of(seed), seed);
+    for heard in [&calm, &rough] {
+        if let Some(breach) = heard.breaches.first() {
+            return Err(breach.clone());
+        }
+    }
+    for started in [calm.streams.len(), rough.streams.len()] {
+        if started != orders {
+            return Err((PacedLaw::Closing, format!("{started} streams were started of {orders}")));
+        }
+    }
+    // The end of a run falls where it will: only what both have seen can differ.
+    let settled = length.saturating_sub(Duration::from_secs(4));
+    for (number, (one, other)) in calm.streams.iter().zip(&rough.streams).enumerate() {
+        let fair = |made: &&Made| made.at <= settled;
+        let (one, other): (Vec<_>, Vec<_>) =
+            (one.iter().filter(fair).collect(), other.iter().filter(fair).collect());
+        if let Some(at) = (0..one.len().max(other.len())).find(|&at| one.get(at) != other.get(at)) {
+            let why = format!(
+                "stream {number}, packet {at}: calm made {:?}, rough {:?}",
+                one.get(at),
+                other.get(at)
+            );
+            return Err((PacedLaw::Cutting, why));
+        }
+    }
+    Ok(())
+}

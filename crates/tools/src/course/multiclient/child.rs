@@ -1,0 +1,122 @@
+//! One client of the crowd: a process that connects, orders, waits, and goes without a word.
+//!
+//! It does what a child of the course's `multiclient` does, in the same order: print `child PID`,
+//! connect, seed by the process id, and for each order draw, send, read one reply, print it and
+//! pause (also after the last). It ends by closing the connection, never by `exit`.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::super::orders::Orders;
+use super::Plan;
+use super::tally::Tally;
+use crate::client::link::{self, Link};
+
+/// How many clients say why they could not go on; the others are counted.
+const FAILURES_SHOWN: u64 = 3;
+/// What is printed at one time at most, where nobody waits for it: as much as a pipe takes whole.
+const PRINT_MAX: usize = 4096;
+
+/// Lives as client `index` of the crowd, and returns its exit code.
+pub fn run(plan: &Plan, index: u32, tally: &Tally, lock: BorrowedFd<'_>, begin: Instant) -> i32 {
+    match trade(plan, index, tally, lock, begin) {
+        Ok(()) => 0,
+        Err(error) => {
+            if tally.failed.fetch_add(1, Ordering::Relaxed) < FAILURES_SHOWN {
+                say(&format!("{error:#}"));
+            }
+            1
+        }
+    }
+}
+
+fn trade(
+    plan: &Plan,
+    index: u32,
+    tally: &Tally,
+    lock: BorrowedFd<'_>,
+    begin: Instant,
+) -> Result<()> {
+    let pid = std::process::id();
+    let mut page = Page::new(plan, lock)?;
+    page.add(format!("child {pid}\n").as_bytes())?;
+    page.turn()?;
+    let knock = Instant::now();
+    let mut link = Link::new(link::connect(plan.at)?, plan.framing);
+    tally.came_in(begin.elapsed(), knock.elapsed());
+    let seed = plan.seed.map_or(pid, |seed| seed.wrapping_add(index));
+    let mut slow = |waiting: String| {
+        // One of a thousand who wait says it for all.
+        if tally.slow.fetch_add(1, Ordering::Relaxed) == 0 {
+            say(&waiting);
+        }
+    };
+    for order in Orders::new(seed, plan.menu).take(plan.orders) {
+        let text = link.ask(order.to_string().as_bytes(), &mut slow)?;
+        tally.answered(&text);
+        page.add(&text)?;
+        if !plan.pause.is_zero() {
+            // Who pauses has the time to be read at once.
+            page.turn()?;
+            std::thread::sleep(plan.pause);
+        }
+    }
+    page.turn()
+}
+
+/// Says something that is no reply, in one write: standard error has no buffer, and what several
+/// processes print in pieces there is unreadable.
+fn say(words: &str) {
+    let line = format!("multiclient: child {}: {words}\n", std::process::id());
+    // Nobody is left to tell that nothing can be told.
+    let _ = io::stderr().write_all(line.as_bytes());
+}
+
+/// What a client has to say and has not printed yet. Replies of two clients never mix: a page is
+/// printed as a whole, under a lock that the kernel takes back from whoever is killed.
+struct Page {
+    text: Vec<u8>,
+    /// Nobody wants to read it.
+    is_silent: bool,
+    lock: File,
+}
+
+impl Page {
+    fn new(plan: &Plan, lock: BorrowedFd<'_>) -> Result<Page> {
+        // Opened anew: a lock belongs to the opening (flock(2)), and the crowd inherits one.
+        let path = format!("/proc/self/fd/{}", lock.as_raw_fd());
+        let lock = File::open(&path).with_context(|| format!("cannot open {path}"))?;
+        Ok(Page { text: Vec::new(), is_silent: plan.is_silent, lock })
+    }
+
+    fn add(&mut self, text: &[u8]) -> Result<()> {
+        if self.is_silent {
+            return Ok(());
+        }
+        if self.text.len() + text.len() > PRINT_MAX {
+            self.turn()?;
+        }
+        self.text.extend_from_slice(text);
+        Ok(())
+    }
+
+    /// Prints what is there.
+    fn turn(&mut self) -> Result<()> {
+        if self.text.is_empty() {
+            return Ok(());
+        }
+        self.lock.lock().context("cannot wait for the others to print")?;
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(&self.text).and_then(|()| stdout.flush()).context("cannot print")?;
+        self.text.clear();
+        self.lock.unlock().context("cannot let the others print")
+    }
+}
+
+/// The pause of the course: one second, after each order and also after the last.
+pub const PAUSE: Duration = Duration::from_secs(1);

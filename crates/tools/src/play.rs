@@ -1,0 +1,232 @@
+//! `roundhouse play`: listens to media instead of playing them, and says what was lost, out of
+//! order and late; one session or thousands.
+
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use load::listen::{ListenPlan, MediaReport, Percentiles, ReceivePlan, Transport, listen, receive};
+use load::parse::span;
+use serde_json::{Value, json};
+
+use crate::interrupt::watch;
+
+/// The schema of `--json`.
+const SCHEMA: &str = "roundhouse.play/1";
+/// Descriptors besides those of listeners.
+const SPARE: u64 = 64;
+/// The port of RTSP.
+const PORT: u16 = 554;
+
+/// The flags.
+#[derive(clap::Args)]
+pub struct Args {
+    /// What to listen to: rtsp://HOST[:554]/NAME (rtspt:// is the same with --tcp), or
+    /// rtp://ADDRESS:PORT for whatever comes there; a group is joined
+    pub url: String,
+    /// How long to listen; a session that has played to its end is done before
+    #[arg(short = 'd', long = "for", default_value = "10s", value_name = "TIME",
+          value_parser = span)]
+    pub time: Duration,
+    /// Sessions at one time; of rtp:// receivers, at every second port, or in the group
+    #[arg(short = 'n', long, default_value_t = 1, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub sessions: u32,
+    /// Over how long they begin
+    #[arg(long, default_value = "1s", value_parser = span, value_name = "TIME")]
+    pub ramp: Duration,
+    /// Have the media in the connection instead of as datagrams
+    #[arg(long)]
+    pub tcp: bool,
+    /// Listen with a group, which the server names; one session hears for all
+    #[arg(long, conflicts_with = "tcp")]
+    pub multicast: bool,
+    /// The address of the interface on which groups are joined [default: as the routes say]
+    #[arg(long, value_name = "ADDRESS")]
+    pub interface: Option<Ipv4Addr>,
+    /// Where to begin, in seconds
+    #[arg(long, default_value_t = 0.0, value_name = "SECONDS")]
+    pub from: f64,
+    /// Name and password
+    #[arg(long, value_name = "NAME:PASSWORD")]
+    pub user: Option<String>,
+    /// Print one JSON document instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Listens until the time is over.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let stop = watch()?;
+    room(args)?;
+    let report = match args.url.split_once("://") {
+        Some(("rtp" | "udp+rtp", place)) => {
+            let place = place.trim_start_matches('@').split('/').next().unwrap_or_default();
+            let place =
+                if place.starts_with(':') { format!("0.0.0.0{place}") } else { place.into() };
+            let address = resolve(&place).with_context(|| format!("cannot listen at {place}"))?;
+            let interface = args.interface.unwrap_or(Ipv4Addr::UNSPECIFIED);
+            let (receivers, time) = (args.sessions, args.time);
+            receive(&ReceivePlan { address, interface, receivers, time }, &stop)
+                .with_context(|| format!("cannot listen at {address}"))?
+        }
+        Some(("rtsp" | "rtspt", rest)) => {
+            if args.multicast && args.sessions > 1 {
+                eprintln!("roundhouse: expected one session with --multicast: it hears for all");
+                return Ok(ExitCode::from(2));
+            }
+            let place = rest.split('/').next().unwrap_or_default();
+            let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+            let place = if has_port(place) { place.into() } else { format!("{place}:{PORT}") };
+            let address = resolve(&place).with_context(|| format!("cannot find {place}"))?;
+            listen(&ask(args, address)?, &stop).context("cannot listen on this machine")?
+        }
+        _ => {
+            let found = &args.url;
+            eprintln!(
+                "roundhouse: expected rtsp://HOST/NAME or rtp://ADDRESS:PORT, found `{found}`"
+            );
+            return Ok(ExitCode::from(2));
+        }
+    };
+    if args.json {
+        println!("{}", document(args, &report)?);
+    } else {
+        print(args, &report);
+    }
+    let whole = report.failed.is_empty() && report.sums.packets > 0 && report.misannounced == 0;
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Makes room for so many sockets: a connection for each session and two for datagrams of hundreds,
+/// or two for each receiver of what comes by itself.
+fn room(args: &Args) -> Result<()> {
+    let sessions = u64::from(args.sessions);
+    let each = if args.url.starts_with("rtsp") { sessions + sessions / 100 } else { 2 * sessions };
+    let wanted = each + SPARE;
+    let allowed = sys::limits::raise_open_files(wanted)?;
+    if allowed < wanted {
+        return Err(anyhow!(
+            "expected room for {wanted} open files, found {allowed}: allow more (ulimit -Hn), or \
+             listen with fewer than {sessions}"
+        ));
+    }
+    Ok(())
+}
+
+fn has_port(place: &str) -> bool {
+    let name = place.rsplit_once(']').map_or(place, |(_, behind)| behind);
+    name.contains(':')
+}
+
+fn resolve(place: &str) -> Result<SocketAddr> {
+    let mut found = place.to_socket_addrs()?;
+    found.next().ok_or_else(|| anyhow!("expected an address, found a name without one"))
+}
+
+fn ask(args: &Args, address: SocketAddr) -> Result<ListenPlan> {
+    let login = args.user.as_deref().map(|user| {
+        let pair = user.split_once(':');
+        let (name, password) = pair.ok_or_else(|| anyhow!("expected NAME:PASSWORD"))?;
+        Ok::<_, anyhow::Error>((name.to_owned(), password.to_owned()))
+    });
+    let lower = match args.interface {
+        _ if args.tcp || args.url.starts_with("rtspt") => Transport::Connection,
+        interface if args.multicast => Transport::Group(interface.unwrap_or(Ipv4Addr::UNSPECIFIED)),
+        _ => Transport::Datagrams,
+    };
+    Ok(ListenPlan {
+        address,
+        url: args.url.replacen("rtspt://", "rtsp://", 1),
+        lower,
+        sessions: args.sessions,
+        ramp: if args.sessions == 1 { Duration::ZERO } else { args.ramp },
+        time: args.time,
+        from_s: args.from,
+        login: login.transpose()?,
+    })
+}
+
+fn document(args: &Args, report: &MediaReport) -> Result<Value> {
+    let mut document = serde_json::to_value(report)?;
+    document["schema"] = json!(SCHEMA);
+    document["url"] = json!(args.url);
+    Ok(document)
+}
+
+fn print(args: &Args, report: &MediaReport) {
+    let MediaReport { sums, .. } = report;
+    println!("{} · {:.1} s", args.url, report.seconds);
+    if report.receivers > 1 {
+        println!("  receivers     {}", report.receivers);
+    }
+    if report.sessions > 0 {
+        println!(
+            "  sessions      {} begun, {} with media, {} ended by the sender",
+            report.sessions, report.played, report.ended
+        );
+        println!("  first packet  {}", shares(&report.first_packet_ms));
+    }
+    for (why, count) in &report.failed {
+        println!("  failed        {count}: {why}");
+    }
+    if report.failed.iter().any(|(why, _)| why.contains(" 453 ")) {
+        println!("                it bounds what one address gets: ours by --per-address");
+    }
+    println!(
+        "  packets       {} ({} bytes), {} lost, {} twice, {} out of order, {} of strangers",
+        sums.packets, sums.bytes, sums.lost, sums.duplicates, sums.reordered, report.strangers
+    );
+    if report.dropped > 0 {
+        println!(
+            "  our own fault {} found no room in our receive buffers: fewer sessions, more \
+             generators, or more of net.core.rmem_max",
+            report.dropped
+        );
+    }
+    println!(
+        "  late          {} · jitter at most {:.2} ms",
+        shares(&report.late_ms),
+        sums.jitter_ms
+    );
+    println!("  reports       {} of senders", report.reports);
+    if report.misannounced > 0 {
+        println!("  {} first packets were not those that RTP-Info announced", report.misannounced);
+    }
+    if report.tracks.is_empty() {
+        return;
+    }
+    let mut table = Table::new();
+    let line = LineStyle::none().fill('─').junction('─');
+    table.load_style(TableStyle::new().header_separator(line));
+    table.set_header([
+        "sender",
+        "payload",
+        "packets",
+        "lost",
+        "out of order",
+        "jitter, ms",
+        "late p50, ms",
+        "p99, ms",
+    ]);
+    for track in &report.tracks {
+        table.add_row([
+            format!("{:08x}", track.ssrc),
+            track.payload.clone(),
+            track.found.packets.to_string(),
+            track.found.lost.to_string(),
+            track.found.reordered.to_string(),
+            format!("{:.2}", track.found.jitter_ms),
+            format!("{:.2}", track.late_ms.p50),
+            format!("{:.2}", track.late_ms.p99),
+        ]);
+    }
+    table.column_iter_mut().skip(2).for_each(|it| it.set_cell_alignment(CellAlignment::Right));
+    println!("{table}");
+}
+
+fn shares(it: &Percentiles) -> String {
+    format!("p50 {:.2} p99 {:.2} p99.9 {:.2} max {:.2} ms", it.p50, it.p99, it.p999, it.max)
+}

@@ -1,0 +1,229 @@
+//! The live view of a run: on a terminal a screen, elsewhere plain lines.
+//!
+//! It lives on a thread of its own and knows the run only by the snapshots that the generator's
+//! threads leave on a [`Board`], so it costs them nothing but the leaving. It is drawn on stderr:
+//! the report on stdout stays clean. The surprising thing is what is left on of the terminal's
+//! ways: signals are still made of Ctrl-C, so that a generator that hangs can be ended like any
+//! other program; only what would leave the screen behind (Ctrl-Z, Ctrl-\) is off while it shows.
+//!
+//! | file | what |
+//! |---|---|
+//! | `view.rs` | what is known, from snapshots |
+//! | `draw.rs` | the same as a screen |
+//! | `screen.rs` | the terminal: raised, drawn on, restored whatever happens |
+
+mod draw;
+mod view;
+
+use crate::screen::{self, Screen};
+use load::Plan;
+use load::snapshot::Board;
+use std::io::{IsTerminal, stderr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use view::View;
+
+/// Between two drawings.
+const PERIOD: Duration = Duration::from_millis(125);
+/// A run has to be this long before a screen is raised for it.
+const SHORT: Duration = Duration::from_secs(1);
+/// Between two plain lines, to somebody at a terminal and to a file.
+const LINE: Duration = Duration::from_secs(1);
+const LINE_FILE: Duration = Duration::from_secs(5);
+
+/// A running view; dropping it gives the terminal back.
+pub struct Live {
+    over: Arc<AtomicBool>,
+    screen: Shared,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The terminal while it is raised.
+type Shared = Arc<Mutex<Option<Screen>>>;
+
+/// What is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// A picture that is drawn again and again.
+    Screen,
+    /// A line now and then.
+    Lines(Duration),
+    /// Nothing.
+    Nothing,
+}
+
+impl Manner {
+    /// A picture where it can be drawn, else lines; no lines beside JSON, unless `plain` asks for
+    /// them.
+    pub fn of(plain: bool, json: bool) -> Self {
+        let (seen, able) = (stderr().is_terminal(), screen::is_able());
+        match (plain, seen) {
+            (true, _) => Self::Lines(LINE),
+            (false, true) if able => Self::Screen,
+            (false, true) => Self::Lines(LINE),
+            (false, false) if json => Self::Nothing,
+            (false, false) => Self::Lines(LINE_FILE),
+        }
+    }
+}
+
+impl Live {
+    /// Begins to show the run that leaves its snapshots on `board` and does what is wished for.
+    pub fn open(manner: Manner, plan: &Plan, board: &Board, wishes: Wishes) -> Option<Live> {
+        let (over, screen) = (Arc::new(AtomicBool::new(false)), Shared::default());
+        let show = Show {
+            over: Arc::clone(&over),
+            screen: Arc::clone(&screen),
+            board: board.clone(),
+            view: View::new(plan),
+            wishes,
+        };
+        let named = thread::Builder::new().name("screen".to_owned());
+        let thread = match manner {
+            Manner::Nothing => return None,
+            Manner::Screen => {
+                restore_on_panic(&screen);
+                named.spawn(move || show.draw())
+            }
+            Manner::Lines(period) => named.spawn(move || show.lines(period)),
+        };
+        // Without a thread there is no view, and the run is the same.
+        Some(Live { over, screen, thread: Some(thread.ok()?) })
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+        // Its thread has put it down, unless it has panicked.
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if !thread::panicking() {
+            let _ = std::panic::take_hook();
+        }
+    }
+}
+
+/// A panic's words would else be written on a screen that is about to vanish.
+fn restore_on_panic(screen: &Shared) {
+    let (screen, previous) = (Arc::clone(screen), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        // Whoever panics while he draws holds the lock: then the words are lost, not the terminal.
+        let end = Instant::now() + 2 * PERIOD;
+        loop {
+            match screen.try_lock() {
+                Ok(mut screen) => {
+                    screen.take();
+                    break;
+                }
+                Err(_) if Instant::now() > end => break,
+                Err(_) => thread::sleep(PERIOD / 25),
+            }
+        }
+        previous(panic);
+    }));
+}
+
+/// What the thread has.
+struct Show {
+    over: Arc<AtomicBool>,
+    screen: Shared,
+    board: Board,
+    view: View,
+    wishes: Wishes,
+}
+
+/// What keys are for; one that is missing cannot be wished.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// Ends the run.
+    pub stop: Option<Arc<AtomicBool>>,
+    /// Nothing is sent while it is set.
+    pub hold: Option<Arc<AtomicBool>>,
+}
+
+impl Wishes {
+    /// Does what a key stands for.
+    fn obey(&self, key: u8) {
+        match (key, &self.stop, &self.hold) {
+            (b'q' | b'Q', Some(stop), _) => stop.store(true, Ordering::Relaxed),
+            (b's' | b'S', _, Some(hold)) => {
+                hold.fetch_xor(true, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+    }
+
+    /// What can be done on the way, in words; `keys` says whether somebody can press one.
+    fn hint(&self, keys: bool) -> &'static str {
+        let held = self.hold.as_ref().map(|hold| hold.load(Ordering::Relaxed));
+        match (keys, held) {
+            (true, Some(true)) => "STOPPED · s: send on · q: report ",
+            (true, Some(false)) => "s: stop sending · q: report ",
+            (true, None) => "q: stop and report ",
+            (false, _) => "Ctrl-C: stop and report ",
+        }
+    }
+}
+
+impl Show {
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// Draws until the run is over; where no screen can be raised, plain lines are written.
+    fn draw(mut self) {
+        let begun = Instant::now();
+        while !self.is_over() {
+            self.view.add(self.board.take());
+            let long = self.view.planned().is_some_and(|it| it > 2 * SHORT);
+            if self.view.has_begun() && (long || begun.elapsed() > SHORT) {
+                match Screen::raise() {
+                    Some(raised) => *self.lock() = Some(raised),
+                    None => return self.lines(LINE),
+                }
+                break;
+            }
+            thread::park_timeout(PERIOD);
+        }
+        while !self.is_over() {
+            self.view.add(self.board.take());
+            let shared = Arc::clone(&self.screen);
+            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            // A panic somewhere has put the screen down.
+            let Some(screen) = shared.as_mut() else { return };
+            screen.pressed().into_iter().for_each(|key| self.wishes.obey(key));
+            let paint = |frame: &mut ratatui::Frame<'_>, keys| {
+                draw::screen(frame, &self.view, self.wishes.hint(keys));
+            };
+            if screen.draw(paint).is_err() {
+                break;
+            }
+            drop(shared);
+            thread::park_timeout(PERIOD);
+        }
+        self.lock().take();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Screen>> {
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a line now and then.
+    fn lines(mut self, period: Duration) {
+        let mut next = Instant::now() + period;
+        while !self.is_over() {
+            thread::park_timeout(PERIOD);
+            self.view.add(self.board.take());
+            if Instant::now() >= next && self.view.has_begun() {
+                next += period;
+                eprintln!("{}", self.view.line());
+            }
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! What is known of a run while it goes on.
+//!
+//! Beats of all threads are added to bins of time, at most [`BINS_MAX`]; when there are more, two
+//! become one. Numbers are those of the measured window as soon as there is one, those of the
+//! warm-up before.
+
+use load::Plan;
+use load::calibrate::Baseline;
+use load::drive::{Delays, StressCounts};
+use load::faults::Faults;
+use load::health::{Evidence, Health};
+use load::report::time;
+use load::run::Window;
+use load::snapshot::{Phase, Snapshot};
+use meter::{Quantiles, Spectrum};
+use seam::Instant;
+use std::time::Duration;
+
+/// Bins of the charts.
+const BINS_MAX: usize = 120;
+/// The first length of one.
+const BIN: Duration = Duration::from_millis(200);
+/// What "now" means in rates.
+const NOW: Duration = Duration::from_secs(1);
+/// Percentiles of which fewer than this many values lie beyond are not shown.
+const BEYOND_MIN: f64 = meter::histogram::BEYOND_MIN;
+
+/// A run so far.
+pub struct View {
+    /// Target, model, connections.
+    pub head: String,
+    /// `response`, `service`, `batch` or `echo`: what the times are.
+    pub times: &'static str,
+    /// The part of the run.
+    pub phase: Phase,
+    /// The bins of the charts.
+    pub bins: Vec<Bin>,
+    /// The present phase, but the window when it drains.
+    pub sum: Sum,
+    /// Everything that went wrong.
+    pub faults: Faults,
+    /// What a stress client counts, where there is one.
+    pub strain: Option<StressCounts>,
+    warmup: Duration,
+    window: Window,
+    scheduled: bool,
+    baseline: Option<Baseline>,
+    bin: Duration,
+    start: Option<Instant>,
+    /// The last snapshot of each thread.
+    last: Vec<Snapshot>,
+}
+
+/// A piece of time.
+#[derive(Clone, Debug, Default)]
+pub struct Bin {
+    place: usize,
+    /// The part of it that is known (seconds), the mean of all threads.
+    pub length: f64,
+    /// Right replies.
+    pub done: u64,
+    /// Failed requests.
+    pub failed: u64,
+    /// Times of the right replies (ns).
+    pub times: Spectrum,
+}
+
+/// Sums of a phase.
+#[derive(Clone, Debug, Default)]
+pub struct Sum {
+    /// Right replies.
+    pub done: u64,
+    /// Failed requests.
+    pub failed: u64,
+    /// Times of the right replies (ns).
+    pub times: Spectrum,
+    tardiness: Spectrum,
+    /// By thread: CPU time (ns).
+    cpu_ns: Vec<u64>,
+    start: Option<Instant>,
+    end: Instant,
+}
+
+impl View {
+    /// Nothing is known yet.
+    pub fn new(plan: &Plan) -> Self {
+        let scheduled = plan.model.is_scheduled();
+        let depth = plan.model.depth();
+        let rate = plan.model.rate().map(|rate| format!(" of {rate}/s")).unwrap_or_default();
+        let head = format!(
+            "{} · {}{rate} · {} connections x depth {depth}",
+            plan.target,
+            if scheduled { plan.model.name() } else { "closed loop" },
+            plan.settings.connections,
+        );
+        let times = match (scheduled, depth) {
+            (true, _) => "response",
+            (false, 1) => "service",
+            (false, _) if plan.settings.stress.is_some() => "echo",
+            (false, _) => "batch",
+        };
+        Self {
+            head,
+            times,
+            phase: Phase::Warmup,
+            bins: Vec::new(),
+            sum: Sum::default(),
+            faults: Faults::default(),
+            strain: plan.settings.stress.map(|_| StressCounts::default()),
+            warmup: plan.warmup,
+            window: plan.window,
+            scheduled,
+            baseline: plan.baseline,
+            bin: BIN,
+            start: None,
+            last: vec![Snapshot::default(); plan.threads],
+        }
+    }
+
+    /// Adds what came in.
+    pub fn add(&mut self, snapshots: Vec<Snapshot>) {
+        for snapshot in snapshots {
+            let start = *self.start.get_or_insert(snapshot.start);
+            if snapshot.phase > self.phase {
+                self.phase = snapshot.phase;
+                if snapshot.phase == Phase::Window {
+                    self.sum = Sum::default();
+                }
+            }
+            if snapshot.phase == self.phase.min(Phase::Window) {
+                self.sum.add(&snapshot);
+            }
+            self.bin(start, &snapshot);
+            let part = snapshot.part;
+            if let Some(last) = self.last.get_mut(part) {
+                *last = snapshot;
+            }
+        }
+        let mut faults = Faults::default();
+        self.last.iter().for_each(|snapshot| faults.merge(&snapshot.faults));
+        self.faults = faults;
+        if let Some(strain) = &mut self.strain {
+            *strain = StressCounts::default();
+            self.last.iter().for_each(|snapshot| strain.merge(&snapshot.stress_counts));
+        }
+    }
+
+    /// A snapshot belongs to the bin in which it began.
+    fn bin(&mut self, start: Instant, snapshot: &Snapshot) {
+        let since = |moment: Instant| moment.since(start).as_secs_f64();
+        let mut place = (since(snapshot.start) / self.bin.as_secs_f64()) as usize;
+        while place >= BINS_MAX {
+            self.coarsen();
+            place /= 2;
+        }
+        if self.bins.last().is_none_or(|last| last.place < place) {
+            self.bins.push(Bin { place, ..Bin::default() });
+        }
+        if let Some(bin) = self.bins.last_mut() {
+            bin.length += snapshot.end.since(snapshot.start).as_secs_f64() / self.last.len() as f64;
+            bin.done += snapshot.done;
+            bin.failed += snapshot.failed;
+            bin.times.merge(&snapshot.times);
+        }
+    }
+
+    fn coarsen(&mut self) {
+        let mut bins: Vec<Bin> = Vec::with_capacity(BINS_MAX);
+        for mut bin in std::mem::take(&mut self.bins) {
+            bin.place /= 2;
+            match bins.last_mut() {
+                Some(last) if last.place == bin.place => last.merge(&bin),
+                _ => bins.push(bin),
+            }
+        }
+        self.bins = bins;
+        self.bin *= 2;
+    }
+
+    /// The middle of a bin, since the run began (seconds).
+    pub fn middle(&self, bin: &Bin) -> f64 {
+        (bin.place as f64 + 0.5) * self.bin.as_secs_f64()
+    }
+
+    /// When the last bin ends (seconds).
+    pub fn end(&self) -> f64 {
+        self.bins.last().map_or(0.0, |bin| (bin.place + 1) as f64 * self.bin.as_secs_f64())
+    }
+
+    /// Whether anything is known.
+    pub fn has_begun(&self) -> bool {
+        self.start.is_some()
+    }
+
+    /// How long warm-up and window are, if that is planned.
+    pub fn planned(&self) -> Option<Duration> {
+        match self.window {
+            Window::For(span) => Some(self.warmup + span),
+            Window::Count(_) | Window::Precise(..) => None,
+        }
+    }
+
+    /// The part of the window that is over, 0 to 1, if that can be told, and the same in words.
+    pub fn progress(&self) -> (f64, String) {
+        let over = self.sum.length();
+        let requests = self.sum.done;
+        let phase = match self.phase {
+            Phase::Warmup => {
+                let share = over.as_secs_f64() / self.warmup.as_secs_f64().max(1e-9);
+                return (share.min(1.0), format!("warm-up · {}", of(over, Some(self.warmup))));
+            }
+            Phase::Window => "",
+            Phase::Drain => "waiting for the last replies · ",
+        };
+        let (share, length) = match self.window {
+            Window::For(span) => {
+                (over.as_secs_f64() / span.as_secs_f64().max(1e-9), of(over, Some(span)))
+            }
+            Window::Count(count) => {
+                (requests as f64 / count.max(1) as f64, format!("of {count} · {}", of(over, None)))
+            }
+            Window::Precise(_, most) => {
+                let length = format!("{} at the most", of(over, Some(most)));
+                (over.as_secs_f64() / most.as_secs_f64().max(1e-9), length)
+            }
+        };
+        let words = match self.window {
+            Window::Count(_) => format!("{phase}{requests} requests {length}"),
+            _ => format!("{phase}{length} · {requests} requests"),
+        };
+        (share.min(1.0), words)
+    }
+
+    /// Right replies a second, just now.
+    pub fn rate(&self) -> f64 {
+        let mut now = Bin::default();
+        for bin in self.bins.iter().rev() {
+            now.merge(bin);
+            if now.length >= NOW.as_secs_f64() {
+                break;
+            }
+        }
+        now.rate(now.done)
+    }
+
+    /// Requests without an answer, and connections.
+    pub fn open(&self) -> (u64, usize) {
+        let outstanding = self.last.iter().map(|snapshot| snapshot.outstanding).sum();
+        (outstanding, self.last.iter().map(|snapshot| snapshot.connections).sum())
+    }
+
+    /// What the verdict would be if the run ended now.
+    pub fn health(&self) -> Health {
+        let mut delays = Delays::default();
+        self.last.iter().for_each(|snapshot| delays.merge(&snapshot.delays));
+        let window_ns = self.sum.length().as_nanos() as u64;
+        let share = |(snapshot, cpu_ns): (&Snapshot, &u64)| {
+            cpu_ns.saturating_sub(snapshot.delays.spun_ns) as f64 / window_ns.max(1) as f64
+        };
+        let busy = self.last.iter().zip(&self.sum.cpu_ns).map(share).fold(0.0, f64::max);
+        Health::judge(&Evidence {
+            scheduled: self.scheduled,
+            window_ns,
+            threads: self.last.len(),
+            busy,
+            stalled_ns: (delays.stalled_ns, delays.stall_ns_max),
+            achieved_rps: self.sum.done as f64 / self.sum.length().as_secs_f64().max(1e-9),
+            tardiness: quantiles(&self.sum.tardiness),
+            response: &quantiles(&self.sum.times),
+            baseline: self.baseline,
+        })
+    }
+
+    /// Median, 99th percentile and so on as far as they are known, with their names.
+    pub fn percentiles(&self) -> Vec<(&'static str, u64)> {
+        let times = &self.sum.times;
+        let found = quantiles(times);
+        let mut list = Vec::new();
+        if found.count > 0 {
+            list.extend([("p50", found.p50_ns), ("p90", found.p90_ns)]);
+            list.extend(found.p99_ns.map(|ns| ("p99", ns)));
+            list.extend(found.p999_ns.map(|ns| ("p99.9", ns)));
+            list.push(("max", found.max_ns));
+        }
+        list
+    }
+
+    /// How many errors, in words.
+    pub fn errors(&self) -> String {
+        match self.faults.total().max(self.sum.failed) {
+            0 => "no errors".to_owned(),
+            1 => "1 error".to_owned(),
+            count => format!("{count} errors"),
+        }
+    }
+
+    /// One line.
+    pub fn line(&self) -> String {
+        let (_, progress) = self.progress();
+        let times: Vec<String> = self
+            .percentiles()
+            .iter()
+            .map(|&(name, ns)| format!("{name} {}", time(ns as f64)))
+            .collect();
+        let (outstanding, _) = self.open();
+        let health = self.health();
+        format!(
+            "{progress} · {:.0}/s · {} · {outstanding} outstanding · {} · generator {}, {:.0} % \
+             busy",
+            self.rate(),
+            if times.is_empty() { "no reply yet".to_owned() } else { times.join(" ") },
+            self.errors(),
+            health.verdict,
+            health.busy * 100.0,
+        )
+    }
+}
+
+impl Bin {
+    fn merge(&mut self, other: &Bin) {
+        self.length += other.length;
+        self.done += other.done;
+        self.failed += other.failed;
+        self.times.merge(&other.times);
+    }
+
+    /// So many a second of it.
+    pub fn rate(&self, count: u64) -> f64 {
+        if self.length > 0.0 { count as f64 / self.length } else { 0.0 }
+    }
+}
+
+impl Sum {
+    fn add(&mut self, snapshot: &Snapshot) {
+        let start = self.start.get_or_insert(snapshot.start);
+        *start = (*start).min(snapshot.start);
+        self.end = self.end.max(snapshot.end);
+        self.done += snapshot.done;
+        self.failed += snapshot.failed;
+        self.times.merge(&snapshot.times);
+        self.tardiness.merge(&snapshot.tardiness);
+        if self.cpu_ns.len() <= snapshot.part {
+            self.cpu_ns.resize(snapshot.part + 1, 0);
+        }
+        self.cpu_ns[snapshot.part] += snapshot.cpu_ns;
+    }
+
+    /// How long the phase has been.
+    pub fn length(&self) -> Duration {
+        self.start.map_or(Duration::ZERO, |start| self.end.since(start))
+    }
+}
+
+fn quantiles(times: &Spectrum) -> Quantiles {
+    let count = times.count();
+    let at = |q: f64| times.quantile(q).unwrap_or(0);
+    let supported = |q: f64| (count as f64 * (1.0 - q) + 1e-6 >= BEYOND_MIN).then(|| at(q));
+    Quantiles {
+        count,
+        p50_ns: at(0.5),
+        p90_ns: at(0.9),
+        p99_ns: supported(0.99),
+        p999_ns: supported(0.999),
+        max_ns: times.max(),
+        mean_ns: 0.0,
+    }
+}
+
+/// A length in seconds, and of how many.
+fn of(length: Duration, whole: Option<Duration>) -> String {
+    let seconds = length.as_secs_f64();
+    match whole {
+        Some(whole) => format!("{seconds:.1} of {:.1} s", whole.as_secs_f64()),
+        None => format!("{seconds:.1} s"),
+    }
+}

@@ -1,0 +1,406 @@
+//! What is known of a server, from samples: rates between two of them, the highest rates seen, what
+//! its processes cost.
+
+use std::collections::VecDeque;
+
+use anyhow::Result;
+use engines::status::Worker;
+use meter::proc::{Memory, TreeCost};
+use serde_json::{Value, json};
+
+use crate::admin::Told;
+
+/// Rates that are kept for the chart.
+const POINTS_MAX: usize = 120;
+
+/// How the table of workers is sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// By worker slot.
+    Slot,
+    /// Who answers most comes first.
+    Requests,
+    /// Who has most connections comes first.
+    Open,
+    /// Who moves most bytes comes first.
+    Bytes,
+    /// The youngest comes first.
+    Age,
+}
+
+impl Sort {
+    const ALL: [Sort; 5] = [Sort::Slot, Sort::Requests, Sort::Open, Sort::Bytes, Sort::Age];
+
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sort::Slot => "slot",
+            Sort::Requests => "requests",
+            Sort::Open => "open",
+            Sort::Bytes => "bytes",
+            Sort::Age => "age",
+        }
+    }
+}
+
+/// Rates a second between the last two samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    pub accepted: f64,
+    pub answered: f64,
+    pub bytes_in: f64,
+    pub bytes_out: f64,
+    /// The time between the two, in seconds.
+    pub window: f64,
+}
+
+/// What the processes cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Of one core, in percent, since the sample before.
+    pub cpu_percent: Option<f64>,
+    pub rss_kb: u64,
+    /// What that has changed by since the sample before.
+    pub change_kb: i64,
+    pub threads: usize,
+    pub processes: usize,
+}
+
+/// All that is shown.
+pub struct View {
+    /// The last sample.
+    pub told: Told,
+    pub rates: Rates,
+    /// The highest since we look; the server's own windows know of others.
+    pub most: Rates,
+    pub cost: Cost,
+    /// Requests a second, oldest first.
+    pub points: VecDeque<f64>,
+    pub sort: Sort,
+    /// The last answer to an order, or what went wrong.
+    pub said: Option<(String, bool)>,
+    tree: Option<(u64, TreeCost)>,
+    asked: Option<&'static str>,
+    before: Vec<(usize, u64)>,
+}
+
+impl View {
+    /// A view that knows one sample.
+    pub fn new(told: Told) -> View {
+        let mut view = View {
+            told,
+            rates: Rates::default(),
+            most: Rates::default(),
+            cost: Cost::default(),
+            points: VecDeque::new(),
+            sort: Sort::Slot,
+            said: None,
+            tree: None,
+            asked: None,
+            before: Vec::new(),
+        };
+        view.weigh();
+        view.cost.change_kb = 0;
+        view
+    }
+
+    /// Takes in the next sample.
+    pub fn add(&mut self, told: Told) {
+        let (now, before) = (&told.sample, &self.told.sample);
+        let window = now.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
+        if window <= 0.0 || now.pid != before.pid {
+            return;
+        }
+        let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / window;
+        let (new, old) = (&now.totals, &before.totals);
+        self.rates = Rates {
+            accepted: rate(new.accepted, old.accepted),
+            answered: rate(new.answered, old.answered),
+            bytes_in: rate(new.bytes_in, old.bytes_in),
+            bytes_out: rate(new.bytes_out, old.bytes_out),
+            window,
+        };
+        self.most.accepted = self.most.accepted.max(self.rates.accepted);
+        self.most.answered = self.most.answered.max(self.rates.answered);
+        self.before = before.workers.iter().map(|it| (it.slot, it.answered)).collect();
+        self.points.push_back(self.rates.answered);
+        if self.points.len() > POINTS_MAX {
+            self.points.pop_front();
+        }
+        self.told = told;
+        self.weigh();
+    }
+
+    /// Reads what the processes cost, where they can be read from here.
+    fn weigh(&mut self) {
+        let Ok(pid) = u32::try_from(self.told.sample.pid) else { return };
+        let (Ok(tree), Ok(memory)) = (TreeCost::read(pid), Memory::read(pid)) else { return };
+        let at_ns = sys::clock::now_ns();
+        let cpu_percent = self.tree.as_ref().and_then(|(before_ns, before)| {
+            let wall = at_ns.saturating_sub(*before_ns);
+            (wall > 0).then(|| tree.since(before).cpu_ns as f64 / wall as f64 * 100.0)
+        });
+        self.cost = Cost {
+            cpu_percent,
+            rss_kb: memory.rss_kb,
+            change_kb: memory.rss_kb as i64 - self.cost.rss_kb as i64,
+            threads: memory.threads,
+            processes: memory.processes,
+        };
+        self.tree = Some((at_ns, tree));
+    }
+
+    /// Requests that `worker` answers a second.
+    pub fn rate_of(&self, worker: &Worker) -> f64 {
+        let before = self.before.iter().find(|(slot, _)| *slot == worker.slot);
+        match before {
+            Some((_, before)) if self.rates.window > 0.0 => {
+                worker.answered.saturating_sub(*before) as f64 / self.rates.window
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// Sorts by the next column.
+    pub fn sort(&mut self) {
+        let at = Sort::ALL.iter().position(|sort| *sort == self.sort).unwrap_or(0);
+        self.sort = Sort::ALL[(at + 1) % Sort::ALL.len()];
+    }
+
+    /// The workers as they are sorted.
+    pub fn workers(&self) -> Vec<&Worker> {
+        let mut workers: Vec<&Worker> = self.told.sample.workers.iter().collect();
+        match self.sort {
+            Sort::Slot => {}
+            Sort::Requests => {
+                workers.sort_by(|a, b| self.rate_of(b).total_cmp(&self.rate_of(a)));
+            }
+            Sort::Open => workers.sort_by_key(|worker| std::cmp::Reverse(worker.open)),
+            Sort::Bytes => {
+                workers.sort_by_key(|it| std::cmp::Reverse(it.bytes_in + it.bytes_out));
+            }
+            Sort::Age => workers.sort_by_key(|worker| worker.age_ns),
+        }
+        workers
+    }
+
+    /// Asks whether an order is meant.
+    pub fn ask(&mut self, order: Option<&'static str>) {
+        self.asked = order;
+    }
+
+    /// Which order waits to be confirmed.
+    pub fn asks(&self) -> Option<&'static str> {
+        self.asked
+    }
+
+    /// What came of an order, or of a look.
+    pub fn answer(&mut self, answer: Result<String>) {
+        self.said = Some(match answer {
+            Ok(words) => (words, false),
+            Err(error) => (format!("{error:#}"), true),
+        });
+    }
+
+    /// The sample with what was found beside it.
+    pub fn json(&self) -> Value {
+        let mut all = serde_json::to_value(&self.told).unwrap_or_default();
+        all["between"] = json!({
+            "window_seconds": self.rates.window,
+            "accepted_per_second": self.rates.accepted,
+            "answered_per_second": self.rates.answered,
+            "received_bytes_per_second": self.rates.bytes_in,
+            "sent_bytes_per_second": self.rates.bytes_out,
+        });
+        all["cost"] = json!({
+            "cpu_percent": self.cost.cpu_percent,
+            "rss_kb": self.cost.rss_kb,
+            "rss_change_kb": self.cost.change_kb,
+            "threads": self.cost.threads,
+            "processes": self.cost.processes,
+        });
+        all
+    }
+
+    /// The main figures, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        let (sample, totals) = (&self.told.sample, &self.told.sample.totals);
+        let shape = &sample.shape;
+        let engine = shape.engine.as_deref().unwrap_or(&shape.container);
+        let board: String = sample.workers.iter().map(|worker| worker.letter).collect();
+        let pairs = |list: &[(String, u64)]| {
+            let found: Vec<String> = list
+                .iter()
+                .filter(|(_, count)| *count > 0)
+                .map(|(why, count)| format!("{why} {count}"))
+                .collect();
+            if found.is_empty() { "none".to_owned() } else { found.join(", ") }
+        };
+        vec![
+            format!(
+                "{} on {engine} ({} x {} x {}), {}, process {}, {}, up {}",
+                self.told.service,
+                shape.container,
+                shape.accept,
+                shape.wait,
+                sample.listening,
+                sample.pid,
+                sample.phase,
+                age(sample.age_ns)
+            ),
+            format!(
+                "requests     {} /s, most {} /s, {} in all",
+                count(self.rates.answered),
+                count(self.most.answered.max(sample.rates.answered_max)),
+                count(totals.answered as f64)
+            ),
+            format!(
+                "connections  {} /s, most {} /s, {} in all; {} open of {}, most {}",
+                count(self.rates.accepted),
+                count(self.most.accepted.max(sample.rates.accepted_max)),
+                count(totals.accepted as f64),
+                totals.open,
+                sample.limits.connections,
+                sample.rates.open_max
+            ),
+            format!(
+                "bytes        {} /s in, {} /s out",
+                bytes(self.rates.bytes_in),
+                bytes(self.rates.bytes_out)
+            ),
+            format!("cost         {}", self.cost_words()),
+            format!("queue        {}", self.queue_words()),
+            format!("board        {board}"),
+            format!("started      {}", pairs(&sample.spawned)),
+            format!("ended        {}", pairs(&sample.exited)),
+            format!("refused      {}", pairs(&totals.refused)),
+        ]
+    }
+
+    /// CPU, memory, threads.
+    pub fn cost_words(&self) -> String {
+        let cost = &self.cost;
+        if cost.processes == 0 {
+            return "not to be read from here".to_owned();
+        }
+        let cpu = cost.cpu_percent.map_or("CPU -".to_owned(), |cpu| format!("CPU {cpu:.1} %"));
+        let change = match cost.change_kb {
+            0 => String::new(),
+            change => format!(" ({change:+} kB)"),
+        };
+        let (threads, processes) = (cost.threads, cost.processes);
+        let rss = bytes(cost.rss_kb as f64 * 1024.0);
+        format!("{cpu}, memory {rss}{change}, {processes} processes, {threads} threads")
+    }
+
+    /// Who waits outside.
+    pub fn queue_words(&self) -> String {
+        let queue = &self.told.sample.queue;
+        let handed = match queue.handoff {
+            Some((length, fits)) => format!("; {length} of {fits} between acceptor and workers"),
+            None => String::new(),
+        };
+        format!("{} of {} wait to be accepted{handed}", queue.length, queue.limit)
+    }
+}
+
+/// A number with at most four digits before its unit.
+pub fn count(number: f64) -> String {
+    match number {
+        _ if number < 1e4 => format!("{number:.0}"),
+        _ if number < 1e7 => format!("{:.1}k", number / 1e3),
+        _ => format!("{:.1}M", number / 1e6),
+    }
+}
+
+/// Bytes in a unit that fits.
+pub fn bytes(number: f64) -> String {
+    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
+    let mut number = number / 1024.0;
+    let mut unit = 0;
+    while number >= 1024.0 && unit + 1 < UNITS.len() {
+        (number, unit) = (number / 1024.0, unit + 1);
+    }
+    format!("{number:.1} {}", UNITS[unit])
+}
+
+/// A time in the unit that fits.
+pub fn age(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    match seconds {
+        0..120 => format!("{:.1} s", ns as f64 / 1e9),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use engines::status::{Happening, Sample};
+
+    /// A sample of a server with some workers, `second` seconds after another.
+    pub fn told(second: u64, answered: u64) -> Told {
+        let worker = |slot: usize, letter, answered| Worker {
+            slot,
+            letter,
+            role: "worker".to_owned(),
+            answered,
+            open: slot as u64,
+            ..Worker::default()
+        };
+        let mut sample = Sample { schema: 1, at_ns: second * 1_000_000_000, ..Sample::default() };
+        // Nobody has this number, so that nothing is read of us.
+        sample.pid = i32::MAX;
+        sample.phase = "ready".to_owned();
+        sample.totals.answered = answered;
+        sample.totals.accepted = answered / 10;
+        sample.workers = vec![worker(0, '_', answered / 4), worker(1, 'B', answered * 3 / 4)];
+        sample.exited = vec![("signal_9".to_owned(), 2)];
+        sample.events = vec![Happening { why: "was killed".to_owned(), ..Happening::default() }];
+        Told { service: "stock".to_owned(), version: "0".to_owned(), wall_seconds: 0.0, sample }
+    }
+
+    #[test]
+    fn rates_are_differences_over_the_time_of_the_server() {
+        let mut view = View::new(told(10, 1000));
+        view.add(told(12, 5000));
+        assert_eq!((view.rates.answered, view.rates.accepted), (2000.0, 200.0));
+        assert_eq!(view.rate_of(&view.told.sample.workers[1]), 1500.0);
+        view.add(told(13, 5100));
+        assert_eq!((view.rates.answered, view.most.answered), (100.0, 2000.0));
+        view.add(told(13, 9999));
+        assert_eq!(view.rates.answered, 100.0, "the same instant has no rate");
+        let all = view.json();
+        assert_eq!(all["between"]["answered_per_second"], 100.0);
+        assert_eq!((&all["service"], &all["totals"]["answered"]), (&json!("stock"), &json!(5100)));
+    }
+
+    #[test]
+    fn workers_are_sorted_by_what_was_chosen() {
+        let mut view = View::new(told(1, 0));
+        view.add(told(2, 400));
+        let mut orders = Vec::new();
+        for _ in Sort::ALL {
+            let slots: Vec<usize> = view.workers().iter().map(|worker| worker.slot).collect();
+            orders.push((view.sort.name(), slots));
+            view.sort();
+        }
+        assert_eq!(
+            orders[..3],
+            [("slot", vec![0, 1]), ("requests", vec![1, 0]), ("open", vec![1, 0])]
+        );
+        assert_eq!(view.sort, Sort::Slot, "once around");
+    }
+
+    #[test]
+    fn figures_are_short() {
+        assert_eq!([count(0.4), count(9999.0), count(12_345.0)], ["0", "9999", "12.3k"]);
+        assert_eq!([bytes(512.0), bytes(3.0 * 1024.0 * 1024.0)], ["0.5 kB", "3.0 MB"]);
+        assert_eq!([age(1_500_000_000), age(3_600_000_000_000)], ["1.5 s", "60 min"]);
+        let lines = View::new(told(1, 7)).lines();
+        assert!(lines.iter().any(|line| line == "ended        signal_9 2"), "{lines:?}");
+        assert!(lines.iter().any(|line| line == "board        _B"), "{lines:?}");
+    }
+}
