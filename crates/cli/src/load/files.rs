@@ -1,7 +1,7 @@
 //! The files of a run: `--hlog`, `--hgrm` and `--csv`.
 //!
-//! All are made before the first request: who finds after an hour that a folder does not exist has
-//! lost the hour.
+//! All are created before the first request, so that a missing folder does not cost an hour of
+//! measurement.
 
 use super::flags::OutputArgs;
 use ::load::histogram_log::{HistogramLog, comments};
@@ -21,10 +21,10 @@ pub struct Files {
 }
 
 impl Files {
-    /// Makes the files that are wanted.
+    /// Creates the requested files.
     ///
     /// # Errors
-    /// If one cannot be made, with its flag and its name.
+    /// If one cannot be created, with its flag and its name.
     pub fn create(args: &OutputArgs, plan: &Plan) -> Result<Self, Usage> {
         let make = |flag: &str, path: &Option<PathBuf>| match path {
             None => Ok(None),
@@ -48,12 +48,12 @@ impl Files {
         Ok(Self { histogram_log, hgrm, csv })
     }
 
-    /// Who has to look on while the run goes on.
+    /// The observer to pass to the run.
     pub fn observer(&self, plan: &Plan) -> Option<ThreadObserver> {
         self.histogram_log.as_ref().map(|(_, histogram_log)| histogram_log.observer(plan))
     }
 
-    /// Writes what is known in the end.
+    /// Writes the final contents.
     ///
     /// # Errors
     /// Those of the files.

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 use sys::signal::{Signal, SignalFd, block};
 
-/// Serves until TERM or INT; says where it listens, and at the end how many requests came.
+/// Serves until TERM or INT; prints its address, and at the end the number of requests.
 pub fn run(scheme: Scheme, port: u16) -> Result<()> {
     let signals = [Signal::INT, Signal::TERM];
     block(&signals).context("cannot block signals")?;

@@ -1,4 +1,4 @@
-//! The flags of a stress client, and what they come to.
+//! The flags of a stress client.
 
 use super::flags::{Args, EchoArgs, WindowArg};
 use ::load::drive::StressOptions;
@@ -8,13 +8,13 @@ use ::load::work::Think;
 use ::load::{Target, Usage};
 use std::time::Duration;
 
-/// A connection has to live long enough to be worth making.
+/// A connection must last long enough to be useful.
 const RECONNECT_MIN: Duration = Duration::from_millis(1);
 /// The length of a duet's window.
 const DUET_WINDOW: Duration = Duration::from_millis(40);
 
 impl Args {
-    /// The window of a stress client, and what else it does, if one is asked for.
+    /// The window and options of a stress client, if requested.
     pub(super) fn stress(&self, target: &Target) -> Result<Option<(u32, StressOptions)>, Usage> {
         let packets = match self.echo.window {
             None => return Ok(None),
