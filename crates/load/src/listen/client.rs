@@ -1,7 +1,7 @@
 //! The client side of RTSP as a state machine: responses in, requests out.
 
 use wire::rtsp::{self, Item, Lower, Response, Transport};
-use wire::sdp::Offered;
+use wire::sdp::Offer;
 
 /// How media are delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Client {
     asked: (&'static str, String),
     challenged: bool,
     base: String,
-    tracks: Vec<Offered>,
+    tracks: Vec<Offer>,
     session: Option<String>,
     /// Seconds after which a silent session ends.
     timeout_s: u64,
@@ -60,7 +60,7 @@ pub enum Event<'a> {
     /// A track is set up, with the transport of its packets.
     SetUp {
         /// Which one.
-        track: &'a Offered,
+        track: &'a Offer,
         /// Its index in the description.
         index: usize,
         /// The server's transport.
@@ -218,7 +218,7 @@ impl Client {
     }
 
     fn described(&mut self, response: &Response<'_>) -> Result<(), String> {
-        self.tracks = wire::sdp::offered(response.body)
+        self.tracks = wire::sdp::offers(response.body)
             .filter(|tracks| !tracks.is_empty())
             .ok_or("expected a description with a track of RTP, found none")?;
         let base =
@@ -290,7 +290,8 @@ impl Client {
             self.credentials.as_ref().filter(|credentials| !credentials.nonce.is_empty())
         {
             let Credentials { user, password, realm, nonce } = credentials;
-            let word = rtsp::prove((user, realm, password), nonce, (method, &target), None);
+            let word =
+                rtsp::digest_response((user, realm, password), nonce, (method, &target), None);
             text.push_str(&format!(
                 "Authorization: Digest username=\"{user}\", realm=\"{realm}\", nonce=\"{nonce}\", \
                  uri=\"{target}\", response=\"{word}\"\r\n"

@@ -141,22 +141,22 @@ impl Senders {
     /// Processes a control packet that arrived at `now`.
     pub fn control(&mut self, report: &mut MediaReport, bytes: &[u8], (receiver, now): (u32, u64)) {
         rtcp::read(bytes, |word| match word {
-            rtcp::Word::Alive(_) => report.reports += 1,
-            rtcp::Word::Sent(sent) => {
+            rtcp::Message::Alive(_) => report.reports += 1,
+            rtcp::Message::Sender(sent) => {
                 if let Some(sender) = self.all.get_mut(&(receiver, sent.ssrc)) {
                     // Packets sent to a group before we joined it were not meant for us.
                     let is_whole = sender.session.is_some() && sender.announced.is_some();
                     sender.track.sender_report(&sent, now, is_whole);
                 }
             }
-            rtcp::Word::Bye(ssrc) => {
+            rtcp::Message::Bye(ssrc) => {
                 if let Some(sender) = self.all.get_mut(&(receiver, ssrc)) {
                     sender.bye = true;
                     sender.ended |= !self.is_leaving;
                     self.parted.extend(sender.session);
                 }
             }
-            rtcp::Word::Report(_) => {}
+            rtcp::Message::Report(_) => {}
         });
     }
 
@@ -192,7 +192,7 @@ impl Senders {
             let own = sender.session.map_or(1, |it| it as u32 + 1);
             let Some(block) = sender.track.report(own, *ssrc, now) else { continue };
             bytes.clear();
-            rtcp::write_heard(own, &[block], NAME, &mut bytes);
+            rtcp::write_receiver_report(own, &[block], NAME, &mut bytes);
             send(sender, &bytes);
         }
     }
