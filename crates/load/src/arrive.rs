@@ -1,8 +1,9 @@
 //! When users and requests arrive: the arrival process.
 //!
-//! A process is a stream of moments that depends only on its seed, not on the run: it is fixed before
-//! the first request, though never stored as a list. What an arrival does (one request, a session,
-//! a user's endless loop) is [`Work`](crate::work::Work), so the three models are three pairs:
+//! A process is a stream of moments that depends only on its seed, not on the run: it is fixed
+//! before the first request, though never stored as a list. What an arrival does (one request, a
+//! session, a user's endless loop) is [`Work`](crate::work::Work), so the three models are three
+//! pairs:
 //!
 //! | model | arrivals | work |
 //! |---|---|---|
@@ -10,8 +11,8 @@
 //! | open | [`Poisson`], [`Constant`], [`Replay`] | one request on any free connection |
 //! | sessions | the same | k requests on a connection of its own |
 //!
-//! A moment is never moved. An overdue arrival is handled at once, with its original due time: that is
-//! the queue of a slow server, and latency counts from there.
+//! A moment is never moved. An overdue arrival is handled at once, with its original due time: that
+//! is the queue of a slow server, and latency counts from there.
 
 mod replay;
 

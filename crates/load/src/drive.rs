@@ -7,11 +7,12 @@
 //!
 //! A reply that frees a connection leads to the next batch in the same turn: one send per batch,
 //! mostly one receive, one clock read and no allocation. Script, arrival process and stop rule are
-//! called through `dyn` once per batch, which costs nanoseconds where the kernel takes microseconds.
+//! called through `dyn` once per batch, which costs nanoseconds where the kernel takes
+//! microseconds.
 //!
-//! There is no state "connecting". The first batch is sent at once; until the server's kernel answers,
-//! the send blocks and waits for room like any other. A connection in an accept queue is therefore
-//! neither an error nor special: it is slow, and the times of its requests show it.
+//! There is no state "connecting". The first batch is sent at once; until the server's kernel
+//! answers, the send blocks and waits for room like any other. A connection in an accept queue is
+//! therefore neither an error nor special: it is slow, and the times of its requests show it.
 //!
 //! | file | contents |
 //! |---|---|

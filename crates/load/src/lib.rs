@@ -17,8 +17,8 @@
 //! - [`search`] looks for the highest rate that meets an objective.
 //! - [`user_pool`] is the same generator under remote control: users come and go, and figures are
 //!   harvested at any time.
-//! - [`mod@duet`] lets two servers take turns under one generator, which resolves differences of a few
-//!   percent on a noisy machine.
+//! - [`mod@duet`] lets two servers take turns under one generator, which resolves differences of a
+//!   few percent on a noisy machine.
 //! - [`report`] describes the output.
 //! - [`simulator`] is the client of a published study, with its threads and its barrier.
 //!

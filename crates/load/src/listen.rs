@@ -1,5 +1,5 @@
-//! Receiving media: RTSP sessions whose packets are counted, ordered and timed instead of played, one
-//! or thousands of them in one thread.
+//! Receiving media: RTSP sessions whose packets are counted, ordered and timed instead of played,
+//! one or thousands of them in one thread.
 //!
 //! ```text
 //!   client     responses -> requests: the client side of RTSP
@@ -12,11 +12,13 @@
 //! ```
 //!
 //! Hundreds of sessions share one pair of ports. A server names its sender (SSRC) when it grants a
-//! transport, and packets are attributed by that. Ten thousand receivers need ten thousand connections
-//! but only some forty sockets; their number follows from the receive buffers, not from the sessions.
+//! transport, and packets are attributed by that. Ten thousand receivers need ten thousand
+//! connections but only some forty sockets; their number follows from the receive buffers, not from
+//! the sessions.
 //!
-//! A slow generator must not blame the server: the kernel timestamps datagrams on arrival, so lateness
-//! does not depend on when this thread runs, and it reports datagrams dropped for lack of buffer space.
+//! A slow generator must not blame the server: the kernel timestamps datagrams on arrival, so
+//! lateness does not depend on when this thread runs, and it reports datagrams dropped for lack of
+//! buffer space.
 
 mod client;
 mod receive;

@@ -1,17 +1,19 @@
 //! The client simulator of a published study, as a profile of the generator.
 //!
 //! Jeon, Lee and Kang, "Analysis of Multi-thread Pool Utilization Scheme on the Apache Web Server"
-//! (Journal of KISS 32(1), 2005), describe it in section 3.2. A number of client threads start, wait
-//! at a barrier until all are there, and connect at the same moment. A client whose connect times out
-//! tries again. Then it requests a file; the response time runs from the end of the request to the
-//! last byte of the reply, *without connecting*. Each client reconnects for each request until the
-//! time is over. Every request is a row of a log; throughput and mean are computed from the rows.
+//! (Journal of KISS 32(1), 2005), describe it in section 3.2. A number of client threads start,
+//! wait at a barrier until all are there, and connect at the same moment. A client whose connect
+//! times out tries again. Then it requests a file; the response time runs from the end of the
+//! request to the last byte of the reply, *without connecting*. Each client reconnects for each
+//! request until the time is over. Every request is a row of a log; throughput and mean are
+//! computed from the rows.
 //!
-//! Four additions do not change what is measured: the time *including* connecting is reported beside
-//! the other, users may arrive at a rate instead of through the barrier (as in a swarm), guests may
-//! come and go so that the load varies, and the first failure is reported with its cause. The first
-//! one matters: a client in the accept queue is already connected, so its clock includes the queue; a
-//! client whose SYN was dropped is not, so the published time leaves out the worst case.
+//! Four additions do not change what is measured: the time *including* connecting is reported
+//! beside the other, users may arrive at a rate instead of through the barrier (as in a swarm),
+//! guests may come and go so that the load varies, and the first failure is reported with its
+//! cause. The first one matters: a client in the accept queue is already connected, so its clock
+//! includes the queue; a client whose SYN was dropped is not, so the published time leaves out the
+//! worst case.
 //!
 //! ```text
 //! Plan --run--> one thread per client (client.rs) --rows--> Summary (summary.rs), log

@@ -5,14 +5,14 @@
 //! - *response*: from the moment a request was due to its complete reply; what a user of the server
 //!   would have waited.
 //! - *service*: from sent to the complete reply.
-//! - *lateness*: from due to sent; a request that waits for a busy connection is late by the server's
-//!   doing.
+//! - *lateness*: from due to sent; a request that waits for a busy connection is late by the
+//!   server's doing.
 //! - *tardiness*: from due to the moment the generator noticed; its own doing alone, and what its
 //!   health is judged by.
 //!
-//! A fifth histogram is internal: a request sent when it was due has response = service and lateness
-//! zero. In a closed loop most are like that, so they are recorded once and merged into the three
-//! others when the figures are read.
+//! A fifth histogram is internal: a request sent when it was due has response = service and
+//! lateness zero. In a closed loop most are like that, so they are recorded once and merged into
+//! the three others when the figures are read.
 
 use crate::faults::Faults;
 use crate::script::Note;

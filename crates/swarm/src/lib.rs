@@ -2,8 +2,8 @@
 //!
 //! One machine makes only so much load. Locust has what several machines need: a master that
 //! distributes users and adds up their results, a web page, files and reports. Its own workers are
-//! Python and cost more CPU than the servers under test; this worker is a process of `roundhouse` that
-//! speaks the master's protocol. The master is the one from PyPI, unchanged. It reads our file
+//! Python and cost more CPU than the servers under test; this worker is a process of `roundhouse`
+//! that speaks the master's protocol. The master is the one from PyPI, unchanged. It reads our file
 //! `locustfile.py`, which names the classes of users and adds fields and tabs to its page.
 //!
 //! ```text
@@ -14,12 +14,12 @@
 //!
 //! - [`message`]: the messages as bytes. [`worker`]: the protocol without socket or clock; [`run`]
 //!   provides both.
-//! - [`crew`]: the interface to the generator; [`load_crew`] makes real requests. [`stats`] and [`key`]
-//!   convert the results to Locust's numbers.
+//! - [`crew`]: the interface to the generator; [`load_crew`] makes real requests. [`stats`] and
+//!   [`key`] convert the results to Locust's numbers.
 //!
-//! Locust counts in milliseconds only by convention. Its maps of response times accept any number as a
-//! key, so ours have decimals, and an unpatched master shows a median of 0.0432 ms where other workers
-//! report 0.
+//! Locust counts in milliseconds only by convention. Its maps of response times accept any number
+//! as a key, so ours have decimals, and an unpatched master shows a median of 0.0432 ms where other
+//! workers report 0.
 
 pub mod crew;
 pub mod key;

@@ -1,18 +1,19 @@
 //! A worker as a state machine: bytes, events and time go in, [`Action`]s come out.
 //!
-//! Two things change independently, so there are two states. The [`Connection`] to the master: away,
-//! dialling, introduced (not yet known), known. And the [`Test`]: ready, spawning, running, stopping,
-//! resting. Timing and order follow Locust (`locust/runners.py`, 2.40 to 2.47) except in four points:
+//! Two things change independently, so there are two states. The [`Connection`] to the master:
+//! away, dialling, introduced (not yet known), known. And the [`Test`]: ready, spawning, running,
+//! stopping, resting. Timing and order follow Locust (`locust/runners.py`, 2.40 to 2.47) except in
+//! four points:
 //!
-//! - A Locust worker ends when its master has been silent for a minute. This one reconnects, sooner,
-//!   and tries until its patience ends; its counts of that time are in the next report. Users without a
-//!   master are dismissed after the same minute, because no one could stop them.
+//! - A Locust worker ends when its master has been silent for a minute. This one reconnects,
+//!   sooner, and tries until its patience ends; its counts of that time are in the next report.
+//!   Users without a master are dismissed after the same minute, because no one could stop them.
 //! - ZeroMQ's router refuses a second connection of a name while it believes in the first. After a
 //!   silent loss that may last minutes, without any message to the newcomer. A worker that is not
 //!   answered under its old name therefore returns under a new one.
-//! - Reports are not answered, but heartbeats are, in order. A heartbeat follows each report, and the
-//!   report is kept until its answer arrives: nothing is lost with a dying connection, and only what
-//!   was just being confirmed is reported twice.
+//! - Reports are not answered, but heartbeats are, in order. A heartbeat follows each report, and
+//!   the report is kept until its answer arrives: nothing is lost with a dying connection, and only
+//!   what was just being confirmed is reported twice.
 //! - After `client_stopped` the master has forgotten the worker, and answers anything but
 //!   `client_ready` with `quit`. Commands that cross that gap wait until it is closed.
 

@@ -111,9 +111,9 @@ fn count_threads() -> io::Result<u64> {
     Ok(tasks.nlink().saturating_sub(2))
 }
 
-/// Does `work` on a thread with its own copy of the descriptor table, in which `spare` is closed. So
-/// one descriptor can be opened there even at the process's limit, and no other thread can take it
-/// first (unshare(2), `CLONE_FILES`).
+/// Does `work` on a thread with its own copy of the descriptor table, in which `spare` is closed.
+/// So one descriptor can be opened there even at the process's limit, and no other thread can take
+/// it first (unshare(2), `CLONE_FILES`).
 ///
 /// Descriptors opened there are not open here, and those closed here meanwhile are closed to their
 /// peers only after `work`.

@@ -1,5 +1,5 @@
-//! `load` of media servers: thousands of receivers instead of thousands of requests. They receive as
-//! `roundhouse play` does, because a media server is measured by punctuality, not by replies.
+//! `load` of media servers: thousands of receivers instead of thousands of requests. They receive
+//! as `roundhouse play` does, because a media server is measured by punctuality, not by replies.
 
 use std::process::ExitCode;
 use std::time::Duration;

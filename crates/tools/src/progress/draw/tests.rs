@@ -19,8 +19,8 @@ fn plan(threads: usize) -> Plan {
     Plan { model, window, threads, ..Plan::new(target, Workload::Echo) }
 }
 
-/// A second of a thread's life in ten snapshots: 100 replies each that take `us`, and one that takes
-/// a hundred times as long.
+/// A second of a thread's life in ten snapshots: 100 replies each that take `us`, and one that
+/// takes a hundred times as long.
 fn second(part: usize, phase: Phase, at: u64, us: u64) -> Vec<Snapshot> {
     (0..10)
         .map(|snapshot| {
