@@ -85,7 +85,7 @@ impl<'a> Talk<'a> {
     }
 
     fn closes(&self) -> bool {
-        self.conn.wants().done
+        self.conn.wants().close
     }
 }
 

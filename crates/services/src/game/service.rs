@@ -348,7 +348,7 @@ impl Service for Game {
         match event {
             Event::Bytes(input) => self.hear(cx, session, input, out),
             Event::Room | Event::Deadline => self.look(cx, session, out),
-            Event::Done(outcome) => self.back(cx, session, outcome, out),
+            Event::Outcome(outcome) => self.back(cx, session, outcome, out),
             Event::Eof => Step::close(0),
             Event::Drain => self.leave(cx, Bye::Drain, 0, out),
         }

@@ -332,7 +332,7 @@ impl Service for Pages {
         out: &mut Out,
     ) -> Step<Never> {
         match (event, *session) {
-            (Event::Done(never), _) => match never {},
+            (Event::Outcome(never), _) => match never {},
             (Event::Bytes(input), Session::Asking { .. }) => self.serve(cx, session, input, out),
             (Event::Bytes(input), Session::Listening { .. }) => {
                 Step { used: input.len(), ..self.tell(cx, session, out) }
