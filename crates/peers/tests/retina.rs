@@ -1,9 +1,9 @@
-//! A client of cameras that others have written in Rust takes what `roundhouse serve media` sends
-//! for what is in the files. It is strict where players are lenient: numbers and timestamps must
-//! begin as `RTP-Info` says, reports must fit their senders, and units must be whole.
+//! A client for cameras, written in Rust by others, receives the media of `roundhouse serve media`.
+//! It is strict where players are lenient: numbers and timestamps must begin as `RTP-Info`
+//! announces, reports must match their senders, and units must be complete.
 //!
-//! The films are made by ffmpeg, and the server is the binary that was built beside the tests;
-//! where one of them is missing the test says so.
+//! The films are made by ffmpeg, and the server is the binary that was built with the tests; the
+//! test reports it if one of them is missing.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -68,7 +68,7 @@ fn sizes(film: &Path, track: &str) -> Vec<usize> {
     sizes.lines().filter_map(number).collect()
 }
 
-/// What has been heard: the frames of pictures and of sound, and when they are shown.
+/// The received frames of video and audio, with their presentation times.
 #[derive(Default)]
 struct Heard {
     pictures: Vec<(usize, f64)>,
@@ -80,7 +80,7 @@ async fn next(demuxed: &mut Demuxed) -> Option<Result<CodecItem, retina::Error>>
     std::future::poll_fn(|cx| Pin::new(&mut *demuxed).poll_next(cx)).await
 }
 
-/// Plays `url` until there are as many pictures and pieces of sound.
+/// Plays `url` until this many video and audio frames have arrived.
 async fn play(url: &str, transport: Transport, wanted: (usize, usize)) -> Heard {
     let target = url.parse().expect("a URL");
     let mut session = Session::describe(target, SessionOptions::default()).await.expect(url);
