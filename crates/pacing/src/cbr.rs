@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use seam::{BadSeed, Body, Burst, Channel, Instant, Next, PacedCx, PacedSource, Share, Source};
+use seam::{
+    BadSeed, Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource, Share, Source,
+};
 
 /// The length of the header, in bytes.
 pub const HEAD: usize = 12;
@@ -199,8 +201,8 @@ impl PacedSource for CbrSource {
     type State = CbrOrders;
     type Stream = CbrStream;
 
-    fn streams_max(&self) -> usize {
-        self.streams as usize
+    fn limits(&self) -> PacedLimits {
+        PacedLimits { streams_max: self.streams as usize, ahead: self.ahead }
     }
 
     fn start(&self, cx: &PacedCx<'_, CbrOrders>) -> Option<(CbrStream, Next)> {
@@ -261,11 +263,7 @@ impl PacedSource for CbrSource {
         cx.state.ended.load(Ordering::Acquire) != 0 || is_paused != beat.paused_at.is_some()
     }
 
-    fn ahead(&self) -> Duration {
-        self.ahead
-    }
-
-    fn hear(
+    fn receive(
         &self,
         cx: &PacedCx<'_, CbrOrders>,
         _from: SocketAddr,

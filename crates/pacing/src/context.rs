@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use engines::ExtraWorkerEntry;
 use memory::{Phase, SlotState};
-use seam::{Burst, Channel, Effects, Instant, PacedCx, PacedSource};
+use seam::{AtShutdown, Burst, Channel, Effects, Instant, PacedCx, PacedLimits, PacedSource};
 use sys::poll::{PollFd, poll};
 
 use super::group_sockets::GroupSockets;
@@ -22,7 +22,7 @@ use engines::say;
 /// Packets that leave at a time at the most: what one sendmmsg(2) takes.
 pub const BURST_MAX: usize = 1024;
 /// Datagrams that are heard at a time at the most, so that reports cannot hold up media.
-const HEARD_MAX: usize = 64;
+const RECEIVED_MAX: usize = 64;
 /// How often an heir looks for orders of its predecessor's sessions.
 const HEIR_NAP: Duration = Duration::from_millis(250);
 /// The longest report that is read whole; RTCP keeps below the least MTU.
@@ -32,6 +32,7 @@ pub(super) const REPORT_MAX: usize = 2048;
 pub(crate) struct StreamContext<'a, P: PacedSource> {
     pub source: &'a P,
     pub state: &'a P::State,
+    pub limits: PacedLimits,
     pub entry: &'a ExtraWorkerEntry<'a>,
     pub outlet: Outlet<'a>,
     pub stats: &'a StreamStats,
@@ -46,10 +47,12 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         entry: &'a ExtraWorkerEntry<'a>,
     ) -> io::Result<StreamContext<'a, P>> {
         let PacedRunner { source, state, sockets, stats, rank, .. } = *runner;
+        let limits = source.limits();
         let outlet = Outlet { sockets, files: Files::new(entry.assets) };
         Ok(StreamContext {
             source,
             state,
+            limits,
             entry,
             outlet,
             stats,
@@ -107,7 +110,12 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
 
     /// Whether this stream is a successor's to go on with.
     pub fn is_inherited(&self, stream: &P::Stream) -> bool {
-        self.phase() == Phase::Leaving && self.source.is_heritable(stream)
+        self.phase() == Phase::Leaving && self.at_shutdown(stream) == AtShutdown::Transfer
+    }
+
+    /// What becomes of this stream when the server shuts down.
+    pub fn at_shutdown(&self, stream: &P::Stream) -> AtShutdown {
+        self.source.policy(stream).at_shutdown
     }
 
     /// How long to sleep at the most without a look at the orders.
@@ -151,12 +159,12 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         running: usize,
         cx: &PacedCx<'_, P::State>,
     ) -> Option<(P::Stream, seam::Next)> {
-        if running >= self.source.streams_max() || self.phase() > Phase::Ready {
+        if running >= self.limits.streams_max || self.phase() > Phase::Ready {
             return None;
         }
         let started = self.source.start(cx)?;
         self.stats.started.add(1);
-        if let Some(at) = self.source.ear(&started.0) {
+        if let Some(at) = self.source.policy(&started.0).report_group {
             let interface = self.sockets().of(Channel::Rtcp).multicast_interface();
             let opened = interface.and_then(|interface| self.groups.open(at, interface));
             if let Err(error) = opened {
@@ -168,7 +176,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
 
     /// Ends a stream.
     pub fn close(&self, cx: &PacedCx<'_, P::State>, stream: P::Stream) {
-        if let Some(at) = self.source.ear(&stream) {
+        if let Some(at) = self.source.policy(&stream).report_group {
             self.groups.close(at);
         }
         self.source.close(cx, stream);
@@ -209,13 +217,13 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
     }
 
     /// Tells the paced source what came to the socket of `channel`.
-    pub fn hear(&self, cx: &PacedCx<'_, P::State>, channel: Channel) {
+    pub fn receive(&self, cx: &PacedCx<'_, P::State>, channel: Channel) {
         let mut buffer = [0; REPORT_MAX];
-        for _ in 0..HEARD_MAX {
+        for _ in 0..RECEIVED_MAX {
             match self.sockets().of(channel).receive(&mut buffer) {
                 Ok((len, from)) => {
-                    self.stats.heard.add(1);
-                    self.source.hear(cx, from, channel, &buffer[..len]);
+                    self.stats.received.add(1);
+                    self.source.receive(cx, from, channel, &buffer[..len]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The error of a datagram that we sent; the next receive finds what waits.
@@ -225,10 +233,10 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
     }
 
     /// Tells the paced source what was said to groups.
-    pub fn hear_groups(&self, cx: &PacedCx<'_, P::State>) {
-        self.groups.hear(HEARD_MAX, |from, bytes| {
-            self.stats.heard.add(1);
-            self.source.hear(cx, from, Channel::Rtcp, bytes);
+    pub fn receive_from_groups(&self, cx: &PacedCx<'_, P::State>) {
+        self.groups.receive(RECEIVED_MAX, |from, bytes| {
+            self.stats.received.add(1);
+            self.source.receive(cx, from, Channel::Rtcp, bytes);
         });
     }
 }

@@ -82,7 +82,7 @@ impl GroupSockets {
     }
 
     /// Gives `tell` what waits, at most `most` datagrams.
-    pub fn hear(&self, most: usize, mut tell: impl FnMut(SocketAddr, &[u8])) {
+    pub fn receive(&self, most: usize, mut tell: impl FnMut(SocketAddr, &[u8])) {
         let mut events = Events::with_capacity(LOOKED_AT);
         if !matches!(self.epoll.wait(&mut events, Some(Duration::ZERO)), Ok(1..)) {
             return;
@@ -119,7 +119,7 @@ mod tests {
         let heard = || {
             speaker.send_to(b"report", at, false).expect("the loopback has room");
             let mut heard = Vec::new();
-            groups.hear(9, |from, bytes| heard.push((from, bytes.to_vec())));
+            groups.receive(9, |from, bytes| heard.push((from, bytes.to_vec())));
             heard
         };
         let from = speaker.local_addr().expect("bound");

@@ -17,7 +17,7 @@ use std::io;
 use std::time::Duration;
 
 use memory::Phase;
-use seam::{Channel, Effects, Instant, Next, PacedSource};
+use seam::{AtShutdown, Channel, Effects, Instant, Next, PacedSource};
 
 use crate::catch_up::SLACK;
 use crate::context::StreamContext;
@@ -119,7 +119,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
     /// How far ahead packets are handed over. While orders come one after the other it is short,
     /// for each of them makes the window anew.
     fn window(&self) -> Duration {
-        let window = self.context.source.ahead().min(self.queue.window());
+        let window = self.context.limits.ahead.min(self.queue.window());
         let is_calm = self.now >= self.rest_until + CALM;
         if is_calm { window } else { window.min(RESTLESS) }
     }
@@ -157,13 +157,13 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         self.now = context.now();
         context.turn(self.now);
         if rtp {
-            context.hear(&context.cx(self.now, &self.effects), Channel::Rtp);
+            context.receive(&context.cx(self.now, &self.effects), Channel::Rtp);
         }
         if rtcp {
-            context.hear(&context.cx(self.now, &self.effects), Channel::Rtcp);
+            context.receive(&context.cx(self.now, &self.effects), Channel::Rtcp);
         }
         if groups {
-            context.hear_groups(&context.cx(self.now, &self.effects));
+            context.receive_from_groups(&context.cx(self.now, &self.effects));
         }
         if orders {
             context.entry.orders.clear();
@@ -278,7 +278,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
     /// Ends the streams that nobody waits for.
     fn dismiss(&mut self) {
         for running in &mut self.running {
-            if !self.context.source.is_awaited(&running.stream) {
+            if self.context.at_shutdown(&running.stream) == AtShutdown::Stop {
                 running.next = Next::Done;
             }
         }

@@ -38,7 +38,7 @@ pub struct StreamStats {
     /// Streams closed.
     pub closed: Counter,
     /// Datagrams that came in.
-    pub heard: Counter,
+    pub received: Counter,
     lateness: [AtomicU64; BUCKETS],
     /// How late the first packet was, in nanoseconds and one more; 0 before it.
     first_late: AtomicU64,
@@ -84,7 +84,7 @@ impl Default for StreamStats {
             caught_up: Counter::default(),
             started: Counter::default(),
             closed: Counter::default(),
-            heard: Counter::default(),
+            received: Counter::default(),
             lateness: [const { AtomicU64::new(0) }; BUCKETS],
             first_late: AtomicU64::new(0),
             last_late: AtomicU64::new(0),

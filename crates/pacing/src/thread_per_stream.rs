@@ -13,7 +13,7 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use memory::Phase;
-use seam::{Burst, Channel, Effects, Instant, Next, PacedSource};
+use seam::{AtShutdown, Burst, Channel, Effects, Instant, Next, PacedSource};
 use sys::poll::{PollFd, poll};
 
 use super::context::StreamContext;
@@ -88,11 +88,11 @@ pub(super) fn serve<P: PacedSource>(
             context.turn(now);
             for (at, channel) in [(1, Channel::Rtp), (2, Channel::Rtcp)] {
                 if list[at].readable() {
-                    context.hear(&context.cx(now, &effects), channel);
+                    context.receive(&context.cx(now, &effects), channel);
                 }
             }
             if list[3].readable() {
-                context.hear_groups(&context.cx(now, &effects));
+                context.receive_from_groups(&context.cx(now, &effects));
             }
             if list[0].readable() {
                 context.entry.orders.clear();
@@ -157,7 +157,10 @@ impl<P: PacedSource> Life<'_, '_, P> {
         let mut called: Option<Instant> = None;
         let mut wake = Instant::NEVER;
         let mut planned = Next::Parked;
-        let last = if context.source.is_awaited(&stream) { Phase::Forced } else { Phase::Draining };
+        let last = match context.at_shutdown(&stream) {
+            AtShutdown::Stop => Phase::Draining,
+            AtShutdown::Finish | AtShutdown::Transfer => Phase::Forced,
+        };
         while next != Next::Done && context.phase() < last && !context.is_inherited(&stream) {
             let count = self.rings.count.load(Ordering::Acquire);
             if count != heard {

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use memory::Phase;
-use seam::{Burst, Channel, Effects, Instant, Next, PacedSource};
+use seam::{AtShutdown, Burst, Channel, Effects, Instant, Next, PacedSource};
 use sys::epoll::{Epoll, Events, Interest};
 use sys::timerfd::TimerFd;
 
@@ -97,9 +97,9 @@ pub(super) fn serve<P: PacedSource>(
                     let soon = worker.looked + LOOK_EVERY;
                     worker.look_at = Some(worker.look_at.map_or(soon, |at| at.min(soon)));
                 }
-                RTP => worker.hear(Channel::Rtp, event.error),
-                RTCP => worker.hear(Channel::Rtcp, event.error),
-                EARS => context.hear_groups(&context.cx(worker.now, &worker.effects)),
+                RTP => worker.receive(Channel::Rtp, event.error),
+                RTCP => worker.receive(Channel::Rtcp, event.error),
+                EARS => context.receive_from_groups(&context.cx(worker.now, &worker.effects)),
                 _ => {}
             }
         }
@@ -131,15 +131,15 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
     /// Whether there is no stream that the server waits for.
     fn is_idle(&self) -> bool {
         let mut running = self.running.iter().flatten();
-        !running.any(|running| self.context.source.is_awaited(&running.stream))
+        !running.any(|it| self.context.at_shutdown(&it.stream) != AtShutdown::Stop)
     }
 
-    /// Hears what came to a socket, and with `told` what the kernel says of sends.
-    fn hear(&mut self, channel: Channel, told: bool) {
-        if told {
+    /// Receives what came to a socket, and the notices of the kernel about sends, if there are any.
+    fn receive(&mut self, channel: Channel, has_notices: bool) {
+        if has_notices {
             self.transmit.hear_notices(self.context.sockets().of(channel), channel);
         }
-        self.context.hear(&self.context.cx(self.now, &self.effects), channel);
+        self.context.receive(&self.context.cx(self.now, &self.effects), channel);
     }
 
     /// Takes up what was ordered and not begun.

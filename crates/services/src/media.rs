@@ -26,7 +26,7 @@
 //! that shares nothing with the session but a slot of atomics, and both by the same player.
 
 mod answer;
-mod chance;
+mod cursor;
 mod digest;
 mod fuzz;
 mod group;
@@ -34,22 +34,22 @@ pub mod live;
 mod options;
 mod orders;
 mod paced_source;
-mod place;
-mod play;
-mod player;
-mod pocket;
+mod playback;
 mod push;
-mod run;
+mod rtp_stream;
+mod secret;
 mod service;
+mod test_server;
 #[cfg(test)]
 mod tests;
 mod title;
 mod transport;
+mod url;
 
 pub use fuzz::fuzz;
 pub use group::Groups;
 pub use options::{Credentials, Options};
-pub use orders::{Echo, Orders, Reception, SLOTS};
+pub use orders::{Orders, Reception, ReceptionTotals, SLOTS};
 pub use paced_source::Stream;
 pub use push::{Aim, Push};
 pub use service::{Job, Media, Outcome, Session};

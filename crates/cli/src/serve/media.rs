@@ -346,11 +346,11 @@ impl StateStore<Orders> for Teller<'_> {
         }
         let set_up = orders.count() as u64;
         gauges.push(gauge("transmissions", "Tracks set up for UDP", set_up, false));
-        let echo = orders.heard();
-        let (lost, share) = (echo.lost.max(0) as u64, u64::from(echo.lost_share) * 100 / 256);
-        let trip = echo.round_trip.as_micros() as u64;
+        let totals = orders.heard();
+        let (lost, share) = (totals.lost.max(0) as u64, u64::from(totals.lost_share) * 100 / 256);
+        let trip = totals.round_trip.as_micros() as u64;
         gauges.extend([
-            gauge("heard", "Transmissions of which receivers report", echo.reporting, false),
+            gauge("heard", "Transmissions of which receivers report", totals.reporting, false),
             gauge("heard_lost", "Packets that they miss", lost, false),
             gauge("heard_lost_percent", "The most that one missed lately", share, false),
             gauge("round_trip_us", "The longest way there and back, in us", trip, false),
@@ -362,7 +362,7 @@ impl StateStore<Orders> for Teller<'_> {
                 gauge("calls", "System calls that took them", stats.calls.read(), true),
                 gauge("failed", "Packets that could not leave", stats.failed.read(), true),
                 gauge("late", "Packets later than 10 ms", stats.late.read(), true),
-                gauge("reports", "Datagrams heard", stats.heard.read(), true),
+                gauge("reports", "Datagrams heard", stats.received.read(), true),
             ]);
             // Where the kernel paces nobody is told when a packet leaves.
             let us = |share| stats.quantile(share).map(|late| late.as_micros() as u64);
@@ -403,7 +403,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Chance from the kernel.
+/// Random bytes from the kernel.
 pub(crate) fn secret() -> Result<[u8; 16]> {
     let mut secret = [0; 16];
     std::fs::File::open("/dev/urandom")

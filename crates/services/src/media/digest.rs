@@ -4,8 +4,8 @@
 use seam::Instant;
 use wire::rtsp::{Answer, Challenge, Request};
 
-use super::chance::Chance;
 use super::options::Credentials;
+use super::secret::Secret;
 
 /// How long a nonce is good, in seconds.
 const NONCE_S: u64 = 300;
@@ -15,17 +15,17 @@ const REALM: &str = "roundhouse";
 /// Whether the request may pass; the value of `WWW-Authenticate` if it may not.
 pub fn check(
     credentials: &Credentials,
-    chance: &Chance,
+    secret: &Secret,
     now: Instant,
     request: &Request<'_>,
 ) -> Result<(), String> {
     let second = now.ns() / 1_000_000_000;
-    let fresh = nonce(chance, second);
+    let fresh = nonce(secret, second);
     let challenge = |stale| Challenge { realm: REALM, nonce: &fresh, stale }.value();
     let answer = request.field("Authorization").and_then(Answer::read);
     let Some(answer) = answer else { return Err(challenge(false)) };
     let made = answer.nonce.split('-').next().and_then(|second| second.parse().ok()).unwrap_or(0);
-    let is_right = answer.nonce == nonce(chance, made)
+    let is_right = answer.nonce == nonce(secret, made)
         && answer.realm == REALM
         && answer.user == credentials.user
         && is_asked(&answer.uri, request.target)
@@ -37,8 +37,8 @@ pub fn check(
     }
 }
 
-fn nonce(chance: &Chance, second: u64) -> String {
-    format!("{second}-{}", chance.word(&format!("nonce {second}")))
+fn nonce(secret: &Secret, second: u64) -> String {
+    format!("{second}-{}", secret.word(&format!("nonce {second}")))
 }
 
 /// Players name the whole where they mean a track, or the other way round.

@@ -14,8 +14,8 @@ use memory::Lock;
 use seam::{Instant, WorkerId};
 use wire::rtcp::Heard;
 
+use super::cursor::Segment;
 use super::orders::{Orders, Setup};
-use super::run::Segment;
 
 /// How many titles can have a group.
 pub const GROUPS: usize = 256;
@@ -248,17 +248,17 @@ impl Orders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::media::orders::Goal;
-    use crate::media::pocket::orders;
+    use crate::media::orders::Destination;
+    use crate::media::test_server::orders;
     use seam::Share;
 
     const ME: WorkerId = WorkerId::new(1, 1);
     const OTHER: WorkerId = WorkerId::new(2, 1);
     const WORKER: WorkerId = WorkerId::new(3, 1);
 
-    fn setup(ip: [u8; 4], chance: u32) -> Setup<'static> {
-        let goal = Goal { rtp: (ip, 5000).into(), rtcp: (ip, 5001).into() };
-        Setup { path: "a.ts", stamp: 7, track: 0, goal, chance, alone: true }
+    fn setup(ip: [u8; 4], random: u32) -> Setup<'static> {
+        let destination = Destination { rtp: (ip, 5000).into(), rtcp: (ip, 5001).into() };
+        Setup { path: "a.ts", stamp: 7, track: 0, destination, random, alone: true }
     }
 
     fn segment(_track: usize, (from_ns, begin): Began) -> Option<Segment> {

@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use wire::rtcp::Heard;
 
+use super::cursor::Segment;
 use super::group::{GROUPS, Group};
-use super::run::Segment;
 
 /// How many transmissions there can be.
 pub const SLOTS: usize = 1 << SLOT_BITS;
@@ -101,7 +101,7 @@ pub(super) struct Slot {
 
 /// Where packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Goal {
+pub struct Destination {
     /// Media.
     pub rtp: SocketAddr,
     /// Control.
@@ -140,7 +140,7 @@ pub struct Reception {
 
 /// What is known of how all transmissions are received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Echo {
+pub struct ReceptionTotals {
     /// Transmissions of which somebody has reported.
     pub reporting: u64,
     /// Packets sent to those.
@@ -163,9 +163,9 @@ pub struct Setup<'a> {
     /// Which track.
     pub track: usize,
     /// To whom.
-    pub goal: Goal,
+    pub destination: Destination,
     /// 32 bits of chance.
-    pub chance: u32,
+    pub random: u32,
     /// Nobody will order more of it than is ordered first: its end is the end.
     pub alone: bool,
 }
@@ -177,8 +177,8 @@ unsafe impl Share for Orders {
     fn init(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
         let mask = seed.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
         self.mask = mask & (SLOTS as u32 - 1);
-        let chance = seed.iter().take(16);
-        self.secret.iter_mut().zip(chance).for_each(|(own, seed)| *own = *seed);
+        let random = seed.iter().take(16);
+        self.secret.iter_mut().zip(random).for_each(|(own, seed)| *own = *seed);
         Ok(())
     }
 
@@ -216,7 +216,7 @@ impl Orders {
     /// Takes a free slot and sets it up; `None` if there is none, or `most` go to this address
     /// already. Says which it is and by which name it sends.
     pub fn set_up(&self, me: WorkerId, setup: &Setup<'_>, most: usize) -> Option<(usize, u32)> {
-        if setup.path.len() > PATH_MAX || self.count_to(setup.goal.rtp.ip()) >= most {
+        if setup.path.len() > PATH_MAX || self.count_to(setup.destination.rtp.ip()) >= most {
             return None;
         }
         let slot = self.claim()?;
@@ -225,11 +225,11 @@ impl Orders {
         it.worker.store(0, Relaxed);
         it.wish.store(0, Relaxed);
         let slot_bits = (slot as u32) ^ self.mask;
-        let ssrc = (setup.chance & !(SLOTS as u32 - 1)) | slot_bits;
+        let ssrc = (setup.random & !(SLOTS as u32 - 1)) | slot_bits;
         it.ssrc.store(ssrc, Relaxed);
         it.track.store(setup.track as u32, Relaxed);
         it.stamp.store(setup.stamp, Relaxed);
-        let (rtp, rtcp) = (setup.goal.rtp, setup.goal.rtcp);
+        let (rtp, rtcp) = (setup.destination.rtp, setup.destination.rtcp);
         it.ports.store(u32::from(rtp.port()) << 16 | u32::from(rtcp.port()), Relaxed);
         let alone = if setup.alone { ALONE } else { 0 };
         it.flags.store(if rtp.is_ipv4() { V4 | alone } else { alone }, Relaxed);
@@ -362,15 +362,17 @@ impl Orders {
     }
 
     /// What receivers report of all that is sent to single addresses.
-    pub fn heard(&self) -> Echo {
+    pub fn heard(&self) -> ReceptionTotals {
         let used = self.slots.iter().filter(|slot| slot.phase.load(Relaxed) != FREE);
         let told = used.filter(|slot| slot.heard_at.load(Relaxed) > 0);
-        told.fold(Echo::default(), |echo, slot| Echo {
-            reporting: echo.reporting + 1,
-            packets: echo.packets + u64::from(slot.packets.load(Relaxed)),
-            lost: echo.lost + i64::from(slot.lost.load(Relaxed).cast_signed()),
-            lost_share: echo.lost_share.max(slot.lost_share.load(Relaxed) as u8),
-            round_trip: echo.round_trip.max(Duration::from_nanos(slot.round_trip_ns.load(Relaxed))),
+        told.fold(ReceptionTotals::default(), |totals, slot| ReceptionTotals {
+            reporting: totals.reporting + 1,
+            packets: totals.packets + u64::from(slot.packets.load(Relaxed)),
+            lost: totals.lost + i64::from(slot.lost.load(Relaxed).cast_signed()),
+            lost_share: totals.lost_share.max(slot.lost_share.load(Relaxed) as u8),
+            round_trip: totals
+                .round_trip
+                .max(Duration::from_nanos(slot.round_trip_ns.load(Relaxed))),
         })
     }
 
@@ -468,15 +470,15 @@ impl Orders {
     }
 
     /// Where packets go, by which name, of which track.
-    pub fn route(&self, slot: usize) -> (Goal, u32, usize) {
+    pub fn route(&self, slot: usize) -> (Destination, u32, usize) {
         let it = &self.slots[slot];
         let ports = it.ports.load(Relaxed);
         let ip = self.ip(it);
-        let goal = Goal {
+        let destination = Destination {
             rtp: SocketAddr::new(ip, (ports >> 16) as u16),
             rtcp: SocketAddr::new(ip, ports as u16),
         };
-        (goal, it.ssrc.load(Relaxed), it.track.load(Relaxed) as usize)
+        (destination, it.ssrc.load(Relaxed), it.track.load(Relaxed) as usize)
     }
 
     /// Whether its end is the end.

@@ -1,13 +1,16 @@
 //! The service's other half: what sends datagrams by the clock what sessions have ordered.
 
 use core::net::SocketAddr;
-use seam::{Body, Burst, Channel, Instant, Next, PacedCx, PacedSource};
+use seam::{
+    AtShutdown, Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource,
+    StreamPolicy,
+};
 use std::sync::Arc;
 use wire::rtcp::{self, Word};
 
-use super::orders::{Goal, Order, Orders};
-use super::player::{Piece, Player};
-use super::run::{Line, Run};
+use super::cursor::{Cursor, Line};
+use super::orders::{Destination, Order, Orders};
+use super::rtp_stream::{Piece, RtpStream};
 use super::title::{Title, Window};
 use super::{Media, live};
 use crate::web::Backstage;
@@ -30,8 +33,8 @@ pub enum Stream<F> {
 #[derive(Debug)]
 pub struct Sending<F> {
     slot: usize,
-    goal: Goal,
-    player: Player<F>,
+    destination: Destination,
+    rtp: RtpStream<F>,
     /// The order that is being played.
     epoch: u32,
     /// The order behind it, which waits for what the session counts as sent.
@@ -52,8 +55,8 @@ impl<F> Sending<F> {
     /// Whether it goes on without whoever sends it: others than those who leave with him may listen
     /// to a group.
     fn goes_on(&self) -> bool {
-        let is_over = self.player.is_over() || self.leaves || self.broken;
-        self.goal.rtp.ip().is_multicast() && !is_over
+        let is_over = self.rtp.is_over() || self.leaves || self.broken;
+        self.destination.rtp.ip().is_multicast() && !is_over
     }
 }
 
@@ -77,18 +80,18 @@ impl<B: Backstage> Media<B> {
     fn take_up(&self, cx: &At<'_>, slot: usize, order: &Order) -> Option<Sending<B::File>> {
         let (path, stamp) = cx.state.file(slot);
         let title = self.ordered_title(&path, stamp)?;
-        let (goal, ssrc, track) = cx.state.route(slot);
+        let (destination, ssrc, track) = cx.state.route(slot);
         if track >= title.program.tracks.len() {
             return None;
         }
-        let mut run = Run::new(Line { title, track }, order.segment);
-        run.next = cx.state.resumed(slot, order);
-        let mut player = Player::new(run, ssrc).apart();
-        (player.packets, player.octets) = cx.state.sent_before(slot);
+        let mut cursor = Cursor::new(Line { title, track }, order.segment);
+        cursor.next = cx.state.resumed(slot, order);
+        let mut rtp = RtpStream::new(cursor, ssrc).apart();
+        (rtp.packets, rtp.octets) = cx.state.sent_before(slot);
         Some(Sending {
             slot,
-            goal,
-            player,
+            destination,
+            rtp,
             epoch: order.epoch,
             then: None,
             alone: cx.state.is_alone(slot),
@@ -110,11 +113,11 @@ impl<B: Backstage> Media<B> {
             return;
         }
         let Some(order) = cx.state.order(stream.slot) else { return };
-        let run = &mut stream.player.run;
-        let owed = if order.leaves { 0 } else { run.owed(&order.segment) };
-        if owed > 0 && !run.is_at(&order.segment) {
-            run.segment.stop = run.next + owed;
-            run.segment.ends = false;
+        let cursor = &mut stream.rtp.cursor;
+        let owed = if order.leaves { 0 } else { cursor.owed(&order.segment) };
+        if owed > 0 && !cursor.is_at(&order.segment) {
+            cursor.segment.stop = cursor.next + owed;
+            cursor.segment.ends = false;
             stream.then = Some(order);
         } else {
             self.turn(cx, stream, &order);
@@ -128,13 +131,13 @@ impl<B: Backstage> Media<B> {
         if stream.leaves {
             stream.left_at.get_or_insert(cx.now);
         }
-        let run = &mut stream.player.run;
-        if run.is_at(&segment) {
+        let cursor = &mut stream.rtp.cursor;
+        if cursor.is_at(&segment) {
             // The same, to be ended earlier; what is sent is sent.
-            run.segment = segment;
-            run.segment.stop = segment.stop.max(run.next);
+            cursor.segment = segment;
+            cursor.segment.stop = segment.stop.max(cursor.next);
         } else {
-            stream.player.turn(segment);
+            stream.rtp.turn(segment);
         }
         self.tell(cx, stream);
     }
@@ -143,7 +146,7 @@ impl<B: Backstage> Media<B> {
     #[inline]
     fn piece(&self, cx: &At<'_>, stream: &mut Sending<B::File>) -> Option<(Instant, Piece)> {
         loop {
-            let next = stream.player.next();
+            let next = stream.rtp.next();
             match (stream.then, next) {
                 (Some(_), Some((at, piece))) => return Some((at.min(cx.now), piece)),
                 (Some(order), None) => {
@@ -170,9 +173,9 @@ impl<B: Backstage> Media<B> {
 
     /// Appends the next packet, which is due at `at`; false if its bytes cannot be had.
     fn packet(&self, stream: &mut Sending<B::File>, at: Instant, burst: &mut Burst) -> bool {
-        let Sending { player, window, scratch, .. } = stream;
-        let (packet, header) = player.run.packet(player.run.next, player.ssrc);
-        let title = &player.run.line.title;
+        let Sending { rtp, window, scratch, .. } = stream;
+        let (packet, header) = rtp.cursor.packet(rtp.cursor.next, rtp.ssrc);
+        let title = &rtp.cursor.line.title;
         scratch.clear();
         scratch.extend_from_slice(&header);
         scratch.extend_from_slice(packet.prefix.bytes());
@@ -181,8 +184,8 @@ impl<B: Backstage> Media<B> {
             && let Some((source, range)) = title.piece(&self.backstage, &packet.payload)
         {
             let body = Body::File(source, range);
-            burst.push(at, stream.goal.rtp, Channel::Rtp, scratch, body);
-            stream.player.sent(len);
+            burst.push(at, stream.destination.rtp, Channel::Rtp, scratch, body);
+            stream.rtp.sent(len);
             return true;
         }
         let mut bytes = title.bytes(&packet.payload, window);
@@ -192,15 +195,15 @@ impl<B: Backstage> Media<B> {
             bytes = title.bytes(&packet.payload, window);
         }
         let Some((bytes, range)) = bytes else { return false };
-        burst.push(at, stream.goal.rtp, Channel::Rtp, scratch, Body::Shared(&bytes, range));
-        stream.player.sent(len);
+        burst.push(at, stream.destination.rtp, Channel::Rtp, scratch, Body::Shared(&bytes, range));
+        stream.rtp.sent(len);
         true
     }
 
     fn report(&self, stream: &mut Sending<B::File>, at: Instant, bye: bool, burst: &mut Burst) {
         stream.scratch.clear();
-        stream.player.report(&self.options, at, bye, &mut stream.scratch);
-        burst.push(at, stream.goal.rtcp, Channel::Rtcp, &stream.scratch, Body::Bytes(&[]));
+        stream.rtp.report(&self.options, at, bye, &mut stream.scratch);
+        burst.push(at, stream.destination.rtcp, Channel::Rtcp, &stream.scratch, Body::Bytes(&[]));
     }
 
     /// Appends what is due of a transmission.
@@ -214,17 +217,17 @@ impl<B: Backstage> Media<B> {
         self.heed(cx, stream);
         if stream.leaves || stream.broken {
             // One that has come to its end has said bye.
-            if !stream.player.is_over() {
+            if !stream.rtp.is_over() {
                 let at = stream.left_at.unwrap_or(cx.now).min(until);
                 self.report(stream, at, true, burst);
             }
             return Next::Done;
         }
         if cx.now.since(until) > self.options.debt {
-            stream.player.skip(cx.now);
+            stream.rtp.skip(cx.now);
         }
         loop {
-            let is_there = stream.player.is_there();
+            let is_there = stream.rtp.is_there();
             let Some((at, piece)) = self.piece(cx, stream) else { break };
             if at > until || burst.is_full() || stream.leaves {
                 break;
@@ -250,8 +253,8 @@ impl<B: Backstage> Media<B> {
 
     /// Tells how far a transmission has come.
     fn tell(&self, cx: &At<'_>, stream: &Sending<B::File>) {
-        let Player { run, packets, octets, .. } = &stream.player;
-        cx.state.tell(stream.slot, stream.epoch, run.next, (*packets, *octets));
+        let RtpStream { cursor, packets, octets, .. } = &stream.rtp;
+        cx.state.tell(stream.slot, stream.epoch, cursor.next, (*packets, *octets));
     }
 }
 
@@ -259,8 +262,8 @@ impl<B: Backstage> PacedSource for Media<B> {
     type State = Orders;
     type Stream = Stream<B::File>;
 
-    fn streams_max(&self) -> usize {
-        STREAMS_MAX
+    fn limits(&self) -> PacedLimits {
+        PacedLimits::streams(STREAMS_MAX)
     }
 
     fn start(&self, cx: &At<'_>) -> Option<(Stream<B::File>, Next)> {
@@ -307,7 +310,7 @@ impl<B: Backstage> PacedSource for Media<B> {
 
     fn withdrawn(&self, cx: &At<'_>, stream: &mut Stream<B::File>, unsent: usize) {
         let Stream::Sends(stream) = stream else { return };
-        stream.player.take_back(unsent);
+        stream.rtp.take_back(unsent);
         self.tell(cx, stream);
     }
 
@@ -328,22 +331,21 @@ impl<B: Backstage> PacedSource for Media<B> {
         }
     }
 
-    fn is_awaited(&self, stream: &Stream<B::File>) -> bool {
-        matches!(stream, Stream::Sends(_))
-    }
-
-    fn is_heritable(&self, stream: &Stream<B::File>) -> bool {
-        matches!(stream, Stream::Sends(stream) if stream.goes_on())
-    }
-
-    fn ear(&self, stream: &Stream<B::File>) -> Option<SocketAddr> {
-        match stream {
-            Stream::Sends(stream) if stream.goal.rtcp.ip().is_multicast() => Some(stream.goal.rtcp),
-            _ => None,
+    fn policy(&self, stream: &Stream<B::File>) -> StreamPolicy {
+        let Stream::Sends(sending) = stream else {
+            return StreamPolicy { at_shutdown: AtShutdown::Stop, ..StreamPolicy::default() };
+        };
+        let is_group = sending.destination.rtcp.ip().is_multicast();
+        StreamPolicy {
+            report_group: is_group.then_some(sending.destination.rtcp),
+            at_shutdown: match sending.goes_on() {
+                true => AtShutdown::Transfer,
+                false => AtShutdown::Finish,
+            },
         }
     }
 
-    fn hear(&self, cx: &At<'_>, from: SocketAddr, channel: Channel, datagram: &[u8]) {
+    fn receive(&self, cx: &At<'_>, from: SocketAddr, channel: Channel, datagram: &[u8]) {
         // What comes to the port of media was sent to open a way through somebody's gateway.
         if channel == Channel::Rtp && datagram.get(1).is_none_or(|kind| !(200..=204).contains(kind))
         {

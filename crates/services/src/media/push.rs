@@ -9,9 +9,9 @@ use seam::{Instant, WorkerId};
 use wire::sdp::{About, describe};
 
 use super::Media;
-use super::orders::{Goal, Orders, Setup};
-use super::play::begin_at;
-use super::run::{Line, Segment};
+use super::cursor::{Line, Segment};
+use super::orders::{Destination, Orders, Setup};
+use super::playback::begin_at;
 use super::title::{Title, Trouble};
 use crate::web::{Backstage, Missing};
 
@@ -76,10 +76,10 @@ impl<B: Backstage> Media<B> {
             }
             let port = aim.to.port() + 2 * track as u16;
             let at = |port| SocketAddr::new(aim.to.ip(), port);
-            let goal = Goal { rtp: at(port), rtcp: at(port + 1) };
-            let chance = self.chance.number(&format!("push {track} {}", now.ns())) as u32;
+            let destination = Destination { rtp: at(port), rtcp: at(port + 1) };
+            let random = self.secret.number(&format!("push {track} {}", now.ns())) as u32;
             let (path, stamp) = (title.path.as_str(), title.stamp);
-            let setup = Setup { path, stamp, track, goal, chance, alone: true };
+            let setup = Setup { path, stamp, track, destination, random, alone: true };
             let (slot, _) = orders.set_up(me, &setup, usize::MAX).ok_or("no room for a track")?;
             orders.play(slot, &segment);
             slots.push(slot);
@@ -128,7 +128,7 @@ impl<B: Backstage> Media<B> {
         laps: bool,
     ) -> Segment {
         let line = Line { title: title.clone(), track };
-        let numbers = self.chance.number(&format!("push {track} {} numbers", begin.ns()));
+        let numbers = self.secret.number(&format!("push {track} {} numbers", begin.ns()));
         Segment {
             first: line.first_at(from_ns),
             stop: if laps { u64::MAX } else { line.lap() },

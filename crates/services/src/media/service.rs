@@ -10,13 +10,13 @@ use wire::containers::Payload;
 use wire::rtsp::{self, Bad, Item, Reply, Status};
 use wire::{rtcp, rtp};
 
-use super::chance::Chance;
+use super::cursor::Line;
 use super::live::{self, Source};
 use super::options::Options;
 use super::orders::Orders;
-use super::play::Show;
-use super::player::{Piece, Player};
-use super::run::Line;
+use super::playback::Presentation;
+use super::rtp_stream::{Piece, RtpStream};
+use super::secret::Secret;
 use super::title::{Library, Loaded, Title, Window};
 use super::transport::Way;
 use crate::web::Backstage;
@@ -27,7 +27,7 @@ pub struct Media<B: Backstage> {
     pub(super) options: Options,
     pub(super) backstage: B,
     pub(super) library: Library<B::File>,
-    pub(super) chance: Chance,
+    pub(super) secret: Secret,
     pub(super) sources: Vec<Source<B::File>>,
 }
 
@@ -37,7 +37,7 @@ pub struct Session<F> {
     pub(super) peer: Peer,
     /// When something was last heard of the client.
     heard: Instant,
-    pub(super) show: Option<Box<Show<F>>>,
+    pub(super) presentation: Option<Box<Presentation<F>>>,
     /// What the last job has found, until the request that wanted it has been answered.
     pub(super) found: Option<(String, Loaded<F>)>,
 }
@@ -98,10 +98,10 @@ const TOGETHER: Duration = Duration::from_millis(4);
 impl<B: Backstage> Media<B> {
     /// A server with these choices; its name in reports is drawn by chance (RFC 7022).
     pub fn new(mut options: Options, backstage: B) -> Media<B> {
-        let chance = Chance::new(options.secret);
-        options.name = format!("{}-{}", options.name, &chance.word("name")[..12]);
+        let secret = Secret::new(options.secret);
+        options.name = format!("{}-{}", options.name, &secret.word("name")[..12]);
         let library = Library::new(options.memory_max);
-        Media { options, backstage, library, chance, sources: Vec::new() }
+        Media { options, backstage, library, secret, sources: Vec::new() }
     }
 
     /// The same with these live sources, each a title by its name.
@@ -188,8 +188,8 @@ impl<B: Backstage> Media<B> {
             return Step::close(step.used);
         }
         let mut wake = until;
-        if let Some(show) = &mut session.show {
-            match self.pump(cx, show, out) {
+        if let Some(presentation) = &mut session.presentation {
+            match self.pump(cx, presentation, out) {
                 Pumped::Next(next) => wake = wake.min(next),
                 Pumped::Job(job) => return Step::offload(step.used, job),
             }
@@ -200,17 +200,17 @@ impl<B: Backstage> Media<B> {
     /// How long the session lives if nothing more is heard.
     fn alive_until(&self, cx: &At<'_>, session: &Session<B::File>) -> Instant {
         let mut heard = session.heard;
-        if let Some(show) = &session.show {
-            for leg in &show.legs {
+        if let Some(presentation) = &session.presentation {
+            for leg in &presentation.legs {
                 match &leg.way {
-                    Way::Datagrams { slot } | Way::Together { member: slot, .. } => {
+                    Way::Datagrams { slot } | Way::Group { member: slot, .. } => {
                         heard = heard.max(cx.state.reception(*slot).at.unwrap_or(heard));
                     }
                     // Its connection takes packets; the engine ends it if it takes none.
-                    Way::Within { player: Some(player), .. } if player.next().is_some() => {
+                    Way::Interleaved { rtp: Some(rtp), .. } if rtp.next().is_some() => {
                         heard = cx.now;
                     }
-                    Way::Within { .. } => {}
+                    Way::Interleaved { .. } => {}
                 }
             }
         }
@@ -218,17 +218,22 @@ impl<B: Backstage> Media<B> {
     }
 
     /// Appends what is due of all legs, in the order of its moments.
-    fn pump(&self, cx: &At<'_>, show: &mut Show<B::File>, out: &mut Out) -> Pumped<B::File> {
+    fn pump(
+        &self,
+        cx: &At<'_>,
+        presentation: &mut Presentation<B::File>,
+        out: &mut Out,
+    ) -> Pumped<B::File> {
         loop {
-            for leg in &mut show.legs {
-                if let Way::Within { player: Some(player), .. } = &mut leg.way {
-                    player.is_there();
+            for leg in &mut presentation.legs {
+                if let Way::Interleaved { rtp: Some(rtp), .. } = &mut leg.way {
+                    rtp.is_there();
                 }
             }
             let mut first: Option<(Instant, Piece, usize)> = None;
-            for (index, leg) in show.legs.iter().enumerate() {
-                if let Way::Within { player: Some(player), .. } = &leg.way
-                    && let Some((at, piece)) = player.next()
+            for (index, leg) in presentation.legs.iter().enumerate() {
+                if let Way::Interleaved { rtp: Some(rtp), .. } = &leg.way
+                    && let Some((at, piece)) = rtp.next()
                     && first.is_none_or(|(earliest, ..)| at < earliest)
                 {
                     first = Some((at, piece, index));
@@ -242,20 +247,20 @@ impl<B: Backstage> Media<B> {
                 // Room comes back when the peer has taken something.
                 return Pumped::Next(cx.now + self.options.debt);
             }
-            let Way::Within { media, control, player: Some(player), window } =
-                &mut show.legs[index].way
+            let Way::Interleaved { media, control, rtp: Some(rtp), window } =
+                &mut presentation.legs[index].way
             else {
                 return Pumped::Next(Instant::NEVER);
             };
-            if cx.now.since(at) > self.options.debt && player.skip(cx.now) > 0 {
+            if cx.now.since(at) > self.options.debt && rtp.skip(cx.now) > 0 {
                 continue;
             }
-            if piece == Piece::Packet && !player.is_there() {
+            if piece == Piece::Packet && !rtp.is_there() {
                 return Pumped::Next(cx.now + live::LOOK_EVERY);
             }
             match piece {
                 Piece::Packet => {
-                    if let Some(reading) = within(player, window, *media, index, out) {
+                    if let Some(reading) = within(rtp, window, *media, index, out) {
                         return Pumped::Job(Job::Window(reading));
                     }
                 }
@@ -263,7 +268,7 @@ impl<B: Backstage> Media<B> {
                     let bye = piece == Piece::Bye;
                     let from = out.bytes().len();
                     out.bytes().extend_from_slice(&[0; 4]);
-                    player.report(&self.options, at, bye, out.bytes());
+                    rtp.report(&self.options, at, bye, out.bytes());
                     let len = out.bytes().len() - from - 4;
                     out.bytes()[from..from + 4].copy_from_slice(&rtsp::frame(*control, len));
                 }
@@ -273,9 +278,9 @@ impl<B: Backstage> Media<B> {
 
     /// Ends what plays.
     pub(super) fn end(&self, cx: &At<'_>, session: &mut Session<B::File>) {
-        let Some(show) = session.show.take() else { return };
+        let Some(presentation) = session.presentation.take() else { return };
         let mut rings = false;
-        for leg in &show.legs {
+        for leg in &presentation.legs {
             rings |= leg.let_go(cx);
         }
         if rings {
@@ -294,14 +299,14 @@ enum Pumped<F> {
 
 /// Appends the next packet of a leg, or says what has to be read for it.
 fn within<F: Send + 'static>(
-    player: &mut Player<F>,
+    rtp: &mut RtpStream<F>,
     window: &Window,
     channel: u8,
     leg: usize,
     out: &mut Out,
 ) -> Option<Reading<F>> {
-    let (packet, header) = player.run.packet(player.run.next, player.ssrc);
-    let title = &player.run.line.title;
+    let (packet, header) = rtp.cursor.packet(rtp.cursor.next, rtp.ssrc);
+    let title = &rtp.cursor.line.title;
     let Some((bytes, range)) = title.bytes(&packet.payload, window) else {
         return Some(Reading { title: title.clone(), leg, payload: packet.payload });
     };
@@ -313,18 +318,18 @@ fn within<F: Send + 'static>(
     out.extend_from_slice(prefix);
     // A copy of a packet costs less than a piece of its own in the output.
     out.extend_from_slice(&bytes[range]);
-    player.sent(len);
+    rtp.sent(len);
     None
 }
 
 /// A packet of control has come within the connection.
 fn hear<F>(session: &mut Session<F>, channel: u8, packet: &[u8]) {
-    let Some(show) = &mut session.show else { return };
-    for leg in &mut show.legs {
-        if let Way::Within { control, player: Some(player), .. } = &leg.way
+    let Some(presentation) = &mut session.presentation else { return };
+    for leg in &mut presentation.legs {
+        if let Way::Interleaved { control, rtp: Some(rtp), .. } = &leg.way
             && *control == channel
         {
-            let ours = player.ssrc;
+            let ours = rtp.ssrc;
             rtcp::read(packet, |word| match word {
                 rtcp::Word::Report(heard) if heard.of == ours => leg.heard = Some(heard),
                 _ => {}
@@ -348,7 +353,7 @@ impl<B: Backstage> Service for Media<B> {
     }
 
     fn open(&self, cx: &At<'_>, peer: Peer, _out: &mut Out) -> Session<B::File> {
-        Session { peer, heard: cx.now, show: None, found: None }
+        Session { peer, heard: cx.now, presentation: None, found: None }
     }
 
     fn step(
@@ -359,9 +364,9 @@ impl<B: Backstage> Service for Media<B> {
         out: &mut Out,
     ) -> Step<Job<B::File>> {
         // What is due leaves before what is asked is answered, however the asking was cut.
-        if let Some(show) = &mut session.show
+        if let Some(presentation) = &mut session.presentation
             && matches!(event, Event::Bytes(_))
-            && let Pumped::Job(job) = self.pump(cx, show, out)
+            && let Pumped::Job(job) = self.pump(cx, presentation, out)
         {
             return Step::offload(0, job);
         }
@@ -386,9 +391,15 @@ impl<B: Backstage> Service for Media<B> {
                 Step::read(0)
             }
             Event::Done(Outcome(Back::Window(leg, window))) => {
-                match (session.show.as_mut().and_then(|show| show.legs.get_mut(leg)), window) {
+                match (
+                    session
+                        .presentation
+                        .as_mut()
+                        .and_then(|presentation| presentation.legs.get_mut(leg)),
+                    window,
+                ) {
                     (Some(leg), Ok(fresh)) => {
-                        if let Way::Within { window, .. } = &mut leg.way {
+                        if let Way::Interleaved { window, .. } = &mut leg.way {
                             *window = fresh;
                         }
                         Step::read(0)
@@ -421,13 +432,13 @@ impl<B: Backstage> Service for Media<B> {
 impl<B: Backstage> Media<B> {
     /// Says bye within the connection.
     fn bye(&self, cx: &At<'_>, session: &mut Session<B::File>, out: &mut Out) {
-        let Some(show) = &mut session.show else { return };
-        for leg in &mut show.legs {
-            if let Way::Within { control, player: Some(player), .. } = &mut leg.way
-                && player.next().is_some()
+        let Some(presentation) = &mut session.presentation else { return };
+        for leg in &mut presentation.legs {
+            if let Way::Interleaved { control, rtp: Some(rtp), .. } = &mut leg.way
+                && rtp.next().is_some()
             {
                 let mut report = Vec::new();
-                player.write(&self.options, cx.now, true, &mut report);
+                rtp.write(&self.options, cx.now, true, &mut report);
                 out.bytes().extend_from_slice(&rtsp::frame(*control, report.len()));
                 out.bytes().extend_from_slice(&report);
             }

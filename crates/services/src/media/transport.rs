@@ -6,11 +6,11 @@ use wire::rtcp::Heard;
 use wire::rtsp::{Lower, Transport, transports};
 
 use super::Media;
+use super::cursor::Segment;
 use super::group::Groups;
-use super::orders::{Goal, Setup};
-use super::play::Show;
-use super::player::Player;
-use super::run::Segment;
+use super::orders::{Destination, Setup};
+use super::playback::Presentation;
+use super::rtp_stream::RtpStream;
 use super::service::At;
 use super::title::{Title, Window};
 use crate::web::Backstage;
@@ -43,20 +43,20 @@ pub enum Way<F> {
         slot: usize,
     },
     /// To a group, by a streaming worker.
-    Together {
+    Group {
         /// The slot that stands for this session.
         member: usize,
         /// Which group.
         group: usize,
     },
     /// Within the connection.
-    Within {
+    Interleaved {
         /// The channel of media.
         media: u8,
         /// The channel of control.
         control: u8,
         /// What plays, if something did.
-        player: Option<Box<Player<F>>>,
+        rtp: Option<Box<RtpStream<F>>>,
         /// A stretch of a long file.
         window: Window,
     },
@@ -67,8 +67,8 @@ impl<F> Leg<F> {
     pub fn let_go(&self, cx: &At<'_>) -> bool {
         match self.way {
             Way::Datagrams { slot } => cx.state.release(slot),
-            Way::Together { member, .. } => cx.state.leave(cx.worker, member),
-            Way::Within { .. } => return false,
+            Way::Group { member, .. } => cx.state.leave(cx.worker, member),
+            Way::Interleaved { .. } => return false,
         }
         true
     }
@@ -98,13 +98,13 @@ impl<B: Backstage> Media<B> {
     pub(super) fn leg(
         &self,
         cx: &At<'_>,
-        (peer, show): (Peer, Option<&Show<B::File>>),
+        (peer, presentation): (Peer, Option<&Presentation<B::File>>),
         (title, track): (&Title<B::File>, usize),
         offered: &str,
     ) -> Result<(Leg<B::File>, Transport), NoWay> {
         let what = format!("leg {} {} {track}", cx.me.bits(), cx.now.ns());
-        let chance = self.chance.number(&what);
-        let numbers = self.chance.number(&format!("{what} numbers"));
+        let random = self.secret.number(&what);
+        let numbers = self.secret.number(&format!("{what} numbers"));
         let leg = |ssrc, way| Leg {
             track,
             way,
@@ -119,11 +119,14 @@ impl<B: Backstage> Media<B> {
             let is_together = offer.multicast && offer.lower == Some(Lower::Udp);
             // A session is of a group with all its tracks, or with none.
             let is_odd = offer.multicast != is_together;
-            if offer.record || is_odd || show.is_some_and(|show| show.mixes(is_together)) {
+            if offer.record
+                || is_odd
+                || presentation.is_some_and(|presentation| presentation.mixes(is_together))
+            {
                 continue;
             }
             if is_together {
-                match self.together(cx, peer, (title, track), &offer, chance as u32) {
+                match self.together(cx, peer, (title, track), &offer, random as u32) {
                     Ok((way, told, ssrc)) => return Ok((leg(ssrc, way), told)),
                     Err(NoWay::Full) => full = true,
                     Err(NoWay::Unsupported) => {}
@@ -131,9 +134,9 @@ impl<B: Backstage> Media<B> {
                 continue;
             }
             if offer.lower == Some(Lower::Tcp) {
-                let Some((media, control)) = channels(&offer, show) else { continue };
-                let ssrc = chance as u32;
-                let way = Way::Within { media, control, player: None, window: Window::default() };
+                let Some((media, control)) = channels(&offer, presentation) else { continue };
+                let ssrc = random as u32;
+                let way = Way::Interleaved { media, control, rtp: None, window: Window::default() };
                 let told = Transport {
                     lower: offer.lower,
                     interleaved: Some((media, control)),
@@ -144,9 +147,11 @@ impl<B: Backstage> Media<B> {
             }
             let is_single = self.options.groups.is_none_or(|groups| !groups.only);
             let server = self.options.ports.filter(|_| is_single);
-            let (Some(server), Some(goal)) = (server, goal(&offer, peer)) else { continue };
-            let (path, stamp, chance) = (&title.path, title.stamp, chance as u32);
-            let setup = Setup { path, stamp, track, goal, chance, alone: false };
+            let (Some(server), Some(destination)) = (server, destination(&offer, peer)) else {
+                continue;
+            };
+            let (path, stamp, random) = (&title.path, title.stamp, random as u32);
+            let setup = Setup { path, stamp, track, destination, random, alone: false };
             let most = self.options.per_address;
             let Some((slot, ssrc)) = cx.state.set_up(cx.worker, &setup, most) else {
                 full = true;
@@ -173,7 +178,7 @@ impl<B: Backstage> Media<B> {
         peer: Peer,
         (title, track): (&Title<B::File>, usize),
         offer: &Transport,
-        chance: u32,
+        random: u32,
     ) -> Result<(Way<B::File>, Transport, u32), NoWay> {
         let Peer::Net(client) = peer else { return Err(NoWay::Unsupported) };
         let (group, groups) = self.group(cx, title).ok_or(NoWay::Unsupported)?;
@@ -184,11 +189,12 @@ impl<B: Backstage> Media<B> {
             return Err(NoWay::Unsupported);
         }
         let to = |port| SocketAddr::new(address, port);
-        let goal = Goal { rtp: to(ports.0), rtcp: to(ports.1) };
+        let destination = Destination { rtp: to(ports.0), rtcp: to(ports.1) };
         let (path, stamp) = (title.path.as_str(), title.stamp);
-        let sent = Setup { path, stamp, track, goal, chance, alone: true };
+        let sent = Setup { path, stamp, track, destination, random, alone: true };
         let here = SocketAddr::new(client.ip().to_canonical(), 0);
-        let member = Setup { goal: Goal { rtp: here, rtcp: here }, alone: false, ..sent };
+        let member =
+            Setup { destination: Destination { rtp: here, rtcp: here }, alone: false, ..sent };
         let most = self.options.per_address;
         let joined = cx.state.join(cx.worker, group, (&member, &sent), most);
         let (member, ssrc) = joined.ok_or(NoWay::Full)?;
@@ -201,24 +207,24 @@ impl<B: Backstage> Media<B> {
             ssrc: Some(ssrc),
             ..Transport::default()
         };
-        Ok((Way::Together { member, group }, told, ssrc))
+        Ok((Way::Group { member, group }, told, ssrc))
     }
 
     /// The group of a title, where there are groups and somebody sends to them.
     pub(super) fn group(&self, cx: &At<'_>, title: &Title<B::File>) -> Option<(usize, Groups)> {
         let groups = self.options.groups.filter(|_| self.options.ports.is_some())?;
-        let key = self.chance.number(&format!("group {} {}", title.path, title.stamp));
+        let key = self.secret.number(&format!("group {} {}", title.path, title.stamp));
         Some((cx.state.group(key)?, groups))
     }
 }
 
 /// The channels that the client wants, or the next two that are free.
-fn channels<F>(offer: &Transport, show: Option<&Show<F>>) -> Option<(u8, u8)> {
-    let legs = || show.into_iter().flat_map(|show| &show.legs);
+fn channels<F>(offer: &Transport, presentation: Option<&Presentation<F>>) -> Option<(u8, u8)> {
+    let legs = || presentation.into_iter().flat_map(|presentation| &presentation.legs);
     let is_taken = |channel: u8| {
         legs().any(|leg| match &leg.way {
-            Way::Within { media, control, .. } => [*media, *control].contains(&channel),
-            Way::Datagrams { .. } | Way::Together { .. } => false,
+            Way::Interleaved { media, control, .. } => [*media, *control].contains(&channel),
+            Way::Datagrams { .. } | Way::Group { .. } => false,
         })
     };
     match offer.interleaved {
@@ -233,7 +239,7 @@ fn channels<F>(offer: &Transport, show: Option<&Show<F>>) -> Option<(u8, u8)> {
 
 /// Where datagrams go: to who asks and to nobody else, for a server that sends streams wherever it
 /// is told is a weapon. Ports below 1024 belong to servers, which no player is.
-fn goal(offer: &Transport, peer: Peer) -> Option<Goal> {
+fn destination(offer: &Transport, peer: Peer) -> Option<Destination> {
     let Peer::Net(address) = peer else { return None };
     let ip = address.ip().to_canonical();
     if let Some(destination) = &offer.destination
@@ -243,5 +249,5 @@ fn goal(offer: &Transport, peer: Peer) -> Option<Goal> {
     }
     let (rtp, rtcp) = offer.client_port?;
     (rtp >= 1024 && rtcp >= 1024 && rtp != rtcp)
-        .then(|| Goal { rtp: SocketAddr::new(ip, rtp), rtcp: SocketAddr::new(ip, rtcp) })
+        .then(|| Destination { rtp: SocketAddr::new(ip, rtp), rtcp: SocketAddr::new(ip, rtcp) })
 }

@@ -12,7 +12,7 @@ use crate::web::{Backstage, Entry, Found, Meta, Missing};
 
 /// `a.wav`: a second and a half of μ-law; `l.wav`: 16-bit samples; `bad.txt` is no media.
 #[derive(Debug)]
-pub struct Pocket {
+pub struct TestServer {
     /// What is not in memory takes a job.
     pub cold: bool,
 }
@@ -39,7 +39,7 @@ fn content(path: &str) -> Option<Vec<u8>> {
     }
 }
 
-impl Backstage for Pocket {
+impl Backstage for TestServer {
     type File = Vec<u8>;
 
     fn glance(&self, path: &str) -> Option<Result<Found<Vec<u8>>, Missing>> {
@@ -104,11 +104,11 @@ pub fn options() -> Options {
 
 /// One client of a service.
 pub struct Guest<'a> {
-    media: &'a Media<Pocket>,
+    media: &'a Media<TestServer>,
     orders: &'a Orders,
     effects: Effects,
     buffers: Buffers,
-    conn: Option<Conn<Media<Pocket>>>,
+    conn: Option<Conn<Media<TestServer>>>,
     /// The time.
     pub now: Instant,
     /// Takes at most so many bytes at a time from the server.
@@ -120,7 +120,7 @@ const PEER: ([u8; 4], u16) = ([10, 0, 0, 9], 40_000);
 
 impl<'a> Guest<'a> {
     /// A client that has just come.
-    pub fn new(media: &'a Media<Pocket>, orders: &'a Orders) -> Guest<'a> {
+    pub fn new(media: &'a Media<TestServer>, orders: &'a Orders) -> Guest<'a> {
         let mut guest = Guest {
             media,
             orders,

@@ -5,14 +5,14 @@ use wire::rtsp::md5_hex;
 
 /// Draws that nobody foresees who does not know the secret.
 #[derive(Clone, Debug)]
-pub struct Chance {
+pub struct Secret {
     secret: String,
 }
 
-impl Chance {
+impl Secret {
     /// Draws from this secret.
-    pub fn new(secret: [u8; 16]) -> Chance {
-        Chance { secret: secret.iter().map(|byte| format!("{byte:02x}")).collect() }
+    pub fn new(secret: [u8; 16]) -> Secret {
+        Secret { secret: secret.iter().map(|byte| format!("{byte:02x}")).collect() }
     }
 
     /// 32 digits, the same for the same `what`.

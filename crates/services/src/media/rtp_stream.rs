@@ -9,9 +9,9 @@ use std::time::Duration;
 use seam::Instant;
 use wire::rtcp::{Sent, Timer, ntp, write_report};
 
-use super::chance::spread;
+use super::cursor::{Cursor, Segment};
 use super::options::Options;
-use super::run::{Run, Segment};
+use super::secret::spread;
 
 /// How long after the end a bye follows that goes another way than the packets: one that
 /// overtakes the last of them cuts it off, and players that read reports first (libavformat) let it
@@ -22,9 +22,9 @@ const TAKEN_BACK_MAX: usize = 64;
 
 /// A run, and what is told about it.
 #[derive(Debug)]
-pub struct Player<F> {
+pub struct RtpStream<F> {
     /// The packets.
-    pub run: Run<F>,
+    pub cursor: Cursor<F>,
     /// Who sends.
     pub ssrc: u32,
     /// Packets sent, and bytes of payload.
@@ -54,13 +54,13 @@ pub enum Piece {
     Bye,
 }
 
-impl<F> Player<F> {
+impl<F> RtpStream<F> {
     /// One that begins.
-    pub fn new(run: Run<F>, ssrc: u32) -> Player<F> {
-        let timer = Timer::new(run.line.track().bits);
-        let report_at = run.segment.begin;
-        Player {
-            run,
+    pub fn new(cursor: Cursor<F>, ssrc: u32) -> RtpStream<F> {
+        let timer = Timer::new(cursor.line.track().bits);
+        let report_at = cursor.segment.begin;
+        RtpStream {
+            cursor,
             ssrc,
             packets: 0,
             octets: 0,
@@ -76,13 +76,13 @@ impl<F> Player<F> {
 
     /// The same whose packets and reports go different ways.
     #[must_use]
-    pub fn apart(self) -> Player<F> {
-        Player { grace: GRACE, ..self }
+    pub fn apart(self) -> RtpStream<F> {
+        RtpStream { grace: GRACE, ..self }
     }
 
     /// Goes on with another segment; its first packet has a report in front.
     pub fn turn(&mut self, segment: Segment) {
-        self.run = Run::new(self.run.line.clone(), segment);
+        self.cursor = Cursor::new(self.cursor.line.clone(), segment);
         self.report_at = segment.begin;
         self.over = false;
         self.told.clear();
@@ -91,11 +91,11 @@ impl<F> Player<F> {
     /// The next piece and its moment; `None` behind the last one.
     #[inline]
     pub fn next(&self) -> Option<(Instant, Piece)> {
-        match self.run.due() {
+        match self.cursor.due() {
             Some(due) if self.report_at <= due => Some((self.report_at, Piece::Report)),
             Some(due) => Some((due, Piece::Packet)),
-            None if self.run.segment.ends && !self.over => {
-                Some((self.run.end() + self.grace, Piece::Bye))
+            None if self.cursor.segment.ends && !self.over => {
+                Some((self.cursor.end() + self.grace, Piece::Bye))
             }
             None => None,
         }
@@ -109,7 +109,7 @@ impl<F> Player<F> {
     /// The next packet of media was sent, with `len` bytes of payload.
     #[inline]
     pub fn sent(&mut self, len: usize) {
-        self.run.next += 1;
+        self.cursor.next += 1;
         self.pieces += 1;
         self.packets = self.packets.wrapping_add(1);
         self.octets = self.octets.wrapping_add(len as u32);
@@ -137,7 +137,7 @@ impl<F> Player<F> {
         let sent = Sent {
             ssrc: self.ssrc,
             ntp: ntp(options.wall_ns(at)),
-            timestamp: self.run.timestamp_at(at),
+            timestamp: self.cursor.timestamp_at(at),
             packets: self.packets,
             octets: self.octets,
         };
@@ -159,37 +159,37 @@ impl<F> Player<F> {
             packets -= 1;
         }
         self.pieces = kept;
-        let from = self.run.next.saturating_sub(packets).max(self.run.segment.first);
-        for index in from..self.run.next {
-            let packet = self.run.line.packet(index);
+        let from = self.cursor.next.saturating_sub(packets).max(self.cursor.segment.first);
+        for index in from..self.cursor.next {
+            let packet = self.cursor.line.packet(index);
             let len = packet.prefix.bytes().len() + packet.payload.len();
             self.octets = self.octets.wrapping_sub(len as u32);
         }
-        self.packets = self.packets.wrapping_sub((self.run.next - from) as u32);
-        self.run.next = from;
+        self.packets = self.packets.wrapping_sub((self.cursor.next - from) as u32);
+        self.cursor.next = from;
     }
 
     /// Whether the next packet is there; a cursor whose packets have gone is moved to where a
     /// player can begin again.
     #[inline]
     pub fn is_there(&mut self) -> bool {
-        let Some(ring) = self.run.line.ring() else { return true };
-        if self.run.next < ring.oldest() {
+        let Some(ring) = self.cursor.line.ring() else { return true };
+        if self.cursor.next < ring.oldest() {
             let next = ring.sync_from(ring.oldest() + (ring.count() - ring.oldest()) / 2);
-            self.run.next = next.min(self.run.segment.stop);
+            self.cursor.next = next.min(self.cursor.segment.stop);
         }
-        self.run.next < ring.count()
+        self.cursor.next < ring.count()
     }
 
     /// Leaves out what is due before `now`, up to a packet at which a player can begin; says how
     /// many packets that are.
     pub fn skip(&mut self, now: Instant) -> u64 {
-        let segment = self.run.segment;
+        let segment = self.cursor.segment;
         let since = u64::try_from(now.since(segment.begin).as_nanos()).unwrap_or(u64::MAX);
-        let due = self.run.line.first_at(segment.from_ns.saturating_add(since));
-        let to = self.run.line.sync_from(due.max(self.run.next)).min(segment.stop);
-        let skipped = to - self.run.next.min(to);
-        self.run.next = self.run.next.max(to);
+        let due = self.cursor.line.first_at(segment.from_ns.saturating_add(since));
+        let to = self.cursor.line.sync_from(due.max(self.cursor.next)).min(segment.stop);
+        let skipped = to - self.cursor.next.min(to);
+        self.cursor.next = self.cursor.next.max(to);
         self.report_at = self.report_at.max(now);
         skipped
     }

@@ -160,7 +160,7 @@ fn live(ring: &Ring, index: u64) -> Packet {
 
 /// A cursor in a segment.
 #[derive(Debug)]
-pub struct Run<F> {
+pub struct Cursor<F> {
     /// Where it runs.
     pub line: Line<F>,
     /// What it was told.
@@ -171,15 +171,15 @@ pub struct Run<F> {
     first_ticks: u64,
 }
 
-impl<F> Run<F> {
+impl<F> Cursor<F> {
     /// At the beginning of `segment`.
-    pub fn new(line: Line<F>, segment: Segment) -> Run<F> {
+    pub fn new(line: Line<F>, segment: Segment) -> Cursor<F> {
         let first_ticks = match line.ring() {
             // Its packets may not have come yet; its time is what the segment says.
             Some(_) => ticks(segment.from_ns, line.track().clock),
             None => line.packet(segment.first).ticks,
         };
-        Run { line, segment, next: segment.first, first_ticks }
+        Cursor { line, segment, next: segment.first, first_ticks }
     }
 
     /// The moment of the time `ns` of the file.

@@ -8,8 +8,8 @@ use wire::rtsp::{Range, Status};
 use wire::sdp::control;
 
 use super::Media;
-use super::player::Player;
-use super::run::{Line, Run, SECOND, Segment, ticks};
+use super::cursor::{Cursor, Line, SECOND, Segment, ticks};
+use super::rtp_stream::RtpStream;
 use super::service::At;
 use super::title::Title;
 use super::transport::{Leg, Way};
@@ -21,7 +21,7 @@ pub(super) const STALE_NS: u64 = 12 * SECOND;
 
 /// A session of RTSP: one title on its way to one client.
 #[derive(Debug)]
-pub struct Show<F> {
+pub struct Presentation<F> {
     /// Its name, which nobody else knows.
     pub name: String,
     /// The URL of the title.
@@ -68,10 +68,10 @@ pub struct Playing {
     pub info: String,
 }
 
-impl<F: Send + 'static> Show<F> {
+impl<F: Send + 'static> Presentation<F> {
     /// A show of which nothing is set up yet.
-    pub fn new(name: String, url: String, title: Arc<Title<F>>) -> Show<F> {
-        Show { name, url, title, legs: Vec::new(), began: None, stand: Stand::Ready }
+    pub fn new(name: String, url: String, title: Arc<Title<F>>) -> Presentation<F> {
+        Presentation { name, url, title, legs: Vec::new(), began: None, stand: Stand::Ready }
     }
 
     /// Whether a leg to a group, or to this client alone, would be of another kind than the others.
@@ -82,7 +82,7 @@ impl<F: Send + 'static> Show<F> {
     /// The group that it listens with.
     fn group(&self) -> Option<usize> {
         self.legs.iter().find_map(|leg| match leg.way {
-            Way::Together { group, .. } => Some(group),
+            Way::Group { group, .. } => Some(group),
             _ => None,
         })
     }
@@ -133,14 +133,14 @@ impl<F: Send + 'static> Show<F> {
                     segment.stop = due.clamp(segment.first, segment.stop);
                     cx.state.pause(*slot, segment.stop);
                 }
-                Way::Within { player: Some(player), .. } => {
-                    segment.stop = player.run.next;
-                    player.run.segment.stop = segment.stop;
-                    player.run.segment.ends = false;
+                Way::Interleaved { rtp: Some(rtp), .. } => {
+                    segment.stop = rtp.cursor.next;
+                    rtp.cursor.segment.stop = segment.stop;
+                    rtp.cursor.segment.ends = false;
                 }
-                Way::Within { player: None, .. } => segment.stop = segment.first,
+                Way::Interleaved { rtp: None, .. } => segment.stop = segment.first,
                 // Others go on listening.
-                Way::Together { .. } => {}
+                Way::Group { .. } => {}
             }
         }
         self.stand = Stand::Paused { at_ns };
@@ -153,39 +153,43 @@ impl<B: Backstage> Media<B> {
     pub(super) fn play(
         &self,
         cx: &At<'_>,
-        show: &mut Show<B::File>,
+        presentation: &mut Presentation<B::File>,
         range: Option<Range>,
     ) -> Result<Playing, Status> {
-        if show.is_playing() && range.is_none_or(|range| range.from_ns.is_none()) {
+        if presentation.is_playing() && range.is_none_or(|range| range.from_ns.is_none()) {
             // It goes on as it does.
-            let info = info(show);
-            return Ok(Playing { range: self.told(show, show.position_ns(cx.now)), info });
+            let info = info(presentation);
+            return Ok(Playing {
+                range: self.told(presentation, presentation.position_ns(cx.now)),
+                info,
+            });
         }
-        if let Some(group) = show.group() {
-            return Ok(self.play_together(cx, show, group));
+        if let Some(group) = presentation.group() {
+            return Ok(self.play_together(cx, presentation, group));
         }
-        let course = self.course(cx.now, show, range)?;
-        let mut rings = show.pause(cx);
-        let began = *show.began.get_or_insert(cx.now);
-        for at in 0..show.legs.len() {
-            show.legs[at].settle(cx);
-            let Some(segment) = self.segment(show, at, &course, (began, cx.now)) else {
+        let course = self.course(cx.now, presentation, range)?;
+        let mut rings = presentation.pause(cx);
+        let began = *presentation.began.get_or_insert(cx.now);
+        for at in 0..presentation.legs.len() {
+            presentation.legs[at].settle(cx);
+            let Some(segment) = self.segment(presentation, at, &course, (began, cx.now)) else {
                 // This track is over before the others are.
-                show.legs[at].segment = None;
+                presentation.legs[at].segment = None;
                 continue;
             };
-            let leg = &mut show.legs[at];
+            let leg = &mut presentation.legs[at];
             leg.segment = Some(segment);
             match &mut leg.way {
                 Way::Datagrams { slot } => {
                     cx.state.play(*slot, &segment);
                     rings = true;
                 }
-                Way::Together { .. } => {}
-                Way::Within { player: Some(player), .. } => player.turn(segment),
-                Way::Within { player, .. } => {
-                    let run = Run::new(Media::<B>::line(&show.title, leg.track), segment);
-                    *player = Some(Box::new(Player::new(run, leg.ssrc)));
+                Way::Group { .. } => {}
+                Way::Interleaved { rtp: Some(rtp), .. } => rtp.turn(segment),
+                Way::Interleaved { rtp, .. } => {
+                    let cursor =
+                        Cursor::new(Media::<B>::line(&presentation.title, leg.track), segment);
+                    *rtp = Some(Box::new(RtpStream::new(cursor, leg.ssrc)));
                 }
             }
         }
@@ -193,14 +197,19 @@ impl<B: Backstage> Media<B> {
             cx.ring();
         }
         let Course { from_ns, to_ns, .. } = course;
-        show.stand = Stand::Playing { from_ns, begin: cx.now, to_ns };
-        Ok(Playing { range: self.told(show, from_ns), info: info(show) })
+        presentation.stand = Stand::Playing { from_ns, begin: cx.now, to_ns };
+        Ok(Playing { range: self.told(presentation, from_ns), info: info(presentation) })
     }
 
     /// Plays what a group listens to, if nobody does already: it is where it is for all of them.
-    fn play_together(&self, cx: &At<'_>, show: &mut Show<B::File>, group: usize) -> Playing {
-        let title = show.title.clone();
-        let (laps, tracks) = (self.laps(&title), show.tracks().collect::<Vec<_>>());
+    fn play_together(
+        &self,
+        cx: &At<'_>,
+        presentation: &mut Presentation<B::File>,
+        group: usize,
+    ) -> Playing {
+        let title = presentation.title.clone();
+        let (laps, tracks) = (self.laps(&title), presentation.tracks().collect::<Vec<_>>());
         let from_ns = match self.is_broadcast(&title) {
             true => begin_at(&title, tracks.iter().copied(), cx.now.ns()),
             false => 0,
@@ -211,8 +220,8 @@ impl<B: Backstage> Media<B> {
             let first = line.first_at(from_ns.saturating_add(since));
             let stop = if laps { u64::MAX } else { line.lap() };
             let what = format!("group {group} {track} {}", begin.ns());
-            let chance = self.chance.number(&what);
-            let (sequence, timestamp) = ((chance >> 32) as u16, chance as u32);
+            let random = self.secret.number(&what);
+            let (sequence, timestamp) = ((random >> 32) as u16, random as u32);
             (first < stop).then_some(Segment {
                 first,
                 stop,
@@ -230,21 +239,21 @@ impl<B: Backstage> Media<B> {
             cx.ring();
         }
         let (from_ns, begin) = began;
-        show.stand = Stand::Playing { from_ns, begin, to_ns: show.end_ns(laps) };
-        let range = self.told(show, show.position_ns(cx.now));
-        Playing { range, info: info_together(cx, show) }
+        presentation.stand = Stand::Playing { from_ns, begin, to_ns: presentation.end_ns(laps) };
+        let range = self.told(presentation, presentation.position_ns(cx.now));
+        Playing { range, info: info_together(cx, presentation) }
     }
 
     /// Where a show goes from here.
     fn course(
         &self,
         now: Instant,
-        show: &Show<B::File>,
+        presentation: &Presentation<B::File>,
         range: Option<Range>,
     ) -> Result<Course, Status> {
-        let end = show.end_ns(self.laps(&show.title));
-        if self.is_broadcast(&show.title) {
-            let from_ns = begin_at(&show.title, show.tracks(), now.ns());
+        let end = presentation.end_ns(self.laps(&presentation.title));
+        if self.is_broadcast(&presentation.title) {
+            let from_ns = begin_at(&presentation.title, presentation.tracks(), now.ns());
             return Ok(Course { from_ns, to_ns: None, resumes: false });
         }
         let to_ns = range.and_then(|range| range.to_ns);
@@ -257,37 +266,37 @@ impl<B: Backstage> Media<B> {
                 return Err(Status::INVALID_RANGE);
             }
             return Ok(Course {
-                from_ns: begin_at(&show.title, show.tracks(), asked),
+                from_ns: begin_at(&presentation.title, presentation.tracks(), asked),
                 to_ns,
                 resumes: false,
             });
         }
-        let at_ns = show.position_ns(now);
+        let at_ns = presentation.position_ns(now);
         // Behind the end it begins again.
-        let resumes = show.stand != Stand::Ready && end.is_none_or(|end| at_ns < end);
+        let resumes = presentation.stand != Stand::Ready && end.is_none_or(|end| at_ns < end);
         Ok(Course { from_ns: if resumes { at_ns } else { 0 }, to_ns, resumes })
     }
 
     /// What one leg plays on this course; `None` if its track has nothing more.
     fn segment(
         &self,
-        show: &Show<B::File>,
+        presentation: &Presentation<B::File>,
         leg: usize,
         course: &Course,
         (began, begin): (Instant, Instant),
     ) -> Option<Segment> {
-        let leg = &show.legs[leg];
-        let line = Media::<B>::line(&show.title, leg.track);
+        let leg = &presentation.legs[leg];
+        let line = Media::<B>::line(&presentation.title, leg.track);
         let first = match &leg.segment {
             Some(segment) if course.resumes => segment.stop,
             _ => line.first_at(course.from_ns),
         };
-        let laps = self.laps(&show.title);
+        let laps = self.laps(&presentation.title);
         let last = if laps { u64::MAX } else { line.lap() };
         if first >= last {
             return None;
         }
-        let whole = show.end_ns(laps);
+        let whole = presentation.end_ns(laps);
         let stop = match course.to_ns {
             Some(to_ns) if Some(to_ns) != whole => line.first_at(to_ns).clamp(first, last),
             _ => last,
@@ -306,14 +315,14 @@ impl<B: Backstage> Media<B> {
     }
 
     /// The value of `Range`: where it begins and where it ends.
-    fn told(&self, show: &Show<B::File>, from_ns: u64) -> String {
-        if self.is_broadcast(&show.title) {
+    fn told(&self, presentation: &Presentation<B::File>, from_ns: u64) -> String {
+        if self.is_broadcast(&presentation.title) {
             return "npt=now-".to_owned();
         }
-        let duration = show.title.program.duration_ns;
-        let to_ns = match show.stand {
+        let duration = presentation.title.program.duration_ns;
+        let to_ns = match presentation.stand {
             Stand::Playing { to_ns, .. } => to_ns,
-            _ => show.end_ns(self.laps(&show.title)),
+            _ => presentation.end_ns(self.laps(&presentation.title)),
         };
         let from = wire::rtsp::seconds(from_ns % duration.max(1));
         let to = to_ns.map_or(String::new(), wire::rtsp::seconds);
@@ -340,16 +349,16 @@ pub fn begin_at<F: Send + 'static>(
 }
 
 /// The value of `RTP-Info`: number and timestamp of each track's first packet.
-fn info<F: Send + 'static>(show: &Show<F>) -> String {
+fn info<F: Send + 'static>(presentation: &Presentation<F>) -> String {
     let mut info = String::new();
-    for leg in &show.legs {
+    for leg in &presentation.legs {
         let Some(segment) = leg.segment else { continue };
         let comma = if info.is_empty() { "" } else { "," };
         // Writing to a string cannot fail.
         let _ = write!(
             info,
             "{comma}url={}/{};seq={};rtptime={}",
-            show.url,
+            presentation.url,
             control(leg.track),
             segment.sequence,
             segment.timestamp
@@ -360,15 +369,18 @@ fn info<F: Send + 'static>(show: &Show<F>) -> String {
 
 /// The value of `RTP-Info` for who joins a group: the timestamps of this moment, by which players
 /// bring tracks together before the next report. Which packet is the first one nobody knows.
-fn info_together<F: Send + 'static>(cx: &At<'_>, show: &Show<F>) -> String {
+fn info_together<F: Send + 'static>(cx: &At<'_>, presentation: &Presentation<F>) -> String {
     let mut info = String::new();
-    for leg in &show.legs {
-        let Way::Together { member, .. } = leg.way else { continue };
+    for leg in &presentation.legs {
+        let Way::Group { member, .. } = leg.way else { continue };
         let order = cx.state.listened_to(member).and_then(|slot| cx.state.order(slot));
         let Some(order) = order.filter(|order| order.goes) else { continue };
-        let run = Run::new(Line { title: show.title.clone(), track: leg.track }, order.segment);
+        let cursor = Cursor::new(
+            Line { title: presentation.title.clone(), track: leg.track },
+            order.segment,
+        );
         let comma = if info.is_empty() { "" } else { "," };
-        let (url, time) = (&show.url, run.timestamp_at(cx.now));
+        let (url, time) = (&presentation.url, cursor.timestamp_at(cx.now));
         // Writing to a string cannot fail.
         let _ = write!(info, "{comma}url={url}/{};rtptime={time}", control(leg.track));
     }
