@@ -1,5 +1,5 @@
-//! What a streaming worker is given, and what every kind of it does the same way: taking up orders,
-//! hearing what comes in, sending and counting.
+//! The context of a streaming worker, and what every kind of it does the same way: taking up
+//! orders, receiving reports, sending and counting.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,16 +19,17 @@ use crate::senders::Transmit;
 use crate::senders::outlet::{Count, Files, Outlet};
 use engines::say;
 
-/// Packets that leave at a time at the most: what one sendmmsg(2) takes.
+/// Most packets of a burst: what one sendmmsg(2) takes.
 pub const BURST_MAX: usize = 1024;
-/// Datagrams that are heard at a time at the most, so that reports cannot hold up media.
+/// Most datagrams received at a time, so that reports cannot delay media.
 const RECEIVED_MAX: usize = 64;
-/// How often an heir looks for orders of its predecessor's sessions.
+/// How often a successor looks for orders of its predecessor's sessions.
 const HEIR_NAP: Duration = Duration::from_millis(250);
-/// The longest report that is read whole; RTCP keeps below the least MTU.
+/// The longest report that is read whole; RTCP stays below the least MTU.
 pub(super) const REPORT_MAX: usize = 2048;
 
-/// One streaming worker with what it needs. Several threads of one worker may share it.
+/// A streaming worker's source, sender and place in the server. Several threads of one worker may
+/// share it.
 pub(crate) struct StreamContext<'a, P: PacedSource> {
     pub source: &'a P,
     pub state: &'a P::State,
@@ -70,7 +71,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         Instant::from_ns(sys::clock::now_ns())
     }
 
-    /// A tray for what paced sources note; one for each thread.
+    /// Collects the notes of the source; one for each thread.
     pub fn effects(&self) -> Effects {
         Effects::new(false, self.entry.verbose)
     }
@@ -80,7 +81,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         PacedCx::new(now, self.entry.id, self.state, effects)
     }
 
-    /// Prints what was noted.
+    /// Prints the notes.
     pub fn print_notes(&self, effects: &Effects) {
         for note in effects.take_notes() {
             say!("{note}");
@@ -96,19 +97,19 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         self.entry.bell.ring();
     }
 
-    /// How far the server is.
+    /// The phase of the server.
     pub fn phase(&self) -> Phase {
         self.entry.board.phase()
     }
 
-    /// Whether a worker can go whose streams are all over, or `is_idle`: new orders are a
-    /// successor's as soon as there is one, and nobody's when the server drains.
+    /// Whether the worker can end, given that its streams are over (`is_idle`). A successor takes
+    /// new orders as soon as there is one; while the server drains, no one does.
     pub fn is_over(&self, is_idle: bool) -> bool {
         let phase = self.phase();
         phase >= Phase::Forced || phase > Phase::Ready && is_idle
     }
 
-    /// Whether this stream is a successor's to go on with.
+    /// Whether a successor continues this stream.
     pub fn is_inherited(&self, stream: &P::Stream) -> bool {
         self.phase() == Phase::Leaving && self.at_shutdown(stream) == AtShutdown::Transfer
     }
@@ -118,14 +119,14 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         self.source.policy(stream).at_shutdown
     }
 
-    /// How long to sleep at the most without a look at the orders.
+    /// The longest sleep without a look at the orders.
     pub fn nap(&self) -> Option<Duration> {
         self.entry.is_successor.then_some(HEIR_NAP)
     }
 
-    /// Sleeps until orders have changed, a datagram has come, `watched` is readable or `timeout` is
-    /// over; while the server runs also until it ends. Says whether orders, whether datagrams of
-    /// the two channels and whether reports to groups wait.
+    /// Sleeps until orders change, a datagram arrives, `watched` is readable or `timeout` is over;
+    /// until the server begins to end, also until it does. Returns whether orders wait, whether
+    /// datagrams of the two channels wait, and whether reports to groups wait.
     pub fn wait(
         &self,
         watched: Option<BorrowedFd<'_>>,
@@ -183,7 +184,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         self.stats.closed.add(1);
     }
 
-    /// Sends a burst, counts it, notes how late its packets were, and empties it.
+    /// Sends a burst, counts it, records the lateness of its packets, and empties it.
     pub fn send(&self, transmit: &mut dyn Transmit, burst: &mut Burst) {
         if burst.is_empty() {
             return;
@@ -216,7 +217,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         slot.bytes_out.add(count.bytes as u64);
     }
 
-    /// Tells the paced source what came to the socket of `channel`.
+    /// Passes what arrived on the socket of `channel` to the source.
     pub fn receive(&self, cx: &PacedCx<'_, P::State>, channel: Channel) {
         let mut buffer = [0; REPORT_MAX];
         for _ in 0..RECEIVED_MAX {
@@ -226,13 +227,14 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
                     self.source.receive(cx, from, channel, &buffer[..len]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // The error of a datagram that we sent; the next receive finds what waits.
+                // The error belongs to a datagram that we sent; the next receive returns what
+                // waits.
                 Err(_) => {}
             }
         }
     }
 
-    /// Tells the paced source what was said to groups.
+    /// Passes the reports of groups to the source.
     pub fn receive_from_groups(&self, cx: &PacedCx<'_, P::State>) {
         self.groups.receive(RECEIVED_MAX, |from, bytes| {
             self.stats.received.add(1);

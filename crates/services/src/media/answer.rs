@@ -17,17 +17,17 @@ use super::url::{TrackUrl, track_url};
 use super::{Media, playback};
 use crate::web::{Backstage, Found, Missing};
 
-/// The methods that there are.
+/// The supported methods.
 const PUBLIC: &str =
     "OPTIONS, DESCRIBE, SETUP, PLAY, PAUSE, TEARDOWN, GET_PARAMETER, SET_PARAMETER";
-/// Methods that RTSP knows and a player of files has no use for.
+/// Methods of RTSP that a player of files does not use.
 const KNOWN: &[&str] = &["ANNOUNCE", "RECORD", "REDIRECT"];
 /// The longest `CSeq`, in digits.
 const CSEQ_MAX: usize = 10;
 /// Tracks that one session may set up.
 const LEGS_MAX: usize = 16;
 
-/// A request with what every answer to it needs.
+/// A request, and what every answer to it contains.
 struct Asked<'a> {
     request: &'a Request<'a>,
     cseq: &'a str,
@@ -44,7 +44,7 @@ impl Asked<'_> {
     }
 }
 
-/// Why a title is not at hand.
+/// Why a title is not available.
 enum Lack<F> {
     /// It has to be read first.
     Unread(Job<F>),
@@ -146,7 +146,7 @@ impl<B: Backstage> Media<B> {
         }
     }
 
-    /// The title of a place: from memory, or by a job, after which the request is read again.
+    /// The title of a URL: from memory, or by a job, after which the request is read again.
     fn title(
         &self,
         cx: &At<'_>,
@@ -235,7 +235,7 @@ impl<B: Backstage> Media<B> {
         After::Next
     }
 
-    /// Where everything goes to a group a description says to which.
+    /// The group that a description names, where everything goes to groups.
     fn grouped<'n>(&self, cx: &At<'_>, title: &Title<B::File>, about: About<'n>) -> About<'n> {
         if !self.options.groups.is_some_and(|groups| groups.only) {
             return about;
@@ -260,8 +260,8 @@ impl<B: Backstage> Media<B> {
             return asked.refuse(Status::NOT_FOUND, out);
         };
         if !is_named && let Some(presentation) = &session.presentation {
-            // One connection, one session; but a player that heard nothing forgets the session that
-            // it has paused, and tries another way.
+            // One connection has one session; but a player that received nothing abandons its
+            // paused session and tries another transport.
             if presentation.is_playing() {
                 return asked.refuse(Status::NOT_VALID_NOW, out);
             }
@@ -289,7 +289,7 @@ impl<B: Backstage> Media<B> {
         if is_late {
             return asked.refuse(Status::NOT_VALID_NOW, out);
         }
-        // The track goes another way from now on (RFC 2326 section 10.4).
+        // The track uses another transport from now on (RFC 2326 section 10.4).
         if let Some(presentation) = session.presentation.as_deref_mut()
             && let Some(again) = presentation.legs.iter().position(|leg| leg.track == track)
             && presentation.legs.remove(again).let_go(cx)
@@ -325,7 +325,7 @@ impl<B: Backstage> Media<B> {
         let Some(presentation) = &mut session.presentation else {
             return asked.refuse(Status::NOT_VALID_NOW, out);
         };
-        // Some players send `*` for the whole.
+        // Some players send `*` for the whole presentation.
         let track = match (asked.request.target, track_url(asked.request.target)) {
             ("*", _) => None,
             (_, Some(place)) if place.url == presentation.url => place.track,
@@ -393,7 +393,8 @@ impl<B: Backstage> Media<B> {
         }
     }
 
-    /// Nothing asked is a sign of life; else what is known by these names, a line each.
+    /// An empty request keeps the session alive; otherwise the value of each known name, one a
+    /// line.
     fn parameters(
         &self,
         (cx, session): Ours<'_, '_, B::File>,
@@ -451,8 +452,8 @@ impl<B: Backstage> Media<B> {
     }
 }
 
-/// What is meant by a range. Players that stand on libavformat (ffplay, mpv) name times of a
-/// transport stream by the stream's own clock, whatever its description says.
+/// Interprets a range. Players based on libavformat (ffplay, mpv) name times of a transport stream
+/// by the stream's own clock, whatever its description says.
 fn meant<F>(request: &Request<'_>, presentation: &Presentation<F>, range: Range) -> Range {
     let agent = request.field("User-Agent").unwrap_or("");
     let begins_ns = presentation.title.program.tracks[0].plan.begins_ns();
@@ -464,7 +465,7 @@ fn meant<F>(request: &Request<'_>, presentation: &Presentation<F>, range: Range)
     Range { from_ns: range.from_ns.map(moved), to_ns: range.to_ns.map(moved) }
 }
 
-/// The status that tells a trouble.
+/// The status code of a trouble.
 fn status(trouble: &Trouble) -> Status {
     match trouble {
         Trouble::Missing(Missing::Absent) => Status::NOT_FOUND,

@@ -1,5 +1,5 @@
-//! Who may: Digest authentication (RFC 2617) without a memory. A nonce is the time at which it was
-//! made and a proof that we made it, so none has to be kept.
+//! Digest authentication (RFC 2617) without stored nonces: a nonce is the time at which it was
+//! made, and a proof that this server made it.
 
 use seam::Instant;
 use wire::rtsp::{Answer, Challenge, Request};
@@ -7,9 +7,9 @@ use wire::rtsp::{Answer, Challenge, Request};
 use super::options::Credentials;
 use super::secret::Secret;
 
-/// How long a nonce is good, in seconds.
+/// How long a nonce is valid, in seconds.
 const NONCE_S: u64 = 300;
-/// What the password opens.
+/// The realm.
 const REALM: &str = "roundhouse";
 
 /// Whether the request may pass; the value of `WWW-Authenticate` if it may not.
@@ -41,7 +41,7 @@ fn nonce(secret: &Secret, second: u64) -> String {
     format!("{second}-{}", secret.word(&format!("nonce {second}")))
 }
 
-/// Players name the whole where they mean a track, or the other way round.
+/// Players name the presentation where they mean a track, or the other way round.
 fn is_asked(uri: &str, target: &str) -> bool {
     let (uri, target) = (uri.trim_end_matches('/'), target.trim_end_matches('/'));
     let is_below = |long: &str, short: &str| {

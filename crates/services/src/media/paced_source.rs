@@ -1,4 +1,4 @@
-//! The service's other half: what sends datagrams by the clock what sessions have ordered.
+//! The paced half of the service: sends the datagrams that sessions have ordered.
 
 use core::net::SocketAddr;
 use seam::{
@@ -15,45 +15,44 @@ use super::title::{Title, Window};
 use super::{Media, live};
 use crate::web::Backstage;
 
-/// Streams of one worker; a slot each.
+/// Most streams of one worker; a slot each.
 const STREAMS_MAX: usize = super::orders::SLOTS;
-/// How often an order is read that changes meanwhile.
+/// How often to read an order that changes meanwhile.
 const LOOKS: usize = 64;
 
-/// What a streaming worker has in hand.
+/// A stream of the streaming worker.
 #[derive(Debug)]
 pub enum Stream<F> {
-    /// A transmission.
+    /// Sends datagrams.
     Sends(Box<Sending<F>>),
-    /// A live source that is read, and when it is to be read again.
+    /// Reads a live source, next at this moment.
     Reads(usize, Instant),
 }
 
-/// One transmission on its way.
+/// A running stream of datagrams.
 #[derive(Debug)]
 pub struct Sending<F> {
     slot: usize,
     destination: Destination,
     rtp: RtpStream<F>,
-    /// The order that is being played.
+    /// The epoch of the order that plays.
     epoch: u32,
-    /// The order behind it, which waits for what the session counts as sent.
+    /// The next order, which waits until the packets that the session counts as sent have left.
     then: Option<Order>,
     window: Window,
-    /// Nobody will order more of it.
+    /// Its first order is its last.
     alone: bool,
-    /// The session has gone; a bye, and that is all.
+    /// The session has gone; only a BYE is left to send.
     leaves: bool,
-    /// When that was heard of: the moment of the bye, however often it has to be said.
+    /// When the session's end was seen: the moment of the BYE, however often it is withdrawn.
     left_at: Option<Instant>,
-    /// No packet can be made: the file has changed, or cannot be read any more.
+    /// No packet can be made: the file has changed or is unreadable.
     broken: bool,
     scratch: Vec<u8>,
 }
 
 impl<F> Sending<F> {
-    /// Whether it goes on without whoever sends it: others than those who leave with him may listen
-    /// to a group.
+    /// Whether the stream continues without this server: others may listen to its group.
     fn goes_on(&self) -> bool {
         let is_over = self.rtp.is_over() || self.leaves || self.broken;
         self.destination.rtp.ip().is_multicast() && !is_over
@@ -64,8 +63,8 @@ impl<F> Sending<F> {
 type At<'a> = PacedCx<'a, Orders>;
 
 impl<B: Backstage> Media<B> {
-    /// The file of an order, in the state for which it was planned. Reads it if it is not in
-    /// memory, which happens where sessions live in other processes.
+    /// The title of an order, in the version for which it was planned. Reads it if it is not in
+    /// memory, as where sessions live in other processes.
     fn ordered_title(&self, path: &str, stamp: u64) -> Option<Arc<Title<B::File>>> {
         if let Some(title) = self.live_title(path) {
             return Some(title.clone());
@@ -103,10 +102,10 @@ impl<B: Backstage> Media<B> {
         })
     }
 
-    /// Acts on news of the order, if there are any.
+    /// Acts on a changed order, if there is one.
     ///
-    /// Who pauses and plays on at once may be heard of only then, while packets are due that the
-    /// session counts as sent: they are sent first, or receivers would miss their numbers.
+    /// A quick pause and play may be seen only after packets are due that the session counts as
+    /// sent: these are sent first, or receivers would miss their sequence numbers.
     #[inline]
     fn heed(&self, cx: &At<'_>, stream: &mut Sending<B::File>) {
         if stream.then.is_some() || cx.state.epoch(stream.slot) == stream.epoch {
@@ -124,7 +123,7 @@ impl<B: Backstage> Media<B> {
         }
     }
 
-    /// Plays what is ordered from now on.
+    /// Plays the new order from now on.
     fn turn(&self, cx: &At<'_>, stream: &mut Sending<B::File>, order: &Order) {
         let segment = order.segment;
         (stream.epoch, stream.leaves, stream.then) = (order.epoch, order.leaves, None);
@@ -133,7 +132,7 @@ impl<B: Backstage> Media<B> {
         }
         let cursor = &mut stream.rtp.cursor;
         if cursor.is_at(&segment) {
-            // The same, to be ended earlier; what is sent is sent.
+            // The same segment with an earlier end; sent packets stay sent.
             cursor.segment = segment;
             cursor.segment.stop = segment.stop.max(cursor.next);
         } else {
@@ -142,7 +141,7 @@ impl<B: Backstage> Media<B> {
         self.tell(cx, stream);
     }
 
-    /// The next piece and its moment, in the order's time; what is owed before it is due at once.
+    /// The next piece and its moment; packets owed before the next order are due at once.
     #[inline]
     fn piece(&self, cx: &At<'_>, stream: &mut Sending<B::File>) -> Option<(Instant, Piece)> {
         loop {
@@ -158,7 +157,7 @@ impl<B: Backstage> Media<B> {
         }
     }
 
-    /// When the stream has something to do.
+    /// When the stream wants to be called next.
     fn next(&self, cx: &At<'_>, stream: &mut Sending<B::File>) -> Next {
         let next = self.piece(cx, stream);
         if stream.leaves || stream.broken {
@@ -206,7 +205,7 @@ impl<B: Backstage> Media<B> {
         burst.push(at, stream.destination.rtcp, Channel::Rtcp, &stream.scratch, Body::Bytes(&[]));
     }
 
-    /// Appends what is due of a transmission.
+    /// Appends the due packets of a stream.
     fn send(
         &self,
         cx: &At<'_>,
@@ -216,7 +215,7 @@ impl<B: Backstage> Media<B> {
     ) -> Next {
         self.heed(cx, stream);
         if stream.leaves || stream.broken {
-            // One that has come to its end has said bye.
+            // A stream that reached its end has sent its BYE.
             if !stream.rtp.is_over() {
                 let at = stream.left_at.unwrap_or(cx.now).min(until);
                 self.report(stream, at, true, burst);
@@ -251,7 +250,7 @@ impl<B: Backstage> Media<B> {
         self.next(cx, stream)
     }
 
-    /// Tells how far a transmission has come.
+    /// Stores the position of a stream.
     fn tell(&self, cx: &At<'_>, stream: &Sending<B::File>) {
         let RtpStream { cursor, packets, octets, .. } = &stream.rtp;
         cx.state.tell(stream.slot, stream.epoch, cursor.next, (*packets, *octets));
@@ -270,8 +269,8 @@ impl<B: Backstage> PacedSource for Media<B> {
         if let Some(source) = self.sources.iter().position(|source| source.take(cx.worker)) {
             return Some((Stream::Reads(source, cx.now), Next::At(cx.now)));
         }
-        // One that is being written is taken up when its bell rings, behind which it is whole.
-        // Whoever waited here might keep its writer from the processor.
+        // An order that is being written is taken up at its bell, which follows the last write.
+        // Waiting here could keep its writer from the processor.
         let mut unwritten = Vec::new();
         let started = loop {
             let Some(slot) = cx.state.take(cx.worker) else { break None };
@@ -346,7 +345,7 @@ impl<B: Backstage> PacedSource for Media<B> {
     }
 
     fn receive(&self, cx: &At<'_>, from: SocketAddr, channel: Channel, datagram: &[u8]) {
-        // What comes to the port of media was sent to open a way through somebody's gateway.
+        // Datagrams to the media port only open a path through a gateway.
         if channel == Channel::Rtp && datagram.get(1).is_none_or(|kind| !(200..=204).contains(kind))
         {
             return;

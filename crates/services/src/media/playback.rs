@@ -1,4 +1,4 @@
-//! Play, pause, and where one stands.
+//! Play, pause, seek, and the position of a presentation.
 
 use seam::Instant;
 use std::fmt::Write;
@@ -16,50 +16,50 @@ use super::transport::{Leg, Way};
 use crate::web::Backstage;
 use wire::containers::Kind;
 
-/// A picture of a live source that is older than this is not begun with.
+/// Playback does not begin with a picture of a live source older than this.
 pub(super) const STALE_NS: u64 = 12 * SECOND;
 
-/// A session of RTSP: one title on its way to one client.
+/// An RTSP session: one title played to one client.
 #[derive(Debug)]
 pub struct Presentation<F> {
-    /// Its name, which nobody else knows.
+    /// Its name, known to this client only.
     pub name: String,
     /// The URL of the title.
     pub url: String,
-    /// What is played.
+    /// The title.
     pub title: Arc<Title<F>>,
-    /// Its tracks, as they were set up.
+    /// The tracks that were set up.
     pub legs: Vec<Leg<F>>,
-    /// When it was first played; timestamps count from there.
+    /// When it was first played: timestamps count from there.
     began: Option<Instant>,
     stand: Stand,
 }
 
-/// How far a streaming worker may have gone on, in nanoseconds, before it hears of a pause: a turn
-/// of its loop. What is due until then is still sent, for its numbers are taken.
+/// How far ahead, in nanoseconds, the streaming worker may be when it sees a pause: a turn of its
+/// loop. Packets due until then are still sent, since their numbers are taken.
 const AHEAD_NS: u64 = 10_000_000;
 
-/// Where a show stands.
+/// The position of a presentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
-    /// Nothing was played yet.
+    /// Nothing has played yet.
     Ready,
     /// The time `from_ns` of the file was at `begin`.
     Playing { from_ns: u64, begin: Instant, to_ns: Option<u64> },
-    /// It stands still at this time of the file.
+    /// Paused at this time of the file.
     Paused { at_ns: u64 },
 }
 
-/// Where a show goes.
+/// What to play next.
 #[derive(Clone, Copy, Debug)]
 struct Course {
     from_ns: u64,
     to_ns: Option<u64>,
-    /// It goes on where it stood, to the packet.
+    /// It resumes at the packet where it paused.
     resumes: bool,
 }
 
-/// What `PLAY` answers.
+/// The reply to `PLAY`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Playing {
     /// The value of `Range`.
@@ -69,17 +69,17 @@ pub struct Playing {
 }
 
 impl<F: Send + 'static> Presentation<F> {
-    /// A show of which nothing is set up yet.
+    /// A presentation with no track set up yet.
     pub fn new(name: String, url: String, title: Arc<Title<F>>) -> Presentation<F> {
         Presentation { name, url, title, legs: Vec::new(), began: None, stand: Stand::Ready }
     }
 
-    /// Whether a leg to a group, or to this client alone, would be of another kind than the others.
+    /// Whether a further leg would mix multicast and unicast.
     pub fn mixes(&self, is_together: bool) -> bool {
         !self.legs.is_empty() && self.group().is_some() != is_together
     }
 
-    /// The group that it listens with.
+    /// The group that it belongs to.
     fn group(&self) -> Option<usize> {
         self.legs.iter().find_map(|leg| match leg.way {
             Way::Group { group, .. } => Some(group),
@@ -92,12 +92,12 @@ impl<F: Send + 'static> Presentation<F> {
         self.legs.iter().map(|leg| leg.track)
     }
 
-    /// True while packets leave, or would if there were any left.
+    /// True while it plays, even if no packets are left.
     pub fn is_playing(&self) -> bool {
         matches!(self.stand, Stand::Playing { .. })
     }
 
-    /// Where it stands, in the file's time.
+    /// Its position, in the file's time.
     pub fn position_ns(&self, now: Instant) -> u64 {
         match self.stand {
             Stand::Ready => 0,
@@ -109,12 +109,12 @@ impl<F: Send + 'static> Presentation<F> {
         }
     }
 
-    /// The last moment of the show's line, if it has one.
+    /// The end of the presentation, if it has one.
     fn end_ns(&self, laps: bool) -> Option<u64> {
         (!laps).then_some(self.title.program.duration_ns)
     }
 
-    /// Stops all legs; says whether a streaming worker has to know.
+    /// Stops all legs; returns whether to ring the streaming worker.
     pub fn pause(&mut self, cx: &At<'_>) -> bool {
         let Stand::Playing { begin, .. } = self.stand else { return false };
         let at_ns = self.position_ns(cx.now);
@@ -127,8 +127,8 @@ impl<F: Send + 'static> Presentation<F> {
                     let line = Line { title: self.title.clone(), track: leg.track };
                     let since = u64::try_from(cx.now.since(begin).as_nanos()).unwrap_or(u64::MAX);
                     let now_ns = segment.from_ns.saturating_add(since);
-                    // What is due now has left or is leaving, and a streaming worker may be ahead
-                    // of us.
+                    // Packets due now have left or are leaving, and the streaming worker may be
+                    // ahead.
                     let due = line.first_at(now_ns.saturating_add(AHEAD_NS));
                     segment.stop = due.clamp(segment.first, segment.stop);
                     cx.state.pause(*slot, segment.stop);
@@ -139,7 +139,7 @@ impl<F: Send + 'static> Presentation<F> {
                     rtp.cursor.segment.ends = false;
                 }
                 Way::Interleaved { rtp: None, .. } => segment.stop = segment.first,
-                // Others go on listening.
+                // Other members continue.
                 Way::Group { .. } => {}
             }
         }
@@ -149,7 +149,7 @@ impl<F: Send + 'static> Presentation<F> {
 }
 
 impl<B: Backstage> Media<B> {
-    /// Plays from where the range says, or from where the show stands.
+    /// Plays from the start of the range, or from the current position.
     pub(super) fn play(
         &self,
         cx: &At<'_>,
@@ -157,7 +157,7 @@ impl<B: Backstage> Media<B> {
         range: Option<Range>,
     ) -> Result<Playing, Status> {
         if presentation.is_playing() && range.is_none_or(|range| range.from_ns.is_none()) {
-            // It goes on as it does.
+            // It plays already.
             let info = info(presentation);
             return Ok(Playing {
                 range: self.told(presentation, presentation.position_ns(cx.now)),
@@ -173,7 +173,7 @@ impl<B: Backstage> Media<B> {
         for at in 0..presentation.legs.len() {
             presentation.legs[at].settle(cx);
             let Some(segment) = self.segment(presentation, at, &course, (began, cx.now)) else {
-                // This track is over before the others are.
+                // This track ends before the others.
                 presentation.legs[at].segment = None;
                 continue;
             };
@@ -201,7 +201,7 @@ impl<B: Backstage> Media<B> {
         Ok(Playing { range: self.told(presentation, from_ns), info: info(presentation) })
     }
 
-    /// Plays what a group listens to, if nobody does already: it is where it is for all of them.
+    /// Plays the group's title, if it does not play yet; the position is the same for all members.
     fn play_together(
         &self,
         cx: &At<'_>,
@@ -244,7 +244,7 @@ impl<B: Backstage> Media<B> {
         Playing { range, info: info_together(cx, presentation) }
     }
 
-    /// Where a show goes from here.
+    /// What to play, given the requested range.
     fn course(
         &self,
         now: Instant,
@@ -272,12 +272,12 @@ impl<B: Backstage> Media<B> {
             });
         }
         let at_ns = presentation.position_ns(now);
-        // Behind the end it begins again.
+        // After the end it starts over.
         let resumes = presentation.stand != Stand::Ready && end.is_none_or(|end| at_ns < end);
         Ok(Course { from_ns: if resumes { at_ns } else { 0 }, to_ns, resumes })
     }
 
-    /// What one leg plays on this course; `None` if its track has nothing more.
+    /// The segment that one leg plays; `None` if its track has nothing more.
     fn segment(
         &self,
         presentation: &Presentation<B::File>,
@@ -330,7 +330,7 @@ impl<B: Backstage> Media<B> {
     }
 }
 
-/// Where to begin for the time `ns`: at a picture that needs no other, if there are pictures.
+/// Where to begin for the time `ns`: at a key picture, if there is video.
 pub fn begin_at<F: Send + 'static>(
     title: &Arc<Title<F>>,
     tracks: impl Iterator<Item = usize>,
@@ -342,13 +342,13 @@ pub fn begin_at<F: Send + 'static>(
         if is_picture(&line) && !is_picture(&leader) { line } else { leader }
     });
     let at_ns = leader.map_or(ns, |line| line.at_ns(line.sync_at(ns)).min(ns));
-    // A source that has been still for longer than pictures are apart goes on when it does.
+    // A source that has paused for longer than the distance of pictures begins when it resumes.
     let is_stale =
         title.ring().is_some_and(|ring| ring.last_ns().is_none() || ns - at_ns > STALE_NS);
     if is_stale { ns } else { at_ns }
 }
 
-/// The value of `RTP-Info`: number and timestamp of each track's first packet.
+/// The value of `RTP-Info`: sequence number and timestamp of each track's first packet.
 fn info<F: Send + 'static>(presentation: &Presentation<F>) -> String {
     let mut info = String::new();
     for leg in &presentation.legs {
@@ -367,8 +367,9 @@ fn info<F: Send + 'static>(presentation: &Presentation<F>) -> String {
     info
 }
 
-/// The value of `RTP-Info` for who joins a group: the timestamps of this moment, by which players
-/// bring tracks together before the next report. Which packet is the first one nobody knows.
+/// The value of `RTP-Info` for a client that joins a group: the timestamps of this moment, by which
+/// players synchronise tracks before the next report. The first packet's sequence number is not
+/// known.
 fn info_together<F: Send + 'static>(cx: &At<'_>, presentation: &Presentation<F>) -> String {
     let mut info = String::new();
     for leg in &presentation.legs {

@@ -1,5 +1,5 @@
-//! The state machine: requests are answered in turn, and in between packets leave within the
-//! connection as they become due.
+//! The RTSP state machine: requests are answered in turn, and interleaved packets leave as they
+//! become due.
 
 use seam::{Closed, Cx, Event, Instant, Limits, Out, Peer, Service, Step, Then};
 use std::fmt::Write;
@@ -35,10 +35,10 @@ pub struct Media<B: Backstage> {
 #[derive(Debug)]
 pub struct Session<F> {
     pub(super) peer: Peer,
-    /// When something was last heard of the client.
+    /// When the client last sent anything.
     heard: Instant,
     pub(super) presentation: Option<Box<Presentation<F>>>,
-    /// What the last job has found, until the request that wanted it has been answered.
+    /// The result of the last job, until the request that wanted it has been answered.
     pub(super) found: Option<(String, Loaded<F>)>,
 }
 
@@ -59,13 +59,13 @@ pub struct Reading<F> {
     payload: Payload,
 }
 
-/// What comes back.
+/// The result of a job.
 #[derive(Debug)]
 pub struct Outcome<F>(Back<F>);
 
 #[cfg(test)]
 impl<F> Outcome<F> {
-    /// What came of a job that read a file.
+    /// The result of a job that read a file.
     pub(super) fn title(self) -> Loaded<F> {
         match self.0 {
             Back::Title(_, title) => title,
@@ -80,23 +80,23 @@ enum Back<F> {
     Window(usize, io::Result<Window>),
 }
 
-/// What comes after a request.
+/// What to do after a request.
 pub(super) enum After<F> {
     /// The next one.
     Next,
-    /// The same again, when this is done.
+    /// The same request again, after this job.
     Job(Job<F>),
 }
 
 /// The context of a call.
 pub(super) type At<'a> = Cx<'a, Orders>;
 
-/// Packets within the connection leave together that are due this close to each other: a write for
-/// each would cost more than they do.
+/// Interleaved packets due within this span leave together: a write for each would cost more than
+/// the packet.
 const TOGETHER: Duration = Duration::from_millis(4);
 
 impl<B: Backstage> Media<B> {
-    /// A server with these choices; its name in reports is drawn by chance (RFC 7022).
+    /// A server with these options; its CNAME is random (RFC 7022).
     pub fn new(mut options: Options, backstage: B) -> Media<B> {
         let secret = Secret::new(options.secret);
         options.name = format!("{}-{}", options.name, &secret.word("name")[..12]);
@@ -104,7 +104,7 @@ impl<B: Backstage> Media<B> {
         Media { options, backstage, library, secret, sources: Vec::new() }
     }
 
-    /// The same with these live sources, each a title by its name.
+    /// The same with live sources, each a title by its name.
     #[must_use]
     pub fn with_sources(mut self, sources: Vec<Source<B::File>>) -> Media<B> {
         self.sources = sources;
@@ -121,17 +121,17 @@ impl<B: Backstage> Media<B> {
         self.sources.iter().map(|source| &source.title).find(|title| title.path == path)
     }
 
-    /// Whether nobody can choose where a title is, because it is where the clock says.
+    /// Whether clients cannot choose the position of a title, because the clock does.
     pub(super) fn is_broadcast(&self, title: &Title<B::File>) -> bool {
         self.options.live || title.ring().is_some()
     }
 
-    /// Whether a title's end is its beginning, or it has none.
+    /// Whether a title begins again at its end, or has none.
     pub(super) fn laps(&self, title: &Title<B::File>) -> bool {
         self.options.laps() || title.ring().is_some()
     }
 
-    /// Answers what has come; says how much of it was used.
+    /// Answers the input; returns how much of it was used.
     fn serve(
         &self,
         cx: &At<'_>,
@@ -160,7 +160,7 @@ impl<B: Backstage> Media<B> {
                     hear(session, channel, packet);
                     After::Next
                 }
-                // We ask for nothing.
+                // The server sends no requests.
                 Item::Response(_) => After::Next,
             };
             match after {
@@ -171,7 +171,7 @@ impl<B: Backstage> Media<B> {
         Step::read(used)
     }
 
-    /// Lets packets go that are due, and says what to do next.
+    /// Sends the packets that are due, and returns what to do next.
     fn go_on(
         &self,
         cx: &At<'_>,
@@ -197,7 +197,7 @@ impl<B: Backstage> Media<B> {
         step.wake_at(wake.max(cx.now + Duration::from_millis(1)))
     }
 
-    /// How long the session lives if nothing more is heard.
+    /// How long the session lives without another sign of the client.
     fn alive_until(&self, cx: &At<'_>, session: &Session<B::File>) -> Instant {
         let mut heard = session.heard;
         if let Some(presentation) = &session.presentation {
@@ -206,7 +206,7 @@ impl<B: Backstage> Media<B> {
                     Way::Datagrams { slot } | Way::Group { member: slot, .. } => {
                         heard = heard.max(cx.state.reception(*slot).at.unwrap_or(heard));
                     }
-                    // Its connection takes packets; the engine ends it if it takes none.
+                    // Its connection accepts packets; the engine ends it if it does not.
                     Way::Interleaved { rtp: Some(rtp), .. } if rtp.next().is_some() => {
                         heard = cx.now;
                     }
@@ -217,7 +217,7 @@ impl<B: Backstage> Media<B> {
         heard + self.options.session_timeout
     }
 
-    /// Appends what is due of all legs, in the order of its moments.
+    /// Appends the due packets of all legs, in the order of their moments.
     fn pump(
         &self,
         cx: &At<'_>,
@@ -244,7 +244,7 @@ impl<B: Backstage> Media<B> {
                 return Pumped::Next(at + TOGETHER);
             }
             if out.is_full() {
-                // Room comes back when the peer has taken something.
+                // Room returns when the peer has read something.
                 return Pumped::Next(cx.now + self.options.debt);
             }
             let Way::Interleaved { media, control, rtp: Some(rtp), window } =
@@ -276,7 +276,7 @@ impl<B: Backstage> Media<B> {
         }
     }
 
-    /// Ends what plays.
+    /// Ends everything that plays.
     pub(super) fn end(&self, cx: &At<'_>, session: &mut Session<B::File>) {
         let Some(presentation) = session.presentation.take() else { return };
         let mut rings = false;
@@ -289,15 +289,15 @@ impl<B: Backstage> Media<B> {
     }
 }
 
-/// What [`Media::pump`] comes to.
+/// The outcome of [`Media::pump`].
 enum Pumped<F> {
-    /// Something is due then.
+    /// The next packet is due then.
     Next(Instant),
-    /// A window has to be read first.
+    /// A window must be read first.
     Job(Job<F>),
 }
 
-/// Appends the next packet of a leg, or says what has to be read for it.
+/// Appends the next packet of a leg, or returns the window that must be read for it.
 fn within<F: Send + 'static>(
     rtp: &mut RtpStream<F>,
     window: &Window,
@@ -316,13 +316,13 @@ fn within<F: Send + 'static>(
     out.extend_from_slice(&rtsp::frame(channel, rtp::HEADER + len));
     out.extend_from_slice(&header);
     out.extend_from_slice(prefix);
-    // A copy of a packet costs less than a piece of its own in the output.
+    // Copying a packet costs less than a piece of output of its own.
     out.extend_from_slice(&bytes[range]);
     rtp.sent(len);
     None
 }
 
-/// A packet of control has come within the connection.
+/// An interleaved control packet has arrived.
 fn hear<F>(session: &mut Session<F>, channel: u8, packet: &[u8]) {
     let Some(presentation) = &mut session.presentation else { return };
     for leg in &mut presentation.legs {
@@ -363,7 +363,7 @@ impl<B: Backstage> Service for Media<B> {
         event: Event<'_, Outcome<B::File>>,
         out: &mut Out,
     ) -> Step<Job<B::File>> {
-        // What is due leaves before what is asked is answered, however the asking was cut.
+        // Due packets leave before the request is answered, however the request was cut.
         if let Some(presentation) = &mut session.presentation
             && matches!(event, Event::Bytes(_))
             && let Pumped::Job(job) = self.pump(cx, presentation, out)
@@ -404,7 +404,7 @@ impl<B: Backstage> Service for Media<B> {
                         }
                         Step::read(0)
                     }
-                    // The file has become shorter, or cannot be read any more.
+                    // The file has become shorter or unreadable.
                     _ => Step::close(0),
                 }
             }
@@ -430,7 +430,7 @@ impl<B: Backstage> Service for Media<B> {
 }
 
 impl<B: Backstage> Media<B> {
-    /// Says bye within the connection.
+    /// Appends an interleaved BYE.
     fn bye(&self, cx: &At<'_>, session: &mut Session<B::File>, out: &mut Out) {
         let Some(presentation) = &mut session.presentation else { return };
         for leg in &mut presentation.legs {
@@ -445,7 +445,7 @@ impl<B: Backstage> Media<B> {
         }
     }
 
-    /// A line of a title.
+    /// The timeline of a title's track.
     pub(super) fn line(title: &Arc<Title<B::File>>, track: usize) -> Line<B::File> {
         Line { title: title.clone(), track }
     }

@@ -1,4 +1,4 @@
-//! Which way packets go: what a client offers, and what it gets.
+//! Negotiates the transport of a track: what a client offers, and what it gets.
 
 use core::net::{IpAddr, SocketAddr};
 use seam::Peer;
@@ -15,55 +15,55 @@ use super::service::At;
 use super::title::{Title, Window};
 use crate::web::Backstage;
 
-/// One track on one way.
+/// One track with its transport.
 #[derive(Debug)]
 pub struct Leg<F> {
-    /// Which track.
+    /// The track.
     pub track: usize,
-    /// Which way.
+    /// The transport.
     pub way: Way<F>,
-    /// Who sends.
+    /// The SSRC.
     pub ssrc: u32,
     /// The number of the next packet.
     pub sequence: u16,
-    /// The timestamp at the moment at which the show began.
+    /// The timestamp at the moment when the presentation began.
     pub timestamp: u32,
-    /// What plays, or played last.
+    /// The segment that plays, or played last.
     pub segment: Option<Segment>,
-    /// What was reported within the connection.
+    /// The interleaved reports.
     pub heard: Option<Heard>,
 }
 
-/// A way.
+/// A transport.
 #[derive(Debug)]
 pub enum Way<F> {
-    /// By a streaming worker.
+    /// Datagrams, by the streaming worker.
     Datagrams {
         /// The slot of its orders.
         slot: usize,
     },
-    /// To a group, by a streaming worker.
+    /// To a group, by the streaming worker.
     Group {
         /// The slot that stands for this session.
         member: usize,
         /// Which group.
         group: usize,
     },
-    /// Within the connection.
+    /// Interleaved with the connection.
     Interleaved {
         /// The channel of media.
         media: u8,
         /// The channel of control.
         control: u8,
-        /// What plays, if something did.
+        /// The RTP stream, once it has played.
         rtp: Option<Box<RtpStream<F>>>,
-        /// A stretch of a long file.
+        /// A part of a long file.
         window: Window,
     },
 }
 
 impl<F> Leg<F> {
-    /// The leg ends; says whether a streaming worker has to know.
+    /// Ends the leg; returns whether to ring the streaming worker.
     pub fn let_go(&self, cx: &At<'_>) -> bool {
         match self.way {
             Way::Datagrams { slot } => cx.state.release(slot),
@@ -73,7 +73,7 @@ impl<F> Leg<F> {
         true
     }
 
-    /// What was played is over: the next packet has the number behind the last one's.
+    /// The segment is over: the next packet continues its sequence numbers.
     pub fn settle(&mut self, cx: &At<'_>) {
         let Some(segment) = &mut self.segment else { return };
         if let Way::Datagrams { slot } = self.way {
@@ -84,17 +84,17 @@ impl<F> Leg<F> {
     }
 }
 
-/// Why there is no leg.
+/// Why no transport was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoWay {
-    /// None of the ways can be gone; the client may offer others.
+    /// None of the offered transports is supported; the client may offer others.
     Unsupported,
     /// There is no room.
     Full,
 }
 
 impl<B: Backstage> Media<B> {
-    /// The first of the offered ways that can be gone, and what the client is told of it.
+    /// The first offered transport that is supported, and the reply about it.
     pub(super) fn leg(
         &self,
         cx: &At<'_>,
@@ -117,7 +117,7 @@ impl<B: Backstage> Media<B> {
         let mut full = false;
         for offer in transports(offered) {
             let is_together = offer.multicast && offer.lower == Some(Lower::Udp);
-            // A session is of a group with all its tracks, or with none.
+            // All tracks of a session go to a group, or none.
             let is_odd = offer.multicast != is_together;
             if offer.record
                 || is_odd
@@ -171,7 +171,7 @@ impl<B: Backstage> Media<B> {
 }
 
 impl<B: Backstage> Media<B> {
-    /// The way to a group, for a client that wants to listen there.
+    /// The transport to a group, for a client that asked for multicast.
     fn together(
         &self,
         cx: &At<'_>,
@@ -210,7 +210,7 @@ impl<B: Backstage> Media<B> {
         Ok((Way::Group { member, group }, told, ssrc))
     }
 
-    /// The group of a title, where there are groups and somebody sends to them.
+    /// The group of a title, where groups are offered.
     pub(super) fn group(&self, cx: &At<'_>, title: &Title<B::File>) -> Option<(usize, Groups)> {
         let groups = self.options.groups.filter(|_| self.options.ports.is_some())?;
         let key = self.secret.number(&format!("group {} {}", title.path, title.stamp));
@@ -218,7 +218,7 @@ impl<B: Backstage> Media<B> {
     }
 }
 
-/// The channels that the client wants, or the next two that are free.
+/// The channels that the client asked for, or the next two that are free.
 fn channels<F>(offer: &Transport, presentation: Option<&Presentation<F>>) -> Option<(u8, u8)> {
     let legs = || presentation.into_iter().flat_map(|presentation| &presentation.legs);
     let is_taken = |channel: u8| {
@@ -237,8 +237,8 @@ fn channels<F>(offer: &Transport, presentation: Option<&Presentation<F>>) -> Opt
     }
 }
 
-/// Where datagrams go: to who asks and to nobody else, for a server that sends streams wherever it
-/// is told is a weapon. Ports below 1024 belong to servers, which no player is.
+/// The destination of datagrams: the client's own address and no other, since a server that sends
+/// streams anywhere on request is a weapon. Ports below 1024 belong to servers, not players.
 fn destination(offer: &Transport, peer: Peer) -> Option<Destination> {
     let Peer::Net(address) = peer else { return None };
     let ip = address.ip().to_canonical();

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use wire::http::Target;
 
-/// A place beneath the root.
+/// A title below the root, and one of its tracks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackUrl {
     /// The file's path, relative to the root.
@@ -16,10 +16,10 @@ pub struct TrackUrl {
     pub host: Option<IpAddr>,
 }
 
-/// What stands in front of a track's number.
+/// The prefix of a track's number.
 const TRACK: &str = "trackID=";
 
-/// Reads the target of a request; `None` if it names nothing beneath the root.
+/// Parses the target of a request; `None` if it names nothing below the root.
 pub fn track_url(target: &str) -> Option<TrackUrl> {
     let scheme = target.get(..7)?;
     if !scheme.eq_ignore_ascii_case("rtsp://") {
