@@ -7,7 +7,7 @@
 use std::io::IoSlice;
 
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
-use wire::rng::Rng;
+use stats::Rng;
 
 /// How a conversation is cut.
 pub(crate) struct Cuts<'a> {

@@ -7,9 +7,9 @@
 
 use memory::{Placement, Region};
 use seam::{Limits, WorkerId};
+use stats::Rng;
 use std::collections::VecDeque;
 use wire::framing::{Decoder, Framing, Shape};
-use wire::rng::Rng;
 
 use crate::cuts::{Cuts, exchange};
 use crate::stock::book::{Entry, LEFT_MAX, push_line};

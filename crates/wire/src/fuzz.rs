@@ -5,8 +5,8 @@ use crate::framing::{Decoder, Framing, Shape};
 use crate::http;
 use crate::line::{self, Next};
 use crate::media_fuzz;
-use crate::rng::Rng;
 use crate::text;
+use stats::Rng;
 
 /// Runs `events` rounds from `seed`.
 ///

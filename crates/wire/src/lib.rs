@@ -14,7 +14,6 @@
 //! - [`rtp`], [`rtcp`], [`rtsp`], [`sdp`]: packets of media, reports about them, the language in
 //!   which they are ordered, and descriptions of what there is.
 //! - [`text`]: whole text files in UTF-8, UTF-16 or CP949, as UTF-8.
-//! - [`rng`]: the seeded generator that the fuzzers of this and of higher crates roll.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -27,7 +26,6 @@ mod fuzz;
 pub mod http;
 pub mod line;
 mod media_fuzz;
-pub mod rng;
 pub mod rtcp;
 pub mod rtp;
 pub mod rtsp;

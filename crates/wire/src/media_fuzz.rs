@@ -2,8 +2,8 @@
 //! depends on where the stream was cut, and a range, a transport or a proof that is read is told
 //! so that it is read the same again.
 
-use crate::rng::Rng;
 use crate::{rtcp, rtp, rtsp};
+use stats::Rng;
 
 /// One round; `at` names it in messages.
 ///

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+use stats::Rng;
 use wire::http::{Body, Chunked, Head, Limits, Version, next};
-use wire::rng::Rng;
 
 /// Requests of one run.
 const REQUESTS: u64 = 30_000;

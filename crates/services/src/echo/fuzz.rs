@@ -3,7 +3,7 @@
 
 use memory::{Placement, Region};
 use seam::Limits;
-use wire::rng::Rng;
+use stats::Rng;
 
 use super::packet::{HEAD, LENGTH, LOGIN, PACKET, packet};
 use super::{Echo, Options, Refused, Register};

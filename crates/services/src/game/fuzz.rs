@@ -3,9 +3,9 @@
 
 use memory::{Placement, Region};
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
+use stats::Rng;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use wire::rng::Rng;
 
 use super::packet::{Ask, Place, Role, TELL_MAX, Tell, front};
 use super::{Game, Options, Terrain, World};

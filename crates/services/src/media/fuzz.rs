@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use seam::{Channel, Effects, PacedCx, PacedSource, WorkerId};
-use wire::rng::Rng;
+use stats::Rng;
 use wire::rtcp::{Heard, write_heard};
 
 use super::test_server::{BEGIN, Guest, TestServer, options, orders};

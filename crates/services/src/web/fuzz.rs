@@ -3,9 +3,9 @@
 //! the same bytes, and whoever is told that the connection closes hears nothing after it.
 
 use memory::{Placement, Region};
+use stats::Rng;
 use std::io;
 use std::time::Duration;
-use wire::rng::Rng;
 
 use super::backstage::{Backstage, Entry, Found, Meta, Missing};
 use super::{Journal, Options, Web};

@@ -6,11 +6,11 @@ use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerI
 use services::echo::packet::{LOGIN, PACKET, packet};
 use services::echo::{Echo, Options, Refused, Register};
 use sim::{Act, Case, Client, End, Faults, Heard, Script, Transcript};
+use stats::Rng;
 use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
-use wire::rng::Rng;
 
 /// A register in memory of its own, as the simulator wants to borrow it.
 #[derive(Clone)]

@@ -7,10 +7,10 @@ use seam::Closed;
 use services::game::packet::{Ask, Bye, Place, Role, TELL_MAX, Tell, front};
 use services::game::{Game, Options, Terrain, World};
 use sim::{Act, Case, Client, End, Faults, Heard, Script, Transcript};
+use stats::Rng;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use wire::rng::Rng;
 
 struct Founded(Region<World>);
 

@@ -3,7 +3,7 @@
 use crate::desk::{Desk, SAMPLE, founded_as};
 use memory::{Placement, Region};
 use services::stock::{Book, Market, Options, Order};
-use wire::rng::Rng;
+use stats::Rng;
 
 /// A book of `count` stocks whose ids come in the order that `id` says.
 fn book(count: u32, id: impl Fn(u32) -> u32) -> String {

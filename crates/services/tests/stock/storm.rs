@@ -5,13 +5,13 @@ use crate::desk::{Founded, SAMPLE, founded};
 use seam::WorkerId;
 use services::stock::{Lock, Options, Stock, book, command};
 use sim::{Act, Case, Client, Faults, Script, Transcript};
+use stats::Rng;
 use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use wire::framing::{Decoder, Framing};
-use wire::rng::Rng;
 
 const LARGE: i64 = 1_000_000;
 

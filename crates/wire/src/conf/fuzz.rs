@@ -1,8 +1,8 @@
 //! Noise, and settings that were written to be read back.
 
 use super::{Settings, Table};
-use crate::rng::Rng;
 use encoding_rs::EUC_KR;
+use stats::Rng;
 
 /// One round: what was written comes back in every encoding, and noise is decoded or refused.
 pub(crate) fn fuzz(rng: &mut Rng, at: &str) {

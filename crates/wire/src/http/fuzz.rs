@@ -2,7 +2,7 @@
 //! never a byte beyond the end, and never another meaning than the grammar's.
 
 use super::{Body, Chunked, Limits, Target, chunk_grammar, chunked, grammar, next};
-use crate::rng::Rng;
+use stats::Rng;
 
 /// One round; `at` names it in messages.
 ///
@@ -240,7 +240,7 @@ fn targets(rng: &mut Rng, at: &str) {
 
 #[cfg(test)]
 mod tests {
-    use crate::rng::Rng;
+    use stats::Rng;
 
     #[test]
     fn a_few_seeds() {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use memory::{Placement, Region};
 use seam::{Instant, WorkerId};
+use stats::Rng;
 use wire::containers::ts::{GROUP, PACKET, PCR_WRAP};
-use wire::rng::Rng;
 use wire::rtcp;
 use wire::rtp::Packet;
 use wire::rtsp::{Item, next};
