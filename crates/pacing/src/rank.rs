@@ -97,8 +97,9 @@ impl fmt::Display for RankRefused {
             Rank::Usual => write!(f, "{rank}: {error}"),
             Rank::Nice(value) => write!(
                 f,
-                "expected permission to send at nice {value}, found {error} (without CAP_SYS_NICE the \
-                 lowest here is {lowest}); {advice}, or raise the limit (ulimit -e {}, LimitNICE=)",
+                "expected permission to send at nice {value}, found {error} (without \
+                 CAP_SYS_NICE the lowest here is {lowest}); {advice}, or raise the limit \
+                 (ulimit -e {}, LimitNICE=)",
                 20 - value
             ),
             Rank::Fifo(priority) if highest >= *priority => write!(
@@ -109,8 +110,8 @@ impl fmt::Display for RankRefused {
             ),
             Rank::Fifo(priority) => write!(
                 f,
-                "expected permission to send at real-time priority {priority}, found {error} (without \
-                 CAP_SYS_NICE the highest here is {highest}, and 0 is none); {advice}, or raise \
+                "expected permission to send at real-time priority {priority}, found {error} \
+                 (without CAP_SYS_NICE the highest here is {highest}, and 0 is none); {advice}, or raise \
                  the limit (ulimit -r {priority}, LimitRTPRIO=)"
             ),
         }

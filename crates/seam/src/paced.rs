@@ -1,15 +1,15 @@
 //! Datagrams that leave by the clock: which packets are due until a moment, whatever sends them.
 //!
-//! A [`Service`](crate::Service) answers; a [`PacedSource`] speaks first. The two share one state: a
-//! session orders a stream there (play, pause, seek, tear down) and rings ([`crate::Cx::ring`]); the
-//! streaming worker takes the order up as a [`PacedSource::Stream`], the memory of one running
+//! A [`Service`](crate::Service) answers; a [`PacedSource`] speaks first. The two share one state:
+//! a session orders a stream there (play, pause, seek, tear down) and rings ([`crate::Cx::ring`]);
+//! the streaming worker takes the order up as a [`PacedSource::Stream`], the memory of one running
 //! transmission.
 //!
 //! The surprising thing: [`PacedSource::due`] is told *until* when packets are wanted, and that
-//! moment need not be now. A timer wheel asks for what is due at this tick. An engine that hands the
-//! kernel seconds of packets at once asks for the future, and says afterwards how many of them never
-//! left ([`PacedSource::withdrawn`]). A worker that was held up asks for the past, a little at a
-//! time, so that late packets never leave as one burst.
+//! moment need not be now. A timer wheel asks for what is due at this tick. An engine that hands
+//! the kernel seconds of packets at once asks for the future, and says afterwards how many of them
+//! never left ([`PacedSource::withdrawn`]). A worker that was held up asks for the past, a little
+//! at a time, so that late packets never leave as one burst.
 //!
 //! [`PacedLaw`] lists what an engine may rely on, and a source on the engine:
 //!
@@ -39,16 +39,17 @@ pub trait PacedSource: Sync {
     fn limits(&self) -> PacedLimits;
 
     /// Takes the next ordered stream from the state and says when it wants to be called; `None` if
-    /// no order waits. A worker calls it until it returns `None`, at its start and whenever the bell
-    /// rang. Two workers never get the same order.
+    /// no order waits. A worker calls it until it returns `None`, at its start and whenever the
+    /// bell rang. Two workers never get the same order.
     fn start(&self, cx: &PacedCx<'_, Self::State>) -> Option<(Self::Stream, Next)>;
 
     /// Appends every packet whose moment is at or before `until`, oldest first, and says when it
     /// wants to be called next.
     ///
-    /// `until` never decreases for a stream, except after [`PacedSource::withdrawn`]. It lies before
-    /// `cx.now` where the worker was held up; it then moves at twice the speed of the clock until it
-    /// has caught up. A source that finds it too far behind may skip to what is worth sending.
+    /// `until` never decreases for a stream, except after [`PacedSource::withdrawn`]. It lies
+    /// before `cx.now` where the worker was held up; it then moves at twice the speed of the clock
+    /// until it has caught up. A source that finds it too far behind may skip to what is worth
+    /// sending.
     fn due(
         &self,
         cx: &PacedCx<'_, Self::State>,
@@ -101,8 +102,8 @@ pub trait PacedSource: Sync {
 pub struct PacedLimits {
     /// Streams that one worker may hold at a time; further orders wait in the state.
     pub streams_max: usize,
-    /// How far ahead of the clock packets may be handed to a kernel that sends by itself. More saves
-    /// calls; less saves memory, and packets that a pause takes back.
+    /// How far ahead of the clock packets may be handed to a kernel that sends by itself. More
+    /// saves calls; less saves memory, and packets that a pause takes back.
     pub ahead: Duration,
 }
 
@@ -276,8 +277,8 @@ impl Burst {
     /// Appends a packet: `head` (usually 12 to 64 bytes), then the body.
     ///
     /// # Panics
-    /// If it is longer than [`Burst::DATAGRAM_MAX`], or a range lies outside its bytes: both are the
-    /// source's own arithmetic, never a peer's.
+    /// If it is longer than [`Burst::DATAGRAM_MAX`], or a range lies outside its bytes: both are
+    /// the source's own arithmetic, never a peer's.
     pub fn push(
         &mut self,
         at: Instant,
@@ -340,8 +341,8 @@ impl Burst {
     }
 
     /// Reads the payloads that lie in files opened at run time, for senders that send from memory.
-    /// `read` appends the bytes of a range; if it returns false, the packet is left out. Returns how
-    /// many packets were left out.
+    /// `read` appends the bytes of a range; if it returns false, the packet is left out. Returns
+    /// how many packets were left out.
     ///
     /// All bytes read share one allocation, which lasts as long as the packets.
     pub fn load_open(

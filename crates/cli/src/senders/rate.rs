@@ -100,7 +100,7 @@ struct Heard {
     usage: Usage,
 }
 
-/// Streams, and returns what came of it.
+/// Sends, and returns the figures.
 ///
 /// # Errors
 /// The sender does not work here, or the machine lacks something.

@@ -119,10 +119,7 @@ impl<B: Backstage> Media<B> {
             let is_together = offer.multicast && offer.lower == Some(Lower::Udp);
             // All tracks of a session go to a group, or none.
             let is_odd = offer.multicast != is_together;
-            if offer.record
-                || is_odd
-                || presentation.is_some_and(|presentation| presentation.mixes(is_together))
-            {
+            if offer.record || is_odd || presentation.is_some_and(|it| it.mixes(is_together)) {
                 continue;
             }
             if is_together {
