@@ -111,8 +111,8 @@ impl fmt::Display for RankRefused {
             Rank::Fifo(priority) => write!(
                 f,
                 "expected permission to send at real-time priority {priority}, found {error} \
-                 (without CAP_SYS_NICE the highest here is {highest}, and 0 is none); {advice}, or raise \
-                 the limit (ulimit -r {priority}, LimitRTPRIO=)"
+                 (without CAP_SYS_NICE the highest here is {highest}, and 0 is none); {advice}, \
+                 or raise the limit (ulimit -r {priority}, LimitRTPRIO=)"
             ),
         }
     }

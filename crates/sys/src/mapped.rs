@@ -1,8 +1,8 @@
-//! A file in memory, to be sent from there (mmap(2)).
+//! A file mapped into memory, to be sent from there (mmap(2)).
 //!
-//! Nobody can look at its bytes through this type: another process may change the file or cut it
-//! off at any moment, and a look at what is gone ends the process (`SIGBUS`). Calls that send from
-//! it copy inside the kernel, where the same is an ordinary error (`EFAULT`).
+//! This type gives no access to its bytes: another process may truncate the file at any moment, and
+//! reading beyond its end kills the process (`SIGBUS`). System calls that send from it copy inside
+//! the kernel, where the same is an ordinary error (`EFAULT`).
 
 use std::fs::File;
 use std::io;

@@ -1,10 +1,10 @@
-//! Who gets a processor when there are too few of them: nice values (setpriority(2)) and real-time
-//! priorities (sched_setscheduler(2)), of one thread each.
+//! Scheduling priorities of single threads: nice values (setpriority(2)) and real-time priorities
+//! (sched_setscheduler(2)).
 //!
-//! The surprising thing: POSIX gives a nice value to a process, Linux to a thread, and that is what
-//! is meant here. Where sessions are grouped (`sched_autogroup_enabled`, as desktops and
-//! distributions have it) a nice value counts among the threads of its session only; a real-time
-//! priority counts everywhere.
+//! The surprising thing: a nice value belongs to a process in POSIX and to a thread in Linux; this
+//! module means threads. Where sessions are grouped (`sched_autogroup_enabled`, the default of many
+//! distributions) a nice value counts only among the threads of its session; a real-time priority
+//! counts everywhere.
 
 use std::io;
 use std::time::Duration;
@@ -31,15 +31,14 @@ impl Turn {
         is_fifo.then(|| self.priority.cast_unsigned())
     }
 
-    /// Whether what it starts begins like everybody (`SCHED_RESET_ON_FORK`).
+    /// Whether children begin at the usual priority (`SCHED_RESET_ON_FORK`).
     #[must_use]
     pub fn resets_on_fork(self) -> bool {
         self.policy & libc::SCHED_RESET_ON_FORK != 0
     }
 
-    /// In front of all that have no real-time priority or a lower one; 1 to 99. With `resets` the
-    /// threads and processes that it starts begin like everybody; the flag is for good without
-    /// `CAP_SYS_NICE`.
+    /// Real-time priority, 1 to 99. With `resets` children begin at the usual priority; without
+    /// `CAP_SYS_NICE` that flag is permanent.
     #[must_use]
     pub fn in_front(priority: u32, resets: bool) -> Turn {
         let flag = if resets { libc::SCHED_RESET_ON_FORK } else { 0 };

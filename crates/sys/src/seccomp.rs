@@ -1,7 +1,7 @@
 //! A filter of system calls for a child, as a container's runtime installs one (seccomp(2)).
 //!
-//! It is made for trying what a program does where calls are refused, and is no protection: it
-//! looks at numbers of this architecture's own table only.
+//! It is for tests of programs under refused calls, not for protection: it knows only this
+//! architecture's call numbers.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -22,7 +22,7 @@ pub struct Rule {
     pub errno: u16,
 }
 
-/// Lets `command` run under a filter that refuses what `rules` say, and allows all else. Its
+/// Runs `command` under a filter that refuses the calls in `rules` and allows all others. Its
 /// children inherit the filter. Where the kernel has no seccomp the start of `command` fails.
 pub fn confine(command: &mut Command, rules: &[Rule]) {
     let filter = program(rules);

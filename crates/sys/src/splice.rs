@@ -1,13 +1,13 @@
 //! Bytes that go from a file to a socket inside the kernel (sendfile(2), splice(2), vmsplice(2)).
 //!
-//! The surprising thing: towards a UDP socket the bytes of one call are one datagram, and those of
-//! several calls are one if all but the last say that more will come. So a head from our memory and
-//! a body from the file's pages leave together, and nobody copies the body.
+//! The surprising thing: to a UDP socket the bytes of one call are one datagram, and those of
+//! several calls are one if all but the last say that more follows. So a header from our memory and
+//! a body from file pages leave together, without a copy of the body.
 //!
-//! And since Linux 6.5 the pages of one call are summed up by the kernel as if each began at an
-//! even place of the datagram (net/core/skbuff.c, skb_splice_from_iter): where a page ends behind
-//! an odd number of bytes the checksum is wrong, and the receiver drops the datagram without a
-//! word. [`odd_part`] finds those; they leave by two calls, or as a copy.
+//! And since Linux 6.5 the kernel sums the pages of one call as if each began at an even place of
+//! the datagram (net/core/skbuff.c, skb_splice_from_iter): where a page ends after an odd number of
+//! bytes the checksum is wrong, and the receiver silently drops the datagram. [`odd_part`] finds
+//! those; they leave by two calls, or as a copy.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsFd, AsRawFd};

@@ -1,7 +1,7 @@
 //! When bytes of a stream came, by the kernel's own clock (`SO_TIMESTAMPNS`, socket(7)).
 //!
-//! A reader that is late itself sees only when it was told. Over the loopback interface the stamp
-//! is made while the sender sends, so it tells the sender's time from the reader's.
+//! A late reader only knows when it was woken. Over the loopback interface the stamp is taken while
+//! the sender sends, so it separates the sender's time from the reader's.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -16,7 +16,7 @@ const CONTROL: usize = 64;
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// Asks the kernel to note when bytes come on this socket; the first ones of all may go without.
+/// Enables timestamps on this socket; the very first bytes may go without.
 ///
 /// # Errors
 /// None in practice.

@@ -1,27 +1,26 @@
-//! Frames that a program of the kernel's makes and sends (BPF_PROG_RUN with live frames, Linux
-//! 5.18; Documentation/bpf/bpf_prog_run.rst): one call runs the program once for each frame, and
-//! what it says of the frame is really done. There is no socket, no queue and no buffer of the
-//! stack's in between.
+//! Frames made and sent by a program in the kernel (BPF_PROG_RUN with live frames, Linux 5.18;
+//! Documentation/bpf/bpf_prog_run.rst): one call runs the program once for each frame, and its
+//! verdicts are carried out. No socket, queue or buffer of the stack is involved.
 //!
-//! The surprising thing: a call for more than one frame by a program that is attached nowhere takes
-//! some twenty milliseconds, for the kernel then rewrites its own code on the way in and on the way
-//! out. With the same program attached once, to whatever device ([`Program::attach`]), it takes
-//! eight microseconds and a tenth of one for each frame.
+//! The surprising thing: a call for more than one frame by an unattached program takes some twenty
+//! milliseconds, because the kernel rewrites its own code before and after. With the same program
+//! attached to any device ([`Program::attach`]), it takes eight microseconds and a tenth of one for
+//! each frame.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::bpf::{Assembly, Math, Program, command};
 
-/// Frames that are made together at the most (`TEST_XDP_MAX_BATCH`).
+/// Most frames made together (`TEST_XDP_MAX_BATCH`).
 pub const FRAMES_MAX: u32 = 256;
 
-/// What a program can say of a frame.
+/// A program's verdict about a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Throw it away.
+    /// Drop it.
     Drop = 1,
-    /// It has come to this machine.
+    /// Pass it to this machine's stack.
     Pass = 2,
 }
 
@@ -32,8 +31,8 @@ pub struct Attached {
 }
 
 impl Verdict {
-    /// Says the same of every frame that comes by a device. Its driver then handles frames, so that
-    /// the other end of a `veth` takes them from programs; with [`Verdict::Drop`] it is a sink.
+    /// Gives the same verdict for every frame of a device. Its driver then handles frames, so that
+    /// the other end of a `veth` accepts them from programs; with [`Verdict::Drop`] it is a sink.
     ///
     /// # Errors
     /// As [`Program::attach`].
@@ -46,7 +45,7 @@ impl Verdict {
 }
 
 impl Program {
-    /// Has the kernel check a program that handles frames (`BPF_PROG_TYPE_XDP`), and keep it.
+    /// Has the kernel check and load a program that handles frames (`BPF_PROG_TYPE_XDP`).
     ///
     /// # Errors
     /// As [`Program::classifier`].
@@ -55,7 +54,7 @@ impl Program {
         Program::load(6, 37, assembly)
     }
 
-    /// Puts a program for frames at the entrance of a device, in its driver.
+    /// Attaches a frame program to a device, in its driver.
     ///
     /// # Errors
     /// `EBUSY` where another one is; `EOPNOTSUPP` for a driver that knows none; `EPERM`.
