@@ -35,6 +35,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("running-threads", "running"),
     ("max-client", "max-connections"),
     ("max-clients", "max-connections"),
+    ("book", "index"),
 ];
 
 /// How alike a name must be to be proposed, from 0 to 1.

@@ -1,5 +1,5 @@
-//! TLS around a service changes nothing that the service says, however the bytes are cut; and who
-//! does not speak it is sent away with an alert.
+//! TLS around a service does not change its replies, however the bytes are cut; a client that does
+//! not speak TLS gets an alert.
 
 use std::io::{IoSlice, Read, Write};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn piece(rng: &mut Rng, len: usize) -> usize {
     (1 + rng.below(most)).min(len)
 }
 
-/// A server's end of one connection; its clock runs when nothing else does.
+/// The server's end of one connection; its clock advances only when nothing else happens.
 struct Slot<'a> {
     service: &'a Tls<Probe>,
     world: &'a World,
@@ -61,7 +61,7 @@ impl<'a> Slot<'a> {
         Slot { service, world, effects, conn, now }
     }
 
-    /// Lets something happen, then does the jobs.
+    /// Triggers an event, then runs the jobs.
     fn let_happen(
         &mut self,
         event: impl FnOnce(&mut Conn<Tls<Probe>>, &Tls<Probe>, &Cx<'_, World>),
@@ -74,7 +74,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Sends a piece of what waits.
+    /// Sends a piece of the waiting output.
     fn send(&mut self, rng: &mut Rng) -> Vec<u8> {
         let mut slices = [IoSlice::new(&[]); 8];
         let filled = self.conn.out().gather(&mut slices);
@@ -93,7 +93,7 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// What a client hears that sends `input`, cut into pieces by `seed`.
+/// What a client receives after sending `input`, cut into pieces by `seed`.
 fn converse(probe: Probe, input: &[u8], seed: u64) -> Vec<u8> {
     let (pem, key) = certificate();
     let keys = Keys::read(pem.as_bytes(), key.as_bytes(), &[]).expect("our own");

@@ -1,4 +1,4 @@
-//! `roundhouse serve echo`: the packets of a game server's library, sent back.
+//! `roundhouse serve echo`: echoes the packets of a game server library.
 
 use std::process::ExitCode;
 use std::thread;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use engines::{Assets, Handover, StateStore};
 use memory::Region;
-use services::echo::{Echo, Options, Refused, Register};
+use services::echo::{CloseReason, Echo, Options, Register};
 
 use super::console::Console;
 use super::library::LibraryArgs;
 use super::server::{ServerArgs, ServiceInstance, usage};
 
-/// The port if nobody names one.
+/// The default port.
 const PORT: u16 = 6001;
 
 /// The flags of the echo service.
@@ -36,7 +36,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let handover = Handover::receive()?;
     let mut register: Region<Register> = match &handover {
         Some(handover) => Region::adopt(handover.state()?).map_err(|refused| {
-            anyhow!("cannot take the register over: {refused}; the server before goes on serving")
+            anyhow!("cannot take the register over: {refused}; the previous server continues")
         })?,
         None => Region::place(args.server.placement(&shape))
             .context("cannot place the register in memory")?,
@@ -54,8 +54,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         handover: handover.as_ref(),
     };
     let dismiss = || match register.dismiss_first() {
-        Some(id) => format!("session {id} is told to go"),
-        None => "nobody is here who was not told to go already".to_owned(),
+        Some(id) => format!("session {id} is being disconnected"),
+        None => "no session is left to disconnect".to_owned(),
     };
     thread::scope(|scope| {
         let _console = operated.then(|| Console::open(scope, &dismiss));
@@ -63,20 +63,20 @@ pub fn run(args: Args) -> Result<ExitCode> {
     })
 }
 
-/// Says what connections were ended for, when the last client has left and at the end.
+/// Reports why connections were closed, when the last client has left and at the end.
 #[derive(Default)]
 struct Teller {
-    said: [u64; Refused::ALL.len()],
+    said: [u64; CloseReason::ALL.len()],
 }
 
 impl StateStore<Register> for Teller {
     fn is_changed(&mut self, register: &Register) -> bool {
-        self.said != Refused::ALL.map(|why| register.refused(why))
+        self.said != CloseReason::ALL.map(|why| register.closed(why))
     }
 
     fn save(&mut self, register: &Register) -> Result<(), String> {
-        for (why, said) in Refused::ALL.into_iter().zip(&mut self.said) {
-            let count = register.refused(why);
+        for (why, said) in CloseReason::ALL.into_iter().zip(&mut self.said) {
+            let count = register.closed(why);
             if count != *said {
                 let plural = if count == 1 { "" } else { "s" };
                 eprintln!("{count} connection{plural} {}", why.words());

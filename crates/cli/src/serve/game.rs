@@ -1,4 +1,4 @@
-//! `roundhouse serve game`: a world with a map, in which clients walk and watch each other.
+//! `roundhouse serve game`: a world with a map in which clients walk and see each other.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,9 +17,9 @@ use super::console::Console;
 use super::library::LibraryArgs;
 use super::server::{ServerArgs, ServiceInstance, usage};
 
-/// The port if nobody names one.
+/// The default port.
 const PORT: u16 = 6002;
-/// The map if nobody names one.
+/// The default map.
 const MAP: &[u8] = include_bytes!("../../../../data/maps/portfolio-open.map");
 
 /// The flags of the game service.
@@ -32,14 +32,14 @@ pub struct Args {
     /// The map, in the format of the MovingAI sets [default: a built-in one of 80 x 40 cells]
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
-    /// Between two ticks of the world; everybody takes a step a tick
+    /// The time between two ticks of the world; every walker takes one step a tick
     #[arg(long, default_value = "50ms", value_parser = span, value_name = "TIME")]
     tick: Duration,
-    /// Cells that all searches for paths together may go on from in a tick
+    /// Cells that all path searches together may expand in a tick
     #[arg(long, default_value_t = Options::default().budget, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     budget: u32,
-    /// Searches at one time, each of which takes memory for the whole map
+    /// The most concurrent path searches; each takes memory for the whole map
     #[arg(long, default_value_t = 8, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     searchers: u16,
@@ -55,9 +55,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if !shape.carries() {
         return Ok(usage(&format!(
             "expected an engine that can carry bytes from one session to another, found {shape} \
-             with {} workers: in a world everybody hears of everybody's steps, so one worker must \
-             have all sessions and wait for all of them at once; say --engine epoll, select or \
-             poll, or --engine uring --workers 1",
+             with {} workers: every client is told every step, so one worker must have all \
+             sessions and wait for all of them at once; use --engine epoll, select or poll, or \
+             --engine uring --workers 1",
             shape.workers
         )));
     }
@@ -65,7 +65,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(usage(&format!("expected a --tick from 1ms to 60s, found {:?}", args.tick)));
     }
     if Handover::receive()?.is_some() {
-        bail!("a world is where its sessions are and cannot be handed over; start a fresh server");
+        bail!(
+            "a world exists only with its sessions and cannot be handed over; start a new server"
+        );
     }
     let operated = args.library.is_operated(&shape);
     let terrain = terrain(args.map.as_deref())?;
@@ -84,8 +86,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         handover: None,
     };
     let dismiss = || match world.dismiss_first() {
-        Some(id) => format!("session {id} is told to go"),
-        None => "nobody is here who was not told to go already".to_owned(),
+        Some(id) => format!("session {id} is being disconnected"),
+        None => "no session is left to disconnect".to_owned(),
     };
     thread::scope(|scope| {
         let _console = operated.then(|| Console::open(scope, &dismiss));
@@ -106,15 +108,15 @@ fn terrain(map: Option<&Path>) -> Result<Terrain> {
     Terrain::new(map.grid()?).with_context(|| name)
 }
 
-/// Says what connections were ended for, when the last client has left and at the end.
+/// Reports why connections were closed, when the last client has left and at the end.
 #[derive(Default)]
 struct Teller {
     said: [u64; REASONS.len()],
 }
 
-/// What is worth saying, and how.
+/// The reported reasons, as predicates of "N connections".
 const REASONS: [(Bye, &str); 4] = [
-    (Bye::BadPacket, "closed for a packet that was none"),
+    (Bye::BadPacket, "closed for a malformed packet"),
     (Bye::NotJoined, "closed for not joining"),
     (Bye::Full, "closed because every seat was taken"),
     (Bye::Operator, "disconnected by the operator"),

@@ -16,13 +16,13 @@ use load::parse::span;
 use memory::Region;
 use seam::{Instant, Service};
 use services::tls::Tls;
-use services::web::{ErrorPage, Format, Journal, Options, Web, kind};
+use services::web::{ErrorPage, Format, Journal, Options, Web, media_type};
 
 use super::server::{ServerArgs, ServiceInstance, usage};
 use access_log::AccessLog;
 use site::Site;
 
-/// The port if nobody names one.
+/// The default port.
 const PORT: u16 = 8080;
 
 /// The flags of the web service.
@@ -30,7 +30,7 @@ const PORT: u16 = 8080;
 pub struct Args {
     #[command(flatten)]
     server: ServerArgs,
-    /// The folder to serve [default: the present one, or no files with --demo]
+    /// The folder to serve [default: the current one, or no files with --demo]
     dir: Option<PathBuf>,
     /// Offer /, /echo, /cookie, /plaintext, /json, /dynamic?rows=N, /work?ms=N and /sleep?ms=N
     #[arg(long)]
@@ -44,30 +44,30 @@ pub struct Args {
     /// How long the head of a request may take, from its first byte to its last
     #[arg(long, default_value = "10s", value_parser = span, value_name = "TIME")]
     head_time: Duration,
-    /// How long a connection may be silent between two requests
+    /// How long a connection may be idle between two requests
     #[arg(long, default_value = "15s", value_parser = span, value_name = "TIME")]
     keep_alive: Duration,
-    /// The least rate of a body, in bytes a second; 0: any
+    /// The minimum rate of a body, in bytes a second; 0: none
     #[arg(long, default_value_t = Options::default().body_rate, value_name = "BYTES")]
     body_rate: u64,
-    /// How long a body may be slower than that
+    /// How long a body may be slower than its minimum rate
     #[arg(long, default_value = "5s", value_parser = span, value_name = "TIME")]
     body_grace: Duration,
     /// Write a line for each request to this file, which may be moved away at any time; - is
     /// standard output
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
-    /// How a line is written: common, json
+    /// The format of the access log: common, json
     #[arg(long, default_value_t, value_name = "FORMAT")]
     log_format: Format,
     #[command(flatten)]
     proof: proof::Flags,
-    /// A page for a status from 400 on, as 404=FILE; may be repeated
+    /// The page of a status of 400 or more, such as 404=FILE; may be repeated
     #[arg(long, value_name = "STATUS=FILE")]
     error_page: Vec<PageFlag>,
 }
 
-/// What `--error-page` says.
+/// The value of `--error-page`.
 #[derive(Clone, Debug)]
 struct PageFlag {
     code: u16,
@@ -90,7 +90,7 @@ impl PageFlag {
     fn page(&self) -> Result<ErrorPage> {
         let body = std::fs::read(&self.path)
             .with_context(|| format!("cannot read the page {}", self.path.display()))?;
-        let kind = kind(&self.path.to_string_lossy());
+        let kind = media_type(&self.path.to_string_lossy());
         Ok(ErrorPage { code: self.code, kind, body: body.into() })
     }
 }
@@ -131,7 +131,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let handover = Handover::receive()?;
     let mut journal: Region<Journal> = match &handover {
         Some(handover) => Region::adopt(handover.state()?).map_err(|refused| {
-            anyhow!("cannot take the journal over: {refused}; the server before goes on serving")
+            anyhow!("cannot take the journal over: {refused}; the previous server continues")
         })?,
         None => Region::place(args.server.placement(&shape))
             .context("cannot place the journal in memory")?,
@@ -146,7 +146,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Some(keys) => {
             let tls = Tls::new(web, keys);
             let latest = AtomicU32::new(0);
-            // Workers that are threads have their keys in common: the first to come reads them.
+            // Threads share their keys: the first worker to notice reads the files.
             let renew = |edition: u32| {
                 let fresh = latest.swap(edition, Ordering::Relaxed) != edition;
                 fresh.then(|| args.proof.renew(tls.keys()))
@@ -157,7 +157,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
 }
 
-/// Serves by `service`, which may be the web service or what encloses it.
+/// Serves `service`, which is the web service or TLS around it.
 fn rent<S: Service<State = Journal>>(
     server: &ServerArgs,
     shape: &Shape,

@@ -11,14 +11,14 @@ use engines::{Assets, Handover, StateStore};
 use load::parse::span;
 use memory::Region;
 use seam::{SHARDS_MAX, WorkerId};
-use services::stock::{Book, Lock, Market, Options, Order, Stock};
+use services::stock::{Index, Lock, Market, Options, Order, Stock};
 use wire::framing::Framing;
 
 use super::server::{ServerArgs, ServiceInstance, usage};
 
-/// The port if nobody names one.
+/// The default port.
 const PORT: u16 = 6000;
-/// The file if nobody names one and it is there.
+/// The default file, if it exists.
 const FILE: &str = "data/stock.txt";
 
 /// The flags of the stock service.
@@ -26,24 +26,24 @@ const FILE: &str = "data/stock.txt";
 pub struct Args {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// The file of stocks, `ID LEFT PRICE` a line [default: data/stock.txt, else a built-in one
-    /// that is not saved]
+    /// The file of stocks, `ID LEFT PRICE` a line [default: data/stock.txt, otherwise built-in
+    /// stocks that are not saved]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// How replies end: line, fixed:8192 (what the course's clients read), eof
     #[arg(long, default_value = "line")]
     framing: Framing,
-    /// What finds a stock: hash, level-order (the course's tree, looked through), bst, red-black,
-    /// sorted; all of them answer alike
-    #[arg(long, default_value_t)]
-    book: Book,
-    /// How `show` is ordered: file, sorted, pre-order (of the book's tree, or the file's)
+    /// The index that finds a stock by its ID: hash, level-order (the course's tree, scanned), bst,
+    /// red-black, sorted; all give the same replies
+    #[arg(long, alias = "book", default_value_t)]
+    index: Index,
+    /// How `show` is ordered: file, sorted, pre-order (of the index's tree, or the file's)
     #[arg(long, default_value_t)]
     order: Order,
-    /// What orders wait for: snapshot (nothing), per-stock, global
+    /// How orders are locked: snapshot (not at all), per-stock, global
     #[arg(long, default_value_t)]
     lock: Lock,
-    /// Save this often, beside the last disconnect and the end
+    /// Save this often, as well as after the last disconnect and at the end
     #[arg(long, value_parser = span, value_name = "TIME")]
     save_every: Option<Duration>,
 }
@@ -71,10 +71,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     if handover.is_none() {
         let name = file.as_deref().map_or("the built-in stock".into(), Path::to_string_lossy);
-        let seed = Market::seed(args.book, &text);
+        let seed = Market::seed(args.index, &text);
         market.init(&seed).map_err(|bad| anyhow!("{name}:{bad}"))?;
     }
-    if let Some(note) = note(&market, args.book) {
+    if let Some(note) = note(&market, args.index) {
         eprintln!("{note}");
     }
     let service = Stock::new(Options {
@@ -86,7 +86,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Err(narrow) = service.fits(&market) {
         return Ok(usage(&narrow.to_string()));
     }
-    // What a predecessor had saved is not known, so nothing counts as saved.
+    // It is unknown what the predecessor saved, so nothing counts as saved.
     let saved = handover.is_none().then(|| market.version());
     let mut ledger = Ledger { file, saved, digest: None, every: args.save_every, text: Vec::new() };
     if handover.is_none() {
@@ -104,40 +104,40 @@ pub fn run(args: Args) -> Result<ExitCode> {
     args.server.run(&shape, &instance, &mut ledger)
 }
 
-/// What a person should know of the book that finds stocks, if it is not what was expected.
-fn note(market: &Market, wanted: Book) -> Option<String> {
-    let book = market.book();
-    if book != wanted {
+/// What the operator should know about the index, if it is not what was asked for or is slow.
+fn note(market: &Market, wanted: Index) -> Option<String> {
+    let index = market.index();
+    if index != wanted {
         return Some(format!(
-            "book {book}: the market is taken over with its book; for {wanted} start it anew"
+            "index {index}: the market keeps the index of the server that handed it over; restart \
+             without a hand-over to use {wanted}"
         ));
     }
-    // A random order makes a tree about three times as deep as a balanced one.
+    // Random insertion makes a tree about three times as deep as a balanced one.
     let least = market.len().max(1).ilog2() + 1;
     let depth = market.shape().map_or(0, |shape| shape.depth);
     (depth > 8 * least).then(|| {
         format!(
-            "book {book}: the tree is {depth} deep where {least} would do, as the file's ids are \
-             nearly in order; red-black stays shallow"
+            "index {index}: the tree is {depth} deep where {least} would do, because the file's ids \
+             are nearly sorted; red-black stays shallow"
         )
     })
 }
 
-/// The market as the server before has left it.
+/// The market that the previous server handed over.
 fn adopt(handover: &Handover) -> Result<Region<Market>> {
     Region::adopt(handover.state()?).map_err(|refused| {
-        anyhow!("cannot take the market over: {refused}; the server before goes on serving")
+        anyhow!("cannot take the market over: {refused}; the previous server continues")
     })
 }
 
-/// The bytes of the book, and the file that they come from and go to. Of a market that is taken
-/// over only the file is needed.
+/// The bytes of the book and its file. For a market that was handed over only the file is needed.
 fn read(data: Option<&Path>, taken_over: bool) -> Result<(Vec<u8>, Option<PathBuf>)> {
     let file = match data {
         Some(file) => file,
         None if Path::new(FILE).exists() => Path::new(FILE),
         None => {
-            eprintln!("there is no {FILE}: serving the built-in stock, which is not saved");
+            eprintln!("there is no {FILE}: serving the built-in stocks, which are not saved");
             return Ok((services::stock::book::DEFAULT.as_bytes().to_vec(), None));
         }
     };
@@ -155,8 +155,8 @@ struct Ledger {
     file: Option<PathBuf>,
     /// The version of the market that the file holds, if that is known.
     saved: Option<u64>,
-    /// What stands for the rows that the file holds, if that is known: a new version may have the
-    /// same rows, for an order that is refused makes one too.
+    /// A digest of the rows in the file, if known: a new version may have the same rows, because
+    /// refused orders count as changes too.
     digest: Option<u64>,
     every: Option<Duration>,
     text: Vec<u8>,
@@ -171,7 +171,7 @@ impl Ledger {
     }
 }
 
-/// A number that two different texts do not share by chance.
+/// A hash that two different texts do not share by chance.
 fn digest(text: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(text);
@@ -190,7 +190,7 @@ impl StateStore<Market> for Ledger {
         if self.digest != digest {
             sys::file::replace(file, &self.text).map_err(|error| {
                 format!(
-                    "cannot save {}: {error}; the file is as it was, and saving is tried again",
+                    "cannot save {}: {error}; the file is unchanged, and saving will be retried",
                     file.display()
                 )
             })?;

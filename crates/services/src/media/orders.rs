@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 use std::time::Duration;
 
-use wire::rtcp::Heard;
+use wire::rtcp::ReceptionReport;
 
 use super::cursor::Segment;
 use super::group::{GROUPS, Group};
@@ -535,7 +535,7 @@ impl Orders {
 
     /// Stores a receiver's report, if it is about a stream of ours and comes from that stream's
     /// address.
-    pub fn hear(&self, now: Instant, from: IpAddr, heard: &Heard, ntp: u64) -> bool {
+    pub fn hear(&self, now: Instant, from: IpAddr, heard: &ReceptionReport, ntp: u64) -> bool {
         let slot = (heard.of ^ self.mask) as usize & (SLOTS - 1);
         let it = &self.slots[slot];
         let is_ours = it.phase.load(Acquire) != FREE && it.ssrc.load(Relaxed) == heard.of;
@@ -552,7 +552,7 @@ impl Orders {
     }
 
     /// Stores a report.
-    pub(super) fn note(&self, it: &Slot, now: Instant, heard: &Heard, ntp: u64) {
+    pub(super) fn note(&self, it: &Slot, now: Instant, heard: &ReceptionReport, ntp: u64) {
         it.lost.store(heard.lost.cast_unsigned(), Relaxed);
         it.lost_share.store(heard.lost_share.into(), Relaxed);
         it.jitter.store(heard.jitter, Relaxed);

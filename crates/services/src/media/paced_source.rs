@@ -6,14 +6,14 @@ use seam::{
     StreamPolicy,
 };
 use std::sync::Arc;
-use wire::rtcp::{self, Word};
+use wire::rtcp::{self, Message};
 
 use super::cursor::{Cursor, Line};
 use super::orders::{Destination, Order, Orders};
 use super::rtp_stream::{Piece, RtpStream};
 use super::title::{Title, Window};
 use super::{Media, live};
-use crate::web::Backstage;
+use crate::web::Platform;
 
 /// Most streams of one worker; a slot each.
 const STREAMS_MAX: usize = super::orders::SLOTS;
@@ -62,7 +62,7 @@ impl<F> Sending<F> {
 /// The context of a call.
 type At<'a> = PacedCx<'a, Orders>;
 
-impl<B: Backstage> Media<B> {
+impl<B: Platform> Media<B> {
     /// The title of an order, in the version for which it was planned. Reads it if it is not in
     /// memory, as where sessions live in other processes.
     fn ordered_title(&self, path: &str, stamp: u64) -> Option<Arc<Title<B::File>>> {
@@ -72,7 +72,7 @@ impl<B: Backstage> Media<B> {
         if let Some(title) = self.library.find(path, stamp) {
             return Some(title);
         }
-        let title = self.library.get(&self.backstage, &self.options, path).ok()?;
+        let title = self.library.get(&self.platform, &self.options, path).ok()?;
         (title.stamp == stamp).then_some(title)
     }
 
@@ -180,7 +180,7 @@ impl<B: Backstage> Media<B> {
         scratch.extend_from_slice(packet.prefix.bytes());
         let len = packet.prefix.bytes().len() + packet.payload.len();
         if self.options.from_files
-            && let Some((source, range)) = title.piece(&self.backstage, &packet.payload)
+            && let Some((source, range)) = title.piece(&self.platform, &packet.payload)
         {
             let body = Body::File(source, range);
             burst.push(at, stream.destination.rtp, Channel::Rtp, scratch, body);
@@ -189,7 +189,7 @@ impl<B: Backstage> Media<B> {
         }
         let mut bytes = title.bytes(&packet.payload, window);
         if bytes.is_none() {
-            let Ok(fresh) = title.window(&self.backstage, &packet.payload) else { return false };
+            let Ok(fresh) = title.window(&self.platform, &packet.payload) else { return false };
             *window = fresh;
             bytes = title.bytes(&packet.payload, window);
         }
@@ -257,7 +257,7 @@ impl<B: Backstage> Media<B> {
     }
 }
 
-impl<B: Backstage> PacedSource for Media<B> {
+impl<B: Platform> PacedSource for Media<B> {
     type State = Orders;
     type Stream = Stream<B::File>;
 
@@ -352,7 +352,7 @@ impl<B: Backstage> PacedSource for Media<B> {
         }
         let now = rtcp::ntp(self.options.wall_ns(cx.now));
         rtcp::read(datagram, |word| {
-            if let Word::Report(heard) = word {
+            if let Message::Report(heard) = word {
                 cx.state.hear(cx.now, from.ip(), &heard, now);
             }
         });

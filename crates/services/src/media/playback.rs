@@ -13,7 +13,7 @@ use super::rtp_stream::RtpStream;
 use super::service::At;
 use super::title::Title;
 use super::transport::{Leg, Way};
-use crate::web::Backstage;
+use crate::web::Platform;
 use wire::containers::Kind;
 
 /// Playback does not begin with a picture of a live source older than this.
@@ -148,7 +148,7 @@ impl<F: Send + 'static> Presentation<F> {
     }
 }
 
-impl<B: Backstage> Media<B> {
+impl<B: Platform> Media<B> {
     /// Plays from the start of the range, or from the current position.
     pub(super) fn play(
         &self,

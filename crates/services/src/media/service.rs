@@ -19,13 +19,13 @@ use super::rtp_stream::{Piece, RtpStream};
 use super::secret::Secret;
 use super::title::{Library, Loaded, Title, Window};
 use super::transport::Way;
-use crate::web::Backstage;
+use crate::web::Platform;
 
 /// The service.
 #[derive(Debug)]
-pub struct Media<B: Backstage> {
+pub struct Media<B: Platform> {
     pub(super) options: Options,
-    pub(super) backstage: B,
+    pub(super) platform: B,
     pub(super) library: Library<B::File>,
     pub(super) secret: Secret,
     pub(super) sources: Vec<Source<B::File>>,
@@ -95,13 +95,13 @@ pub(super) type At<'a> = Cx<'a, Orders>;
 /// the packet.
 const TOGETHER: Duration = Duration::from_millis(4);
 
-impl<B: Backstage> Media<B> {
+impl<B: Platform> Media<B> {
     /// A server with these options; its CNAME is random (RFC 7022).
-    pub fn new(mut options: Options, backstage: B) -> Media<B> {
+    pub fn new(mut options: Options, platform: B) -> Media<B> {
         let secret = Secret::new(options.secret);
         options.name = format!("{}-{}", options.name, &secret.word("name")[..12]);
         let library = Library::new(options.memory_max);
-        Media { options, backstage, library, secret, sources: Vec::new() }
+        Media { options, platform, library, secret, sources: Vec::new() }
     }
 
     /// The same with live sources, each a title by its name.
@@ -331,14 +331,14 @@ fn hear<F>(session: &mut Session<F>, channel: u8, packet: &[u8]) {
         {
             let ours = rtp.ssrc;
             rtcp::read(packet, |word| match word {
-                rtcp::Word::Report(heard) if heard.of == ours => leg.heard = Some(heard),
+                rtcp::Message::Report(heard) if heard.of == ours => leg.heard = Some(heard),
                 _ => {}
             });
         }
     }
 }
 
-impl<B: Backstage> Service for Media<B> {
+impl<B: Platform> Service for Media<B> {
     type State = Orders;
     type Session = Session<B::File>;
     type Job = Job<B::File>;
@@ -415,11 +415,11 @@ impl<B: Backstage> Service for Media<B> {
     fn work(&self, _state: &Orders, job: Job<B::File>) -> Outcome<B::File> {
         Outcome(match job {
             Job::Load(path) => {
-                let title = self.library.get(&self.backstage, &self.options, &path);
+                let title = self.library.get(&self.platform, &self.options, &path);
                 Back::Title(path, title)
             }
             Job::Window(Reading { title, leg, payload }) => {
-                Back::Window(leg, title.window(&self.backstage, &payload))
+                Back::Window(leg, title.window(&self.platform, &payload))
             }
         })
     }
@@ -429,7 +429,7 @@ impl<B: Backstage> Service for Media<B> {
     }
 }
 
-impl<B: Backstage> Media<B> {
+impl<B: Platform> Media<B> {
     /// Appends an interleaved BYE.
     fn bye(&self, cx: &At<'_>, session: &mut Session<B::File>, out: &mut Out) {
         let Some(presentation) = &mut session.presentation else { return };

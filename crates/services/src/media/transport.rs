@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 use seam::Peer;
-use wire::rtcp::Heard;
+use wire::rtcp::ReceptionReport;
 use wire::rtsp::{Lower, Transport, transports};
 
 use super::Media;
@@ -13,7 +13,7 @@ use super::playback::Presentation;
 use super::rtp_stream::RtpStream;
 use super::service::At;
 use super::title::{Title, Window};
-use crate::web::Backstage;
+use crate::web::Platform;
 
 /// One track with its transport.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct Leg<F> {
     /// The segment that plays, or played last.
     pub segment: Option<Segment>,
     /// The interleaved reports.
-    pub heard: Option<Heard>,
+    pub heard: Option<ReceptionReport>,
 }
 
 /// A transport.
@@ -93,7 +93,7 @@ pub enum NoWay {
     Full,
 }
 
-impl<B: Backstage> Media<B> {
+impl<B: Platform> Media<B> {
     /// The first offered transport that is supported, and the reply about it.
     pub(super) fn leg(
         &self,
@@ -167,7 +167,7 @@ impl<B: Backstage> Media<B> {
     }
 }
 
-impl<B: Backstage> Media<B> {
+impl<B: Platform> Media<B> {
     /// The transport to a group, for a client that asked for multicast.
     fn together(
         &self,

@@ -1,11 +1,11 @@
-//! The flags by which a web server proves who it is: a certificate with its key, for TLS.
+//! The flags for a server's certificate and private key.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use services::tls::Keys;
 
-/// What is spoken within, for clients that ask (ALPN, RFC 7301).
+/// The protocol within TLS, for ALPN (RFC 7301).
 const PROTOCOLS: &[&str] = &["http/1.1"];
 
 /// The flags.
@@ -21,24 +21,24 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// The keys that the files hold; `None` without the flags.
+    /// The keys from the files; `None` without the flags.
     ///
     /// # Errors
-    /// A file that cannot be read, or that does not hold what it should.
+    /// A file cannot be read or does not hold what it should.
     pub fn keys(&self) -> Result<Option<Keys>> {
         let Some((chain, key)) = self.files()? else { return Ok(None) };
         Keys::read(&chain, &key, PROTOCOLS).map(Some).with_context(|| self.names())
     }
 
-    /// Reads the files again and replaces the keys; says what came of it.
+    /// Reads the files again and replaces the keys; returns a report.
     pub fn renew(&self, keys: &Keys) -> String {
         let replaced = self.files().and_then(|files| match files {
             Some((chain, key)) => keys.replace(&chain, &key).with_context(|| self.names()),
             None => Ok(()),
         });
         match replaced {
-            Ok(()) => "the certificates were read again".to_owned(),
-            Err(error) => format!("the certificates stay as they are: {error:#}"),
+            Ok(()) => "the certificates were reloaded".to_owned(),
+            Err(error) => format!("the certificates are unchanged: {error:#}"),
         }
     }
 

@@ -221,7 +221,7 @@ fn ordered(heard: &[u8], at: &str) -> bool {
         from += len;
         let Item::Data { channel, packet } = item else { continue };
         if channel == 1 {
-            let is_whole = rtcp::read(packet, |word| bye |= matches!(word, rtcp::Word::Bye(_)));
+            let is_whole = rtcp::read(packet, |word| bye |= matches!(word, rtcp::Message::Bye(_)));
             assert!(is_whole, "{at}: a broken report");
             continue;
         }
