@@ -1,10 +1,10 @@
-//! `roundhouse load`: asks a server questions, times and checks every reply; with `--duet` two
+//! `roundhouse load`: sends requests to a server, times and checks every reply; with `--duet` two
 //! servers in turns.
 //!
-//! This file runs what the flags come to ([`plan`]) and says what it means by an exit code: 0
-//! everything asked was answered, and rightly; 1 it was not; 2 the flags make no sense; 98 the
-//! generator cannot vouch for the figures; 99 the objective was missed. Of several the first in the
-//! order 2, 1 for wrong or lost replies, 98, 99, 1 for dropped arrivals.
+//! This file runs the plan made from the flags ([`plan`]) and reports the outcome by exit code: 0
+//! every request was answered correctly; 1 some were not; 2 invalid flags; 98 the figures are
+//! invalid; 99 the objective was missed. If several apply, the first of 2, 1 for wrong or lost
+//! replies, 98, 99, 1 for dropped arrivals.
 
 mod calibration;
 mod files;
@@ -17,10 +17,10 @@ mod stress;
 
 pub use flags::Args;
 
-use ::load::beat::Board;
 use ::load::health::Verdict;
-use ::load::run::Company;
+use ::load::run::Hooks;
 use ::load::search::{self, Capacity};
+use ::load::snapshot::Board;
 use ::load::{Duet, Failure, Report, Slo, Target};
 use anyhow::{Context, Result};
 use files::Files;
@@ -85,7 +85,7 @@ fn calibrate(args: &Args) -> Result<Result<ExitCode>, Failure> {
 fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     let mut plan = args.plan()?;
     plan.baseline = calibration::baseline(&plan);
-    // Without the flag Ctrl-C ends the process as ever, and nothing is lost but the report.
+    // Without the flag Ctrl-C ends the process as usual; only the report is lost.
     let stop = watch().ok();
     let files = Files::create(&args.output, &plan)?;
     let board = Board::default();
@@ -93,20 +93,20 @@ fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     let wishes = Wishes { stop: stop.clone(), hold: hold.clone() };
     let live = Live::open(Manner::of(args.output.plain, args.output.json), &plan, &board, wishes);
     let board = live.is_some().then_some(board);
-    let company = Company { onlooker: files.onlooker(&plan), stop, hold, board };
-    let measured = ::load::run::measure(&plan, &company);
-    // The terminal is given back before anything is printed on it.
+    let hooks = Hooks { observer: files.observer(&plan), stop, hold, board };
+    let measured = ::load::run::measure(&plan, &hooks);
+    // The terminal is restored before anything is printed on it.
     drop(live);
-    let (report, recorded) = measured?;
-    // The scribe ends when nobody looks on any more.
-    drop(company);
-    let written = files.finish(&plan, &report, &recorded);
+    let (report, histograms) = measured?;
+    // The histogram log ends when its last observer is dropped.
+    drop(hooks);
+    let written = files.finish(&plan, &report, &histograms);
     Ok(print(args.output.json, &report).and(written).map(|()| code(&report)))
 }
 
 fn two(args: &Args, other: &Target) -> Result<Result<ExitCode>, Failure> {
     let plan = args.duet_plan(other)?;
-    let report = Duet::new(&plan)?.play()?;
+    let report = Duet::new(&plan)?.run()?;
     let code = if report.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     Ok(print(args.output.json, &report).map(|()| code))
 }
@@ -118,7 +118,7 @@ fn capacity(args: &Args, slo: &Slo) -> Result<Result<ExitCode>, Failure> {
     let Capacity { confirmed, capacity_rps, .. } = found;
     let code = match confirmed {
         true => ExitCode::SUCCESS,
-        // Nothing passed although the generator was innocent, or nothing could be told.
+        // Nothing passed although the generator was not the limit, or the search was inconclusive.
         false if found.limit.is_none() && capacity_rps == 0.0 => ExitCode::from(MISSED),
         false => ExitCode::from(INVALID),
     };
@@ -134,7 +134,7 @@ fn print<T: Serialize + Display>(json: bool, report: &T) -> Result<()> {
     Ok(())
 }
 
-/// What a report comes to.
+/// The exit code of a report.
 fn code(report: &Report) -> ExitCode {
     let answered = report.check.ok && report.errors.is_empty() && report.requests_total > 0;
     if !answered {

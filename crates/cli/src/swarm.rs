@@ -9,13 +9,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ::load::parse::span;
-use ::swarm::fleet::Fleet;
-use ::swarm::run::{Told, run as work};
+use ::swarm::load_crew::LoadCrew;
+use ::swarm::run::{Notice, run as work};
 use ::swarm::worker::Settings;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-/// Where a master of Locust listens unless it is told otherwise.
+/// Where a master of Locust listens unless it is notify otherwise.
 const PORT: u16 = 5557;
 /// A name has at most 255 bytes (ZMTP 3.0); ours may get a number behind it.
 const NAME_MAX: usize = 200;
@@ -55,17 +55,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let settings = Settings { name, silence: args.silence, patience: args.patience };
     let master = args.master.clone();
     eprintln!("roundhouse swarm: looking for the Locust master at {master}");
-    let told = |told| match told {
-        Told::Known(name, index) => {
+    let notify = |notify| match notify {
+        Notice::Known(name, index) => {
             println!("{}", json!({ "master": master, "name": name, "worker": index }));
         }
-        Told::Account(account) => match serde_json::to_string(&account) {
+        Notice::TestSummary(account) => match serde_json::to_string(&account) {
             Ok(line) => println!("{line}"),
             Err(error) => eprintln!("roundhouse swarm: an account that is no JSON: {error}"),
         },
-        Told::Line(line) => eprintln!("{line}"),
+        Notice::Line(line) => eprintln!("{line}"),
     };
-    work(&args.master, settings, Fleet::new, told)?;
+    work(&args.master, settings, LoadCrew::new, notify)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,6 @@
 //! The live view of a run: on a terminal a screen, elsewhere plain lines.
 //!
-//! It lives on a thread of its own and knows the run only by the beats that the generator's
+//! It lives on a thread of its own and knows the run only by the snapshots that the generator's
 //! threads leave on a [`Board`], so it costs them nothing but the leaving. It is drawn on stderr:
 //! the report on stdout stays clean. The surprising thing is what is left on of the terminal's
 //! ways: signals are still made of Ctrl-C, so that a generator that hangs can be ended like any
@@ -8,7 +8,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `view.rs` | what is known, from beats |
+//! | `view.rs` | what is known, from snapshots |
 //! | `draw.rs` | the same as a screen |
 //! | `screen.rs` | the terminal: raised, drawn on, restored whatever happens |
 
@@ -17,7 +17,7 @@ mod view;
 
 use crate::screen::{self, Screen};
 use load::Plan;
-use load::beat::Board;
+use load::snapshot::Board;
 use std::io::{IsTerminal, stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,7 +70,7 @@ impl Manner {
 }
 
 impl Live {
-    /// Begins to show the run that leaves its beats on `board` and does what is wished for.
+    /// Begins to show the run that leaves its snapshots on `board` and does what is wished for.
     pub fn open(manner: Manner, plan: &Plan, board: &Board, wishes: Wishes) -> Option<Live> {
         let (over, screen) = (Arc::new(AtomicBool::new(false)), Shared::default());
         let show = Show {

@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, short = 't', default_value_t = 1, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
-    /// What requests, moments and pauses are drawn from
+    /// The seed of requests, arrival times and pauses
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
     /// Run on this processor only
@@ -51,7 +51,7 @@ pub struct Args {
     /// Root of the server's process tree: report its CPU time, context switches and memory
     #[arg(long, value_name = "PID")]
     pub watch: Option<u32>,
-    /// Tell kinds of requests apart in the report
+    /// Report kinds of requests separately
     #[arg(long)]
     pub kinds: bool,
     #[command(flatten)]
@@ -76,19 +76,19 @@ pub struct Args {
     pub profile: ProfileArgs,
 }
 
-/// Who asks, and when.
+/// The load model.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Models")]
 pub struct ModelArgs {
-    /// Closed loop: this many users, each of whom waits for his replies before he asks again. With
-    /// --open or --sessions: this many connections at a time [default: 64; sessions: 1000]
+    /// Closed loop: this many users, each waiting for all replies before sending again. With --open
+    /// or --sessions: this many connections at a time [default: 64; sessions: 1000]
     #[arg(long, short = 'c', visible_alias = "connections", value_name = "N")]
     pub closed: Option<usize>,
-    /// Open: so many requests a second arrive, whatever the server does
+    /// Open: this many requests a second arrive, whatever the server does
     #[arg(long, short = 'q', short_alias = 'R', value_name = "RATE", value_parser = rate)]
     #[arg(conflicts_with = "sessions", allow_hyphen_values = true)]
     pub open: Option<f64>,
-    /// Partly open: so many sessions a second arrive, each with a connection of its own
+    /// Partly open: this many sessions a second arrive, each with a connection of its own
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub sessions: Option<f64>,
     /// Batches of requests in a session
@@ -103,10 +103,10 @@ pub struct ModelArgs {
     #[arg(long, default_value_t = 1, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub depth: u32,
-    /// A user's pause after his replies: 100ms, exp:100ms (mean), 50ms..150ms
+    /// A user's think time after the replies: 100ms, exp:100ms (mean), 50ms..150ms
     #[arg(long, default_value = "0s", value_name = "DIST")]
     pub think: Think,
-    /// Users come at this rate instead of all at once, before the measurement
+    /// Users arrive at this rate instead of all at once, before the measurement
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub ramp: Option<f64>,
 }
@@ -116,9 +116,9 @@ pub struct ModelArgs {
 pub enum ArrivalsArg {
     /// Independent of each other
     Poisson,
-    /// At even distances
+    /// Evenly spaced
     Constant,
-    /// As a file says
+    /// From a file
     Replay,
 }
 
@@ -126,14 +126,14 @@ pub enum ArrivalsArg {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Length")]
 pub struct SpanArgs {
-    /// How long to measure; with --precision at the most [default: 1s; with --precision 60s]
+    /// How long to measure; with --precision at most [default: 1s; with --precision 60s]
     #[arg(long = "for", short = 'd', short_alias = 'z', value_parser = span, value_name = "TIME")]
     pub span: Option<Duration>,
     /// Measure exactly this many requests instead
     #[arg(long, short = 'n', value_name = "N", conflicts_with = "span")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Measure until a number is known so well: 2% (the median of the response), 5%:p99, 1%:rate
+    /// Measure until a number is this precise: 2% (the median of the response), 5%:p99, 1%:rate
     #[arg(long, value_name = "SHARE[:METRIC]", conflicts_with = "count")]
     pub precision: Option<Precision>,
     /// Load before the measurement [default: 300ms after the ramp; with --count none]
@@ -144,23 +144,23 @@ pub struct SpanArgs {
     pub drain: Duration,
 }
 
-/// How connections are kept.
+/// How connections are used.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Connections")]
 pub struct LinkArgs {
-    /// Close each connection after so many requests and make it anew
+    /// Close and reopen each connection after this many requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub requests_per_connection: Option<u64>,
-    /// Keep so many further connections that never ask
+    /// Keep this many additional connections that never send
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub idle: usize,
-    /// Connect from these addresses of this machine in turns, with commas between them
+    /// Connect from these local addresses in turn, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "IP")]
     pub source: Vec<IpAddr>,
-    /// Give a connection up when its replies stand still for this long
+    /// Give up a connection that owes replies and made no progress for this long
     #[arg(long, default_value = "30s", value_parser = span, value_name = "TIME")]
     pub timeout: Duration,
-    /// Arrivals that may be outstanding or waiting; who finds so many has failed
+    /// Arrivals that may be outstanding or queued; further ones are dropped and count as failed
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     pub max_outstanding: usize,
     /// Wait actively for an arrival that is nearer than this, and in a closed loop for replies
@@ -169,7 +169,7 @@ pub struct LinkArgs {
     pub spin: Option<Duration>,
 }
 
-/// What is shown and written.
+/// Output.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
@@ -179,7 +179,7 @@ pub struct OutputArgs {
     /// Print the JSON Schema of that document, and do nothing else
     #[arg(long)]
     pub schema: bool,
-    /// Plain lines on the way instead of the live view, also where nobody is at a terminal
+    /// Print plain progress lines instead of the live view, even without a terminal
     #[arg(long, visible_alias = "no-live")]
     pub plain: bool,
     /// Histograms over time, as HistogramLogProcessor and HistogramLogAnalyzer read them
@@ -192,19 +192,19 @@ pub struct OutputArgs {
     /// All percentiles, as the plotter at hdrhistogram.github.io reads them
     #[arg(long, value_name = "FILE", conflicts_with_all = NOT_ONE_RUN)]
     pub hgrm: Option<PathBuf>,
-    /// The time line, a row a slice, and a row of the sum
+    /// The timeline, one row per slice, and a row of totals
     #[arg(long, value_name = "FILE", conflicts_with_all = NOT_ONE_RUN)]
     pub csv: Option<PathBuf>,
 }
 
-/// What makes more than one run, or none.
+/// Flags that lead to more than one run, or to none.
 const NOT_ONE_RUN: [&str; 3] = ["duet", "find_capacity", "calibrate"];
 
 /// Objectives, and the generator itself.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Objectives and calibration")]
 pub struct GoalArgs {
-    /// What response times should be, such as 99%<5ms or 50%<1ms,99.9%<20ms; exit code 99 if not
+    /// The objective for response times, such as 99%<5ms or 50%<1ms,99.9%<20ms; exit code 99 if not
     #[arg(long, value_name = "SLO")]
     pub slo: Option<Slo>,
     /// Look for the highest open rate at which --slo holds
@@ -213,7 +213,7 @@ pub struct GoalArgs {
     /// Measure what the generator itself can do here, and keep it for later verdicts
     #[arg(long, conflicts_with = "duet")]
     pub calibrate: bool,
-    /// Be the server of a calibration until a signal, then print how many requests came
+    /// Be the server of a calibration until a signal, then print the number of requests
     #[arg(long, hide = true, value_name = "SCHEME")]
     pub serve_null: Option<Scheme>,
     /// Where it listens
@@ -221,11 +221,11 @@ pub struct GoalArgs {
     pub port: u16,
 }
 
-/// What is traded; for `stock://`.
+/// What to trade; for `stock://`.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Targets stock://")]
 pub struct StockArgs {
-    /// The stocks to trade, with commas between their ids [default: all that the server shows]
+    /// Ids of the stocks to trade, separated by commas [default: all that the server lists]
     #[arg(long, value_delimiter = ',', value_name = "IDS")]
     pub ids: Vec<String>,
     /// Orders are for 1 to this many pieces
@@ -237,7 +237,7 @@ pub struct StockArgs {
     pub framing: Framing,
 }
 
-/// What is asked; for `http://`.
+/// What to request; for `http://`.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Targets http://")]
 pub struct HttpArgs {
@@ -247,7 +247,7 @@ pub struct HttpArgs {
     /// A header field, such as 'Accept: text/html'; may be repeated
     #[arg(long, short = 'H', value_name = "FIELD")]
     pub header: Vec<String>,
-    /// The body of each request; knows \r \n \t \0 \xHH
+    /// The body of each request; escapes: \r \n \t \0 \xHH
     #[arg(long, value_name = "TEXT", conflicts_with = "body_file")]
     pub body: Option<String>,
     /// The same from a file
@@ -261,24 +261,24 @@ pub struct HttpArgs {
     pub expect_length: Option<u64>,
 }
 
-/// What is said; for `line://`.
+/// What to send; for `line://`.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Targets line://")]
 pub struct LineArgs {
-    /// The constant request; knows \r \n \t \0 \xHH, and gets a newline if it ends without one
+    /// The constant request; escapes: \r \n \t \0 \xHH; a missing final newline is added
     #[arg(long, value_name = "TEXT")]
     pub request: Option<String>,
-    /// A file of requests, one a line, that connections go through in turns; knows the same
+    /// A file of requests, one per line, sent in order by each connection; same escapes
     #[arg(long, value_name = "FILE", conflicts_with = "request")]
     pub request_file: Option<PathBuf>,
-    /// What a reply ends with
+    /// The terminator of a reply
     #[arg(long, default_value = "\\n", value_name = "TEXT")]
     pub terminator: String,
-    /// How many of these a reply has: 2 for a redis server's GET
+    /// Terminators per reply: 2 for a redis server's GET
     #[arg(long, default_value_t = 1, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub terminators: u32,
-    /// What a right reply begins with [default: anything]
+    /// The beginning of a right reply [default: anything]
     #[arg(long, value_name = "TEXT")]
     pub expect_prefix: Option<String>,
 }
@@ -294,12 +294,12 @@ pub struct EchoArgs {
     /// The least pause between two sends on a connection
     #[arg(long, value_parser = span, value_name = "TIME", requires = "window")]
     pub send_delay: Option<Duration>,
-    /// Every so often each thread closes its oldest connection and makes it anew: 500ms
+    /// How often each thread closes and reopens its oldest connection: 500ms
     #[arg(long, value_parser = span, value_name = "TIME", requires = "window")]
     pub reconnect: Option<Duration>,
 }
 
-/// What `--window` says: packets to a stress client, a time to a duet.
+/// The value of `--window`: packets for a stress client, a time for a duet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowArg {
     /// Packets outstanding.
@@ -327,7 +327,7 @@ impl FromStr for WindowArg {
     }
 }
 
-/// Two servers in turns.
+/// Two servers in turn.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Duets")]
 pub struct DuetArgs {
@@ -344,7 +344,7 @@ pub struct DuetArgs {
     /// The second server's constant request [default: the first's]
     #[arg(long, value_name = "TEXT", requires = "duet")]
     pub request_b: Option<String>,
-    /// What the second server's replies end with [default: as the first's]
+    /// The terminator of the second server's replies [default: as the first's]
     #[arg(long, value_name = "TEXT", requires = "duet")]
     pub terminator_b: Option<String>,
     /// What the second server's right replies begin with [default: as the first's, or anything if
@@ -353,7 +353,7 @@ pub struct DuetArgs {
     pub expect_prefix_b: Option<String>,
 }
 
-/// Another generator than ours.
+/// Another generator.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Profiles")]
 pub struct ProfileArgs {
@@ -362,14 +362,14 @@ pub struct ProfileArgs {
     /// is up; knows --for, --warmup, --timeout, --ramp, --json and the flags below
     #[arg(long, value_name = "NAME", conflicts_with_all = ["open", "sessions", "duet", "count"])]
     pub profile: Option<Profile>,
-    /// Further clients, who come for --stay, leave for as long, and come again
+    /// Additional clients that come for --stay, leave for as long, and return
     #[arg(long, default_value_t = 0, value_name = "N", requires = "profile")]
     pub guests: u32,
     /// How long guests stay, and how long they are away
     #[arg(long, default_value = "2s", value_parser = span, value_name = "TIME")]
     #[arg(requires = "profile")]
     pub stay: Duration,
-    /// End with the first failure, and tell its circumstances
+    /// End with the first failure, and report its circumstances
     #[arg(long, requires = "profile")]
     pub until_failure: bool,
     /// A row for each request: when, connecting, response, bytes

@@ -1,5 +1,5 @@
-//! `load` of media servers: thousands of receivers instead of thousands of questions. They listen
-//! as `roundhouse play` does, for what a media server is asked for is not replies but punctuality.
+//! `load` of media servers: thousands of receivers instead of thousands of requests. They receive
+//! as `roundhouse play` does, because a media server is measured by punctuality, not by replies.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use clap::parser::ValueSource;
 use super::Args;
 use tools::play;
 
-/// Receivers if nobody says how many.
+/// The default number of receivers.
 const RECEIVERS: u32 = 64;
-/// How long if nobody says.
+/// The default duration.
 const SPAN: Duration = Duration::from_secs(10);
 /// Over how long sessions begin, where no rate is given.
 const RAMP: Duration = Duration::from_secs(1);
 
-/// What a listener takes from the command line.
+/// Flags that apply to receivers.
 const KNOWN: [&str; 6] = ["places", "closed", "span", "ramp", "json", "plain"];
 
-/// What listens, if the target is one that is listened to.
+/// The receivers, if the target sends media.
 ///
 /// # Errors
-/// A flag that makes no sense there.
+/// A flag that does not apply to receivers.
 pub fn listener(args: &Args) -> Result<Option<play::Args>, String> {
     let Some(url) = args.places.first().filter(|place| is_media(place)) else { return Ok(None) };
     let mut odd = meaningless();

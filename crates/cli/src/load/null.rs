@@ -1,6 +1,6 @@
 //! The null server as a process: what the generator's own tests load.
 
-use ::load::null::Null;
+use ::load::null::NullServer;
 use ::load::parse::Scheme;
 use anyhow::{Context, Result};
 use std::io::Write;
@@ -8,13 +8,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 use sys::signal::{Signal, SignalFd, block};
 
-/// Serves until TERM or INT; says where it listens, and at the end how many requests came.
+/// Serves until TERM or INT; prints its address, and at the end the number of requests.
 pub fn run(scheme: Scheme, port: u16) -> Result<()> {
     let signals = [Signal::INT, Signal::TERM];
     block(&signals).context("cannot block signals")?;
     let stop = SignalFd::new(&signals).context("cannot read signals")?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let null = Null::listen(scheme, address).with_context(|| format!("listen on {address}"))?;
+    let null =
+        NullServer::listen(scheme, address).with_context(|| format!("listen on {address}"))?;
     let (requests, address) = (null.requests(), null.address().to_string());
     println!("{}", serde_json::json!({ "listening": address }));
     std::io::stdout().flush()?;

@@ -1,21 +1,21 @@
-//! The flags of a stress client, and what they come to.
+//! The flags of a stress client.
 
 use super::flags::{Args, EchoArgs, WindowArg};
-use ::load::drive::Stress;
+use ::load::drive::StressOptions;
 use ::load::model::Model;
 use ::load::parse::Scheme;
 use ::load::work::Think;
 use ::load::{Target, Usage};
 use std::time::Duration;
 
-/// A connection has to live long enough to be worth making.
+/// A connection must last long enough to be useful.
 const RECONNECT_MIN: Duration = Duration::from_millis(1);
 /// The length of a duet's window.
 const DUET_WINDOW: Duration = Duration::from_millis(40);
 
 impl Args {
-    /// The window of a stress client, and what else it does, if one is asked for.
-    pub(super) fn stress(&self, target: &Target) -> Result<Option<(u32, Stress)>, Usage> {
+    /// The window and options of a stress client, if requested.
+    pub(super) fn stress(&self, target: &Target) -> Result<Option<(u32, StressOptions)>, Usage> {
         let packets = match self.echo.window {
             None => return Ok(None),
             Some(WindowArg::Packets(packets)) => packets,
@@ -34,7 +34,7 @@ impl Args {
                 "expected --reconnect of {RECONNECT_MIN:?} or more, found {renew:?}"
             )));
         }
-        Ok(Some((packets, Stress { renew: self.echo.reconnect })))
+        Ok(Some((packets, StressOptions { renew: self.echo.reconnect })))
     }
 
     /// A closed loop in which each user has a window.

@@ -378,7 +378,7 @@ impl<B: Platform> Service for Media<B> {
                 self.end(cx, session);
                 Step::close(0)
             }
-            Event::Done(Outcome(Back::Title(path, title))) => {
+            Event::Outcome(Outcome(Back::Title(path, title))) => {
                 if let Ok(title) = &title {
                     let left_out = &title.program.left_out;
                     if !left_out.is_empty() {
@@ -390,14 +390,9 @@ impl<B: Platform> Service for Media<B> {
                 session.found = Some((path, title));
                 Step::read(0)
             }
-            Event::Done(Outcome(Back::Window(leg, window))) => {
-                match (
-                    session
-                        .presentation
-                        .as_mut()
-                        .and_then(|presentation| presentation.legs.get_mut(leg)),
-                    window,
-                ) {
+            Event::Outcome(Outcome(Back::Window(leg, window))) => {
+                let presentation = session.presentation.as_mut();
+                match (presentation.and_then(|it| it.legs.get_mut(leg)), window) {
                     (Some(leg), Ok(fresh)) => {
                         if let Way::Interleaved { window, .. } = &mut leg.way {
                             *window = fresh;

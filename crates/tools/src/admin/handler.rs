@@ -75,11 +75,11 @@ impl<'a> Said<'a> {
 }
 
 impl AdminHandler for Front {
-    fn hear(&mut self, said: &[u8], sample: &mut dyn FnMut() -> Sample) -> Answer {
+    fn handle(&mut self, request: &[u8], sample: &mut dyn FnMut() -> Sample) -> Answer {
         let refuse = |status, words: &str| {
             Answer::Say(Said::of(status, words).bytes(Version::Http11, false))
         };
-        let head = match head::next(said, &Limits::default()) {
+        let head = match head::next(request, &Limits::default()) {
             Ok(Some(head)) => head,
             Ok(None) => return Answer::More,
             Err(bad) => return refuse(bad.status(), bad.why()),
@@ -88,7 +88,7 @@ impl AdminHandler for Front {
             Body::Length(len) if len > BODY_MAX => {
                 return refuse(Status::CONTENT_TOO_LONG, "expected no body");
             }
-            Body::Length(len) if ((said.len() - head.len) as u64) < len => return Answer::More,
+            Body::Length(len) if ((request.len() - head.len) as u64) < len => return Answer::More,
             Body::Length(_) => {}
             Body::Chunked => return refuse(Status::LENGTH, "expected no body"),
         }
@@ -196,10 +196,10 @@ mod tests {
     fn ask(front: &mut Front, request: &str) -> Result<(u16, String), Answer> {
         let mut sample = || metrics::tests::told().sample;
         for end in 0..request.len() {
-            let early = front.hear(&request.as_bytes()[..end], &mut sample);
+            let early = front.handle(&request.as_bytes()[..end], &mut sample);
             assert!(early == Answer::More, "after {end} bytes of {request:?}: {early:?}");
         }
-        match front.hear(request.as_bytes(), &mut sample) {
+        match front.handle(request.as_bytes(), &mut sample) {
             Answer::Say(bytes) => {
                 let text = String::from_utf8(bytes).expect("text");
                 let (head, body) = text.split_once("\r\n\r\n").expect("a head");

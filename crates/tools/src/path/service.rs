@@ -199,7 +199,7 @@ impl Service for Editor {
     ) -> Step<Job> {
         match event {
             Event::Bytes(input) => self.serve(cx.now, session, input, out),
-            Event::Done(Answered(status, body)) => {
+            Event::Outcome(Answered(status, body)) => {
                 put(status, session.asked, &[("Content-Type", JSON)], body.len(), out);
                 out.bytes().extend_from_slice(&body);
                 session.until = cx.now + PATIENCE;

@@ -2,7 +2,7 @@
 //! generator itself is.
 
 use super::view::{Bin, View};
-use load::drive::Strain;
+use load::drive::StressCounts;
 use load::health::Verdict;
 use load::report::time;
 use ratatui::Frame;
@@ -236,9 +236,9 @@ fn generator(frame: &mut Frame<'_>, area: Rect, view: &View) {
 }
 
 /// What a stress client counts; what is no error of the connection stands among the faults.
-fn strain(strain: &Strain) -> Line<'static> {
-    let Strain { logins, logins_missing, logins_twice, echoes_late, .. } = strain;
-    let Strain { renewals, abandoned, closed_by_server, .. } = strain;
+fn strain(strain: &StressCounts) -> Line<'static> {
+    let StressCounts { logins, logins_missing, logins_twice, echoes_late, .. } = strain;
+    let StressCounts { renewals, abandoned, closed_by_server, .. } = strain;
     let text = format!(
         "logins {logins}, missing {logins_missing}, twice {logins_twice} · echoes not within 1 s \
          {echoes_late} · ended by the server {closed_by_server} · renewed {renewals} with \

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use sys::uring::{Acceptance, Port, Receive, Refusal, Setup, Skill, Uring};
+use sys::uring::{Acceptance, Feature, Port, Receive, Refusal, Setup, Uring};
 
 use crate::axes::{Accept, Wait};
 use crate::shape::{Refused, Shape};
@@ -38,8 +38,9 @@ pub enum SendBy {
 /// How connections come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptBy {
-    /// One multishot accept, armed while the door is open. Only for a ring with a listener of its
-    /// own: of several on one listener the kernel completes the one that was armed first, always.
+    /// One multishot accept, armed while the admission is open. Only for a ring with a listener of
+    /// its own: of several on one listener the kernel completes the one that was armed first,
+    /// always.
     Multi,
     /// One accept at a time, which is armed again at the end of the turn and so stands at the end
     /// of the line. A worker that is frozen has taken one connection, or its wake-up.
@@ -111,10 +112,12 @@ impl Tactics {
     }
 
     fn check(self, ring: &Uring) -> Result<(), Refusal> {
-        if self.recv == RecvBy::Ring && !ring.can(Skill::MultishotReceive)? {
+        if self.recv == RecvBy::Ring && !ring.can(Feature::MultishotReceive)? {
             return Err(Refusal::lacks("multishot receive (6.0); --uring-recv own does without"));
         }
-        if self.acceptance() == Some(Acceptance::Multishot) && !ring.can(Skill::MultishotAccept)? {
+        if self.acceptance() == Some(Acceptance::Multishot)
+            && !ring.can(Feature::MultishotAccept)?
+        {
             return Err(Refusal::lacks(
                 "multishot accept (5.19); --uring-accept once does without",
             ));

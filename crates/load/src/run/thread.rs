@@ -1,0 +1,210 @@
+//! One thread's part of a run.
+
+use super::workload::Prepared;
+use super::{Failure, Plan, Window, now, phase, share};
+use crate::drive::{Delays, Driver, Parts, Settings};
+use crate::parse::Usage;
+use crate::report::Server;
+use crate::snapshot::{Board, Phase};
+use crate::stop::{ByTime, Drain, Interruptible, Stop};
+use crate::tally::Tally;
+use crate::timeline::Timeline;
+use crate::watch::{self, Watch};
+use meter::{Histogram, ProcError};
+use seam::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+/// The drain of a run that was ended early.
+const DRAIN_STOPPED: Duration = Duration::from_secs(1);
+
+/// A generator, its task, and its results.
+pub(super) struct RunThread {
+    pub(super) drive: Driver,
+    warmup: Duration,
+    rule: Window,
+    part: usize,
+    parts: usize,
+    /// Root of the server's process tree, if this thread may take the time to read it.
+    watch: Option<u32>,
+    /// Where snapshots are published.
+    pub(super) board: Option<Board>,
+    /// Ends the current phase.
+    pub(super) stop: Option<Arc<AtomicBool>>,
+    pub(super) warm: Tally,
+    pub(super) window: Tally,
+    pub(super) late: Tally,
+    /// Lower bounds for the times of measured requests that are unanswered.
+    pub(super) censored: Histogram,
+    /// All requests that are unanswered.
+    pub(super) unanswered: u64,
+    pub(super) delays: Delays,
+    pub(super) cpu_ns: u64,
+    pub(super) window_ns: u64,
+    pub(super) idle: (usize, u64),
+    pub(super) timeline: Option<Timeline>,
+    pub(super) reading: Option<Reading>,
+    pub(super) reached: Option<PrecisionResult>,
+}
+
+/// The server's process tree over the window.
+pub(super) struct Reading(Result<watch::Reading, ProcError>);
+
+/// How precisely the number of a window by precision is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PrecisionResult {
+    pub(super) share: Option<f64>,
+    wanted: f64,
+}
+
+impl RunThread {
+    pub(super) fn new(plan: &Plan, prepared: &Prepared, part: usize) -> Result<Self, Failure> {
+        let parts = plan.threads;
+        let own = |whole: usize| share(whole, part, parts);
+        let connections = own(plan.settings.connections);
+        if connections == 0 {
+            return Err(Failure::Usage(Usage(format!(
+                "expected a connection for each of {parts} threads, found {}",
+                plan.settings.connections
+            ))));
+        }
+        let settings = Settings {
+            connections,
+            idle: own(plan.settings.idle),
+            outstanding_max: own(plan.settings.outstanding_max).max(1),
+            interval: plan.interval(),
+            ..plan.settings
+        };
+        let mut script = prepared.script(&plan.workload, connections, part)?;
+        if parts > 1 {
+            script.share();
+        }
+        let drive = Driver::new(Parts {
+            address: plan.target.address,
+            sources: plan.sources.clone(),
+            settings,
+            arrive: plan.model.arrivals(connections, plan.seed, (part, parts))?,
+            work: plan.model.work(),
+            script,
+            seed: plan.seed.wrapping_add(part as u64),
+            scheduled: plan.model.is_scheduled(),
+        })
+        .map_err(|error| Failure::Machinery { doing: "making a generator", error })?;
+        Ok(Self {
+            drive,
+            warmup: plan.warmup,
+            rule: plan.window,
+            part,
+            parts,
+            watch: plan.watch.filter(|_| part == 0 && !plan.model.is_scheduled()),
+            board: None,
+            stop: None,
+            warm: Tally::default(),
+            window: Tally::default(),
+            late: Tally::default(),
+            censored: Histogram::new(),
+            unanswered: 0,
+            delays: Delays::default(),
+            cpu_ns: 0,
+            window_ns: 0,
+            idle: (0, 0),
+            timeline: None,
+            reading: None,
+            reached: None,
+        })
+    }
+
+    /// Warm-up, window and drain; the first begins at `start`. Sends on `over` when the window
+    /// ends.
+    pub(super) fn work(&mut self, start: Instant, over: &Sender<()>) -> Result<(), Failure> {
+        watch::wake_on_time();
+        std::thread::sleep(start.since(now()));
+        self.drive.start_at(start);
+        if let Some(board) = &self.board {
+            self.drive.publish_to(board, self.part);
+        }
+        let start = start + self.warmup;
+        if !self.warmup.is_zero() {
+            self.phase(&ByTime { end: start })?;
+        }
+        self.warm = self.drive.take_tally();
+        let watch = self.watch.map(Watch::start).transpose().map_err(Failure::Watch)?;
+        // Reading took a while; without a schedule the window begins after it.
+        let start = if watch.is_some() { now() } else { start };
+        let own_ns = watch::own_cpu_ns();
+        self.drive.measure_from(start);
+        self.drive.enter(Phase::Window, start);
+        let rule = self.rule.rule(start, self.part, self.parts);
+        self.phase(&*rule)?;
+        self.window_ns = now().since(start).as_nanos() as u64;
+        self.timeline = self.drive.take_timeline();
+        self.cpu_ns = watch::own_cpu_ns().saturating_sub(own_ns);
+        self.reached = rule.reached().map(|(share, wanted)| PrecisionResult { share, wanted });
+        self.reading = watch.as_ref().map(Reading::of);
+        // The coordinator lives at least as long as this thread.
+        let _ = over.send(());
+        self.delays = self.drive.delays.clone();
+        self.window = self.drive.take_tally();
+        self.drive.enter(Phase::Drain, now());
+        self.drive.part(true);
+        let stopped = self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+        let most = if stopped { DRAIN_STOPPED } else { Duration::MAX };
+        let drain = self.drive.settings().drain.min(most);
+        phase(&mut self.drive, &Drain { end: now() + drain })?;
+        self.late = self.drive.take_tally();
+        self.drive.enter(Phase::Drain, now());
+        self.censored = self.drive.censored();
+        self.idle = self.drive.idle();
+        self.unanswered = self.drive.close();
+        Ok(())
+    }
+
+    fn phase(&mut self, rule: &dyn Stop) -> Result<(), Failure> {
+        match self.stop.clone() {
+            Some(stop) => phase(&mut self.drive, &Interruptible { stop: &stop, rule }),
+            None => phase(&mut self.drive, rule),
+        }
+    }
+
+    /// The fraction of the window during which the thread was working.
+    pub(super) fn busy(&self) -> f64 {
+        let worked = self.cpu_ns.saturating_sub(self.delays.spun_ns);
+        worked as f64 / self.window_ns.max(1) as f64
+    }
+}
+
+impl Reading {
+    pub(super) fn of(watch: &Watch) -> Self {
+        Self(watch.read())
+    }
+
+    /// The usage for a report. A server that has ended by now is a doubt, not a failure.
+    pub(super) fn report(self, requests: u64, doubts: &mut Vec<String>) -> Option<Server> {
+        match self.0 {
+            Ok(reading) => Some(reading.report(requests, doubts)),
+            Err(error) => {
+                doubts.push(error.to_string());
+                None
+            }
+        }
+    }
+}
+
+impl PrecisionResult {
+    pub(super) fn doubt(self) -> Option<String> {
+        let wanted = self.wanted * 100.0;
+        match self.share {
+            Some(share) if share <= self.wanted => None,
+            Some(share) => {
+                let found = share * 100.0;
+                let what = "when the time was over; raise --for";
+                Some(format!("expected a precision of {wanted}%, found {found:.1}% {what}"))
+            }
+            None => Some(format!(
+                "expected a precision of {wanted}%, found too few values to tell; raise --for"
+            )),
+        }
+    }
+}

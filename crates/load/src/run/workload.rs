@@ -1,0 +1,124 @@
+//! From options to scripts, with a probe before the run and an audit after it.
+
+use super::{Failure, PROBE};
+use crate::arrive::Ramp;
+use crate::drive::{Driver, Parts, Settings};
+use crate::parse::Target;
+use crate::probe;
+use crate::report::Check;
+use crate::script::{
+    Echo, Http, HttpOptions, Line, LineOptions, SHOW, Script, Stock, StockOptions, Totals,
+};
+use crate::work::{Think, Work};
+
+/// What to send to the server.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Workload {
+    /// The market's commands.
+    Stock(StockOptions),
+    /// Requests of HTTP/1.1.
+    Http(HttpOptions),
+    /// Packets to be echoed.
+    Echo,
+    /// Constant requests.
+    Line(LineOptions),
+}
+
+/// What was learned about a server before the run.
+pub(super) struct Prepared {
+    /// The rows of a market; empty elsewhere.
+    rows: Vec<u8>,
+}
+
+impl Prepared {
+    /// Requests what scripts need to know; fails if there is no server.
+    pub(super) fn ask(target: &Target, workload: &Workload) -> Result<Self, Failure> {
+        let ask = |request: &[u8], whole: &dyn Fn(&[u8]) -> bool| {
+            probe::ask(target.address, request, whole, PROBE).map_err(|error| Failure::Probe {
+                target: target.to_string(),
+                doing: "probing before the run",
+                error,
+            })
+        };
+        let Workload::Stock(options) = workload else {
+            ask(b"", &|_| true)?;
+            return Ok(Self { rows: Vec::new() });
+        };
+        let text = |reply: &[u8]| Stock::show_text(options.framing, reply).map(<[u8]>::to_vec);
+        let reply = ask(SHOW, &|reply| text(reply).is_some())?;
+        Ok(Self { rows: text(&reply).unwrap_or_default() })
+    }
+
+    /// A script for the thread numbered `part`; each draws different requests.
+    pub(super) fn script(
+        &self,
+        workload: &Workload,
+        connections: usize,
+        part: usize,
+    ) -> Result<Box<dyn Script>, Failure> {
+        let seed = |seed: u64| seed.wrapping_add((part as u64) << 40);
+        Ok(match workload {
+            Workload::Line(options) => Box::new(Line::new(options.clone(), connections)),
+            Workload::Echo => Box::new(Echo::new(connections)),
+            Workload::Http(options) => {
+                let options = HttpOptions { seed: seed(options.seed), ..options.clone() };
+                Box::new(Http::new(options, connections)?)
+            }
+            Workload::Stock(options) => {
+                let options = StockOptions { seed: seed(options.seed), ..options.clone() };
+                Box::new(Stock::new(options, &self.rows, connections)?)
+            }
+        })
+    }
+}
+
+/// Makes the script for a server; a market is asked for its rows first.
+pub(crate) fn script(
+    target: &Target,
+    workload: &Workload,
+    connections: usize,
+) -> Result<Box<dyn Script>, Failure> {
+    Prepared::ask(target, workload)?.script(workload, connections, 0)
+}
+
+/// Makes the generator of a closed loop.
+pub(crate) fn drive(
+    target: &Target,
+    settings: Settings,
+    depth: u32,
+    script: Box<dyn Script>,
+) -> Result<Driver, Failure> {
+    let (think, rounds) = (Think::None, u64::MAX);
+    Driver::new(Parts {
+        address: target.address,
+        sources: Vec::new(),
+        settings,
+        arrive: Box::new(Ramp::at_once(settings.connections as u64)),
+        work: Work::Own { rounds, depth, think },
+        script,
+        seed: 0,
+        scheduled: false,
+    })
+    .map_err(|error| Failure::Machinery { doing: "making a generator", error })
+}
+
+/// Sends the script's final request on a fresh connection and returns its verdict.
+pub(crate) fn audit(target: &Target, script: &dyn Script) -> Check {
+    audit_all(target, script, &[])
+}
+
+/// The same for several threads, with `script` judging for all.
+pub(super) fn audit_all(target: &Target, script: &dyn Script, others: &[Totals]) -> Check {
+    if script.audit().is_empty() {
+        return script.verdict(b"", others);
+    }
+    let whole = |reply: &[u8]| script.audit_is_whole(reply);
+    match probe::ask(target.address, script.audit(), whole, PROBE) {
+        Ok(reply) => script.verdict(&reply, others),
+        Err(e) => Check {
+            kind: "conservation".to_owned(),
+            ok: false,
+            detail: format!("no answer to the audit after the run: {e}"),
+        },
+    }
+}
