@@ -71,8 +71,8 @@ fn power_of_two(text: &str) -> Result<u16, String> {
     }
 }
 
-/// What is in force about the rings of a server, as its line of JSON tells it; what the kernel lacks
-/// is also said to people.
+/// The settings in force of a server's rings, as its line of JSON states them; people also read what
+/// the kernel lacks.
 pub fn told(rings: &Rings) -> Value {
     let Rings { tactics: Tactics { recv, send, accept, close }, flags, refused } = rings;
     if !refused.is_empty() {

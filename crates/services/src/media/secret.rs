@@ -1,19 +1,19 @@
-//! What nobody shall guess: names of sessions, first numbers of streams, nonces. All of it is drawn
-//! from one secret and from what is asked for, so that nothing has to be remembered.
+//! Numbers that cannot be guessed: session names, first sequence numbers, nonces. All are derived
+//! from one secret and from their purpose, so nothing has to be stored.
 
 use stats::rng::mixed;
 use wire::rtsp::md5_hex;
 
-/// Draws that nobody foresees who does not know the secret.
+/// Derives numbers that are unpredictable without the secret.
 #[derive(Clone, Debug)]
-pub struct Chance {
+pub struct Secret {
     secret: String,
 }
 
-impl Chance {
-    /// Draws from this secret.
-    pub fn new(secret: [u8; 16]) -> Chance {
-        Chance { secret: secret.iter().map(|byte| format!("{byte:02x}")).collect() }
+impl Secret {
+    /// Derives from this secret.
+    pub fn new(secret: [u8; 16]) -> Secret {
+        Secret { secret: secret.iter().map(|byte| format!("{byte:02x}")).collect() }
     }
 
     /// 32 digits, the same for the same `what`.
@@ -27,7 +27,7 @@ impl Chance {
     }
 }
 
-/// The `count`th draw of a series: well spread, and foreseen by who knows `series`; good enough to
+/// The `count`th number of a series: well spread, but predictable from `series`; good enough to
 /// keep reports from falling into step (SplitMix64, Steele, Lea and Flood 2014).
 pub fn spread(series: u32, count: u32) -> u64 {
     mixed((u64::from(series) << 32 | u64::from(count)).wrapping_mul(0x9e37_79b9_7f4a_7c15))

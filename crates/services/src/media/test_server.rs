@@ -1,5 +1,4 @@
-//! A server in one's pocket, for fuzzers and tests: two files in memory, one client, a clock that
-//! is turned by hand.
+//! A small server for fuzzers and tests: a few files in memory, one client, a virtual clock.
 
 use std::io::{self, IoSlice};
 use std::time::Duration;
@@ -12,8 +11,8 @@ use crate::web::{Entry, LookupError, Meta, Platform, Resource};
 
 /// `a.wav`: a second and a half of μ-law; `l.wav`: 16-bit samples; `bad.txt` is no media.
 #[derive(Debug)]
-pub struct Pocket {
-    /// What is not in memory takes a job.
+pub struct TestServer {
+    /// Files that are not in memory take a job.
     pub cold: bool,
 }
 
@@ -39,7 +38,7 @@ fn content(path: &str) -> Option<Vec<u8>> {
     }
 }
 
-impl Platform for Pocket {
+impl Platform for TestServer {
     type File = Vec<u8>;
 
     fn try_find(&self, path: &str) -> Option<Result<Resource<Vec<u8>>, LookupError>> {
@@ -104,23 +103,23 @@ pub fn options() -> Options {
 
 /// One client of a service.
 pub struct Guest<'a> {
-    media: &'a Media<Pocket>,
+    media: &'a Media<TestServer>,
     orders: &'a Orders,
     effects: Effects,
     buffers: Buffers,
-    conn: Option<Conn<Media<Pocket>>>,
+    conn: Option<Conn<Media<TestServer>>>,
     /// The time.
     pub now: Instant,
-    /// Takes at most so many bytes at a time from the server.
+    /// Takes at most this many bytes at a time from the server.
     pub sip: usize,
 }
 
-/// Who the client is.
+/// The client's address.
 const PEER: ([u8; 4], u16) = ([10, 0, 0, 9], 40_000);
 
 impl<'a> Guest<'a> {
-    /// A client that has just come.
-    pub fn new(media: &'a Media<Pocket>, orders: &'a Orders) -> Guest<'a> {
+    /// A client that has just connected.
+    pub fn new(media: &'a Media<TestServer>, orders: &'a Orders) -> Guest<'a> {
         let mut guest = Guest {
             media,
             orders,
@@ -135,7 +134,7 @@ impl<'a> Guest<'a> {
         guest
     }
 
-    /// Sends bytes and takes what comes back.
+    /// Sends bytes and takes the reply.
     pub fn send(&mut self, bytes: &[u8]) -> Vec<u8> {
         let cx = cx(self.now, self.orders, &self.effects);
         if let Some(conn) = &mut self.conn {
@@ -151,7 +150,7 @@ impl<'a> Guest<'a> {
         String::from_utf8_lossy(&self.send(text.as_bytes())).into_owned()
     }
 
-    /// Lets so much time pass, a millisecond at a time, and takes what comes.
+    /// Lets time pass, a millisecond at a time, and takes what arrives.
     pub fn pass(&mut self, time: Duration) -> Vec<u8> {
         let end = self.now + time;
         let mut heard = Vec::new();
@@ -174,7 +173,7 @@ impl<'a> Guest<'a> {
         self.conn.is_some()
     }
 
-    /// The client goes without a word.
+    /// The client disconnects without a word.
     pub fn leave(mut self) {
         if let Some(mut conn) = self.conn.take() {
             conn.abort(seam::Closed::Reset);

@@ -1,9 +1,8 @@
-//! One track on its way to one receiver: which packet is next, when it is due, and what its header
-//! says.
+//! A cursor through one track: which packet is next, when it is due, and its RTP header.
 //!
-//! Indices and times are absolute: where the end is the beginning they grow with every lap. A
-//! segment is what one `PLAY` orders; numbers and timestamps go on from segment to segment
-//! (RFC 2326 appendix B).
+//! Indices and times are absolute: where a file repeats, they grow with every lap. A segment is
+//! what one `PLAY` orders; sequence numbers and timestamps continue from segment to segment (RFC
+//! 2326 appendix B).
 
 use std::sync::Arc;
 
@@ -18,42 +17,42 @@ use super::title::Title;
 /// Nanoseconds of a second.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// More packets than this are never owed; what looks like more is a number that has passed.
+/// Most packets that can be owed; a greater difference means that the number has passed.
 const OWED_MAX: u64 = 4096;
 
-/// When a datagram is expected that has not come, behind the last one that has.
+/// How long after the last datagram the next one is expected.
 const SOON_NS: u64 = 1_000_000;
 
-/// What is to be sent from when on.
+/// A range of packets, and the moment at which it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The first packet.
     pub first: u64,
-    /// The packet behind the last one.
+    /// The packet after the last one.
     pub stop: u64,
-    /// The time in the file at which `begin` is.
+    /// The time in the file at `begin`.
     pub from_ns: u64,
-    /// The moment that belongs to it.
+    /// The moment of `from_ns`.
     pub begin: Instant,
     /// The sequence number of the first packet.
     pub sequence: u16,
     /// Its timestamp.
     pub timestamp: u32,
-    /// Behind the last packet comes a bye.
+    /// The last packet is followed by a BYE.
     pub ends: bool,
 }
 
-/// Ticks of a clock in so many nanoseconds.
+/// Ticks of a clock in a span of nanoseconds.
 pub fn ticks(ns: u64, clock: u32) -> u64 {
     (u128::from(ns) * u128::from(clock) / u128::from(SECOND)) as u64
 }
 
-/// A track's packets on an endless line: lap behind lap.
+/// A track's packets on an endless timeline, lap after lap.
 #[derive(Debug)]
 pub struct Line<F> {
-    /// Of which file.
+    /// The title.
     pub title: Arc<Title<F>>,
-    /// Which of its tracks.
+    /// The track's index.
     pub track: usize,
 }
 
@@ -70,7 +69,7 @@ impl<F> Line<F> {
         &self.title.program.tracks[self.track]
     }
 
-    /// The ring of what comes as it is made; its line's time is the clock's.
+    /// The ring of a live title; its times are the clock's.
     #[inline]
     pub fn ring(&self) -> Option<&Ring> {
         self.title.ring()
@@ -85,11 +84,12 @@ impl<F> Line<F> {
         self.track().plan.len()
     }
 
-    /// When the packet is due, in the file's time; the end of the file for the one behind the last.
+    /// When the packet is due, in the file's time; the end of the file for the index after the
+    /// last.
     #[inline]
     pub fn at_ns(&self, index: u64) -> u64 {
         if let Some(ring) = self.ring() {
-            // Behind the last one that came it is not known, so it is looked for soon, and before
+            // The moment of a packet that has not arrived is unknown: look for it soon, and before
             // the first one at once.
             let soon = || ring.last_ns().map_or(0, |last| last + SOON_NS);
             return ring.at_ns(index).unwrap_or_else(soon);
@@ -99,7 +99,7 @@ impl<F> Line<F> {
         (index / lap).saturating_mul(self.title.program.duration_ns).saturating_add(at)
     }
 
-    /// The packet, with its time and ticks in the whole line.
+    /// The packet, with time and ticks on the whole timeline.
     #[inline]
     pub fn packet(&self, index: u64) -> Packet {
         if let Some(ring) = self.ring() {
@@ -144,7 +144,7 @@ impl<F> Line<F> {
     }
 }
 
-/// A datagram of a ring as a packet; an empty one if it is gone.
+/// A datagram of a ring as a packet; an empty one if it was overwritten.
 fn live(ring: &Ring, index: u64) -> Packet {
     let (at_ns, sync) = ring.look(index).unwrap_or_default();
     let from = index * DATAGRAM as u64;
@@ -160,10 +160,10 @@ fn live(ring: &Ring, index: u64) -> Packet {
 
 /// A cursor in a segment.
 #[derive(Debug)]
-pub struct Run<F> {
-    /// Where it runs.
+pub struct Cursor<F> {
+    /// The timeline.
     pub line: Line<F>,
-    /// What it was told.
+    /// The segment.
     pub segment: Segment,
     /// The next packet.
     pub next: u64,
@@ -171,15 +171,15 @@ pub struct Run<F> {
     first_ticks: u64,
 }
 
-impl<F> Run<F> {
+impl<F> Cursor<F> {
     /// At the beginning of `segment`.
-    pub fn new(line: Line<F>, segment: Segment) -> Run<F> {
+    pub fn new(line: Line<F>, segment: Segment) -> Cursor<F> {
         let first_ticks = match line.ring() {
-            // Its packets may not have come yet; its time is what the segment says.
+            // Its packets may not have arrived yet; its time is the segment's.
             Some(_) => ticks(segment.from_ns, line.track().clock),
             None => line.packet(segment.first).ticks,
         };
-        Run { line, segment, next: segment.first, first_ticks }
+        Cursor { line, segment, next: segment.first, first_ticks }
     }
 
     /// The moment of the time `ns` of the file.
@@ -188,7 +188,7 @@ impl<F> Run<F> {
         self.segment.begin + Duration::from_nanos(ns.saturating_sub(self.segment.from_ns))
     }
 
-    /// The packet behind the last one: where it was told to stop, or where a source has ended.
+    /// The packet after the last one: the segment's end, or that of the source.
     #[inline]
     pub fn stop(&self) -> u64 {
         let stop = self.segment.stop;
@@ -198,7 +198,7 @@ impl<F> Run<F> {
         }
     }
 
-    /// When the next packet is due; `None` behind the last one.
+    /// When the next packet is due; `None` after the last one.
     #[inline]
     pub fn due(&self) -> Option<Instant> {
         (self.next < self.stop()).then(|| self.moment(self.line.at_ns(self.next)))
@@ -219,14 +219,14 @@ impl<F> Run<F> {
         (packet, header.bytes())
     }
 
-    /// True if this is what is being played, up to where it ends.
+    /// True if `segment` differs from the current one at most in its end.
     #[inline]
     pub fn is_at(&self, segment: &Segment) -> bool {
         (segment.first, segment.begin) == (self.segment.first, self.segment.begin)
     }
 
-    /// How many packets stand between the next one and the first of the segment `behind`, by its
-    /// number; 0 if they are not there.
+    /// How many packets lie between the next one and the first of the segment `behind`, by sequence
+    /// number; 0 if they do not connect.
     pub fn owed(&self, behind: &Segment) -> u64 {
         let Segment { first, sequence, stop, .. } = self.segment;
         let number = sequence.wrapping_add((self.next - first) as u16);
@@ -242,7 +242,7 @@ impl<F> Run<F> {
         self.segment.timestamp.wrapping_add(now.wrapping_sub(self.first_ticks) as u32)
     }
 
-    /// When the bye is due: at the end of the last packet's time.
+    /// When the BYE is due: at the end of the last packet's time.
     pub fn end(&self) -> Instant {
         let duration = self.line.title.program.duration_ns;
         let stop = self.stop();

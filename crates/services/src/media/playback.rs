@@ -1,4 +1,4 @@
-//! Play, pause, and where one stands.
+//! Play, pause, seek, and the position of a presentation.
 
 use seam::Instant;
 use std::fmt::Write;
@@ -8,58 +8,58 @@ use wire::rtsp::{Range, Status};
 use wire::sdp::control;
 
 use super::Media;
-use super::player::Player;
-use super::run::{Line, Run, SECOND, Segment, ticks};
+use super::cursor::{Cursor, Line, SECOND, Segment, ticks};
+use super::rtp_stream::RtpStream;
 use super::service::At;
 use super::title::Title;
 use super::transport::{Leg, Way};
 use crate::web::Platform;
 use wire::containers::Kind;
 
-/// A picture of a live source that is older than this is not begun with.
+/// Playback does not begin with a picture of a live source older than this.
 pub(super) const STALE_NS: u64 = 12 * SECOND;
 
-/// A session of RTSP: one title on its way to one client.
+/// An RTSP session: one title played to one client.
 #[derive(Debug)]
-pub struct Show<F> {
-    /// Its name, which nobody else knows.
+pub struct Presentation<F> {
+    /// Its name, known to this client only.
     pub name: String,
     /// The URL of the title.
     pub url: String,
-    /// What is played.
+    /// The title.
     pub title: Arc<Title<F>>,
-    /// Its tracks, as they were set up.
+    /// The tracks that were set up.
     pub legs: Vec<Leg<F>>,
-    /// When it was first played; timestamps count from there.
+    /// When it was first played: timestamps count from there.
     began: Option<Instant>,
     stand: Stand,
 }
 
-/// How far a streaming worker may have gone on, in nanoseconds, before it hears of a pause: a turn
-/// of its loop. What is due until then is still sent, for its numbers are taken.
+/// How far ahead, in nanoseconds, the streaming worker may be when it sees a pause: a turn of its
+/// loop. Packets due until then are still sent, since their numbers are taken.
 const AHEAD_NS: u64 = 10_000_000;
 
-/// Where a show stands.
+/// The position of a presentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
-    /// Nothing was played yet.
+    /// Nothing has played yet.
     Ready,
     /// The time `from_ns` of the file was at `begin`.
     Playing { from_ns: u64, begin: Instant, to_ns: Option<u64> },
-    /// It stands still at this time of the file.
+    /// Paused at this time of the file.
     Paused { at_ns: u64 },
 }
 
-/// Where a show goes.
+/// What to play next.
 #[derive(Clone, Copy, Debug)]
 struct Course {
     from_ns: u64,
     to_ns: Option<u64>,
-    /// It goes on where it stood, to the packet.
+    /// It resumes at the packet where it paused.
     resumes: bool,
 }
 
-/// What `PLAY` answers.
+/// The reply to `PLAY`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Playing {
     /// The value of `Range`.
@@ -68,21 +68,21 @@ pub struct Playing {
     pub info: String,
 }
 
-impl<F: Send + 'static> Show<F> {
-    /// A show of which nothing is set up yet.
-    pub fn new(name: String, url: String, title: Arc<Title<F>>) -> Show<F> {
-        Show { name, url, title, legs: Vec::new(), began: None, stand: Stand::Ready }
+impl<F: Send + 'static> Presentation<F> {
+    /// A presentation with no track set up yet.
+    pub fn new(name: String, url: String, title: Arc<Title<F>>) -> Presentation<F> {
+        Presentation { name, url, title, legs: Vec::new(), began: None, stand: Stand::Ready }
     }
 
-    /// Whether a leg to a group, or to this client alone, would be of another kind than the others.
+    /// Whether a further leg would mix multicast and unicast.
     pub fn mixes(&self, is_together: bool) -> bool {
         !self.legs.is_empty() && self.group().is_some() != is_together
     }
 
-    /// The group that it listens with.
+    /// The group that it belongs to.
     fn group(&self) -> Option<usize> {
         self.legs.iter().find_map(|leg| match leg.way {
-            Way::Together { group, .. } => Some(group),
+            Way::Group { group, .. } => Some(group),
             _ => None,
         })
     }
@@ -92,12 +92,12 @@ impl<F: Send + 'static> Show<F> {
         self.legs.iter().map(|leg| leg.track)
     }
 
-    /// True while packets leave, or would if there were any left.
+    /// True while it plays, even if no packets are left.
     pub fn is_playing(&self) -> bool {
         matches!(self.stand, Stand::Playing { .. })
     }
 
-    /// Where it stands, in the file's time.
+    /// Its position, in the file's time.
     pub fn position_ns(&self, now: Instant) -> u64 {
         match self.stand {
             Stand::Ready => 0,
@@ -109,12 +109,12 @@ impl<F: Send + 'static> Show<F> {
         }
     }
 
-    /// The last moment of the show's line, if it has one.
+    /// The end of the presentation, if it has one.
     fn end_ns(&self, laps: bool) -> Option<u64> {
         (!laps).then_some(self.title.program.duration_ns)
     }
 
-    /// Stops all legs; says whether a streaming worker has to know.
+    /// Stops all legs; returns whether to ring the streaming worker.
     pub fn pause(&mut self, cx: &At<'_>) -> bool {
         let Stand::Playing { begin, .. } = self.stand else { return false };
         let at_ns = self.position_ns(cx.now);
@@ -127,20 +127,20 @@ impl<F: Send + 'static> Show<F> {
                     let line = Line { title: self.title.clone(), track: leg.track };
                     let since = u64::try_from(cx.now.since(begin).as_nanos()).unwrap_or(u64::MAX);
                     let now_ns = segment.from_ns.saturating_add(since);
-                    // What is due now has left or is leaving, and a streaming worker may be ahead
-                    // of us.
+                    // Packets due now have left or are leaving, and the streaming worker may be
+                    // ahead.
                     let due = line.first_at(now_ns.saturating_add(AHEAD_NS));
                     segment.stop = due.clamp(segment.first, segment.stop);
                     cx.state.pause(*slot, segment.stop);
                 }
-                Way::Within { player: Some(player), .. } => {
-                    segment.stop = player.run.next;
-                    player.run.segment.stop = segment.stop;
-                    player.run.segment.ends = false;
+                Way::Interleaved { rtp: Some(rtp), .. } => {
+                    segment.stop = rtp.cursor.next;
+                    rtp.cursor.segment.stop = segment.stop;
+                    rtp.cursor.segment.ends = false;
                 }
-                Way::Within { player: None, .. } => segment.stop = segment.first,
-                // Others go on listening.
-                Way::Together { .. } => {}
+                Way::Interleaved { rtp: None, .. } => segment.stop = segment.first,
+                // Other members continue.
+                Way::Group { .. } => {}
             }
         }
         self.stand = Stand::Paused { at_ns };
@@ -149,43 +149,47 @@ impl<F: Send + 'static> Show<F> {
 }
 
 impl<B: Platform> Media<B> {
-    /// Plays from where the range says, or from where the show stands.
+    /// Plays from the start of the range, or from the current position.
     pub(super) fn play(
         &self,
         cx: &At<'_>,
-        show: &mut Show<B::File>,
+        presentation: &mut Presentation<B::File>,
         range: Option<Range>,
     ) -> Result<Playing, Status> {
-        if show.is_playing() && range.is_none_or(|range| range.from_ns.is_none()) {
-            // It goes on as it does.
-            let info = info(show);
-            return Ok(Playing { range: self.told(show, show.position_ns(cx.now)), info });
+        if presentation.is_playing() && range.is_none_or(|range| range.from_ns.is_none()) {
+            // It plays already.
+            let info = info(presentation);
+            return Ok(Playing {
+                range: self.told(presentation, presentation.position_ns(cx.now)),
+                info,
+            });
         }
-        if let Some(group) = show.group() {
-            return Ok(self.play_together(cx, show, group));
+        if let Some(group) = presentation.group() {
+            return Ok(self.play_together(cx, presentation, group));
         }
-        let course = self.course(cx.now, show, range)?;
-        let mut rings = show.pause(cx);
-        let began = *show.began.get_or_insert(cx.now);
-        for at in 0..show.legs.len() {
-            show.legs[at].settle(cx);
-            let Some(segment) = self.segment(show, at, &course, (began, cx.now)) else {
-                // This track is over before the others are.
-                show.legs[at].segment = None;
+        let course = self.course(cx.now, presentation, range)?;
+        let mut rings = presentation.pause(cx);
+        let began = *presentation.began.get_or_insert(cx.now);
+        for at in 0..presentation.legs.len() {
+            presentation.legs[at].settle(cx);
+            let Some(segment) = self.segment(presentation, at, &course, (began, cx.now)) else {
+                // This track ends before the others.
+                presentation.legs[at].segment = None;
                 continue;
             };
-            let leg = &mut show.legs[at];
+            let leg = &mut presentation.legs[at];
             leg.segment = Some(segment);
             match &mut leg.way {
                 Way::Datagrams { slot } => {
                     cx.state.play(*slot, &segment);
                     rings = true;
                 }
-                Way::Together { .. } => {}
-                Way::Within { player: Some(player), .. } => player.turn(segment),
-                Way::Within { player, .. } => {
-                    let run = Run::new(Media::<B>::line(&show.title, leg.track), segment);
-                    *player = Some(Box::new(Player::new(run, leg.ssrc)));
+                Way::Group { .. } => {}
+                Way::Interleaved { rtp: Some(rtp), .. } => rtp.turn(segment),
+                Way::Interleaved { rtp, .. } => {
+                    let cursor =
+                        Cursor::new(Media::<B>::line(&presentation.title, leg.track), segment);
+                    *rtp = Some(Box::new(RtpStream::new(cursor, leg.ssrc)));
                 }
             }
         }
@@ -193,14 +197,19 @@ impl<B: Platform> Media<B> {
             cx.ring();
         }
         let Course { from_ns, to_ns, .. } = course;
-        show.stand = Stand::Playing { from_ns, begin: cx.now, to_ns };
-        Ok(Playing { range: self.told(show, from_ns), info: info(show) })
+        presentation.stand = Stand::Playing { from_ns, begin: cx.now, to_ns };
+        Ok(Playing { range: self.told(presentation, from_ns), info: info(presentation) })
     }
 
-    /// Plays what a group listens to, if nobody does already: it is where it is for all of them.
-    fn play_together(&self, cx: &At<'_>, show: &mut Show<B::File>, group: usize) -> Playing {
-        let title = show.title.clone();
-        let (laps, tracks) = (self.laps(&title), show.tracks().collect::<Vec<_>>());
+    /// Plays the group's title, if it does not play yet; the position is the same for all members.
+    fn play_together(
+        &self,
+        cx: &At<'_>,
+        presentation: &mut Presentation<B::File>,
+        group: usize,
+    ) -> Playing {
+        let title = presentation.title.clone();
+        let (laps, tracks) = (self.laps(&title), presentation.tracks().collect::<Vec<_>>());
         let from_ns = match self.is_broadcast(&title) {
             true => begin_at(&title, tracks.iter().copied(), cx.now.ns()),
             false => 0,
@@ -211,8 +220,8 @@ impl<B: Platform> Media<B> {
             let first = line.first_at(from_ns.saturating_add(since));
             let stop = if laps { u64::MAX } else { line.lap() };
             let what = format!("group {group} {track} {}", begin.ns());
-            let chance = self.chance.number(&what);
-            let (sequence, timestamp) = ((chance >> 32) as u16, chance as u32);
+            let random = self.secret.number(&what);
+            let (sequence, timestamp) = ((random >> 32) as u16, random as u32);
             (first < stop).then_some(Segment {
                 first,
                 stop,
@@ -230,21 +239,21 @@ impl<B: Platform> Media<B> {
             cx.ring();
         }
         let (from_ns, begin) = began;
-        show.stand = Stand::Playing { from_ns, begin, to_ns: show.end_ns(laps) };
-        let range = self.told(show, show.position_ns(cx.now));
-        Playing { range, info: info_together(cx, show) }
+        presentation.stand = Stand::Playing { from_ns, begin, to_ns: presentation.end_ns(laps) };
+        let range = self.told(presentation, presentation.position_ns(cx.now));
+        Playing { range, info: info_together(cx, presentation) }
     }
 
-    /// Where a show goes from here.
+    /// What to play, given the requested range.
     fn course(
         &self,
         now: Instant,
-        show: &Show<B::File>,
+        presentation: &Presentation<B::File>,
         range: Option<Range>,
     ) -> Result<Course, Status> {
-        let end = show.end_ns(self.laps(&show.title));
-        if self.is_broadcast(&show.title) {
-            let from_ns = begin_at(&show.title, show.tracks(), now.ns());
+        let end = presentation.end_ns(self.laps(&presentation.title));
+        if self.is_broadcast(&presentation.title) {
+            let from_ns = begin_at(&presentation.title, presentation.tracks(), now.ns());
             return Ok(Course { from_ns, to_ns: None, resumes: false });
         }
         let to_ns = range.and_then(|range| range.to_ns);
@@ -257,37 +266,37 @@ impl<B: Platform> Media<B> {
                 return Err(Status::INVALID_RANGE);
             }
             return Ok(Course {
-                from_ns: begin_at(&show.title, show.tracks(), asked),
+                from_ns: begin_at(&presentation.title, presentation.tracks(), asked),
                 to_ns,
                 resumes: false,
             });
         }
-        let at_ns = show.position_ns(now);
-        // Behind the end it begins again.
-        let resumes = show.stand != Stand::Ready && end.is_none_or(|end| at_ns < end);
+        let at_ns = presentation.position_ns(now);
+        // After the end it starts over.
+        let resumes = presentation.stand != Stand::Ready && end.is_none_or(|end| at_ns < end);
         Ok(Course { from_ns: if resumes { at_ns } else { 0 }, to_ns, resumes })
     }
 
-    /// What one leg plays on this course; `None` if its track has nothing more.
+    /// The segment that one leg plays; `None` if its track has nothing more.
     fn segment(
         &self,
-        show: &Show<B::File>,
+        presentation: &Presentation<B::File>,
         leg: usize,
         course: &Course,
         (began, begin): (Instant, Instant),
     ) -> Option<Segment> {
-        let leg = &show.legs[leg];
-        let line = Media::<B>::line(&show.title, leg.track);
+        let leg = &presentation.legs[leg];
+        let line = Media::<B>::line(&presentation.title, leg.track);
         let first = match &leg.segment {
             Some(segment) if course.resumes => segment.stop,
             _ => line.first_at(course.from_ns),
         };
-        let laps = self.laps(&show.title);
+        let laps = self.laps(&presentation.title);
         let last = if laps { u64::MAX } else { line.lap() };
         if first >= last {
             return None;
         }
-        let whole = show.end_ns(laps);
+        let whole = presentation.end_ns(laps);
         let stop = match course.to_ns {
             Some(to_ns) if Some(to_ns) != whole => line.first_at(to_ns).clamp(first, last),
             _ => last,
@@ -306,14 +315,14 @@ impl<B: Platform> Media<B> {
     }
 
     /// The value of `Range`: where it begins and where it ends.
-    fn told(&self, show: &Show<B::File>, from_ns: u64) -> String {
-        if self.is_broadcast(&show.title) {
+    fn told(&self, presentation: &Presentation<B::File>, from_ns: u64) -> String {
+        if self.is_broadcast(&presentation.title) {
             return "npt=now-".to_owned();
         }
-        let duration = show.title.program.duration_ns;
-        let to_ns = match show.stand {
+        let duration = presentation.title.program.duration_ns;
+        let to_ns = match presentation.stand {
             Stand::Playing { to_ns, .. } => to_ns,
-            _ => show.end_ns(self.laps(&show.title)),
+            _ => presentation.end_ns(self.laps(&presentation.title)),
         };
         let from = wire::rtsp::seconds(from_ns % duration.max(1));
         let to = to_ns.map_or(String::new(), wire::rtsp::seconds);
@@ -321,7 +330,7 @@ impl<B: Platform> Media<B> {
     }
 }
 
-/// Where to begin for the time `ns`: at a picture that needs no other, if there are pictures.
+/// Where to begin for the time `ns`: at a key picture, if there is video.
 pub fn begin_at<F: Send + 'static>(
     title: &Arc<Title<F>>,
     tracks: impl Iterator<Item = usize>,
@@ -333,23 +342,23 @@ pub fn begin_at<F: Send + 'static>(
         if is_picture(&line) && !is_picture(&leader) { line } else { leader }
     });
     let at_ns = leader.map_or(ns, |line| line.at_ns(line.sync_at(ns)).min(ns));
-    // A source that has been still for longer than pictures are apart goes on when it does.
+    // A source that has paused for longer than the distance of pictures begins when it resumes.
     let is_stale =
         title.ring().is_some_and(|ring| ring.last_ns().is_none() || ns - at_ns > STALE_NS);
     if is_stale { ns } else { at_ns }
 }
 
-/// The value of `RTP-Info`: number and timestamp of each track's first packet.
-fn info<F: Send + 'static>(show: &Show<F>) -> String {
+/// The value of `RTP-Info`: sequence number and timestamp of each track's first packet.
+fn info<F: Send + 'static>(presentation: &Presentation<F>) -> String {
     let mut info = String::new();
-    for leg in &show.legs {
+    for leg in &presentation.legs {
         let Some(segment) = leg.segment else { continue };
         let comma = if info.is_empty() { "" } else { "," };
         // Writing to a string cannot fail.
         let _ = write!(
             info,
             "{comma}url={}/{};seq={};rtptime={}",
-            show.url,
+            presentation.url,
             control(leg.track),
             segment.sequence,
             segment.timestamp
@@ -358,17 +367,21 @@ fn info<F: Send + 'static>(show: &Show<F>) -> String {
     info
 }
 
-/// The value of `RTP-Info` for who joins a group: the timestamps of this moment, by which players
-/// bring tracks together before the next report. Which packet is the first one nobody knows.
-fn info_together<F: Send + 'static>(cx: &At<'_>, show: &Show<F>) -> String {
+/// The value of `RTP-Info` for a client that joins a group: the timestamps of this moment, by which
+/// players synchronise tracks before the next report. The first packet's sequence number is not
+/// known.
+fn info_together<F: Send + 'static>(cx: &At<'_>, presentation: &Presentation<F>) -> String {
     let mut info = String::new();
-    for leg in &show.legs {
-        let Way::Together { member, .. } = leg.way else { continue };
+    for leg in &presentation.legs {
+        let Way::Group { member, .. } = leg.way else { continue };
         let order = cx.state.listened_to(member).and_then(|slot| cx.state.order(slot));
         let Some(order) = order.filter(|order| order.goes) else { continue };
-        let run = Run::new(Line { title: show.title.clone(), track: leg.track }, order.segment);
+        let cursor = Cursor::new(
+            Line { title: presentation.title.clone(), track: leg.track },
+            order.segment,
+        );
         let comma = if info.is_empty() { "" } else { "," };
-        let (url, time) = (&show.url, run.timestamp_at(cx.now));
+        let (url, time) = (&presentation.url, cursor.timestamp_at(cx.now));
         // Writing to a string cannot fail.
         let _ = write!(info, "{comma}url={url}/{};rtptime={time}", control(leg.track));
     }

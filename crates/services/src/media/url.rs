@@ -3,9 +3,9 @@
 use core::net::IpAddr;
 use wire::http::Target;
 
-/// A place beneath the root.
+/// A title below the root, and one of its tracks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TrackUrl {
     /// The file's path, relative to the root.
     pub path: String,
     /// The track, if one is named.
@@ -16,11 +16,11 @@ pub struct Place {
     pub host: Option<IpAddr>,
 }
 
-/// What stands in front of a track's number.
+/// The prefix of a track's number.
 const TRACK: &str = "trackID=";
 
-/// Reads the target of a request; `None` if it names nothing beneath the root.
-pub fn place(target: &str) -> Option<Place> {
+/// Parses the target of a request; `None` if it names nothing below the root.
+pub fn track_url(target: &str) -> Option<TrackUrl> {
     let scheme = target.get(..7)?;
     if !scheme.eq_ignore_ascii_case("rtsp://") {
         return None;
@@ -46,7 +46,7 @@ pub fn place(target: &str) -> Option<Place> {
     if is_hidden || url.bytes().any(|byte| byte <= b' ' || byte == b'"') {
         return None;
     }
-    Some(Place { path, track, url: url.to_owned(), host: host(authority) })
+    Some(TrackUrl { path, track, url: url.to_owned(), host: host(authority) })
 }
 
 /// The address of `user@host:port`, if it is one.
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn urls_of_players() {
         let check = |target: &str, path: &str, track, url: &str| {
-            let place = place(target).expect(target);
+            let place = track_url(target).expect(target);
             assert_eq!((place.path.as_str(), place.track), (path, track), "{target}");
             assert_eq!(place.url, url, "{target}");
         };
@@ -91,13 +91,13 @@ mod tests {
             "rtsp://h/%zz",
             "rtsp://h/\"a",
         ] {
-            assert_eq!(place(none), None, "{none}");
+            assert_eq!(track_url(none), None, "{none}");
         }
         assert_eq!(
-            place("rtsp://127.0.0.1:8554/a").and_then(|it| it.host),
+            track_url("rtsp://127.0.0.1:8554/a").and_then(|it| it.host),
             "127.0.0.1".parse().ok()
         );
-        assert_eq!(place("rtsp://u@[::1]:5/a").and_then(|it| it.host), "::1".parse().ok());
-        assert_eq!(place("rtsp://name/a").and_then(|it| it.host), None);
+        assert_eq!(track_url("rtsp://u@[::1]:5/a").and_then(|it| it.host), "::1".parse().ok());
+        assert_eq!(track_url("rtsp://name/a").and_then(|it| it.host), None);
     }
 }
