@@ -1,10 +1,10 @@
-//! `roundhouse load`: asks a server questions, times and checks every reply; with `--duet` two
-//! servers in turns.
+//! `roundhouse load`: sends requests to a server, times and checks every reply; with `--duet` two
+//! servers in turn.
 //!
-//! This file runs what the flags come to ([`plan`]) and says what it means by an exit code: 0
-//! everything asked was answered, and rightly; 1 it was not; 2 the flags make no sense; 98 the
-//! generator cannot vouch for the figures; 99 the objective was missed. Of several the first in the
-//! order 2, 1 for wrong or lost replies, 98, 99, 1 for dropped arrivals.
+//! This file runs the plan of the flags ([`plan`]) and returns an exit code: 0 all replies were
+//! right; 1 replies were wrong or missing; 2 wrong usage; 98 the measurement is invalid; 99 the
+//! objective was missed. If several apply, the order is 2, 1 for wrong or missing replies, 98, 99,
+//! 1 for dropped arrivals.
 
 mod calibration;
 mod files;
@@ -39,7 +39,7 @@ const MISSED: u8 = 99;
 /// One measurement of a calibration.
 const CALIBRATION: Duration = Duration::from_millis(700);
 
-/// Loads the server, or both; searches, calibrates, or is the null server.
+/// Loads one server or two, searches for the capacity, calibrates, or runs the null server.
 pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(scheme) = args.goal.serve_null {
         null::run(scheme, args.goal.port)?;
@@ -85,7 +85,7 @@ fn calibrate(args: &Args) -> Result<Result<ExitCode>, Failure> {
 fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     let mut plan = args.plan()?;
     plan.baseline = calibration::baseline(&plan);
-    // Without the flag Ctrl-C ends the process as ever, and nothing is lost but the report.
+    // Without the handler Ctrl-C ends the process, and only the report is lost.
     let stop = watch().ok();
     let files = Files::create(&args.output, &plan)?;
     let board = Board::default();
@@ -95,10 +95,10 @@ fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     let board = live.is_some().then_some(board);
     let company = Company { onlooker: files.onlooker(&plan), stop, hold, board };
     let measured = ::load::run::measure(&plan, &company);
-    // The terminal is given back before anything is printed on it.
+    // Restore the terminal before printing.
     drop(live);
     let (report, recorded) = measured?;
-    // The scribe ends when nobody looks on any more.
+    // The log writer ends when its last observer is dropped.
     drop(company);
     let written = files.finish(&plan, &report, &recorded);
     Ok(print(args.output.json, &report).and(written).map(|()| code(&report)))
@@ -118,7 +118,7 @@ fn capacity(args: &Args, slo: &Slo) -> Result<Result<ExitCode>, Failure> {
     let Capacity { confirmed, capacity_rps, .. } = found;
     let code = match confirmed {
         true => ExitCode::SUCCESS,
-        // Nothing passed although the generator was innocent, or nothing could be told.
+        // No rate passed although the generator kept up.
         false if found.limit.is_none() && capacity_rps == 0.0 => ExitCode::from(MISSED),
         false => ExitCode::from(INVALID),
     };
@@ -134,7 +134,7 @@ fn print<T: Serialize + Display>(json: bool, report: &T) -> Result<()> {
     Ok(())
 }
 
-/// What a report comes to.
+/// The exit code of a report.
 fn code(report: &Report) -> ExitCode {
     let answered = report.check.ok && report.errors.is_empty() && report.requests_total > 0;
     if !answered {

@@ -1,7 +1,6 @@
 //! The files of a run: `--hlog`, `--hgrm` and `--csv`.
 //!
-//! All are made before the first request: who finds after an hour that a folder does not exist has
-//! lost the hour.
+//! All are created before the first request, so that a wrong path does not cost a run.
 
 use super::flags::OutputArgs;
 use ::load::run::{Onlooker, Recorded};
@@ -21,10 +20,10 @@ pub struct Files {
 }
 
 impl Files {
-    /// Makes the files that are wanted.
+    /// Creates the files that the flags name.
     ///
     /// # Errors
-    /// If one cannot be made, with its flag and its name.
+    /// A file cannot be created, with its flag and name.
     pub fn create(args: &OutputArgs, plan: &Plan) -> Result<Self, Usage> {
         let make = |flag: &str, path: &Option<PathBuf>| match path {
             None => Ok(None),
@@ -48,15 +47,15 @@ impl Files {
         Ok(Self { scribe, hgrm, csv })
     }
 
-    /// Who has to look on while the run goes on.
+    /// The observer of the run that `--hlog` needs.
     pub fn onlooker(&self, plan: &Plan) -> Option<Onlooker> {
         self.scribe.as_ref().map(|(_, scribe)| scribe.onlooker(plan))
     }
 
-    /// Writes what is known in the end.
+    /// Writes the results.
     ///
     /// # Errors
-    /// Those of the files.
+    /// A file cannot be written.
     pub fn finish(self, plan: &Plan, report: &Report, recorded: &Recorded) -> Result<()> {
         let named = |path: &Path| format!("write {}", path.display());
         if let Some((path, scribe)) = self.scribe {

@@ -1,5 +1,5 @@
-//! `load` of media servers: thousands of receivers instead of thousands of questions. They listen
-//! as `roundhouse play` does, for what a media server is asked for is not replies but punctuality.
+//! `load` of media servers: thousands of receivers, as in `roundhouse play`, because the measure of
+//! a media server is punctuality and not replies.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use clap::parser::ValueSource;
 use super::Args;
 use tools::play;
 
-/// Receivers if nobody says how many.
+/// Receivers without --closed.
 const RECEIVERS: u32 = 64;
-/// How long if nobody says.
+/// How long without --for.
 const SPAN: Duration = Duration::from_secs(10);
-/// Over how long sessions begin, where no rate is given.
+/// Time over which sessions start without --ramp.
 const RAMP: Duration = Duration::from_secs(1);
 
-/// What a listener takes from the command line.
+/// The flags that apply to receivers.
 const KNOWN: [&str; 6] = ["places", "closed", "span", "ramp", "json", "plain"];
 
-/// What listens, if the target is one that is listened to.
+/// The receivers, if the target is a source of media.
 ///
 /// # Errors
-/// A flag that makes no sense there.
+/// A flag that does not apply to receivers.
 pub fn listener(args: &Args) -> Result<Option<play::Args>, String> {
     let Some(url) = args.places.first().filter(|place| is_media(place)) else { return Ok(None) };
     let mut odd = meaningless();
@@ -55,7 +55,7 @@ pub fn listener(args: &Args) -> Result<Option<play::Args>, String> {
     }))
 }
 
-/// The flags of the command line that a listener has no use for.
+/// The given flags that do not apply to receivers.
 fn meaningless() -> Vec<String> {
     let command = Args::augment_args(clap::Command::new("load"));
     let flags = command.clone();
@@ -75,7 +75,7 @@ fn is_media(place: &str) -> bool {
     ["rtsp", "rtspt", "rtp", "udp+rtp"].contains(&scheme)
 }
 
-/// Listens.
+/// Receives.
 ///
 /// # Errors
 /// As [`play::run`].

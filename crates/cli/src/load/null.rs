@@ -1,4 +1,4 @@
-//! The null server as a process: what the generator's own tests load.
+//! The null server as a process, for calibration and the generator's own tests.
 
 use ::load::null::Null;
 use ::load::parse::Scheme;
@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 use sys::signal::{Signal, SignalFd, block};
 
-/// Serves until TERM or INT; says where it listens, and at the end how many requests came.
+/// Serves until TERM or INT; prints its address, and at the end the number of requests.
 pub fn run(scheme: Scheme, port: u16) -> Result<()> {
     let signals = [Signal::INT, Signal::TERM];
     block(&signals).context("cannot block signals")?;

@@ -1,4 +1,4 @@
-//! The flags of a stress client, and what they come to.
+//! The flags of a stress client.
 
 use super::flags::{Args, EchoArgs, WindowArg};
 use ::load::drive::Stress;
@@ -8,13 +8,13 @@ use ::load::work::Think;
 use ::load::{Target, Usage};
 use std::time::Duration;
 
-/// A connection has to live long enough to be worth making.
+/// The shortest life of a connection.
 const RECONNECT_MIN: Duration = Duration::from_millis(1);
 /// The length of a duet's window.
 const DUET_WINDOW: Duration = Duration::from_millis(40);
 
 impl Args {
-    /// The window of a stress client, and what else it does, if one is asked for.
+    /// The window and settings of a stress client, if the flags ask for one.
     pub(super) fn stress(&self, target: &Target) -> Result<Option<(u32, Stress)>, Usage> {
         let packets = match self.echo.window {
             None => return Ok(None),
@@ -37,7 +37,7 @@ impl Args {
         Ok(Some((packets, Stress { renew: self.echo.reconnect })))
     }
 
-    /// A closed loop in which each user has a window.
+    /// The model: a closed loop in which each user has a window.
     pub(super) fn stress_model(&self, window: u32) -> Result<Model, Usage> {
         let flags = &self.model;
         let scheduled = flags.open.is_some() || flags.sessions.is_some();

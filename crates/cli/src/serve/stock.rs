@@ -7,68 +7,61 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use engines::status::Gauge;
-use engines::{Assets, Handover, StateStore};
+use engines::{Assets, Handover, Refused, StateStore};
 use load::parse::span;
-use memory::Region;
 use seam::{SHARDS_MAX, WorkerId};
 use services::stock::{Book, Lock, Market, Options, Order, Stock};
 use wire::framing::Framing;
 
-use super::server::{ServerArgs, ServiceInstance, usage};
+use super::server::{ServerArgs, ServiceInstance};
 
-/// The port if nobody names one.
+/// The port without --port.
 const PORT: u16 = 6000;
-/// The file if nobody names one and it is there.
+/// The file without --data, if it exists.
 const FILE: &str = "data/stock.txt";
 
 /// The flags of the stock service.
 #[derive(clap::Args)]
+#[command(mut_arg("port", |arg| arg.default_value("6000")))]
 pub struct Args {
-    #[command(flatten)]
-    pub(crate) server: ServerArgs,
-    /// The file of stocks, `ID LEFT PRICE` a line [default: data/stock.txt, else a built-in one
-    /// that is not saved]
+    /// The file of stocks, a line `ID LEFT PRICE` each [default: data/stock.txt, else a built-in
+    /// list that is not saved]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// How replies end: line, fixed:8192 (what the course's clients read), eof
     #[arg(long, default_value = "line")]
     framing: Framing,
-    /// What finds a stock: hash, level-order (the course's tree, looked through), bst, red-black,
-    /// sorted; all of them answer alike
+    /// The index that finds a stock: hash, level-order (the course's tree, searched in full), bst,
+    /// red-black, sorted; the replies are the same
     #[arg(long, default_value_t)]
     book: Book,
-    /// How `show` is ordered: file, sorted, pre-order (of the book's tree, or the file's)
+    /// The order of `show`: file, sorted (by id), pre-order (of the index's tree, or the file's)
     #[arg(long, default_value_t)]
     order: Order,
-    /// What orders wait for: snapshot (nothing), per-stock, global
+    /// What an order locks: snapshot (nothing), per-stock, global
     #[arg(long, default_value_t)]
     lock: Lock,
-    /// Save this often, beside the last disconnect and the end
+    /// Also save this often [default: only after the last disconnect and at the end]
     #[arg(long, value_parser = span, value_name = "TIME")]
     save_every: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 }
 
 /// Serves the market until it is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let shape = match args.server.shape() {
-        Ok(shape) => shape,
-        Err(refused) => return Ok(usage(&refused.to_string())),
-    };
+    let shape = args.server.shape()?;
     if shape.container.is_processes()
         && let Some(reason) = args.lock.refused_between_processes()
     {
-        return Ok(usage(reason));
+        return Err(Refused(reason.to_owned()).into());
     }
     if let Some(note) = args.lock.note() {
         eprintln!("{note}");
     }
     let handover = Handover::receive()?;
     let (text, file) = read(args.data.as_deref(), handover.is_some())?;
-    let mut market = match &handover {
-        Some(handover) => adopt(handover)?,
-        None => Region::place(args.server.placement(&shape))
-            .context("cannot place the market in memory")?,
-    };
+    let mut market = args.server.state::<Market>(&shape, handover.as_ref(), "market")?;
     if handover.is_none() {
         let name = file.as_deref().map_or("the built-in stock".into(), Path::to_string_lossy);
         let seed = Market::seed(args.book, &text);
@@ -84,9 +77,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         ..Options::default()
     });
     if let Err(narrow) = service.fits(&market) {
-        return Ok(usage(&narrow.to_string()));
+        return Err(Refused(narrow.to_string()).into());
     }
-    // What a predecessor had saved is not known, so nothing counts as saved.
+    // It is not known what a predecessor has saved, so nothing counts as saved.
     let saved = handover.is_none().then(|| market.version());
     let mut ledger = Ledger { file, saved, digest: None, every: args.save_every, text: Vec::new() };
     if handover.is_none() {
@@ -104,12 +97,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     args.server.run(&shape, &instance, &mut ledger)
 }
 
-/// What a person should know of the book that finds stocks, if it is not what was expected.
+/// A warning about the index: another one than was asked for, or one that will be slow.
 fn note(market: &Market, wanted: Book) -> Option<String> {
     let book = market.book();
     if book != wanted {
         return Some(format!(
-            "book {book}: the market is taken over with its book; for {wanted} start it anew"
+            "book {book}: a market that is handed over keeps its index; for {wanted} start a new server"
         ));
     }
     // A random order makes a tree about three times as deep as a balanced one.
@@ -117,21 +110,13 @@ fn note(market: &Market, wanted: Book) -> Option<String> {
     let depth = market.shape().map_or(0, |shape| shape.depth);
     (depth > 8 * least).then(|| {
         format!(
-            "book {book}: the tree is {depth} deep where {least} would do, as the file's ids are \
+            "book {book}: the tree is {depth} deep where {least} would do, because the file's ids are \
              nearly in order; red-black stays shallow"
         )
     })
 }
 
-/// The market as the server before has left it.
-fn adopt(handover: &Handover) -> Result<Region<Market>> {
-    Region::adopt(handover.state()?).map_err(|refused| {
-        anyhow!("cannot take the market over: {refused}; the server before goes on serving")
-    })
-}
-
-/// The bytes of the book, and the file that they come from and go to. Of a market that is taken
-/// over only the file is needed.
+/// The text of the stock file, and the file to save to. A market that is handed over needs no text.
 fn read(data: Option<&Path>, taken_over: bool) -> Result<(Vec<u8>, Option<PathBuf>)> {
     let file = match data {
         Some(file) => file,
@@ -150,20 +135,20 @@ fn read(data: Option<&Path>, taken_over: bool) -> Result<(Vec<u8>, Option<PathBu
     Ok((text, Some(file.to_path_buf())))
 }
 
-/// Writes the book back to its file.
+/// Writes the stocks back to their file.
 struct Ledger {
     file: Option<PathBuf>,
     /// The version of the market that the file holds, if that is known.
     saved: Option<u64>,
-    /// What stands for the rows that the file holds, if that is known: a new version may have the
-    /// same rows, for an order that is refused makes one too.
+    /// A digest of the file's rows, if they are known: a new version may have the same rows, because
+    /// a refused order makes one too.
     digest: Option<u64>,
     every: Option<Duration>,
     text: Vec<u8>,
 }
 
 impl Ledger {
-    /// Writes the book as a file into `text`, and returns its version.
+    /// Renders the market into `text` as its file, and returns its version.
     fn render(&mut self, market: &Market) -> u64 {
         self.text.clear();
         // The supervisor holds the last slot of the board; no worker ever does.

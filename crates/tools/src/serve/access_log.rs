@@ -1,8 +1,8 @@
-//! The journal of requests, written to a file by the supervisor: now and then, and once more when
-//! the last worker has left.
+//! The supervisor writes the journal of requests to a file: periodically, and once more after the
+//! last worker has left.
 //!
-//! The file stays open, so that writing needs no descriptor when clients have taken all; before
-//! each batch its name is looked at, so that a file that was moved away is followed by a new one.
+//! The file stays open, so that writing needs no descriptor when clients have taken all. Before
+//! each batch the name is checked: if the file was moved away, a new one is opened.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -16,15 +16,15 @@ use engines::status::Gauge;
 use services::web::Journal;
 
 /// How often the journal is written. A ring holds some 10,000 lines, so a worker that serves more
-/// than 200,000 requests a second loses lines, and that is told.
+/// than 200,000 requests a second loses lines, which are counted and reported.
 const EVERY: Duration = Duration::from_millis(50);
 
 /// Writes the journal.
 pub struct AccessLog {
     place: Option<Place>,
-    /// What was taken out of the journal and is not written yet.
+    /// Taken from the journal and not written yet.
     lines: Vec<u8>,
-    /// Lines that were lost because they came too fast.
+    /// Lines lost because they came too fast.
     dropped: u64,
 }
 
@@ -52,7 +52,7 @@ impl AccessLog {
         Ok(AccessLog { place, lines: Vec::new(), dropped: 0 })
     }
 
-    /// Writes what waits; what could not be written goes on waiting.
+    /// Writes the lines; those that cannot be written are kept.
     fn write(&mut self) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         let out: &mut dyn Write = match &mut self.place {
@@ -101,7 +101,7 @@ impl StateStore<Journal> for AccessLog {
             }
         }
         self.write().map_err(|error| {
-            format!("cannot write the access log: {error}; what waits is tried again")
+            format!("cannot write the access log: {error}; the lines are kept and tried again")
         })
     }
 
@@ -109,7 +109,7 @@ impl StateStore<Journal> for AccessLog {
         self.place.as_ref().map(|_| EVERY)
     }
 
-    /// Writes what waits to the file that is open, then opens the one of that name.
+    /// Writes the waiting lines to the open file, then opens the file of that name again.
     fn reload(&mut self, journal: &Journal) -> Vec<String> {
         let Some(Place::File(path, _)) = &self.place else { return Vec::new() };
         let path = path.clone();
@@ -121,7 +121,7 @@ impl StateStore<Journal> for AccessLog {
                 self.place = Some(Place::File(path, fresh));
             }
             Err(error) => words.push(format!(
-                "access log {} cannot be opened again: {error}; the old one is written on",
+                "access log {} cannot be opened again: {error}; the old file stays in use",
                 path.display()
             )),
         }

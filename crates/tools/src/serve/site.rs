@@ -1,5 +1,5 @@
-//! Backstage of the web service: a folder whose files the kernel opens beneath it, and time that
-//! passes in earnest.
+//! The files of the web service, in a folder that the kernel keeps lookups beneath, and the clock
+//! of its demonstration routes.
 
 use std::fs::Metadata;
 use std::hint::black_box;
@@ -20,7 +20,7 @@ use sys::sendfile::is_resident;
 /// A folder, or none.
 pub struct Site {
     root: Option<Root>,
-    /// Whether the engine may send files by itself: not where bytes must be sealed on their way.
+    /// Whether the engine may send files by itself; it may not under TLS.
     lends: bool,
 }
 
@@ -30,10 +30,10 @@ const ROUNDS: u32 = 2_000;
 const ENTRIES_MAX: usize = 10_000;
 
 impl Site {
-    /// The site of a folder, whose files the engine may send by itself if it `lends` them.
+    /// The site of a folder; if it `lends` files, the engine may send them by itself.
     ///
     /// # Errors
-    /// Those of opening it.
+    /// The folder cannot be opened.
     pub fn open(dir: &Path, lends: bool) -> io::Result<Site> {
         Ok(Site { root: Some(Root::open(dir)?), lends })
     }
@@ -58,13 +58,13 @@ impl Site {
     }
 }
 
-/// What is older than 1970 counts as from then.
+/// The modification time; earlier ones count as 1970.
 fn modified_ns(about: &Metadata) -> u64 {
     let seconds = u64::try_from(about.mtime()).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec() as u64)
 }
 
-/// What an error of the file system means to who asked.
+/// The web service's reason for an error of the file system.
 fn missing(error: &io::Error) -> Missing {
     // errno(3), Linux.
     const NO_SUCH_DEVICE: i32 = 6;
@@ -108,7 +108,7 @@ impl Backstage for Site {
     }
 
     fn lend(&self, file: &Arc<OwnedFd>, range: Range<u64>) -> Option<Source> {
-        // A kernel that does not tell what it has in memory may make us wait: read instead.
+        // If the kernel does not tell whether pages are resident, sending may block: read instead.
         let is_ready = self.lends && is_resident(file, range).is_ok_and(|is| is);
         is_ready.then(|| Arc::clone(file).into())
     }
@@ -144,13 +144,12 @@ impl Backstage for Site {
         let list = || -> io::Result<Vec<Entry>> {
             let root = self.root.as_ref().ok_or(io::ErrorKind::NotFound)?;
             let folder = root.find(path, Wait::May)?;
-            // The folder that was opened, wherever its name leads by now.
+            // By the descriptor, because the name may lead elsewhere by now.
             let entries = std::fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
             let mut found = Vec::new();
             for entry in entries.take(ENTRIES_MAX) {
                 let entry = entry?;
-                // What cannot be asked for by a name is not listed, and neither is a link that
-                // leads nowhere.
+                // Names that no request can contain and dangling links are not listed.
                 let Ok(name) = entry.file_name().into_string() else { continue };
                 let Ok(at) = self.look(&format!("{path}/{name}"), Wait::May) else { continue };
                 found.push(match at {
