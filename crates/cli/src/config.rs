@@ -39,6 +39,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("running-threads", "running"),
     ("max-client", "max-connections"),
     ("max-clients", "max-connections"),
+    ("book", "index"),
 ];
 
 /// How similar a name must be to be suggested, from 0 to 1.

@@ -108,7 +108,7 @@ const fn inverse(number: u64, modulus: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::oracle::Pair;
-    use crate::rng::Rng;
+    use stats::Rng;
 
     /// Steps of the longest path, and what an estimate adds.
     const STEPS_MAX: u32 = 3 * (1 << 22) + (1 << 13);

@@ -1,10 +1,10 @@
 //! Random grids, changed at random: every search finds what Dijkstra finds, whatever came before.
 
-use crate::rng::Rng;
 use crate::{
     Always, Cell, Cost, FourNeighbour, Grid, GridError, Jumps, Method, NoObstacle, OneObstacle,
     Path, Progress, Rule, Searcher, movingai, oracle,
 };
+use stats::Rng;
 
 /// Queries on one grid before there is another.
 const QUERIES: u32 = 12;

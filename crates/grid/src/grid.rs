@@ -4,8 +4,8 @@ use crate::bits::Bits;
 use crate::cell::Cell;
 use crate::error::GridError;
 use crate::labels::Labels;
-use crate::rng::mixed;
 use crate::rule::Corners;
+use stats::rng::mixed;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -263,7 +263,7 @@ impl fmt::Debug for Grid {
 mod tests {
     use super::*;
     use crate::oracle;
-    use crate::rng::Rng;
+    use stats::Rng;
 
     fn random(rng: &mut Rng) -> Grid {
         let (width, height) = (1 + rng.below(12), 1 + rng.below(12));

@@ -34,7 +34,6 @@ pub mod movingai;
 mod open;
 pub mod oracle;
 mod path;
-mod rng;
 mod rule;
 mod search;
 

@@ -214,7 +214,7 @@ impl Open {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
+    use stats::Rng;
 
     /// Random keys come out in order, the lists being used again for each seed.
     fn check(spread: u32) {

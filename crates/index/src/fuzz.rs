@@ -6,6 +6,7 @@ use crate::by_id::{ById, Slot};
 use crate::check::Shape;
 use crate::level_order::LevelOrder;
 use crate::search::{Bst, RedBlack, SearchTree};
+use stats::Rng;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
@@ -19,16 +20,16 @@ const ROUND: u32 = 400;
 /// # Panics
 /// When an index breaks an invariant or forgets a key; the message carries the seed.
 pub fn fuzz(seed: u64, events: u32) {
-    let mut rolls = Rolls(seed);
+    let mut rng = Rng::new(seed);
     let mut done = 0;
     while done < events {
         let round = ROUND.min(events - done);
-        let order = ORDERS[rolls.below(ORDERS.len())];
+        let order = ORDERS[rng.below(ORDERS.len())];
         let at = format!("index::fuzz seed {seed}, {order:?} from event {done}");
-        search_tree::<RedBlack>(&mut rolls.clone(), order, round, &at);
-        search_tree::<Bst>(&mut rolls.clone(), order, round, &at);
-        level_order(&mut rolls, round, &at);
-        by_id(&mut rolls, round, &at);
+        search_tree::<RedBlack>(&mut rng.clone(), order, round, &at);
+        search_tree::<Bst>(&mut rng.clone(), order, round, &at);
+        level_order(&mut rng, round, &at);
+        by_id(&mut rng, round, &at);
         done += round;
     }
 }
@@ -55,41 +56,41 @@ struct Pair<T> {
     model: BTreeMap<u32, u32>,
 }
 
-fn search_tree<T: SearchTree + Debug>(rolls: &mut Rolls, order: Order, events: u32, at: &str) {
+fn search_tree<T: SearchTree + Debug>(rng: &mut Rng, order: Order, events: u32, at: &str) {
     let nodes = vec![Node::default(); Node::<u32>::slots_for(CAPACITY)];
     let mut pair = Pair { tree: T::default(), nodes, model: BTreeMap::new() };
     for event in 0..events {
         // Twice as often in as out, until the storage is full.
-        let goes = pair.model.len() == CAPACITY || rolls.below(3) == 0;
+        let goes = pair.model.len() == CAPACITY || rng.below(3) == 0;
         if goes {
-            pair.remove(going(rolls, order, &pair.model), at);
+            pair.remove(going(rng, order, &pair.model), at);
         } else {
-            pair.insert(coming(rolls, order, event), rolls.next() as u32, at);
+            pair.insert(coming(rng, order, event), rng.roll() as u32, at);
         }
-        pair.check(rolls, at);
+        pair.check(rng, at);
     }
     while let Some(key) = pair.model.keys().next().copied() {
-        pair.remove(if rolls.below(2) == 0 { key } else { going(rolls, order, &pair.model) }, at);
-        pair.check(rolls, at);
+        pair.remove(if rng.below(2) == 0 { key } else { going(rng, order, &pair.model) }, at);
+        pair.check(rng, at);
     }
 }
 
-fn coming(rolls: &mut Rolls, order: Order, event: u32) -> u32 {
+fn coming(rng: &mut Rng, order: Order, event: u32) -> u32 {
     match order {
-        Order::Random => rolls.below(2 * CAPACITY) as u32,
+        Order::Random => rng.below(2 * CAPACITY) as u32,
         Order::Ascending | Order::Fifo => 2 * event,
         Order::Descending => u32::MAX - 2 * event,
     }
 }
 
-fn going(rolls: &mut Rolls, order: Order, model: &BTreeMap<u32, u32>) -> u32 {
+fn going(rng: &mut Rng, order: Order, model: &BTreeMap<u32, u32>) -> u32 {
     if order == Order::Fifo {
         return model.keys().next().copied().unwrap_or(0);
     }
-    let near = rolls.next() as u32;
+    let near = rng.roll() as u32;
     let near = if order == Order::Random { near % (2 * CAPACITY as u32) } else { near };
     // Now and then a key that is not there.
-    let there = rolls.below(8) > 0;
+    let there = rng.below(8) > 0;
     let next = model.range(near..).next().or(model.iter().next());
     next.filter(|_| there).map_or(near, |(key, _)| *key)
 }
@@ -115,15 +116,15 @@ impl<T: SearchTree + Debug> Pair<T> {
         assert_eq!(removed, self.model.remove(&key), "{at}: removal of key {key}");
     }
 
-    fn check(&self, rolls: &mut Rolls, at: &str) {
+    fn check(&self, rng: &mut Rng, at: &str) {
         let shape = self.tree.check(&self.nodes);
         let Shape { len, .. } = shape.unwrap_or_else(|broken| panic!("{at}: {broken}"));
         assert_eq!(len as usize, self.model.len(), "{at}");
         let view = self.tree.view(&self.nodes);
-        let near = rolls.next() as u32;
+        let near = rng.roll() as u32;
         for key in [near, near % (2 * CAPACITY as u32), u32::MAX - near % 1024] {
             assert_eq!(view.get(key), self.model.get(&key).copied(), "{at}: key {key}");
-            let far = key.saturating_add(rolls.below(300) as u32);
+            let far = key.saturating_add(rng.below(300) as u32);
             let wanted = self.model.range(key..far).map(|(key, value)| (*key, *value));
             assert!(view.range(key..far).eq(wanted), "{at}: range {key}..{far}");
             let next = self.model.range(key..).next().map(|(key, _)| *key);
@@ -131,7 +132,7 @@ impl<T: SearchTree + Debug> Pair<T> {
             let last = self.model.range(..key).next_back().map(|(key, _)| *key);
             assert_eq!(view.below(key).map(|node| view.key(node)), last, "{at}: below {key}");
         }
-        if rolls.below(16) == 0 {
+        if rng.below(16) == 0 {
             assert!(view.iter().map(|(key, _)| key).eq(self.model.keys().copied()), "{at}");
             let back = self.model.iter().rev().map(|(key, value)| (*key, *value));
             assert!(view.iter().rev().eq(back), "{at}: backwards");
@@ -140,11 +141,11 @@ impl<T: SearchTree + Debug> Pair<T> {
 }
 
 /// The complete tree over an array, of which it is only the shape, against a list.
-fn level_order(rolls: &mut Rolls, events: u32, at: &str) {
+fn level_order(rng: &mut Rng, events: u32, at: &str) {
     let (mut tree, mut keys) = (LevelOrder::default(), [0; CAPACITY]);
     let mut model: Vec<u32> = Vec::new();
     for event in 0..events {
-        if rolls.below(3) > 0 {
+        if rng.below(3) > 0 {
             let pushed = tree.push(CAPACITY as u32);
             let wanted = (model.len() < CAPACITY).then_some(model.len() as u32);
             assert_eq!(pushed, wanted, "{at}");
@@ -153,7 +154,7 @@ fn level_order(rolls: &mut Rolls, events: u32, at: &str) {
                 model.push(event);
             }
         } else if !model.is_empty() {
-            let key = model[rolls.below(model.len())];
+            let key = model[rng.below(model.len())];
             let node = tree.find(|node| keys[node as usize], &key).expect(at);
             keys[node as usize] = keys[tree.remove(node) as usize];
             model.swap_remove(node as usize);
@@ -164,38 +165,20 @@ fn level_order(rolls: &mut Rolls, events: u32, at: &str) {
 }
 
 /// The index by id has no removal, so a round fills it once.
-fn by_id(rolls: &mut Rolls, events: u32, at: &str) {
-    let rows = 1 + rolls.below(CAPACITY);
+fn by_id(rng: &mut Rng, events: u32, at: &str) {
+    let rows = 1 + rng.below(CAPACITY);
     let (mut index, mut slots) =
         (ById::sized_for(rows), vec![Slot::default(); ById::slots_for(rows)]);
     let mut model = BTreeMap::new();
-    let spread = rolls.next() as u32 | 1;
+    let spread = rng.roll() as u32 | 1;
     for event in 0..events {
-        let id = (rolls.below(2 * rows) as u32).wrapping_mul(spread);
+        let id = (rng.below(2 * rows) as u32).wrapping_mul(spread);
         if index.insert(&mut slots, id, event).is_ok() {
             assert!(id != 0 && model.insert(id, event).is_none(), "{at}: id {id} twice");
         }
         assert_eq!(index.find(&slots, id), model.get(&id).copied(), "{at}: id {id}");
     }
     assert_eq!(index.len() as usize, model.len(), "{at}");
-}
-
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): the same seed, the same changes.
-#[derive(Debug, Clone)]
-struct Rolls(u64);
-
-impl Rolls {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
 }
 
 #[cfg(test)]

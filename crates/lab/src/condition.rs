@@ -7,9 +7,9 @@
 
 use crate::metric::Metric;
 use crate::record::Run;
-use crate::stats::{Interval, compare, median, median_interval};
 use crate::trial::Trial;
 use crate::verdict::paired;
+use stats::{Interval, compare, median, median_interval};
 use std::str::FromStr;
 
 /// A condition that should not be met.

@@ -4,9 +4,9 @@
 //! list is computed from the record alone, so a report that is redrawn later has the same doubts.
 
 use crate::record::Run;
-use crate::stats::VALUES_MIN;
 use crate::verdict::{ArmSummary, Metric, PointSummary, Summary};
 use serde::{Deserialize, Serialize};
+use stats::VALUES_MIN;
 
 /// How much a doubt weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

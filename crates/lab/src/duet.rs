@@ -14,11 +14,11 @@ pub use stage::Stage;
 use crate::load::{Check, Fault};
 use crate::machine::Conditions;
 use crate::plan::Provision;
-use crate::stats::{Interval, compare, median, median_interval};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
+use stats::{Interval, compare, median, median_interval};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The schema of a generator's report about one pair.

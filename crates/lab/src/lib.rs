@@ -31,7 +31,8 @@ pub mod runner;
 pub mod seen;
 pub mod server;
 pub mod slice;
-pub mod stats;
 pub mod trial;
 pub mod verdict;
 pub mod versus;
+
+pub use stats;

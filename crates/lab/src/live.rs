@@ -9,10 +9,10 @@ use crate::block::Slot;
 use crate::machine::Conditions;
 use crate::race::Observer;
 use crate::record::{Manifest, Run};
-use crate::stats::Interval;
 use crate::trial::{Ending, Trial};
 use crate::verdict::{Judged, Metric, Verdict, analyse};
 use serde::{Deserialize, Serialize};
+use stats::Interval;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 

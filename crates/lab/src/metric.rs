@@ -3,6 +3,7 @@
 use crate::load::Load;
 use crate::trial::{Ending, Trial};
 use serde::{Deserialize, Serialize};
+use stats::Better;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -120,11 +121,11 @@ impl Metric {
         }
     }
 
-    /// +1 where more is better, -1 where less is.
-    pub fn sign(self) -> f64 {
+    /// Which direction is better.
+    pub fn better(self) -> Better {
         match self {
-            Metric::Throughput | Metric::Capacity => 1.0,
-            _ => -1.0,
+            Metric::Throughput | Metric::Capacity => Better::More,
+            _ => Better::Less,
         }
     }
 

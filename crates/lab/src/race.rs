@@ -9,9 +9,9 @@
 use crate::block::{Slot, schedule};
 use crate::plan::{LoadPoint, Plan};
 use crate::record::{Manifest, Pilot, Recorder, Run};
-use crate::stats::median;
 use crate::trial::{Ending, Trial, Trials};
 use crate::verdict::BUSY_MAX;
+use stats::median;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;

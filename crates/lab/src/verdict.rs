@@ -19,19 +19,16 @@ pub use sweep::{Curve, Place, Sweep};
 use crate::load::Load;
 use crate::plan::{LoadPoint, Plan};
 use crate::record::Run;
-use crate::stats::{
-    Comparison, blocks_for_family, compare, hodges_lehmann, holm, median, sign_flip_p,
-};
 use crate::trial::{Trial, in_flight};
 use judge::{Sides, judge};
 use lamps::{broken, lamps, reason};
 use serde::{Deserialize, Serialize};
+use stats::{Comparison, blocks_for_family, compare, hodges_lehmann, holm, median, sign_flip_p};
 
 /// A generator busier than this decides the speed itself (method: 80 %).
 pub const BUSY_MAX: f64 = 0.8;
 
-/// Forecasts beyond so many blocks are told as "more than".
-pub const FORECAST_MAX: u32 = 1_000;
+pub use stats::BLOCKS_MAX as FORECAST_MAX;
 
 /// What can be said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +55,17 @@ impl Verdict {
             (Verdict::Equivalent, _) => "equivalent",
             (Verdict::Unresolved, _) => "unresolved",
             (Verdict::GeneratorLimited, _) => "generator-limited",
+        }
+    }
+}
+
+impl From<stats::Verdict> for Verdict {
+    fn from(verdict: stats::Verdict) -> Verdict {
+        match verdict {
+            stats::Verdict::Better => Verdict::Better,
+            stats::Verdict::Worse => Verdict::Worse,
+            stats::Verdict::Equivalent => Verdict::Equivalent,
+            stats::Verdict::Unresolved => Verdict::Unresolved,
         }
     }
 }
@@ -306,7 +314,7 @@ fn correct(plan: &Plan, points: &mut [PointSummary]) -> u32 {
     for (judged, corrected) in family.iter_mut().zip(holm(&p)) {
         judged.p_holm = Some(corrected);
         let differs = matches!(judged.verdict, Verdict::Better | Verdict::Worse);
-        if differs && plan.label != "smoke" && corrected > 1.0 - crate::stats::CONFIDENCE {
+        if differs && plan.label != "smoke" && corrected > 1.0 - stats::CONFIDENCE {
             let blocks = judged.comparison.log_ratios.len() as u32;
             judged.held_back = true;
             judged.verdict = Verdict::Unresolved;
@@ -379,9 +387,8 @@ fn floors_of(plan: &Plan, here: &[&Trial], twin: &ArmSummary) -> Vec<NoiseFloor>
         .filter_map(|&metric| {
             let found = compared(plan, here, &twin.arm, metric)?;
             let interval = found.interval?;
-            let (low, high) = (interval.low.ln(), interval.high.ln());
-            let strayed = low > 0.0 || high < 0.0;
-            Some(NoiseFloor { metric, log: low.abs().max(high.abs()), strayed })
+            let strayed = interval.low > 1.0 || interval.high < 1.0;
+            Some(NoiseFloor { metric, log: found.floor(), strayed })
         })
         .collect()
 }

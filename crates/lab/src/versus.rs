@@ -7,10 +7,10 @@
 
 use crate::metric::Metric;
 use crate::record::Run;
-use crate::stats::{Interval, shift};
 use crate::trial::Trial;
 use crate::verdict::{Judged, Summary, Verdict, analyse};
 use serde::{Deserialize, Serialize};
+use stats::{Interval, shift};
 
 /// What two runs say together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -14,8 +14,8 @@ use crate::script::{
 };
 use crate::timeline::{BUCKETS_MAX, SLICES_MAX, Slice, Timeline};
 use seam::Instant;
+use stats::Rng;
 use wire::framing::Framing;
-use wire::rng::Rng;
 
 /// The most requests of one conversation.
 const REQUESTS: u32 = 12;

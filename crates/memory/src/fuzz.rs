@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroU32;
 
 use seam::SessionId;
+use stats::Rng;
 
 use crate::pool::{Backing, Fault, Guard, Handle, Home, Lent, Order, Plan, Pool, Shared};
 use crate::ring::{Ring, spsc};
@@ -14,7 +15,7 @@ use crate::session::{Closing, Landing, ShardTable, SharedTable};
 /// # Panics
 /// When a structure breaks one of its promises; the message carries the seed.
 pub fn fuzz(seed: u64, events: u32) {
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     let at = format!("memory::fuzz seed {seed}");
     pool(&mut rng, events, &at);
     shared_pool(&mut rng, events, &at);
@@ -23,43 +24,23 @@ pub fn fuzz(seed: u64, events: u32) {
     shared_table(&mut rng, events, &at);
 }
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-struct Rng(u64);
-
-impl Rng {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.roll() % bound as u64) as usize
-    }
-
-    fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())]
-    }
-
-    fn plan(&mut self) -> Plan {
-        let some = NonZeroU32::MIN.saturating_add(self.below(5) as u32);
-        Plan {
-            capacity: 1 + self.below(40) as u32,
-            backing: self.pick(&[Backing::Array, Backing::List]),
-            order: self.pick(&[Order::Lifo, Order::Fifo]),
-            align: self.pick(&[1, 3, 64]),
-            guard: self.pick(&[Guard::Off, Guard::Full, Guard::Sampled(some)]),
-            quarantine: self.below(10) as u32,
-            on_fault: None,
-        }
+/// Terms of a pool, drawn.
+fn drawn(rng: &mut Rng) -> Plan {
+    let some = NonZeroU32::MIN.saturating_add(rng.below(5) as u32);
+    Plan {
+        capacity: 1 + rng.below(40) as u32,
+        backing: *rng.pick(&[Backing::Array, Backing::List]),
+        order: *rng.pick(&[Order::Lifo, Order::Fifo]),
+        align: *rng.pick(&[1, 3, 64]),
+        guard: *rng.pick(&[Guard::Off, Guard::Full, Guard::Sampled(some)]),
+        quarantine: rng.below(10) as u32,
+        on_fault: None,
     }
 }
 
 /// A pool holds what a map holds; late handles find nothing and say why.
 fn pool(rng: &mut Rng, events: u32, at: &str) {
-    let plan = rng.plan();
+    let plan = drawn(rng);
     let mut pool = Pool::new(plan);
     let mut model: HashMap<Handle<u64>, u64> = HashMap::new();
     let mut late: Vec<Handle<u64>> = Vec::new();
@@ -88,7 +69,7 @@ fn pool(rng: &mut Rng, events: u32, at: &str) {
                 model.insert(handle, value);
             }
             (6, _) if !late.is_empty() => {
-                let handle = rng.pick(&late);
+                let handle = *rng.pick(&late);
                 assert_eq!(pool.get(handle), None, "{at}: a late handle finds something");
                 let fault = pool.take(handle);
                 let named = matches!(fault, Err(Fault::DoubleFree { .. } | Fault::Stale { .. }));
@@ -111,8 +92,8 @@ fn pool(rng: &mut Rng, events: u32, at: &str) {
 
 /// Two workers lend to each other; each object has one place, and all come back.
 fn shared_pool(rng: &mut Rng, events: u32, at: &str) {
-    let plan = rng.plan();
-    let pool = Shared::new(plan, 2, rng.pick(&[Home::Depot, Home::Lender]));
+    let plan = drawn(rng);
+    let pool = Shared::new(plan, 2, *rng.pick(&[Home::Depot, Home::Lender]));
     let mut workers = [pool.worker().expect("a slot"), pool.worker().expect("a slot")];
     let mut out: Vec<(Lent<'_, u64>, u64)> = Vec::new();
     for _ in 0..events {
@@ -188,11 +169,11 @@ struct Known {
 /// A table finds what a map finds, keeps what is in flight, and never names two alike.
 fn shard_table(rng: &mut Rng, events: u32, at: &str) {
     let capacity = 1 + rng.below(20);
-    let mut table = ShardTable::new(5, capacity, rng.pick(&[Order::Lifo, Order::Fifo]));
+    let mut table = ShardTable::new(5, capacity, *rng.pick(&[Order::Lifo, Order::Fifo]));
     let mut model: HashMap<SessionId, Known> = HashMap::new();
     let mut all: Vec<SessionId> = vec![SessionId::from_bits(rng.roll() >> 4)];
     for _ in 0..events {
-        let id = rng.pick(&all);
+        let id = *rng.pick(&all);
         match rng.below(5) {
             0 => match table.open(u64::from(events)) {
                 Ok(id) => {
@@ -271,7 +252,7 @@ fn shared_table(rng: &mut Rng, events: u32, at: &str) {
                 Ok(id) => open.push(id),
                 Err(full) => assert_eq!(full.0, event, "{at}"),
             },
-            1 if !open.is_empty() => held.extend(table.acquire(rng.pick(&open))),
+            1 if !open.is_empty() => held.extend(table.acquire(*rng.pick(&open))),
             2 if !open.is_empty() => {
                 let id = open.swap_remove(rng.below(open.len()));
                 assert_ne!(table.close(id), Closing::Unknown, "{at}: {id}");
@@ -279,7 +260,7 @@ fn shared_table(rng: &mut Rng, events: u32, at: &str) {
             }
             3 if !held.is_empty() => drop(held.swap_remove(rng.below(held.len()))),
             _ => {
-                let id = rng.pick(&gone);
+                let id = *rng.pick(&gone);
                 assert!(table.acquire(id).is_none(), "{at}: {id} was closed");
                 assert!(table.land(id).is_none(), "{at}: {id} has nothing in flight");
             }

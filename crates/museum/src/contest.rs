@@ -10,9 +10,10 @@ use crate::exhibit::Fault;
 use crate::stage::Stage;
 use crate::words;
 use lab::machine::{Conditions, Watch};
-use lab::stats::{Comparison, compare, median};
 use lab::verdict::{Metric, Verdict};
 use rustix::time::{ClockId, clock_gettime};
+pub use stats::Rng;
+use stats::{Better, Comparison, Terms, compare, judge, median};
 use std::time::{Duration, Instant};
 
 /// What counts as no difference: within 5 %.
@@ -107,33 +108,15 @@ impl Told {
         compare(&pairs, RESAMPLES, 1)
     }
 
-    /// How far the twin strayed, as a log-ratio: the farther end of its interval.
+    /// The noise floor: how far the twin strayed, as a log-ratio.
     pub fn floor(&self) -> f64 {
-        let Some(twin) = self.twin() else { return 0.0 };
-        match &twin.interval {
-            Some(it) => it.low.ln().abs().max(it.high.ln().abs()),
-            None => twin.ratio.ln().abs(),
-        }
+        self.twin().map_or(0.0, |twin| twin.floor())
     }
 
     /// What can be said of a cost against another.
     pub fn verdict(&self, found: &Comparison) -> Verdict {
-        let Some(it) = &found.interval else { return Verdict::Unresolved };
-        let (low, high) = (it.low.ln(), it.high.ln());
-        let (room, floor) = ((1.0 + MARGIN).ln(), self.floor());
-        if high < -floor && found.ratio.ln() < -room {
-            Verdict::Better
-        } else if low > floor && found.ratio.ln() > room {
-            Verdict::Worse
-        } else if low > -room && high < room {
-            Verdict::Equivalent
-        } else if low > floor {
-            Verdict::Worse
-        } else if high < -floor {
-            Verdict::Better
-        } else {
-            Verdict::Unresolved
-        }
+        let terms = Terms { floor: self.floor(), margin: MARGIN };
+        judge(found, Better::Less, terms).verdict.into()
     }
 
     /// `2.31× [2.20, 2.44] costlier`, or a dash.
@@ -254,46 +237,6 @@ pub fn each(time: Duration, operations: u64) -> f64 {
     (time.as_nanos() as f64).max(1.0) / operations.max(1) as f64
 }
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), for orders and workloads.
-#[derive(Clone, Debug)]
-pub struct Rng(u64);
-
-impl Rng {
-    /// The same numbers for the same seed.
-    pub fn new(seed: u64) -> Rng {
-        Rng(seed)
-    }
-
-    /// The next 64 bits.
-    pub fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number in `0..bound`; `bound` is at least 1.
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.roll() % bound as u64) as usize
-    }
-
-    /// The numbers `0..count` in random order.
-    pub fn order(&mut self, count: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..count).collect();
-        self.shuffle(&mut order);
-        order
-    }
-
-    /// Shuffles (Fisher and Yates).
-    pub fn shuffle<T>(&mut self, all: &mut [T]) {
-        for last in (1..all.len()).rev() {
-            let other = self.below(last + 1);
-            all.swap(last, other);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,14 +260,5 @@ mod tests {
         check(1.3, 1.5, Verdict::Unresolved);
         assert_eq!(told(2.0, 1.0).judged("arm", "base"), "2.00× [2.00, 2.00] costlier");
         assert_eq!(told(2.0, 1.0).judged("arm", "nobody"), words::NONE);
-    }
-
-    #[test]
-    fn every_number_comes_once_in_an_order() {
-        for seed in 0..20 {
-            let mut order = Rng::new(seed).order(17);
-            order.sort_unstable();
-            assert_eq!(order, (0..17).collect::<Vec<_>>(), "seed {seed}");
-        }
     }
 }

@@ -9,6 +9,7 @@ use lab::record::{Manifest, Pilot, Run, SCHEMA};
 use lab::trial::Trial;
 use lab::verdict::Metric;
 use serde_json::{Value, json};
+use stats::Rng;
 
 /// Name, speed and CPU against the baseline, contention, coherency.
 const ARMS: [(&str, f64, f64, f64, f64); 4] = [
@@ -18,17 +19,9 @@ const ARMS: [(&str, f64, f64, f64, f64); 4] = [
     ("uring", 1.12, 0.91, 0.045, 0.000_2),
 ];
 
-/// Numbers between -1 and 1 (SplitMix64; see `wire::rng` for the source).
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
-    }
+/// A number between -1 and 1.
+fn noise(rng: &mut Rng) -> f64 {
+    2.0 * rng.unit() - 1.0
 }
 
 /// A small race of closed load points: what a first race looks like.
@@ -114,7 +107,7 @@ fn run(points: Vec<LoadPoint>, blocks: u32, label: &str) -> Run {
         plan: plan.clone(),
         ..Manifest::default()
     };
-    let mut noise = Noise(plan.seed);
+    let rng = &mut Rng::new(plan.seed);
     let entrants = plan.entrants();
     let mut trials = Vec::new();
     for slot in lab::block::schedule(&plan) {
@@ -122,17 +115,17 @@ fn run(points: Vec<LoadPoint>, blocks: u32, label: &str) -> Run {
         let point = &plan.points[slot.point];
         let place = [u64::from(slot.order), u64::from(slot.block), slot.seed];
         if slot.order % 37 == 11 {
-            let foreign = 0.09 + 0.02 * noise.next();
-            trials.push(trial(&mut noise, place, name, point, Some(foreign)));
+            let foreign = 0.09 + 0.02 * noise(rng);
+            trials.push(trial(rng, place, name, point, Some(foreign)));
         }
-        trials.push(trial(&mut noise, place, name, point, None));
+        trials.push(trial(rng, place, name, point, None));
     }
     Run { manifest, trials, finished: true, ..Run::default() }
 }
 
 /// One attempt; `disturbed` is the share that others took if it is to be repeated.
 fn trial(
-    noise: &mut Noise,
+    rng: &mut Rng,
     [order, block, seed]: [u64; 3],
     arm: &str,
     point: &LoadPoint,
@@ -143,16 +136,16 @@ fn trial(
         .map(|share| format!("other processes took {:.1} % of the machine", share * 100.0))
         .collect();
     let attempt = if disturbed.is_some() { 1 } else { 2 };
-    let foreign = disturbed.unwrap_or(0.012 + 0.01 * noise.next());
+    let foreign = disturbed.unwrap_or(0.012 + 0.01 * noise(rng));
     let value = json!({
         "order": order, "block": block, "point": point.name, "arm": arm, "attempt": attempt,
         "seed": seed, "swapped": block % 2 == 1, "begun_ms": 900.0 * order as f64,
         "took_ms": 870.0, "boot_ms": 3.0,
-        "conditions": {"steal": 0.002 + 0.001 * noise.next(), "foreign": foreign,
-                       "clock_step_ms": 0.0, "hiccup_ms": 1.0 + noise.next(), "retransmits": 0},
+        "conditions": {"steal": 0.002 + 0.001 * noise(rng), "foreign": foreign,
+                       "clock_step_ms": 0.0, "hiccup_ms": 1.0 + noise(rng), "retransmits": 0},
         "objections": objections, "counted": disturbed.is_none(), "exit": "exit 0",
-        "exit_clean": true, "ending": {"kind": "measured", "load": load(noise, arm, point)},
-        "seen": seen(noise, arm, point),
+        "exit_clean": true, "ending": {"kind": "measured", "load": load(rng, arm, point)},
+        "seen": seen(rng, arm, point),
     });
     serde_json::from_value(value).expect("the sample has the shape of a trial")
 }
@@ -169,15 +162,15 @@ fn able(arm: &str, clients: f64) -> f64 {
     9_000.0 * speed * clients / divisor
 }
 
-fn load(noise: &mut Noise, arm: &str, point: &LoadPoint) -> Value {
+fn load(rng: &mut Rng, arm: &str, point: &LoadPoint) -> Value {
     let (_, cost, ..) = kind(arm);
-    let wobble = 1.0 + 0.012 * noise.next();
+    let wobble = 1.0 + 0.012 * noise(rng);
     let capacity = 60_000.0 * kind(arm).0;
     let depth = f64::from(point.depth);
     let (rps, offered, used) = match point.model {
         Model::Open { .. } => {
             let rate = 49_000.0 * point.x.unwrap_or(0.5);
-            (rate * (1.0 + 0.001 * noise.next()), Some(rate), rate / capacity)
+            (rate * (1.0 + 0.001 * noise(rng)), Some(rate), rate / capacity)
         }
         Model::Overload { factor } => (capacity * 0.96 * wobble, Some(capacity * factor), 0.99),
         Model::Closed | Model::Capacity { .. } => {
@@ -194,9 +187,8 @@ fn load(noise: &mut Noise, arm: &str, point: &LoadPoint) -> Value {
                "p90_ns": p50 * 1.5, "p99_ns": p50 * 2.6 * stretch,
                "p999_ns": p50 * 6.5 * stretch, "max_ns": p50 * 15.0 * stretch})
     };
-    let stretch = if arm.starts_with("prefork") { 1.7 } else { 1.0 } * (1.0 + 0.1 * noise.next());
-    let slices: Vec<Value> =
-        (0..30).map(|at| slice(noise, arm, point, at, p50 * stretch)).collect();
+    let stretch = if arm.starts_with("prefork") { 1.7 } else { 1.0 } * (1.0 + 0.1 * noise(rng));
+    let slices: Vec<Value> = (0..30).map(|at| slice(rng, arm, point, at, p50 * stretch)).collect();
     json!({
         "schema": "roundhouse.load/1", "window_ns": 600_000_000, "requests": (rps * 0.6) as u64,
         "requests_total": (rps * 0.75) as u64, "throughput_rps": rps,
@@ -215,15 +207,15 @@ fn load(noise: &mut Noise, arm: &str, point: &LoadPoint) -> Value {
 }
 
 /// Latency in one thirtieth of the window, with a hump where the sample shall have one.
-fn slice(noise: &mut Noise, arm: &str, point: &LoadPoint, at: u32, p50: f64) -> Value {
+fn slice(rng: &mut Rng, arm: &str, point: &LoadPoint, at: u32, p50: f64) -> Value {
     let hump = match point.model {
         Model::Overload { .. } if (6..18).contains(&at) => 25.0 + 3.0 * f64::from(at),
         Model::Overload { .. } if at >= 18 => (30.0 / f64::from(at - 17)).max(1.0),
         _ if arm == "prefork" && at == 12 => 6.0,
-        _ if noise.next() > 0.97 => 3.0,
+        _ if noise(rng) > 0.97 => 3.0,
         _ => 1.0,
     };
-    let middle = p50 * hump.sqrt() * (1.0 + 0.05 * noise.next());
+    let middle = p50 * hump.sqrt() * (1.0 + 0.05 * noise(rng));
     let edge = |times: f64| lab::slice::half_octave((middle * times) as u64);
     let counts = [(0.6, 200), (0.9, 420), (1.4, 230), (2.2, 41), (4.0, 8), (8.0 * hump, 1)];
     let buckets = lab::slice::sum(counts.into_iter().map(|(times, count)| (edge(times), count)));
@@ -232,9 +224,9 @@ fn slice(noise: &mut Noise, arm: &str, point: &LoadPoint, at: u32, p50: f64) -> 
            "p99_ns": middle * 2.4 * hump.sqrt(), "max_ns": middle * 5.0 * hump})
 }
 
-fn seen(noise: &mut Noise, arm: &str, point: &LoadPoint) -> Value {
+fn seen(rng: &mut Rng, arm: &str, point: &LoadPoint) -> Value {
     let (speed, cost, ..) = kind(arm);
-    let capacity = 52_000.0 * speed * (1.0 + 0.02 * noise.next());
+    let capacity = 52_000.0 * speed * (1.0 + 0.02 * noise(rng));
     let forked = if arm.starts_with("prefork") { 4 } else { 0 };
     let offered = match point.model {
         Model::Open { .. } => Some(49_000.0 * point.x.unwrap_or(0.5)),
@@ -261,14 +253,14 @@ fn seen(noise: &mut Noise, arm: &str, point: &LoadPoint) -> Value {
         Model::Overload { factor } => {
             seen["recovery"] = json!({"factor": factor, "capacity_rps": capacity,
                 "goodput_rps": capacity * 0.96, "kept_share": 0.96, "base_p50_ns": 120_000.0,
-                "recovered_ms": 140.0 / speed * (1.0 + 0.1 * noise.next()), "watched_ms": 600.0});
+                "recovered_ms": 140.0 / speed * (1.0 + 0.1 * noise(rng)), "watched_ms": 600.0});
         }
         Model::Closed | Model::Open { .. } => {}
     }
     if point.idle > 0 {
         let each = if arm.starts_with("prefork") { 410.0 } else { 340.0 };
         seen["idle"] = json!({"wanted": point.idle, "opened": point.idle, "kept": point.idle,
-                              "bytes_each": each * (1.0 + 0.02 * noise.next())});
+                              "bytes_each": each * (1.0 + 0.02 * noise(rng))});
     }
     seen
 }

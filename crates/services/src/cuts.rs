@@ -1,29 +1,29 @@
-//! A conversation in pieces: what the fuzzers of services do to one, without a socket.
+//! A conversation in pieces, as the fuzzers of services run it, without a socket.
 //!
-//! Input is fed in random pieces, output is taken in random sips, jobs are done late or at once,
-//! and buffers are lent and taken back at every turn, as an engine does it that keeps none for a
-//! silent session. What comes out must not depend on any of it.
+//! Input is fed in random pieces, output is taken in random amounts, jobs finish late or at once,
+//! and buffers are lent for each turn only, as by an engine that keeps none for an idle session.
+//! The output must not depend on any of it.
 
 use std::io::IoSlice;
 
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
-use wire::rng::Rng;
+use stats::Rng;
 
 /// How a conversation is cut.
 pub(crate) struct Cuts<'a> {
-    /// The most bytes of a piece; one of them is drawn for each. With `usize::MAX` everything that
-    /// is left comes at once.
+    /// The greatest lengths of pieces; one is drawn for each piece. With `usize::MAX` all the rest
+    /// arrives at once.
     pub(crate) pieces: &'a [usize],
-    /// The most bytes of a sip.
+    /// The most output taken at once, in bytes.
     pub(crate) sip: usize,
-    /// Whether the engine prints notes at times.
+    /// Whether the engine sometimes prints notes.
     pub(crate) notes: bool,
 }
 
-/// Says `said` to `service` and ends; all that it answers.
+/// Sends `said` to `service`, ends, and returns all replies.
 ///
 /// # Panics
-/// If the conversation stands still, or the seam's contract is broken; `at` says where.
+/// If the conversation stalls or violates the seam's contract; `at` says where.
 pub(crate) fn exchange<S: Service>(
     rng: &mut Rng,
     service: &S,

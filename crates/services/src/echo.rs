@@ -1,14 +1,13 @@
-//! The echo service of game servers' libraries: packets of ten bytes that come back unchanged.
+//! The echo service of game server libraries: packets of ten bytes that come back unchanged.
 //!
 //! ```text
-//!   packet    what ten bytes mean, and how many whole packets stand in front of some bytes
-//!   register  the shared state: what was refused and why, and who is here
-//!   service   a login packet on accept, then every packet as it came
+//!   packet    the ten bytes, and how many whole packets the input starts with
+//!   register  the shared state: counts of closed connections, and the roster
+//!   service   a login packet on accept, then every packet as received
 //! ```
 //!
-//! The protocol does nothing, which is its use: what it costs is the server's own. It is also the
-//! one over which libraries lose the end of a packet that was cut at a segment's border, so a cut
-//! at every byte is what is tested first.
+//! The protocol does nothing, so its cost is the server's own. Libraries have lost packets that
+//! were cut at a segment boundary, so the first test cuts at every byte.
 
 mod fuzz;
 pub mod packet;
@@ -16,5 +15,5 @@ mod register;
 mod service;
 
 pub use fuzz::fuzz;
-pub use register::{Refused, Register, SEATS};
+pub use register::{CloseReason, Register, SEATS};
 pub use service::{Echo, Options};

@@ -1,25 +1,25 @@
-//! Random conversations with the stock service, held against a model that is too simple to be
+//! Random conversations with the stock service, compared with a model that is too simple to be
 //! wrong.
 //!
 //! A conversation is cut into random pieces, its output is drained in random sips under a small
-//! [`Limits::output_high`], and every reply is compared with what a `Vec` of rows answers. At the
-//! end the market's own file must be the model's.
+//! [`Limits::output_high`], and every reply is compared with that of a `Vec` of rows. At the end
+//! the market's file must equal the model's.
 
 use memory::{Placement, Region};
 use seam::{Limits, WorkerId};
+use stats::Rng;
 use std::collections::VecDeque;
 use wire::framing::{Decoder, Framing, Shape};
-use wire::rng::Rng;
 
 use crate::cuts::{Cuts, exchange};
 use crate::stock::book::{Entry, LEFT_MAX, push_line};
-use crate::stock::{Book, LINE_MAX, Lock, Market, Options, Order, Stock};
+use crate::stock::{Index, LINE_MAX, Lock, Market, Options, Order, Stock};
 
 /// Sends about `events` requests, from `seed`, in conversations with a fresh market each.
 ///
 /// # Panics
-/// When a reply, the final book or the seam's contract is not as the model has it; the message
-/// carries the seed.
+/// When a reply or the final file differs from the model's, or the seam's contract is violated; the
+/// message carries the seed.
 pub fn fuzz(seed: u64, events: u32) {
     const CONVERSATION: u32 = 200;
     let mut rng = Rng::new(seed);
@@ -72,16 +72,16 @@ fn options(rng: &mut Rng) -> Options {
     }
 }
 
-/// Any book, if `show` asks for no tree: those of the books differ, and the model has the one that
-/// the file fills.
-fn book(rng: &mut Rng, options: Options) -> Book {
+/// Any index, unless `show` lists a tree: then only those that list the tree of the file, as the
+/// model does.
+fn book(rng: &mut Rng, options: Options) -> Index {
     match options.order {
-        Order::File | Order::Sorted => *rng.pick(&Book::ALL),
-        Order::PreOrder => *rng.pick(&[Book::Hash, Book::LevelOrder, Book::Sorted]),
+        Order::File | Order::Sorted => *rng.pick(&Index::ALL),
+        Order::PreOrder => *rng.pick(&[Index::Hash, Index::LevelOrder, Index::Sorted]),
     }
 }
 
-/// One line with its end: mostly orders, at times anything.
+/// One line with its terminator: mostly orders, sometimes anything.
 fn request(rng: &mut Rng, model: &Model) -> Vec<u8> {
     const JUNK: &[&[u8]] = &[
         b"",
@@ -120,12 +120,12 @@ fn request(rng: &mut Rng, model: &Model) -> Vec<u8> {
     line
 }
 
-/// What a reply must be.
+/// The expected reply.
 enum Answer {
     Exactly(Vec<u8>, Shape),
     /// One line that begins with `error: `.
     Error(Shape),
-    /// Whatever `help` lists.
+    /// The output of `help`.
     Help,
 }
 
@@ -136,7 +136,7 @@ struct Model {
 
 impl Model {
     fn new(rng: &mut Rng, options: Options) -> Model {
-        // Few enough for the course's blocks at times, enough for shared replies at others.
+        // Sometimes few enough for the course's blocks, sometimes enough for shared replies.
         let most = if matches!(options.framing, Framing::Fixed(_)) { 100 } else { 200 };
         let mut rows: Vec<Entry> = Vec::new();
         for _ in 0..1 + rng.below(most) {
@@ -153,7 +153,7 @@ impl Model {
         listing(&self.rows)
     }
 
-    /// The reply to a line, if there is one, and whether the conversation goes on.
+    /// The reply to a line, if any, and whether the conversation continues.
     fn answer(&mut self, line: &[u8]) -> (Option<Answer>, bool) {
         if line.len() > LINE_MAX {
             return (Some(Answer::Error(Shape::Line)), false);

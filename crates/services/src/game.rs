@@ -1,32 +1,32 @@
-//! A world with a map, in which sessions walk and watch each other.
+//! A world with a map in which sessions walk and see each other.
 //!
 //! ```text
-//!   packet    what client and server say to each other, as bytes
-//!   terrain   the map: what is free, and where one appears
-//!   world     the shared state: who is where, on which way, and what may still be searched
-//!   errand    a search for a path, a slice at a time, in memory that is lent
-//!   service   packets to the world and back; the world's tick
+//!   packet    the packets between client and server
+//!   terrain   the map: free cells and spawn points
+//!   world     the shared state: positions, routes and the search budget
+//!   search    a path search, a slice at a time, in pooled memory
+//!   service   packets in and out; the world's tick
 //! ```
 //!
-//! Nothing is searched where bytes are moved: a request for a path leaves as a job, which takes
-//! from what the tick allows and comes back unfinished when that is used up. So a thousand who ask
-//! for the far end of a maze make each other wait for paths, and nobody for a step.
+//! Paths are never searched on the thread that moves bytes: a request becomes a job, which draws on
+//! the tick's budget and returns unfinished when the budget is spent. So a thousand clients that
+//! ask for the far end of a maze delay each other's paths, but no client's step.
 //!
-//! Everybody hears of everybody's steps, by [`seam::Cx::push`]; so one worker must have all
-//! sessions, which the launcher sees to.
+//! Every client is told every step by [`seam::Cx::push`], so one worker must have all sessions; the
+//! launcher ensures that.
 
-mod errand;
 mod fuzz;
 pub mod packet;
+mod search;
 mod service;
 mod terrain;
 mod world;
 
-pub use errand::{Errand, Outcome};
 pub use fuzz::fuzz;
+pub use search::{Outcome, PathSearch};
 pub use service::{Game, Options};
 pub use terrain::{BadTerrain, Terrain};
-pub use world::{Refused, World};
+pub use world::World;
 
 /// Players and spectators at one time.
 pub const SEATS: usize = 1024;

@@ -1,17 +1,16 @@
 //! What the server serves: sans-I/O state machines behind [`seam::Service`].
 //!
-//! No service names a socket, a file, a thread or a clock; bytes and `now` go in, bytes and a
-//! deadline come out, and what all workers share lies in a [`seam::Share`] that the launcher
-//! places.
+//! No service names a socket, a file, a thread or a clock: bytes and `now` go in, bytes and a
+//! deadline come out. State that all workers share is a [`seam::Share`], placed by the launcher.
 //!
-//! - [`echo`]: packets that come back unchanged, as game servers' libraries are tried with.
-//! - [`game`]: a world with a map, in which sessions walk and watch each other.
-//! - [`media`]: files of sound and pictures, streamed by RTSP and RTP.
-//! - [`pages`]: a few web pages and a document whose editions are told as they come.
-//! - [`roster`]: who is here, for services whose operator may end sessions.
+//! - [`echo`]: packets that come back unchanged, the usual benchmark of game server libraries.
+//! - [`game`]: a world with a map in which sessions walk and see each other.
+//! - [`media`]: audio and video files, streamed by RTSP and RTP.
+//! - [`pages`]: a few web pages and a document whose editions are streamed as events.
+//! - [`roster`]: the list of sessions, for services whose operator may end them.
 //! - [`stock`]: a stock market that speaks a line protocol.
-//! - [`tls`]: any of them behind TLS.
-//! - [`web`]: an HTTP/1.1 server of files and of a demonstration's routes.
+//! - [`tls`]: any of them over TLS.
+//! - [`web`]: an HTTP/1.1 server of files and demonstration routes.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]

@@ -1,15 +1,14 @@
-//! A few fixed pages and one document that changes: what a browser needs to watch something.
+//! A few fixed pages and one document that changes: enough for a browser to watch a run.
 //!
 //! ```text
 //!   bulletin   the shared state: the latest edition of the document, readable without a lock
 //!   service    HTTP/1.1 requests -> pages, the document, and a stream of its editions
 //! ```
 //!
-//! The document is published whole by the launcher and served twice: at [`STATE`] as it is now, and
-//! at [`EVENTS`] as a stream of server-sent events (HTML standard, section 9.2), one event for
-//! each edition that the listener had time for. Because an event is never a difference, a
-//! listener that was cut off misses nothing when it comes back, and a slow one skips to the
-//! latest.
+//! The launcher publishes the whole document, which is served twice: at [`STATE`] as it is now, and
+//! at [`EVENTS`] as server-sent events (HTML standard, section 9.2), one per edition that the
+//! listener has time for. Each event is the whole document, so a listener that reconnects misses
+//! nothing, and a slow one skips to the latest edition.
 
 mod bulletin;
 mod service;

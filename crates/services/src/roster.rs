@@ -1,38 +1,38 @@
-//! Who is here, in order of arrival, in memory that all workers see: what an operator needs who
-//! wants the first session gone.
+//! The sessions in order of arrival, in memory that all workers share, so that an operator can end
+//! the oldest.
 //!
-//! A session cannot be ended from outside: only its own step can say so, and an idle one is not
-//! stepped. So the roster carries a word to it, and a session with a seat looks at its seat
-//! whenever it is stepped and at its [`PULSE`]. Sessions that found no seat cannot be called.
+//! A session can only be ended by its own step, and an idle one is not stepped. So the roster marks
+//! its seat, and a session checks its seat at every step and at every [`PULSE`]. Sessions without a
+//! seat cannot be called.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
 use seam::{SessionId, WorkerId};
 
-/// How often a session with a seat looks whether it was called.
+/// How often a session checks its seat.
 pub const PULSE: Duration = Duration::from_millis(250);
 
-/// The bit of a seat's name that says: go. Session ids leave the top four free.
+/// The bit that marks a called session. Session ids leave the top four bits free.
 const CALLED: u64 = 1 << 63;
 
 /// Seats for `N` sessions; all-zero bytes are an empty roster.
 pub struct Roster<const N: usize> {
-    /// Sessions seated so far.
+    /// Sessions that have entered so far.
     seated: AtomicU64,
     seats: [Seat; N],
 }
 
 struct Seat {
-    /// Whose it is, with [`CALLED`] if he shall go; 0: nobody's.
+    /// The session's id, with [`CALLED`] if it is to end; 0 if free.
     id: AtomicU64,
-    /// How many were seated before him.
+    /// How many entered before it.
     order: AtomicU64,
 }
 
 impl<const N: usize> Roster<N> {
-    /// Seats a session; `None` if every seat is taken. Takes time proportional to those who sit in
-    /// front of the first free seat.
+    /// Gives a session a seat; `None` if all are taken. Takes time proportional to the taken seats
+    /// before the first free one.
     pub fn enter(&self, id: SessionId) -> Option<u32> {
         for (at, seat) in self.seats.iter().enumerate() {
             let free = seat.id.load(Ordering::Relaxed) == 0;
@@ -55,14 +55,13 @@ impl<const N: usize> Roster<N> {
         });
     }
 
-    /// Whether the session in a seat was called to go.
+    /// Whether the session in a seat was called to end.
     pub fn is_called(&self, seat: u32, id: SessionId) -> bool {
         let found = self.seats.get(seat as usize).map(|seat| seat.id.load(Ordering::Acquire));
         found == Some(id.bits() | CALLED)
     }
 
-    /// Calls the session that has been here longest, of those that were not called yet, to go; says
-    /// which it is.
+    /// Calls the oldest session that was not called yet to end; returns its id.
     pub fn call_first(&self) -> Option<SessionId> {
         loop {
             let taken = self.seats.iter().filter(|seat| {
@@ -73,7 +72,7 @@ impl<const N: usize> Roster<N> {
             let bits = first.id.load(Ordering::Acquire);
             let called = bits | CALLED;
             let free = bits == 0 || bits == called;
-            // Who has gone meanwhile need not be called.
+            // A session that left meanwhile need not be called.
             if !free
                 && first
                     .id
@@ -85,17 +84,17 @@ impl<const N: usize> Roster<N> {
         }
     }
 
-    /// How many have a seat.
+    /// How many seats are taken.
     pub fn len(&self) -> usize {
         self.seats.iter().filter(|seat| seat.id.load(Ordering::Relaxed) != 0).count()
     }
 
-    /// True if nobody has one.
+    /// True if no seat is taken.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Frees the seats of the sessions that the worker `dead` ran.
+    /// Frees the seats of the sessions of the worker `dead`.
     pub fn heal(&self, dead: WorkerId) {
         for seat in &self.seats {
             let bits = seat.id.load(Ordering::Acquire);
@@ -124,7 +123,7 @@ mod tests {
         let roster = empty();
         let [a, b] = [1, 2].map(|at| roster.enter(id(at)).expect("a free seat"));
         roster.leave(a, id(1));
-        // Its seat is the first by place, and its new owner the last who came.
+        // Its seat comes first, but its new owner arrived last.
         let c = roster.enter(id(3)).expect("a free seat");
         assert_eq!((a, roster.call_first()), (c, Some(id(2))));
         assert!(roster.is_called(b, id(2)) && !roster.is_called(c, id(3)));

@@ -1,17 +1,16 @@
 //! The stock market: `show`, `buy ID N`, `sell ID N`, `exit`, `help` over lines of text.
 //!
 //! ```text
-//!   book      stock.txt <-> entries                    command   a line -> a request, one table
+//!   book      stock.txt <-> entries                    command   a line -> a request, by one table
 //!   market    the shared state: rows with atomic       service   bytes -> requests -> replies,
 //!             leaves, trees over them, the gate                  batch by batch
-//!   choice    --book, --order, --lock                  show      one snapshot, rendered once
+//!   choice    --index, --order, --lock                  show      one snapshot, rendered once
 //! ```
 //!
-//! The protocol is that of a course exercise whose clients still exist: a request is a line of at
-//! most [`LINE_MAX`] bytes, a reply is framed by [`wire::framing::Framing`]. Every request gets
-//! exactly one reply, except that `exit` in `line` framing just closes. Errors begin with the
-//! word `error:`, change nothing, and keep the connection, unless the line was too long to find
-//! its end.
+//! The protocol comes from a course exercise whose clients still exist: a request is a line of at
+//! most [`LINE_MAX`] bytes, and [`wire::framing::Framing`] frames the reply. Every request gets
+//! exactly one reply, except that `exit` in `line` framing just closes. Errors begin with `error:`,
+//! change nothing and keep the connection, unless the line was too long to find its end.
 
 pub mod book;
 mod choice;
@@ -21,6 +20,6 @@ mod service;
 mod show;
 mod trade;
 
-pub use choice::{BadChoice, Book, Lock, Order};
+pub use choice::{BadChoice, Index, Lock, Order};
 pub use market::{CAPACITY, Market, Refusal};
 pub use service::{LINE_MAX, Options, Stock, TooNarrow};

@@ -1,14 +1,13 @@
-//! TLS around any service: the service itself is not changed, and neither is any engine.
+//! TLS around any service, without a change to the service or to any engine.
 //!
-//! A session holds a TLS connection and, as soon as both sides have agreed on keys, a [`Conn`] of
-//! the service within. What the engine offers is opened and fed to it; what it says is sealed and
-//! appended to the engine's output. The surprising thing is how little has to be invented for
-//! that: [`Conn`] is the whole contract of an engine, so this is simply one more engine, without a
-//! socket.
+//! A session holds a TLS connection and, once the handshake is done, a [`Conn`] of the inner
+//! service. Input from the engine is decrypted and fed to it; its output is encrypted and appended
+//! to the engine's. Little had to be invented for that: [`Conn`] is the whole contract of an
+//! engine, so this is one more engine, without a socket.
 //!
-//! What differs for a service within: [`Cx::push`] is refused, for the bytes would arrive unsealed;
-//! and it must not append files that an engine sends by itself, for the same reason. Signing costs
-//! some hundred microseconds and is done in the step.
+//! Two things differ for the inner service: [`Cx::push`] is refused and it must not append files
+//! that an engine sends by itself, because those bytes would not be encrypted. Signing takes some
+//! hundred microseconds and happens in the step.
 
 mod keys;
 
@@ -22,16 +21,16 @@ use seam::{
     Buffers, Closed, Conn, Cx, Event, Instant, Limits, Out, Peer, Service, Step, Then, Wants,
 };
 
-/// What is opened or sealed at once, in bytes: a TLS record (RFC 8446 section 5.1).
+/// How much is decrypted or encrypted at once, in bytes: a TLS record (RFC 8446 section 5.1).
 const RECORD: usize = 16 * 1024;
-/// A session must take more input than one sealed record at once.
+/// A session must accept more input at once than one encrypted record.
 const INPUT_MIN: usize = 2 * RECORD;
-/// Pieces of output that are sealed at once.
+/// How many pieces of output are encrypted at once.
 const SLICES: usize = 16;
-/// How long two sides may take to agree on keys.
+/// The time limit of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// A service behind TLS.
+/// A service over TLS.
 #[derive(Debug)]
 pub struct Tls<S> {
     inner: S,
@@ -39,35 +38,35 @@ pub struct Tls<S> {
 }
 
 impl<S> Tls<S> {
-    /// `inner` behind TLS with these keys.
+    /// Wraps `inner` in TLS with these keys.
     pub fn new(inner: S, keys: Keys) -> Tls<S> {
         Tls { inner, keys }
     }
 
-    /// The keys, to be replaced.
+    /// The keys, which can be replaced.
     pub fn keys(&self) -> &Keys {
         &self.keys
     }
 
-    /// The service within.
+    /// The inner service.
     pub fn inner(&self) -> &S {
         &self.inner
     }
 }
 
-/// One connection: it is spoken with sealed, or not at all.
+/// One TLS connection.
 pub struct Session<S: Service>(Option<Box<Talk<S>>>);
 
 struct Talk<S: Service> {
     tls: ServerConnection,
-    /// The session of the service within, as soon as there are keys.
+    /// The session of the inner service, once the handshake is done.
     conn: Option<Conn<S>>,
     peer: Peer,
-    /// When the keys must have been agreed on.
+    /// The deadline of the handshake.
     until: Instant,
-    /// The peer has said that it will send no more, or has stopped.
+    /// The peer has sent `close_notify` or ended the connection.
     ended: bool,
-    /// It broke the protocol; the last word to it is an alert.
+    /// The peer violated the protocol; an alert ends the connection.
     broken: bool,
     drained: bool,
 }
@@ -89,7 +88,7 @@ impl<S: Service + 'static> Service for Tls<S> {
 
     fn open(&self, cx: &Cx<'_, S::State>, peer: Peer, _out: &mut Out) -> Session<S> {
         let Ok(tls) = ServerConnection::new(self.keys.config()) else {
-            // Only a configuration without memory can come to this; the peer is sent away.
+            // Only an unusable configuration can fail here; the connection is closed.
             cx.note(|note| note.push_str("no TLS session could be made"));
             return Session(None);
         };
@@ -141,14 +140,15 @@ impl<S: Service + 'static> Service for Tls<S> {
 }
 
 impl<S: Service> Talk<S> {
-    /// Opens what has come, as far as it can be taken; says how much that was.
+    /// Decrypts input as far as the session can take it; returns how much it used.
     fn hear(&mut self, inner: &S, cx: &Cx<'_, S::State>, input: &[u8], out: &mut Out) -> usize {
         let mut rest = input;
         if self.ended {
-            // Nothing that comes behind a goodbye means anything.
+            // Input after `close_notify` is ignored.
             return input.len();
         }
-        // What was opened and is not taken yet stops it: the peer is then not read from either.
+        // Plaintext that is not taken yet stops decryption, and then the peer is not read from
+        // either.
         while !rest.is_empty() && !self.broken && self.tls.wants_read() {
             match self.tls.read_tls(&mut rest) {
                 Ok(0) | Err(_) => break,
@@ -162,7 +162,7 @@ impl<S: Service> Talk<S> {
         if self.broken { input.len() } else { input.len() - rest.len() }
     }
 
-    /// Passes on whatever can be passed on, in both directions, until nothing more moves.
+    /// Moves data in both directions until nothing more moves.
     fn exchange(&mut self, inner: &S, cx: &Cx<'_, S::State>, out: &mut Out) {
         self.welcome(inner, cx);
         loop {
@@ -184,24 +184,24 @@ impl<S: Service> Talk<S> {
         }
     }
 
-    /// Opens the session within as soon as there are keys.
+    /// Opens the inner session once the handshake is done.
     fn welcome(&mut self, inner: &S, cx: &Cx<'_, S::State>) {
         if self.conn.is_none() && !self.tls.is_handshaking() && !self.broken {
             self.conn = Some(Conn::open(inner, cx, self.peer, &mut Buffers::new(0)));
         }
     }
 
-    /// Appends what is sealed to the output.
+    /// Appends encrypted bytes to the output.
     fn put(&mut self, out: &mut Out) {
         while self.tls.wants_write() {
-            // A vector takes everything.
+            // Writing to a vector cannot fail.
             if self.tls.write_tls(out.bytes()).is_err() {
                 break;
             }
         }
     }
 
-    /// What comes next, and when.
+    /// The next step, and its deadline.
     fn answer(&mut self, used: usize, out: &mut Out) -> Step<S::Job> {
         let Some(conn) = &mut self.conn else {
             let over = self.broken || self.ended || self.drained;
@@ -222,7 +222,7 @@ impl<S: Service> Talk<S> {
     }
 }
 
-/// Feeds what was opened to the session within, while it takes it; true if anything came of it.
+/// Feeds plaintext to the inner session while it takes it; true if anything moved.
 fn take<S: Service>(
     tls: &mut ServerConnection,
     conn: &mut Conn<S>,
@@ -234,7 +234,7 @@ fn take<S: Service>(
     let mut opened = [0; RECORD];
     while conn.wants().read {
         match tls.reader().read(&mut opened) {
-            // The peer has said goodbye (`close_notify`).
+            // The peer has sent `close_notify`.
             Ok(0) => *ended = true,
             Ok(len) => {
                 conn.lend(&mut Buffers::new(0));
@@ -253,7 +253,7 @@ fn take<S: Service>(
     moved
 }
 
-/// Seals what the session within says, once; true if anything was sealed.
+/// Encrypts output of the inner session, once; true if there was any.
 fn say<S: Service>(
     tls: &mut ServerConnection,
     conn: &mut Conn<S>,
@@ -266,7 +266,7 @@ fn say<S: Service>(
     if sealed > 0 {
         conn.sent(inner, cx, sealed);
     } else if conn.out().has_file() {
-        // A file that only an engine could send: nothing sealed can come of it.
+        // A file that only an engine could send cannot be encrypted.
         conn.abort(Closed::Reset);
     }
     sealed > 0

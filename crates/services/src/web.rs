@@ -1,45 +1,47 @@
-//! A web server: HTTP/1.1 over files and over the routes of a demonstration.
+//! A web server: HTTP/1.1 for files and for demonstration routes.
 //!
 //! ```text
-//!   service     bytes -> requests -> orders -> bytes; the only file that knows the seam
-//!   order       a request's head -> what is to be done
-//!   body        the body of a request, counted, kept or thrown away, within its rate
-//!   demo        the routes of the demonstration
+//!   service     bytes -> requests -> replies; the only file that knows the seam
+//!   dispatch    a request's head -> the action to take
+//!   body        the body of a request: counted, kept or discarded, within its minimum rate
+//!   demo        the demonstration routes
 //!   file        which file, under which conditions, which of its bytes
-//!   deliver     a file piece by piece, as there is room
-//!   memo        the last request and its answer, for who asks again
-//!   backstage   what the launcher lends: files beneath a root, time that passes
-//!   journal     records of requests in memory that all workers see
-//!   record      a request as a line of the log
-//!   fuzz        conversations whole and in pieces, which must be answered alike
+//!   deliver     sends a file piece by piece as the output has room
+//!   respond     the head of a reply with its date, and our own short bodies
+//!   memo        the last request and its reply, for clients that repeat it
+//!   platform    what the launcher provides: files beneath a root, CPU time, sleep
+//!   journal     access-log lines in memory that all workers share
+//!   record      a request as an access-log line
+//!   mime        media types by file name extension
+//!   fuzz        conversations whole and in pieces, which must get the same replies
 //! ```
 //!
-//! Requests are read by [`wire::http`], as strictly as it is: what could be understood in two ways
-//! is answered once, by a status from 400 on, and nothing behind it is read. The surprising thing
-//! is how a file is served without a wait: the launcher promises quick looks that answer from the
-//! kernel's memory or not at all, and only what they cannot answer leaves as a job.
+//! [`wire::http`] parses requests strictly: an ambiguous request is answered once, with a status of
+//! 400 or more, and nothing after it is read. Files are served without blocking: the launcher
+//! offers lookups and reads that answer from the kernel's memory or not at all, and only what those
+//! cannot answer becomes a job.
 
-mod backstage;
 mod body;
 mod deliver;
 mod demo;
+mod dispatch;
 mod file;
 mod fuzz;
 mod journal;
-mod kinds;
 mod listing;
 mod memo;
+mod mime;
 mod options;
-mod order;
+mod platform;
 mod record;
-mod say;
+mod respond;
 mod service;
 
-pub use backstage::{Backstage, Bare, Entry, Found, Meta, Missing};
+pub use dispatch::MS_MAX;
 pub use fuzz::fuzz;
 pub use journal::Journal;
-pub use kinds::kind;
+pub use mime::media_type;
 pub use options::{ErrorPage, Options};
-pub use order::MS_MAX;
+pub use platform::{Entry, LookupError, Meta, NoFiles, Platform, Resource};
 pub use record::Format;
 pub use service::{Job, Outcome, Session, Web};

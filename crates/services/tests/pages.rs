@@ -1,5 +1,5 @@
-//! The pages service through the seam: what each request gets, under any split, and how the stream
-//! goes on, ends and begins again.
+//! The pages service through the seam: the reply to each request, under any split, and how the
+//! stream continues, ends and resumes.
 
 use memory::{Placement, Region};
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};
@@ -46,7 +46,7 @@ fn service() -> Pages {
     Pages::new(vec![page("/", "<h1>root</h1>"), page("/report.html", "<h1>report</h1>")])
 }
 
-/// One connection whose clock the test turns.
+/// One connection; the test sets its clock.
 struct Talk<'a> {
     pages: &'a Pages,
     bulletin: &'a Bulletin,

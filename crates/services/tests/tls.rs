@@ -1,5 +1,5 @@
-//! TLS around a service changes nothing that the service says, however the bytes are cut; and who
-//! does not speak it is sent away with an alert.
+//! TLS around a service does not change its replies, however the bytes are cut; a client that does
+//! not speak TLS gets an alert.
 
 use std::io::{IoSlice, Read, Write};
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use seam::laws::probe::{Menu, Probe, World, expected, plain, requests};
 use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
 use services::tls::{Keys, Tls};
+use stats::Rng;
 
 const ME: SessionId = SessionId::new(0, 0, 1);
 const WORKER: WorkerId = WorkerId::new(0, 1);
@@ -37,26 +38,13 @@ fn client(pem: &str) -> ClientConnection {
     ClientConnection::new(Arc::new(config), name).expect("a client")
 }
 
-/// Pieces of sizes that a seed chooses (SplitMix64).
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
-    }
-
-    /// A piece of at most `len` bytes, small ones as likely as large ones.
-    fn piece(&mut self, len: usize) -> usize {
-        let most = 1 << self.below(15);
-        (1 + self.below(most)).min(len)
-    }
+/// The length of a piece of at most `len` bytes; short ones are as likely as long ones.
+fn piece(rng: &mut Rng, len: usize) -> usize {
+    let most = 1 << rng.below(15);
+    (1 + rng.below(most)).min(len)
 }
 
-/// A server's end of one connection; its clock runs when nothing else does.
+/// The server's end of one connection; its clock advances only when nothing else happens.
 struct Slot<'a> {
     service: &'a Tls<Probe>,
     world: &'a World,
@@ -73,7 +61,7 @@ impl<'a> Slot<'a> {
         Slot { service, world, effects, conn, now }
     }
 
-    /// Lets something happen, then does the jobs.
+    /// Triggers an event, then runs the jobs.
     fn let_happen(
         &mut self,
         event: impl FnOnce(&mut Conn<Tls<Probe>>, &Tls<Probe>, &Cx<'_, World>),
@@ -86,12 +74,12 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Sends a piece of what waits.
+    /// Sends a piece of the waiting output.
     fn send(&mut self, rng: &mut Rng) -> Vec<u8> {
         let mut slices = [IoSlice::new(&[]); 8];
         let filled = self.conn.out().gather(&mut slices);
         let all: Vec<u8> = slices[..filled].iter().flat_map(|slice| slice.to_vec()).collect();
-        let sent = all[..rng.piece(all.len())].to_vec();
+        let sent = all[..piece(rng, all.len())].to_vec();
         self.let_happen(|conn, service, cx| conn.sent(service, cx, sent.len()));
         sent
     }
@@ -105,7 +93,7 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// What a client hears that sends `input`, cut into pieces by `seed`.
+/// What a client receives after sending `input`, cut into pieces by `seed`.
 fn converse(probe: Probe, input: &[u8], seed: u64) -> Vec<u8> {
     let (pem, key) = certificate();
     let keys = Keys::read(pem.as_bytes(), key.as_bytes(), &[]).expect("our own");
@@ -113,12 +101,12 @@ fn converse(probe: Probe, input: &[u8], seed: u64) -> Vec<u8> {
     let mut world = Region::<World>::place(Placement::Private).expect("memory");
     world.init(&[]).expect("no seed is needed");
     let mut client = client(&pem);
-    let (mut rng, mut slot) = (Rng(seed), Slot::new(&service, &world));
+    let (mut rng, mut slot) = (Rng::new(seed), Slot::new(&service, &world));
     let (mut rest, mut wire, mut heard) = (input, Vec::new(), Vec::new());
     let (mut goodbye, mut told) = (false, false);
     for _ in 0..1_000_000 {
         if !rest.is_empty() && !client.is_handshaking() && rng.below(3) == 0 {
-            let len = rng.piece(rest.len());
+            let len = piece(&mut rng, rest.len());
             let taken = client.writer().write(&rest[..len]).expect("a client takes input");
             rest = &rest[taken..];
         }
@@ -145,7 +133,7 @@ fn converse(probe: Probe, input: &[u8], seed: u64) -> Vec<u8> {
                 let _ = client.reader().read_to_end(&mut heard);
             }
         } else if wants.read && !wire.is_empty() {
-            let len = rng.piece(wire.len());
+            let len = piece(&mut rng, wire.len());
             let piece: Vec<u8> = wire.drain(..len).collect();
             slot.let_happen(|conn, service, cx| conn.feed(service, cx, &piece));
         } else if wants.read && goodbye && !told && wire.is_empty() && rng.below(4) == 0 {
@@ -182,9 +170,9 @@ fn who_does_not_speak_it_is_sent_away() {
     let mut slot = Slot::new(&service, &world);
     slot.let_happen(|conn, service, cx| conn.feed(service, cx, b"GET / HTTP/1.1\r\n\r\n"));
     // A fatal alert is a record of type 21 (RFC 8446 section 5.1).
-    assert_eq!(slot.send(&mut Rng(1)).first(), Some(&21));
+    assert_eq!(slot.send(&mut Rng::new(1)).first(), Some(&21));
     while slot.conn.wants().write {
-        slot.send(&mut Rng(1));
+        slot.send(&mut Rng::new(1));
     }
     assert!(slot.conn.wants().done);
     slot.close();

@@ -1,10 +1,10 @@
-//! Whole numbers in decimal digits and back. Replies and files are mostly numbers, so writing goes
-//! around `core::fmt`, and reading takes bytes that nobody has promised to be text.
+//! Whole numbers to decimal digits and back. Replies and files are mostly numbers, so writing
+//! bypasses `core::fmt`, and reading takes bytes that need not be text.
 
-/// The most digits that a `u64` has.
+/// The most digits of a `u64`.
 pub const DIGITS_MAX: usize = 20;
 
-/// `00` to `99`, so that one division yields two digits.
+/// `00` to `99`: one division yields two digits.
 const PAIRS: [[u8; 2]; 100] = pairs();
 
 const fn pairs() -> [[u8; 2]; 100] {
@@ -30,11 +30,11 @@ pub fn width(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
-/// Writes the digits of `number` to the end of `place` and returns where they start: whole lines
-/// can be made from their end to their front without moving a byte.
+/// Writes the digits of `number` to the end of `place` and returns where they start, so a line can
+/// be built backwards without moving a byte.
 ///
 /// # Panics
-/// If `place` is shorter than the number; [`DIGITS_MAX`] bytes always do.
+/// If `place` is shorter than the number; [`DIGITS_MAX`] bytes are always enough.
 #[inline]
 pub fn fill(place: &mut [u8], number: u64) -> usize {
     let mut rest = number;
@@ -51,19 +51,19 @@ pub fn fill(place: &mut [u8], number: u64) -> usize {
     start
 }
 
-/// Why bytes are no number.
+/// Why the bytes are not a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bad {
-    /// Empty, or a byte that is no digit: signs and blanks are none.
+    /// Empty, or a byte that is not a digit (signs and blanks are not).
     NotDigits,
-    /// More than a `u64` holds.
+    /// More than fits in a `u64`.
     Overflow,
 }
 
-/// The number that `text` spells; leading zeros are allowed.
+/// Parses `text`; leading zeros are allowed.
 ///
 /// # Errors
-/// [`Bad`] says why it spells none.
+/// [`Bad`] says why `text` is not a number.
 pub fn parse(text: &[u8]) -> Result<u64, Bad> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return Err(Bad::NotDigits);

@@ -1,8 +1,7 @@
-//! How the end of a reply is marked on the stock protocol's wire.
+//! How the stock protocol marks the end of a reply.
 //!
-//! Requests are always lines. Replies differ between the programs that speak this protocol, and a
-//! client that expects another framing than its server's hangs or loses step, so both sides name
-//! it:
+//! Requests are always lines. The programs that speak this protocol frame replies differently, and
+//! a client with the wrong framing hangs or loses synchronisation, so both sides name theirs:
 //!
 //! | name | a reply is |
 //! |---|---|
@@ -10,10 +9,9 @@
 //! | `fixed:N` | exactly N bytes: the text, then NUL bytes, at least one of them |
 //! | `eof` | its lines, then a line `EOF` |
 //!
-//! `fixed:8192` is what the clients of the course read with `Rio_readnb(&rio, buf, MAXLINE)`. In
-//! `line` framing the reply's own bytes cannot say whether a second line follows, so the *request*
-//! decides the shape: commands that list something answer with a block, even when they answer with
-//! an error.
+//! The course's clients read `fixed:8192` with `Rio_readnb(&rio, buf, MAXLINE)`. In `line` framing
+//! a reply cannot say whether a second line follows, so the *request* decides the shape: listing
+//! commands answer with a block, even if it is an error.
 
 use memchr::{memchr, memmem};
 use std::fmt;
@@ -30,7 +28,7 @@ pub enum Framing {
     Eof,
 }
 
-/// The longest `fixed` block in bytes. The course uses 8192; more than a MiB a reply is a mistake.
+/// The longest `fixed` block in bytes. The course uses 8192; more than 1 MiB is a mistake.
 pub const FIXED_MAX: usize = 1 << 20;
 
 /// Whether a reply is one line or a list of lines. The request decides, not the reply.
@@ -66,9 +64,9 @@ impl Framing {
         }
     }
 
-    /// Frames the text that the caller has appended to `out` from `start` on.
+    /// Frames the text that `out` holds from `start` on.
     ///
-    /// The text is whole lines: empty, or ended by `\n`.
+    /// The text is empty or ends with `\n`.
     ///
     /// # Errors
     /// [`Overfull`] if the text does not fit; `out` is then cut back to `start`.
@@ -164,14 +162,14 @@ pub struct Reply<'a> {
     pub used: usize,
 }
 
-/// Finds replies in a growing run of bytes without reading any byte twice.
+/// Finds replies in a growing buffer without reading any byte twice.
 ///
-/// It holds no bytes: the caller keeps all that it has not used, oldest first, and calls again with
-/// the longer run when more has come. How long a reply may grow is the caller's limit.
+/// It holds no bytes: the caller keeps all unused bytes and calls again with the longer buffer when
+/// more arrive. The caller limits the length of a reply.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     framing: Framing,
-    /// Bytes at the front that are known to hold no end of the reply.
+    /// Bytes at the front that are known not to hold the end of the reply.
     scanned: usize,
 }
 
@@ -183,8 +181,8 @@ impl Decoder {
 
     /// The reply at the front of `bytes`, or `None` when more bytes are needed.
     ///
-    /// `shape` is what the oldest unanswered request leads to; it matters in `line` framing only.
-    /// After a reply, call again with the bytes behind `used`.
+    /// `shape` is that of the oldest unanswered request; it matters in `line` framing only. After a
+    /// reply, call again with the bytes after `used`.
     pub fn next<'a>(&mut self, bytes: &'a [u8], shape: Shape) -> Option<Reply<'a>> {
         let found = match (self.framing, shape) {
             (Framing::Fixed(size), _) => return fixed(bytes, size),
@@ -211,7 +209,7 @@ impl Decoder {
         }
     }
 
-    /// Finds the reply's last line, `mark` without its leading newline; the text stands before it.
+    /// Finds the last line of the reply, `mark` without its leading newline; the text precedes it.
     fn ended_by<'a>(&mut self, bytes: &'a [u8], mark: &[u8]) -> Option<Reply<'a>> {
         let last = &mark[1..];
         if bytes.starts_with(last) {
@@ -231,7 +229,7 @@ impl Decoder {
     }
 }
 
-/// Text to the first NUL, as the clients do; a sloppy server's padding is not looked at.
+/// The text up to the first NUL, as clients read it; the padding is not checked.
 fn fixed(bytes: &[u8], size: usize) -> Option<Reply<'_>> {
     let block = bytes.get(..size)?;
     let text = memchr(0, block).unwrap_or(size);
@@ -242,7 +240,7 @@ fn fixed(bytes: &[u8], size: usize) -> Option<Reply<'_>> {
 mod tests {
     use super::{Decoder, Framing, Shape};
 
-    /// Encodes the replies one behind the other, then decodes the stream at every growth of `step`
+    /// Encodes the replies one after the other, then decodes the stream at every growth of `step`
     /// bytes, and expects the same texts back and no byte left.
     fn check(framing: Framing, replies: &[(&str, Shape)], step: usize) {
         let mut wire = Vec::new();

@@ -1,12 +1,12 @@
-//! Throws seeded bytes at every decoder and compares with what cannot be wrong.
+//! Feeds seeded bytes to every decoder and checks the results against simple oracles.
 
 use crate::conf;
 use crate::framing::{Decoder, Framing, Shape};
 use crate::http;
 use crate::line::{self, Next};
 use crate::media_fuzz;
-use crate::rng::Rng;
 use crate::text;
+use stats::Rng;
 
 /// Runs `events` rounds from `seed`.
 ///
@@ -27,7 +27,7 @@ pub fn fuzz(seed: u64, events: u32) {
     }
 }
 
-/// Bytes in which terminators and marks are far more frequent than chance would have them.
+/// Random bytes with far more terminators and markers than pure chance gives.
 fn bytes(rng: &mut Rng, len_max: usize) -> Vec<u8> {
     const OFTEN: &[&[u8]] =
         &[b"\n", b"\r\n", b"\r", b"EOF\n", b"\0", b"buy 1 2\n", b"\xc0\xaf", b"\xff\xfe", b"7 "];
@@ -43,7 +43,7 @@ fn bytes(rng: &mut Rng, len_max: usize) -> Vec<u8> {
     bytes
 }
 
-/// The lines found do not depend on how many bytes were visible, and they spell the input.
+/// The lines do not depend on how many bytes were visible, and together they are the input.
 fn lines(rng: &mut Rng, at: &str) {
     let input = bytes(rng, 200);
     let line_max = 1 + rng.below(40);
@@ -115,7 +115,7 @@ fn reply(rng: &mut Rng) -> (Vec<u8>, Shape) {
     }
 }
 
-/// UTF-8 passes untouched, and whatever decodes from noise has an offset inside it otherwise.
+/// UTF-8 passes untouched; for other input, an error's offset lies inside it.
 fn texts(rng: &mut Rng, at: &str) {
     let noise = bytes(rng, 120);
     match text::decode(&noise) {

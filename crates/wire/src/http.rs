@@ -1,22 +1,22 @@
-//! HTTP/1.1 messages, as strictly as RFC 9112 allows: where two readers could disagree about where
-//! a message ends, it is refused and nothing after it is read.
+//! HTTP/1.1 messages, as strictly as RFC 9112 allows: a message whose end two readers could place
+//! differently is refused, and nothing after it is read.
 //!
 //! ```text
 //!   head      bytes -> a request head (by httparse), its framing and its wishes
-//!   target    the request target -> path segments and query
+//!   target    the request target -> path and query
 //!   chunked   a chunked body, piece by piece, and back
-//!   choice    what a client would rather have: content codings, entity tags
+//!   choice    what a client prefers: content codings, entity tags
 //!   range     which bytes of a body a client asks for
-//!   date      the three forms of dates, and the one that is written
+//!   date      HTTP dates
 //!   reply     status line, fields and framing of a response
-//!   grammar   the same heads read a second time, slowly, from the ABNF: the tests' oracle
-//!   chunk_grammar  the same of chunked bodies
+//!   grammar   a second, slow reader of heads, from the ABNF: the tests' oracle
+//!   chunk_grammar  the same for chunked bodies
 //! ```
 //!
-//! The surprising thing is what is *not* tolerated: a bare LF, white space before a colon, a
-//! folded line, a second Content-Length even if equal, Content-Length beside Transfer-Encoding.
-//! RFC 9112 permits a lenient reader for most of these, and each has been one half of a request
-//! smuggling attack whose other half was a stricter reader in front (or behind).
+//! What is *not* tolerated may surprise: a bare LF, white space before a colon, a folded line, a
+//! second Content-Length even if equal, Content-Length beside Transfer-Encoding. RFC 9112 permits
+//! lenience for most of these, and each has been one half of a request smuggling attack whose other
+//! half was a stricter reader before or after it.
 
 pub mod choice;
 mod chunk_grammar;
@@ -35,32 +35,32 @@ pub use head::{Body, Head, Limits, Version, next};
 pub use reply::{Reply, Status};
 pub use target::{BadTarget, Target};
 
-/// Why a request cannot be understood. After any of these the connection must be closed: what
-/// follows on it has no certain meaning.
+/// Why a request is malformed. The connection must be closed, because the bytes that follow have no
+/// certain meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bad {
-    /// The head is longer than [`Limits::head_max`], or its fields are too many.
+    /// The head is longer than [`Limits::head_max`], or has too many fields.
     HeadTooLong,
     /// The request line is longer than [`Limits::line_max`].
     LineTooLong,
-    /// A line of the head ends with LF alone, or holds a CR that ends nothing.
+    /// A line of the head ends with a bare LF, or contains a bare CR.
     Newline,
-    /// The request line or a field is not of the grammar.
+    /// The request line or a field violates the grammar.
     Syntax,
-    /// A version that is neither 1.0 nor 1.1.
+    /// A major version other than 1.
     Version,
-    /// No Host, several, or one that is no host.
+    /// No Host, several, or an invalid one.
     Host,
     /// The end of the body is ambiguous.
     Framing,
-    /// A transfer coding other than chunked.
+    /// Transfer codings before chunked.
     Coding,
     /// An expectation other than `100-continue`.
     Expectation,
 }
 
 impl Bad {
-    /// The status that answers it.
+    /// The status of the answer.
     pub fn status(self) -> Status {
         match self {
             Bad::HeadTooLong => Status::HEAD_TOO_LONG,
@@ -72,7 +72,7 @@ impl Bad {
         }
     }
 
-    /// What was expected and what was found, in words for who has sent it.
+    /// What was expected and what was found, for the body of the answer.
     pub fn why(self) -> &'static str {
         match self {
             Bad::HeadTooLong => "expected a shorter head with fewer fields",
@@ -81,13 +81,13 @@ impl Bad {
             Bad::Syntax => {
                 "expected a request line and fields as in RFC 9112, found another syntax"
             }
-            Bad::Version => "expected HTTP/1.0 or HTTP/1.1, found another version",
+            Bad::Version => "expected HTTP/1.0 or HTTP/1.1, found another major version",
             Bad::Host => "expected exactly one Host field that names a host",
             Bad::Framing => {
-                "expected one way to find the end of the body: one Content-Length in digits, or \
-                 Transfer-Encoding, not both"
+                "expected one way to find the end of the body: one Content-Length in digits, or a \
+                 Transfer-Encoding that ends with chunked, not both"
             }
-            Bad::Coding => "expected the transfer coding chunked, found another",
+            Bad::Coding => "expected the transfer coding chunked alone, found others before it",
             Bad::Expectation => "expected the expectation 100-continue, found another",
         }
     }

@@ -2,19 +2,18 @@
 //!
 //! Everything here is a function of its arguments, so it can be tested byte by byte and fuzzed from
 //! a seed. Decoders borrow what the caller holds and say how much of it they used; encoders append
-//! to a buffer that the caller owns. Nothing trusts its input: whatever a peer or a file can
-//! contain is either decoded or refused by a value, never by a panic.
+//! to a buffer that the caller owns. No input is trusted: whatever a peer or a file contains is
+//! decoded or refused by a value, never by a panic.
 //!
-//! - [`conf`]: settings (`name = value`, comments) and tables, in any encoding of [`text`].
-//! - [`containers`]: files of sound and pictures as plans of packets.
-//! - [`decimal`]: whole numbers to digits and back.
+//! - [`conf`]: settings (`name = value`, comments), in any encoding of [`text`].
+//! - [`containers`]: audio and video files as plans of packets.
+//! - [`decimal`]: whole numbers to decimal digits and back.
 //! - [`mod@line`]: the next line of a byte stream, with a length limit.
 //! - [`framing`]: the three ways in which the stock protocol marks the end of a reply.
 //! - [`http`]: HTTP/1.1 heads, targets, chunked bodies and replies, strictly.
-//! - [`rtp`], [`rtcp`], [`rtsp`], [`sdp`]: packets of media, reports about them, the language in
-//!   which they are ordered, and descriptions of what there is.
+//! - [`rtp`], [`rtcp`], [`rtsp`], [`sdp`]: media packets, reports about them, the protocol that
+//!   requests them, and session descriptions.
 //! - [`text`]: whole text files in UTF-8, UTF-16 or CP949, as UTF-8.
-//! - [`rng`]: the seeded generator that the fuzzers of this and of higher crates roll.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -27,7 +26,6 @@ mod fuzz;
 pub mod http;
 pub mod line;
 mod media_fuzz;
-pub mod rng;
 pub mod rtcp;
 pub mod rtp;
 pub mod rtsp;

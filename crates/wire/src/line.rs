@@ -1,13 +1,12 @@
 //! The next line of a byte stream.
 //!
-//! A line ends with `\n`; one `\r` before it is tolerated and is not part of the text. The limit
-//! counts every byte of the line with its terminator, and whether a line is too long depends only
-//! on the bytes, never on how they arrived: a line is refused exactly when its first `line_max`
-//! bytes hold no `\n`.
+//! A line ends with `\n`; one `\r` before it is tolerated and not part of the text. The limit
+//! counts the terminator. A line is refused exactly when its first `line_max` bytes hold no `\n`,
+//! however they arrived.
 
 use memchr::memchr;
 
-/// What the front of the bytes holds.
+/// The front of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next<'a> {
     /// A whole line.
@@ -19,7 +18,7 @@ pub enum Next<'a> {
     },
     /// No whole line yet; more bytes may complete it.
     More,
-    /// The line is longer than the limit; no further byte can mend that.
+    /// The line is longer than the limit; more bytes cannot change that.
     TooLong,
 }
 

@@ -1,9 +1,8 @@
-//! Random RTSP conversations, control packets and media packets: never a panic, never an item that
-//! depends on where the stream was cut, and a range, a transport or a proof that is read is told
-//! so that it is read the same again.
+//! Random RTSP conversations, RTCP and RTP packets: nothing panics, no item depends on where the
+//! stream was cut, and a range or transport that parses is written so that it parses the same.
 
-use crate::rng::Rng;
 use crate::{rtcp, rtp, rtsp};
+use stats::Rng;
 
 /// One round; `at` names it in messages.
 ///
@@ -17,7 +16,7 @@ pub(crate) fn fuzz(rng: &mut Rng, at: &str) {
     }
 }
 
-/// Out of these streams are made, and broken.
+/// The pieces of valid and broken streams.
 const PIECES: &[&[u8]] = &[
     b"OPTIONS * RTSP/1.0\r\n",
     b"PLAY rtsp://h/a RTSP/1.0\r\n",
@@ -50,7 +49,7 @@ fn stream(rng: &mut Rng, at: &str) {
     assert_eq!(whole, cut, "{at}: {:?}", bytes.escape_ascii().to_string());
 }
 
-/// The items found when `step` bytes come at a time, and how it ended.
+/// The items found when `step` bytes arrive at a time, and how the stream ended.
 fn items(bytes: &[u8], step: usize) -> (Vec<String>, Option<rtsp::Bad>) {
     let (mut told, mut from, mut seen) = (Vec::new(), 0, 0);
     loop {
@@ -99,28 +98,28 @@ fn fields(rng: &mut Rng, at: &str) {
         "é",
     ];
     let value: String = (0..rng.below(12)).map(|_| *rng.pick(WORDS)).collect();
-    if let Some(range) = rtsp::ranged(&value) {
+    if let Some(range) = rtsp::parse_range(&value) {
         let told = format!(
             "npt={}-{}",
             range.from_ns.map_or("now".to_owned(), rtsp::seconds),
             range.to_ns.map_or(String::new(), rtsp::seconds)
         );
-        assert_eq!(rtsp::ranged(&told), Some(range), "{at}: {value}");
+        assert_eq!(rtsp::parse_range(&told), Some(range), "{at}: {value}");
     }
     for transport in rtsp::transports(&value) {
-        // What stands in quotes may hold a mark that ends it elsewhere; the server tells none.
+        // A quoted destination may contain a separator; the server never writes one.
         if transport.destination.is_none() {
             assert_eq!(rtsp::transports(&transport.to_string()), [transport], "{at}: {value}");
         }
     }
-    if let Some(answer) = rtsp::Answer::read(&value) {
+    if let Some(answer) = rtsp::Authorization::read(&value) {
         assert!(!answer.proves("a", "PLAY"), "{at}: {value} proves what nobody can know");
     }
 }
 
-/// Noise, and good packets with a wrong bit or an early end.
+/// Noise, and valid packets with flipped bits or truncated.
 fn packets(rng: &mut Rng, at: &str) {
-    let sent = rtcp::Sent {
+    let sent = rtcp::SenderInfo {
         ssrc: rng.roll() as u32,
         ntp: rng.roll(),
         timestamp: 1,
@@ -128,7 +127,7 @@ fn packets(rng: &mut Rng, at: &str) {
         octets: 3,
     };
     let mut bytes = Vec::new();
-    rtcp::write_report(&sent, "name", rng.once_in(2), &mut bytes);
+    rtcp::write_sender_report(&sent, "name", rng.once_in(2), &mut bytes);
     let header = rtp::Header {
         marker: rng.once_in(2),
         payload_type: rng.below(128) as u8,

@@ -1,9 +1,9 @@
-//! Control packets of RTP (RFC 3550 section 6): what a sender tells, what receivers report, and
-//! when it is time to tell again.
+//! Control packets of RTP (RFC 3550 section 6): sender reports, receiver reports, and the timer for
+//! the next one.
 //!
-//! Packets are written and read by `rtcp-types`; the timer of section 6.3 is ours, for it is
-//! arithmetic on values. The surprising thing is its last factor: reconsideration makes members
-//! wait longer than they drew, so that what was drawn is divided by e - 3/2 to come out right.
+//! `rtcp-types` writes and reads the packets; the timer of section 6.3 is ours, because it is plain
+//! arithmetic. Its last factor surprises: reconsideration makes members wait longer than they drew,
+//! so the drawn time is divided by e - 3/2 to compensate.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ const NTP_UNIX: u64 = 2_208_988_800;
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// What a sender reports of itself.
+/// The sender information of a report (section 6.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sent {
-    /// Who sends.
+pub struct SenderInfo {
+    /// The sender's SSRC.
     pub ssrc: u32,
-    /// The wall clock, as [`ntp`] makes it.
+    /// The wall clock in the format of [`ntp`].
     pub ntp: u64,
-    /// The same moment in ticks of the media.
+    /// The same moment in ticks of the media clock.
     pub timestamp: u32,
     /// Packets sent since the beginning.
     pub packets: u32,
@@ -39,10 +39,10 @@ pub fn ntp(wall_ns: u64) -> u64 {
     seconds << 32 | fraction
 }
 
-/// Appends the compound packet of a sender: its report, its name, and a bye if it ends.
+/// Appends a sender's compound packet: its report, its CNAME, and a BYE if it ends.
 ///
-/// `cname` is at most 255 bytes long, and what is longer is cut.
-pub fn write_report(sent: &Sent, cname: &str, bye: bool, out: &mut Vec<u8>) {
+/// A `cname` of more than 255 bytes is cut.
+pub fn write_sender_report(sent: &SenderInfo, cname: &str, bye: bool, out: &mut Vec<u8>) {
     let report = SenderReport::builder(sent.ssrc)
         .ntp_timestamp(sent.ntp)
         .rtp_timestamp(sent.timestamp)
@@ -62,8 +62,8 @@ pub fn write_report(sent: &Sent, cname: &str, bye: bool, out: &mut Vec<u8>) {
     out.truncate(from + written);
 }
 
-/// Appends the compound packet of a receiver: what it has `heard` of each sender, and its name.
-pub fn write_heard(from: u32, heard: &[Heard], cname: &str, out: &mut Vec<u8>) {
+/// Appends a receiver's compound packet: its reports on each sender, and its CNAME.
+pub fn write_receiver_report(from: u32, heard: &[ReceptionReport], cname: &str, out: &mut Vec<u8>) {
     // A report holds 31 blocks (section 6.4.2).
     let report = heard.iter().take(31).fold(ReceiverReport::builder(from), |report, heard| {
         let block = rtcp_types::ReportBlock::builder(heard.of)
@@ -86,68 +86,68 @@ pub fn write_heard(from: u32, heard: &[Heard], cname: &str, out: &mut Vec<u8>) {
     out.truncate(start + written);
 }
 
-/// What a receiver reports of one sender.
+/// A receiver's report on one sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heard {
-    /// Who reports.
+pub struct ReceptionReport {
+    /// The reporter's SSRC.
     pub from: u32,
-    /// Of whom.
+    /// The sender's SSRC.
     pub of: u32,
-    /// The share lost since the report before, in 256ths.
+    /// The fraction lost since the previous report, in 256ths.
     pub lost_share: u8,
-    /// Packets lost since the beginning; negative where more came than were sent.
+    /// Packets lost since the beginning; negative if duplicates arrived.
     pub lost: i32,
-    /// The highest sequence number that has come, with its wraps.
+    /// The highest sequence number received, extended by its wraps.
     pub sequence: u32,
-    /// The jitter, in ticks of the media.
+    /// The jitter in ticks of the media clock.
     pub jitter: u32,
-    /// The middle 32 bits of the last report's [`ntp`]; 0 if none has come.
+    /// The middle 32 bits of the last sender report's [`ntp`]; 0 before the first.
     pub last_report: u32,
-    /// How long ago it had come, in 65,536ths of a second.
+    /// The time since it arrived, in 65,536ths of a second.
     pub since_report: u32,
 }
 
-impl Heard {
-    /// The time there and back, where `now` is the wall clock as [`ntp`] makes it; `None` before a
-    /// report of ours has come, or where the numbers make no sense.
+impl ReceptionReport {
+    /// The round-trip time, given `now` in the format of [`ntp`]; `None` before the receiver has
+    /// seen a sender report, or if the numbers are implausible.
     pub fn round_trip(&self, now: u64) -> Option<Duration> {
         if self.last_report == 0 {
             return None;
         }
         let middle = (now >> 16) as u32;
         let units = middle.wrapping_sub(self.last_report).wrapping_sub(self.since_report);
-        // More than nine hours there and back is a lie or a clock that was set.
+        // More than nine hours is a lie or a clock that was set.
         (units < 1 << 31).then(|| Duration::from_nanos((u64::from(units) * SECOND) >> 16))
     }
 }
 
-/// What a datagram of control says to a sender.
+/// One message of an RTCP datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum Message {
     /// A report.
-    Report(Heard),
-    /// A sender tells of itself.
-    Sent(Sent),
-    /// Somebody is still there: the name of who reports.
+    Report(ReceptionReport),
+    /// A sender's information.
+    Sender(SenderInfo),
+    /// The member with this SSRC is still there.
     Alive(u32),
-    /// Somebody leaves.
+    /// The member with this SSRC leaves.
     Bye(u32),
 }
 
-/// Reads a compound packet and tells each word in it to `tell`; false if it is none, and then
-/// nothing behind what is broken was told.
-pub fn read(datagram: &[u8], mut tell: impl FnMut(Word)) -> bool {
+/// Reads a compound packet and passes each message to `tell`; false if it is malformed, and then
+/// nothing after the fault is passed on.
+pub fn read(datagram: &[u8], mut tell: impl FnMut(Message)) -> bool {
     let Ok(compound) = Compound::parse(datagram) else { return false };
     for packet in compound {
-        let blocks: Vec<Heard> = match &packet {
+        let blocks: Vec<ReceptionReport> = match &packet {
             Ok(Packet::Rr(report)) => {
-                tell(Word::Alive(report.ssrc()));
+                tell(Message::Alive(report.ssrc()));
                 let from = report.ssrc();
                 report.report_blocks().map(|block| heard(from, &block)).collect()
             }
             Ok(Packet::Sr(report)) => {
-                tell(Word::Alive(report.ssrc()));
-                tell(Word::Sent(Sent {
+                tell(Message::Alive(report.ssrc()));
+                tell(Message::Sender(SenderInfo {
                     ssrc: report.ssrc(),
                     ntp: report.ntp_timestamp(),
                     timestamp: report.rtp_timestamp(),
@@ -158,21 +158,21 @@ pub fn read(datagram: &[u8], mut tell: impl FnMut(Word)) -> bool {
                 report.report_blocks().map(|block| heard(from, &block)).collect()
             }
             Ok(Packet::Bye(bye)) => {
-                bye.ssrcs().for_each(|ssrc| tell(Word::Bye(ssrc)));
+                bye.ssrcs().for_each(|ssrc| tell(Message::Bye(ssrc)));
                 continue;
             }
             Ok(_) => continue,
             Err(_) => return false,
         };
-        blocks.into_iter().for_each(|heard| tell(Word::Report(heard)));
+        blocks.into_iter().for_each(|heard| tell(Message::Report(heard)));
     }
     true
 }
 
-fn heard(from: u32, block: &rtcp_types::ReportBlock<'_>) -> Heard {
+fn heard(from: u32, block: &rtcp_types::ReportBlock<'_>) -> ReceptionReport {
     // 24 bits with a sign.
     let lost = (block.cumulative_lost() << 8).cast_signed() >> 8;
-    Heard {
+    ReceptionReport {
         from,
         of: block.ssrc(),
         lost_share: block.fraction_lost(),
@@ -187,36 +187,35 @@ fn heard(from: u32, block: &rtcp_types::ReportBlock<'_>) -> Heard {
 /// When to report: section 6.3.1 for a sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Timer {
-    /// Bytes a second that reports of all members may take.
+    /// The bandwidth for the reports of all members, in bytes a second.
     bandwidth: f64,
-    /// The mean length of reports, in bytes, with the headers beneath.
+    /// The mean length of reports in bytes, IP and UDP headers included.
     mean: f64,
     initial: bool,
 }
 
 impl Timer {
-    /// A share of the session's bandwidth that reports may take (section 6.2).
+    /// The share of the session's bandwidth for reports (section 6.2).
     const SHARE: f64 = 0.05;
-    /// What of that is the senders'.
+    /// The senders' part of that.
     const SENDERS: f64 = 0.25;
-    /// Never more often than this, in seconds.
+    /// The minimum interval, in seconds.
     const LEAST_S: f64 = 5.0;
     /// What reconsideration adds: e - 3/2.
     const COMPENSATION: f64 = std::f64::consts::E - 1.5;
 
-    /// The timer of a session of `bits` a second.
+    /// The timer of a session with `bits` a second.
     pub fn new(bits: u64) -> Timer {
         Timer { bandwidth: bits as f64 / 8.0 * Timer::SHARE, mean: 128.0, initial: true }
     }
 
-    /// A report of `bytes` was sent or heard.
+    /// Records that a report of `bytes` was sent or received.
     pub fn saw(&mut self, bytes: usize) {
         // 28 bytes of IPv4 and UDP count as well.
         self.mean += ((bytes + 28) as f64 - self.mean) / 16.0;
     }
 
-    /// How long to wait for the next report, with `senders` among `members`; `draw` is 64 bits of
-    /// chance.
+    /// The time until the next report, with `senders` among `members`; `draw` is 64 random bits.
     pub fn interval(&mut self, members: u32, senders: u32, draw: u64) -> Duration {
         let least = if self.initial { Timer::LEAST_S / 2.0 } else { Timer::LEAST_S };
         self.initial = false;
@@ -224,7 +223,7 @@ impl Timer {
         let (share, count) =
             if few_senders { (Timer::SENDERS, senders) } else { (1.0, members.max(1)) };
         let fair = self.mean * f64::from(count) / (self.bandwidth * share).max(1.0);
-        // 0.5 to 1.5, so that members do not fall into step.
+        // 0.5 to 1.5, so that members do not synchronise.
         let spread = 0.5 + (draw >> 11) as f64 / (1_u64 << 53) as f64;
         Duration::from_secs_f64(fair.max(least).min(3600.0) * spread / Timer::COMPENSATION)
     }
@@ -235,12 +234,17 @@ mod tests {
     use super::*;
     use rtcp_types::ReportBlock;
 
-    const SENT: Sent =
-        Sent { ssrc: 7, ntp: 0xe000_0000_8000_0000, timestamp: 90_000, packets: 3, octets: 99 };
+    const SENT: SenderInfo = SenderInfo {
+        ssrc: 7,
+        ntp: 0xe000_0000_8000_0000,
+        timestamp: 90_000,
+        packets: 3,
+        octets: 99,
+    };
 
     #[test]
     fn what_a_receiver_writes_a_sender_reads() {
-        let heard = Heard {
+        let heard = ReceptionReport {
             from: 5,
             of: 7,
             lost_share: 3,
@@ -251,16 +255,16 @@ mod tests {
             since_report: 2,
         };
         let (mut bytes, mut words) = (Vec::new(), Vec::new());
-        write_heard(5, &[heard], "me", &mut bytes);
+        write_receiver_report(5, &[heard], "me", &mut bytes);
         assert!(read(&bytes, |word| words.push(word)));
-        assert_eq!(words, [Word::Alive(5), Word::Report(heard)]);
+        assert_eq!(words, [Message::Alive(5), Message::Report(heard)]);
     }
 
     #[test]
     fn a_report_is_a_whole_compound_packet() {
         for bye in [false, true] {
             let mut bytes = b"before".to_vec();
-            write_report(&SENT, "media@host", bye, &mut bytes);
+            write_sender_report(&SENT, "media@host", bye, &mut bytes);
             let compound = Compound::parse(&bytes[6..]).expect("a compound packet");
             let kinds: Vec<String> = compound
                 .map(|packet| match packet.expect("a packet") {
@@ -303,7 +307,7 @@ mod tests {
         whole.write_into(&mut bytes).expect("room");
         let mut words = Vec::new();
         assert!(read(&bytes, |word| words.push(word)));
-        let [Word::Alive(9), Word::Report(heard), Word::Bye(9)] = words[..] else {
+        let [Message::Alive(9), Message::Report(heard), Message::Bye(9)] = words[..] else {
             panic!("{words:?}");
         };
         assert_eq!((heard.of, heard.lost, heard.lost_share), (7, -1, 64));

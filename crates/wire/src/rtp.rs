@@ -1,27 +1,26 @@
-//! The fixed header of RTP (RFC 3550 section 5.1): written in one go by who sends, read by who
-//! listens.
+//! The fixed header of RTP (RFC 3550 section 5.1), written and read.
 //!
-//! A packet of ours never has padding, an extension or contributing sources, so that its header is
-//! always the same twelve bytes and can be written without a branch. What arrives may have all of
-//! them; [`Packet::read`] finds the payload behind.
+//! Our packets have no padding, extension or contributing sources, so the header is always twelve
+//! bytes and is written without a branch. Received packets may have all of them; [`Packet::read`]
+//! skips to the payload.
 
 /// The length of a header without extension and contributing sources, in bytes.
 pub const HEADER: usize = 12;
 /// The version in the two highest bits of the first byte.
 const VERSION: u8 = 2;
 
-/// What the header of one packet says.
+/// The header of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The marker bit, whose meaning is the payload's.
+    /// The marker bit, which the payload format defines.
     pub marker: bool,
     /// The payload type, 0 to 127.
     pub payload_type: u8,
     /// One more than in the packet before, modulo 2^16.
     pub sequence: u16,
-    /// When the payload was sampled, in ticks of the payload's clock from a random start.
+    /// The sampling time in ticks of the payload's clock, from a random start.
     pub timestamp: u32,
-    /// Who sends (the synchronisation source).
+    /// The synchronisation source.
     pub ssrc: u32,
 }
 
@@ -39,7 +38,7 @@ impl Header {
     }
 }
 
-/// A packet that has arrived.
+/// A received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// Its header.
@@ -49,7 +48,7 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a datagram; `None` if it is no packet of RTP version 2 or its lengths do not add up.
+    /// Reads a datagram; `None` unless it is RTP version 2 and its lengths add up.
     pub fn read(bytes: &'a [u8]) -> Option<Packet<'a>> {
         let (fixed, rest) = bytes.split_first_chunk::<HEADER>()?;
         if fixed[0] >> 6 != VERSION {

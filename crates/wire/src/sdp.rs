@@ -1,4 +1,4 @@
-//! Session descriptions (RFC 8866): what `DESCRIBE` answers, and what a player needs to know.
+//! Session descriptions (RFC 8866): the answer to `DESCRIBE`, and what a player reads in it.
 
 use core::net::IpAddr;
 
@@ -10,26 +10,26 @@ use sdp_types::{
 use crate::containers::{Kind, Program};
 use crate::rtsp::seconds;
 
-/// What a description says beside what the program knows of itself.
+/// What a description says beyond the program itself.
 #[derive(Clone, Debug)]
 pub struct About<'a> {
-    /// The name of what is played.
+    /// The name of the presentation.
     pub name: &'a str,
     /// A number that changes when the description does.
     pub version: u64,
     /// The server's address.
     pub server: IpAddr,
-    /// It goes on for ever, and nobody can choose where.
+    /// It is live: it has no end and no seeking.
     pub live: bool,
-    /// Where packets go, if it is settled; and by how many hops, if to a group.
+    /// The receiver of the packets, if fixed, and the hop limit if it is a group.
     pub to: Option<(IpAddr, Option<u8>)>,
-    /// The port of the first track's media, if it is known; those of the others follow by twos.
+    /// The RTP port of the first track, if known; the others follow in steps of two.
     pub port: Option<u16>,
-    /// Tracks are asked for by RTSP, and so have URLs.
+    /// Tracks are requested by RTSP, so they have URLs.
     pub is_asked: bool,
 }
 
-/// The part of a track's URL behind that of its program.
+/// A track's URL relative to that of its program.
 pub fn control(track: usize) -> String {
     format!("trackID={track}")
 }
@@ -37,13 +37,13 @@ pub fn control(track: usize) -> String {
 /// The description of `program`.
 pub fn describe(program: &Program, about: &About<'_>) -> Vec<u8> {
     let origin = Origin::with_ip_addr(about.version.to_string(), about.version, about.server);
-    // A name is a line, and an empty one is a space (RFC 8866 section 5.3).
+    // A name is one line; an empty one is a space (RFC 8866 section 5.3).
     let name = about.name.replace(['\r', '\n', '\0'], " ");
     let mut session = Session::new(origin, if name.is_empty() { " " } else { &name });
     let anywhere: IpAddr =
         if about.server.is_ipv4() { [0; 4].into() } else { IpAddr::from([0_u8; 16]) };
     let connection = match about.to {
-        // Groups of IPv6 have their scope in the address (RFC 8866 section 5.7).
+        // IPv6 groups carry their scope in the address (RFC 8866 section 5.7).
         Some((group, Some(ttl))) if group.is_ipv4() => {
             Connection::from_ip_addr_ttl(group, Some(ttl))
         }
@@ -70,7 +70,7 @@ pub fn describe(program: &Program, about: &About<'_>) -> Vec<u8> {
         let port = about.port.map_or(0, |port| port + 2 * index as u16);
         let proto = TransportProto::RtpAvp;
         let mut media = Media::new(kind, port, proto, track.payload_type.to_string());
-        // Kilobits a second, with what headers add to the payload.
+        // Kilobits a second, headers included.
         let kilobits = track.bits.div_ceil(1000).max(1);
         media.add_bandwidth(Bandwidth::new(BandwidthType::As, kilobits + kilobits / 20 + 1));
         let map = format!("{} {}", track.payload_type, track.encoding);
@@ -90,25 +90,25 @@ pub fn describe(program: &Program, about: &About<'_>) -> Vec<u8> {
     bytes
 }
 
-/// A track of media as a description offers it.
+/// A track that a description offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offered {
+pub struct Offer {
     /// `audio`, `video` or another kind.
     pub kind: String,
     /// The payload type of its first format.
     pub payload_type: u8,
-    /// What the payload is, such as `H264`; empty where nothing was said.
+    /// The encoding, such as `H264`; empty if not stated.
     pub encoding: String,
-    /// Ticks of its clock in a second.
+    /// Its clock rate in hertz.
     pub clock: u32,
-    /// The port that packets go to; 0 where it is asked for by RTSP.
+    /// The receiver's port; 0 if RTSP negotiates it.
     pub port: u16,
-    /// Its URL, whole or behind that of the description; empty where there is none.
+    /// Its URL, absolute or relative to that of the description; empty if there is none.
     pub control: String,
 }
 
-/// The tracks of RTP in a description, in their order; `None` if it cannot be read.
-pub fn offered(text: &[u8]) -> Option<Vec<Offered>> {
+/// The RTP tracks of a description in their order; `None` if it cannot be parsed.
+pub fn offers(text: &[u8]) -> Option<Vec<Offer>> {
     let session = Session::parse(text).ok()?;
     let tracks = session.medias.iter().filter_map(|media| {
         let payload_type: u8 = media.fmt.split(' ').next()?.parse().ok()?;
@@ -123,7 +123,7 @@ pub fn offered(text: &[u8]) -> Option<Vec<Offered>> {
         let mut parts = map.unwrap_or_default().split('/');
         let encoding = parts.next().unwrap_or_default().to_owned();
         let clock = parts.next().and_then(|clock| clock.trim().parse().ok());
-        Some(Offered {
+        Some(Offer {
             kind: media.media.to_string(),
             payload_type,
             encoding,
@@ -135,7 +135,7 @@ pub fn offered(text: &[u8]) -> Option<Vec<Offered>> {
     Some(tracks.collect())
 }
 
-/// The clock of a payload type that needs no description (RFC 3551 section 6).
+/// The clock rate of a static payload type (RFC 3551 section 6).
 pub fn usual_clock(payload_type: u8) -> u32 {
     match payload_type {
         10 | 11 => 44_100,
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(text, want);
         let read = Session::parse(text.as_bytes()).expect("a description");
         assert_eq!(read.medias.len(), 1);
-        let wanted = Offered {
+        let wanted = Offer {
             kind: "audio".to_owned(),
             payload_type: 0,
             encoding: "PCMU".to_owned(),
@@ -183,8 +183,8 @@ mod tests {
             port: 0,
             control: "trackID=0".to_owned(),
         };
-        assert_eq!(offered(text.as_bytes()), Some(vec![wanted]));
-        assert_eq!(offered(b"v=1 nonsense"), None);
+        assert_eq!(offers(text.as_bytes()), Some(vec![wanted]));
+        assert_eq!(offers(b"v=1 nonsense"), None);
         let group = Some(([239, 1, 2, 3].into(), Some(4)));
         about = About { live: true, to: group, is_asked: false, port: Some(5004), ..about };
         let text = String::from_utf8(describe(&program, &about)).expect("text");

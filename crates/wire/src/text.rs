@@ -1,27 +1,27 @@
-//! Whole text files as UTF-8, whatever an editor made of them.
+//! Whole text files as UTF-8, whatever encoding an editor chose.
 //!
 //! The order in which encodings are tried:
 //!
 //! 1. A byte order mark decides: UTF-8 (`EF BB BF`), UTF-16LE (`FF FE`), UTF-16BE (`FE FF`).
-//! 2. Without one, NUL bytes betray UTF-16, because the digits, blanks and newlines of a table are
-//!    NUL in their high half. The first [`SAMPLE`] bytes are looked at: if at least an eighth of
-//!    them is NUL, and three quarters of the NULs lie at odd offsets, it is little-endian; at even
-//!    offsets, big-endian. Text in UTF-8 or CP949 holds no NUL, and a stray one is too few.
-//! 3. Else UTF-8, if all of it is valid.
-//! 4. Else CP949, the superset of EUC-KR that Korean Windows writes.
+//! 2. Without one, NUL bytes reveal UTF-16, because digits, blanks and newlines have a NUL as their
+//!    high byte. If at least an eighth of the first [`SAMPLE`] bytes are NUL, and three quarters of
+//!    those lie at odd offsets, the text is little-endian; at even offsets, big-endian. Text in
+//!    UTF-8 or CP949 has no NUL, and a stray one is too few.
+//! 3. Otherwise UTF-8, if all of it is valid.
+//! 4. Otherwise CP949, the superset of EUC-KR that Korean Windows writes.
 //!
-//! The surprising one is the last: nearly every pair of high bytes is some CP949 syllable, so a
-//! broken UTF-8 file may decode as nonsense instead of being refused. The result therefore names
-//! the encoding that was taken.
+//! The last step surprises: nearly every pair of high bytes is some CP949 syllable, so a broken
+//! UTF-8 file may decode to nonsense instead of being refused. The result therefore names the
+//! encoding.
 
 use encoding_rs::{EUC_KR, UTF_16BE, UTF_16LE};
 use std::borrow::Cow;
 use std::fmt;
 
-/// How many bytes the guess at UTF-16 without a mark looks at.
+/// How many bytes decide whether a file without a mark is UTF-16.
 pub const SAMPLE: usize = 1024;
 
-/// The encodings that are recognised.
+/// The recognised encodings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// UTF-8, with or without a mark. ASCII is part of it.
@@ -39,25 +39,25 @@ pub enum Encoding {
 pub struct Decoded<'a> {
     /// The text without its mark; borrowed when the file was UTF-8 already.
     pub text: Cow<'a, str>,
-    /// What the file was taken for.
+    /// The encoding that was used.
     pub encoding: Encoding,
-    /// Whether a byte order mark said so.
+    /// Whether a byte order mark decided it.
     pub marked: bool,
 }
 
-/// The bytes are not text in any encoding that is recognised.
+/// The bytes are not text in any recognised encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Undecodable {
-    /// The encoding that the bytes were last tried in.
+    /// The encoding that was tried last.
     pub encoding: Encoding,
-    /// Offset in the file of the first byte that this encoding cannot explain.
+    /// Offset in the file of the first byte that is invalid in this encoding.
     pub offset: usize,
 }
 
 /// Decodes a whole file.
 ///
 /// # Errors
-/// [`Undecodable`] with the offset of the first byte that fits nothing.
+/// [`Undecodable`] with the offset of the first invalid byte.
 pub fn decode(bytes: &[u8]) -> Result<Decoded<'_>, Undecodable> {
     if let Some(rest) = bytes.strip_prefix(b"\xef\xbb\xbf") {
         return match std::str::from_utf8(rest) {
@@ -97,7 +97,7 @@ fn guess_utf16(sample: &[u8]) -> Option<Encoding> {
     }
 }
 
-/// Decodes by `encoding_rs`; `mark` bytes of byte order mark have been cut off before `bytes`.
+/// Decodes with `encoding_rs`; `mark` bytes of byte order mark preceded `bytes`.
 fn by_table(
     bytes: &[u8],
     encoding: Encoding,

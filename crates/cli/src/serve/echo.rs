@@ -1,4 +1,4 @@
-//! `roundhouse serve echo`: the packets of a game server's library, sent back.
+//! `roundhouse serve echo`: echoes the packets of a game server library.
 
 use std::process::ExitCode;
 use std::thread;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use engines::{Assets, Handover, StateStore};
-use services::echo::{Echo, Options, Refused, Register};
+use services::echo::{CloseReason, Echo, Options, Register};
 
 use super::library::LibraryArgs;
 use super::server::{ServerArgs, ServiceInstance};
@@ -56,17 +56,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
 /// Prints why connections were closed, after the last client has left and at the end.
 #[derive(Default)]
 struct Tally {
-    printed: [u64; Refused::ALL.len()],
+    printed: [u64; CloseReason::ALL.len()],
 }
 
 impl StateStore<Register> for Tally {
     fn is_changed(&mut self, register: &Register) -> bool {
-        self.printed != Refused::ALL.map(|why| register.refused(why))
+        self.printed != CloseReason::ALL.map(|why| register.closed(why))
     }
 
     fn save(&mut self, register: &Register) -> Result<(), String> {
-        for (why, printed) in Refused::ALL.into_iter().zip(&mut self.printed) {
-            let count = register.refused(why);
+        for (why, printed) in CloseReason::ALL.into_iter().zip(&mut self.printed) {
+            let count = register.closed(why);
             if count != *printed {
                 let plural = if count == 1 { "" } else { "s" };
                 eprintln!("{count} connection{plural} {}", why.words());

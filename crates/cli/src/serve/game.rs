@@ -1,4 +1,4 @@
-//! `roundhouse serve game`: a world with a map, in which clients walk and watch each other.
+//! `roundhouse serve game`: a world with a map in which clients walk and see each other.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -111,7 +111,7 @@ struct Tally {
 
 /// The reasons that are printed, and how.
 const REASONS: [(Bye, &str); 4] = [
-    (Bye::BadPacket, "closed for a packet that was none"),
+    (Bye::BadPacket, "closed for a malformed packet"),
     (Bye::NotJoined, "closed for not joining"),
     (Bye::Full, "closed because every seat was taken"),
     (Bye::Operator, "disconnected by the operator"),

@@ -14,7 +14,7 @@ use load::parse::span;
 use memory::Region;
 use seam::{Instant, Service};
 use services::tls::Tls;
-use services::web::{ErrorPage, Format, Journal, Options, Web, kind};
+use services::web::{ErrorPage, Format, Journal, Options, Web, media_type};
 
 use super::server::{ServerArgs, ServiceInstance};
 use tools::serve::access_log::AccessLog;
@@ -65,7 +65,7 @@ pub struct Args {
     server: ServerArgs,
 }
 
-/// What `--error-page` says.
+/// The value of `--error-page`.
 #[derive(Clone, Debug)]
 struct PageFlag {
     code: u16,
@@ -88,7 +88,7 @@ impl PageFlag {
     fn page(&self) -> Result<ErrorPage> {
         let body = std::fs::read(&self.path)
             .with_context(|| format!("cannot read the page {}", self.path.display()))?;
-        let kind = kind(&self.path.to_string_lossy());
+        let kind = media_type(&self.path.to_string_lossy());
         Ok(ErrorPage { code: self.code, kind, body: body.into() })
     }
 }

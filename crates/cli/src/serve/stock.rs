@@ -10,14 +10,14 @@ use engines::status::Gauge;
 use engines::{Assets, Handover, Refused, StateStore};
 use load::parse::span;
 use seam::{SHARDS_MAX, WorkerId};
-use services::stock::{Book, Lock, Market, Options, Order, Stock};
+use services::stock::{Index, Lock, Market, Options, Order, Stock};
 use wire::framing::Framing;
 
 use super::server::{ServerArgs, ServiceInstance};
 
-/// The port without --port.
+/// The default port.
 const PORT: u16 = 6000;
-/// The file without --data, if it exists.
+/// The default file, if it exists.
 const FILE: &str = "data/stock.txt";
 
 /// The flags of the stock service.
@@ -31,17 +31,17 @@ pub struct Args {
     /// How replies end: line, fixed:8192 (what the course's clients read), eof
     #[arg(long, default_value = "line")]
     framing: Framing,
-    /// The index that finds a stock: hash, level-order (the course's tree, searched in full), bst,
-    /// red-black, sorted; the replies are the same
-    #[arg(long, default_value_t)]
-    book: Book,
-    /// The order of `show`: file, sorted (by id), pre-order (of the index's tree, or the file's)
+    /// The index that finds a stock by its ID: hash, level-order (the course's tree, scanned), bst,
+    /// red-black, sorted; all give the same replies
+    #[arg(long, alias = "book", default_value_t)]
+    index: Index,
+    /// How `show` is ordered: file, sorted, pre-order (of the index's tree, or the file's)
     #[arg(long, default_value_t)]
     order: Order,
-    /// What an order locks: snapshot (nothing), per-stock, global
+    /// How orders are locked: snapshot (not at all), per-stock, global
     #[arg(long, default_value_t)]
     lock: Lock,
-    /// Also save this often [default: only after the last disconnect and at the end]
+    /// Save this often, as well as after the last disconnect and at the end
     #[arg(long, value_parser = span, value_name = "TIME")]
     save_every: Option<Duration>,
     #[command(flatten)]
@@ -64,10 +64,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut market = args.server.state::<Market>(&shape, handover.as_ref(), "market")?;
     if handover.is_none() {
         let name = file.as_deref().map_or("the built-in stock".into(), Path::to_string_lossy);
-        let seed = Market::seed(args.book, &text);
+        let seed = Market::seed(args.index, &text);
         market.init(&seed).map_err(|bad| anyhow!("{name}:{bad}"))?;
     }
-    if let Some(note) = note(&market, args.book) {
+    if let Some(note) = note(&market, args.index) {
         eprintln!("{note}");
     }
     let service = Stock::new(Options {
@@ -79,7 +79,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Err(narrow) = service.fits(&market) {
         return Err(Refused(narrow.to_string()).into());
     }
-    // It is not known what a predecessor has saved, so nothing counts as saved.
+    // It is unknown what the predecessor saved, so nothing counts as saved.
     let saved = handover.is_none().then(|| market.version());
     let mut ledger = Ledger { file, saved, digest: None, every: args.save_every, text: Vec::new() };
     if handover.is_none() {
@@ -97,21 +97,22 @@ pub fn run(args: Args) -> Result<ExitCode> {
     args.server.run(&shape, &instance, &mut ledger)
 }
 
-/// A warning about the index: another one than was asked for, or one that will be slow.
-fn note(market: &Market, wanted: Book) -> Option<String> {
-    let book = market.book();
-    if book != wanted {
+/// What the operator should know about the index, if it is not what was asked for or is slow.
+fn note(market: &Market, wanted: Index) -> Option<String> {
+    let index = market.index();
+    if index != wanted {
         return Some(format!(
-            "book {book}: a market that is handed over keeps its index; for {wanted} start a new server"
+            "index {index}: the market keeps the index of the server that handed it over; restart \
+             without a hand-over to use {wanted}"
         ));
     }
-    // A random order makes a tree about three times as deep as a balanced one.
+    // Random insertion makes a tree about three times as deep as a balanced one.
     let least = market.len().max(1).ilog2() + 1;
     let depth = market.shape().map_or(0, |shape| shape.depth);
     (depth > 8 * least).then(|| {
         format!(
-            "book {book}: the tree is {depth} deep where {least} would do, because the file's ids are \
-             nearly in order; red-black stays shallow"
+            "index {index}: the tree is {depth} deep where {least} would do, because the file's ids \
+             are nearly sorted; red-black stays shallow"
         )
     })
 }
@@ -122,7 +123,7 @@ fn read(data: Option<&Path>, taken_over: bool) -> Result<(Vec<u8>, Option<PathBu
         Some(file) => file,
         None if Path::new(FILE).exists() => Path::new(FILE),
         None => {
-            eprintln!("there is no {FILE}: serving the built-in stock, which is not saved");
+            eprintln!("there is no {FILE}: serving the built-in stocks, which are not saved");
             return Ok((services::stock::book::DEFAULT.as_bytes().to_vec(), None));
         }
     };
@@ -140,8 +141,8 @@ struct Ledger {
     file: Option<PathBuf>,
     /// The version of the market that the file holds, if that is known.
     saved: Option<u64>,
-    /// A digest of the file's rows, if they are known: a new version may have the same rows, because
-    /// a refused order makes one too.
+    /// A digest of the rows in the file, if known: a new version may have the same rows, because
+    /// refused orders count as changes too.
     digest: Option<u64>,
     every: Option<Duration>,
     text: Vec<u8>,
@@ -156,7 +157,7 @@ impl Ledger {
     }
 }
 
-/// A number that two different texts do not share by chance.
+/// A hash that two different texts do not share by chance.
 fn digest(text: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(text);
@@ -175,7 +176,7 @@ impl StateStore<Market> for Ledger {
         if self.digest != digest {
             sys::file::replace(file, &self.text).map_err(|error| {
                 format!(
-                    "cannot save {}: {error}; the file is as it was, and saving is tried again",
+                    "cannot save {}: {error}; the file is unchanged, and saving will be retried",
                     file.display()
                 )
             })?;

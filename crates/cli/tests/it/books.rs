@@ -1,4 +1,4 @@
-//! What finds a stock can be chosen, and nobody who is served can tell.
+//! The index can be chosen, and no client can tell the difference.
 
 use crate::arms::{EPOLL, PREFORK};
 use crate::harness::Folder;
@@ -23,7 +23,7 @@ fn every_book_serves_alike() {
         let (replies, saved, _) = served(arm, &[], text);
         assert!(replies.contains("\n5 27 50\n") && saved.contains("\n77 0 770\n"), "{replies}");
         for name in ["hash", "level-order", "bst", "red-black", "sorted"] {
-            let (same, file, _) = served(arm, &["--book", name], text);
+            let (same, file, _) = served(arm, &["--index", name], text);
             assert_eq!((same, file), (replies.clone(), saved.clone()), "{name}");
         }
     }
@@ -32,8 +32,8 @@ fn every_book_serves_alike() {
 #[test]
 fn a_tree_that_is_a_list_is_told() {
     let text = book(1000, 10);
-    let (_, _, said) = served(&EPOLL, &["--book", "bst"], &text);
+    let (_, _, said) = served(&EPOLL, &["--index", "bst"], &text);
     assert!(said.contains("1000 deep where 10 would do"), "{said}");
-    let (_, _, said) = served(&EPOLL, &["--book", "red-black"], &text);
+    let (_, _, said) = served(&EPOLL, &["--index", "red-black"], &text);
     assert!(!said.contains("deep"), "{said}");
 }

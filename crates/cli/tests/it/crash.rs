@@ -6,9 +6,9 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use stats::Rng;
 use sys::process::{self, Pid};
 use sys::signal::Signal;
-use wire::rng::Rng;
 
 use crate::arms::Arm;
 use crate::harness::{

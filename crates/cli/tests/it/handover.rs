@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use stats::Rng;
 use sys::signal::Signal;
-use wire::rng::Rng;
 
 use crate::arms::{Arm, EPOLL};
 use crate::harness::{BINARY, Client, Folder, Raise, Server, ms, soak};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 
-use wire::rng::Rng;
+use stats::Rng;
 
 /// Stocks with ids 1 to `count`, each with `left` left, as a file.
 pub fn book(count: u32, left: u64) -> String {

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use seam::laws::probe::{Menu, NUMBERED, SHARED_MAX, expected, numbered, plain, requests};
+use stats::Rng;
 use sys::signal::Signal;
-use wire::rng::Rng;
 
 use crate::arms::Arm;
 use crate::harness::{Client, PATIENCE, Server, eventually, ms, soak};

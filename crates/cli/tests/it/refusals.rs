@@ -38,7 +38,7 @@ fn unknown_words() {
         &["fork", "solo, helped, thread-per", "threads, processes"],
     );
     check_refused(&["--framing", "fixed"], &["fixed"]);
-    check_refused(&["--book", "tree"], &["--book expects hash", "red-black", "`tree`"]);
+    check_refused(&["--index", "tree"], &["--index expects hash", "red-black", "`tree`"]);
     check_refused(&["--no-such-flag"], &["--no-such-flag"]);
     check_refused(&["--drain", "soon"], &["soon"]);
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wire::rng::Rng;
+use stats::Rng;
 
 use crate::arms::Arm;
 use crate::harness::{Client, Folder, PATIENCE, Server, eventually, ms};

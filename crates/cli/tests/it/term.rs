@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use stats::Rng;
 use sys::signal::Signal;
-use wire::rng::Rng;
 
 use crate::arms::Arm;
 use crate::harness::{Client, Folder, PATIENCE, Plan, Server, eventually, ms, soak};

@@ -42,7 +42,7 @@ pub fn read(path: &Path) -> Transcript {
             Some(("book", row)) => book += &format!("{row}\n"),
             Some(("index", names)) => {
                 let first = names.split(' ').next().unwrap_or_default();
-                flags.extend(["--book".to_owned(), first.to_owned()]);
+                flags.extend(["--index".to_owned(), first.to_owned()]);
             }
             Some((name, value)) => flags.extend([format!("--{name}"), value.to_owned()]),
             None => panic!("{}: no such setting: {line}", path.display()),

@@ -357,7 +357,7 @@ pub fn sealed(arm: &Arm) {
     text("cert.pem", other.cert.pem());
     text("key.pem", other.signing_key.serialize_pem());
     server.signal(Signal::HUP);
-    server.says("the certificates were read again");
+    server.says("the certificates were reloaded");
     let begin = Instant::now();
     let trusted = || {
         let mut command = Command::new("curl");

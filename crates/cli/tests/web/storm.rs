@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use stats::Rng;
 use sys::process::{self, Pid};
 use sys::signal::Signal;
-use wire::rng::Rng;
 
 use crate::room::{Room, soak};
 use crate::server::{Server, eventually, has_uring};

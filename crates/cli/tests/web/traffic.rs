@@ -6,7 +6,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use wire::rng::Rng;
+use stats::Rng;
 
 use crate::room::GREAT;
 use crate::server::connect;

@@ -206,14 +206,8 @@ fn regret_makes_it_patient() {
 /// Whatever is counted, what is asked for can be done.
 #[test]
 fn any_census_has_a_verdict_that_can_be_carried_out() {
-    let mut state = 0x5EED_u64;
-    let mut below = |most: u64| {
-        // SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ (mixed >> 31)) % most) as usize
-    };
+    let mut rng = stats::Rng::new(0x5EED);
+    let mut below = |most: usize| rng.below(most);
     for round in 0..2_000 {
         let terms = Terms {
             size: 1 + below(64),
@@ -227,7 +221,7 @@ fn any_census_has_a_verdict_that_can_be_carried_out() {
         for _ in 0..20 {
             now = now + Duration::from_millis(below(20_000) as u64);
             let processes = below(120);
-            let retiring = below(processes as u64 + 1);
+            let retiring = below(processes + 1);
             let (idle, busy) = (below(5_000), below(5_000));
             let census = Census { idle, busy, processes, retiring };
             let most = terms.processes_max.saturating_sub(processes);

@@ -9,7 +9,7 @@
 
 use super::{LoadPoint, Plan};
 use crate::metric::Metric;
-use crate::stats::{CONFIDENCE, VALUES_MIN, blocks_for_family, p_least};
+use stats::{CONFIDENCE, VALUES_MIN, blocks_for_family, p_least};
 
 impl Plan {
     /// Whether a metric was pre-registered at a load point.

@@ -2,9 +2,9 @@
 
 use crate::metric::Metric;
 use crate::plan::{LoadPoint, Plan};
-use crate::stats::{UslFit, fit_blocks, median, median_interval};
 use crate::trial::Trial;
 use serde::{Deserialize, Serialize};
+use stats::{UslFit, fit_blocks, median, median_interval};
 
 /// Resamples of the law's parameters.
 const RESAMPLES: u32 = 200;

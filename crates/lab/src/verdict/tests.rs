@@ -1,13 +1,12 @@
 //! Facts about verdicts: on given intervals, and on thousands of synthetic races.
 
-use super::judge::settles_after;
 use super::sentence::listed;
 use super::*;
 use crate::race::tests::{manifest, trial};
-use crate::stats::Interval;
 use crate::trial::Ending;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
+use stats::Interval;
 
 const FREE: Sides = Sides { arm: false, baseline: false };
 
@@ -52,17 +51,6 @@ fn a_busy_generator_leaves_only_bounds() {
     let cpu = comparison(0.8, 0.85, 0.9);
     let found = judge(Metric::Cpu, cpu, 0.0, 0.03, Sides { arm: true, baseline: true });
     assert_eq!(found.verdict, Verdict::Better);
-}
-
-#[test]
-fn forecasts_grow_as_the_difference_shrinks() {
-    let room = 1.03_f64.ln();
-    // 10 % apart, half width 12 %: four times the blocks halve it, so fewer than that do.
-    assert_eq!(settles_after(6, 0.10, 0.12, 0.0, room), 9);
-    assert!(settles_after(6, 0.05, 0.12, 0.0, room) > 20);
-    // Exactly between equal and different: no number of blocks is enough.
-    assert_eq!(settles_after(6, room, 0.12, 10.0, room), FORECAST_MAX + 1);
-    assert_eq!(settles_after(6, 0.20, 0.19, 0.0, room), 7);
 }
 
 /// A race of `blocks` at one load point: baseline and twin alike, `uring` quicker by `effect`.

@@ -1,7 +1,7 @@
 //! The client's half of RTSP, as a state machine: responses in, requests out.
 
 use wire::rtsp::{self, Item, Lower, Response, Transport};
-use wire::sdp::Offered;
+use wire::sdp::Offer;
 
 /// How media shall come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Order {
     asked: (&'static str, String),
     challenged: bool,
     base: String,
-    tracks: Vec<Offered>,
+    tracks: Vec<Offer>,
     session: Option<String>,
     /// Seconds after which a silent session ends.
     timeout_s: u64,
@@ -60,7 +60,7 @@ pub enum News<'a> {
     /// A track is set up, and this is how its packets come.
     SetUp {
         /// Which one.
-        track: &'a Offered,
+        track: &'a Offer,
         /// Where it lies among the tracks of the description.
         index: usize,
         /// What the server said.
@@ -214,7 +214,7 @@ impl Order {
     }
 
     fn described(&mut self, response: &Response<'_>) -> Result<(), String> {
-        self.tracks = wire::sdp::offered(response.body)
+        self.tracks = wire::sdp::offers(response.body)
             .filter(|tracks| !tracks.is_empty())
             .ok_or("expected a description with a track of RTP, found none")?;
         let base =
@@ -284,7 +284,8 @@ impl Order {
         }
         if let Some(proof) = self.proof.as_ref().filter(|proof| !proof.nonce.is_empty()) {
             let Proof { user, password, realm, nonce } = proof;
-            let word = rtsp::prove((user, realm, password), nonce, (method, &target), None);
+            let word =
+                rtsp::digest_response((user, realm, password), nonce, (method, &target), None);
             text.push_str(&format!(
                 "Authorization: Digest username=\"{user}\", realm=\"{realm}\", nonce=\"{nonce}\", \
                  uri=\"{target}\", response=\"{word}\"\r\n"

@@ -142,22 +142,22 @@ impl Senders {
     /// A packet of control that came at `now`.
     pub fn control(&mut self, hearing: &mut Hearing, bytes: &[u8], (receiver, now): (u32, u64)) {
         rtcp::read(bytes, |word| match word {
-            rtcp::Word::Alive(_) => hearing.reports += 1,
-            rtcp::Word::Sent(sent) => {
+            rtcp::Message::Alive(_) => hearing.reports += 1,
+            rtcp::Message::Sender(sent) => {
                 if let Some(sender) = self.all.get_mut(&(receiver, sent.ssrc)) {
                     // What a group was sent before we joined it was not for us.
                     let is_whole = sender.session.is_some() && sender.announced.is_some();
                     sender.track.told(&sent, now, is_whole);
                 }
             }
-            rtcp::Word::Bye(ssrc) => {
+            rtcp::Message::Bye(ssrc) => {
                 if let Some(sender) = self.all.get_mut(&(receiver, ssrc)) {
                     sender.bye = true;
                     sender.ended |= !self.is_leaving;
                     self.parted.extend(sender.session);
                 }
             }
-            rtcp::Word::Report(_) => {}
+            rtcp::Message::Report(_) => {}
         });
     }
 
@@ -194,7 +194,7 @@ impl Senders {
             let own = sender.session.map_or(1, |it| it as u32 + 1);
             let Some(heard) = sender.track.report(own, *ssrc, now) else { continue };
             bytes.clear();
-            rtcp::write_heard(own, &[heard], NAME, &mut bytes);
+            rtcp::write_receiver_report(own, &[heard], NAME, &mut bytes);
             send(sender, &bytes);
         }
     }

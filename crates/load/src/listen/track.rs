@@ -97,7 +97,7 @@ impl Track {
 
     /// A report of the sender came at `now`, on any clock that goes steadily. Where `is_whole`, all
     /// that it has sent was for us.
-    pub fn told(&mut self, sent: &rtcp::Sent, now: u64, is_whole: bool) {
+    pub fn told(&mut self, sent: &rtcp::SenderInfo, now: u64, is_whole: bool) {
         self.told = Some(((sent.ntp >> 16) as u32, now));
         if is_whole {
             self.sent = sent.packets;
@@ -219,7 +219,7 @@ impl Track {
 
     /// A report for the sender `of`, by the receiver `from`, at `now` of the clock of
     /// [`Track::told`].
-    pub fn report(&mut self, from: u32, of: u32, now: u64) -> Option<rtcp::Heard> {
+    pub fn report(&mut self, from: u32, of: u32, now: u64) -> Option<rtcp::ReceptionReport> {
         let (_, highest) = self.numbers?;
         let (expected, received) = (self.expected(), self.packets);
         let (expected_before, received_before) = self.reported;
@@ -228,7 +228,7 @@ impl Track {
         let share = if fresh > 0 { (fresh - came).max(0) * 256 / fresh } else { 0 };
         let (last_report, came) = self.told.unwrap_or((0, now));
         let since = u128::from(now.saturating_sub(came)) * 65_536 / 1_000_000_000;
-        Some(rtcp::Heard {
+        Some(rtcp::ReceptionReport {
             from,
             of,
             lost_share: share.min(255) as u8,
@@ -311,7 +311,7 @@ mod tests {
         }
         track.begins_at(65_535);
         assert_eq!(track.tallied().lost, 4, "65535, 0, 1, 2");
-        let sent = rtcp::Sent { ssrc: 7, ntp: 0, timestamp: 0, packets: 9, octets: 9 };
+        let sent = rtcp::SenderInfo { ssrc: 7, ntp: 0, timestamp: 0, packets: 9, octets: 9 };
         track.told(&sent, 0, false);
         assert_eq!(track.tallied().lost, 4, "they may have been for others");
         track.told(&sent, 0, true);
@@ -327,8 +327,13 @@ mod tests {
         for sequence in [10, 11, 13, 14] {
             track.hear(&packet(sequence, 0), 1, 0);
         }
-        let sent =
-            rtcp::Sent { ssrc: 7, ntp: 5 << 32 | 6 << 16, timestamp: 0, packets: 0, octets: 0 };
+        let sent = rtcp::SenderInfo {
+            ssrc: 7,
+            ntp: 5 << 32 | 6 << 16,
+            timestamp: 0,
+            packets: 0,
+            octets: 0,
+        };
         track.told(&sent, 1_000_000_000, true);
         let report = track.report(1, 2, 1_500_000_000).expect("packets came");
         assert_eq!((report.last_report, report.since_report), (5 << 16 | 6, 1 << 15));

@@ -318,7 +318,7 @@ fn share(bits: u32, n: u32) -> u32 {
 
 /// The random stream of one connection: far from its neighbours', whatever the seed.
 fn stream(seed: u64, at: u64) -> Pcg64Mcg {
-    let mut rng = wire::rng::Rng::new(seed ^ at.wrapping_mul(0xd134_2543_de82_ef95));
+    let mut rng = stats::Rng::new(seed ^ at.wrapping_mul(0xd134_2543_de82_ef95));
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&rng.roll().to_le_bytes());
     bytes[8..].copy_from_slice(&rng.roll().to_le_bytes());

@@ -75,7 +75,8 @@ fn forest(plan: &Plan, summary: &Summary, metric: Metric) -> Option<Chart> {
     let texts: Vec<String> = ticks.iter().map(|tick| format!("{tick}×")).collect();
     let ends = [low, high].map(|log| short(log / std::f64::consts::LN_10));
     let (better, worse) = metric.words();
-    let (left, right) = if metric.sign() > 0.0 { (worse, better) } else { (better, worse) };
+    let (left, right) =
+        if metric.better() == stats::Better::More { (worse, better) } else { (better, worse) };
     let figure = json!({"data": rows.data, "layout": {
         "showlegend": false, "shapes": rows.shapes, "margin": {"l": 8, "r": 12, "t": 4, "b": 48},
         "hovermode": "closest",

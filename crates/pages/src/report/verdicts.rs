@@ -138,7 +138,8 @@ fn group(plan: &Plan, point: &PointSummary, axis: Axis) -> Group {
         .collect();
     let named = |metric: &Metric| {
         let (better, worse) = metric.words();
-        let (left, right) = if metric.sign() > 0.0 { (worse, better) } else { (better, worse) };
+        let (left, right) =
+            if metric.better() == stats::Better::More { (worse, better) } else { (better, worse) };
         (metric.name(), left, right)
     };
     let load = plan.points.iter().find(|it| it.name == point.point);

@@ -1,15 +1,15 @@
 //! Ten bytes: the length of what follows, always 8, in two bytes, and eight bytes of payload, both
 //! little-endian.
 //!
-//! The payload is a number to the clients and nothing to the server, which never looks at it.
+//! Clients use the payload as a number; the server never looks at it.
 
-/// A packet's bytes, its length field included.
+/// The length of a packet in bytes, its length field included.
 pub const PACKET: usize = 10;
 /// Bytes of the length field.
 pub const HEAD: usize = 2;
-/// What the length field must say: the payload's bytes.
+/// The required value of the length field: the payload's length.
 pub const LENGTH: u16 = 8;
-/// The number that a server sends when it accepts, before anything was asked.
+/// The number that the server sends on accept.
 pub const LOGIN: u64 = 0x7fff_ffff_ffff_ffff;
 
 /// The packet that carries `number`.
@@ -21,19 +21,19 @@ pub fn packet(number: u64) -> [u8; PACKET] {
     bytes
 }
 
-/// What stands at the front of some bytes.
+/// The front of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
-    /// Bytes of whole, right packets.
+    /// Bytes of whole, valid packets.
     pub whole: usize,
-    /// The length that the packet behind them claims, if it is known by now and wrong.
+    /// The length that the next packet claims, if it has arrived and is wrong.
     pub bad_length: Option<u16>,
 }
 
 /// Finds the whole packets at the front of `bytes`, at most `packets_max` of them.
 ///
-/// A packet whose length is wrong is found by its first two bytes: nothing tells where it ends, so
-/// nothing behind it can be trusted.
+/// A packet with a wrong length is detected by its first two bytes; its end is unknown, so nothing
+/// after it can be trusted.
 #[must_use]
 pub fn front(bytes: &[u8], packets_max: usize) -> Front {
     let expected = LENGTH.to_le_bytes();
@@ -42,7 +42,7 @@ pub fn front(bytes: &[u8], packets_max: usize) -> Front {
     let right = whole[..looked_at].iter().take_while(|packet| packet[..HEAD] == expected).count();
     let rest = &bytes[right * PACKET..];
     let claims = rest.first_chunk::<HEAD>().map(|head| u16::from_le_bytes(*head));
-    // Behind the most that was asked for stands a packet that nobody has looked at yet.
+    // After `packets_max` packets, the next one has not been checked.
     let bad_length = claims.filter(|&length| length != LENGTH && right < packets_max);
     Front { whole: right * PACKET, bad_length }
 }

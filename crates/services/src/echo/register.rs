@@ -1,7 +1,7 @@
-//! What all workers of the echo service share: why connections were ended, and who is here.
+//! The state that all workers of the echo service share: why connections were closed, and the
+//! roster.
 //!
-//! Nothing is counted for a packet: a line of memory that every worker writes would cost more than
-//! the echo.
+//! Packets are not counted: a cache line that every worker writes would cost more than the echo.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,23 +9,23 @@ use seam::{BadSeed, SessionId, Share, WorkerId};
 
 use crate::roster::Roster;
 
-/// Sessions that an operator can call at one time.
+/// The most sessions that an operator can call.
 pub const SEATS: usize = 4096;
 
-/// Why a connection was ended that had not ended by itself.
+/// Why the server closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// The length field said something else than 8.
+pub enum CloseReason {
+    /// The length field was not 8.
     BadLength,
-    /// The peer ended in the middle of a packet.
+    /// The peer ended inside a packet.
     CutShort,
-    /// The operator wanted it gone.
+    /// The operator disconnected it.
     Dismissed,
 }
 
 /// The shared state.
 pub struct Register {
-    refused: [AtomicU64; 3],
+    closed: [AtomicU64; 3],
     roster: Roster<SEATS>,
 }
 
@@ -40,38 +40,39 @@ unsafe impl Share for Register {
     }
 }
 
-impl Refused {
+impl CloseReason {
     /// All of them.
-    pub const ALL: [Refused; 3] = [Refused::BadLength, Refused::CutShort, Refused::Dismissed];
+    pub const ALL: [CloseReason; 3] =
+        [CloseReason::BadLength, CloseReason::CutShort, CloseReason::Dismissed];
 
-    /// What is said of those it happened to.
+    /// The reason as a predicate of "N connections".
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
-            Refused::BadLength => "closed for a length that was not 8",
-            Refused::CutShort => "ended in the middle of a packet",
-            Refused::Dismissed => "disconnected by the operator",
+            CloseReason::BadLength => "closed for a length that was not 8",
+            CloseReason::CutShort => "ended in the middle of a packet",
+            CloseReason::Dismissed => "disconnected by the operator",
         }
     }
 }
 
 impl Register {
-    /// How many connections ended so.
-    pub fn refused(&self, why: Refused) -> u64 {
-        self.refused[why as usize].load(Ordering::Relaxed)
+    /// How many connections were closed for this reason.
+    pub fn closed(&self, why: CloseReason) -> u64 {
+        self.closed[why as usize].load(Ordering::Relaxed)
     }
 
-    /// Ends the session that has been here longest, when it next looks; says which.
+    /// Calls the oldest session to end; returns its id.
     pub fn dismiss_first(&self) -> Option<SessionId> {
         self.roster.call_first()
     }
 
-    /// Who is here, where sessions are registered.
+    /// The sessions, if they are registered.
     pub(super) fn roster(&self) -> &Roster<SEATS> {
         &self.roster
     }
 
-    pub(super) fn count(&self, why: Refused) {
-        self.refused[why as usize].fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count(&self, why: CloseReason) {
+        self.closed[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 }

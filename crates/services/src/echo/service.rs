@@ -1,30 +1,30 @@
 //! Packets in, the same packets out.
 //!
-//! A step takes every whole packet that it is offered at once: one look at each length field and
-//! one copy for the batch. What is left of a packet stays with the connection until the rest comes.
+//! A step takes all whole packets at once: it checks each length field and copies the batch. Part
+//! of a packet stays with the connection until the rest arrives.
 
 use core::convert::Infallible;
 
 use seam::{Closed, Cx, Event, Instant, Limits, Out, Peer, Service, Step};
 
 use super::packet::{LENGTH, LOGIN, PACKET, front, packet};
-use super::register::{Refused, Register};
+use super::register::{CloseReason, Register};
 use crate::roster::PULSE;
 
-/// How the service is to behave.
+/// The options of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// An operator may end sessions: each has a seat in the register and looks at it four times a
+    /// An operator may end sessions: each has a seat in the roster and checks it four times a
     /// second.
     pub operated: bool,
-    /// The bounds of a connection.
+    /// The limits of a connection.
     pub limits: Limits,
 }
 
 impl Default for Options {
     fn default() -> Options {
         let limits = Limits {
-            // A packet is ten bytes; what more is kept waits for room in the output.
+            // A packet is ten bytes; more input waits for room in the output.
             input_max: 64 * 1024,
             // The library's send ring, so that a window of 200 packets never fills it.
             output_high: 64_000,
@@ -44,11 +44,11 @@ pub struct Echo {
 /// One connection's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Session {
-    /// Its seat, where an operator may call it.
+    /// Its seat, if an operator may call it.
     seat: Option<u32>,
-    /// When it looks at its seat again.
+    /// When it checks its seat again.
     pulse: Instant,
-    /// The last step left the front of a packet.
+    /// The last step left part of a packet.
     is_cut: bool,
 }
 
@@ -71,7 +71,7 @@ impl Echo {
         out.bytes().extend_from_slice(&input[..found.whole]);
         session.is_cut = found.whole < input.len();
         if let Some(length) = found.bad_length {
-            cx.state.count(Refused::BadLength);
+            cx.state.count(CloseReason::BadLength);
             cx.note(|note| {
                 *note = format!("{}: expected the length {LENGTH}, found {length}", cx.me);
             });
@@ -80,12 +80,12 @@ impl Echo {
         self.look(cx, session, found.whole)
     }
 
-    /// Goes on, unless the operator wants the session gone.
+    /// Continues, unless the operator has called the session.
     #[inline]
     fn look(&self, cx: &Cx<'_, Register>, session: &mut Session, used: usize) -> Step<Infallible> {
         let Some(seat) = session.seat else { return Step::read(used) };
         if cx.state.roster().is_called(seat, cx.me) {
-            cx.state.count(Refused::Dismissed);
+            cx.state.count(CloseReason::Dismissed);
             cx.note(|note| *note = format!("{}: disconnected by the operator", cx.me));
             return Step::close(used);
         }
@@ -134,7 +134,7 @@ impl Service for Echo {
             Event::Room | Event::Deadline => self.look(cx, session, 0),
             Event::Eof => {
                 if session.is_cut {
-                    cx.state.count(Refused::CutShort);
+                    cx.state.count(CloseReason::CutShort);
                 }
                 Step::close(0)
             }

@@ -1,11 +1,11 @@
-//! Random packets, broken ones and noise at a world, with searches that never have budget enough:
-//! whatever is said, everybody stands on free ground, steps are steps, and all searchers come back.
+//! Random packets, broken ones and noise, with searches that always lack budget: every participant
+//! stands on a free cell, every move is one step, and all searchers return.
 
 use memory::{Placement, Region};
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
+use stats::Rng;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use wire::rng::Rng;
 
 use super::packet::{Ask, Place, Role, TELL_MAX, Tell, front};
 use super::{Game, Options, Terrain, World};
@@ -14,7 +14,7 @@ use grid::{Cell, Grid};
 /// Plays about `events` packets from `seed`.
 ///
 /// # Panics
-/// When the world breaks a promise; the message carries the seed.
+/// When the world violates one of these; the message carries the seed.
 pub fn fuzz(seed: u64, events: u32) {
     let mut rng = Rng::new(seed);
     for world in 0..events.div_ceil(400) {
@@ -23,12 +23,12 @@ pub fn fuzz(seed: u64, events: u32) {
     }
 }
 
-/// A client's half: what it has sent is the server's business, what it hears is judged.
+/// A client, whose received packets are checked.
 struct Visitor {
     conn: Option<Conn<Game>>,
     id: SessionId,
     heard: Vec<u8>,
-    /// Where everybody is, as far as this one was told.
+    /// The positions of all, as far as this client was told.
     seen: BTreeMap<u64, Place>,
 }
 
@@ -80,7 +80,7 @@ fn play(rng: &mut Rng, events: u32, at: &str) {
     assert_eq!(game.searching(), 0, "{at}: every searcher comes back");
 }
 
-/// What a client may say, or anything.
+/// A random packet.
 fn said(rng: &mut Rng, own: u64) -> Vec<u8> {
     let mut said = Vec::new();
     let place = (rng.below(42) as u16, rng.below(42) as u16);
@@ -104,7 +104,7 @@ fn said(rng: &mut Rng, own: u64) -> Vec<u8> {
     said
 }
 
-/// Carries out what sessions wished for until nothing is left, and judges what each one hears.
+/// Runs jobs and pushes until nothing is left, and checks what each client receives.
 fn settle(
     rng: &mut Rng,
     game: &Game,
@@ -117,7 +117,7 @@ fn settle(
     let cx = |id| Cx::new(now, id, WorkerId::new(0, 1), world, effects);
     for visitor in &mut *visitors {
         let Some(conn) = &mut visitor.conn else { continue };
-        // A job may stay away for a while.
+        // A job may take a while.
         if conn.wants().job && !rng.once_in(3) {
             let outcome = game.work(world, conn.take_job().expect("it was wanted"));
             conn.done(game, &cx(visitor.id), outcome);
@@ -146,7 +146,7 @@ fn settle(
     visitors.iter_mut().for_each(|visitor| judge(game, visitor, at));
 }
 
-/// Reads what has come, whole packets only.
+/// Reads received data, which must be whole packets.
 fn judge(game: &Game, visitor: &mut Visitor, at: &str) {
     let heard = core::mem::take(&mut visitor.heard);
     let mut rest = &heard[..];

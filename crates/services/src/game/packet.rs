@@ -1,19 +1,18 @@
-//! What client and server say to each other: a length in two bytes, a kind in one, fields.
+//! The packets between client and server: a length of two bytes, a kind of one, fields.
 //!
 //! All numbers are little-endian. The length counts what follows it, the kind included. The tables
-//! of `docs/game.md` are these encoders in words; a test holds that each packet read back is the
-//! one that was written. Reading never trusts a count: what does not fit its packet exactly is
-//! [`Bad`].
+//! of `docs/game.md` describe these encoders; a test checks that each packet reads back as written.
+//! No count is trusted: a packet whose fields do not fill it exactly is [`Bad`].
 
 use core::fmt;
 
-/// The version of all this; a JOIN with another one is answered by BYE.
+/// The protocol version; a JOIN with another one is answered by BYE.
 pub const VERSION: u8 = 1;
 /// Bytes of the length field.
 pub const HEAD: usize = 2;
-/// The most that a client may say in one packet, its length field left out (bytes).
+/// The longest packet of a client in bytes, without its length field.
 pub const ASK_MAX: usize = 256;
-/// The most that a server says in one packet, its length field left out (bytes).
+/// The longest packet of a server in bytes, without its length field.
 pub const TELL_MAX: usize = 16 * 1024;
 /// The longest name (bytes).
 pub const NAME_MAX: usize = 16;
@@ -23,19 +22,19 @@ pub const TEXT_MAX: usize = 200;
 /// A place on the map: column, row.
 pub type Place = (u16, u16);
 
-/// What a session is there for.
+/// The role of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It has a place and walks.
+    /// It has a position and walks.
     Player,
-    /// It sees everything and has no place.
+    /// It sees everything and has no position.
     Spectator,
 }
 
-/// What a client says.
+/// A packet from a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// I am here; the first packet of a connection.
+    /// Joins; the first packet of a connection.
     Join {
         /// [`VERSION`].
         version: u8,
@@ -44,34 +43,34 @@ pub enum Ask {
         /// Under which name.
         name: String,
     },
-    /// I want to go there.
+    /// Asks for a path to a place.
     Go(Place),
-    /// I stay where I am.
+    /// Stops.
     Stop,
-    /// Tell somebody, or all (id 0), a text.
+    /// Sends a text to one session, or to all (id 0).
     Say {
-        /// Whom.
+        /// The receiver; 0: all.
         to: u64,
         /// What.
         text: String,
     },
-    /// Show me so many rows of the map.
+    /// Asks for rows of the map.
     Rows {
         /// From this one on.
         first: u16,
         /// So many.
         count: u16,
     },
-    /// Who is here?
+    /// Asks who is here.
     Who,
-    /// Are you there?
+    /// Asks for a PONG.
     Ping(u64),
 }
 
-/// Why a connection is over.
+/// Why the server closes a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bye {
-    /// A packet that is none.
+    /// A malformed packet.
     BadPacket,
     /// No JOIN in time, or something else before it.
     NotJoined,
@@ -79,7 +78,7 @@ pub enum Bye {
     Full,
     /// The server stops.
     Drain,
-    /// The operator wants it so.
+    /// The operator disconnected it.
     Operator,
 }
 
@@ -88,47 +87,47 @@ pub enum Bye {
 pub enum NoWay {
     /// The place is not on the map.
     Outside,
-    /// Spectators have no place to go from.
+    /// Spectators have no position.
     Spectator,
 }
 
-/// One who has moved.
+/// A session that has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// Who.
+    /// The session.
     pub id: u64,
     /// Where to.
     pub at: Place,
 }
 
-/// What a server says.
+/// A packet from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tell {
-    /// You are in.
+    /// The answer to JOIN.
     Welcome {
         /// [`VERSION`].
         version: u8,
         /// As what.
         role: Role,
-        /// Your id, by which others can speak to you.
+        /// The session's id, to which others can send.
         id: u64,
         /// Columns and rows of the map.
         size: Place,
         /// Between two ticks (ms).
         tick_ms: u16,
-        /// Where you are; for a spectator nothing.
+        /// The session's position; meaningless for a spectator.
         at: Place,
     },
-    /// A row of the map: a bit a column, the lowest first; 1 is free.
+    /// A row of the map: one bit a column, lowest first; 1 is free.
     Row {
         /// Which.
         row: u16,
         /// The bits.
         bits: Vec<u8>,
     },
-    /// Somebody is here.
+    /// A session is here.
     Enter {
-        /// Who.
+        /// The session.
         id: u64,
         /// As what.
         role: Role,
@@ -137,51 +136,51 @@ pub enum Tell {
         /// Under which name.
         name: String,
     },
-    /// Somebody has gone.
+    /// A session has left.
     Leave(u64),
-    /// All who have moved in a tick.
+    /// All sessions that moved in a tick.
     Moves {
-        /// Which tick; the numbers of those in which nobody moved are left out.
+        /// The number of the tick; ticks without a move are not sent.
         tick: u32,
-        /// Who, and where to.
+        /// The sessions and their new positions.
         moved: Vec<Moved>,
     },
-    /// The way that you will go.
+    /// The path that the session will take.
     Path {
-        /// It leads to the place that you asked for; else to the nearest that can be reached.
+        /// It leads to the requested place, otherwise to the nearest reachable one.
         is_exact: bool,
-        /// It is too long to be kept: this is its front, and at its end you ask again.
+        /// It is too long and was cut: at its end the client asks again.
         is_cut: bool,
         /// Straight steps of the whole path, and diagonal ones.
         steps: (u32, u32),
-        /// Where you are, where the direction changes, and where it ends.
+        /// The start, every turn, and the end.
         turns: Vec<Place>,
     },
-    /// There is no such way.
+    /// There is no path.
     NoWay(NoWay),
-    /// Somebody says something.
+    /// A message from a session.
     Said {
-        /// Who.
+        /// The session.
         from: u64,
         /// To whom; 0: to all.
         to: u64,
         /// What.
         text: String,
     },
-    /// I am there.
+    /// The answer to a PING.
     Pong(u64),
-    /// The connection is over.
+    /// The server closes the connection.
     Bye(Bye),
 }
 
-/// Bytes that are no packet.
+/// Why bytes are not a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
     /// The length is 0 or more than is allowed.
     Length(u16),
-    /// Nobody says this.
+    /// The kind is unknown.
     Kind(u8),
-    /// Its fields do not fill it, or overfill it, or mean nothing.
+    /// Its fields do not fill it exactly, or are invalid.
     Fields(u8),
 }
 
@@ -197,8 +196,8 @@ impl fmt::Display for Bad {
 
 impl std::error::Error for Bad {}
 
-/// The packet at the front of `bytes`, without its length, and the bytes that it takes; nothing if
-/// it is not whole yet.
+/// The packet at the front of `bytes`, without its length field, and the bytes that it takes;
+/// `None` if it is incomplete.
 ///
 /// # Errors
 /// [`Bad::Length`].
@@ -317,7 +316,7 @@ impl NoWay {
     const ALL: [NoWay; 2] = [NoWay::Outside, NoWay::Spectator];
 }
 
-/// Appends a packet: its length, its kind, and what `fill` appends.
+/// Appends a packet: its length, its kind, and the fields that `fill` appends.
 fn packet(out: &mut Vec<u8>, kind: u8, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend([0, 0, kind]);
@@ -338,14 +337,14 @@ fn put_name(name: &str, out: &mut Vec<u8>) {
     out.extend(name.as_bytes());
 }
 
-/// The front of a text that fits, cut between two characters.
+/// The longest prefix of a text that fits, cut between two characters.
 #[must_use]
 pub fn clipped(text: &str, most: usize) -> &str {
     let fits = (0..=most.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     &text[..fits.unwrap_or(0)]
 }
 
-/// What of a packet is not read yet. What cannot be read is nothing, and the packet then bad.
+/// The unread rest of a packet. Reading beyond its end marks the packet as bad.
 struct Fields<'a> {
     kind: u8,
     rest: &'a [u8],
@@ -414,7 +413,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The packet, if it was read and nothing is left.
+    /// The packet, if everything was read and nothing is left.
     fn end<T>(self, packet: Option<T>) -> Result<T, Bad> {
         let known = matches!(self.kind, 0x01..=0x07 | 0x81..=0x8a);
         match packet.filter(|_| self.rest.is_empty()) {
@@ -478,7 +477,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Text without control characters, which would write on somebody's terminal.
+/// Text without control characters, which could control a terminal.
 fn written(bytes: &[u8], most: usize) -> Option<String> {
     let text = core::str::from_utf8(bytes).ok().filter(|text| text.len() <= most)?;
     (!text.chars().any(char::is_control)).then(|| text.to_owned())
@@ -504,7 +503,7 @@ mod tests {
         }
         let (body, _) = front(&out, TELL_MAX).expect("a length").expect("whole");
         for cut in 1..body.len() {
-            // Some packets of less are packets, but never the same.
+            // A shorter prefix may be a packet, but never the same one.
             assert_ne!(Tell::read(&body[..cut]), Ok(tell.clone()), "cut at {cut}");
         }
         assert_eq!(Tell::read(body), Ok(tell));
@@ -561,7 +560,7 @@ mod tests {
             (b"\x04\0\0\0\0\0\0\0\0\xff", Bad::Fields(4)),
         ] {
             let found = Ask::read(body);
-            // A kind of the other side is known, and still none of this one.
+            // A kind of the other direction is unknown here.
             let same = found == Err(bad) || (found.is_err() && bad == Bad::Kind(0x82));
             assert!(same, "{body:?}: {found:?}");
         }

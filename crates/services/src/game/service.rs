@@ -1,36 +1,35 @@
 //! Packets to the world and back, and the world's tick.
 //!
-//! A session joins, asks, and is told. What all must hear is pushed to all; what a tick brings is
-//! one packet for everybody. A request for a path stops the walker and leaves as an [`Errand`]; an
-//! errand that the tick's budget has not finished waits in the session and leaves again at the next
-//! tick.
+//! A session joins, then asks and is told. News for all is pushed to all; a tick is one packet for
+//! everyone. A path request stops the walker and becomes a [`PathSearch`] job; one that outlasts
+//! the tick's budget waits in the session and continues in the next tick.
 
 use core::time::Duration;
 
 use seam::{Closed, Cx, Event, Instant, Limits, Out, Peer, Service, SessionId, Step};
 
 use super::SEATS;
-use super::errand::{Bench, Errand, Outcome, Way};
 use super::packet::{ASK_MAX, Ask, Bye, NoWay, Place, Role, Tell, VERSION, front};
+use super::search::{Outcome, PathSearch, Route, SearcherPool};
 use super::terrain::Terrain;
-use super::world::{Guest, TURNS_MAX, World};
+use super::world::{Participant, TURNS_MAX, World};
 use crate::roster::PULSE;
 
-/// How long one may take to join.
+/// The time limit for joining.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Rows of the map that one packet asks for at the most.
+/// The most rows of the map in one request.
 const ROWS_MAX: u16 = 64;
 
-/// How the world is to be run.
+/// The options of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Between two ticks; everybody takes a step a tick.
+    /// The time between two ticks; every walker takes one step a tick.
     pub tick: Duration,
-    /// Cells that all searches together may go on from in a tick.
+    /// Cells that all searches together may expand in a tick.
     pub budget: u32,
-    /// Searches at one time, each with memory for the map.
+    /// The most concurrent searches; each needs memory for the whole map.
     pub searchers: usize,
-    /// Of each connection.
+    /// The limits of a connection.
     pub limits: Limits,
 }
 
@@ -52,45 +51,45 @@ impl Default for Options {
 pub struct Game {
     terrain: Terrain,
     options: Options,
-    bench: Bench,
+    pool: SearcherPool,
 }
 
 /// One connection's memory.
 #[derive(Debug)]
 pub struct Session {
     seat: Option<u32>,
-    /// As what it has joined.
+    /// The role in which it has joined.
     role: Option<Role>,
-    /// When it looks at its seat again, or must have joined.
+    /// When it checks its seat again, and when it must have joined.
     pulse: Instant,
     until: Instant,
     /// A search that waits for the next tick.
-    errand: Option<(Errand, Instant)>,
+    search: Option<(PathSearch, Instant)>,
 }
 
-/// What a packet comes to.
-enum After {
+/// What follows a packet.
+enum Next {
     GoOn,
-    Search(Errand),
+    Search(PathSearch),
     Leave(Bye),
 }
 
 type Context<'a> = Cx<'a, World>;
 
 impl Game {
-    /// A world on this ground.
+    /// A world on this terrain.
     pub fn new(terrain: Terrain, options: Options) -> Game {
-        Game { terrain, options, bench: Bench::new(options.searchers.max(1)) }
+        Game { terrain, options, pool: SearcherPool::new(options.searchers.max(1)) }
     }
 
-    /// The ground.
+    /// The terrain.
     pub fn terrain(&self) -> &Terrain {
         &self.terrain
     }
 
     /// Searchers that are in use.
     pub(super) fn searching(&self) -> usize {
-        self.bench.lent()
+        self.pool.lent()
     }
 
     fn hear(
@@ -99,7 +98,7 @@ impl Game {
         session: &mut Session,
         input: &[u8],
         out: &mut Out,
-    ) -> Step<Errand> {
+    ) -> Step<PathSearch> {
         let mut used = 0;
         while !out.is_full() {
             let found = match front(&input[used..], ASK_MAX) {
@@ -116,37 +115,39 @@ impl Game {
             };
             used += length;
             match self.answer(cx, session, ask, out) {
-                After::GoOn => {}
-                After::Search(errand) => return Step::offload(used, errand),
-                After::Leave(why) => return self.leave(cx, why, input.len(), out),
+                Next::GoOn => {}
+                Next::Search(search) => return Step::offload(used, search),
+                Next::Leave(why) => return self.leave(cx, why, input.len(), out),
             }
         }
         self.rest(session, used)
     }
 
-    fn answer(&self, cx: &Context<'_>, session: &mut Session, ask: Ask, out: &mut Out) -> After {
+    fn answer(&self, cx: &Context<'_>, session: &mut Session, ask: Ask, out: &mut Out) -> Next {
         let joined = session.role.zip(session.seat);
         match (joined, ask) {
             (None, Ask::Join { version: VERSION, role, name }) => {
                 return self.join(cx, session, role, name, out);
             }
-            (None, _) | (Some(_), Ask::Join { .. }) => return After::Leave(Bye::NotJoined),
+            (None, _) | (Some(_), Ask::Join { .. }) => return Next::Leave(Bye::NotJoined),
             (Some((role, seat)), Ask::Go(to)) => return self.go(cx, session, role, seat, to, out),
             (Some((_, seat)), Ask::Stop) => {
-                session.errand = None;
+                session.search = None;
                 cx.state.halt(seat);
             }
             (Some(_), Ask::Say { to, text }) => say(cx, to, text, out),
             (Some(_), Ask::Rows { first, count }) => self.rows(first, count, out),
             (Some(_), Ask::Who) => {
-                cx.state.guests().for_each(|guest| entered(&guest).put(out.bytes()));
+                cx.state
+                    .participants()
+                    .for_each(|participant| entered(&participant).put(out.bytes()));
             }
             (Some(_), Ask::Ping(number)) => Tell::Pong(number).put(out.bytes()),
         }
-        After::GoOn
+        Next::GoOn
     }
 
-    /// Somebody comes in: he is told of all, and all of him.
+    /// A client joins: it is told of all others, and they of it.
     fn join(
         &self,
         cx: &Context<'_>,
@@ -154,8 +155,8 @@ impl Game {
         role: Role,
         name: String,
         out: &mut Out,
-    ) -> After {
-        let Some(seat) = cx.state.roster.enter(cx.me) else { return After::Leave(Bye::Full) };
+    ) -> Next {
+        let Some(seat) = cx.state.roster.enter(cx.me) else { return Next::Leave(Bye::Full) };
         let spawn = self.terrain.spawn(u64::from(seat) + cx.state.ticks());
         let at = match role {
             Role::Player => (spawn.x, spawn.y),
@@ -164,17 +165,17 @@ impl Game {
         let id = cx.me.bits();
         let (size, tick_ms) = (self.terrain.size(), self.options.tick.as_millis() as u16);
         Tell::Welcome { version: VERSION, role, id, size, tick_ms, at }.put(out.bytes());
-        cx.state.guests().for_each(|guest| entered(&guest).put(out.bytes()));
-        let guest = Guest { id: cx.me, role, at, name };
-        tell_all(cx, &entered(&guest), out);
-        cx.note(|note| *note = format!("{}: {} comes as {role:?}", cx.me, guest.name));
-        cx.state.seat(seat, &guest);
+        cx.state.participants().for_each(|participant| entered(&participant).put(out.bytes()));
+        let participant = Participant { id: cx.me, role, at, name };
+        tell_all(cx, &entered(&participant), out);
+        cx.note(|note| *note = format!("{}: {} comes as {role:?}", cx.me, participant.name));
+        cx.state.seat(seat, &participant);
         (session.seat, session.role) = (Some(seat), Some(role));
         session.pulse = cx.now + PULSE;
-        After::GoOn
+        Next::GoOn
     }
 
-    /// Somebody wants to go somewhere: he stops, and a search is sent for.
+    /// A walker asks for a path: it stops, and a search begins.
     fn go(
         &self,
         cx: &Context<'_>,
@@ -183,7 +184,7 @@ impl Game {
         seat: u32,
         to: Place,
         out: &mut Out,
-    ) -> After {
+    ) -> Next {
         let (width, height) = self.terrain.size();
         let refused = match role {
             Role::Spectator => Some(NoWay::Spectator),
@@ -192,27 +193,27 @@ impl Game {
         };
         if let Some(why) = refused {
             Tell::NoWay(why).put(out.bytes());
-            return After::GoOn;
+            return Next::GoOn;
         }
         cx.state.halt(seat);
-        // An earlier search is given up with that.
-        session.errand = None;
-        After::Search(Errand::new(cx.state.place(seat), to))
+        // An earlier search is abandoned.
+        session.search = None;
+        Next::Search(PathSearch::new(cx.state.place(seat), to))
     }
 
-    /// A search has come back.
+    /// A search has returned.
     fn back(
         &self,
         cx: &Context<'_>,
         session: &mut Session,
         outcome: Outcome,
         out: &mut Out,
-    ) -> Step<Errand> {
+    ) -> Step<PathSearch> {
         match (outcome, session.seat) {
-            (Outcome::Later(errand), _) => {
-                session.errand = Some((errand, cx.now + self.options.tick));
+            (Outcome::Later(search), _) => {
+                session.search = Some((search, cx.now + self.options.tick));
             }
-            (Outcome::Found(Way { is_exact, steps, mut turns }), Some(seat)) => {
+            (Outcome::Found(Route { is_exact, steps, mut turns }), Some(seat)) => {
                 let is_cut = cx.state.send(seat, &turns);
                 turns.truncate(TURNS_MAX);
                 Tell::Path { is_exact, is_cut, steps, turns }.put(out.bytes());
@@ -222,8 +223,8 @@ impl Game {
         self.look(cx, session, out)
     }
 
-    /// Goes on, unless the operator wants the session gone or it has not joined in time.
-    fn look(&self, cx: &Context<'_>, session: &mut Session, out: &mut Out) -> Step<Errand> {
+    /// Continues, unless the operator has called the session or it did not join in time.
+    fn look(&self, cx: &Context<'_>, session: &mut Session, out: &mut Out) -> Step<PathSearch> {
         let Some(seat) = session.seat else {
             return match cx.now < session.until {
                 true => self.rest(session, 0),
@@ -236,23 +237,23 @@ impl Game {
         if session.pulse <= cx.now {
             session.pulse = cx.now + PULSE;
         }
-        match session.errand.take() {
-            Some((errand, again)) if again <= cx.now => Step::offload(0, errand),
+        match session.search.take() {
+            Some((search, again)) if again <= cx.now => Step::offload(0, search),
             waiting => {
-                session.errand = waiting;
+                session.search = waiting;
                 self.rest(session, 0)
             }
         }
     }
 
     /// Waits for more.
-    fn rest(&self, session: &Session, used: usize) -> Step<Errand> {
+    fn rest(&self, session: &Session, used: usize) -> Step<PathSearch> {
         let pulse = if session.seat.is_some() { session.pulse } else { session.until };
-        let again = session.errand.as_ref().map_or(pulse, |(_, again)| pulse.min(*again));
+        let again = session.search.as_ref().map_or(pulse, |(_, again)| pulse.min(*again));
         Step::read(used).wake_at(again)
     }
 
-    fn leave(&self, cx: &Context<'_>, why: Bye, used: usize, out: &mut Out) -> Step<Errand> {
+    fn leave(&self, cx: &Context<'_>, why: Bye, used: usize, out: &mut Out) -> Step<PathSearch> {
         cx.state.count(why);
         Tell::Bye(why).put(out.bytes());
         Step::close(used)
@@ -267,11 +268,16 @@ impl Game {
     }
 }
 
-fn entered(guest: &Guest) -> Tell {
-    Tell::Enter { id: guest.id.bits(), role: guest.role, at: guest.at, name: guest.name.clone() }
+fn entered(participant: &Participant) -> Tell {
+    Tell::Enter {
+        id: participant.id.bits(),
+        role: participant.role,
+        at: participant.at,
+        name: participant.name.clone(),
+    }
 }
 
-/// Tells everybody who has joined, oneself by one's own output.
+/// Tells every joined session; the own one through its output.
 fn tell_all(cx: &Context<'_>, tell: &Tell, out: &mut Out) {
     let mut bytes = Vec::new();
     tell.put(&mut bytes);
@@ -283,7 +289,7 @@ fn tell_all(cx: &Context<'_>, tell: &Tell, out: &mut Out) {
     }
 }
 
-/// Somebody says something, to all or to one; who is gone hears nothing.
+/// Delivers a message to all or to one; a session that has left is skipped.
 fn say(cx: &Context<'_>, to: u64, text: String, out: &mut Out) {
     let said = Tell::Said { from: cx.me.bits(), to, text };
     if to == 0 {
@@ -300,7 +306,7 @@ fn say(cx: &Context<'_>, to: u64, text: String, out: &mut Out) {
     }
 }
 
-/// Sends to a session. The launcher has seen to it that the engine can.
+/// Sends to a session. The launcher ensured that the engine can.
 fn push(cx: &Context<'_>, to: SessionId, bytes: &[u8]) {
     if let Err(cannot) = cx.push(to, bytes) {
         cx.note(|note| *note = format!("{}: nobody else hears of it: {cannot}", cx.me));
@@ -310,7 +316,7 @@ fn push(cx: &Context<'_>, to: SessionId, bytes: &[u8]) {
 impl Service for Game {
     type State = World;
     type Session = Session;
-    type Job = Errand;
+    type Job = PathSearch;
     type Outcome = Outcome;
 
     fn limits(&self) -> Limits {
@@ -329,7 +335,7 @@ impl Service for Game {
             };
         });
         let until = cx.now + PATIENCE;
-        Session { seat: None, role: None, pulse: until, until, errand: None }
+        Session { seat: None, role: None, pulse: until, until, search: None }
     }
 
     fn step(
@@ -338,7 +344,7 @@ impl Service for Game {
         session: &mut Session,
         event: Event<'_, Outcome>,
         out: &mut Out,
-    ) -> Step<Errand> {
+    ) -> Step<PathSearch> {
         match event {
             Event::Bytes(input) => self.hear(cx, session, input, out),
             Event::Room | Event::Deadline => self.look(cx, session, out),
@@ -348,8 +354,8 @@ impl Service for Game {
         }
     }
 
-    fn work(&self, world: &World, errand: Errand) -> Outcome {
-        errand.run(&self.terrain, &self.bench, world)
+    fn work(&self, world: &World, search: PathSearch) -> Outcome {
+        search.run(&self.terrain, &self.pool, world)
     }
 
     fn close(&self, cx: &Context<'_>, session: Session, _why: Closed) {

@@ -1,23 +1,23 @@
-//! The map: what is free, its rows as packets have them, and where one appears.
+//! The map: free cells, rows as packets encode them, and spawn points.
 
 use core::fmt;
 
 use grid::{Cell, Corners, Grid, OneObstacle, Rule};
 
-/// The rule of the world's corners: one of the two cells beside a diagonal step must be free.
-pub type Ground = OneObstacle;
+/// The corner rule of the world: one of the two cells beside a diagonal step must be free.
+pub type CornerRule = OneObstacle;
 /// The same as a value.
 pub const CORNERS: Corners = <OneObstacle as Rule>::CORNERS;
 
-/// Places at which one appears.
+/// The number of spawn points.
 const SPAWNS: usize = 256;
-/// Free cells that are tried when the largest piece of land is looked for.
+/// Free cells that are sampled to find the largest connected area.
 const SAMPLES: usize = 64;
 
-/// A map of which nothing can be made.
+/// An unusable map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadTerrain {
-    /// Nowhere can one stand.
+    /// No cell is free.
     NothingFree,
 }
 
@@ -31,17 +31,16 @@ impl fmt::Display for BadTerrain {
 
 impl std::error::Error for BadTerrain {}
 
-/// A map that nothing changes.
+/// The immutable map.
 #[derive(Debug)]
 pub struct Terrain {
     grid: Grid,
-    /// Cells that can all be reached from each other.
+    /// Spawn points, all reachable from each other.
     spawns: Vec<Cell>,
 }
 
 impl Terrain {
-    /// Makes the world's ground of a map. Takes a moment for a large one: places to appear at are
-    /// looked for here, and not when somebody comes.
+    /// Prepares a map. This takes a moment for a large one, because it finds the spawn points.
     ///
     /// # Errors
     /// [`BadTerrain::NothingFree`].
@@ -51,7 +50,7 @@ impl Terrain {
             (0..SAMPLES).filter_map(|at| free.get(spread(at, free.len())).copied()).collect();
         let joined =
             |from: Cell| sample.iter().filter(|&&to| grid.is_joined(CORNERS, from, to)).count();
-        // The largest piece of land has the most of the sample.
+        // The largest connected area holds most of the sample.
         let Some(&home) = sample.iter().max_by_key(|&&cell| joined(cell)) else {
             return Err(BadTerrain::NothingFree);
         };
@@ -62,7 +61,7 @@ impl Terrain {
         Ok(Terrain { grid, spawns })
     }
 
-    /// What is free.
+    /// The grid of free cells.
     pub fn grid(&self) -> &Grid {
         &self.grid
     }
@@ -72,12 +71,12 @@ impl Terrain {
         (self.grid.width(), self.grid.height())
     }
 
-    /// Where the session with this number appears.
+    /// The spawn point of the session with this number.
     pub fn spawn(&self, number: u64) -> Cell {
         self.spawns[(number % self.spawns.len() as u64) as usize]
     }
 
-    /// A row as a packet has it: a bit a column, the lowest first.
+    /// A row as a packet encodes it: one bit a column, lowest first.
     pub fn row(&self, row: u16) -> Vec<u8> {
         let mut bits = vec![0; usize::from(self.grid.width()).div_ceil(8)];
         for x in (0..self.grid.width()).filter(|&x| self.grid.is_free(Cell::new(x, row))) {
@@ -87,8 +86,7 @@ impl Terrain {
     }
 }
 
-/// The `at`-th of many places in `0..most` that are far from each other (the golden ratio's
-/// sequence); 0 where there is none.
+/// The `at`-th of many numbers spread over `0..most` (the golden ratio sequence); 0 if `most` is 0.
 fn spread(at: usize, most: usize) -> usize {
     let part = (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     ((part * most as u64) >> 32) as usize

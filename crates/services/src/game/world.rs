@@ -1,8 +1,8 @@
-//! The shared state: who is where and on which way, and what may still be searched in this tick.
+//! The shared state: positions, routes, and the rest of the tick's search budget.
 //!
-//! A seat is written by its session's steps and by the tick, which one worker makes in turn; the
-//! helper threads touch the budget alone. The atomics are there because the memory may be shared,
-//! not because anybody races.
+//! A session's steps and the tick write its seat, one after the other on the same worker; helper
+//! threads touch only the budget. Atomics are used because the memory may be shared, not because
+//! threads race.
 
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
@@ -12,32 +12,29 @@ use super::SEATS;
 use super::packet::{Bye, Moved, NAME_MAX, Place, Role, clipped};
 use crate::roster::Roster;
 
-/// Turns of a way that are kept; who goes further asks again at the last.
+/// Turns of a route that are kept; a client that goes further asks again at the last.
 pub(super) const TURNS_MAX: usize = 512;
-
-/// Why connections were ended that had not ended by themselves, as [`World::refused`] counts them.
-pub type Refused = Bye;
 
 /// The shared state.
 pub struct World {
     tick: AtomicU64,
-    /// Cells that searches may still go on from before the next tick.
+    /// Cells that searches may still expand before the next tick.
     budget: AtomicI64,
-    /// Cells that searches have gone on from since the beginning.
+    /// Cells expanded since the start.
     searched: AtomicU64,
     refused: [AtomicU64; 5],
     pub(super) roster: Roster<SEATS>,
     seats: [Seat; SEATS],
 }
 
-/// What is known of the session in a seat.
+/// The session in a seat.
 struct Seat {
-    /// Whose it is once it has joined; 0: nobody's.
+    /// The session's id once it has joined; 0 if free.
     id: AtomicU64,
     /// 1 for a spectator.
     role: AtomicU32,
     at: AtomicU32,
-    /// Turns of its way, and which comes next.
+    /// The number of turns of its route, and the next one.
     turns: AtomicU32,
     next: AtomicU32,
     way: [AtomicU32; TURNS_MAX],
@@ -61,27 +58,27 @@ unsafe impl Share for World {
     }
 }
 
-/// Somebody who is here.
+/// A joined session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guest {
-    /// Who.
+pub struct Participant {
+    /// The session's id.
     pub id: SessionId,
-    /// As what.
+    /// Its role.
     pub role: Role,
-    /// Where.
+    /// Its position.
     pub at: Place,
-    /// Under which name.
+    /// Its name.
     pub name: String,
 }
 
 impl World {
-    /// Ends the session that has been here longest, when it next looks; says which.
+    /// Calls the oldest session to end; returns its id.
     pub fn dismiss_first(&self) -> Option<SessionId> {
         self.roster.call_first()
     }
 
-    /// How many connections were ended so.
-    pub fn refused(&self, why: Refused) -> u64 {
+    /// How many connections were closed for this reason.
+    pub fn refused(&self, why: Bye) -> u64 {
         self.refused[why as usize].load(Ordering::Relaxed)
     }
 
@@ -90,77 +87,77 @@ impl World {
         self.tick.load(Ordering::Relaxed)
     }
 
-    /// Cells that searches have gone on from so far.
+    /// Cells expanded so far.
     pub fn searched(&self) -> u64 {
         self.searched.load(Ordering::Relaxed)
     }
 
-    pub(super) fn count(&self, why: Refused) {
+    pub(super) fn count(&self, why: Bye) {
         self.refused[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes up to `most` cells from this tick's budget; 0: it is used up.
+    /// Takes up to `most` cells from this tick's budget; 0 if it is spent.
     pub(super) fn grant(&self, most: u32) -> u32 {
         let most = i64::from(most);
         let had = self.budget.fetch_sub(most, Ordering::Relaxed);
         let granted = had.clamp(0, most);
-        // What was not there is put back.
+        // Returns what was not available.
         self.budget.fetch_add(most - granted, Ordering::Relaxed);
         self.searched.fetch_add(granted as u64, Ordering::Relaxed);
         granted as u32
     }
 
-    /// A guest takes the seat that the roster gave it.
-    pub(super) fn seat(&self, seat: u32, guest: &Guest) {
+    /// A participant takes the seat that the roster gave it.
+    pub(super) fn seat(&self, seat: u32, participant: &Participant) {
         let Some(it) = self.seats.get(seat as usize) else { return };
-        it.role.store(u32::from(guest.role == Role::Spectator), Ordering::Relaxed);
-        it.at.store(packed(guest.at), Ordering::Relaxed);
+        it.role.store(u32::from(participant.role == Role::Spectator), Ordering::Relaxed);
+        it.at.store(packed(participant.at), Ordering::Relaxed);
         it.turns.store(0, Ordering::Relaxed);
         let mut name = [0; NAME_MAX];
-        let text = clipped(&guest.name, NAME_MAX);
+        let text = clipped(&participant.name, NAME_MAX);
         name[..text.len()].copy_from_slice(text.as_bytes());
         for (word, bytes) in it.name.iter().zip(name.as_chunks::<8>().0) {
             word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
         }
-        it.id.store(guest.id.bits(), Ordering::Release);
+        it.id.store(participant.id.bits(), Ordering::Release);
     }
 
-    /// The guest leaves the seat.
+    /// The participant leaves its seat.
     pub(super) fn free(&self, seat: u32) {
         if let Some(seat) = self.seats.get(seat as usize) {
             seat.id.store(0, Ordering::Release);
         }
     }
 
-    /// Everybody who has joined.
-    pub(super) fn guests(&self) -> impl Iterator<Item = Guest> + '_ {
-        self.seats.iter().filter_map(Seat::guest)
+    /// All joined sessions.
+    pub(super) fn participants(&self) -> impl Iterator<Item = Participant> + '_ {
+        self.seats.iter().filter_map(Seat::participant)
     }
 
-    /// The ids of everybody who has joined.
+    /// The ids of all joined sessions.
     pub(super) fn ids(&self) -> impl Iterator<Item = SessionId> + '_ {
         let bits = self.seats.iter().map(|seat| seat.id.load(Ordering::Acquire));
         bits.filter(|&bits| bits != 0).map(SessionId::from_bits)
     }
 
-    /// The guest with this id, if he is here.
+    /// The participant with this id, if it is here.
     pub(super) fn find(&self, id: u64) -> Option<SessionId> {
         self.ids().find(|found| found.bits() == id)
     }
 
-    /// Where the guest in a seat is.
+    /// The position of the participant in a seat.
     pub(super) fn place(&self, seat: u32) -> Place {
         let found = self.seats.get(seat as usize).map(|seat| seat.at.load(Ordering::Relaxed));
         unpacked(found.unwrap_or(0))
     }
 
-    /// The guest in a seat stays where he is.
+    /// Stops the participant in a seat.
     pub(super) fn halt(&self, seat: u32) {
         self.send(seat, &[]);
     }
 
-    /// Sends the guest in a seat on a way whose first turn is where he is; says whether it had to
-    /// be cut.
+    /// Sends the participant in a seat on a route whose first turn is its position; returns whether
+    /// the route was cut.
     pub(super) fn send(&self, seat: u32, turns: &[Place]) -> bool {
         let Some(seat) = self.seats.get(seat as usize) else { return false };
         let kept = turns.len().min(TURNS_MAX);
@@ -172,7 +169,8 @@ impl World {
         kept < turns.len()
     }
 
-    /// The next tick: refills the budget, lets everybody take a step, and says who did.
+    /// The next tick: refills the budget, moves every walker one step, and returns those that
+    /// moved.
     pub(super) fn advance(&self, budget: u32) -> (u32, Vec<Moved>) {
         self.budget.store(i64::from(budget), Ordering::Relaxed);
         let tick = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
@@ -181,14 +179,14 @@ impl World {
 }
 
 impl Seat {
-    fn guest(&self) -> Option<Guest> {
+    fn participant(&self) -> Option<Participant> {
         let bits = self.id.load(Ordering::Acquire);
         if bits == 0 {
             return None;
         }
         let words = self.name.iter().flat_map(|it| it.load(Ordering::Relaxed).to_le_bytes());
         let name: Vec<u8> = words.take_while(|&byte| byte != 0).collect();
-        Some(Guest {
+        Some(Participant {
             id: SessionId::from_bits(bits),
             role: match self.role.load(Ordering::Relaxed) {
                 0 => Role::Player,

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use seam::Out;
 use std::fmt::Write;
 use std::sync::Arc;
-use wire::rtsp::{Range, Reply, Request, Status, ranged};
+use wire::rtsp::{Range, Reply, Request, Status, parse_range};
 use wire::sdp::{About, describe};
 
 use super::digest;
@@ -15,7 +15,7 @@ use super::service::{After, At, Job, Session};
 use super::title::{Title, Trouble, stamp};
 use super::transport::{NoWay, Way};
 use super::{Media, play};
-use crate::web::{Backstage, Found, Missing};
+use crate::web::{LookupError, Platform, Resource};
 
 /// The methods that there are.
 const PUBLIC: &str =
@@ -55,7 +55,7 @@ enum Lack<F> {
 /// The context of a request.
 type Ours<'a, 'b, F> = (&'a At<'a>, &'b mut Session<F>);
 
-impl<B: Backstage> Media<B> {
+impl<B: Platform> Media<B> {
     /// Answers one request.
     pub(super) fn answer(
         &self,
@@ -185,11 +185,11 @@ impl<B: Backstage> Media<B> {
                 None => Err(Lack::Unread(Job::Load(path.to_owned()))),
             };
         }
-        match self.backstage.glance(path) {
+        match self.platform.try_find(path) {
             None => Err(Lack::Unread(Job::Load(path.to_owned()))),
-            Some(Err(missing)) => Err(Lack::Refused(status(&Trouble::Missing(missing)))),
-            Some(Ok(Found::Folder)) => Err(Lack::Refused(Status::NOT_FOUND)),
-            Some(Ok(Found::File(_, meta))) => match self.library.find(path, stamp(meta)) {
+            Some(Err(missing)) => Err(Lack::Refused(status(&Trouble::LookupError(missing)))),
+            Some(Ok(Resource::Folder)) => Err(Lack::Refused(Status::NOT_FOUND)),
+            Some(Ok(Resource::File(_, meta))) => match self.library.find(path, stamp(meta)) {
                 Some(title) => Ok(title),
                 None => Err(Lack::Unread(Job::Load(path.to_owned()))),
             },
@@ -367,7 +367,7 @@ impl<B: Backstage> Media<B> {
         };
         let range = match asked.request.field("Range") {
             None => None,
-            Some(value) => match ranged(value) {
+            Some(value) => match parse_range(value) {
                 None => return asked.refuse(Status::INVALID_RANGE, out),
                 range => range,
             },
@@ -461,10 +461,10 @@ fn meant<F>(request: &Request<'_>, show: &Show<F>, range: Range) -> Range {
 /// The status that tells a trouble.
 fn status(trouble: &Trouble) -> Status {
     match trouble {
-        Trouble::Missing(Missing::Absent) => Status::NOT_FOUND,
-        Trouble::Missing(Missing::Forbidden) => Status::FORBIDDEN,
-        Trouble::Missing(Missing::Exhausted) => Status::UNAVAILABLE,
-        Trouble::Missing(Missing::Broken) => Status::INTERNAL,
+        Trouble::LookupError(LookupError::Absent) => Status::NOT_FOUND,
+        Trouble::LookupError(LookupError::Forbidden) => Status::FORBIDDEN,
+        Trouble::LookupError(LookupError::Exhausted) => Status::UNAVAILABLE,
+        Trouble::LookupError(LookupError::Broken) => Status::INTERNAL,
         Trouble::Unplayable(_) => Status::UNSUPPORTED_MEDIA,
     }
 }

@@ -1,6 +1,7 @@
 //! What nobody shall guess: names of sessions, first numbers of streams, nonces. All of it is drawn
 //! from one secret and from what is asked for, so that nothing has to be remembered.
 
+use stats::rng::mixed;
 use wire::rtsp::md5_hex;
 
 /// Draws that nobody foresees who does not know the secret.
@@ -29,9 +30,5 @@ impl Chance {
 /// The `count`th draw of a series: well spread, and foreseen by who knows `series`; good enough to
 /// keep reports from falling into step (SplitMix64, Steele, Lea and Flood 2014).
 pub fn spread(series: u32, count: u32) -> u64 {
-    let mut mixed =
-        (u64::from(series) << 32 | u64::from(count)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    mixed((u64::from(series) << 32 | u64::from(count)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

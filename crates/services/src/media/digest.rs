@@ -2,7 +2,7 @@
 //! made and a proof that we made it, so none has to be kept.
 
 use seam::Instant;
-use wire::rtsp::{Answer, Challenge, Request};
+use wire::rtsp::{Authorization, Challenge, Request};
 
 use super::chance::Chance;
 use super::options::Credentials;
@@ -22,7 +22,7 @@ pub fn check(
     let second = now.ns() / 1_000_000_000;
     let fresh = nonce(chance, second);
     let challenge = |stale| Challenge { realm: REALM, nonce: &fresh, stale }.value();
-    let answer = request.field("Authorization").and_then(Answer::read);
+    let answer = request.field("Authorization").and_then(Authorization::read);
     let Some(answer) = answer else { return Err(challenge(false)) };
     let made = answer.nonce.split('-').next().and_then(|second| second.parse().ok()).unwrap_or(0);
     let is_right = answer.nonce == nonce(chance, made)

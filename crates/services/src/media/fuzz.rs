@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use seam::{Channel, Effects, PacedCx, PacedSource, WorkerId};
-use wire::rng::Rng;
-use wire::rtcp::{Heard, write_heard};
+use stats::Rng;
+use wire::rtcp::{ReceptionReport, write_receiver_report};
 
 use super::pocket::{BEGIN, Guest, Pocket, options, orders};
 use super::{Groups, Media, Options};
@@ -134,7 +134,7 @@ fn report(rng: &mut Rng, at: &str) {
         let cx = PacedCx::new(now, WorkerId::new(1, 1), &*orders, &effects);
         let of = if rng.once_in(2) { ssrc } else { rng.below(1 << 32) as u32 };
         let from = if rng.once_in(2) { [10, 0, 0, 9] } else { [10, 0, 0, rng.below(20) as u8] };
-        let heard = Heard {
+        let heard = ReceptionReport {
             from: rng.below(4) as u32,
             of,
             lost_share: rng.below(256) as u8,
@@ -145,7 +145,7 @@ fn report(rng: &mut Rng, at: &str) {
             since_report: rng.below(1 << 32) as u32,
         };
         let mut bytes = Vec::new();
-        write_heard(heard.from, &[heard], "listener", &mut bytes);
+        write_receiver_report(heard.from, &[heard], "listener", &mut bytes);
         match rng.below(4) {
             0 => bytes.truncate(rng.below(bytes.len())),
             1 => bytes.iter_mut().filter(|_| rng.once_in(9)).for_each(|it| *it ^= 1),

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use memory::Lock;
 use seam::{Instant, WorkerId};
-use wire::rtcp::Heard;
+use wire::rtcp::ReceptionReport;
 
 use super::orders::{Orders, Setup};
 use super::run::Segment;
@@ -204,7 +204,7 @@ impl Orders {
         &self,
         now: Instant,
         (stream, from): (usize, IpAddr),
-        heard: &Heard,
+        heard: &ReceptionReport,
         ntp: u64,
     ) -> bool {
         let (span, sought) = (now.ns() / SEEK_SPAN_NS, self.sought.load(Relaxed));
@@ -322,7 +322,7 @@ mod tests {
         let stream = orders.take(WORKER).expect("it is ordered");
         orders.tell(stream, orders.epoch(stream), 9, (42, 420));
         let report = |from: u32, ip: [u8; 4], lost: i32, ns: u64| {
-            let heard = Heard {
+            let heard = ReceptionReport {
                 from,
                 of: ssrc,
                 lost_share: 1,

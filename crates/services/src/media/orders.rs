@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 use std::time::Duration;
 
-use wire::rtcp::Heard;
+use wire::rtcp::ReceptionReport;
 
 use super::group::{GROUPS, Group};
 use super::run::Segment;
@@ -532,7 +532,7 @@ impl Orders {
     }
 
     /// A receiver reports: notes it, if it is about one of ours and comes from where that goes.
-    pub fn hear(&self, now: Instant, from: IpAddr, heard: &Heard, ntp: u64) -> bool {
+    pub fn hear(&self, now: Instant, from: IpAddr, heard: &ReceptionReport, ntp: u64) -> bool {
         let slot = (heard.of ^ self.mask) as usize & (SLOTS - 1);
         let it = &self.slots[slot];
         let is_ours = it.phase.load(Acquire) != FREE && it.ssrc.load(Relaxed) == heard.of;
@@ -549,7 +549,7 @@ impl Orders {
     }
 
     /// Notes what was reported to us.
-    pub(super) fn note(&self, it: &Slot, now: Instant, heard: &Heard, ntp: u64) {
+    pub(super) fn note(&self, it: &Slot, now: Instant, heard: &ReceptionReport, ntp: u64) {
         it.lost.store(heard.lost.cast_unsigned(), Relaxed);
         it.lost_share.store(heard.lost_share.into(), Relaxed);
         it.jitter.store(heard.jitter, Relaxed);

@@ -3,14 +3,14 @@
 use core::net::SocketAddr;
 use seam::{Body, Burst, Channel, Instant, Next, PacedCx, PacedSource};
 use std::sync::Arc;
-use wire::rtcp::{self, Word};
+use wire::rtcp::{self, Message};
 
 use super::orders::{Goal, Order, Orders};
 use super::player::{Piece, Player};
 use super::run::{Line, Run};
 use super::title::{Title, Window};
 use super::{Media, live};
-use crate::web::Backstage;
+use crate::web::Platform;
 
 /// Streams of one worker; a slot each.
 const STREAMS_MAX: usize = super::orders::SLOTS;
@@ -60,7 +60,7 @@ impl<F> Sending<F> {
 /// The context of a call.
 type At<'a> = PacedCx<'a, Orders>;
 
-impl<B: Backstage> Media<B> {
+impl<B: Platform> Media<B> {
     /// The file of an order, in the state for which it was planned. Reads it if it is not in
     /// memory, which happens where sessions live in other processes.
     fn ordered_title(&self, path: &str, stamp: u64) -> Option<Arc<Title<B::File>>> {
@@ -70,7 +70,7 @@ impl<B: Backstage> Media<B> {
         if let Some(title) = self.library.find(path, stamp) {
             return Some(title);
         }
-        let title = self.library.get(&self.backstage, &self.options, path).ok()?;
+        let title = self.library.get(&self.platform, &self.options, path).ok()?;
         (title.stamp == stamp).then_some(title)
     }
 
@@ -178,7 +178,7 @@ impl<B: Backstage> Media<B> {
         scratch.extend_from_slice(packet.prefix.bytes());
         let len = packet.prefix.bytes().len() + packet.payload.len();
         if self.options.from_files
-            && let Some((source, range)) = title.piece(&self.backstage, &packet.payload)
+            && let Some((source, range)) = title.piece(&self.platform, &packet.payload)
         {
             let body = Body::File(source, range);
             burst.push(at, stream.goal.rtp, Channel::Rtp, scratch, body);
@@ -187,7 +187,7 @@ impl<B: Backstage> Media<B> {
         }
         let mut bytes = title.bytes(&packet.payload, window);
         if bytes.is_none() {
-            let Ok(fresh) = title.window(&self.backstage, &packet.payload) else { return false };
+            let Ok(fresh) = title.window(&self.platform, &packet.payload) else { return false };
             *window = fresh;
             bytes = title.bytes(&packet.payload, window);
         }
@@ -255,7 +255,7 @@ impl<B: Backstage> Media<B> {
     }
 }
 
-impl<B: Backstage> PacedSource for Media<B> {
+impl<B: Platform> PacedSource for Media<B> {
     type State = Orders;
     type Stream = Stream<B::File>;
 
@@ -351,7 +351,7 @@ impl<B: Backstage> PacedSource for Media<B> {
         }
         let now = rtcp::ntp(self.options.wall_ns(cx.now));
         rtcp::read(datagram, |word| {
-            if let Word::Report(heard) = word {
+            if let Message::Report(heard) = word {
                 cx.state.hear(cx.now, from.ip(), &heard, now);
             }
         });

@@ -13,7 +13,7 @@ use super::run::{Line, Run, SECOND, Segment, ticks};
 use super::service::At;
 use super::title::Title;
 use super::transport::{Leg, Way};
-use crate::web::Backstage;
+use crate::web::Platform;
 use wire::containers::Kind;
 
 /// A picture of a live source that is older than this is not begun with.
@@ -148,7 +148,7 @@ impl<F: Send + 'static> Show<F> {
     }
 }
 
-impl<B: Backstage> Media<B> {
+impl<B: Platform> Media<B> {
     /// Plays from where the range says, or from where the show stands.
     pub(super) fn play(
         &self,

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use seam::Instant;
-use wire::rtcp::{Sent, Timer, ntp, write_report};
+use wire::rtcp::{SenderInfo, Timer, ntp, write_sender_report};
 
 use super::chance::spread;
 use super::options::Options;
@@ -134,14 +134,14 @@ impl<F> Player<F> {
 
     /// Appends a report of this moment, and changes nothing.
     pub fn write(&self, options: &Options, at: Instant, bye: bool, out: &mut Vec<u8>) {
-        let sent = Sent {
+        let sent = SenderInfo {
             ssrc: self.ssrc,
             ntp: ntp(options.wall_ns(at)),
             timestamp: self.run.timestamp_at(at),
             packets: self.packets,
             octets: self.octets,
         };
-        write_report(&sent, &options.name, bye, out);
+        write_sender_report(&sent, &options.name, bye, out);
     }
 
     /// The last `unsent` pieces never left: the next ones are the same again.

@@ -8,7 +8,7 @@ use memory::{Placement, Region};
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
 
 use super::{Media, Options, Orders};
-use crate::web::{Backstage, Entry, Found, Meta, Missing};
+use crate::web::{Entry, LookupError, Meta, Platform, Resource};
 
 /// `a.wav`: a second and a half of μ-law; `l.wav`: 16-bit samples; `bad.txt` is no media.
 #[derive(Debug)]
@@ -39,20 +39,20 @@ fn content(path: &str) -> Option<Vec<u8>> {
     }
 }
 
-impl Backstage for Pocket {
+impl Platform for Pocket {
     type File = Vec<u8>;
 
-    fn glance(&self, path: &str) -> Option<Result<Found<Vec<u8>>, Missing>> {
+    fn try_find(&self, path: &str) -> Option<Result<Resource<Vec<u8>>, LookupError>> {
         (!self.cold).then(|| self.find(path))
     }
 
-    fn find(&self, path: &str) -> Result<Found<Vec<u8>>, Missing> {
+    fn find(&self, path: &str) -> Result<Resource<Vec<u8>>, LookupError> {
         if path == "d" {
-            return Ok(Found::Folder);
+            return Ok(Resource::Folder);
         }
-        let file = content(path).ok_or(Missing::Absent)?;
+        let file = content(path).ok_or(LookupError::Absent)?;
         let meta = Meta { len: file.len() as u64, modified_ns: 9 };
-        Ok(Found::File(file, meta))
+        Ok(Resource::File(file, meta))
     }
 
     fn read_now(
@@ -78,11 +78,11 @@ impl Backstage for Pocket {
         Ok(to - from)
     }
 
-    fn list(&self, _path: &str) -> Result<Vec<Entry>, Missing> {
+    fn list(&self, _path: &str) -> Result<Vec<Entry>, LookupError> {
         Ok(Vec::new())
     }
 
-    fn toil(&self, _time: Duration) {}
+    fn compute(&self, _time: Duration) {}
 
     fn sleep(&self, _time: Duration) {}
 }

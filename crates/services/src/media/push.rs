@@ -13,7 +13,7 @@ use super::orders::{Goal, Orders, Setup};
 use super::play::begin_at;
 use super::run::{Line, Segment};
 use super::title::{Title, Trouble};
-use crate::web::{Backstage, Missing};
+use crate::web::{LookupError, Platform};
 
 /// Where a title is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub struct Push {
     pub duration: Option<Duration>,
 }
 
-impl<B: Backstage> Media<B> {
+impl<B: Platform> Media<B> {
     /// Orders that `path` be sent from `now` on, by the worker `me` of a streaming worker.
     ///
     /// # Errors
@@ -108,14 +108,14 @@ impl<B: Backstage> Media<B> {
         if let Some(title) = self.live_title(path) {
             return Ok(title.clone());
         }
-        match self.library.get(&self.backstage, &self.options, path) {
+        match self.library.get(&self.platform, &self.options, path) {
             Ok(title) => Ok(title),
             Err(Trouble::Unplayable(words)) => Err(format!("{path}: {words}")),
-            Err(Trouble::Missing(missing)) => Err(match missing {
-                Missing::Absent => format!("expected a file, found none called {path}"),
-                Missing::Forbidden => format!("{path} may not be read"),
-                Missing::Exhausted => format!("{path} cannot be opened: no descriptor is left"),
-                Missing::Broken => format!("{path} cannot be read"),
+            Err(Trouble::LookupError(missing)) => Err(match missing {
+                LookupError::Absent => format!("expected a file, found none called {path}"),
+                LookupError::Forbidden => format!("{path} may not be read"),
+                LookupError::Exhausted => format!("{path} cannot be opened: no descriptor is left"),
+                LookupError::Broken => format!("{path} cannot be read"),
             }),
         }
     }

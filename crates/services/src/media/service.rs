@@ -19,13 +19,13 @@ use super::player::{Piece, Player};
 use super::run::Line;
 use super::title::{Library, Loaded, Title, Window};
 use super::transport::Way;
-use crate::web::Backstage;
+use crate::web::Platform;
 
 /// The service.
 #[derive(Debug)]
-pub struct Media<B: Backstage> {
+pub struct Media<B: Platform> {
     pub(super) options: Options,
-    pub(super) backstage: B,
+    pub(super) platform: B,
     pub(super) library: Library<B::File>,
     pub(super) chance: Chance,
     pub(super) sources: Vec<Source<B::File>>,
@@ -95,13 +95,13 @@ pub(super) type At<'a> = Cx<'a, Orders>;
 /// each would cost more than they do.
 const TOGETHER: Duration = Duration::from_millis(4);
 
-impl<B: Backstage> Media<B> {
+impl<B: Platform> Media<B> {
     /// A server with these choices; its name in reports is drawn by chance (RFC 7022).
-    pub fn new(mut options: Options, backstage: B) -> Media<B> {
+    pub fn new(mut options: Options, platform: B) -> Media<B> {
         let chance = Chance::new(options.secret);
         options.name = format!("{}-{}", options.name, &chance.word("name")[..12]);
         let library = Library::new(options.memory_max);
-        Media { options, backstage, library, chance, sources: Vec::new() }
+        Media { options, platform, library, chance, sources: Vec::new() }
     }
 
     /// The same with these live sources, each a title by its name.
@@ -326,14 +326,14 @@ fn hear<F>(session: &mut Session<F>, channel: u8, packet: &[u8]) {
         {
             let ours = player.ssrc;
             rtcp::read(packet, |word| match word {
-                rtcp::Word::Report(heard) if heard.of == ours => leg.heard = Some(heard),
+                rtcp::Message::Report(heard) if heard.of == ours => leg.heard = Some(heard),
                 _ => {}
             });
         }
     }
 }
 
-impl<B: Backstage> Service for Media<B> {
+impl<B: Platform> Service for Media<B> {
     type State = Orders;
     type Session = Session<B::File>;
     type Job = Job<B::File>;
@@ -404,11 +404,11 @@ impl<B: Backstage> Service for Media<B> {
     fn work(&self, _state: &Orders, job: Job<B::File>) -> Outcome<B::File> {
         Outcome(match job {
             Job::Load(path) => {
-                let title = self.library.get(&self.backstage, &self.options, &path);
+                let title = self.library.get(&self.platform, &self.options, &path);
                 Back::Title(path, title)
             }
             Job::Window(Reading { title, leg, payload }) => {
-                Back::Window(leg, title.window(&self.backstage, &payload))
+                Back::Window(leg, title.window(&self.platform, &payload))
             }
         })
     }
@@ -418,7 +418,7 @@ impl<B: Backstage> Service for Media<B> {
     }
 }
 
-impl<B: Backstage> Media<B> {
+impl<B: Platform> Media<B> {
     /// Says bye within the connection.
     fn bye(&self, cx: &At<'_>, session: &mut Session<B::File>, out: &mut Out) {
         let Some(show) = &mut session.show else { return };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use seam::{Channel, Effects, Instant, PacedCx, PacedSource, Service, WorkerId};
 use sim::{Deed, Whims, paced_laws, play_paced};
 use wire::rtp::Packet;
-use wire::rtsp::{Item, next, prove};
+use wire::rtsp::{Item, digest_response, next};
 
 use super::pocket::{Guest, Pocket, options, orders, wave};
 use super::service::Job;
@@ -225,7 +225,7 @@ fn who_does_not_know_the_password_sees_nothing() {
     assert_eq!(code(&answer), "401");
     let nonce = field(&answer, "WWW-Authenticate").split('"').nth(3).expect("a nonce").to_owned();
     let proof = |password, method| {
-        let proof = prove(("ann", "roundhouse", password), &nonce, (method, URL), None);
+        let proof = digest_response(("ann", "roundhouse", password), &nonce, (method, URL), None);
         format!(
             "Authorization: Digest username=\"ann\", realm=\"roundhouse\", nonce=\"{nonce}\", \
              uri=\"{URL}\", response=\"{proof}\"\r\n"

@@ -15,7 +15,7 @@ use memory::Region;
 
 use super::live::{DATAGRAM, Ring};
 use super::options::Options;
-use crate::web::{Backstage, Found, Meta, Missing};
+use crate::web::{LookupError, Meta, Platform, Resource};
 
 /// How much of a long file is read at once, in bytes.
 const WINDOW: usize = 256 * 1024;
@@ -65,7 +65,7 @@ struct Part<F> {
 #[derive(Debug, Clone)]
 pub enum Trouble {
     /// It is not there, or not for us.
-    Missing(Missing),
+    LookupError(LookupError),
     /// It is no media, in words.
     Unplayable(String),
 }
@@ -85,25 +85,25 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl<F: Send + 'static> Title<F> {
     /// Opens `path` and reads what there is to read; may wait.
-    pub fn load<B: Backstage<File = F>>(
-        backstage: &B,
+    pub fn load<B: Platform<File = F>>(
+        platform: &B,
         options: &Options,
         path: &str,
     ) -> Result<Title<F>, Trouble> {
         if let Some((_, paths)) = options.list.as_ref().filter(|(name, _)| name == path) {
-            return Title::list(backstage, options, (path, 0), paths);
+            return Title::list(platform, options, (path, 0), paths);
         }
-        let (file, meta) = match backstage.find(path) {
-            Ok(Found::File(file, meta)) => (file, meta),
-            Ok(Found::Folder) => return Err(Trouble::Missing(Missing::Absent)),
-            Err(missing) => return Err(Trouble::Missing(missing)),
+        let (file, meta) = match platform.find(path) {
+            Ok(Resource::File(file, meta)) => (file, meta),
+            Ok(Resource::Folder) => return Err(Trouble::LookupError(LookupError::Absent)),
+            Err(missing) => return Err(Trouble::LookupError(missing)),
         };
         if is_list(path) {
-            let paths = listed(backstage, &file, path).map_err(Trouble::Unplayable)?;
-            return Title::list(backstage, options, (path, stamp(meta)), &paths);
+            let paths = listed(platform, &file, path).map_err(Trouble::Unplayable)?;
+            return Title::list(platform, options, (path, stamp(meta)), &paths);
         }
         let unplayable = |unplayable: Unplayable| Trouble::Unplayable(unplayable.to_string());
-        let mut reader = Reader { backstage, file: &file, len: meta.len, at: 0 };
+        let mut reader = Reader { platform, file: &file, len: meta.len, at: 0 };
         let (program, store) = if meta.len <= options.file_max && !options.from_files {
             let mut bytes = Vec::with_capacity(meta.len as usize);
             reader.read_to_end(&mut bytes).map_err(|error| unplayable(error.into()))?;
@@ -125,8 +125,8 @@ impl<F: Send + 'static> Title<F> {
     }
 
     /// The titles at `paths`, one behind the other.
-    fn list<B: Backstage<File = F>>(
-        backstage: &B,
+    fn list<B: Platform<File = F>>(
+        platform: &B,
         options: &Options,
         (path, stamp): (&str, u64),
         paths: &[String],
@@ -138,8 +138,8 @@ impl<F: Send + 'static> Title<F> {
                     "expected files in a list, found the list {name}"
                 )));
             }
-            let title = Title::load(backstage, options, name).map_err(|trouble| match trouble {
-                Trouble::Missing(missing) => {
+            let title = Title::load(platform, options, name).map_err(|trouble| match trouble {
+                Trouble::LookupError(missing) => {
                     Trouble::Unplayable(format!("{name} of the list: {missing:?}"))
                 }
                 Trouble::Unplayable(words) => {
@@ -197,11 +197,11 @@ fn is_list(path: &str) -> bool {
 
 /// The paths that a list names, each on a line, beside the list itself; what begins with # is said
 /// to people.
-fn listed<B: Backstage>(backstage: &B, file: &B::File, path: &str) -> Result<Vec<String>, String> {
+fn listed<B: Platform>(platform: &B, file: &B::File, path: &str) -> Result<Vec<String>, String> {
     let mut bytes = Vec::new();
     loop {
         let left = LIST_BYTES + 1 - bytes.len();
-        match backstage.read(file, bytes.len() as u64, left, &mut bytes) {
+        match platform.read(file, bytes.len() as u64, left, &mut bytes) {
             Ok(0) => break,
             Ok(_) if bytes.len() > LIST_BYTES => return Err("the list is too long".to_owned()),
             Ok(_) => {}
@@ -321,32 +321,32 @@ impl<F: Send + 'static> Title<F> {
 
     /// The range of the file that a payload is, for who sends from files; `None` where its bytes
     /// are not in the file as they are sent.
-    pub fn piece<B: Backstage<File = F>>(
+    pub fn piece<B: Platform<File = F>>(
         &self,
-        backstage: &B,
+        platform: &B,
         payload: &Payload,
     ) -> Option<(Source, Range<u64>)> {
         if let Some((part, payload)) = self.part(payload) {
-            return part.title.piece(backstage, &payload);
+            return part.title.piece(platform, &payload);
         }
         let (Payload::File(range), Store::File(file)) = (payload, &self.store) else { return None };
-        Some((backstage.source(&locked(file))?, range.clone()))
+        Some((platform.source(&locked(file))?, range.clone()))
     }
 
     /// The window of a long file that begins with `payload`; may wait.
     ///
     /// # Errors
     /// Those of reading, and a file that has become shorter.
-    pub fn window<B: Backstage<File = F>>(
+    pub fn window<B: Platform<File = F>>(
         &self,
-        backstage: &B,
+        platform: &B,
         payload: &Payload,
     ) -> io::Result<Window> {
         let (Payload::File(range) | Payload::Swapped(range)) = payload else {
             return Ok(Window::default());
         };
         if let Some((part, payload)) = self.part(payload) {
-            let window = part.title.window(backstage, &payload)?;
+            let window = part.title.window(platform, &payload)?;
             return Ok(Window { from: window.from + part.from, ..window });
         }
         let Store::File(file) = &self.store else { return Ok(Window::default()) };
@@ -356,7 +356,7 @@ impl<F: Send + 'static> Title<F> {
         while bytes.len() < wanted {
             let at = from + bytes.len() as u64;
             let left = wanted - bytes.len();
-            if backstage.read(&locked(file), at, left, &mut bytes)? == 0 {
+            if platform.read(&locked(file), at, left, &mut bytes)? == 0 {
                 break;
             }
         }
@@ -368,18 +368,18 @@ impl<F: Send + 'static> Title<F> {
     }
 }
 
-/// A file of the backstage as one that the standard library's traits read.
-struct Reader<'a, B: Backstage> {
-    backstage: &'a B,
+/// A file of the platform as one that the standard library's traits read.
+struct Reader<'a, B: Platform> {
+    platform: &'a B,
     file: &'a B::File,
     len: u64,
     at: u64,
 }
 
-impl<B: Backstage> Read for Reader<'_, B> {
+impl<B: Platform> Read for Reader<'_, B> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut bytes = Vec::with_capacity(into.len());
-        let read = self.backstage.read(self.file, self.at, into.len(), &mut bytes)?;
+        let read = self.platform.read(self.file, self.at, into.len(), &mut bytes)?;
         let read = read.min(into.len());
         into[..read].copy_from_slice(&bytes[..read]);
         self.at += read as u64;
@@ -387,7 +387,7 @@ impl<B: Backstage> Read for Reader<'_, B> {
     }
 }
 
-impl<B: Backstage> Seek for Reader<'_, B> {
+impl<B: Platform> Seek for Reader<'_, B> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let at = match to {
             SeekFrom::Start(at) => Some(at),
@@ -431,9 +431,9 @@ impl<F: Send + 'static> Library<F> {
     /// The title at `path` as it is now, read if it is not here: once, however many want it at a
     /// time, for a crowd that asks for one film would read and keep it as often otherwise. May
     /// wait.
-    pub fn get<B: Backstage<File = F>>(
+    pub fn get<B: Platform<File = F>>(
         &self,
-        backstage: &B,
+        platform: &B,
         options: &Options,
         path: &str,
     ) -> Loaded<F> {
@@ -442,15 +442,15 @@ impl<F: Send + 'static> Library<F> {
         let _turn = locked(&self.turns[place % TURNS]);
         let known = match options.list.as_ref().is_some_and(|(name, _)| name == path) {
             true => Some(0),
-            false => match backstage.find(path) {
-                Ok(Found::File(_, meta)) => Some(stamp(meta)),
+            false => match platform.find(path) {
+                Ok(Resource::File(_, meta)) => Some(stamp(meta)),
                 _ => None,
             },
         };
         if let Some(title) = known.and_then(|stamp| self.find(path, stamp)) {
             return Ok(title);
         }
-        let title = Arc::new(Title::load(backstage, options, path)?);
+        let title = Arc::new(Title::load(platform, options, path)?);
         self.keep(title.clone());
         Ok(title)
     }

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 use seam::Peer;
-use wire::rtcp::Heard;
+use wire::rtcp::ReceptionReport;
 use wire::rtsp::{Lower, Transport, transports};
 
 use super::Media;
@@ -13,7 +13,7 @@ use super::player::Player;
 use super::run::Segment;
 use super::service::At;
 use super::title::{Title, Window};
-use crate::web::Backstage;
+use crate::web::Platform;
 
 /// One track on one way.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct Leg<F> {
     /// What plays, or played last.
     pub segment: Option<Segment>,
     /// What was reported within the connection.
-    pub heard: Option<Heard>,
+    pub heard: Option<ReceptionReport>,
 }
 
 /// A way.
@@ -93,7 +93,7 @@ pub enum NoWay {
     Full,
 }
 
-impl<B: Backstage> Media<B> {
+impl<B: Platform> Media<B> {
     /// The first of the offered ways that can be gone, and what the client is told of it.
     pub(super) fn leg(
         &self,
@@ -165,7 +165,7 @@ impl<B: Backstage> Media<B> {
     }
 }
 
-impl<B: Backstage> Media<B> {
+impl<B: Platform> Media<B> {
     /// The way to a group, for a client that wants to listen there.
     fn together(
         &self,

@@ -1,29 +1,29 @@
-//! The latest edition of one document, in memory that all workers see.
+//! The latest edition of one document, in memory that all workers share.
 //!
-//! Two places take turns: an edition is written where the one before the last stood, then its
-//! number is made public. A reader copies and asks for the number again; if it is the same, what
-//! it copied was not touched meanwhile. So no reader ever waits, and a publisher that dies in the
-//! middle of an edition leaves the last one readable.
+//! Two buffers alternate: an edition overwrites the one before the last, then its number is
+//! published. A reader copies and checks the number again; if it is unchanged, the copy is
+//! consistent. So no reader waits, and a publisher that dies inside an edition leaves the last one
+//! readable.
 
 use seam::{BadSeed, Share};
 use std::fmt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
-/// The longest document in bytes. Only the pages that are written are ever touched.
+/// The longest document in bytes. Only written pages are ever touched.
 pub const EDITION_MAX: usize = 1 << 20;
 
 const WORD: usize = size_of::<u64>();
 
-/// How often a reader begins anew when a publisher overtakes it.
+/// How often a reader retries when a publisher overtakes it.
 const TRIES: usize = 8;
 
 /// The shared state of the pages service. All-zero bytes are a bulletin without an edition.
 #[repr(C)]
 pub struct Bulletin {
-    /// Tells this bulletin from one that served the same address before.
+    /// Distinguishes this bulletin from an earlier one at the same address.
     token: u64,
-    /// How many editions there were; the last lies in place `editions % 2`.
+    /// The number of editions; the last is in place `editions % 2`.
     editions: AtomicU64,
     places: [Place; 2],
 }
@@ -61,17 +61,17 @@ impl fmt::Display for TooLong {
 impl std::error::Error for TooLong {}
 
 impl Bulletin {
-    /// What tells this bulletin from another.
+    /// Distinguishes this bulletin from others.
     pub fn token(&self) -> u64 {
         self.token
     }
 
-    /// How many editions there were.
+    /// The number of editions.
     pub fn editions(&self) -> u64 {
         self.editions.load(Acquire)
     }
 
-    /// Publishes the next edition. There is one publisher at a time.
+    /// Publishes the next edition. Only one publisher may run at a time.
     ///
     /// # Errors
     /// [`TooLong`].
@@ -81,7 +81,7 @@ impl Bulletin {
         }
         let edition = self.editions.load(Relaxed) + 1;
         let place = &self.places[(edition % 2) as usize];
-        // Who sees a word of this edition must also see the number of the one before it.
+        // A reader that sees a word of this edition must also see the previous edition's number.
         fence(Release);
         place.len.store(text.len() as u64, Relaxed);
         for (word, bytes) in place.words.iter().zip(text.chunks(WORD)) {
@@ -93,8 +93,8 @@ impl Bulletin {
         Ok(())
     }
 
-    /// Appends the latest edition to `out` and returns its number. `None`, and nothing appended,
-    /// if there is none yet or if the publisher was quicker several times.
+    /// Appends the latest edition to `out` and returns its number. `None`, and nothing appended, if
+    /// there is none yet or publishers overtook every try.
     pub fn read(&self, out: &mut Vec<u8>) -> Option<u64> {
         let start = out.len();
         for _ in 0..TRIES {

@@ -1,9 +1,9 @@
 //! Requests to replies: fixed pages, the document, and the stream of its editions.
 //!
-//! A request is answered by GET or HEAD and carries no body; every other one is refused by status
-//! and, where its end would have to be guessed, by closing. A session that listens to the stream
-//! is asleep: it wakes by its own deadline, looks at the bulletin's number, and appends only what
-//! is new and only when the peer has taken what came before.
+//! Only GET and HEAD without a body are answered; other requests are refused, and the connection is
+//! closed if the end of the request is uncertain. A session that listens to the stream sleeps: it
+//! wakes by its own deadline, checks the bulletin's number, and appends a new edition only when the
+//! peer has taken the previous one.
 
 use super::Bulletin;
 use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Step};
@@ -12,19 +12,19 @@ use std::time::Duration;
 use wire::http::reply::Framing;
 use wire::http::{Body, Head, Reply, Status, Target, Version, chunked, head};
 
-/// Where the document is, as it is now.
+/// The document as it is now.
 pub const STATE: &str = "/state.json";
-/// Where its editions are told as server-sent events.
+/// Its editions as server-sent events.
 pub const EVENTS: &str = "/events";
 
 /// How long a peer may take to send a request, or be silent between two.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How often a listener's session looks for a new edition. Editions come once a trial, a second
-/// apart; a quicker look would only take time from the cores that are measured.
+/// How often a listener's session checks for a new edition. Editions come about once a second;
+/// checking more often would only take time from the cores that are being measured.
 const LOOK: Duration = Duration::from_millis(200);
-/// After so long without an edition a comment is sent, so that both ends learn of a dead peer.
+/// After this long without an edition a comment is sent, so that both ends notice a dead peer.
 const BEAT: Duration = Duration::from_secs(10);
-/// After so long a browser that lost the stream asks for it again, in milliseconds.
+/// The delay before a browser reconnects, in milliseconds.
 const RETRY_MS: u32 = 1_000;
 
 /// A page that never changes.
@@ -48,23 +48,23 @@ pub struct Pages {
     heads: head::Limits,
 }
 
-/// What a connection is about.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Session {
-    /// It may send requests until then.
+    /// It may send requests.
     Asking {
-        /// When patience ends.
+        /// The deadline for a request.
         until: Instant,
-        /// Part of a request has come.
+        /// Part of a request has arrived.
         begun: bool,
     },
     /// It listens to the stream.
     Listening {
-        /// The last edition it was sent; 0 for none.
+        /// The last edition sent to it; 0 for none.
         seen: u64,
-        /// When a sign of life is due.
+        /// When the next keep-alive comment is due.
         beat: Instant,
-        /// The stream is told in chunks.
+        /// The stream is chunked.
         chunked: bool,
     },
 }
@@ -73,7 +73,7 @@ pub enum Session {
 #[derive(Debug)]
 pub enum Never {}
 
-/// What comes after a request.
+/// What follows a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     Ask,
@@ -87,7 +87,7 @@ impl Pages {
         let heads = head::Limits::default();
         let limits = Limits {
             input_max: 2 * heads.head_max,
-            // The document at its longest is one turn's work; a second waits until it is gone.
+            // The longest document fills the output; the next edition waits until it is sent.
             output_high: 256 * 1024,
             output_low: 64 * 1024,
             sessions_max: 256,
@@ -95,7 +95,7 @@ impl Pages {
         Pages { pages, limits, heads }
     }
 
-    /// Answers requests until the input holds no whole one or the output is full.
+    /// Answers requests until the input has no complete one or the output is full.
     fn serve(
         &self,
         cx: &Cx<'_, Bulletin>,
@@ -121,7 +121,7 @@ impl Pages {
                 After::Close => return Step::close(input.len()),
                 After::Listen(listening) => {
                     *session = listening;
-                    // Who listens has nothing more to ask on this connection.
+                    // A listener sends no more requests on this connection.
                     return Step::read(input.len()).wake_at(cx.now + LOOK);
                 }
             }
@@ -135,7 +135,7 @@ impl Pages {
 
     fn answer(&self, cx: &Cx<'_, Bulletin>, head: &Head<'_>, out: &mut Out) -> After {
         if head.body != Body::Length(0) {
-            // Its body would have to be read to find the next request.
+            // The next request could only be found by reading the body.
             return refused(Status::CONTENT_TOO_LONG, head, "expected no body", out);
         }
         if !matches!(head.method, "GET" | "HEAD") {
@@ -167,7 +167,7 @@ impl Pages {
         goes_on(head)
     }
 
-    /// A listener's turn: the edition it has not seen, or a sign of life.
+    /// A listener's turn: a new edition, or a keep-alive comment.
     fn tell(&self, cx: &Cx<'_, Bulletin>, session: &mut Session, out: &mut Out) -> Step<Never> {
         if let Session::Listening { seen, beat, chunked } = session {
             if !out.is_full() && cx.state.editions() != *seen {
@@ -191,7 +191,7 @@ fn goes_on(head: &Head<'_>) -> After {
     if head.keep_alive { After::Ask } else { After::Close }
 }
 
-/// A short text as reply; its body is left out for HEAD.
+/// Replies with a short text; without a body for HEAD.
 fn text(status: Status, head: &Head<'_>, more: &[(&str, &str)], words: &str, out: &mut Out) {
     let mut fields = vec![("Content-Type", "text/plain; charset=utf-8"), NO_STORE, NO_SNIFF];
     fields.extend_from_slice(more);
@@ -203,7 +203,7 @@ fn text(status: Status, head: &Head<'_>, more: &[(&str, &str)], words: &str, out
     }
 }
 
-/// Nothing here is worth keeping: the program that serves it may be another one next time.
+/// Nothing here should be cached: another program may serve this address next time.
 const NO_STORE: (&str, &str) = ("Cache-Control", "no-store");
 const NO_SNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
 
@@ -251,7 +251,7 @@ fn state(cx: &Cx<'_, Bulletin>, head: &Head<'_>, out: &mut Out) -> After {
     goes_on(head)
 }
 
-/// The beginning of a stream. Who names the edition it saw last is not sent that one again.
+/// Starts a stream. A client that names its last edition does not get that one again.
 fn listen(cx: &Cx<'_, Bulletin>, head: &Head<'_>, out: &mut Out) -> After {
     let fields = &[("Content-Type", "text/event-stream"), NO_STORE, NO_SNIFF];
     let chunked = head.version == Version::Http11;
@@ -268,7 +268,7 @@ fn listen(cx: &Cx<'_, Bulletin>, head: &Head<'_>, out: &mut Out) -> After {
     After::Listen(Session::Listening { seen, beat: cx.now + BEAT, chunked })
 }
 
-/// Which edition `TOKEN-NUMBER` names; 0 if it is of another bulletin, or none.
+/// The edition in `TOKEN-NUMBER`; 0 if it belongs to another bulletin or is malformed.
 fn seen(id: &[u8], bulletin: &Bulletin) -> u64 {
     let parsed = std::str::from_utf8(id).ok().and_then(|id| id.split_once('-'));
     let Some((token, edition)) = parsed else { return 0 };
@@ -343,7 +343,7 @@ impl Service for Pages {
                 Step::close(0)
             }
             (Event::Drain, Session::Listening { chunked, .. }) => {
-                // The last edition says how it ended; then the stream ends as its framing asks.
+                // The last edition tells the outcome; then the stream ends as its framing requires.
                 self.tell(cx, session, out);
                 if chunked {
                     chunked::end(out.bytes());

@@ -3,8 +3,8 @@
 //! One stock a line, three whole numbers: `ID LEFT PRICE`. Blanks and tabs separate, `\r` before
 //! the end of a line and blank lines are ignored, the last line may lack its newline, and `#` or
 //! `//` begins a comment. The encodings are those of [`wire::text`]. Anything else is refused with
-//! line and column, because a row that is read wrongly would be written back wrongly. Comments are
-//! read over and not kept: a saved book is rows alone.
+//! line and column, because a misread row would be written back wrongly. Comments are not kept: a
+//! saved book has only rows.
 
 use index::by_id::{ById, Refused, Slot};
 use std::fmt;
@@ -16,22 +16,22 @@ pub const INT_MAX: u32 = i32::MAX as u32;
 /// The greatest amount left of one stock.
 pub const LEFT_MAX: u64 = i64::MAX as u64;
 
-/// The book that an installed binary serves when it is given none: ten stocks.
+/// The default book of an installed binary: ten stocks.
 pub const DEFAULT: &str = include_str!("../../../../data/stock.txt");
 
 /// One stock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name, 1 to [`INT_MAX`].
+    /// Its id, 1 to [`INT_MAX`].
     pub id: u32,
     /// How many are left, 0 to [`LEFT_MAX`].
     pub left: u64,
-    /// What one costs, 0 to [`INT_MAX`].
+    /// The price of one, 0 to [`INT_MAX`].
     pub price: u32,
 }
 
-/// Why a book was refused. `Display` begins with `LINE:COLUMN: `, so that a caller who knows the
-/// file prefixes its name and a colon.
+/// Why a book was refused. `Display` begins with `LINE:COLUMN: `, so a caller that knows the file
+/// puts its name and a colon in front.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadBook {
     /// Counted from 1.
@@ -45,7 +45,7 @@ pub struct BadBook {
 /// What is wrong with a book.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The bytes are no text.
+    /// The bytes are not text.
     NotText(text::Undecodable),
     /// The line ends before this field.
     Missing(Field),
@@ -54,33 +54,33 @@ pub enum Fault {
         /// The field, shortened.
         found: String,
     },
-    /// The field is no number, negative, or out of its range.
+    /// The field is not a number, negative, or out of range.
     NotInRange {
         /// Which field.
         field: Field,
         /// The field's text, shortened.
         found: String,
     },
-    /// An id for the second time.
+    /// An id that occurs twice.
     Duplicate {
         /// The id.
         id: u32,
-        /// The line that had it first.
+        /// The line where it stood first.
         first: usize,
     },
     /// More stocks than the market holds.
     TooMany {
-        /// How many it holds.
+        /// The capacity.
         capacity: usize,
     },
-    /// Not a single stock.
+    /// No stock at all.
     Empty,
 }
 
 /// A column of the book.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
-    /// The first: the stock's name.
+    /// The first: the stock's id.
     Id,
     /// The second: how many are left.
     Left,
@@ -101,7 +101,7 @@ impl Field {
 /// Reads a whole book of at most `capacity` stocks, in any encoding of [`wire::text`].
 ///
 /// # Errors
-/// [`BadBook`] for the first thing that is wrong.
+/// [`BadBook`] for the first fault.
 pub fn parse(bytes: &[u8], capacity: usize) -> Result<Vec<Entry>, BadBook> {
     let decoded = text::decode(bytes).map_err(|undecodable| {
         let before = &bytes[..undecodable.offset.min(bytes.len())];
@@ -138,7 +138,7 @@ pub fn parse(bytes: &[u8], capacity: usize) -> Result<Vec<Entry>, BadBook> {
 /// Appends one line of a book.
 #[inline]
 pub fn push_line(out: &mut Vec<u8>, entry: Entry) {
-    // Three numbers and what stands between them, made from the end.
+    // Three numbers and their separators, built backwards.
     let mut line = [b' '; 3 * decimal::DIGITS_MAX + 3];
     let end = line.len() - 1;
     line[end] = b'\n';
@@ -148,7 +148,7 @@ pub fn push_line(out: &mut Vec<u8>, entry: Entry) {
     out.extend_from_slice(&line[id..]);
 }
 
-/// The entry on a line and the column where it begins, or `None` if nothing but a comment is there.
+/// The entry on a line and its column, or `None` if the line is blank or a comment.
 fn parse_line(line: &str, number: usize) -> Result<Option<(usize, Entry)>, BadBook> {
     let content = &line[..comment_start(line)];
     let bad = |at: usize, fault| {
@@ -189,7 +189,7 @@ fn comment_start(line: &str) -> usize {
     (0..bytes.len()).find(begins).unwrap_or(bytes.len())
 }
 
-/// The runs of a line that hold no ASCII blank, with their offsets in bytes.
+/// The words of a line between ASCII blanks, with their byte offsets.
 struct Fields<'a> {
     line: &'a str,
     at: usize,

@@ -1,10 +1,9 @@
-//! The choices that the stock service offers by flag: what finds a stock, in which order `show`
-//! lists, and what keeps concurrent orders and `show` apart.
+//! The options of the stock service: the index, the order of `show`, and the lock.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// In which order `show` lists the stocks. Clients never depend on it.
+/// The order in which `show` lists the stocks. Clients never depend on it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// As in the file, which is the tree level by level.
@@ -12,49 +11,50 @@ pub enum Order {
     File,
     /// By ascending id.
     Sorted,
-    /// The tree from the root, each node before its children: the book's own tree, if it is one
-    /// ([`Book::Bst`], [`Book::RedBlack`]), else the tree that the file fills level by level.
+    /// The tree from the root, each node before its children: the index's own tree, if it has one
+    /// ([`Index::Bst`], [`Index::RedBlack`]), otherwise the tree that the file fills level by
+    /// level.
     PreOrder,
 }
 
-/// What finds a stock by its id. Every book answers alike and lists alike, except in
-/// [`Order::PreOrder`]: they differ in what an order costs.
+/// The data structure that finds a stock by its id. All give the same replies, except in
+/// [`Order::PreOrder`]; they differ in the cost of an order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
-pub enum Book {
+pub enum Index {
     /// One probe into a hash table.
     #[default]
     Hash,
-    /// The course's complete tree, which keeps no order of ids, looked through level by level: n
-    /// looks.
+    /// The course's complete tree, which is not ordered by id and is scanned level by level: n
+    /// steps.
     LevelOrder,
-    /// A binary search tree, filled in the order of the file: about 2 ln n looks if that is random,
+    /// A binary search tree, filled in the order of the file: about 2 ln n steps if that is random,
     /// n if it is ascending.
     Bst,
-    /// A balanced tree: at most 2 log2 n looks.
+    /// A balanced tree: at most 2 log2 n steps.
     RedBlack,
-    /// The sorted array, searched by halves: log2 n looks.
+    /// The sorted array with binary search: log2 n steps.
     Sorted,
 }
 
-/// What keeps concurrent orders and `show` apart.
+/// How concurrent orders and `show` are synchronised.
 ///
-/// An order changes one row by one atomic operation in each of them, so none can lose or invent
-/// stock. They differ in what `show` promises and in what an order waits for.
+/// In each of them an order changes one row by one atomic operation, so none can lose or invent
+/// stock. They differ in what `show` guarantees and in what an order waits for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Lock {
     /// Orders never wait for each other; `show` stops them for as long as it copies the rows and is
     /// an atomic snapshot.
     #[default]
     Snapshot,
-    /// The course's readers-writers lock at each row. `show` locks one row after the other, so
-    /// orders that come between its rows are seen in part: no snapshot.
+    /// The course's readers-writers lock at each row. `show` locks one row at a time, so it may see
+    /// only some of several concurrent orders: no snapshot.
     PerStock,
     /// One lock around each order and each whole `show`, which is therefore a snapshot.
     Global,
 }
 
-/// A word that names no choice.
+/// An unknown value of an option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadChoice {
     flag: &'static str,
@@ -76,19 +76,19 @@ impl Order {
     }
 }
 
-impl Book {
+impl Index {
     /// Every kind, the default first.
-    pub const ALL: [Book; 5] =
-        [Book::Hash, Book::LevelOrder, Book::Bst, Book::RedBlack, Book::Sorted];
+    pub const ALL: [Index; 5] =
+        [Index::Hash, Index::LevelOrder, Index::Bst, Index::RedBlack, Index::Sorted];
 
     /// Its name in flags.
     pub fn name(self) -> &'static str {
         match self {
-            Book::Hash => "hash",
-            Book::LevelOrder => "level-order",
-            Book::Bst => "bst",
-            Book::RedBlack => "red-black",
-            Book::Sorted => "sorted",
+            Index::Hash => "hash",
+            Index::LevelOrder => "level-order",
+            Index::Bst => "bst",
+            Index::RedBlack => "red-black",
+            Index::Sorted => "sorted",
         }
     }
 }
@@ -106,7 +106,7 @@ impl Lock {
         }
     }
 
-    /// What a person should know before choosing it, for the start of the server.
+    /// A note for the operator at start.
     pub fn note(self) -> Option<&'static str> {
         match self {
             Lock::Snapshot | Lock::Global => None,
@@ -117,7 +117,7 @@ impl Lock {
         }
     }
 
-    /// Why it cannot be used when workers are processes; `None` if it can.
+    /// Why it cannot be used if workers are processes; `None` if it can.
     pub fn refused_between_processes(self) -> Option<&'static str> {
         match self {
             Lock::Snapshot | Lock::Global => None,
@@ -142,12 +142,12 @@ impl FromStr for Order {
     }
 }
 
-impl FromStr for Book {
+impl FromStr for Index {
     type Err = BadChoice;
 
-    fn from_str(name: &str) -> Result<Book, BadChoice> {
-        Book::ALL.into_iter().find(|book| book.name() == name).ok_or_else(|| BadChoice {
-            flag: "--book",
+    fn from_str(name: &str) -> Result<Index, BadChoice> {
+        Index::ALL.into_iter().find(|book| book.name() == name).ok_or_else(|| BadChoice {
+            flag: "--index",
             expected: "hash, level-order, bst, red-black or sorted",
             found: name.to_owned(),
         })
@@ -172,7 +172,7 @@ impl fmt::Display for Order {
     }
 }
 
-impl fmt::Display for Book {
+impl fmt::Display for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -194,14 +194,14 @@ impl std::error::Error for BadChoice {}
 
 #[cfg(test)]
 mod tests {
-    use super::{Book, Lock, Order};
+    use super::{Index, Lock, Order};
 
     #[test]
     fn names_are_read_back() {
         for order in Order::ALL {
             assert_eq!(order.name().parse(), Ok(order));
         }
-        for book in Book::ALL {
+        for book in Index::ALL {
             assert_eq!(book.name().parse(), Ok(book));
         }
         for lock in Lock::ALL {

@@ -1,37 +1,37 @@
 //! The requests of the stock protocol, as one table.
 //!
-//! [`COMMANDS`] is the only place that names a command: parsing, `help`, the complaint about a
-//! wrong number of arguments and the shape of the reply all follow from its rows, so a new command
-//! is a new row and a new [`Request`].
+//! Only [`COMMANDS`] names commands: parsing, `help`, the error for a wrong number of arguments and
+//! the shape of the reply follow from its rows, so a new command is a new row and a new
+//! [`Request`].
 //!
-//! A request is one line of words between blanks. Parsing decides everything that the words alone
-//! can decide; whether a stock exists is the market's to say.
+//! A request is one line of words separated by blanks. Parsing checks everything that the words
+//! alone can decide; whether a stock exists is for the market to decide.
 
 use crate::stock::book::INT_MAX;
 use std::fmt;
 use wire::decimal::{self, Bad};
 use wire::framing::Shape;
 
-/// What a line asks for.
+/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// The whole book.
     Show,
-    /// Take `count` of stock `id`.
+    /// Buy `count` of stock `id`.
     Buy {
         /// 1 to [`INT_MAX`].
         id: u32,
         /// 1 to [`INT_MAX`].
         count: u32,
     },
-    /// Put `count` of stock `id` back.
+    /// Sell `count` of stock `id`.
     Sell {
         /// 1 to [`INT_MAX`].
         id: u32,
         /// 1 to [`INT_MAX`].
         count: u32,
     },
-    /// The end of the conversation.
+    /// End the connection.
     Exit,
     /// The list of commands.
     Help,
@@ -42,17 +42,17 @@ pub enum Request {
 pub struct Command {
     /// The first word of the line.
     pub name: &'static str,
-    /// The words that must follow, all whole numbers from 1 to [`INT_MAX`].
+    /// The parameters, all whole numbers from 1 to [`INT_MAX`].
     pub params: &'static [&'static str],
     /// One line for `help`.
     pub about: &'static str,
     /// The shape of every reply to it, errors included.
     pub shape: Shape,
-    /// Makes the request from as many numbers as there are `params`; the rest are 0.
+    /// Makes the request from the values of `params`; unused ones are 0.
     make: fn([u32; PARAMS_MAX]) -> Request,
 }
 
-/// The most parameters that a command has.
+/// The most parameters of a command.
 pub const PARAMS_MAX: usize = 2;
 
 /// All commands, in the order in which `help` lists them.
@@ -94,23 +94,23 @@ pub const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Why a line is no request.
+/// Why a line is not a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadRequest<'a> {
     /// Nothing but blanks.
     Empty,
-    /// The first word is no command.
+    /// The first word is not a command.
     UnknownCommand(&'a [u8]),
     /// Too few or too many words.
     WrongArity {
-        /// The command that was named.
+        /// The command.
         command: &'static str,
-        /// What it takes.
+        /// Its parameters.
         params: &'static [&'static str],
         /// How many words followed.
         found: usize,
     },
-    /// A word is no number, zero, negative, or beyond [`INT_MAX`].
+    /// A word is not a number, zero, negative, or greater than [`INT_MAX`].
     NotInRange {
         /// Which parameter.
         param: &'static str,
@@ -119,16 +119,16 @@ pub enum BadRequest<'a> {
     },
 }
 
-/// The shape of the reply to `line`, which the client must know to find the reply's end.
+/// The shape of the reply to `line`; clients need it to find the end of the reply.
 pub fn shape(line: &[u8]) -> Shape {
     let command = words(line).next().and_then(named);
     command.map_or(Shape::Line, |command| command.shape)
 }
 
-/// What a line without its terminator asks for.
+/// Parses a line without its terminator.
 ///
 /// # Errors
-/// [`BadRequest`] for the first thing that is wrong with it.
+/// [`BadRequest`] for the first fault.
 pub fn parse(line: &[u8]) -> Result<Request, BadRequest<'_>> {
     let mut words = words(line);
     let name = words.next().ok_or(BadRequest::Empty)?;
@@ -153,7 +153,7 @@ pub fn parse(line: &[u8]) -> Result<Request, BadRequest<'_>> {
     Ok((command.make)(numbers))
 }
 
-/// Appends what `help` answers: one line a command.
+/// Appends the reply to `help`: one line per command.
 pub fn help(out: &mut Vec<u8>) {
     for command in COMMANDS {
         let usage = command.usage().to_string();
@@ -185,7 +185,7 @@ impl fmt::Display for Usage {
     }
 }
 
-/// A peer's bytes inside one of our lines: printable, and short.
+/// A peer's bytes in our replies: escaped and shortened.
 struct Quoted<'a>(&'a [u8]);
 
 impl fmt::Display for Quoted<'_> {

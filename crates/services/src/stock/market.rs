@@ -1,17 +1,17 @@
 //! The market that all workers share: a frozen structure with atomic leaves.
 //!
-//! Which stocks there are, their prices and the trees over them never change after the founding, so
-//! they are read without any lock. Only how many are left changes, by one atomic read-modify-write
-//! an order: a worker that is killed at any instant has either done an order or not begun it.
+//! Ids, prices and indexes never change after start, so they are read without locks. Only the
+//! amount left changes, by one atomic read-modify-write per order: a worker killed at any instant
+//! has either executed an order or not begun it.
 //!
-//! Who orders announces itself at the [`memory::Gate`] for as long as a batch lasts, whatever the
-//! lock: closing the gate gives `show` and the saver a moment at which nothing changes, and the
-//! gate's version tells whether anything has changed at all. The surprising thing is the size of
-//! the type: it lies at full capacity in address space, with room for every [`Book`], and only the
-//! pages of the rows that exist and of the book that was chosen are ever touched.
+//! A worker enters the [`memory::Gate`] for each batch of orders, whatever the lock. Closing the
+//! gate gives `show` and the saver an instant at which nothing changes, and the gate's version
+//! tells whether anything has changed. The type is surprisingly large: it reserves address space
+//! for the full capacity and every [`Index`], but only the pages of existing rows and of the chosen
+//! index are ever touched.
 
 use crate::stock::book::{self, Entry, LEFT_MAX};
-use crate::stock::{BadChoice, Book, Lock, Order};
+use crate::stock::{BadChoice, Index, Lock, Order};
 use index::by_id::{ById, Slot};
 use index::level_order::LevelOrder;
 use index::{Bst, Node, RedBlack, SearchTree, Shape, Tree, sorted};
@@ -24,21 +24,20 @@ use wire::decimal;
 /// The most stocks in one market.
 pub const CAPACITY: usize = 1 << 20;
 
-/// How often the saver looks whether all writers have left before it stops waiting: about 20 ms.
+/// How often the saver checks whether all writers have left before it gives up: about 20 ms.
 const LOOKS: u32 = 300;
 
 const SLOTS: usize = ById::slots_for(CAPACITY);
 const NODES: usize = Node::<u32>::slots_for(CAPACITY);
 
-/// What begins a seed that names a book. No book's file begins so, in any encoding: it begins with
-/// a blank, a digit, a comment or a mark.
-const SEED_MARK: &[u8] = b"\x01book ";
+/// The prefix of a seed that names an index. No `stock.txt` in any encoding begins with it.
+const SEED_MARK: &[u8] = b"\x01index ";
 
 /// The shared state of the stock service. All-zero bytes are a market without stocks.
 #[repr(C)]
 pub struct Market {
     tree: LevelOrder,
-    book: Book,
+    index: Index,
     by_id: ById,
     bst: Bst,
     red_black: RedBlack,
@@ -48,7 +47,7 @@ pub struct Market {
     slots: [Slot; SLOTS],
     /// The rows by ascending id.
     sorted: [u32; CAPACITY],
-    /// Those of the search tree, if the book is one; a node's value is its row.
+    /// The nodes of the search tree, if the index is one; a node's value is its row.
     nodes: [Node<u32>; NODES],
     row_locks: [RwLock; CAPACITY],
 }
@@ -62,10 +61,10 @@ struct Row {
     price: u32,
 }
 
-/// Why an order was not carried out. Nothing has changed.
+/// Why an order was refused. Nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// Fewer are left than were to be bought.
+    /// Fewer are left than the order wants.
     NotEnough,
     /// More would be left than [`LEFT_MAX`].
     TooMany,
@@ -75,29 +74,29 @@ pub enum Refusal {
 // a pointer or has a destructor, and what changes through `&self` is atomic: `left`, the gate, the
 // locks.
 unsafe impl Share for Market {
-    /// Takes the bytes of a `stock.txt`, or what [`Market::seed`] has made of them.
+    /// Takes the bytes of a `stock.txt`, or a seed from [`Market::seed`].
     fn init(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
-        let (book, seed) = match seed.strip_prefix(SEED_MARK) {
+        let (index, seed) = match seed.strip_prefix(SEED_MARK) {
             Some(named) => chosen(named)?,
-            None => (Book::default(), seed),
+            None => (Index::default(), seed),
         };
-        self.book = book;
+        self.index = index;
         let entries = book::parse(seed, CAPACITY).map_err(|bad| BadSeed(bad.to_string()))?;
         self.fill(&entries);
         Ok(())
     }
 
     fn heal(&self, dead: WorkerId) {
-        // The per-stock locks are not here: they are refused where workers are processes.
+        // The per-stock locks are not healed: they are refused if workers are processes.
         self.gate.heal(dead);
         self.global.force_release(dead);
     }
 }
 
 impl Market {
-    /// The seed of a market that finds its stocks by `book`; `text` is a `stock.txt`.
-    pub fn seed(book: Book, text: &[u8]) -> Vec<u8> {
-        [SEED_MARK, book.name().as_bytes(), b"\n", text].concat()
+    /// The seed of a market with this index; `text` is a `stock.txt`.
+    pub fn seed(index: Index, text: &[u8]) -> Vec<u8> {
+        [SEED_MARK, index.name().as_bytes(), b"\n", text].concat()
     }
 
     fn fill(&mut self, entries: &[Entry]) {
@@ -110,21 +109,21 @@ impl Market {
         let Market { tree, rows, sorted, nodes, .. } = self;
         let (sorted, id) = (&mut sorted[..entries.len()], |row: u32| rows[row as usize].id);
         tree.sort_into(sorted, id);
-        match self.book {
-            Book::Hash => {
+        match self.index {
+            Index::Hash => {
                 self.by_id = ById::sized_for(entries.len());
                 for row in tree.by_level() {
                     self.by_id.insert(&mut self.slots, id(row), row).expect(PARSED);
                 }
             }
-            Book::Bst => self.bst = Bst::grown(nodes, sorted, id),
-            Book::RedBlack => {
+            Index::Bst => self.bst = Bst::grown(nodes, sorted, id),
+            Index::RedBlack => {
                 for row in tree.by_level() {
                     self.red_black.insert(nodes, id(row), row).expect(PARSED);
                 }
             }
-            // The rows are the one, and their numbers are sorted anyway.
-            Book::LevelOrder | Book::Sorted => {}
+            // One is the rows themselves, and the other is built above.
+            Index::LevelOrder | Index::Sorted => {}
         }
     }
 
@@ -133,25 +132,25 @@ impl Market {
         self.tree.len() as usize
     }
 
-    /// Whether there is no stock, as before the founding.
+    /// Whether there is no stock, as before `init`.
     pub fn is_empty(&self) -> bool {
         self.tree.is_empty()
     }
 
-    /// What finds a stock here.
-    pub fn book(&self) -> Book {
-        self.book
+    /// The index of this market.
+    pub fn index(&self) -> Index {
+        self.index
     }
 
-    /// How the tree is built that finds a stock, if it is a search tree.
+    /// The shape of the index, if it is a search tree.
     ///
     /// # Panics
-    /// If it is broken, which a worker that only reads it cannot do.
+    /// If it is corrupt, which no reader can cause.
     pub fn shape(&self) -> Option<Shape> {
-        let shape = match self.book {
-            Book::Bst => self.bst.check(&self.nodes),
-            Book::RedBlack => self.red_black.check(&self.nodes),
-            Book::Hash | Book::LevelOrder | Book::Sorted => return None,
+        let shape = match self.index {
+            Index::Bst => self.bst.check(&self.nodes),
+            Index::RedBlack => self.red_black.check(&self.nodes),
+            Index::Hash | Index::LevelOrder | Index::Sorted => return None,
         };
         Some(shape.unwrap_or_else(|broken| panic!("{broken}")))
     }
@@ -159,26 +158,26 @@ impl Market {
     /// The row of stock `id`.
     #[inline]
     pub fn find(&self, id: u32) -> Option<u32> {
-        match self.book {
-            Book::Hash => self.by_id.find(&self.slots, id),
-            Book::LevelOrder => self.tree.find(|row| self.rows[row as usize].id, &id),
-            Book::Bst => self.bst.view(&self.nodes).get(id),
-            Book::RedBlack => self.red_black.view(&self.nodes).get(id),
-            Book::Sorted => {
+        match self.index {
+            Index::Hash => self.by_id.find(&self.slots, id),
+            Index::LevelOrder => self.tree.find(|row| self.rows[row as usize].id, &id),
+            Index::Bst => self.bst.view(&self.nodes).get(id),
+            Index::RedBlack => self.red_black.view(&self.nodes).get(id),
+            Index::Sorted => {
                 sorted::find(&self.sorted[..self.len()], |row| self.rows[row as usize].id, &id)
             }
         }
     }
 
-    /// Stock `row` as it is now; concurrent orders may change it at once.
+    /// Stock `row` now; concurrent orders may change it immediately.
     #[inline]
     pub fn entry(&self, row: u32) -> Entry {
         let Row { left, id, price } = &self.rows[row as usize];
         Entry { id: *id, left: left.load(Relaxed), price: *price }
     }
 
-    /// Announces that worker `me` is going to order; whoever wants a snapshot waits until the
-    /// result is dropped. To be held for a batch and no longer.
+    /// Enters the market for orders of worker `me`; snapshots wait until the result is dropped.
+    /// Hold it for one batch only.
     #[inline]
     pub fn enter(&self, me: WorkerId) -> Writing<'_> {
         self.gate.enter(me)
@@ -211,7 +210,7 @@ impl Market {
             .map_or(Err(Refusal::TooMany), |_| Ok(()))
     }
 
-    /// Runs `order` under the lock that `lock` wants around an order on `row`.
+    /// Runs `order` under the lock that `lock` requires for an order on `row`.
     #[inline]
     pub fn locked<T>(&self, lock: Lock, me: WorkerId, row: u32, order: impl FnOnce() -> T) -> T {
         match lock {
@@ -227,8 +226,7 @@ impl Market {
         }
     }
 
-    /// A number that changes whenever an order may have changed something, and never returns to an
-    /// earlier value.
+    /// A number that grows whenever an order may have changed something.
     pub fn version(&self) -> u64 {
         self.gate.version()
     }
@@ -238,8 +236,8 @@ impl Market {
         self.version() != version
     }
 
-    /// Copies what is left of each row, all at one instant, to `lefts`, and returns the version of
-    /// that instant. `lefts` has one element for each row. `me` must not have entered: it would
+    /// Copies the amount left of every row, all at one instant, to `lefts`, and returns the version
+    /// of that instant. `lefts` has one element per row. `me` must not have entered, or it would
     /// wait for itself.
     pub fn copy_lefts(&self, me: WorkerId, lefts: &mut [u64]) -> u64 {
         let closed = self.gate.close(me);
@@ -255,7 +253,7 @@ impl Market {
         }
     }
 
-    /// Appends the book as `show` lists it, from what [`Market::copy_lefts`] copied.
+    /// Appends the book as `show` lists it, from the result of [`Market::copy_lefts`].
     pub fn render(&self, order: Order, lefts: &[u64], out: &mut Vec<u8>) {
         self.each_row(order, |row| {
             let Row { id, price, .. } = self.rows[row as usize];
@@ -263,15 +261,15 @@ impl Market {
         });
     }
 
-    /// Appends the book as `show` lists it, with the one lock held by `me`, so that all rows are of
-    /// one instant if all orders take it too.
+    /// Appends the book as `show` lists it while `me` holds the global lock: a snapshot, if all
+    /// orders take that lock too.
     pub fn render_locked(&self, order: Order, me: WorkerId, out: &mut Vec<u8>) {
         let _alone = self.global.lock(me);
         self.each_row(order, |row| book::push_line(out, self.entry(row)));
     }
 
-    /// Appends the book as `show` lists it, with one row's lock held at a time: each row is as it
-    /// was when its turn came.
+    /// Appends the book as `show` lists it, locking one row at a time: each row is as of its own
+    /// instant.
     pub fn render_by_row(&self, order: Order, out: &mut Vec<u8>) {
         self.each_row(order, |row| {
             let _shared = self.row_locks[row as usize].read();
@@ -282,13 +280,13 @@ impl Market {
     /// Appends the book as a file, in the order of the file, and returns its version for
     /// [`Market::changed_since`]. `me` must not have entered.
     ///
-    /// The file is of one instant, unless some worker stays in for tens of milliseconds: then it
-    /// was stopped or killed, and the caller may be the one who has to heal it. The file then holds
-    /// every order that was answered before the call, and of later ones any.
+    /// The file is of one instant, unless a worker stays in the market for tens of milliseconds: it
+    /// was stopped or killed, and the caller may be the one that must heal it. Then the file holds
+    /// every order answered before the call and some of the later ones.
     pub fn render_file(&self, me: WorkerId, out: &mut Vec<u8>) -> u64 {
         let mut lefts = vec![0; self.len()];
         let closed = self.gate.try_close(me, LOOKS);
-        // Read before the rows, so that what changes meanwhile counts as a change.
+        // Read before the rows, so that concurrent changes count as changes.
         let version = self.gate.version();
         self.copy_now(&mut lefts);
         drop(closed);
@@ -296,8 +294,7 @@ impl Market {
         version
     }
 
-    /// How many bytes `show` can take at most, whatever is sold: ids and prices as they are, LEFT
-    /// as long as it can become.
+    /// The longest possible `show` in bytes: ids and prices as they are, LEFT at its longest.
     pub fn show_max(&self) -> usize {
         let left = decimal::width(LEFT_MAX);
         let line = |row: &Row| {
@@ -312,10 +309,10 @@ impl Market {
             Order::File => self.tree.by_level().for_each(visit),
             Order::Sorted => self.sorted[..self.len()].iter().for_each(|row| visit(*row)),
             Order::PreOrder => {
-                let view = match self.book {
-                    Book::Bst => self.bst.view(&self.nodes),
-                    Book::RedBlack => self.red_black.view(&self.nodes),
-                    Book::Hash | Book::LevelOrder | Book::Sorted => {
+                let view = match self.index {
+                    Index::Bst => self.bst.view(&self.nodes),
+                    Index::RedBlack => self.red_black.view(&self.nodes),
+                    Index::Hash | Index::LevelOrder | Index::Sorted => {
                         return self.tree.pre_order().for_each(visit);
                     }
                 };
@@ -325,11 +322,11 @@ impl Market {
     }
 }
 
-/// The book that a seed names, and the file behind its name.
-fn chosen(named: &[u8]) -> Result<(Book, &[u8]), BadSeed> {
+/// The index that a seed names, and the text after the name.
+fn chosen(named: &[u8]) -> Result<(Index, &[u8]), BadSeed> {
     let end = named.iter().position(|byte| *byte == b'\n').unwrap_or(named.len());
     let (name, text) = named.split_at(end);
-    let book = String::from_utf8_lossy(name).parse();
-    let book = book.map_err(|bad: BadChoice| BadSeed(format!("1:1: {bad}")))?;
-    Ok((book, text.strip_prefix(b"\n").unwrap_or_default()))
+    let index = String::from_utf8_lossy(name).parse();
+    let index = index.map_err(|bad: BadChoice| BadSeed(format!("1:1: {bad}")))?;
+    Ok((index, text.strip_prefix(b"\n").unwrap_or_default()))
 }

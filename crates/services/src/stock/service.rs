@@ -1,10 +1,9 @@
 //! Bytes to requests to replies: the stock market behind the seam.
 //!
-//! A step deals with the whole batch of requests that it is offered. The common shape, `buy ID N`
-//! or `sell ID N` with single blanks and short numbers, is recognised by hand; everything else goes
-//! through the command table, which alone decides what is right and wrong. The batch announces
-//! itself to the market once, at its first order, because the announcement costs more than an
-//! order.
+//! A step handles all requests in its input. The common shape, `buy ID N` or `sell ID N` with
+//! single blanks and short numbers, is parsed directly; everything else goes through the command
+//! table, which alone decides what is valid. The batch enters the market once, at its first order,
+//! because entering costs more than an order.
 
 use crate::stock::book::LEFT_MAX;
 use crate::stock::command::{self, Request};
@@ -25,16 +24,16 @@ pub const LINE_MAX: usize = 8191;
 /// Room that every `fixed` framing must have for errors and `help`, in bytes.
 const TEXT_MIN: usize = 511;
 
-/// How the market is served.
+/// The options of the service.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// How replies end.
     pub framing: Framing,
-    /// In which order `show` lists.
+    /// The order of `show`.
     pub order: Order,
-    /// What keeps orders and `show` apart.
+    /// How orders and `show` are synchronised.
     pub lock: Lock,
-    /// The bounds of a connection and of the server; `input_max` is more than [`LINE_MAX`].
+    /// The limits of a connection and of the server; `input_max` is more than [`LINE_MAX`].
     pub limits: Limits,
 }
 
@@ -89,7 +88,7 @@ impl Stock {
         let framed = |text: &[u8]| {
             let mut reply = Vec::new();
             let fits = options.framing.encode(text, Shape::Line, &mut reply);
-            // Too narrow a framing is refused by `fits`, which is asked before the first request.
+            // `fits` refuses too narrow a framing before the first request.
             fits.map(|()| reply.into_boxed_slice()).unwrap_or_default()
         };
         Stock {
@@ -101,12 +100,12 @@ impl Stock {
         }
     }
 
-    /// Whether every reply that `market` can ever lead to fits into the framing. To be asked once,
-    /// after the founding and before the first connection.
+    /// Whether every possible reply of `market` fits into the framing. Check this once, before the
+    /// first connection.
     ///
     /// # Errors
-    /// [`TooNarrow`] says how much room is needed. It reckons with LEFT at its longest, because a
-    /// book that fits when the server starts must still fit after a million sales.
+    /// [`TooNarrow`] says how much room is needed. It assumes the longest LEFT, because a book that
+    /// fits at start must still fit after a million sales.
     pub fn fits(&self, market: &Market) -> Result<(), TooNarrow> {
         let needed = market.show_max().max(TEXT_MIN);
         if needed <= self.options.framing.text_max() {
@@ -115,7 +114,7 @@ impl Stock {
         Err(TooNarrow { stocks: market.len(), needed, framing: self.options.framing })
     }
 
-    /// Answers requests until the input holds no whole one or the output is full.
+    /// Answers requests until the input has no complete one or the output is full.
     fn serve(&self, cx: &Cx<'_, Market>, input: &[u8], out: &mut Out) -> Step<Never> {
         let mut turn = Turn { stock: self, cx, entered: None };
         let (mut used, mut answered) = (0, 0);
@@ -157,11 +156,11 @@ impl Stock {
 
 const TOO_LONG: &str = "expected a line of at most 8191 bytes, found a longer one; closing";
 
-/// One step's dealings with the market.
+/// One step's access to the market.
 struct Turn<'a> {
     stock: &'a Stock,
     cx: &'a Cx<'a, Market>,
-    /// The announcement, made at the first order of the batch.
+    /// The entry into the market, made at the first order of the batch.
     entered: Option<Writing<'a>>,
 }
 
@@ -219,13 +218,13 @@ impl Turn<'_> {
     }
 
     fn show(&mut self, out: &mut Out) {
-        // A worker that waits for the market to come to rest must not be what moves it.
+        // A worker that waits for all writers to leave must not be one of them.
         self.entered = None;
         let Cx { state: market, worker, .. } = *self.cx;
         self.stock.show.reply(market, self.stock.options.lock, worker, out);
     }
 
-    /// Where the client reads a reply to everything, `exit` has one too.
+    /// In framings where every request has a reply, `exit` has one too.
     fn bye(&self, out: &mut Out) {
         if self.stock.options.framing != Framing::Line {
             let start = out.bytes().len();
@@ -270,7 +269,7 @@ impl Service for Stock {
     ) -> Step<Never> {
         match event {
             Event::Bytes(input) => self.serve(cx, input, out),
-            // A line without its newline is not carried out: it may be the front of a larger order.
+            // A line without its newline is not executed: it may be the prefix of a larger order.
             Event::Eof | Event::Drain => Step::close(0),
             Event::Room | Event::Deadline => Step::read(0),
             Event::Done(never) => match never {},

@@ -1,17 +1,16 @@
-//! The reply to `show`, rendered as seldom as possible.
+//! The reply to `show`, rendered as rarely as possible.
 //!
-//! A small book is rendered into the connection's own output, which costs less than sharing does. A
-//! large one is rendered once a version and then shared by reference between all connections of
-//! this process, so that a thousand readers of a market at rest hold one copy between them.
+//! A small book is rendered into each connection's output, which costs less than sharing. A large
+//! one is rendered once per version and shared by all connections of the process, so a thousand
+//! readers of an idle market hold one copy.
 
 use crate::stock::{Lock, Market, Order};
 use seam::{Out, WorkerId};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::framing::{Framing, Shape};
 
-/// Up to this many stocks, some 2 KiB of text, a connection gets a rendering of its own: a
-/// reference count that all workers write to would cost as much, and between orders it is made anew
-/// anyway.
+/// Up to this many stocks, some 2 KiB of text, each connection gets its own rendering: a reference
+/// count that all workers write would cost as much, and any order invalidates a shared copy.
 const OWN_COPY_MAX: usize = 64;
 
 /// Renders `show` and remembers the last rendering.
@@ -59,9 +58,9 @@ impl Show {
         market.render(self.order, lefts, out);
     }
 
-    /// The reply of the present version, from the last rendering if nothing has changed since.
+    /// The reply for the current version, from the last rendering if nothing has changed since.
     fn shared(&self, market: &Market, me: WorkerId) -> Arc<[u8]> {
-        // The lock is held while rendering: who comes meanwhile would only render the same again.
+        // The lock is held while rendering: other threads would only render the same again.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = last.as_ref().filter(|last| !market.changed_since(last.version)) {
             return Arc::clone(&last.reply);

@@ -1,8 +1,8 @@
-//! The order in its commonest spelling, read without the command table.
+//! The most common spelling of an order, parsed without the command table.
 //!
-//! `buy 5 3\n` is nearly all that a busy server sees. [`common`] knows that one spelling, single
-//! blanks and at most nine digits, and says nothing about any other: whatever it does not recognise
-//! goes to [`crate::stock::command::parse`]. A test holds the two to the same meaning.
+//! A busy server sees almost nothing but `buy 5 3\n`. [`common`] parses that spelling only: single
+//! blanks and at most nine digits. Everything else goes to [`crate::stock::command::parse`]. A test
+//! checks that both agree.
 
 /// Which way stock moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum Side {
     Sell,
 }
 
-/// An order as it was asked for; whether the stock exists is not known yet.
+/// An order; whether the stock exists is not known yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trade {
     /// Buy or sell.
@@ -24,8 +24,8 @@ pub struct Trade {
     pub count: u32,
 }
 
-/// The order at the front of `input`, if it is in the common spelling and whole, and how many bytes
-/// its line takes.
+/// The order at the front of `input`, if it is complete and in the common spelling, and the length
+/// of its line.
 #[inline]
 pub fn common(input: &[u8]) -> Option<(Trade, usize)> {
     let (side, rest) = if let Some(rest) = input.strip_prefix(b"buy ") {
@@ -38,7 +38,7 @@ pub fn common(input: &[u8]) -> Option<(Trade, usize)> {
     (id > 0 && count > 0).then(|| (Trade { side, id, count }, input.len() - rest.len()))
 }
 
-/// One to nine digits and then `end`: the number, and what comes behind `end`.
+/// One to nine digits and then `end`: the number, and the input after `end`.
 #[inline]
 fn number(text: &[u8], end: u8) -> Option<(u32, &[u8])> {
     const DIGITS_MAX: usize = 9;

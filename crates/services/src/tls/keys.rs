@@ -1,4 +1,4 @@
-//! What a server proves itself with: a chain of certificates and a private key.
+//! A server's certificate chain and private key.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,7 +8,7 @@ use rustls::crypto::ring::{self, Ticketer};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Keys in use; they can be replaced while sessions go on with those they began with.
+/// The keys in use. They can be replaced; open sessions keep those they began with.
 #[derive(Debug)]
 pub struct Keys(RwLock<Arc<ServerConfig>>);
 
@@ -28,8 +28,8 @@ impl Keys {
     /// Reads a chain of certificates, the server's own first, and its private key, both as PEM
     /// (RFC 7468); offers `protocols` by ALPN (RFC 7301), such as `http/1.1`.
     ///
-    /// TLS 1.2 and 1.3. Sessions are resumed by tickets, whose key is made here: make the keys
-    /// before workers are forked, and a client may come back to any of them.
+    /// TLS 1.2 and 1.3. Sessions are resumed by tickets, whose key is made here. Make the keys
+    /// before workers are forked, so that a client can resume on any worker.
     ///
     /// # Errors
     /// No certificate, no key, or a key that belongs to another certificate.
@@ -37,7 +37,7 @@ impl Keys {
         config(chain, key, protocols).map(|config| Keys(RwLock::new(config)))
     }
 
-    /// Replaces the keys; who is connected goes on with the former.
+    /// Replaces the keys; open sessions keep the former ones.
     ///
     /// # Errors
     /// As [`Keys::read`]; the former keys then stay.

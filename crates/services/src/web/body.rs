@@ -1,5 +1,5 @@
-//! The body of a request on its way in: found by length or by chunks, bounded, kept or thrown
-//! away, and not slower than its rate allows.
+//! The body of a request: delimited by length or chunks, limited, kept or discarded, and not slower
+//! than the minimum rate.
 
 use seam::Instant;
 use std::time::Duration;
@@ -7,19 +7,19 @@ use wire::http::{Bad, Body, Chunked};
 
 use super::options::Options;
 
-/// However fast a body was in the beginning, it may not rest longer than this.
+/// The longest pause of a body, however fast it was before.
 const REST_MAX: Duration = Duration::from_secs(30);
 
-/// A body that is not whole yet.
+/// An incomplete body.
 #[derive(Debug)]
-pub struct Incoming {
+pub struct RequestBody {
     framing: Framing,
-    /// What was received, if somebody wants it.
+    /// The bytes so far, if they are needed.
     kept: Option<Vec<u8>>,
     got: u64,
     max: u64,
     began: Instant,
-    /// When bytes came last.
+    /// When bytes arrived last.
     latest: Instant,
 }
 
@@ -29,33 +29,33 @@ enum Framing {
     Chunks(Chunked),
 }
 
-/// Why a body is not read on.
+/// Why a body is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
-    /// Its end is not certain.
+pub enum BodyError {
+    /// Its end is uncertain.
     Bad(Bad),
-    /// It is longer than what is taken.
+    /// It is longer than the limit.
     TooLong,
 }
 
-impl Incoming {
-    /// A body of which nothing has come yet; `None` if it announces that it is too long.
-    pub fn new(body: Body, keep: bool, max: u64, now: Instant) -> Option<Incoming> {
+impl RequestBody {
+    /// A body of which nothing has arrived; `None` if its declared length exceeds the limit.
+    pub fn new(body: Body, keep: bool, max: u64, now: Instant) -> Option<RequestBody> {
         let framing = match body {
             Body::Length(len) if len > max => return None,
             Body::Length(len) => Framing::Left(len),
             Body::Chunked => Framing::Chunks(Chunked::new()),
         };
         let kept = keep.then(Vec::new);
-        Some(Incoming { framing, kept, got: 0, max, began: now, latest: now })
+        Some(RequestBody { framing, kept, got: 0, max, began: now, latest: now })
     }
 
-    /// Takes what belongs to the body from the front of `bytes`; says how much that was, and
-    /// whether the body is whole.
+    /// Takes the body's part from the front of `bytes`; returns its length and whether the body is
+    /// complete.
     ///
     /// # Errors
-    /// [`Trouble`]; nothing behind it may be read.
-    pub fn feed(&mut self, bytes: &[u8], now: Instant) -> Result<(usize, bool), Trouble> {
+    /// [`BodyError`]; nothing after it may be read.
+    pub fn feed(&mut self, bytes: &[u8], now: Instant) -> Result<(usize, bool), BodyError> {
         self.latest = now;
         let mut used = 0;
         loop {
@@ -67,13 +67,13 @@ impl Incoming {
                     (&rest[..len], len, *left == 0)
                 }
                 Framing::Chunks(chunks) => {
-                    let piece = chunks.next(rest).map_err(Trouble::Bad)?;
+                    let piece = chunks.next(rest).map_err(BodyError::Bad)?;
                     (piece.data, piece.used, piece.end)
                 }
             };
             self.got += data.len() as u64;
             if self.got > self.max {
-                return Err(Trouble::TooLong);
+                return Err(BodyError::TooLong);
             }
             if let Some(kept) = &mut self.kept {
                 kept.extend_from_slice(data);
@@ -85,15 +85,15 @@ impl Incoming {
         }
     }
 
-    /// When it is too slow, unless more comes: after its grace, each second must have brought its
-    /// bytes.
+    /// When the body times out unless more arrives: after the grace period, each second must bring
+    /// the minimum rate.
     pub fn due(&self, options: &Options) -> Instant {
         let earned = Duration::from_millis(self.got * 1000 / options.body_rate.max(1));
         let rested = self.latest + REST_MAX;
         (self.began + options.body_grace + earned).min(rested)
     }
 
-    /// What was kept.
+    /// The kept bytes.
     pub fn into_kept(self) -> Vec<u8> {
         self.kept.unwrap_or_default()
     }
@@ -103,9 +103,9 @@ impl Incoming {
 mod tests {
     use super::*;
 
-    fn read(body: Body, max: u64, wire: &[u8], step: usize) -> Result<(Vec<u8>, usize), Trouble> {
+    fn read(body: Body, max: u64, wire: &[u8], step: usize) -> Result<(Vec<u8>, usize), BodyError> {
         let now = Instant::ZERO;
-        let mut incoming = Incoming::new(body, true, max, now).ok_or(Trouble::TooLong)?;
+        let mut incoming = RequestBody::new(body, true, max, now).ok_or(BodyError::TooLong)?;
         let (mut from, mut to) = (0, 0);
         loop {
             let (used, end) = incoming.feed(&wire[from..to], now)?;
@@ -127,11 +127,11 @@ mod tests {
                 read(Body::Chunked, 9, b"2\r\nhe\r\n3;x\r\nllo\r\n0\r\nA: b\r\n\r\nGET", step);
             assert_eq!(chunked, Ok((b"hello".to_vec(), 28)));
             let long = read(Body::Chunked, 4, b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", step);
-            assert_eq!(long, Err(Trouble::TooLong));
+            assert_eq!(long, Err(BodyError::TooLong));
         }
-        assert_eq!(read(Body::Length(6), 5, b"", 1), Err(Trouble::TooLong));
+        assert_eq!(read(Body::Length(6), 5, b"", 1), Err(BodyError::TooLong));
         let bad = read(Body::Chunked, 5, b"2\nhe", 1);
-        assert_eq!(bad, Err(Trouble::Bad(Bad::Newline)));
+        assert_eq!(bad, Err(BodyError::Bad(Bad::Newline)));
     }
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
         let options = Options::default();
         let second = Duration::from_secs(1);
         let mut incoming =
-            Incoming::new(Body::Length(1 << 20), false, 1 << 20, Instant::ZERO).expect("short");
+            RequestBody::new(Body::Length(1 << 20), false, 1 << 20, Instant::ZERO).expect("short");
         assert_eq!(incoming.due(&options), Instant::ZERO + options.body_grace);
         incoming.feed(&[0; 512], Instant::ZERO + second).expect("a body");
         assert_eq!(incoming.due(&options), Instant::ZERO + options.body_grace + 2 * second);

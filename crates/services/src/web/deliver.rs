@@ -1,39 +1,39 @@
-//! Files on their way out: the head of the answer, then piece by piece as there is room. A large
-//! one is lent to the engine where the kernel has it in memory, and never copied; what would have
-//! to be waited for is read by a job.
+//! Sends files: the head of the reply, then piece by piece as the output has room. A large file
+//! that the kernel has in memory is lent to the engine and never copied; what would block is read
+//! by a job.
 
 use seam::Out;
 use std::collections::VecDeque;
 use wire::http::Status;
 
-use super::backstage::{Backstage, Missing};
+use super::dispatch::{FileRequest, ReplyContext};
 use super::file::{self, Piece, Target};
-use super::kinds;
 use super::listing::encoded;
-use super::order::{Terms, Wish};
-use super::say::Said;
-use super::service::{After, At, Job, Session, Stage, Web};
+use super::mime;
+use super::platform::{LookupError, Platform};
+use super::respond::Summary;
+use super::service::{At, Job, Next, Session, Stage, Web};
 
 /// How much of a file is read at once, in bytes.
 const PIECE: usize = 64 * 1024;
-/// What is read although the engine could send it by itself: two copies of so few bytes cost less
-/// than the calls that they save.
+/// Up to this length a file is read although the engine could send it by itself: copying so few
+/// bytes twice costs less than the system calls.
 const READ_MAX: u64 = 32 * 1024;
-/// How much of a file is lent at once, in bytes: it counts as output, so it is also what a peer
-/// takes between two looks at whether the next is in the kernel's memory.
+/// How much of a file is lent at once, in bytes. After each stretch we check again whether the next
+/// one is in the kernel's memory.
 const STRETCH: u64 = 1 << 20;
 
-/// A file on its way out. The file is away while a job reads it.
+/// A file being sent. `file` is `None` while a job reads it.
 #[derive(Debug)]
-pub struct Sending<F> {
+pub struct Transfer<F> {
     file: Option<F>,
     pieces: VecDeque<Piece>,
-    terms: Terms,
-    said: Said,
+    context: ReplyContext,
+    summary: Summary,
 }
 
-impl<F> Sending<F> {
-    /// A job has read `bytes`, the next ones of `file`.
+impl<F> Transfer<F> {
+    /// Continues with `bytes`, which a job has read from `file`.
     pub fn resume(&mut self, file: F, bytes: &[u8], out: &mut Out) {
         self.file = Some(file);
         advance(&mut self.pieces, bytes.len() as u64);
@@ -41,72 +41,75 @@ impl<F> Sending<F> {
     }
 }
 
-impl<B: Backstage> Web<B> {
-    /// Answers with what a path leads to.
+impl<B: Platform> Web<B> {
+    /// Answers with what the path names.
     pub(super) fn answer(
         &self,
         cx: &At<'_>,
         session: &mut Session<B::File>,
-        (wish, target): (&Wish, Target<B::File>),
-        terms: Terms,
+        (request, target): (&FileRequest, Target<B::File>),
+        context: ReplyContext,
         out: &mut Out,
-    ) -> After<B::File> {
-        let mut speaker = self.speaker(cx, session, terms.how);
-        let said = match target {
+    ) -> Next<B::File> {
+        let mut responder = self.responder(cx, session, context.mode);
+        let summary = match target {
             Target::File(file, meta, coding, kind) => {
                 let now = self.options.second(cx.now);
-                let plan = file::plan(wish, meta, coding, kind, now);
+                let plan = file::plan(request, meta, coding, kind, now);
                 let fields: Vec<(&str, &str)> =
                     plan.fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
                 if plan.status.0 >= 400 {
-                    let why = "the conditions of the request do not hold for this file";
-                    speaker.refuse(plan.status, &fields, why, out)
+                    let why = match plan.status {
+                        Status::RANGE => "none of the ranges is within the file",
+                        _ => "the conditions of the request do not hold for this file",
+                    };
+                    responder.refuse(plan.status, &fields, why, out)
                 } else {
-                    let said = speaker.head(plan.status, &fields, plan.len, out);
-                    let pieces = if said.bytes > 0 { plan.pieces } else { VecDeque::new() };
-                    let sending = Sending { file: Some(file), pieces, terms, said };
+                    let summary = responder.head(plan.status, &fields, plan.len, out);
+                    let pieces = if summary.bytes > 0 { plan.pieces } else { VecDeque::new() };
+                    let sending = Transfer { file: Some(file), pieces, context, summary };
                     return self.send(cx, session, Box::new(sending), out);
                 }
             }
             Target::Folder => {
-                let mut place = format!("{}/", encoded(&wish.path));
-                // Two slashes in front would name another host.
+                let mut place = format!("{}/", encoded(&request.path));
+                // Two leading slashes would name another host.
                 place.replace_range(..place.len() - place.trim_start_matches('/').len(), "/");
-                if !wish.query.is_empty() {
-                    place = format!("{place}?{}", wish.query);
+                if !request.query.is_empty() {
+                    place = format!("{place}?{}", request.query);
                 }
-                speaker.refuse(Status::MOVED, &[("Location", &place)], "a folder ends in /", out)
+                responder.refuse(Status::MOVED, &[("Location", &place)], "a folder ends in /", out)
             }
             Target::Listing(page) => {
-                speaker.words(Status::OK, &[("Content-Type", kinds::HTML)], &page, out)
+                responder.text(Status::OK, &[("Content-Type", mime::HTML)], &page, out)
             }
             Target::Missing(missing) => {
                 let (status, why) = match missing {
-                    Missing::Absent => (Status::NOT_FOUND, "there is no such page"),
-                    Missing::Forbidden => (Status::FORBIDDEN, "this may not be read"),
-                    Missing::Exhausted => (Status::UNAVAILABLE, "too many files are open"),
-                    Missing::Broken => (Status::INTERNAL, "the file cannot be read"),
+                    LookupError::Absent => (Status::NOT_FOUND, "there is no such page"),
+                    LookupError::Forbidden => (Status::FORBIDDEN, "this may not be read"),
+                    LookupError::Exhausted => (Status::UNAVAILABLE, "too many files are open"),
+                    LookupError::Broken => (Status::INTERNAL, "the file cannot be read"),
                 };
-                let later = [("Retry-After", "1")];
+                let later = [("Retry-Next", "1")];
                 let more = if status == Status::UNAVAILABLE { &later[..] } else { &[] };
-                speaker.refuse(status, more, why, out)
+                responder.refuse(status, more, why, out)
             }
         };
-        self.finish(cx, session, &terms, said)
+        self.finish(cx, session, &context, summary)
     }
 
-    /// Sends a file until the output is full, or a piece has to be waited for.
+    /// Sends a file until the output is full or a read would block.
     pub(super) fn send(
         &self,
         cx: &At<'_>,
         session: &mut Session<B::File>,
-        mut sending: Box<Sending<B::File>>,
+        mut sending: Box<Transfer<B::File>>,
         out: &mut Out,
-    ) -> After<B::File> {
+    ) -> Next<B::File> {
         while let Some(piece) = sending.pieces.front_mut() {
             if out.is_full() {
                 session.stage = Stage::Sending(sending);
-                return After::Room;
+                return Next::Room;
             }
             let range = match piece {
                 Piece::Text(text) => {
@@ -116,12 +119,12 @@ impl<B: Backstage> Web<B> {
                 }
                 Piece::Bytes(range) => range,
             };
-            let Some(file) = &sending.file else { return After::Close };
+            let Some(file) = &sending.file else { return Next::Close };
             if range.end - range.start > READ_MAX {
-                // Of a file that the kernel has in part, at least the next piece goes uncopied.
+                // If the kernel has only part of the file, at least the next piece goes uncopied.
                 let lent = [STRETCH, PIECE as u64].into_iter().find_map(|most| {
                     let stretch = range.start..range.end.min(range.start + most);
-                    Some((self.backstage.lend(file, stretch.clone())?, stretch))
+                    Some((self.platform.lend(file, stretch.clone())?, stretch))
                 });
                 if let Some((source, stretch)) = lent {
                     let len = stretch.end - stretch.start;
@@ -131,23 +134,24 @@ impl<B: Backstage> Web<B> {
                 }
             }
             let len = (range.end - range.start).min(PIECE as u64) as usize;
-            match self.backstage.read_now(file, range.start, len, out.bytes()) {
-                // Its length was promised; only the end of the connection can tell.
-                Some(Ok(0) | Err(_)) => return After::Close,
+            match self.platform.read_now(file, range.start, len, out.bytes()) {
+                // Content-Length was already sent; only closing the connection can signal the
+                // error.
+                Some(Ok(0) | Err(_)) => return Next::Close,
                 Some(Ok(read)) => advance(&mut sending.pieces, read as u64),
                 None => {
                     let from = range.start;
-                    let Some(file) = sending.file.take() else { return After::Close };
+                    let Some(file) = sending.file.take() else { return Next::Close };
                     session.stage = Stage::Sending(sending);
-                    return After::Job(Job::Read(file, from, len));
+                    return Next::Job(Job::Read(file, from, len));
                 }
             }
         }
-        self.finish(cx, session, &sending.terms, sending.said)
+        self.finish(cx, session, &sending.context, sending.summary)
     }
 }
 
-/// Forgets what was sent of the first piece.
+/// Drops the sent bytes of the first piece.
 fn advance(pieces: &mut VecDeque<Piece>, sent: u64) {
     if let Some(Piece::Bytes(range)) = pieces.front_mut() {
         range.start += sent;

@@ -1,5 +1,4 @@
-//! The routes of the demonstration: what conformance suites, load generators and people with curl
-//! ask a server for.
+//! The demonstration routes: what conformance suites, load generators and people with curl request.
 //!
 //! | route | answer |
 //! |---|---|
@@ -15,12 +14,12 @@ use std::time::Duration;
 use wire::decimal;
 use wire::http::{Head, Status};
 
-use super::kinds;
-use super::order::{Act, MS_MAX, Words};
+use super::dispatch::{Action, Content, MS_MAX};
+use super::mime;
 
 /// The most rows of `/dynamic`.
 const ROWS_MAX: u64 = 10_000;
-/// The rows of `/dynamic` if nobody says how many.
+/// The default number of rows of `/dynamic`.
 const ROWS: u64 = 100;
 
 /// A route.
@@ -59,32 +58,32 @@ pub fn route(path: &str) -> Option<Route> {
     })
 }
 
-/// What a request on a route comes to.
-pub fn act(route: Route, head: &Head<'_>, query: &str) -> Act {
+/// The action for a request on a route.
+pub fn act(route: Route, head: &Head<'_>, query: &str) -> Action {
     let milliseconds = || {
         let wanted = parameter(query, "ms").and_then(|text| text.parse().ok());
         wanted.filter(|ms| *ms <= MS_MAX).map(Duration::from_millis)
     };
-    let refused = Act::Refuse(Status::BAD_REQUEST, "expected ?ms=N with N from 0 to 10000");
+    let refused = Action::Refuse(Status::BAD_REQUEST, "expected ?ms=N with N from 0 to 10000");
     match route {
-        Route::Root if head.method == "POST" => Act::Echo,
-        Route::Root => Act::Say(kinds::TEXT, Words::Fixed("OK")),
-        Route::Plaintext => Act::Say("text/plain", Words::Fixed("Hello, World!")),
+        Route::Root if head.method == "POST" => Action::Echo,
+        Route::Root => Action::Say(mime::TEXT, Content::Fixed("OK")),
+        Route::Plaintext => Action::Say("text/plain", Content::Fixed("Hello, World!")),
         Route::Json => {
-            Act::Say("application/json", Words::Fixed("{\"message\":\"Hello, World!\"}"))
+            Action::Say("application/json", Content::Fixed("{\"message\":\"Hello, World!\"}"))
         }
-        Route::Echo => Act::Say(kinds::TEXT, Words::Made(fields(head))),
-        Route::Cookie => Act::Say(kinds::TEXT, Words::Made(cookies(head))),
+        Route::Echo => Action::Say(mime::TEXT, Content::Made(fields(head))),
+        Route::Cookie => Action::Say(mime::TEXT, Content::Made(cookies(head))),
         Route::Dynamic => match parameter(query, "rows").map_or(Ok(ROWS), str::parse) {
-            Ok(rows) if rows <= ROWS_MAX => Act::Say(kinds::HTML, Words::Made(page(rows))),
-            _ => Act::Refuse(Status::BAD_REQUEST, "expected ?rows=N with N from 0 to 10000"),
+            Ok(rows) if rows <= ROWS_MAX => Action::Say(mime::HTML, Content::Made(page(rows))),
+            _ => Action::Refuse(Status::BAD_REQUEST, "expected ?rows=N with N from 0 to 10000"),
         },
-        Route::Work => milliseconds().map_or(refused, Act::Toil),
-        Route::Sleep => milliseconds().map_or(refused, Act::Sleep),
+        Route::Work => milliseconds().map_or(refused, Action::Compute),
+        Route::Sleep => milliseconds().map_or(refused, Action::Sleep),
     }
 }
 
-/// The value of a parameter of a query.
+/// The value of a query parameter.
 fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     pairs.into_iter().find(|(found, _)| *found == name).map(|(_, value)| value)
@@ -101,7 +100,7 @@ fn fields(head: &Head<'_>) -> Vec<u8> {
     text
 }
 
-/// The pairs of all `Cookie` fields (RFC 6265 section 4.2.1); what is no pair is left out.
+/// The pairs of all `Cookie` fields (RFC 6265 section 4.2.1); malformed ones are skipped.
 fn cookies(head: &Head<'_>) -> Vec<u8> {
     let mut text = Vec::new();
     let cookies = head.fields().filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
@@ -115,8 +114,8 @@ fn cookies(head: &Head<'_>) -> Vec<u8> {
     text
 }
 
-/// A table of numbers with their squares and the sums of these: enough to be work, and the same
-/// each time, so that it can be checked.
+/// A table of numbers, their squares and the running sums: real work with a result that can be
+/// checked.
 fn page(rows: u64) -> Vec<u8> {
     let mut text = b"<!doctype html>\n<title>Squares</title>\n<table>\n".to_vec();
     let mut sum = 0;

@@ -1,84 +1,88 @@
-//! From a wish for a file to what is sent: which file it is, whether the client has it already,
-//! and which of its bytes it wants (RFC 9110 sections 13 and 14).
+//! From a file request to the reply: which file it is, whether the client already has it, and which
+//! of its bytes it wants (RFC 9110 sections 13 and 14).
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use wire::http::range::{Ranges, ranges};
 use wire::http::{Status, choice, date};
 
-use super::backstage::{Backstage, Found, Meta, Missing};
-use super::order::Wish;
-use super::{kinds, listing};
+use super::dispatch::FileRequest;
+use super::platform::{LookupError, Meta, Platform, Resource};
+use super::{listing, mime};
 
-/// Codings that may stand packed beside a file, in the order of [`Wish::likes`], with the ending
-/// of the packed file. Between equal likings the first wins, for it is the shorter.
+/// Codings of precompressed files, in the order of [`FileRequest::likes`], with their extension. If
+/// the weights are equal the first wins, because it is usually shorter.
 const CODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
-/// What a folder is asked for.
+/// The index file of a folder.
 const INDEX: &str = "index.html";
 
-/// What a path leads to.
+/// What a path names.
 #[derive(Debug)]
 pub enum Target<F> {
-    /// A file, whether it is packed, and its media type.
+    /// A file, its coding if it is precompressed, and its media type.
     File(F, Meta, Option<usize>, &'static str),
-    /// A folder that was named without its slash.
+    /// A folder whose path lacks the final slash.
     Folder,
-    /// A folder to be listed.
+    /// A folder's listing.
     Listing(Vec<u8>),
-    /// Nothing.
-    Missing(Missing),
+    /// Nothing that can be served.
+    Missing(LookupError),
 }
 
-/// Looks for what `wish` names without waiting; `None` if that takes a wait.
-pub fn glance<B: Backstage>(backstage: &B, wish: &Wish, lists: bool) -> Option<Target<B::File>> {
-    resolve(wish, lists, |path| backstage.glance(path), |_| None)
+/// Finds what `request` names without blocking; `None` if that would block.
+pub fn try_find<B: Platform>(
+    platform: &B,
+    request: &FileRequest,
+    lists: bool,
+) -> Option<Target<B::File>> {
+    resolve(request, lists, |path| platform.try_find(path), |_| None)
 }
 
-/// The same; may wait.
-pub fn find<B: Backstage>(backstage: &B, wish: &Wish, lists: bool) -> Target<B::File> {
-    let list = |path: &str| Some(backstage.list(path));
-    let found = resolve(wish, lists, |path| Some(backstage.find(path)), list);
-    found.unwrap_or(Target::Missing(Missing::Broken))
+/// The same; may block.
+pub fn find<B: Platform>(platform: &B, request: &FileRequest, lists: bool) -> Target<B::File> {
+    let list = |path: &str| Some(platform.list(path));
+    let found = resolve(request, lists, |path| Some(platform.find(path)), list);
+    found.unwrap_or(Target::Missing(LookupError::Broken))
 }
 
-/// A list of a folder, or `None` if it takes a wait.
-type Listed = Option<Result<Vec<super::Entry>, Missing>>;
+/// The entries of a folder, or `None` if listing would block.
+type Listed = Option<Result<Vec<super::Entry>, LookupError>>;
 
 fn resolve<F>(
-    wish: &Wish,
+    request: &FileRequest,
     lists: bool,
-    look: impl Fn(&str) -> Option<Result<Found<F>, Missing>>,
+    look: impl Fn(&str) -> Option<Result<Resource<F>, LookupError>>,
     list: impl Fn(&str) -> Listed,
 ) -> Option<Target<F>> {
-    if wish.path.split('/').any(is_hidden) {
-        return Some(Target::Missing(Missing::Absent));
+    if request.path.split('/').any(is_hidden) {
+        return Some(Target::Missing(LookupError::Absent));
     }
-    let names_folder = wish.path.ends_with('/');
-    // Beneath the root there are no absolute paths.
-    let path = wish.path.trim_matches('/');
+    let names_folder = request.path.ends_with('/');
+    // Paths are relative to the root.
+    let path = request.path.trim_matches('/');
     let found = match path {
-        "" => Ok(Found::Folder),
+        "" => Ok(Resource::Folder),
         path => look(path)?,
     };
     match found {
         Err(missing) => Some(Target::Missing(missing)),
-        // A file is no folder, whatever it is called.
-        Ok(Found::File(..)) if names_folder => Some(Target::Missing(Missing::Absent)),
-        Ok(Found::File(file, meta)) => packed(wish, path, (file, meta), look),
-        Ok(Found::Folder) if !names_folder => Some(Target::Folder),
-        Ok(Found::Folder) => {
+        // A file is not a folder.
+        Ok(Resource::File(..)) if names_folder => Some(Target::Missing(LookupError::Absent)),
+        Ok(Resource::File(file, meta)) => packed(request, path, (file, meta), look),
+        Ok(Resource::Folder) if !names_folder => Some(Target::Folder),
+        Ok(Resource::Folder) => {
             let slash = if path.is_empty() { "" } else { "/" };
             let index = format!("{path}{slash}{INDEX}");
             match look(&index)? {
-                Ok(Found::File(file, meta)) => packed(wish, &index, (file, meta), look),
-                Ok(Found::Folder) | Err(Missing::Absent) if lists => {
+                Ok(Resource::File(file, meta)) => packed(request, &index, (file, meta), look),
+                Ok(Resource::Folder) | Err(LookupError::Absent) if lists => {
                     Some(match list(if path.is_empty() { "." } else { path })? {
-                        Ok(entries) => Target::Listing(listing::page(&wish.path, entries)),
+                        Ok(entries) => Target::Listing(listing::page(&request.path, entries)),
                         Err(missing) => Target::Missing(missing),
                     })
                 }
-                Ok(Found::Folder) | Err(Missing::Absent) => {
-                    Some(Target::Missing(Missing::Forbidden))
+                Ok(Resource::Folder) | Err(LookupError::Absent) => {
+                    Some(Target::Missing(LookupError::Forbidden))
                 }
                 Err(missing) => Some(Target::Missing(missing)),
             }
@@ -86,30 +90,30 @@ fn resolve<F>(
     }
 }
 
-/// Names that begin with a dot are not served: they hold passwords and histories. The one
-/// exception is made for certificates (RFC 8615).
+/// Names that begin with a dot are not served: they hold passwords and histories. `.well-known` is
+/// the exception (RFC 8615).
 fn is_hidden(segment: &str) -> bool {
     segment.starts_with('.') && segment != ".well-known"
 }
 
-/// The packed file beside `path`, if the client likes one that is there.
+/// The precompressed file beside `path`, if there is one that the client accepts.
 fn packed<F>(
-    wish: &Wish,
+    request: &FileRequest,
     path: &str,
     (file, meta): (F, Meta),
-    look: impl Fn(&str) -> Option<Result<Found<F>, Missing>>,
+    look: impl Fn(&str) -> Option<Result<Resource<F>, LookupError>>,
 ) -> Option<Target<F>> {
-    let kind = kinds::kind(path);
+    let kind = mime::media_type(path);
     let mut order = [0, 1];
-    if wish.likes[1] > wish.likes[0] {
+    if request.likes[1] > request.likes[0] {
         order.reverse();
     }
     for coding in order {
-        if wish.likes[coding] == 0 || !kinds::is_packable(kind) {
+        if request.likes[coding] == 0 || !mime::is_compressible(kind) {
             continue;
         }
         let beside = format!("{path}{}", CODINGS[coding].1);
-        if let Ok(Found::File(file, meta)) = look(&beside)? {
+        if let Ok(Resource::File(file, meta)) = look(&beside)? {
             return Some(Target::File(file, meta, Some(coding), kind));
         }
     }
@@ -125,32 +129,38 @@ pub enum Piece {
     Bytes(Range<u64>),
 }
 
-/// An answer about a file.
+/// A reply about a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The status.
     pub status: Status,
     /// Name and value of each field.
     pub fields: Vec<(&'static str, String)>,
-    /// The body; nothing for a status that has none.
+    /// The body; empty for a status without one.
     pub pieces: VecDeque<Piece>,
     /// The length of the body.
     pub len: u64,
 }
 
-/// What to answer to `wish` with this file. `now` is in seconds since 1970.
-pub fn plan(wish: &Wish, meta: Meta, coding: Option<usize>, kind: &'static str, now: u64) -> Plan {
-    let modified = meta.modified_ns / 1_000_000_000;
+/// The reply to `request` for this file. `now` is in seconds since 1970.
+pub fn plan(
+    request: &FileRequest,
+    meta: Meta,
+    coding: Option<usize>,
+    kind: &'static str,
+    now: u64,
+) -> Plan {
+    // Never later than `Date` (RFC 9110 section 8.8.2.1).
+    let modified = (meta.modified_ns / 1_000_000_000).min(now);
     let tag = tag(meta, coding);
-    // What was changed a moment ago may change again within the same second.
-    let stamp = date::written(modified);
+    let stamp = date::format(modified);
     let stamp = String::from_utf8_lossy(&stamp).into_owned();
     let mut fields = vec![("ETag", tag.clone()), ("Last-Modified", stamp)];
-    if kinds::is_packable(kind) {
+    if mime::is_compressible(kind) {
         fields.push(("Vary", "Accept-Encoding".to_owned()));
     }
     let bare = |status, fields| Plan { status, fields, pieces: VecDeque::new(), len: 0 };
-    match condition(wish, &tag, modified, now) {
+    match condition(request, &tag, modified) {
         Some(Status::NOT_MODIFIED) => return bare(Status::NOT_MODIFIED, fields),
         Some(status) => return bare(status, Vec::new()),
         None => {}
@@ -159,8 +169,8 @@ pub fn plan(wish: &Wish, meta: Meta, coding: Option<usize>, kind: &'static str, 
     if let Some(coding) = coding {
         fields.push(("Content-Encoding", CODINGS[coding].0.to_owned()));
     }
-    let wanted = match &wish.range {
-        Some(range) if is_same(wish, &tag, modified, now) => ranges(range, meta.len),
+    let wanted = match &request.range {
+        Some(range) if is_same(request, &tag, modified, now) => ranges(range, meta.len),
         _ => Ranges::Whole,
     };
     match wanted {
@@ -192,44 +202,45 @@ fn content_range(part: &Range<u64>, len: u64) -> String {
     format!("bytes {}-{}/{len}", part.start, part.end - 1)
 }
 
-/// A strong tag: time of change and length. A packed file is another representation, so it has
-/// another tag even where both were made in the same nanosecond.
+/// A strong tag: modification time and length. A precompressed file is another representation, so
+/// its tag differs even if both were written in the same nanosecond.
 fn tag(meta: Meta, coding: Option<usize>) -> String {
     let coding = coding.map_or("", |coding| CODINGS[coding].0);
     let dash = if coding.is_empty() { "" } else { "-" };
     format!("\"{:x}-{:x}{dash}{coding}\"", meta.modified_ns, meta.len)
 }
 
-/// The conditions in their order of precedence (RFC 9110 section 13.2.2); the status that ends the
-/// matter, if one does.
-fn condition(wish: &Wish, tag: &str, modified: u64, now: u64) -> Option<Status> {
-    let moment = |value: &Option<Vec<u8>>| value.as_ref().and_then(|text| date::parse(text, now));
-    if let Some(list) = &wish.if_match {
+/// Evaluates the conditions in their order of precedence (RFC 9110 section 13.2.2); returns the
+/// status that answers the request, if one does.
+fn condition(request: &FileRequest, tag: &str, modified: u64) -> Option<Status> {
+    let moment = |value: &Option<Vec<u8>>| value.as_ref().and_then(|text| date::parse(text));
+    if let Some(list) = &request.if_match {
         if !choice::names_tag(list, tag, false) {
             return Some(Status::PRECONDITION);
         }
-    } else if moment(&wish.if_unmodified).is_some_and(|limit| modified > limit) {
+    } else if moment(&request.if_unmodified).is_some_and(|limit| modified > limit) {
         return Some(Status::PRECONDITION);
     }
-    if let Some(list) = &wish.if_none_match {
+    if let Some(list) = &request.if_none_match {
         return choice::names_tag(list, tag, true).then_some(Status::NOT_MODIFIED);
     }
-    let unchanged = moment(&wish.if_modified).is_some_and(|since| modified <= since);
+    let unchanged = moment(&request.if_modified).is_some_and(|since| modified <= since);
     unchanged.then_some(Status::NOT_MODIFIED)
 }
 
-/// Whether the rest of what the client has can be completed: `If-Range` names this very file.
-fn is_same(wish: &Wish, tag: &str, modified: u64, now: u64) -> bool {
-    match &wish.if_range {
+/// Whether a range may be sent: `If-Range` is absent or names exactly this file.
+fn is_same(request: &FileRequest, tag: &str, modified: u64, now: u64) -> bool {
+    match &request.if_range {
         None => true,
         Some(value) if value.starts_with(b"\"") => choice::names_tag(value, tag, false),
-        // A date is strong only if it is a second old when it is sent (section 8.8.2.2).
-        Some(value) => date::parse(value, now) == Some(modified) && now > modified + 1,
+        // A date is a strong validator only if it was a second old when it was sent (section
+        // 8.8.2.2).
+        Some(value) => date::parse(value) == Some(modified) && now > modified + 1,
     }
 }
 
-/// Several ranges in one body (section 14.6). The boundary is made of the tag, so that every
-/// engine and every process says the same.
+/// Several ranges in one body (section 14.6). The boundary is derived from the tag, so it is the
+/// same in every engine and process.
 fn multipart(
     parts: &[Range<u64>],
     len: u64,

@@ -1,13 +1,13 @@
-//! Random conversations: good requests, broken ones and noise, once as a whole and once in random
-//! pieces with late jobs, random sips and files that are not in memory. Both must be answered with
-//! the same bytes, and whoever is told that the connection closes hears nothing after it.
+//! Random conversations of valid requests, broken ones and noise, sent once as a whole and once in
+//! random pieces with late jobs, slow reading and uncached files. Both must get the same bytes, and
+//! nothing follows a reply that closes the connection.
 
 use memory::{Placement, Region};
+use stats::Rng;
 use std::io;
 use std::time::Duration;
-use wire::rng::Rng;
 
-use super::backstage::{Backstage, Entry, Found, Meta, Missing};
+use super::platform::{Entry, LookupError, Meta, Platform, Resource};
 use super::{Journal, Options, Web};
 use crate::cuts::{Cuts, exchange};
 
@@ -19,7 +19,7 @@ pub fn fuzz(seed: u64, events: u32) {
     let mut rng = Rng::new(seed);
     let mut journal = Region::<Journal>::place(Placement::Private).expect("memory");
     journal.init(&[]).expect("no seed is needed");
-    // A conversation is some hundred events of the other fuzzers.
+    // A conversation counts as a hundred events of the other fuzzers.
     for conversation in 0..events.div_ceil(100) {
         let at = format!("services::web::fuzz seed {seed}, conversation {conversation}");
         converse(&mut rng, &journal, &at);
@@ -27,29 +27,29 @@ pub fn fuzz(seed: u64, events: u32) {
 }
 
 /// Two files, one of them longer than an output, and a folder.
-struct Pocket {
+struct MemoryFiles {
     cold: bool,
 }
 
 /// The length of the long file.
 const LONG: u64 = 300_000;
 
-impl Backstage for Pocket {
+impl Platform for MemoryFiles {
     type File = u64;
 
-    fn glance(&self, path: &str) -> Option<Result<Found<u64>, Missing>> {
+    fn try_find(&self, path: &str) -> Option<Result<Resource<u64>, LookupError>> {
         (!self.cold).then(|| self.find(path))
     }
 
-    fn find(&self, path: &str) -> Result<Found<u64>, Missing> {
+    fn find(&self, path: &str) -> Result<Resource<u64>, LookupError> {
         let len = match path {
             "a.txt" => 10,
             "a.txt.gz" => 7,
             "long" => LONG,
-            "d" => return Ok(Found::Folder),
-            _ => return Err(Missing::Absent),
+            "d" => return Ok(Resource::Folder),
+            _ => return Err(LookupError::Absent),
         };
-        Ok(Found::File(len, Meta { len, modified_ns: 1 }))
+        Ok(Resource::File(len, Meta { len, modified_ns: 1 }))
     }
 
     fn read_now(
@@ -68,11 +68,11 @@ impl Backstage for Pocket {
         Ok((end - offset) as usize)
     }
 
-    fn list(&self, _path: &str) -> Result<Vec<Entry>, Missing> {
+    fn list(&self, _path: &str) -> Result<Vec<Entry>, LookupError> {
         Ok(vec![Entry { name: "x".to_owned(), len: Some(1) }])
     }
 
-    fn toil(&self, _time: Duration) {}
+    fn compute(&self, _time: Duration) {}
 
     fn sleep(&self, _time: Duration) {}
 }
@@ -81,12 +81,12 @@ fn converse(rng: &mut Rng, journal: &Journal, at: &str) {
     let sent = requests(rng);
     let mut options = Options { demo: true, files: true, body_max: 100, ..Options::default() };
     let whole = {
-        let web = Web::new(options.clone(), Pocket { cold: false });
+        let web = Web::new(options.clone(), MemoryFiles { cold: false });
         exchange(&mut Rng::new(0), &web, journal, &sent, &cuts(&[usize::MAX]), at)
     };
     options.limits.output_high = 1 + rng.below(200_000);
     options.limits.output_low = rng.below(options.limits.output_high);
-    let web = Web::new(options, Pocket { cold: rng.once_in(2) });
+    let web = Web::new(options, MemoryFiles { cold: rng.once_in(2) });
     let most = [*rng.pick(&[1, 7, 200, 20_000])];
     let pieces = exchange(rng, &web, journal, &sent, &cuts(&most), at);
     let differs = whole.iter().zip(&pieces).position(|(one, other)| one != other);
@@ -107,7 +107,7 @@ fn cuts(pieces: &[usize]) -> Cuts<'_> {
     Cuts { pieces, sip: 100_000, notes: false }
 }
 
-/// Some requests in a row, most of them good.
+/// Some requests in a row, most of them valid.
 fn requests(rng: &mut Rng) -> Vec<u8> {
     const LINES: &[&str] = &[
         "GET / HTTP/1.1",
@@ -164,7 +164,7 @@ fn requests(rng: &mut Rng) -> Vec<u8> {
         bytes.extend_from_slice(text.as_bytes());
     }
     if rng.once_in(3) {
-        // Who asks again is answered from memory.
+        // Repeated requests are answered from the memo.
         bytes.extend_from_within(..);
     }
     if rng.once_in(4) {

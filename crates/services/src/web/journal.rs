@@ -1,20 +1,20 @@
-//! The records of requests on their way to the log: a ring in memory that all workers see.
+//! Access-log lines on their way to the file: rings in memory that all workers share.
 //!
-//! A worker puts its lines into the ring and goes on; the launcher takes them out now and then and
-//! writes them, and once more when the last worker has left. So no worker ever waits for the
-//! disk, and what a worker had put in before it was killed is not lost. A ring that is full drops
-//! lines and counts them: a log may have a gap that it tells of, a server may not stop for it.
+//! Workers append lines to a ring; the launcher drains the rings to the file periodically and once
+//! more after the last worker has left. So no worker waits for the disk, and a killed worker loses
+//! no line that it had appended. A full ring drops lines and counts them: a log may have a reported
+//! gap, but a server may not stop for it.
 //!
-//! Workers are spread over a few rings by their slots, so that few of them meet at one lock.
+//! Workers are spread over a few rings by slot, so few of them contend for one lock.
 
 use memory::Lock;
 use seam::{BadSeed, Share, WorkerId};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// How many rings there are.
+/// ReplyMode many rings there are.
 const RINGS: usize = 8;
-/// Bytes in each ring: at 100 bytes a line, 10,000 requests between two looks of the launcher.
+/// Bytes of each ring: at 100 bytes a line, 10,000 requests between two drains.
 pub const RING_LEN: usize = 1 << 20;
 
 const WORD: usize = size_of::<u64>();
@@ -24,16 +24,16 @@ const WORDS: usize = RING_LEN / WORD;
 #[repr(C)]
 pub struct Journal {
     rings: [Ring; RINGS],
-    /// Lines that found no room.
+    /// Lines dropped because a ring was full.
     dropped: AtomicU64,
 }
 
 #[repr(C)]
 struct Ring {
     lock: Lock,
-    /// Words ever taken out.
+    /// Words taken out so far.
     taken: AtomicU64,
-    /// Words ever put in.
+    /// Words put in so far.
     put: AtomicU64,
     words: [AtomicU64; WORDS],
 }
@@ -47,14 +47,14 @@ unsafe impl Share for Journal {
 
     fn heal(&self, dead: WorkerId) {
         for ring in &self.rings {
-            // What it had not made public by `put` is not there.
+            // A line that was not yet published by `put` does not exist.
             ring.lock.force_release(dead);
         }
     }
 }
 
 impl Journal {
-    /// Puts `lines`, whole lines of them, into the ring of worker `me`.
+    /// Appends `lines`, which are whole lines, to the ring of worker `me`.
     pub fn put(&self, me: WorkerId, lines: &[u8]) {
         if lines.is_empty() {
             return;
@@ -66,14 +66,14 @@ impl Journal {
         }
     }
 
-    /// Whether something waits to be written.
+    /// Whether nothing waits to be written.
     pub fn is_empty(&self) -> bool {
         let empty = |ring: &Ring| ring.put.load(Acquire) == ring.taken.load(Relaxed);
         self.rings.iter().all(empty) && self.dropped.load(Relaxed) == 0
     }
 
-    /// Takes everything out, appends it to `lines`, and says how many lines were dropped since the
-    /// last time. There is one who takes.
+    /// Moves everything to `lines` and returns how many lines were dropped since the last call.
+    /// There is one consumer.
     pub fn take(&self, lines: &mut Vec<u8>) -> u64 {
         self.rings.iter().for_each(|ring| ring.take(lines));
         self.dropped.swap(0, Relaxed)
@@ -85,7 +85,7 @@ fn memchr_count(lines: &[u8]) -> u64 {
 }
 
 impl Ring {
-    /// A length in a word of its own, then the bytes, padded to whole words.
+    /// Stores the length in a word, then the bytes, padded to whole words.
     fn put(&self, me: WorkerId, lines: &[u8]) -> bool {
         let need = 1 + lines.len().div_ceil(WORD);
         let _locked = self.lock.lock(me);

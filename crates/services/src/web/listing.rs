@@ -1,12 +1,14 @@
-//! The page that lists a folder. Names are whatever their makers liked, so each is escaped twice:
-//! for the link and for the eye.
+//! The page that lists a folder. Names may contain anything, so each is escaped twice: as a URL and
+//! as HTML.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
-use super::backstage::Entry;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// The page of the folder at `path`, which begins and ends with `/`. Folders come first, then
-/// names in the order of their bytes; names that begin with a dot are left out.
+use super::platform::Entry;
+
+/// The page of the folder at `path`, which begins and ends with `/`. Folders come first; names are
+/// in byte order; names that begin with a dot are left out.
 pub fn page(path: &str, mut entries: Vec<Entry>) -> Vec<u8> {
     entries.retain(|entry| !entry.name.starts_with('.'));
     entries.sort_by(|a, b| (a.len.is_some(), &a.name).cmp(&(b.len.is_some(), &b.name)));
@@ -30,7 +32,7 @@ pub fn page(path: &str, mut entries: Vec<Entry>) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Text for the body of a page and for quoted attributes.
+/// Escapes text for elements and quoted attributes.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -46,18 +48,13 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// A path as a target may hold it (RFC 3986 section 2): everything but the unreserved letters and
-/// the slash by its hexadecimal digits.
-pub fn encoded(path: &str) -> String {
-    let mut out = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            write!(out, "%{byte:02X}").expect("a String takes every letter");
-        }
-    }
-    out
+/// Everything but the unreserved characters and the slash (RFC 3986 section 2).
+const RESERVED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// A path as the target of a request.
+pub fn encoded(path: &str) -> impl Display + '_ {
+    utf8_percent_encode(path, RESERVED)
 }
 
 #[cfg(test)]

@@ -1,26 +1,26 @@
-//! The last request of a connection that is answered the same each time, and its answer.
+//! The last request of a connection and its reply, if the same request gets the same reply.
 //!
-//! A client that asks again asks with the same bytes, and a head that equals the last one byte for
-//! byte means what the last one meant. One comparison and one copy then take the place of parsing
-//! and writing. What may be kept: a request without a body, whose answer depends on nothing but
+//! A client that repeats a request sends the same bytes, so one comparison and one copy replace
+//! parsing and formatting. A request is kept only if it has no body and its reply depends only on
 //! its head and the second of its date.
 
-/// The longest head that is kept, in bytes; browsers send more, machines less.
+/// The longest head that is kept, in bytes; browsers send longer ones, load generators shorter
+/// ones.
 const HEAD_MAX: usize = 512;
-/// The longest answer that is kept, in bytes.
+/// The longest reply that is kept, in bytes.
 const ANSWER_MAX: usize = 512;
 
-/// A head and its answer.
+/// A head and its reply.
 #[derive(Debug, Default)]
 pub struct Memo {
     head: Vec<u8>,
     answer: Vec<u8>,
-    /// The second whose date the answer tells.
+    /// The second of the reply's date.
     second: u64,
 }
 
 impl Memo {
-    /// Keeps an answer that was given at `second`.
+    /// Keeps a reply that was sent at `second`.
     pub fn keep(&mut self, head: &[u8], answer: &[u8], second: u64) {
         self.head.clear();
         self.answer.clear();
@@ -31,7 +31,7 @@ impl Memo {
         }
     }
 
-    /// The length of the head in front of `input` and its answer, if they are known.
+    /// The length of the head at the front of `input` and its reply, if they are known.
     #[inline]
     pub fn find(&self, input: &[u8], second: u64) -> Option<(usize, &[u8])> {
         let known = second == self.second && !self.head.is_empty() && input.starts_with(&self.head);

@@ -1,4 +1,4 @@
-//! What can be chosen about the server, and the defaults with their reasons.
+//! The options of the server, and the reasons for their defaults.
 
 use seam::{Instant, Limits};
 use std::sync::Arc;
@@ -7,35 +7,35 @@ use wire::http::{Status, head};
 
 use super::record::Format;
 
-/// The choices.
+/// The options.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The bounds of a connection.
+    /// The limits of a connection.
     pub limits: Limits,
-    /// The bounds of a head.
+    /// The limits of a head.
     pub heads: head::Limits,
-    /// Offer the routes of the demonstration.
+    /// Serve the demonstration routes.
     pub demo: bool,
-    /// Offer files.
+    /// Serve files.
     pub files: bool,
-    /// List a folder that has no `index.html`.
+    /// List folders without an `index.html`.
     pub listing: bool,
-    /// The longest body of a request, in bytes.
+    /// The longest request body, in bytes.
     pub body_max: u64,
-    /// How long a head may take, from its first byte (or from the beginning of a connection) to its
-    /// last. Absolute, so that a byte now and then does not help.
+    /// How long a head may take, from its first byte (or from the start of the connection) to its
+    /// last. The limit is absolute, so sending a byte now and then does not extend it.
     pub head_time: Duration,
-    /// How long a connection may be silent between two requests.
+    /// How long a connection may be idle between two requests.
     pub keep_alive: Duration,
-    /// What a body gets for free before its rate counts.
+    /// The grace period of a body before its rate counts.
     pub body_grace: Duration,
     /// The least rate of a body, in bytes a second.
     pub body_rate: u64,
-    /// How requests are recorded, if they are.
+    /// The format of the access log, if there is one.
     pub record: Option<Format>,
-    /// The wall clock: a moment, and the nanoseconds since 1970 at it.
+    /// The wall clock: an instant and its nanoseconds since 1970.
     pub wall: (Instant, u64),
-    /// Pages for statuses from 400 on.
+    /// Pages for statuses of 400 or more.
     pub error_pages: Vec<ErrorPage>,
 }
 
@@ -51,16 +51,16 @@ pub struct ErrorPage {
 }
 
 impl Default for Options {
-    /// 1 MiB of body as nginx has it; 10 s for a head, since the whole of it counts; 15 s between
-    /// requests; 256 bytes a second after 5 s, which a modem of 1988 reaches.
+    /// 1 MiB of body, as in nginx; 10 s for a whole head; 15 s between requests; 256 bytes a second
+    /// after 5 s, which a modem of 1988 reaches.
     fn default() -> Options {
         let heads = head::Limits::default();
         Options {
             limits: Limits {
                 input_max: 2 * heads.head_max,
                 output_high: 128 * 1024,
-                // Filled again only when all is gone: an output that never becomes empty keeps what
-                // was sent in front of what waits, and a great file would pile up in it.
+                // Refilled only when empty: an output that never empties keeps the sent bytes in
+                // front of the waiting ones, and a large file would pile up in it.
                 output_low: 0,
                 sessions_max: 16 * 1024,
             },
@@ -81,18 +81,18 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Nanoseconds since 1970 at a moment.
+    /// Nanoseconds since 1970 at an instant.
     pub fn wall_ns(&self, now: Instant) -> u64 {
         let (moment, wall_ns) = self.wall;
         wall_ns.saturating_add(now.ns()).saturating_sub(moment.ns())
     }
 
-    /// Seconds since 1970 at a moment.
+    /// Seconds since 1970 at an instant.
     pub(super) fn second(&self, now: Instant) -> u64 {
         self.wall_ns(now) / 1_000_000_000
     }
 
-    /// The page of a status, if it has one.
+    /// The error page of a status, if there is one.
     pub(super) fn error_page(&self, status: Status) -> Option<&ErrorPage> {
         self.error_pages.iter().find(|page| page.code == status.0)
     }

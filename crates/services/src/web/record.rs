@@ -1,22 +1,21 @@
-//! One request as a line of the log: the common log format of the first web servers, or an object
-//! of JSON.
+//! One request as an access-log line: the common log format, or a JSON object.
 //!
-//! What a client sends can hold quotes, backslashes and bytes that are no text. Each is escaped, so
-//! that nobody can forge a line or reach the terminal of who reads it.
+//! Clients may send quotes, backslashes and bytes that are not text. Each is escaped, so a client
+//! can neither forge a line nor control the terminal that shows it.
 
 use seam::{Instant, Peer};
 use std::io::Write;
 use std::str::FromStr;
 use wire::decimal;
-use wire::http::date::Civil;
+use wire::http::date::{self, DATE_LEN};
 
-/// How a line is written.
+/// The format of a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
     /// `HOST - - [06/Nov/1994:08:49:37 +0000] "GET / HTTP/1.1" 200 1024`.
     #[default]
     Common,
-    /// One object a line, with the microseconds that the request took inside the server.
+    /// One object a line, with the time in the server in microseconds.
     Json,
 }
 
@@ -41,20 +40,20 @@ impl std::fmt::Display for Format {
     }
 }
 
-/// What is known of a request when it begins.
+/// What is known of a request when it arrives.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestLine {
     /// When its head was whole.
     pub at: Instant,
     /// Method, target and version, separated by blanks; `-` if it was not understood.
-    pub line: String,
+    pub text: String,
 }
 
 /// Appends the line of one request. `wall_ns` is the time of its end since 1970.
 pub fn put(
     format: Format,
     peer: Peer,
-    asked: &Asked,
+    request_line: &RequestLine,
     (now, wall_ns): (Instant, u64),
     (status, bytes): (u16, u64),
     out: &mut Vec<u8>,
@@ -65,7 +64,7 @@ pub fn put(
             out.extend_from_slice(b" - - [");
             put_common_time(wall_ns / 1_000_000_000, out);
             out.extend_from_slice(b"] \"");
-            escape(&asked.line, out);
+            escape(&request_line.text, out);
             out.extend_from_slice(b"\" ");
             decimal::push(out, status.into());
             out.push(b' ');
@@ -78,13 +77,13 @@ pub fn put(
             out.extend_from_slice(b"\",\"host\":\"");
             put_host(peer, out);
             out.extend_from_slice(b"\",\"request\":\"");
-            escape_json(&asked.line, out);
+            escape_json(&request_line.text, out);
             out.extend_from_slice(b"\",\"status\":");
             decimal::push(out, status.into());
             out.extend_from_slice(b",\"bytes\":");
             decimal::push(out, bytes);
             out.extend_from_slice(b",\"us\":");
-            let took = now.since(asked.at).as_micros();
+            let took = now.since(request_line.at).as_micros();
             decimal::push(out, u64::try_from(took).unwrap_or(u64::MAX));
             out.extend_from_slice(b"}\n");
         }
@@ -98,21 +97,34 @@ fn put_host(peer: Peer, out: &mut Vec<u8>) {
     }
 }
 
+/// Day, name of the month, year and time of day in a formatted date.
+fn parts(date: &[u8; DATE_LEN]) -> [&[u8]; 4] {
+    [&date[5..7], &date[8..11], &date[12..16], &date[17..25]]
+}
+
 fn put_common_time(seconds: u64, out: &mut Vec<u8>) {
-    let Civil { year, day, hour, minute, second, .. } = Civil::at(seconds);
-    let month = Civil::at(seconds).month_name();
-    write!(out, "{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000")
-        .expect("a Vec takes every byte");
+    let date = date::format(seconds);
+    let [day, month, year, time] = parts(&date);
+    for part in [day, b"/", month, b"/", year, b":", time, b" +0000"] {
+        out.extend_from_slice(part);
+    }
 }
 
 fn put_iso_time(wall_ns: u64, out: &mut Vec<u8>) {
-    let Civil { year, month, day, hour, minute, second, .. } = Civil::at(wall_ns / 1_000_000_000);
+    const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
+    let date = date::format(wall_ns / 1_000_000_000);
+    let [day, month, year, time] = parts(&date);
+    let number = 1 + MONTHS.chunks(3).position(|name| name == month).unwrap_or_default();
     let micros = wall_ns / 1000 % 1_000_000;
-    write!(out, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
-        .expect("a Vec takes every byte");
+    out.extend_from_slice(year);
+    write!(out, "-{number:02}-").expect("a Vec takes every byte");
+    out.extend_from_slice(day);
+    out.push(b'T');
+    out.extend_from_slice(time);
+    write!(out, ".{micros:06}Z").expect("a Vec takes every byte");
 }
 
-/// As Apache escapes: quotes and backslashes by a backslash, what is not printable in hexadecimal.
+/// As Apache does: quotes and backslashes get a backslash, unprintable bytes become hexadecimal.
 fn escape(text: &str, out: &mut Vec<u8>) {
     for byte in text.bytes() {
         match byte {
@@ -145,10 +157,10 @@ mod tests {
     fn lines() {
         fn check(format: Format, line: &str, want: &str) {
             let peer = Peer::Net("[::1]:80".parse().expect("an address"));
-            let asked = Asked { at: Instant::from_ns(1_000), line: line.to_owned() };
+            let request_line = RequestLine { at: Instant::from_ns(1_000), text: line.to_owned() };
             let now = (Instant::from_ns(43_000), 784_111_777_000_045_000);
             let mut out = Vec::new();
-            put(format, peer, &asked, now, (200, 7), &mut out);
+            put(format, peer, &request_line, now, (200, 7), &mut out);
             assert_eq!(String::from_utf8(out).expect("text"), want);
         }
         check(

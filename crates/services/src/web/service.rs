@@ -1,31 +1,31 @@
-//! The state machine: heads, bodies, jobs and files in turn, one request after the other.
+//! The state machine: heads, bodies, jobs and files, one request at a time.
 //!
-//! A session is in one of four stages. It waits for a head; it takes a body; it is away, which
-//! means that a job of its is out; or it sends a file piece by piece as there is room. Input behind
-//! a request that is not answered yet waits in the connection.
+//! A session is in one of four stages: it waits for a head, receives a body, waits for a job
+//! (away), or sends a file piece by piece. Input after a request that is not yet answered waits in
+//! the connection.
 
 use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Step, Then};
 use std::io;
 use std::time::Duration;
 use wire::http::{Bad, Body, Head, Status, Version, head, reply};
 
-use super::backstage::Backstage;
-use super::body::{Incoming, Trouble};
-use super::deliver::Sending;
+use super::body::{BodyError, RequestBody};
+use super::deliver::Transfer;
+use super::dispatch::{Action, Content, Dispatch, FileRequest, ReplyContext, ReplyMode, dispatch};
 use super::file::{self, Target};
 use super::journal::Journal;
-use super::kinds;
 use super::memo::Memo;
+use super::mime;
 use super::options::Options;
-use super::order::{Act, How, Order, Terms, Wish, Words, order};
-use super::record::{self, Asked};
-use super::say::{Clockface, Said, Speaker};
+use super::platform::Platform;
+use super::record::{self, RequestLine};
+use super::respond::{DateCache, Responder, Summary};
 
 /// The service.
 #[derive(Debug)]
 pub struct Web<B> {
     pub(super) options: Options,
-    pub(super) backstage: B,
+    pub(super) platform: B,
 }
 
 /// One connection.
@@ -33,14 +33,16 @@ pub struct Web<B> {
 pub struct Session<F> {
     peer: Peer,
     pub(super) stage: Stage<F>,
-    /// When a session that waits for a head is given up.
+    /// When a session that waits for a head times out.
     until: Instant,
-    /// Part of a head has come.
+    /// Part of a head has arrived.
     begun: bool,
-    /// The server drains: the next answer is the last.
+    /// That head begins with HEAD, so its answer has no body.
+    head_only: bool,
+    /// The server drains: the next reply is the last.
     last: bool,
-    clock: Clockface,
-    /// The request just answered would be answered the same again.
+    clock: DateCache,
+    /// The same request would get the same reply.
     repeatable: bool,
     memo: Memo,
 }
@@ -48,61 +50,62 @@ pub struct Session<F> {
 #[derive(Debug)]
 pub(super) enum Stage<F> {
     Head,
-    Body(Box<(Order, Incoming)>),
-    Away(Box<Terms>),
-    Sending(Box<Sending<F>>),
+    Body(Box<(Dispatch, RequestBody)>),
+    Away(Box<ReplyContext>),
+    Sending(Box<Transfer<F>>),
 }
 
-/// How long a silent connection is listened to when the server drains: its next request may be on
-/// the way, and its sender could not know whether it was done. Longer than a way around the world.
+/// How long an idle connection stays open while the server drains: its next request may be on the
+/// way, and its client could not know whether it was processed. Longer than a round trip around the
+/// world.
 const LAST_CALL: Duration = Duration::from_millis(500);
 
-/// What leaves by the door for slow work.
+/// Work that may block.
 #[derive(Debug)]
 pub enum Job<F> {
     /// Look for a file.
-    Find(Box<Wish>),
-    /// Read a piece of a file: where, and how much.
+    Find(Box<FileRequest>),
+    /// Read a piece of a file: offset and length.
     Read(F, u64, usize),
     /// Compute.
-    Toil(Duration),
+    Compute(Duration),
     /// Wait.
     Sleep(Duration),
 }
 
-/// What comes back.
+/// The result of a job.
 #[derive(Debug)]
 pub struct Outcome<F>(Back<F>);
 
 #[derive(Debug)]
 enum Back<F> {
-    Found(Box<Wish>, Target<F>),
+    Found(Box<FileRequest>, Target<F>),
     Read(F, io::Result<Vec<u8>>),
     Done,
 }
 
-/// What comes after a deed.
-pub(super) enum After<F> {
+/// What follows an action.
+pub(super) enum Next<F> {
     /// The next request.
-    Next,
-    /// The end of the connection.
+    Request,
+    /// Close the connection.
     Close,
-    /// A job.
+    /// Run a job.
     Job(Job<F>),
-    /// Room.
+    /// Wait for room in the output.
     Room,
 }
 
 /// The context of a call.
 pub(super) type At<'a> = Cx<'a, Journal>;
 
-impl<B: Backstage> Web<B> {
-    /// A server with these choices.
-    pub fn new(options: Options, backstage: B) -> Web<B> {
-        Web { options, backstage }
+impl<B: Platform> Web<B> {
+    /// A server with these options.
+    pub fn new(options: Options, platform: B) -> Web<B> {
+        Web { options, platform }
     }
 
-    /// Answers requests until the input holds no whole one, the output is full or a job is out.
+    /// Answers requests until the input has no complete one, the output is full or a job runs.
     fn serve(
         &self,
         cx: &At<'_>,
@@ -130,15 +133,19 @@ impl<B: Backstage> Web<B> {
                         }
                         after
                     }
-                    // What clients of old leave behind a body begins nothing.
+                    // Old clients leave a CR LF after a body; it does not begin a request.
                     Ok(None) if b"\r\n".starts_with(rest) => break,
                     Ok(None) => {
+                        session.head_only = is_head(rest);
                         if !std::mem::replace(&mut session.begun, true) {
                             session.until = session.until.min(cx.now + self.options.head_time);
                         }
                         break;
                     }
-                    Err(bad) => self.misunderstood(cx, session, bad, out),
+                    Err(bad) => {
+                        session.head_only = is_head(rest);
+                        self.bad_head(cx, session, bad, out)
+                    }
                 },
                 Stage::Body(body) => match self.take(cx, session, body, rest, out) {
                     (taken, Some(after)) => {
@@ -156,15 +163,15 @@ impl<B: Backstage> Web<B> {
                 }
             };
             match after {
-                After::Next => {}
-                After::Close => return Step::close(input.len()),
+                Next::Request => {}
+                Next::Close => return Step::close(input.len()),
                 other => return self.step(session, used, other),
             }
         }
-        self.step(session, used, After::Next)
+        self.step(session, used, Next::Request)
     }
 
-    /// Answers requests that are the last one once more; says how much of the input they were.
+    /// Answers repetitions of the last request from the memo; returns how much input they used.
     #[inline]
     fn again(
         &self,
@@ -198,64 +205,69 @@ impl<B: Backstage> Web<B> {
         used
     }
 
-    /// A head has come.
+    /// A head is complete.
     fn begin(
         &self,
         cx: &At<'_>,
         session: &mut Session<B::File>,
         head: &Head<'_>,
         out: &mut Out,
-    ) -> After<B::File> {
-        session.begun = false;
+    ) -> Next<B::File> {
+        (session.begun, session.head_only) = (false, head.method == "HEAD");
         cx.note(|note| *note = format!("{} {} {}", head.method, head.target, words(head.version)));
-        let mut order = order(&self.options, head, self.asked(cx, head));
-        order.terms.how.keep_alive &= !session.last;
+        let mut dispatch = dispatch(&self.options, head, self.request_line(cx, head));
+        dispatch.context.mode.keep_alive &= !session.last;
         if head.body == Body::Length(0) {
-            return self.act(cx, session, order, &[], out);
+            return self.act(cx, session, dispatch, &[], out);
         }
-        let keep = matches!(order.act, Act::Echo);
-        let Some(incoming) = Incoming::new(head.body, keep, self.options.body_max, cx.now) else {
-            return self.too_long(cx, session, order, out);
+        let keep = matches!(dispatch.act, Action::Echo);
+        let incoming = RequestBody::new(head.body, keep, self.options.body_max, cx.now);
+        let refused = matches!(
+            dispatch.act,
+            Action::Dismiss(..) | Action::Refuse(..) | Action::NotAllowed(_)
+        );
+        if refused && (head.expects || incoming.is_none()) {
+            // The client waits for an answer before it sends the body; or the body is too long to
+            // be skipped, and the refused method is the better reason.
+            dispatch.context.mode.keep_alive = false;
+            return self.act(cx, session, dispatch, &[], out);
+        }
+        if matches!(dispatch.act, Action::Dismiss(..)) {
+            return self.act(cx, session, dispatch, &[], out);
+        }
+        let Some(incoming) = incoming else {
+            return self.too_long(cx, session, dispatch, out);
         };
-        let refused = matches!(order.act, Act::Dismiss(..) | Act::Refuse(..) | Act::NotAllowed(_));
-        if refused && head.expects {
-            // The client waits for a word before it sends the body; this is the word.
-            order.terms.how.keep_alive = false;
-            return self.act(cx, session, order, &[], out);
-        }
-        if matches!(order.act, Act::Dismiss(..)) {
-            return self.act(cx, session, order, &[], out);
-        }
         if head.expects {
             out.bytes().extend_from_slice(reply::CONTINUE);
         }
-        session.stage = Stage::Body(Box::new((order, incoming)));
-        After::Next
+        session.stage = Stage::Body(Box::new((dispatch, incoming)));
+        Next::Request
     }
 
-    /// Takes what has come of a body; says how much, and what comes after if it is whole.
+    /// Takes bytes of a body; returns how many, and what follows if it is complete.
     fn take(
         &self,
         cx: &At<'_>,
         session: &mut Session<B::File>,
-        mut body: Box<(Order, Incoming)>,
+        mut body: Box<(Dispatch, RequestBody)>,
         bytes: &[u8],
         out: &mut Out,
-    ) -> (usize, Option<After<B::File>>) {
+    ) -> (usize, Option<Next<B::File>>) {
         match body.1.feed(bytes, cx.now) {
             Ok((used, false)) => {
                 session.stage = Stage::Body(body);
                 (used, None)
             }
             Ok((used, true)) => {
-                let (mut order, incoming) = *body;
-                order.terms.how.keep_alive &= !session.last;
-                (used, Some(self.act(cx, session, order, &incoming.into_kept(), out)))
+                let (mut dispatch, incoming) = *body;
+                dispatch.context.mode.keep_alive &= !session.last;
+                (used, Some(self.act(cx, session, dispatch, &incoming.into_kept(), out)))
             }
-            Err(Trouble::TooLong) => (0, Some(self.too_long(cx, session, body.0, out))),
-            Err(Trouble::Bad(bad)) => {
-                let order = Order { act: dismissal(bad), ..body.0 };
-                (0, Some(self.act(cx, session, order, &[], out)))
+            Err(BodyError::TooLong) => (0, Some(self.too_long(cx, session, body.0, out))),
+            Err(BodyError::Bad(bad)) => {
+                let dispatch = Dispatch { act: dismissal(bad), ..body.0 };
+                (0, Some(self.act(cx, session, dispatch, &[], out)))
             }
         }
     }
@@ -264,118 +276,131 @@ impl<B: Backstage> Web<B> {
         &self,
         cx: &At<'_>,
         session: &mut Session<B::File>,
-        order: Order,
+        dispatch: Dispatch,
         out: &mut Out,
-    ) -> After<B::File> {
-        let act = Act::Dismiss(Status::CONTENT_TOO_LONG, "expected a shorter body");
-        self.act(cx, session, Order { act, ..order }, &[], out)
+    ) -> Next<B::File> {
+        let act = Action::Dismiss(Status::CONTENT_TOO_LONG, "expected a shorter body");
+        self.act(cx, session, Dispatch { act, ..dispatch }, &[], out)
     }
 
-    /// A head that is none: one answer and the end.
+    /// A malformed head: one reply, then the end.
     #[cold]
-    fn misunderstood(
+    fn bad_head(
         &self,
         cx: &At<'_>,
         session: &mut Session<B::File>,
         bad: Bad,
         out: &mut Out,
-    ) -> After<B::File> {
-        self.act(cx, session, self.last_word(cx, dismissal(bad)), &[], out)
+    ) -> Next<B::File> {
+        self.act(cx, session, self.last_word(cx, session, dismissal(bad)), &[], out)
     }
 
-    /// An order for what no request was understood.
-    fn last_word(&self, cx: &At<'_>, act: Act) -> Order {
-        let how = How { version: Version::Http11, head_only: false, keep_alive: false };
-        let asked = self.options.record.map(|_| Asked { at: cx.now, line: "-".to_owned() });
-        Order { act, terms: Terms { how, asked } }
+    /// A final reply to a request that was not understood.
+    fn last_word(&self, cx: &At<'_>, session: &Session<B::File>, act: Action) -> Dispatch {
+        let mode =
+            ReplyMode { version: Version::Http11, head_only: session.head_only, keep_alive: false };
+        let request_line =
+            self.options.record.map(|_| RequestLine { at: cx.now, text: "-".to_owned() });
+        Dispatch { act, context: ReplyContext { mode, request_line } }
     }
 
-    /// What the log shall know of a request, if there is one.
-    fn asked(&self, cx: &At<'_>, head: &Head<'_>) -> Option<Asked> {
+    /// What the access log needs of a request, if there is a log.
+    fn request_line(&self, cx: &At<'_>, head: &Head<'_>) -> Option<RequestLine> {
         let line = || format!("{} {} {}", head.method, head.target, words(head.version));
-        self.options.record.map(|_| Asked { at: cx.now, line: line() })
+        self.options.record.map(|_| RequestLine { at: cx.now, text: line() })
     }
 
-    /// Does what was ordered, as far as that needs no job.
+    /// Carries out the action, or starts its job.
     fn act(
         &self,
         cx: &At<'_>,
         session: &mut Session<B::File>,
-        Order { act, mut terms }: Order,
+        Dispatch { act, mut context }: Dispatch,
         body: &[u8],
         out: &mut Out,
-    ) -> After<B::File> {
-        terms.how.keep_alive &= !matches!(act, Act::Dismiss(..));
-        let mut speaker = self.speaker(cx, session, terms.how);
-        let said = match act {
-            Act::Say(kind, words) => {
+    ) -> Next<B::File> {
+        context.mode.keep_alive &= !matches!(act, Action::Dismiss(..));
+        let mut responder = self.responder(cx, session, context.mode);
+        let summary = match act {
+            Action::Say(kind, words) => {
                 let fields = [("Content-Type", kind)];
-                let said = speaker.words(Status::OK, &fields, words.bytes(), out);
-                session.repeatable = matches!(words, Words::Fixed(_)) && terms.how.keep_alive;
-                said
+                let summary = responder.text(Status::OK, &fields, words.bytes(), out);
+                session.repeatable = matches!(words, Content::Fixed(_)) && context.mode.keep_alive;
+                summary
             }
-            Act::Echo => speaker.words(Status::OK, &[("Content-Type", kinds::UNKNOWN)], body, out),
-            Act::Options(allow) => speaker.words(Status::NO_CONTENT, &[("Allow", allow)], b"", out),
-            Act::NotAllowed(allow) => {
+            Action::Echo => {
+                responder.text(Status::OK, &[("Content-Type", mime::UNKNOWN)], body, out)
+            }
+            Action::Options(allow) => {
+                responder.text(Status::NO_CONTENT, &[("Allow", allow)], b"", out)
+            }
+            Action::NotAllowed(allow) => {
                 let why = "expected one of the methods in Allow";
-                speaker.refuse(Status::METHOD, &[("Allow", allow)], why, out)
+                responder.refuse(Status::METHOD, &[("Allow", allow)], why, out)
             }
-            Act::Refuse(status, why) | Act::Dismiss(status, why) => {
-                speaker.refuse(status, &[], why, out)
+            Action::Refuse(status, why) | Action::Dismiss(status, why) => {
+                responder.refuse(status, &[], why, out)
             }
-            Act::Toil(time) => return away(session, Job::Toil(time), terms),
-            Act::Sleep(time) => return away(session, Job::Sleep(time), terms),
-            Act::File(wish) => {
-                return match file::glance(&self.backstage, &wish, self.options.listing) {
-                    Some(target) => self.answer(cx, session, (&wish, target), terms, out),
-                    None => away(session, Job::Find(wish), terms),
+            Action::Compute(time) => return away(session, Job::Compute(time), context),
+            Action::Sleep(time) => return away(session, Job::Sleep(time), context),
+            Action::File(request) => {
+                return match file::try_find(&self.platform, &request, self.options.listing) {
+                    Some(target) => self.answer(cx, session, (&request, target), context, out),
+                    None => away(session, Job::Find(request), context),
                 };
             }
         };
-        self.finish(cx, session, &terms, said)
+        self.finish(cx, session, &context, summary)
     }
 
-    /// A request is answered.
+    /// Records an answered request.
     pub(super) fn finish(
         &self,
         cx: &At<'_>,
         session: &mut Session<B::File>,
-        terms: &Terms,
-        said: Said,
-    ) -> After<B::File> {
+        context: &ReplyContext,
+        summary: Summary,
+    ) -> Next<B::File> {
         cx.answered(1);
-        if let (Some(format), Some(asked)) = (self.options.record, &terms.asked) {
+        if let (Some(format), Some(request_line)) = (self.options.record, &context.request_line) {
             let mut line = Vec::with_capacity(128);
             let now = (cx.now, self.options.wall_ns(cx.now));
-            record::put(format, session.peer, asked, now, (said.code, said.bytes), &mut line);
+            record::put(
+                format,
+                session.peer,
+                request_line,
+                now,
+                (summary.code, summary.bytes),
+                &mut line,
+            );
             cx.state.put(cx.worker, &line);
         }
         session.stage = Stage::Head;
         session.until = cx.now + self.options.keep_alive;
-        if terms.how.keep_alive { After::Next } else { After::Close }
+        if context.mode.keep_alive { Next::Request } else { Next::Close }
     }
 
-    pub(super) fn speaker<'a>(
+    pub(super) fn responder<'a>(
         &'a self,
         cx: &At<'_>,
         session: &'a mut Session<B::File>,
-        how: How,
-    ) -> Speaker<'a> {
-        Speaker { options: &self.options, clock: &mut session.clock, now: cx.now, how }
+        mode: ReplyMode,
+    ) -> Responder<'a> {
+        Responder { options: &self.options, clock: &mut session.clock, now: cx.now, mode }
     }
 
-    /// The step that `after` comes to.
+    /// The step for `after`.
     fn step(
         &self,
         session: &Session<B::File>,
         used: usize,
-        after: After<B::File>,
+        after: Next<B::File>,
     ) -> Step<Job<B::File>> {
         let then = match after {
-            After::Next if !matches!(session.stage, Stage::Sending(_)) => Then::Read,
-            After::Next | After::Room => Then::Pause,
-            After::Close => Then::Close,
-            After::Job(job) => Then::Offload(job),
+            Next::Request if !matches!(session.stage, Stage::Sending(_)) => Then::Read,
+            Next::Request | Next::Room => Then::Pause,
+            Next::Close => Then::Close,
+            Next::Job(job) => Then::Offload(job),
         };
         let wake = match &session.stage {
             Stage::Head => Some(session.until),
@@ -385,32 +410,32 @@ impl<B: Backstage> Web<B> {
         Step { used, then, wake }
     }
 
-    /// A job is back.
+    /// A job has finished.
     fn back(
         &self,
         cx: &At<'_>,
         session: &mut Session<B::File>,
         back: Back<B::File>,
         out: &mut Out,
-    ) -> After<B::File> {
+    ) -> Next<B::File> {
         match (std::mem::replace(&mut session.stage, Stage::Head), back) {
-            (Stage::Away(terms), Back::Found(wish, target)) => {
-                self.answer(cx, session, (&wish, target), *terms, out)
+            (Stage::Away(context), Back::Found(request, target)) => {
+                self.answer(cx, session, (&request, target), *context, out)
             }
-            (Stage::Away(terms), Back::Done) => {
-                let act = Act::Say(kinds::TEXT, Words::Fixed("done\n"));
-                let order = Order { act, terms: *terms };
-                self.act(cx, session, order, &[], out)
+            (Stage::Away(context), Back::Done) => {
+                let act = Action::Say(mime::TEXT, Content::Fixed("done\n"));
+                let dispatch = Dispatch { act, context: *context };
+                self.act(cx, session, dispatch, &[], out)
             }
             (Stage::Sending(mut sending), Back::Read(file, Ok(bytes))) if !bytes.is_empty() => {
                 sending.resume(file, &bytes, out);
                 self.send(cx, session, sending, out)
             }
-            _ => After::Close,
+            _ => Next::Close,
         }
     }
 
-    /// The time of a stage is over.
+    /// The deadline of a stage has passed.
     fn late(
         &self,
         cx: &At<'_>,
@@ -423,21 +448,21 @@ impl<B: Backstage> Web<B> {
             Stage::Away(_) | Stage::Sending(_) => false,
         };
         if !is_late {
-            return self.step(session, 0, After::Next);
+            return self.step(session, 0, Next::Request);
         }
         if out.is_full() {
-            // It is we who do not read: the peer takes no answers, which the engine watches.
+            // The client does not read its replies, which is for the engine to time out.
             session.until = cx.now + self.options.head_time;
             return Step { wake: Some(session.until), ..Step::read(0) };
         }
         if matches!(session.stage, Stage::Body(_)) || session.begun {
-            let act = Act::Dismiss(Status::TIMEOUT, "expected the rest of the request in time");
-            self.act(cx, session, self.last_word(cx, act), &[], out);
+            let act = Action::Dismiss(Status::TIMEOUT, "expected the rest of the request in time");
+            self.act(cx, session, self.last_word(cx, session, act), &[], out);
         }
         Step::close(0)
     }
 
-    /// The peer sends no more. Who stops in the middle is told so.
+    /// The client sends no more. One that stops inside a request is told so.
     fn end(
         &self,
         cx: &At<'_>,
@@ -445,30 +470,35 @@ impl<B: Backstage> Web<B> {
         out: &mut Out,
     ) -> Step<Job<B::File>> {
         if matches!(session.stage, Stage::Body(_)) || session.begun {
-            let act = Act::Dismiss(Status::BAD_REQUEST, "expected the rest of the request");
-            self.act(cx, session, self.last_word(cx, act), &[], out);
+            let act = Action::Dismiss(Status::BAD_REQUEST, "expected the rest of the request");
+            self.act(cx, session, self.last_word(cx, session, act), &[], out);
         }
         Step::close(0)
     }
 }
 
-/// A version as it was sent.
+/// Whether the first line, perhaps incomplete, asks for HEAD.
+fn is_head(input: &[u8]) -> bool {
+    input.trim_ascii_start().starts_with(b"HEAD ")
+}
+
+/// The version of the request.
 fn words(version: Version) -> &'static str {
     if version == Version::Http10 { "HTTP/1.0" } else { "HTTP/1.1" }
 }
 
-/// Sends a job out.
-fn away<F>(session: &mut Session<F>, job: Job<F>, terms: Terms) -> After<F> {
-    session.stage = Stage::Away(Box::new(terms));
-    After::Job(job)
+/// Starts a job.
+fn away<F>(session: &mut Session<F>, job: Job<F>, context: ReplyContext) -> Next<F> {
+    session.stage = Stage::Away(Box::new(context));
+    Next::Job(job)
 }
 
-/// The answer to what is not understood.
-fn dismissal(bad: Bad) -> Act {
-    Act::Dismiss(bad.status(), bad.why())
+/// The answer to a malformed request.
+fn dismissal(bad: Bad) -> Action {
+    Action::Dismiss(bad.status(), bad.why())
 }
 
-impl<B: Backstage> Service for Web<B> {
+impl<B: Platform> Service for Web<B> {
     type State = Journal;
     type Session = Session<B::File>;
     type Job = Job<B::File>;
@@ -484,9 +514,9 @@ impl<B: Backstage> Service for Web<B> {
 
     fn open(&self, cx: &At<'_>, peer: Peer, _out: &mut Out) -> Session<B::File> {
         let until = cx.now + self.options.head_time;
-        let (begun, last, repeatable) = (false, false, false);
-        let (clock, memo) = (Clockface::new(), Memo::default());
-        Session { peer, stage: Stage::Head, until, begun, last, clock, repeatable, memo }
+        let (begun, head_only, last, repeatable) = (false, false, false, false);
+        let (clock, memo) = (DateCache::new(), Memo::default());
+        Session { peer, stage: Stage::Head, until, begun, head_only, last, clock, repeatable, memo }
     }
 
     fn step(
@@ -509,7 +539,7 @@ impl<B: Backstage> Service for Web<B> {
                 }
                 stage => {
                     session.stage = stage;
-                    self.step(session, 0, After::Next)
+                    self.step(session, 0, Next::Request)
                 }
             },
             Event::Deadline => self.late(cx, session, out),
@@ -519,28 +549,28 @@ impl<B: Backstage> Service for Web<B> {
                 if matches!(session.stage, Stage::Head) && !session.begun {
                     session.until = session.until.min(cx.now + LAST_CALL);
                 }
-                self.step(session, 0, After::Next)
+                self.step(session, 0, Next::Request)
             }
         }
     }
 
     fn work(&self, _journal: &Journal, job: Job<B::File>) -> Outcome<B::File> {
         Outcome(match job {
-            Job::Find(wish) => {
-                let target = file::find(&self.backstage, &wish, self.options.listing);
-                Back::Found(wish, target)
+            Job::Find(request) => {
+                let target = file::find(&self.platform, &request, self.options.listing);
+                Back::Found(request, target)
             }
             Job::Read(file, from, len) => {
                 let mut bytes = Vec::with_capacity(len);
-                let read = self.backstage.read(&file, from, len, &mut bytes);
+                let read = self.platform.read(&file, from, len, &mut bytes);
                 Back::Read(file, read.map(|_| bytes))
             }
-            Job::Toil(time) => {
-                self.backstage.toil(time);
+            Job::Compute(time) => {
+                self.platform.compute(time);
                 Back::Done
             }
             Job::Sleep(time) => {
-                self.backstage.sleep(time);
+                self.platform.sleep(time);
                 Back::Done
             }
         })

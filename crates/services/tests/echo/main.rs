@@ -1,18 +1,18 @@
 //! The echo service under the nine laws: whatever the network cuts, joins, delays or breaks, each
-//! packet comes back as it was sent, once and in order, behind one login packet.
+//! packet comes back as it was sent, once and in order, after one login packet.
 
 use memory::{Placement, Region};
 use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};
 use services::echo::packet::{LOGIN, PACKET, packet};
-use services::echo::{Echo, Options, Refused, Register};
+use services::echo::{CloseReason, Echo, Options, Register};
 use sim::{Act, Case, Client, End, Faults, Heard, Script, Transcript};
+use stats::Rng;
 use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
-use wire::rng::Rng;
 
-/// A register in memory of its own, as the simulator wants to borrow it.
+/// A register in its own memory, in the form that the simulator borrows.
 #[derive(Clone)]
 struct Founded(Rc<Region<Register>>);
 
@@ -42,8 +42,8 @@ fn wire(numbers: impl IntoIterator<Item = u64>) -> Vec<u8> {
     numbers.into_iter().flat_map(packet).collect()
 }
 
-/// What the service must have sent when it was sent `said` and closed by itself: packets come back
-/// up to the first wrong length.
+/// The expected output for `said` if the service closed: packets come back up to the first wrong
+/// length.
 fn owed(said: &[u8]) -> Vec<u8> {
     let mut owed = packet(LOGIN).to_vec();
     for found in said.chunks(PACKET) {
@@ -55,7 +55,7 @@ fn owed(said: &[u8]) -> Vec<u8> {
     owed
 }
 
-/// Packets, at times with a wrong length among them or cut short.
+/// Packets, sometimes with a wrong length or cut short.
 fn said(rng: &mut Rng, most: usize) -> Vec<u8> {
     let mut said = wire((0..rng.below(most) as u64).map(|_| rng.roll()));
     if rng.once_in(4) && !said.is_empty() {
@@ -81,7 +81,7 @@ fn case(seed: u64, faults: Faults) -> Case {
     Case { script: Script { clients: clients.collect() }, faults, seed }
 }
 
-/// Who was not broken off hears everything, who was hears the front of it.
+/// An intact connection gets everything, a broken one a prefix.
 fn judge(case: &Case, transcript: &Transcript) -> Result<(), String> {
     for (at, (client, heard)) in case.script.clients.iter().zip(&transcript.clients).enumerate() {
         let (owed, Heard { bytes, end, closed }) = (owed(&client.said()), heard);
@@ -124,7 +124,8 @@ fn why_a_connection_ended_is_counted() {
         let register = founded();
         let script = Script::saying(said);
         sim::run(&Echo::default(), register.borrow(), &script, &Faults::calm(), 1);
-        let found = [Refused::BadLength, Refused::CutShort].map(|why| register.0.refused(why));
+        let found =
+            [CloseReason::BadLength, CloseReason::CutShort].map(|why| register.0.closed(why));
         assert_eq!(found, [bad, cut], "{said:?}");
     };
     let two = wire([1, 2]);
@@ -135,7 +136,7 @@ fn why_a_connection_ended_is_counted() {
     check(b"\x08", 0, 1);
 }
 
-/// An idle session hears of it at its next pulse, and the one behind it stays.
+/// An idle session ends at its next pulse, and the next session stays.
 #[test]
 fn the_first_session_goes_when_the_operator_wants_it() {
     let (register, echo) = (founded(), operated());
@@ -157,14 +158,14 @@ fn the_first_session_goes_when_the_operator_wants_it() {
     }
     assert!(conns[0].wants().done && !conns[1].wants().done);
     assert!(conns[1].wants().wake > Some(pulse), "it looks again later");
-    assert_eq!(state.refused(Refused::Dismissed), 1);
+    assert_eq!(state.closed(CloseReason::Dismissed), 1);
     conns.remove(0).close(&echo, &cx(0, pulse.ns()));
     assert_eq!(state.dismiss_first(), Some(SessionId::new(0, 1, 1)));
     assert_eq!(state.dismiss_first(), None, "nobody is told twice");
 }
 
-/// What the operator does is no accident to the others: under all weathers the one who is called
-/// hears the front of its echo, and the rest hear all.
+/// The operator's action does not affect other sessions: in any weather the called session gets a
+/// prefix of its echo, and the rest get everything.
 #[test]
 fn only_the_called_go() {
     let last: RefCell<Option<Founded>> = RefCell::new(None);

@@ -1,5 +1,5 @@
-//! The world under the nine laws: whatever the network cuts, delays or breaks, steps are steps on
-//! free ground, everybody is told of everybody, and paths are as long as the oracle says.
+//! The world under the nine laws: whatever the network cuts, delays or breaks, moves are single
+//! steps on free cells, every client is told about all others, and path lengths match the oracle.
 
 use grid::{Cell, Corners, Grid, oracle};
 use memory::{Placement, Region};
@@ -7,10 +7,10 @@ use seam::Closed;
 use services::game::packet::{Ask, Bye, Place, Role, TELL_MAX, Tell, front};
 use services::game::{Game, Options, Terrain, World};
 use sim::{Act, Case, Client, End, Faults, Heard, Script, Transcript};
+use stats::Rng;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use wire::rng::Rng;
 
 struct Founded(Region<World>);
 
@@ -39,7 +39,7 @@ fn game(budget: u32) -> Game {
     Game::new(terrain, Options { budget, searchers: 2, ..Options::default() })
 }
 
-/// One worker that can carry bytes to others, as the launcher demands.
+/// One worker that supports push, as the launcher requires.
 fn weather(faults: Faults) -> Faults {
     Faults { workers: 1, roam: false, pushes: true, ..faults }
 }
@@ -74,7 +74,7 @@ fn case(seed: u64, faults: Faults) -> Case {
                 0 => vec![Ask::Stop, Ask::Who],
                 1 => vec![Ask::Say { to: 0, text: "hello".to_owned() }, Ask::Ping(4)],
                 2 => vec![Ask::Rows { first: place.1, count: 3 }],
-                // The second takes the place of the first.
+                // The second replaces the first.
                 3 => vec![Ask::Go((1, 1)), Ask::Go(place)],
                 _ => vec![Ask::Go(place)],
             };
@@ -86,7 +86,7 @@ fn case(seed: u64, faults: Faults) -> Case {
     Case { script: Script { clients: clients.collect() }, faults: weather(faults), seed }
 }
 
-/// What each client was told makes sense, as far as it was told.
+/// Checks that what each client was told is consistent.
 fn judge(case: &Case, transcript: &Transcript) -> Result<(), String> {
     let grid = grid();
     for (at, heard) in transcript.clients.iter().enumerate() {
@@ -99,7 +99,7 @@ fn judge(case: &Case, transcript: &Transcript) -> Result<(), String> {
     Ok(())
 }
 
-/// The simulated network may let one tick overtake another, so that steps are told by their ticks.
+/// The simulated network may reorder ticks, so moves are sorted by tick.
 fn judge_client(grid: &Grid, heard: &Heard) -> Result<(), String> {
     let mut seen: BTreeMap<u64, (u32, Place)> = BTreeMap::new();
     let free = |(x, y): Place| match grid.is_free(Cell::new(x, y)) {
@@ -151,7 +151,7 @@ fn steps_are_steps_and_ways_are_shortest() {
 #[test]
 fn any_split_is_the_same_to_the_world() {
     let game = game(100_000);
-    // Time is told nothing of here: what is answered at once must be the same however it comes.
+    // Independent of time: immediate replies must be the same however the input arrives.
     let asks = [join(Role::Spectator), Ask::Rows { first: 20, count: 9 }, Ask::Who, Ask::Ping(1)];
     let calm = weather(Faults::calm());
     let ids = |heard: &[u8]| heard.to_vec();
@@ -161,7 +161,7 @@ fn any_split_is_the_same_to_the_world() {
     sim::determinism(&game, founded, 20, |seed| case(seed, Faults::wild(seed)));
 }
 
-/// Two walkers and one who looks on: all hear of a walk's every step, and of what is said to them.
+/// Two walkers and a spectator: all are told every step of a walk, and the messages sent to them.
 #[test]
 fn everybody_hears_of_everybody() {
     let game = game(100_000);
@@ -223,7 +223,7 @@ fn who_does_not_belong_is_told_why() {
     check(&wire(&[newer]), Bye::NotJoined);
 }
 
-/// A search that is never granted a cell does not come back, and nobody waits for it but who asked.
+/// A search without budget does not return, and delays only the session that asked for it.
 #[test]
 fn a_search_without_budget_holds_up_nobody() {
     let game = game(1);

@@ -1,11 +1,11 @@
-//! What a server must survive: every wrong line gets one clear line back and changes nothing.
+//! Every invalid line gets one clear line back and changes nothing.
 
-use crate::desk::{Desk, SAMPLE};
+use crate::client::{Client, SAMPLE};
 use services::stock::{LINE_MAX, Options, Stock};
 use wire::framing::Framing;
 
-fn desk(framing: Framing) -> Desk {
-    Desk::new(SAMPLE, Options { framing, ..Options::default() })
+fn client(framing: Framing) -> Client {
+    Client::new(SAMPLE, Options { framing, ..Options::default() })
 }
 
 #[test]
@@ -37,20 +37,20 @@ fn wrong_lines_change_nothing_and_keep_the_connection() {
         b"buy 1 1\0",
     ];
     for line in wrong {
-        let desk = desk(Framing::Line);
-        let heard = desk.hear([line, &b"\nbuy 1 1\n"[..]]);
-        let text = heard.text();
+        let client = client(Framing::Line);
+        let received = client.send([line, &b"\nbuy 1 1\n"[..]]);
+        let text = received.text();
         let (error, next) = text.split_once('\n').expect("two lines");
         assert!(error.starts_with("error: expected "), "{line:?}: {error}");
         assert!(error.is_ascii() && error.len() < 200, "{line:?}: {error}");
         assert_eq!(next, "[buy] success\n", "{line:?}");
-        assert_eq!(desk.file(), SAMPLE.replacen("1 7", "1 6", 1), "{line:?}");
+        assert_eq!(client.file(), SAMPLE.replacen("1 7", "1 6", 1), "{line:?}");
     }
 }
 
 #[test]
 fn errors_of_commands_that_list_end_like_lists() {
-    let text = desk(Framing::Line).say("show 1\nhelp me\nbuy 1 1\n");
+    let text = client(Framing::Line).say("show 1\nhelp me\nbuy 1 1\n");
     let expected = "error: expected `show`, found 1 argument\n\n\
                     error: expected `help`, found 1 argument\n\n[buy] success\n";
     assert_eq!(text, expected);
@@ -60,44 +60,44 @@ fn errors_of_commands_that_list_end_like_lists() {
 fn the_longest_line_is_answered_and_a_longer_one_ends_the_conversation() {
     let padded = |len: usize| format!("buy 1 1{}\n", " ".repeat(len - "buy 1 1\n".len()));
     for piece in [1, 100, 8191, 8192, 20_000] {
-        let desk = desk(Framing::Line);
-        let heard = desk.hear(padded(LINE_MAX).as_bytes().chunks(piece));
-        assert_eq!((heard.text().as_str(), heard.closed), ("[buy] success\n", false));
+        let client = client(Framing::Line);
+        let received = client.send(padded(LINE_MAX).as_bytes().chunks(piece));
+        assert_eq!((received.text().as_str(), received.closed), ("[buy] success\n", false));
 
         let sent = format!("buy 1 1\n{}buy 1 1\n", padded(LINE_MAX + 1));
-        let heard = desk.hear(sent.as_bytes().chunks(piece));
+        let received = client.send(sent.as_bytes().chunks(piece));
         let expected = "[buy] success\nerror: expected a line of at most 8191 bytes, found a \
                         longer one; closing\n";
-        assert_eq!((heard.text().as_str(), heard.closed), (expected, true));
-        assert_eq!(desk.file(), SAMPLE.replacen("1 7", "1 5", 1));
+        assert_eq!((received.text().as_str(), received.closed), (expected, true));
+        assert_eq!(client.file(), SAMPLE.replacen("1 7", "1 5", 1));
     }
 }
 
 #[test]
 fn a_line_without_its_end_is_not_carried_out() {
-    let desk = desk(Framing::Line);
-    assert_eq!(desk.say("buy 1 1\nbuy 1 1"), "[buy] success\n");
-    assert_eq!(desk.file(), SAMPLE.replacen("1 7", "1 6", 1));
+    let client = client(Framing::Line);
+    assert_eq!(client.say("buy 1 1\nbuy 1 1"), "[buy] success\n");
+    assert_eq!(client.file(), SAMPLE.replacen("1 7", "1 6", 1));
 }
 
 #[test]
 fn what_is_left_never_overflows() {
     let book = "1 9223372036854775806 1\n";
-    let desk = Desk::new(book, Options::default());
-    let text = desk.say("sell 1 2\nsell 1 1\nsell 1 1\nbuy 1 2147483647\n");
+    let client = Client::new(book, Options::default());
+    let text = client.say("sell 1 2\nsell 1 1\nsell 1 1\nbuy 1 2147483647\n");
     let full = "error: expected at most 9223372036854775807 to be left, found more\n";
     assert_eq!(text, format!("{full}[sell] success\n{full}[buy] success\n"));
-    assert_eq!(desk.file(), "1 9223372034707292160 1\n");
+    assert_eq!(client.file(), "1 9223372034707292160 1\n");
 }
 
 #[test]
 fn a_framing_that_show_can_outgrow_is_refused() {
-    // A row takes 28 bytes at its longest, so 292 rows take 8176.
+    // A row takes at most 28 bytes, so 292 rows take 8176.
     let book = |stocks| (100..100 + stocks).map(|id| format!("{id} 1 100\n")).collect::<String>();
     let refused = |book: &str, framing| {
         let options = Options { framing, ..Options::default() };
-        let desk = Desk::new(book, options);
-        Stock::new(options).fits(&desk.market).err().map(|why| why.to_string())
+        let client = Client::new(book, options);
+        Stock::new(options).fits(&client.market).err().map(|why| why.to_string())
     };
     let wide = Framing::Fixed(8192);
     assert_eq!(refused(&book(292), wide), None);

@@ -1,23 +1,23 @@
-//! Plays the transcripts in `tests/golden` in the simulator, under every lock and on every book.
+//! Plays the transcripts in `tests/golden` in the simulator, with every lock and every index.
 //!
-//! They are [`sim::Golden`] conversations with a head: `#! framing NAME`, `#! order NAME`,
-//! `#! index NAMES` where only some kinds of book reply so, and one `#! book ID LEFT PRICE` a
-//! stock. In `fixed` framing the lines of a reply stand without their padding.
+//! They are [`sim::Golden`] conversations with a head: `#! framing NAME`, `#! order NAME`, `#!
+//! index NAMES` if only some indexes reply so, and one `#! book ID LEFT PRICE` a stock. In `fixed`
+//! framing the lines of a reply stand without their padding.
 
-use crate::desk::founded_as;
-use services::stock::{Book, Lock, Options, Stock};
+use crate::client::market_with;
+use services::stock::{Index, Lock, Options, Stock};
 use sim::{Faults, Golden};
 use std::path::Path;
 use wire::framing::Framing;
 
-/// How many seeds of rough weather each transcript is played in, under each lock on the usual book;
-/// on the others it is a fourth of them.
+/// How many seeds of rough weather each transcript is played with, for each lock and the default
+/// index; other indexes get a fourth.
 const SEEDS: u64 = 20;
 
 struct Transcript {
     options: Options,
-    /// On which kinds of book it is played.
-    kinds: Vec<Book>,
+    /// The indexes with which it is played.
+    kinds: Vec<Index>,
     book: String,
     talk: String,
 }
@@ -27,7 +27,7 @@ fn read(path: &Path) -> Transcript {
     let (head, talk): (Vec<&str>, Vec<&str>) =
         text.lines().partition(|line| line.starts_with("#!"));
     let mut options = Options::default();
-    let (mut kinds, mut book) = (Book::ALL.to_vec(), String::new());
+    let (mut kinds, mut book) = (Index::ALL.to_vec(), String::new());
     for line in head {
         match line.split_once(' ').and_then(|(_, setting)| setting.split_once(' ')) {
             Some(("framing", name)) => options.framing = name.parse().expect("a framing"),
@@ -68,8 +68,8 @@ fn check(path: &Path) {
     for (kind, lock) in pairs {
         println!("{} under {lock}, book {kind}", path.display());
         let stock = Stock::new(Options { lock, ..options });
-        let seeds = if kind == Book::default() { SEEDS } else { SEEDS / 4 };
-        golden.play(&stock, || founded_as(kind, &book), &Faults::calm(), seeds);
+        let seeds = if kind == Index::default() { SEEDS } else { SEEDS / 4 };
+        golden.play(&stock, || market_with(kind, &book), &Faults::calm(), seeds);
     }
 }
 

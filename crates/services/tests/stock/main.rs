@@ -1,9 +1,9 @@
 //! The stock service from outside: bytes in, bytes out, through the seam's own `Conn`.
 
-mod books;
-mod desk;
+mod client;
 mod errors;
 mod golden;
+mod indexes;
 mod report;
 mod snapshot;
 mod splits;

@@ -1,6 +1,6 @@
 //! `show` and the saver see one instant, whatever other workers do meanwhile.
 
-use crate::desk::Desk;
+use crate::client::Client;
 use seam::{Share, WorkerId};
 use services::stock::{Lock, Market, Options, Order};
 use std::sync::atomic::Ordering::Relaxed;
@@ -45,11 +45,11 @@ fn race(reads: u32, write: impl Fn(WorkerId, u32) + Sync, mut read: impl FnMut(W
     });
 }
 
-/// A batch that moves one share from one stock to another keeps the sum, and so must every view.
+/// A batch that moves one share between stocks keeps the sum, and so must every snapshot.
 #[test]
 fn a_batch_is_seen_whole_or_not_at_all() {
-    let desk = Desk::new(&book(), Options::default());
-    let market: &Market = &desk.market;
+    let client = Client::new(&book(), Options::default());
+    let market: &Market = &client.market;
     let transfer = |me, turn: u32| {
         let batch = market.enter(me);
         let (from, to) = (turn >> 8 & 31, turn >> 16 & 31);
@@ -68,13 +68,13 @@ fn a_batch_is_seen_whole_or_not_at_all() {
     assert!(market.version() > versions[0] && market.changed_since(versions[0]));
 }
 
-/// Orders that a worker carries out one after the other are never seen in another order.
+/// Sequential orders of one worker are never seen out of order.
 #[test]
 fn orders_are_seen_in_order() {
     for lock in [Lock::Snapshot, Lock::Global] {
-        let desk = Desk::new(&book(), Options { lock, ..Options::default() });
-        let market: &Market = &desk.market;
-        // Each thread sells round and round its own half: no earlier row may be behind a later one.
+        let client = Client::new(&book(), Options { lock, ..Options::default() });
+        let market: &Market = &client.market;
+        // Each thread sells round-robin in its own half: no earlier row may lag a later one.
         let round = |me: WorkerId, _turn| {
             let rows = if me.slot() == 1 { 0..STOCKS / 2 } else { STOCKS / 2..STOCKS };
             for row in rows {
@@ -83,7 +83,7 @@ fn orders_are_seen_in_order() {
             }
         };
         race(2000, round, |_| {
-            let lefts = lefts(&desk.say("show\n"));
+            let lefts = lefts(&client.say("show\n"));
             for half in lefts.chunks(STOCKS as usize / 2) {
                 assert!(half.is_sorted_by(|one, next| one >= next), "{lock}: {half:?}");
                 assert!(half[0] - half[half.len() - 1] <= 1, "{lock}: {half:?}");
@@ -92,13 +92,13 @@ fn orders_are_seen_in_order() {
     }
 }
 
-/// Under every lock no order is lost, invented or carried out twice.
+/// Under every lock no order is lost, invented or executed twice.
 #[test]
 fn stock_is_conserved_between_threads() {
     for lock in Lock::ALL {
-        let desk = Desk::new(&book(), Options { lock, ..Options::default() });
+        let client = Client::new(&book(), Options { lock, ..Options::default() });
         let bought = [const { AtomicU64::new(0) }; 2];
-        let market: &Market = &desk.market;
+        let market: &Market = &client.market;
         let order = |me: WorkerId, turn: u32| {
             let row = turn >> 8 & 3;
             let _batch = market.enter(me);
@@ -106,9 +106,9 @@ fn stock_is_conserved_between_threads() {
                 bought[me.slot() - 1].fetch_add(3, Relaxed);
             }
         };
-        race(100, order, |_| drop(desk.say("show\n")));
+        race(100, order, |_| drop(client.say("show\n")));
         let bought: u64 = bought.iter().map(|count| count.load(Relaxed)).sum();
-        let left: u64 = lefts(&desk.file()).iter().sum();
+        let left: u64 = lefts(&client.file()).iter().sum();
         assert_eq!(left + bought, u64::from(STOCKS) * EACH, "{lock}");
     }
 }
@@ -118,33 +118,32 @@ fn stock_is_conserved_between_threads() {
 fn a_shared_show_is_never_stale() {
     let book: String = (1..=500).map(|id| format!("{id} 5 1\n")).collect();
     for order in Order::ALL {
-        let desk = Desk::new(&book, Options { order, ..Options::default() });
-        let show = desk.say("show\n");
-        assert_eq!(desk.say("show\nshow\n"), show.repeat(2));
-        let mixed = desk.say("buy 300 2\nshow\nsell 300 1\nshow\n");
+        let client = Client::new(&book, Options { order, ..Options::default() });
+        let show = client.say("show\n");
+        assert_eq!(client.say("show\nshow\n"), show.repeat(2));
+        let mixed = client.say("buy 300 2\nshow\nsell 300 1\nshow\n");
         let first = show.replace("\n300 5 1\n", "\n300 3 1\n");
         let second = show.replace("\n300 5 1\n", "\n300 4 1\n");
         assert_eq!(mixed, format!("[buy] success\n{first}[sell] success\n{second}"));
-        assert_eq!(desk.say("show\n"), second);
+        assert_eq!(client.say("show\n"), second);
     }
 }
 
-/// A worker that was killed inside a batch or with the lock in hand blocks nobody once it is
-/// healed.
+/// A worker killed inside a batch or holding the lock blocks no other worker once it is healed.
 #[test]
 fn the_dead_are_healed() {
     for lock in [Lock::Snapshot, Lock::Global] {
-        let desk = Desk::new(&book(), Options { lock, ..Options::default() });
-        let market: &Market = &desk.market;
+        let client = Client::new(&book(), Options { lock, ..Options::default() });
+        let market: &Market = &client.market;
         let dead = WorkerId::new(5, 1);
         let before = market.version();
         std::mem::forget(market.enter(dead));
         market.locked(lock, dead, 0, || market.buy(0, 1)).expect("enough left");
-        let saved = lefts(&desk.file());
+        let saved = lefts(&client.file());
         assert_eq!(saved[0], EACH - 1, "who heals can save before it has healed");
         market.heal(dead);
         assert!(market.changed_since(before), "what the dead did counts as a change");
-        assert_eq!(lefts(&desk.say("show\n"))[0], EACH - 1, "{lock}");
-        assert_eq!(desk.say("buy 1 1\n"), "[buy] success\n", "{lock}");
+        assert_eq!(lefts(&client.say("show\n"))[0], EACH - 1, "{lock}");
+        assert_eq!(client.say("buy 1 1\n"), "[buy] success\n", "{lock}");
     }
 }

@@ -1,6 +1,6 @@
 //! However the input is cut, the output is the same.
 
-use crate::desk::{Desk, SAMPLE};
+use crate::client::{Client, SAMPLE};
 use services::stock::{Lock, Options, Order};
 use wire::framing::Framing;
 
@@ -10,9 +10,9 @@ const SCRIPT: &[u8] =
 
 fn check(options: Options) {
     let hear = |pieces: &mut dyn Iterator<Item = &'static [u8]>| {
-        let desk = Desk::new(SAMPLE, options);
-        let heard = desk.hear(pieces);
-        (heard.text(), heard.closed, desk.file())
+        let client = Client::new(SAMPLE, options);
+        let received = client.send(pieces);
+        (received.text(), received.closed, client.file())
     };
     let whole = hear(&mut [SCRIPT].into_iter());
     assert!(whole.0.contains("[buy] success") && whole.1, "{}", whole.0);
@@ -34,7 +34,7 @@ fn at_every_byte_and_at_all_of_them() {
 
 #[test]
 fn orders_of_show() {
-    let said = |order| Desk::new(SAMPLE, Options { order, ..Options::default() }).say("show\n");
+    let said = |order| Client::new(SAMPLE, Options { order, ..Options::default() }).say("show\n");
     let ids = |text: String| -> String {
         text.lines().filter_map(|line| line.split(' ').next()).collect::<Vec<_>>().join(" ")
     };
@@ -46,8 +46,8 @@ fn orders_of_show() {
 #[test]
 fn a_full_output_stops_the_batch_and_room_takes_it_up() {
     let limits = seam::Limits { output_high: 20, output_low: 0, ..Options::default().limits };
-    let narrow = Desk::new(SAMPLE, Options { limits, ..Options::default() });
-    let wide = Desk::new(SAMPLE, Options::default());
+    let narrow = Client::new(SAMPLE, Options { limits, ..Options::default() });
+    let wide = Client::new(SAMPLE, Options::default());
     let requests = "buy 1 1\nshow\nsell 2 1\n".repeat(50);
     assert_eq!(narrow.say(&requests), wide.say(&requests));
 }

@@ -1,17 +1,17 @@
 //! Many clients, several workers, rough and wild weather: the seam's laws and the market's sums
 //! hold.
 
-use crate::desk::{Founded, SAMPLE, founded};
+use crate::client::{SAMPLE, SharedMarket, market_of};
 use seam::WorkerId;
 use services::stock::{Lock, Options, Stock, book, command};
 use sim::{Act, Case, Client, Faults, Script, Transcript};
+use stats::Rng;
 use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use wire::framing::{Decoder, Framing};
-use wire::rng::Rng;
 
 const LARGE: i64 = 1_000_000;
 
@@ -43,7 +43,7 @@ fn at_first() -> Lefts {
     (1..=5).map(|id| (id, LARGE)).collect()
 }
 
-/// Carries out one request of [`case`].
+/// Executes one request of [`case`].
 fn carry_out(line: &str, left: &mut Lefts) {
     let words: Vec<&str> = line.split_whitespace().collect();
     if let [side, id, count] = words[..] {
@@ -58,15 +58,15 @@ fn requests(client: &Client) -> Vec<String> {
     said.split_inclusive('\n').map(str::to_owned).collect()
 }
 
-fn left(market: &Founded) -> Lefts {
+fn left(market: &SharedMarket) -> Lefts {
     let mut file = Vec::new();
     market.render_file(WorkerId::new(4000, 1), &mut file);
     let rows = book::parse(&file, 5).expect("our own file");
     rows.iter().map(|row| (row.id, row.left as i64)).collect()
 }
 
-/// The market that a run used, kept for the judge.
-struct Handle(Rc<Founded>);
+/// The market of a run, kept for checking.
+struct Handle(Rc<SharedMarket>);
 
 impl Borrow<services::stock::Market> for Handle {
     fn borrow(&self) -> &services::stock::Market {
@@ -81,14 +81,14 @@ fn check(
 ) {
     let last = RefCell::new(None);
     let fresh = || {
-        let market = Rc::new(founded(&book()));
+        let market = Rc::new(market_of(&book()));
         *last.borrow_mut() = Some(Rc::clone(&market));
         Handle(market)
     };
     let stock = Stock::new(Options { lock, ..Options::default() });
-    sim::check(&stock, fresh, 40, case, |case, heard| {
+    sim::check(&stock, fresh, 40, case, |case, received| {
         let market = last.borrow().clone().expect("a run has a market");
-        judge(case, heard, &left(&market))
+        judge(case, received, &left(&market))
     });
 }
 
@@ -105,15 +105,15 @@ fn what_is_left_is_what_was_ordered() {
     }
 }
 
-/// A client that breaks off loses replies, never half an order: what was carried out is the front
-/// of what it sent, and no reply came to a request beyond it.
+/// A client that disconnects loses replies, never half an order: the executed orders are a prefix
+/// of those sent, and no later request got a reply.
 #[test]
 fn a_broken_connection_leaves_whole_orders() {
     for lock in Lock::ALL {
         let one = |seed| case(seed, 1, Faults::wild(seed));
-        check(lock, one, |case, heard, left| {
+        check(lock, one, |case, received, left| {
             let requests = requests(&case.script.clients[0]);
-            let answered = answered(&requests, &heard.clients[0].bytes);
+            let answered = answered(&requests, &received.clients[0].bytes);
             let mut owed = at_first();
             for (number, line) in requests.iter().enumerate() {
                 if number >= answered && owed == *left {
@@ -147,8 +147,8 @@ fn the_laws_of_chunking_and_determinism() {
         b"show\nbuy 5 3\r\nsell 2 2\n\nbuy 1 8\nbuy 77 1\nshow 2\n\xff\nhelp\nshow\nexit\n";
     for lock in Lock::ALL {
         let stock = Stock::new(Options { lock, ..Options::default() });
-        sim::chunking(&stock, || founded(SAMPLE), script, &Faults::calm(), 20, <[u8]>::to_vec);
+        sim::chunking(&stock, || market_of(SAMPLE), script, &Faults::calm(), 20, <[u8]>::to_vec);
         let wild = |seed| case(seed, 5, Faults::wild(seed));
-        sim::determinism(&stock, || founded(&book()), 20, wild);
+        sim::determinism(&stock, || market_of(&book()), 20, wild);
     }
 }

@@ -1,7 +1,8 @@
 //! Files: which one, under which conditions, which bytes.
 
-use super::shelf::Shelf;
+use super::memory_files::{CHANGED_NS, MemoryFiles};
 use super::talk::{Talk, body, journal, options, reply, request};
+use seam::Instant;
 use services::web::{ErrorPage, Format, Options, Web};
 
 const FILES: &[(&str, &str)] = &[
@@ -25,7 +26,7 @@ const TAG: &str = "\"ae1b981bc490a01-a\"";
 
 #[track_caller]
 fn check(method: &str, target: &str, fields: &str, status: &str, has: &[&str]) {
-    // The root is the demonstration's; files are what is tried here.
+    // The demonstration would answer for the root; this tests files.
     let options = Options { demo: false, ..options() };
     let (reply, goes_on) = reply(FILES, &options, request(method, target, fields).as_bytes());
     assert!(reply.starts_with(&format!("HTTP/1.1 {status}")), "{method} {target}: {reply}");
@@ -93,6 +94,17 @@ fn conditions() {
 }
 
 #[test]
+fn a_file_from_the_future_was_modified_now() {
+    let wall = (Instant::ZERO, CHANGED_NS - 3_600_000_000_000);
+    let options = Options { demo: false, wall, ..options() };
+    let (reply, _) = reply(FILES, &options, request("GET", "/a.txt", "").as_bytes());
+    let date = "Sun, 06 Nov 1994 07:49:37 GMT\r\n";
+    for field in ["Date", "Last-Modified"] {
+        assert!(reply.contains(&format!("{field}: {date}")), "{reply}");
+    }
+}
+
+#[test]
 fn ranges() {
     let part = |range: &str, want: &str, has: &str| {
         let fields = format!("Range: bytes={range}\r\n");
@@ -109,7 +121,8 @@ fn ranges() {
     part("2-4", "234", "2-4");
     part("8-", "89", "8-9");
     part("-3", "789", "7-9");
-    check("GET", "/a.txt", "Range: bytes=10-\r\n", "416", &["Content-Range: bytes */10\r\n"]);
+    let why = "none of the ranges is within the file";
+    check("GET", "/a.txt", "Range: bytes=10-\r\n", "416", &["Range: bytes */10\r\n", why]);
     check("GET", "/a.txt", "Range: lines=1\r\n", "200", &["0123456789"]);
     check("HEAD", "/a.txt", "Range: bytes=0-0\r\n", "200", &["Content-Length: 10"]);
     let if_range = |value: &str, status: &str| {
@@ -153,6 +166,7 @@ fn packed_files() {
     accepts("gzip, br", "/a.txt", "packed by gzip", Some("gzip"));
     accepts("br;q=0.5, *;q=0", "/a.txt", "0123456789", None);
     accepts("gzip;q=0", "/a.txt", "0123456789", None);
+    accepts("x-gzip", "/a.txt", "packed by gzip", Some("gzip"));
     accepts("*", "/b.txt", "packed by brotli", Some("br"));
     accepts("gzip", "/b.txt", "only brotli", None);
     accepts("gzip", "/c.png", "a picture", None);
@@ -162,9 +176,9 @@ fn packed_files() {
 
 #[test]
 fn a_file_that_is_shorter_than_it_said_ends_the_connection() {
-    let mut shelf = Shelf::new(FILES, false);
-    shelf.shrunk = 4;
-    let (web, journal) = (Web::new(options(), shelf), journal());
+    let mut memory_files = MemoryFiles::new(FILES, false);
+    memory_files.shrunk = 4;
+    let (web, journal) = (Web::new(options(), memory_files), journal());
     let mut talk = Talk::new(&web, &journal);
     let reply = talk.say(format!("{0}{0}", request("GET", "/a.txt", "")).as_bytes());
     assert!(reply.ends_with("\r\n\r\n012345") && talk.closes(), "{reply}");
@@ -174,7 +188,7 @@ fn a_file_that_is_shorter_than_it_said_ends_the_connection() {
 fn pages_for_errors_and_lines_for_the_log() {
     let page = ErrorPage { code: 404, kind: "text/html", body: b"<h1>lost</h1>"[..].into() };
     let options = Options { error_pages: vec![page], record: Some(Format::Common), ..options() };
-    let (web, journal) = (Web::new(options, Shelf::new(FILES, true)), journal());
+    let (web, journal) = (Web::new(options, MemoryFiles::new(FILES, true)), journal());
     let mut talk = Talk::new(&web, &journal);
     let input = [
         request("GET", "/none", ""),

@@ -1,9 +1,9 @@
-//! The web service through the seam: what each request gets, under any split, warm or cold; what
-//! is refused; and what slowness costs.
+//! The web service through the seam: the reply to each request, under any split, warm or cold;
+//! refusals; and slow clients.
 
 mod files;
+mod memory_files;
 mod refusals;
-mod shelf;
 mod slowness;
 mod splits;
 mod talk;

@@ -1,12 +1,13 @@
-//! What is not understood in one way only is answered once, and nothing behind it is read.
+//! Ambiguous requests are answered once, and nothing after them is read.
 
-use super::talk::{body, options, reply, request};
-use services::web::Options;
+use super::memory_files::MemoryFiles;
+use super::talk::{Talk, body, journal, options, reply, request};
+use services::web::{Options, Web};
 
-/// What follows every request here: if it is read, its answer shows.
+/// Follows every request here: if it is read, its reply shows.
 const NEXT: &str = "GET /plaintext HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// One answer with this status, and the end.
+/// Expects one reply with this status, and the end.
 #[track_caller]
 fn refused(input: &str, status: u16) {
     let (found, goes_on) = reply(&[], &options(), format!("{input}{NEXT}").as_bytes());
@@ -16,7 +17,7 @@ fn refused(input: &str, status: u16) {
     assert!(found.contains("Date: Sun, 06 Nov 1994 08:51:17 GMT\r\n"), "{found}");
 }
 
-/// One answer with this status, and then the next request's.
+/// Expects a reply with this status, and then that of the next request.
 #[track_caller]
 fn goes_on(input: &str, status: u16) -> String {
     let (found, goes_on) = reply(&[], &options(), format!("{input}{NEXT}").as_bytes());
@@ -45,9 +46,12 @@ fn framing_has_one_meaning() {
     refused(&post("Content-Length : 5\r\n", "hello"), 400);
     refused(&post("Content-Length:\n 5\r\n", "hello"), 400);
     refused(&post("Content-Length:\r\n 5\r\n", "hello"), 400);
-    refused(&post("Transfer-Encoding: chunked, chunked\r\n", "0\r\n\r\n"), 501);
-    refused(&post("Transfer-Encoding: gzip\r\n", "0\r\n\r\n"), 501);
-    refused(&post("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n"), 501);
+    refused(&post("Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n"), 501);
+    refused(&post("Transfer-Encoding: chunked, chunked\r\n", "0\r\n\r\n"), 400);
+    refused(&post("Transfer-Encoding: chunked, gzip\r\n", "0\r\n\r\n"), 400);
+    refused(&post("Transfer-Encoding: gzip\r\n", "0\r\n\r\n"), 400);
+    refused(&post("Transfer-Encoding:\r\n", "0\r\n\r\n"), 400);
+    refused(&post("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n"), 400);
     let old = format!("POST / HTTP/1.0\r\n{chunked}\r\n0\r\n\r\n");
     refused(&old, 400);
     for bad in [
@@ -78,10 +82,18 @@ fn heads_have_one_meaning() {
     refused("GET /\tHTTP/1.1\r\nHost: a\r\n\r\n", 400);
     refused("GET / http/1.1\r\nHost: a\r\n\r\n", 400);
     refused("GET /\r\n\r\n", 400);
+    refused("GET /sp ace.txt HTTP/1.1\r\nHost: a\r\n\r\n", 400);
+    refused("GET /  HTTP/1.1\r\nHost: a\r\n\r\n", 400);
+    refused("G ET / HTTP/1.1\r\nHost: a\r\n\r\n", 400);
     refused(&get(""), 400);
     refused(&get("Host: a\r\nHost: a\r\n"), 400);
     refused(&get("Host: a, b\r\nHost\r\n"), 400);
     refused(&get("Host: a b\r\n"), 400);
+    refused(&get("Host: a%zz\r\n"), 400);
+    refused(&get("Host: [::::::]\r\n"), 400);
+    for authority in ["]]:99999x", "u:p@h", ":80", "a%zz"] {
+        refused(&format!("GET http://{authority}/ HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
+    }
     refused(&get("Host: a\r\n X: y\r\n"), 400);
     refused(&get("Host: a\r\nX : y\r\n"), 400);
     refused(&get("Host: a\r\n: y\r\n"), 400);
@@ -108,6 +120,7 @@ fn limits() {
     refused(&request("GET", "/", "Expect: a miracle\r\n"), 417);
     refused(&post("Content-Length: 1048577\r\n", "x"), 413);
     refused(&post("Content-Length: 99999999999\r\nExpect: 100-continue\r\n", ""), 413);
+    refused(&request("PUT", "/", "Content-Length: 5000000\r\n"), 405);
     let small = Options { body_max: 5, ..options() };
     let chunks = post("Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n");
     let (found, goes_on) = reply(&[], &small, format!("{chunks}{NEXT}").as_bytes());
@@ -125,10 +138,35 @@ fn what_is_refused_and_goes_on() {
     goes_on(&request("GET", "/none", ""), 404);
     goes_on(&format!("{}hello", request("DELETE", "/", "Content-Length: 5\r\n")), 405);
     goes_on(&format!("{}hello", request("GET", "/none", "Content-Length: 5\r\n")), 404);
+    goes_on("GET / HTTP/1.2\r\nHost: a\r\n\r\n", 200);
     goes_on(&request("GET", "/work?ms=10001", ""), 400);
     goes_on(&request("GET", "/sleep", ""), 400);
     goes_on(&request("GET", "/dynamic?rows=-1", ""), 400);
     assert!(goes_on(&request("OPTIONS", "*", ""), 204).contains(allow));
+}
+
+#[test]
+fn the_answer_to_head_never_has_a_body() {
+    let long = "a".repeat(8192);
+    for (input, status) in [
+        ("HEAD / HTTP/1.1\r\n\r\n", 400),
+        ("\r\nHEAD /.. HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        (&format!("HEAD /{long} HTTP/1.1\r\nHost: a\r\n\r\n"), 414),
+        (&request("HEAD", "/", "Expect: a miracle\r\n"), 417),
+        (&request("HEAD", "/", &"X: y\r\n".repeat(100)), 431),
+        (&request("HEAD", "/", "Transfer-Encoding: gzip, chunked\r\n"), 501),
+        ("HEAD / HTTP/2.0\r\nHost: a\r\n\r\n", 505),
+    ] {
+        let (found, goes_on) = reply(&[], &options(), input.as_bytes());
+        assert!(found.starts_with(&format!("HTTP/1.1 {status} ")), "{input:?}: {found}");
+        assert!(!goes_on && found.contains("Content-Length: "), "{input:?}: {found}");
+        assert_eq!(body(&found), "", "{input:?}");
+    }
+    let (journal, web) = (journal(), Web::new(options(), MemoryFiles::default()));
+    let mut talk = Talk::new(&web, &journal);
+    talk.say(b"HEAD / HTTP/1.1\r\nHost:");
+    let found = talk.ends();
+    assert!(found.starts_with("HTTP/1.1 400 ") && body(&found).is_empty(), "{found}");
 }
 
 #[test]
@@ -150,6 +188,7 @@ fn the_routes() {
         &post("Transfer-Encoding: chunked\r\n", "2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\nA: b\r\n\r\n"),
         "hello",
     );
+    says(&post("Transfer-Encoding: chunked\r\n", "5 ; a = b\r\nhello\r\n0\r\n\r\n"), "hello");
     says(&post("", ""), "");
     says(&request("GET", "/echo", "X-Y:  z \r\nx-y: \r\n"), "Host: a\nX-Y: z\nx-y: \n");
     says(
@@ -167,7 +206,7 @@ fn the_client_that_waits_is_told_to_go_on() {
     let (found, goes_on) = reply(&[], &options(), post(expects, "hello").as_bytes());
     let (first, rest) = found.split_once("\r\n\r\n").expect("two heads");
     assert_eq!((first, body(rest), goes_on), ("HTTP/1.1 100 Continue", "hello", true));
-    // Who would be refused anyway hears that instead, and keeps its body.
+    // A request that is refused anyway gets that status instead of 100.
     let input = format!("{}hello", request("DELETE", "/", expects));
     let (found, goes_on) = reply(&[], &options(), input.as_bytes());
     assert!(found.starts_with("HTTP/1.1 405 ") && !goes_on, "{found}");

@@ -1,6 +1,6 @@
-//! What slow clients get, and what they cost.
+//! The replies that slow clients get, and what they cost.
 
-use super::shelf::Shelf;
+use super::memory_files::MemoryFiles;
 use super::talk::{Talk, body, journal, options, request};
 use services::web::{Options, Web};
 use std::time::Duration;
@@ -8,14 +8,14 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Runs `test` on a connection.
-fn talk(shelf: Shelf, test: impl FnOnce(&mut Talk<'_>)) {
-    let (web, journal) = (Web::new(options(), shelf), journal());
+fn talk(memory_files: MemoryFiles, test: impl FnOnce(&mut Talk<'_>)) {
+    let (web, journal) = (Web::new(options(), memory_files), journal());
     test(&mut Talk::new(&web, &journal));
 }
 
 #[test]
 fn a_head_has_ten_seconds_however_often_a_byte_comes() {
-    talk(Shelf::default(), |talk| {
+    talk(MemoryFiles::default(), |talk| {
         assert_eq!(talk.say(b"GET / "), "");
         for _ in 0..9 {
             assert_eq!(talk.after(SECOND), "");
@@ -24,8 +24,8 @@ fn a_head_has_ten_seconds_however_often_a_byte_comes() {
         let reply = talk.after(SECOND);
         assert!(reply.starts_with("HTTP/1.1 408 ") && talk.closes(), "{reply}");
     });
-    // Between two requests the time begins with the first byte.
-    talk(Shelf::default(), |talk| {
+    // Between two requests the time starts with the first byte.
+    talk(MemoryFiles::default(), |talk| {
         talk.say(request("GET", "/", "").as_bytes());
         assert_eq!(talk.after(9 * SECOND), "");
         talk.say(b"G");
@@ -37,11 +37,11 @@ fn a_head_has_ten_seconds_however_often_a_byte_comes() {
 
 #[test]
 fn who_says_nothing_is_left_without_a_word() {
-    talk(Shelf::default(), |talk| {
+    talk(MemoryFiles::default(), |talk| {
         assert_eq!(talk.after(10 * SECOND), "");
         assert!(talk.closes());
     });
-    talk(Shelf::default(), |talk| {
+    talk(MemoryFiles::default(), |talk| {
         talk.say(request("GET", "/", "").as_bytes());
         assert_eq!(talk.after(14 * SECOND), "");
         assert!(!talk.closes());
@@ -53,9 +53,9 @@ fn who_says_nothing_is_left_without_a_word() {
 #[test]
 fn a_body_must_keep_its_rate() {
     let post = request("POST", "/", "Content-Length: 2048\r\n");
-    talk(Shelf::default(), |talk| {
+    talk(MemoryFiles::default(), |talk| {
         talk.say(post.as_bytes());
-        // 256 bytes a second are enough for ever.
+        // 256 bytes a second are always enough.
         for second in 1..=7 {
             talk.say(&[b'x'; 256]);
             assert!(talk.wake().is_some() && !talk.closes());
@@ -64,7 +64,7 @@ fn a_body_must_keep_its_rate() {
         let reply = talk.say(&[b'x'; 256]);
         assert!(reply.starts_with("HTTP/1.1 200 ") && body(&reply).len() == 2048, "{reply:.200}");
     });
-    talk(Shelf::default(), |talk| {
+    talk(MemoryFiles::default(), |talk| {
         talk.say(post.as_bytes());
         talk.say(&[b'x'; 256]);
         assert_eq!(talk.after(5 * SECOND), "");
@@ -73,14 +73,14 @@ fn a_body_must_keep_its_rate() {
     });
 }
 
-/// A reader that takes little gets every byte, and never more than the bound waits for it.
+/// A slow reader gets every byte, and no more than the limit ever waits for it.
 #[test]
 fn a_great_file_to_a_slow_reader() {
     let great: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
     for cold in [false, true] {
-        let mut shelf = Shelf::new(&[], cold);
-        shelf.put("great", great.clone());
-        let web = Web::new(Options { demo: false, ..options() }, shelf);
+        let mut memory_files = MemoryFiles::new(&[], cold);
+        memory_files.put("great", great.clone());
+        let web = Web::new(Options { demo: false, ..options() }, memory_files);
         let journal = journal();
         let mut talk = Talk::new(&web, &journal);
         let asked = request("GET", "/great", "").repeat(3);
@@ -102,7 +102,7 @@ fn a_great_file_to_a_slow_reader() {
 #[test]
 fn who_does_not_read_is_not_called_late() {
     let page = request("GET", "/dynamic?rows=10000", "");
-    talk(Shelf::default(), |talk| {
+    talk(MemoryFiles::default(), |talk| {
         let asked = page.repeat(5);
         talk.quietly(|conn, web, cx| conn.feed(web, cx, asked.as_bytes()));
         let waiting = talk.waiting();
@@ -116,25 +116,25 @@ fn who_does_not_read_is_not_called_late() {
 
 #[test]
 fn the_end_and_the_drain() {
-    talk(Shelf::default(), |talk| {
+    talk(MemoryFiles::default(), |talk| {
         talk.say(request("GET", "/", "").as_bytes());
         assert_eq!(talk.say(b"\r\n"), "");
         assert_eq!(talk.ends(), "", "an empty line begins nothing");
         assert!(talk.closes());
     });
-    talk(Shelf::default(), |talk| {
+    talk(MemoryFiles::default(), |talk| {
         assert_eq!(talk.ends(), "");
         assert!(talk.closes());
     });
-    talk(Shelf::default(), |talk| {
+    talk(MemoryFiles::default(), |talk| {
         talk.say(b"GET / HTTP");
         assert!(talk.ends().starts_with("HTTP/1.1 400 ") && talk.closes());
     });
-    talk(Shelf::default(), |talk| {
+    talk(MemoryFiles::default(), |talk| {
         talk.say(request("POST", "/", "Content-Length: 5\r\n").as_bytes());
         assert!(talk.ends().starts_with("HTTP/1.1 400 ") && talk.closes());
     });
-    talk(Shelf::default(), |talk| {
+    talk(MemoryFiles::default(), |talk| {
         talk.say(request("GET", "/", "").as_bytes());
         assert_eq!(talk.drains(), "");
         assert!(!talk.closes(), "its next request may be on the way");
@@ -143,14 +143,14 @@ fn the_end_and_the_drain() {
         assert_eq!(talk.after(Duration::from_millis(1)), "");
         assert!(talk.closes(), "an idle connection ends with the server");
     });
-    talk(Shelf::default(), |talk| {
+    talk(MemoryFiles::default(), |talk| {
         talk.say(request("GET", "/", "").as_bytes());
         assert_eq!(talk.drains(), "");
         let reply = talk.say(request("GET", "/", "").as_bytes());
         assert!(reply.contains("200 OK") && reply.contains("Connection: close"), "{reply}");
         assert!(talk.closes(), "that was its last");
     });
-    talk(Shelf::default(), |talk| {
+    talk(MemoryFiles::default(), |talk| {
         talk.say(b"GET / HTTP/1.1\r\n");
         assert_eq!(talk.drains(), "");
         assert!(!talk.closes(), "who has begun may finish");

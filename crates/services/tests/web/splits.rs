@@ -1,6 +1,6 @@
-//! What is answered does not depend on how the bytes arrive, nor on whether files are in memory.
+//! Replies do not depend on how the bytes arrive, nor on whether files are cached.
 
-use super::shelf::Shelf;
+use super::memory_files::MemoryFiles;
 use super::talk::{Talk, journal, options, request};
 use memory::Region;
 use services::web::{Journal, Options, Web};
@@ -16,7 +16,7 @@ const FILES: &[(&str, &str)] = &[
     ("e/f.txt", "listed"),
 ];
 
-/// Every kind of request, one behind the other; the last cannot be understood.
+/// Every kind of request, one after the other; the last is malformed.
 fn script() -> Vec<u8> {
     let get = |target: &str| request("GET", target, "");
     [
@@ -50,7 +50,7 @@ fn at_every_byte() {
     let journal = journal();
     let mut wanted = String::new();
     for cold in [false, true] {
-        let web = Web::new(options(), Shelf::new(FILES, cold));
+        let web = Web::new(options(), MemoryFiles::new(FILES, cold));
         for at in 0..=script.len() {
             let mut talk = Talk::new(&web, &journal);
             let mut heard = talk.say(&script[..at]);
@@ -66,11 +66,12 @@ fn at_every_byte() {
     }
 }
 
-/// Who asks the same again is answered from memory, and yet hears the time and sees the drain.
+/// Repeated requests are answered from the memo, yet with the current date, and they notice the
+/// drain.
 #[test]
 fn asking_again() {
     let journal = journal();
-    let web = Web::new(options(), Shelf::new(FILES, false));
+    let web = Web::new(options(), MemoryFiles::new(FILES, false));
     let mut talk = Talk::new(&web, &journal);
     let one = request("GET", "/plaintext", "");
     let first = talk.say(one.as_bytes());
@@ -91,7 +92,7 @@ fn asking_again() {
 #[test]
 fn one_byte_at_a_time() {
     let (script, journal) = (script(), journal());
-    let web = Web::new(options(), Shelf::new(FILES, true));
+    let web = Web::new(options(), MemoryFiles::new(FILES, true));
     let whole = Talk::new(&web, &journal).say(&script);
     let mut talk = Talk::new(&web, &journal);
     let pieces: String = script.iter().map(|byte| talk.say(&[*byte])).collect();
@@ -117,12 +118,12 @@ impl Borrow<Journal> for Founded {
 
 #[test]
 fn cuts_and_spurious_words_change_nothing() {
-    // The simulated network may take minutes for what is said here.
+    // The simulated network may take minutes for this conversation.
     let long = Duration::from_secs(3600);
     let patient = Options { head_time: long, keep_alive: long, body_grace: long, ..options() };
     let narrow = seam::Limits { output_high: 700, output_low: 100, ..patient.limits };
     for (cold, limits) in [(false, patient.limits), (true, patient.limits), (true, narrow)] {
-        let web = Web::new(Options { limits, ..patient.clone() }, Shelf::new(FILES, cold));
+        let web = Web::new(Options { limits, ..patient.clone() }, MemoryFiles::new(FILES, cold));
         let faults = Faults { spurious: true, ..Faults::default() };
         sim::chunking(&web, || Founded(journal()), &script(), &faults, 30, undated);
     }

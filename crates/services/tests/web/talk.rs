@@ -1,6 +1,6 @@
-//! One connection whose clock the test turns and whose jobs are done at once.
+//! One connection; the test sets its clock, and its jobs finish at once.
 
-use super::shelf::Shelf;
+use super::memory_files::MemoryFiles;
 use memory::{Placement, Region};
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
 use services::web::{Journal, Options, Web};
@@ -11,31 +11,31 @@ const ME: SessionId = SessionId::new(0, 0, 1);
 const WORKER: WorkerId = WorkerId::new(0, 1);
 
 /// The time of every test: 100 s after the files were changed.
-pub const NOW_NS: u64 = super::shelf::CHANGED_NS + 100_000_000_000;
+pub const NOW_NS: u64 = super::memory_files::CHANGED_NS + 100_000_000_000;
 
-/// A journal of nobody else's.
+/// A private journal.
 pub fn journal() -> Region<Journal> {
     let mut journal = Region::<Journal>::place(Placement::Private).expect("memory");
     journal.init(&[]).expect("no seed is needed");
     journal
 }
 
-/// Choices with files, routes and a clock.
+/// Options with files, routes and a clock.
 pub fn options() -> Options {
     Options { demo: true, files: true, wall: (Instant::ZERO, NOW_NS), ..Options::default() }
 }
 
 /// The connection.
 pub struct Talk<'a> {
-    web: &'a Web<Shelf>,
+    web: &'a Web<MemoryFiles>,
     journal: &'a Journal,
     effects: Effects,
-    conn: Conn<Web<Shelf>>,
+    conn: Conn<Web<MemoryFiles>>,
     pub now: Instant,
 }
 
 impl<'a> Talk<'a> {
-    pub fn new(web: &'a Web<Shelf>, journal: &'a Journal) -> Talk<'a> {
+    pub fn new(web: &'a Web<MemoryFiles>, journal: &'a Journal) -> Talk<'a> {
         let effects = Effects::new(false, false);
         let now = Instant::ZERO;
         let cx = Cx::new(now, ME, WORKER, journal, &effects);
@@ -43,10 +43,10 @@ impl<'a> Talk<'a> {
         Talk { web, journal, effects, conn, now }
     }
 
-    /// Lets something happen, does the jobs, and leaves the output where it is.
+    /// Triggers an event, runs the jobs, and leaves the output in place.
     pub fn quietly(
         &mut self,
-        event: impl FnOnce(&mut Conn<Web<Shelf>>, &Web<Shelf>, &Cx<'_, Journal>),
+        event: impl FnOnce(&mut Conn<Web<MemoryFiles>>, &Web<MemoryFiles>, &Cx<'_, Journal>),
     ) {
         let cx = Cx::new(self.now, ME, WORKER, self.journal, &self.effects);
         event(&mut self.conn, self.web, &cx);
@@ -56,17 +56,17 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Bytes that wait to be sent.
+    /// Bytes waiting to be sent.
     pub fn waiting(&mut self) -> usize {
         self.conn.out().len()
     }
 
-    /// Bytes of memory that the output holds.
+    /// The capacity of the output in bytes.
     pub fn held(&mut self) -> usize {
         self.conn.out().bytes().capacity()
     }
 
-    /// Sends at most `len` bytes of what waits.
+    /// Sends at most `len` waiting bytes.
     pub fn sip(&mut self, len: usize) -> Vec<u8> {
         let mut slices = [IoSlice::new(&[]); 4];
         let filled = self.conn.out().gather(&mut slices);
@@ -76,7 +76,7 @@ impl<'a> Talk<'a> {
         bytes
     }
 
-    /// Everything that is sent until nothing waits.
+    /// Sends everything and returns it.
     pub fn drink(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while self.waiting() > 0 {
@@ -115,13 +115,13 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// What one connection answers to `input`, warm and cold, which must be the same; and whether it
-/// goes on.
+/// The replies of one connection to `input`, which must be the same warm and cold, and whether it
+/// persists.
 #[track_caller]
 pub fn reply(files: &[(&str, &str)], options: &Options, input: &[u8]) -> (String, bool) {
     let journal = journal();
     let replies = [false, true].map(|cold| {
-        let web = Web::new(options.clone(), Shelf::new(files, cold));
+        let web = Web::new(options.clone(), MemoryFiles::new(files, cold));
         let mut talk = Talk::new(&web, &journal);
         (talk.say(input), !talk.closes())
     });
@@ -134,7 +134,7 @@ pub fn request(method: &str, target: &str, fields: &str) -> String {
     format!("{method} {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n")
 }
 
-/// The body behind the first head.
+/// The body after the first head.
 pub fn body(reply: &str) -> &str {
     reply.split_once("\r\n\r\n").map_or("", |(_, body)| body)
 }

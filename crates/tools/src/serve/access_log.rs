@@ -1,8 +1,8 @@
-//! The supervisor writes the journal of requests to a file: periodically, and once more after the
+//! The access log: the supervisor writes the journal to a file periodically, and once more when the
 //! last worker has left.
 //!
-//! The file stays open, so that writing needs no descriptor when clients have taken all. Before
-//! each batch the name is checked: if the file was moved away, a new one is opened.
+//! The file stays open, so writing works even when clients use up all descriptors. Its name is
+//! checked before each batch, so a file that was moved away is followed by a new one.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -16,26 +16,26 @@ use engines::status::Gauge;
 use services::web::Journal;
 
 /// How often the journal is written. A ring holds some 10,000 lines, so a worker that serves more
-/// than 200,000 requests a second loses lines, which are counted and reported.
+/// than 200,000 requests a second loses lines, which is reported.
 const EVERY: Duration = Duration::from_millis(50);
 
 /// Writes the journal.
 pub struct AccessLog {
     place: Option<Place>,
-    /// Taken from the journal and not written yet.
+    /// Lines taken from the journal but not yet written.
     lines: Vec<u8>,
-    /// Lines lost because they came too fast.
+    /// Lines that were lost because a ring was full.
     dropped: u64,
 }
 
-/// Where the lines go.
+/// The destination of the lines.
 enum Place {
     Stdout,
     File(PathBuf, File),
 }
 
 impl AccessLog {
-    /// A log that is written to `path`, if there is one; `-` is standard output.
+    /// A log to `path`, if there is one; `-` is standard output.
     ///
     /// # Errors
     /// The file cannot be opened for writing.
@@ -52,7 +52,7 @@ impl AccessLog {
         Ok(AccessLog { place, lines: Vec::new(), dropped: 0 })
     }
 
-    /// Writes the lines; those that cannot be written are kept.
+    /// Writes the waiting lines; what cannot be written keeps waiting.
     fn write(&mut self) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         let out: &mut dyn Write = match &mut self.place {
@@ -97,11 +97,11 @@ impl StateStore<Journal> for AccessLog {
             let dropped = journal.take(&mut self.lines);
             self.dropped += dropped;
             if dropped > 0 {
-                eprintln!("the access log has a gap of {dropped} lines: they came too fast");
+                eprintln!("the access log has a gap of {dropped} lines: requests came too fast");
             }
         }
         self.write().map_err(|error| {
-            format!("cannot write the access log: {error}; the lines are kept and tried again")
+            format!("cannot write the access log: {error}; the waiting lines will be retried")
         })
     }
 
@@ -109,7 +109,7 @@ impl StateStore<Journal> for AccessLog {
         self.place.as_ref().map(|_| EVERY)
     }
 
-    /// Writes the waiting lines to the open file, then opens the file of that name again.
+    /// Writes the waiting lines to the open file, then opens the file of that name.
     fn reload(&mut self, journal: &Journal) -> Vec<String> {
         let Some(Place::File(path, _)) = &self.place else { return Vec::new() };
         let path = path.clone();
@@ -117,11 +117,11 @@ impl StateStore<Journal> for AccessLog {
         words.extend(self.save(journal).err());
         match append(&path) {
             Ok(fresh) => {
-                words.push(format!("access log {} opened again", path.display()));
+                words.push(format!("access log {} reopened", path.display()));
                 self.place = Some(Place::File(path, fresh));
             }
             Err(error) => words.push(format!(
-                "access log {} cannot be opened again: {error}; the old file stays in use",
+                "access log {} cannot be reopened: {error}; writing to the old one continues",
                 path.display()
             )),
         }
@@ -137,7 +137,7 @@ impl StateStore<Journal> for AccessLog {
             Gauge::now("log_bytes_waiting", "Bytes of the access log not written yet", waiting),
             Gauge::total(
                 "log_lines_dropped",
-                "Lines of the access log that came too fast",
+                "Lines of the access log lost because a ring was full",
                 self.dropped as f64,
             ),
         ]

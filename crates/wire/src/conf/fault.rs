@@ -1,111 +1,93 @@
-//! What is wrong with a file of settings or a table, where, and what to do.
+//! What is wrong with a settings file, where, and what to do about it.
 
 use super::{FILE_MAX, NAME_MAX};
 use crate::text::Undecodable;
 use std::fmt;
 
-/// Why a file was refused, or a value. `Display` begins with `LINE:COLUMN: `, so that a caller who
-/// knows the file prefixes its name and a colon.
+/// Why a file or a value was refused. `Display` begins with `LINE:COLUMN: `, so a caller that knows
+/// the file puts its name and a colon in front.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadConf {
     /// Counted from 1.
     pub line: usize,
-    /// Counted from 1, in characters (in bytes where the bytes are no text); a tab is one.
+    /// Counted from 1, in characters (in bytes if the file is not text); a tab counts as one.
     pub column: usize,
     /// What is wrong there.
     pub fault: Fault,
 }
 
-/// What is wrong. Texts that were found are shortened and without control characters.
+/// What is wrong. Quoted text is shortened and its control characters are escaped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The bytes are no text.
+    /// The bytes are not text.
     NotText(Undecodable),
     /// The file is longer than [`FILE_MAX`].
     TooLarge {
         /// Its length in bytes.
         len: usize,
     },
-    /// Something else where a name must stand.
+    /// Something else where a name is expected.
     NoName {
-        /// What stands there.
+        /// The text found there.
         found: String,
     },
     /// A name of more than [`NAME_MAX`] characters.
     NameTooLong {
-        /// How many it has.
+        /// Its length in characters.
         len: usize,
     },
-    /// No `=` behind the name.
+    /// No `=` after the name.
     NoEquals {
         /// The name.
         name: String,
     },
-    /// Nothing behind the `=` on its line.
+    /// Nothing after the `=` on its line.
     NoValue {
         /// The name.
         name: String,
     },
     /// Quotes that do not end on their line.
     QuoteOpen,
-    /// Something behind the value.
+    /// Something after the value.
     Extra {
-        /// What it is.
+        /// The extra text.
         found: String,
     },
-    /// A value that `//` behind a colon cuts off.
+    /// A value that `//` after a colon cuts off.
     Address {
-        /// The value as far as it got.
+        /// The value up to the cut.
         found: String,
     },
-    /// A comment that has no `*/`.
+    /// A comment without `*/`.
     CommentOpen,
-    /// A slash that begins no comment.
+    /// A slash that does not begin a comment.
     LoneSlash,
-    /// A name for the second time.
+    /// A name that occurs twice.
     Twice {
         /// The name.
         name: String,
-        /// The line that had it first.
+        /// The line where it stood first.
         first: usize,
     },
-    /// A value of another kind than was asked for.
+    /// A value of the wrong kind.
     NotA {
-        /// The setting or column.
+        /// The setting.
         name: String,
-        /// What was asked for.
+        /// The kind that was expected.
         kind: Kind,
         /// The value.
         found: String,
     },
-    /// A table without a line of names.
-    NoColumns,
-    /// A row that has not one cell for each column.
-    Cells {
-        /// How many columns there are.
-        expected: usize,
-        /// How many cells the row has.
-        found: usize,
-    },
 }
 
-/// What a value is asked to be.
+/// What a value is expected to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// 1, true, yes, on; 0, false, no, off.
     Flag,
-    /// A whole number in a range.
-    Int {
-        /// The least that is taken.
-        least: i64,
-        /// The greatest.
-        greatest: i64,
-    },
-    /// A finite number.
-    Float,
 }
 
-/// A piece of foreign text as an error shows it.
+/// Foreign text as an error shows it.
 pub(super) fn shown(text: &str) -> String {
     const SHOWN_MAX: usize = 24;
     let mut shown: String = text.chars().take(SHOWN_MAX).flat_map(char::escape_debug).collect();
@@ -119,10 +101,6 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Kind::Flag => f.write_str("1, true, yes, on or 0, false, no, off"),
-            Kind::Int { least, greatest } => {
-                write!(f, "a whole number from {least} to {greatest}")
-            }
-            Kind::Float => f.write_str("a number such as 0.5"),
         }
     }
 }
@@ -150,7 +128,7 @@ impl fmt::Display for Fault {
                 "expected a name of at most {NAME_MAX} characters, found {len}; shorten it"
             ),
             Fault::NoEquals { name } => {
-                write!(f, "expected `=` behind `{name}`, found none; write `{name} = value`")
+                write!(f, "expected `=` after `{name}`, found none; write `{name} = value`")
             }
             Fault::NoValue { name } => write!(
                 f,
@@ -162,8 +140,8 @@ impl fmt::Display for Fault {
             ),
             Fault::Extra { found } => write!(
                 f,
-                "expected the end of the line behind the value, found `{found}`; quote a value \
-                 that has blanks, put comments behind `//`"
+                "expected the end of the line after the value, found `{found}`; quote a value that \
+                 has blanks, put comments after `//`"
             ),
             Fault::Address { found } => write!(
                 f,
@@ -180,14 +158,6 @@ impl fmt::Display for Fault {
             Fault::NotA { name, kind, found } => {
                 write!(f, "expected `{name}` to be {kind}, found `{found}`; correct it")
             }
-            Fault::NoColumns => {
-                f.write_str("expected a line of column names, found none; add it at the top")
-            }
-            Fault::Cells { expected, found } => write!(
-                f,
-                "expected {expected} cells, one for each column, found {found}; quote a cell that \
-                 holds the separator"
-            ),
         }
     }
 }

@@ -1,27 +1,27 @@
-//! `name = value`, one a line, with comments; and values as what they are asked to be.
+//! Lines of `name = value`, with comments.
 
 use super::fault::shown;
-use super::{BadConf, Fault, Kind, decoded};
+use super::{BadConf, Fault, decoded};
 
 /// The longest name, in characters.
 pub const NAME_MAX: usize = 255;
 
-/// One line of a file of settings.
+/// One line of a settings file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// The name, as it is written.
+    /// The name as written.
     pub name: String,
     /// The value without its quotes.
     pub value: String,
-    /// Where the name stands, from 1.
+    /// The line of the name, from 1.
     pub line: usize,
-    /// Where the name begins on that line, from 1, in characters.
+    /// The column of the name, from 1, in characters.
     pub column: usize,
-    /// Where the value does.
+    /// The column of the value.
     pub value_column: usize,
 }
 
-/// A whole file of settings, in its order. No name comes twice.
+/// A whole settings file in its own order. No name occurs twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     settings: Vec<Setting>,
@@ -31,13 +31,13 @@ impl Settings {
     /// Reads a whole file, in any encoding of [`crate::text`].
     ///
     /// # Errors
-    /// [`BadConf`] for the first thing that is wrong.
+    /// [`BadConf`] for the first fault.
     pub fn parse(bytes: &[u8]) -> Result<Settings, BadConf> {
         let text = decoded(bytes)?;
         let mut reader = Reader { rest: &text, line: 1, column: 1 };
         let mut settings: Vec<Setting> = Vec::new();
         while let Some(setting) = reader.setting()? {
-            // Files of settings are short, so each new name may be held against all before.
+            // Settings files are short, so a linear search for duplicates is fine.
             if let Some(first) = settings.iter().find(|first| first.name == setting.name) {
                 let fault = Fault::Twice { name: shown(&setting.name), first: first.line };
                 return Err(BadConf { line: setting.line, column: setting.column, fault });
@@ -51,87 +51,9 @@ impl Settings {
     pub fn iter(&self) -> impl Iterator<Item = &Setting> {
         self.settings.iter()
     }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.settings.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.settings.is_empty()
-    }
-
-    /// The setting called `name`.
-    pub fn find(&self, name: &str) -> Option<&Setting> {
-        self.settings.iter().find(|setting| setting.name == name)
-    }
-
-    /// The value of `name` as it is written; `None` if there is no such setting, here and below.
-    pub fn text(&self, name: &str) -> Option<&str> {
-        self.find(name).map(|setting| setting.value.as_str())
-    }
-
-    /// The value of `name` as yes or no.
-    ///
-    /// # Errors
-    /// [`Fault::NotA`] if it is neither.
-    pub fn flag(&self, name: &str) -> Result<Option<bool>, BadConf> {
-        self.read(name, Kind::Flag, flag_of)
-    }
-
-    /// The value of `name` as a whole number of the caller's type.
-    ///
-    /// # Errors
-    /// [`Fault::NotA`] if it is none, or out of the type's range.
-    pub fn int<T: Whole>(&self, name: &str) -> Result<Option<T>, BadConf> {
-        let kind = Kind::Int { least: T::LEAST, greatest: T::GREATEST };
-        self.read(name, kind, |value| T::try_from(value.parse::<i64>().ok()?).ok())
-    }
-
-    /// The value of `name` as a finite number.
-    ///
-    /// # Errors
-    /// [`Fault::NotA`] if it is none.
-    pub fn float(&self, name: &str) -> Result<Option<f64>, BadConf> {
-        self.read(name, Kind::Float, float_of)
-    }
-
-    fn read<T>(
-        &self,
-        name: &str,
-        kind: Kind,
-        read: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, BadConf> {
-        let Some(setting) = self.find(name) else { return Ok(None) };
-        read(&setting.value).map(Some).ok_or_else(|| BadConf {
-            line: setting.line,
-            column: setting.value_column,
-            fault: Fault::NotA { name: shown(name), kind, found: shown(&setting.value) },
-        })
-    }
 }
 
-/// The whole numbers that a value can be asked to be.
-pub trait Whole: TryFrom<i64> {
-    /// The least number of the type.
-    const LEAST: i64;
-    /// The greatest number of the type, or of an `i64` if that is less.
-    const GREATEST: i64;
-}
-
-macro_rules! whole {
-    ($($type:ty)*) => {
-        $(impl Whole for $type {
-            const LEAST: i64 = <$type>::MIN as i64;
-            const GREATEST: i64 = <$type>::MAX as i64;
-        })*
-    };
-}
-
-whole!(u8 i8 u16 i16 u32 i32 i64);
-
-/// What a word says where yes or no is asked for.
+/// The value of a word where a yes or a no is expected.
 pub fn flag_of(word: &str) -> Option<bool> {
     match word {
         "1" | "true" | "yes" | "on" => Some(true),
@@ -140,16 +62,12 @@ pub fn flag_of(word: &str) -> Option<bool> {
     }
 }
 
-pub(super) fn float_of(word: &str) -> Option<f64> {
-    word.parse().ok().filter(|number: &f64| number.is_finite())
-}
-
 /// Whether `c` may stand in a name.
 fn is_of_name(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
-/// What is left of the text, and where it begins.
+/// The rest of the text and its position.
 struct Reader<'a> {
     rest: &'a str,
     line: usize,
@@ -201,7 +119,7 @@ impl<'a> Reader<'a> {
         }
         self.take(1);
         self.between(is_blank)?;
-        // A comment may have ended on another line.
+        // A comment may have ended on a later line.
         if self.line != line || self.rest.is_empty() || self.rest.starts_with('\n') {
             return Err(self.bad(Fault::NoValue { name: shown(name) }));
         }
@@ -229,7 +147,7 @@ impl<'a> Reader<'a> {
         if word.ends_with(':') && self.rest[word.len()..].starts_with("//") {
             return Err(self.bad(Fault::Address { found: shown(word) }));
         }
-        // The caller has read over comments, so there is at least one character.
+        // The caller has skipped comments, so at least one character is left.
         if let Some(quote) = word.find('"') {
             self.take(quote);
             return Err(self.bad(Fault::Extra { found: shown(&word[quote..]) }));
@@ -237,7 +155,7 @@ impl<'a> Reader<'a> {
         Ok(self.take(word.len()))
     }
 
-    /// Reads over comments and over what `is_blank` is true for.
+    /// Skips comments and the characters for which `is_blank` holds.
     fn between(&mut self, is_blank: impl Fn(char) -> bool) -> Result<(), BadConf> {
         loop {
             self.take_while(&is_blank);
@@ -254,7 +172,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a single slash begins a value, such as `/dev/null`, and no comment gone wrong.
+    /// Whether a single slash begins a value, such as `/dev/null`, and not a mistyped comment.
     fn is_path(&self) -> bool {
         self.rest[1..].starts_with(|c: char| !c.is_whitespace())
     }
@@ -294,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn every_encoding_that_editors_make() {
+    fn every_encoding_is_read() {
         let expected = [
             ("ipAddress", "0.0.0.0"),
             ("serverPort", "6000"),
@@ -334,13 +252,13 @@ mod tests {
     fn refusals_have_a_place_and_an_advice() {
         check_refused("a = 1\n = 2", "2:2: expected a name");
         check_refused("a = 1\n  \"b\" = 2", "2:3: expected a name of letters, digits");
-        check_refused("\u{ae38} 5", "1:3: expected `=` behind `\u{ae38}`");
-        check_refused("a", "1:2: expected `=` behind `a`");
+        check_refused("\u{ae38} 5", "1:3: expected `=` after `\u{ae38}`");
+        check_refused("a", "1:2: expected `=` after `a`");
         check_refused("a =\nb = 2", "1:4: expected a value on the line of `a`");
         check_refused("a = // 5", "1:9: expected a value");
         check_refused("a = /* 5\n*/ 6", "2:4: expected a value");
         check_refused("a = \"x\nb = \"y\"", "1:5: expected `\"`");
-        check_refused("a = 1 2", "1:7: expected the end of the line behind the value, found `2`");
+        check_refused("a = 1 2", "1:7: expected the end of the line after the value, found `2`");
         check_refused("a = \"x\" y", "1:9: expected the end");
         check_refused("a = x\"y\"", "1:6: expected the end");
         check_refused("u = http://x.y", "1:5: expected a value that no comment cuts off");
@@ -356,28 +274,5 @@ mod tests {
         check_refused(vec![b' '; FILE_MAX + 1], "1:1: expected at most 1048576 bytes");
         check("a".repeat(NAME_MAX) + " = 1", &[(&"a".repeat(NAME_MAX), "1")]);
         check(vec![b' '; FILE_MAX], &[]);
-    }
-
-    #[test]
-    fn values_as_what_they_are_asked_to_be() {
-        let text = "on = yes\noff = 0\nport = 6000\nlow = -32768\nhalf = 0.5\n\
-            big = 9223372036854775807\nword = x";
-        let settings = Settings::parse(text.as_bytes()).expect("settings");
-        assert_eq!((settings.flag("on"), settings.flag("off")), (Ok(Some(true)), Ok(Some(false))));
-        assert_eq!(settings.int::<u16>("port"), Ok(Some(6000)));
-        assert_eq!(settings.int::<i16>("low"), Ok(Some(i16::MIN)));
-        assert_eq!(settings.int("big"), Ok(Some(i64::MAX)));
-        assert_eq!(settings.float("half"), Ok(Some(0.5)));
-        assert_eq!((settings.text("word"), settings.text("none")), (Some("x"), None));
-        assert_eq!((settings.int::<i32>("none"), settings.flag("none")), (Ok(None), Ok(None)));
-        let refused = |bad: Option<super::BadConf>| bad.expect("refused").to_string();
-        let message = refused(settings.int::<u8>("port").err());
-        assert!(
-            message.starts_with("3:8: expected `port` to be a whole number from 0 to 255"),
-            "{message}"
-        );
-        assert!(refused(settings.int::<i32>("word").err()).contains("found `x`"));
-        assert!(refused(settings.flag("port").err()).contains("1, true, yes, on"));
-        assert!(refused(settings.float("word").err()).contains("a number such as 0.5"));
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use super::*;
-use crate::rng::Rng;
+use stats::Rng;
 
 /// A WAVE file with these samples.
 pub(super) fn wave(code: u16, channels: u16, rate: u32, bits: u16, data: &[u8]) -> Vec<u8> {

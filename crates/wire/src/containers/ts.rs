@@ -42,7 +42,7 @@ const READ: usize = PACKET * GROUP * 256;
 
 /// What one packet says of itself and about time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct PacketInfo {
     /// Whose packet it is, 13 bits; 0 of the table of programs.
     pub pid: u16,
     /// The program clock, in ticks of 27 MHz.
@@ -52,12 +52,12 @@ pub struct Told {
 }
 
 /// Reads the head of a packet of [`PACKET`] bytes; `None` if it is none.
-pub fn told(packet: &[u8]) -> Option<Told> {
+pub fn inspect(packet: &[u8]) -> Option<PacketInfo> {
     if packet.len() < PACKET || packet[0] != SYNC_BYTE {
         return None;
     }
     let pid = u16::from_be_bytes([packet[1] & 0x1f, packet[2]]);
-    let mut told = Told { pid, pcr: None, sync: false };
+    let mut told = PacketInfo { pid, pcr: None, sync: false };
     let (has_field, field_len) = (packet[3] & 0x20 != 0, packet[4]);
     if has_field && field_len > 0 {
         let flags = packet[5];
@@ -184,7 +184,7 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
     'file: loop {
         let filled = fill(file, &mut piece)?;
         for packet in piece[..filled].chunks_exact(PACKET) {
-            let Some(told) = told(packet) else { break 'file };
+            let Some(told) = inspect(packet) else { break 'file };
             if let Some(pcr) = told.pcr {
                 watch.read(at, told.pid, pcr);
             }

@@ -1,8 +1,7 @@
-//! What a client would rather have: content codings (RFC 9110 section 12.5.3) and entity tags
-//! (section 13.1).
+//! What a client prefers: content codings (RFC 9110 section 12.5.3) and entity tags (section 13.1).
 
-/// How a client likes a content coding, in thousandths; 0: not at all. Without the field every
-/// coding would be allowed, but nothing is asked for either, so that counts as 0.
+/// The client's weight for a content coding, in thousandths; 0 means not acceptable. Without the
+/// field every coding is allowed but none is requested, so the weight is 0.
 pub fn quality(accept: Option<&[u8]>, coding: &str) -> u16 {
     let Some(text) = accept.and_then(|value| std::str::from_utf8(value).ok()) else { return 0 };
     let mut any = 0;
@@ -11,7 +10,9 @@ pub fn quality(accept: Option<&[u8]>, coding: &str) -> u16 {
         let name = words.next().unwrap_or_default();
         let weight = words.find_map(|word| word.strip_prefix("q=").or(word.strip_prefix("Q=")));
         let quality = weight.map_or(1000, thousandths);
-        if name.eq_ignore_ascii_case(coding) {
+        // `x-gzip` is an old name of gzip (RFC 9110 section 8.4.1.3).
+        let is_alias = coding == "gzip" && name.eq_ignore_ascii_case("x-gzip");
+        if name.eq_ignore_ascii_case(coding) || is_alias {
             return quality;
         }
         if name == "*" {
@@ -21,7 +22,7 @@ pub fn quality(accept: Option<&[u8]>, coding: &str) -> u16 {
     any
 }
 
-/// `0.5` as 500; what is no weight is none.
+/// `0.5` as 500; malformed weights are 0.
 fn thousandths(text: &str) -> u16 {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -34,8 +35,8 @@ fn thousandths(text: &str) -> u16 {
     }
 }
 
-/// Whether a list of entity tags, or `*`, names `tag`, which has its quotes and exists. A weak
-/// comparison lets `W/` go; in a strong one a weak tag equals nothing.
+/// Whether a list of entity tags, or `*`, contains `tag`, which includes its quotes. A weak
+/// comparison ignores `W/`; in a strong one a weak tag never matches.
 pub fn names_tag(list: &[u8], tag: &str, weak: bool) -> bool {
     let Ok(list) = std::str::from_utf8(list) else { return false };
     if list.trim() == "*" {
@@ -72,6 +73,7 @@ mod tests {
         check("gzip;q=0.5, br;q=0.125", "gzip", 500);
         check("gzip;q=0.5, br;q=0.125", "br", 125);
         check("gzip; q=0", "gzip", 0);
+        check("x-gzip;q=0.5", "gzip", 500);
         check("*", "br", 1000);
         check("*;q=0.1, br;q=0", "br", 0);
         check("GZIP;Q=1.000", "gzip", 1000);

@@ -1,28 +1,26 @@
-//! Chunked bodies once more, rule by rule from the ABNF of RFC 9112 section 7.1, for tests alone.
+//! A second reader of chunked bodies, rule by rule from the ABNF of RFC 9112 section 7.1, for
+//! tests.
 //!
-//! Each rule is a function that takes a prefix of its input or does not match, and they share
-//! nothing with [`super::chunked`]. The grammar also has "bad" white space (BWS), which a reader
-//! may take and we do not; it is matched here and then counted, so that this one difference is
-//! stated and not forgotten.
+//! Each rule is a function that takes a prefix of its input or does not match. They share nothing
+//! with [`super::chunked`].
 
-/// What the grammar makes of some bytes.
+/// The grammar's verdict on some bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// They may be the beginning of a body.
+    /// They may be the start of a body.
     Unfinished,
-    /// Whatever comes, they are none.
+    /// They cannot become a body.
     Bad,
-    /// They begin with a body.
+    /// They start with a body.
     Body {
-        /// What the chunks hold.
+        /// The content of the chunks.
         data: Vec<u8>,
-        /// The length of all, trailer and last empty line included.
+        /// The total length, trailer and last empty line included.
         len: usize,
     },
 }
 
-/// `chunked-body = *chunk last-chunk trailer-section CRLF`. Like any reader of lines this one looks
-/// at a line when it is whole.
+/// `chunked-body = *chunk last-chunk trailer-section CRLF`. A line is judged when it is complete.
 pub(crate) fn read(bytes: &[u8]) -> Verdict {
     let (mut data, mut at) = (Vec::new(), 0);
     loop {
@@ -49,7 +47,7 @@ pub(crate) fn read(bytes: &[u8]) -> Verdict {
     }
 }
 
-/// `trailer-section = *( field-line CRLF )`, and the CRLF behind it.
+/// `trailer-section = *( field-line CRLF )`, and the CRLF after it.
 fn trailer(bytes: &[u8], mut at: usize, data: Vec<u8>) -> Verdict {
     loop {
         let Some(line) = line(&bytes[at..]) else { return Verdict::Unfinished };
@@ -67,42 +65,34 @@ fn line(bytes: &[u8]) -> Option<&[u8]> {
     (0..bytes.len()).find(|at| bytes[*at] == b'\n').map(|at| &bytes[..=at])
 }
 
-/// `chunk-size [ chunk-ext ]`, `chunk-size = 1*HEXDIG`; sizes that fit into 64 bits, written in no
-/// more digits than those need.
+/// `chunk-size [ chunk-ext ]`, `chunk-size = 1*HEXDIG`; sizes of at most 16 digits.
 fn size_line(text: &[u8]) -> Option<u64> {
     let hex = |byte: &u8| char::from(*byte).to_digit(16);
     let digits: Vec<u32> = text.iter().map_while(hex).collect();
     if digits.is_empty() || digits.len() > 16 {
         return None;
     }
-    let mut bad_space = 0;
     let mut rest = &text[digits.len()..];
     while !rest.is_empty() {
-        rest = extension(rest, &mut bad_space)?;
+        rest = extension(rest)?;
     }
-    (bad_space == 0).then(|| digits.iter().fold(0, |sum, digit| sum << 4 | u64::from(*digit)))
+    Some(digits.iter().fold(0, |sum, digit| sum << 4 | u64::from(*digit)))
 }
 
-/// `BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ]`; what is left behind it.
-fn extension<'a>(text: &'a [u8], bad_space: &mut usize) -> Option<&'a [u8]> {
-    let text = skip(text, bad_space);
-    let text = skip(text.strip_prefix(b";")?, bad_space);
-    let text = token(text)?;
-    let behind = skip(text, &mut 0);
-    let Some(value) = behind.strip_prefix(b"=") else { return Some(text) };
-    *bad_space += text.len() - behind.len();
-    let value = skip(value, bad_space);
+/// `BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ]`; returns the rest.
+fn extension(text: &[u8]) -> Option<&[u8]> {
+    let text = token(skip(skip(text).strip_prefix(b";")?))?;
+    let Some(value) = skip(text).strip_prefix(b"=") else { return Some(text) };
+    let value = skip(value);
     token(value).or_else(|| quoted(value))
 }
 
 /// `BWS = OWS = *( SP / HTAB )`.
-fn skip<'a>(text: &'a [u8], count: &mut usize) -> &'a [u8] {
-    let len = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-    *count += len;
-    &text[len..]
+fn skip(text: &[u8]) -> &[u8] {
+    &text[text.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()..]
 }
 
-/// `token = 1*tchar` (RFC 9110 section 5.6.2); what is left behind it.
+/// `token = 1*tchar` (RFC 9110 section 5.6.2); returns the rest.
 fn token(text: &[u8]) -> Option<&[u8]> {
     let tchar = |byte: &u8| match char::from(*byte) {
         '!' | '#' | '$' | '%' | '&' | '\'' | '*' | '+' | '-' | '.' => true,
@@ -113,7 +103,7 @@ fn token(text: &[u8]) -> Option<&[u8]> {
     (len > 0).then(|| &text[len..])
 }
 
-/// `quoted-string = DQUOTE *( qdtext / quoted-pair ) DQUOTE` (section 5.6.4); what is left.
+/// `quoted-string = DQUOTE *( qdtext / quoted-pair ) DQUOTE` (section 5.6.4); returns the rest.
 fn quoted(text: &[u8]) -> Option<&[u8]> {
     let mut rest = text.strip_prefix(b"\"")?;
     loop {

@@ -3,19 +3,19 @@
 use super::Bad;
 use memchr::memchr;
 
-/// Bytes of a chunk's size line, CR LF included: 16 digits and a little extension.
+/// The longest size line of a chunk in bytes, CR LF included: 16 digits and a short extension.
 pub const SIZE_LINE_MAX: usize = 256;
-/// Bytes of the trailer section, its empty line included.
+/// The longest trailer section in bytes, its empty line included.
 pub const TRAILER_MAX: usize = 4096;
-/// Bytes of chunk extensions in one body. Nobody needs them, and a body of one-byte chunks with
-/// long extensions makes a reader work for bytes that no limit on bodies counts.
+/// The most bytes of chunk extensions in one body. No client needs them, and one-byte chunks with
+/// long extensions would cost work that no limit on bodies counts.
 pub const EXTENSIONS_MAX: usize = 4096;
 
-/// Where a reader of a chunked body stands. It holds no bytes: what is not used is offered again.
+/// The state of a reader of a chunked body. It holds no bytes: unused input is passed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chunked {
     state: State,
-    /// Bytes of extensions seen.
+    /// Bytes of extensions so far.
     extensions: usize,
 }
 
@@ -25,30 +25,30 @@ enum State {
     Data(u64),
     /// The CR LF after the data.
     Seam,
-    /// Trailer lines; so many bytes of them were seen.
+    /// Trailer lines, with the bytes so far.
     Trailer(usize),
     End,
 }
 
-/// What the front of the bytes holds.
+/// The front of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// Bytes of the body; may be empty while the framing is read.
+    /// Bytes of the body; may be empty while framing is read.
     pub data: &'a [u8],
-    /// How many bytes of the input are dealt with.
+    /// How many bytes of the input are used.
     pub used: usize,
-    /// The body is over; what follows is the next message.
+    /// The body is complete; the next message follows.
     pub end: bool,
 }
 
 impl Chunked {
-    /// A reader at the beginning of a body.
+    /// A reader at the start of a body.
     #[allow(clippy::new_without_default, reason = "a body begins; it has no default")]
     pub fn new() -> Chunked {
         Chunked { state: State::Size, extensions: 0 }
     }
 
-    /// Reads on. A piece that uses nothing and is not the end needs more bytes.
+    /// Reads the next piece. A piece that uses nothing and is not the end needs more input.
     ///
     /// # Errors
     /// [`Bad::Framing`], or [`Bad::Newline`] where a line ends with LF alone; the connection must
@@ -107,7 +107,7 @@ impl Chunked {
     }
 }
 
-/// One line without its CR LF, or `None` if it is not whole yet.
+/// One line without its CR LF, or `None` if it is incomplete.
 fn line(bytes: &[u8], len_max: usize) -> Result<Option<&[u8]>, Bad> {
     let seen = &bytes[..bytes.len().min(len_max)];
     let Some(end) = memchr(b'\n', seen) else {
@@ -117,9 +117,8 @@ fn line(bytes: &[u8], len_max: usize) -> Result<Option<&[u8]>, Bad> {
     if memchr(b'\r', text).is_some() { Err(Bad::Newline) } else { Ok(Some(text)) }
 }
 
-/// `1*HEXDIG [ chunk-ext ]`: the size, and how many bytes the extension has. Extensions are
-/// skipped, as their reader must, but only where they are of the grammar; the white space that the
-/// grammar calls bad is refused.
+/// `1*HEXDIG [ chunk-ext ]`: the size, and the length of the extensions in bytes. Extensions are
+/// skipped if they follow the grammar, "bad" white space included (RFC 9110 section 5.6.3).
 fn size(text: &[u8]) -> Result<(u64, usize), Bad> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let rest = &text[digits..];
@@ -131,15 +130,17 @@ fn size(text: &[u8]) -> Result<(u64, usize), Bad> {
     Ok((size, rest.len()))
 }
 
-/// `*( ";" token [ "=" ( token / quoted-string ) ] )`.
+/// `*( BWS ";" BWS token [ BWS "=" BWS ( token / quoted-string ) ] )`.
 fn is_extension(mut text: &[u8]) -> bool {
-    while let [b';', rest @ ..] = text {
+    while let [b';', rest @ ..] = without_space(text) {
+        let rest = without_space(rest);
         let name = rest.iter().take_while(|byte| is_token_byte(byte)).count();
         if name == 0 {
             return false;
         }
         text = &rest[name..];
-        if let [b'=', value @ ..] = text {
+        if let [b'=', value @ ..] = without_space(text) {
+            let value = without_space(value);
             let len = match value {
                 [b'"', quoted @ ..] => quoted_len(quoted).map(|len| len + 1),
                 _ => Some(value.iter().take_while(|byte| is_token_byte(byte)).count()),
@@ -153,7 +154,12 @@ fn is_extension(mut text: &[u8]) -> bool {
     text.is_empty()
 }
 
-/// The length of a quoted string behind its opening quote, the closing one included.
+/// `BWS = *( SP / HTAB )`.
+fn without_space(text: &[u8]) -> &[u8] {
+    &text[text.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()..]
+}
+
+/// The length of a quoted string after its opening quote, the closing one included.
 fn quoted_len(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -170,17 +176,17 @@ fn quoted_len(text: &[u8]) -> Option<usize> {
 }
 
 /// RFC 9110 section 5.6.2.
-fn is_token_byte(byte: &u8) -> bool {
+pub(super) fn is_token_byte(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
 }
 
-/// What field values and quoted strings hold: HTAB, SP, VCHAR, obs-text.
+/// The bytes of field values and quoted strings: HTAB, SP, VCHAR, obs-text.
 fn is_text_byte(byte: &u8) -> bool {
     matches!(*byte, b'\t' | b' '..=b'~' | 0x80..)
 }
 
-/// A trailer field must look like one; what it says is nobody's business here, so that a trailer
-/// can never become a header.
+/// A trailer field must be well-formed; its content is discarded, so a trailer can never become a
+/// header.
 fn is_field(text: &[u8]) -> Result<(), Bad> {
     let Some(colon) = memchr(b':', text) else {
         return if text.is_empty() { Ok(()) } else { Err(Bad::Framing) };
@@ -191,7 +197,7 @@ fn is_field(text: &[u8]) -> Result<(), Bad> {
     if good { Ok(()) } else { Err(Bad::Framing) }
 }
 
-/// Appends `data` as one chunk; nothing for no data, which would end the body.
+/// Appends `data` as one chunk; nothing if it is empty, because an empty chunk would end the body.
 pub fn put(data: &[u8], out: &mut Vec<u8>) {
     if data.is_empty() {
         return;
@@ -210,7 +216,7 @@ pub fn end(out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// The body and what is left behind it, the input arriving in pieces of `step` bytes.
+    /// The body and the rest after it, the input arriving in pieces of `step` bytes.
     fn read(input: &[u8], step: usize) -> Result<Option<(Vec<u8>, usize)>, Bad> {
         let (mut reader, mut body) = (Chunked::new(), Vec::new());
         let (mut from, mut seen) = (0, 0);
@@ -243,6 +249,7 @@ mod tests {
         check("0\r\n\r\n", "");
         check("5\r\nhello\r\n0\r\n\r\n", "hello");
         check("1;a;b=c;d=\"\\\";\"\r\n!\r\n0;e\r\n\r\n", "!");
+        check("1 ; a\t= b ;c\r\n!\r\n0 ;e\r\n\r\n", "!");
         check("A;x=\"y\"\r\n0123456789\r\n001\r\n!\r\n0\r\nX: y\r\n\r\n", "0123456789!");
         let mut out = Vec::new();
         put(b"data: 1\n\n", &mut out);
@@ -269,7 +276,9 @@ mod tests {
         check("10000000000000000\r\n", Bad::Framing);
         check("5;\0\r\n", Bad::Framing);
         check("5;\r\n", Bad::Framing);
-        check("5; a\r\n", Bad::Framing);
+        check("5; \r\n", Bad::Framing);
+        check("5;a \r\n", Bad::Framing);
+        check("5;a b\r\n", Bad::Framing);
         check("5;a=\r\n", Bad::Framing);
         check("5;a=\"b\r\n", Bad::Framing);
         check("5;a=\"b\"c\r\n", Bad::Framing);

@@ -1,8 +1,8 @@
-//! Random heads, targets and chunked bodies: never a panic, never a meaning that depends on cuts,
-//! never a byte beyond the end, and never another meaning than the grammar's.
+//! Random heads, targets and chunked bodies: nothing panics, no meaning depends on where the input
+//! was cut, no byte beyond the end is used, and the grammar always agrees.
 
 use super::{Body, Chunked, Limits, Target, chunk_grammar, chunked, grammar, next};
-use crate::rng::Rng;
+use stats::Rng;
 
 /// One round; `at` names it in messages.
 ///
@@ -17,7 +17,7 @@ pub(crate) fn fuzz(rng: &mut Rng, at: &str) {
     }
 }
 
-/// Bytes out of which heads are made, and broken.
+/// Random valid and broken heads.
 fn head_bytes(rng: &mut Rng) -> Vec<u8> {
     const PIECES: &[&[u8]] = &[
         b"GET / HTTP/1.1\r\n",
@@ -30,11 +30,18 @@ fn head_bytes(rng: &mut Rng) -> Vec<u8> {
         b"Connection: x, keep-alive\r\n",
         b"OPTIONS * HTTP/1.1\r\n",
         b"GET  / HTTP/1.1\r\n",
+        b"GET / HTTP/1.2\r\n",
+        b"GET /a b HTTP/1.1\r\n",
         b"X y: z\r\n",
         b": z\r\n",
         b"Host: a b\r\n",
         b"Host: [::1]:80\r\n",
         b"Host: a:80\r\n",
+        b"Host: a%20b\r\n",
+        b"Host: a%2\r\n",
+        b"Host: [:::]\r\n",
+        b"Transfer-Encoding: chunked, gzip\r\n",
+        b"Transfer-Encoding:\r\n",
         b"Content-Length: 3, 3\r\n",
         b"Transfer-Encoding: chunked\r\n",
         b"transfer-encoding:\tchunked\r\n",
@@ -62,7 +69,8 @@ fn head_bytes(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// The parser and the grammar agree on every head: whether it is one, where it ends, what it says.
+/// The parser and the grammar agree on every head: whether it is valid, where it ends, what it
+/// says.
 fn agree(bytes: &[u8], at: &str) {
     let limits = Limits::default();
     let fast = match next(bytes, &limits) {
@@ -80,8 +88,8 @@ fn agree(bytes: &[u8], at: &str) {
     assert_eq!(fast, grammar::read(bytes), "{at}: {:?}", bytes.escape_ascii().to_string());
 }
 
-/// What is found in a prefix is found in the whole, at the same place; two framings never agree to
-/// be one.
+/// A head found in a prefix is found in the whole at the same place; two framings are never
+/// accepted.
 fn heads(rng: &mut Rng, at: &str) {
     let mut bytes = head_bytes(rng);
     if rng.once_in(3) {
@@ -114,7 +122,7 @@ fn heads(rng: &mut Rng, at: &str) {
     }
 }
 
-/// A body comes back whole under any cuts; noise is refused or ends inside itself.
+/// A body is read back whole under any cuts; noise is refused or ends within its length.
 fn bodies(rng: &mut Rng, at: &str) {
     let mut wire = Vec::new();
     let mut sent = Vec::new();
@@ -152,7 +160,7 @@ fn bodies(rng: &mut Rng, at: &str) {
     assert!(from <= noise.len(), "{at}");
 }
 
-/// Bytes out of which chunked bodies are made, and broken.
+/// Random valid and broken chunked bodies.
 fn chunk_bytes(rng: &mut Rng) -> Vec<u8> {
     const PIECES: &[&[u8]] = &[
         b"1\r\na\r\n",
@@ -188,7 +196,7 @@ fn chunk_bytes(rng: &mut Rng) -> Vec<u8> {
     ];
     let mut bytes = Vec::new();
     for _ in 0..rng.below(4) {
-        // Most of them are good, or hardly any body would be.
+        // Most pieces are valid, or hardly any body would be.
         let kinds = if rng.once_in(4) { PIECES.len() } else { 5 };
         bytes.extend_from_slice(PIECES[rng.below(kinds)]);
     }
@@ -202,8 +210,8 @@ fn chunk_bytes(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// The decoder and the grammar agree on every body, wherever it is cut off: whether it is one, what
-/// it holds and where it ends.
+/// The decoder and the grammar agree on every body, wherever it is cut off: whether it is valid,
+/// its content and its end.
 fn chunks(rng: &mut Rng, at: &str) {
     let whole = chunk_bytes(rng);
     let bytes = &whole[..whole.len() - rng.below(4)];
@@ -226,7 +234,7 @@ fn chunks(rng: &mut Rng, at: &str) {
     assert_eq!(fast, chunk_grammar::read(bytes), "{at}: {:?}", bytes.escape_ascii().to_string());
 }
 
-/// A path that is found is normal: reading it again changes nothing that was not encoded.
+/// Every accepted path is normalized.
 fn targets(rng: &mut Rng, at: &str) {
     const PIECES: &[&str] = &["/", "a", "..", ".", "%2e", "%2F", "%", "?", "%00", "#", "%EC", "b"];
     let pieces: Vec<&str> = (0..rng.below(9)).map(|_| *rng.pick(PIECES)).collect();
@@ -240,7 +248,7 @@ fn targets(rng: &mut Rng, at: &str) {
 
 #[cfg(test)]
 mod tests {
-    use crate::rng::Rng;
+    use stats::Rng;
 
     #[test]
     fn a_few_seeds() {

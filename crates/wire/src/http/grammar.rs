@@ -1,17 +1,17 @@
-//! Request heads once more, byte by byte from the ABNF of RFC 9112 and RFC 9110, for tests alone.
+//! A second reader of request heads, byte by byte from the ABNF of RFC 9112 and RFC 9110, for
+//! tests.
 //!
-//! It shares no code with [`super::head`], looks at one byte at a time and knows no speed, so that
-//! a misunderstanding has to be made twice to go unnoticed. It says *whether* a head is bad, not
-//! which of several reasons counts.
+//! It shares no code with [`super::head`], so a mistake must be made twice to go unnoticed. It says
+//! *whether* a head is bad, not for which of several reasons.
 
 use super::Body;
 
-/// What the grammar makes of some bytes.
+/// The grammar's verdict on some bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// More bytes may make it a head.
     Unfinished,
-    /// Whatever comes, it is none.
+    /// It cannot become a head.
     Bad,
     /// A head, in the terms of [`super::Head`].
     Head {
@@ -40,7 +40,7 @@ enum Lines<'a> {
     Whole(Vec<&'a [u8]>, usize),
 }
 
-/// The lines up to an empty one, and the length of all.
+/// The lines up to an empty one, and their total length.
 fn lines(bytes: &[u8]) -> Lines<'_> {
     let mut found = Vec::new();
     let mut begin = 0;
@@ -59,7 +59,7 @@ fn lines(bytes: &[u8]) -> Lines<'_> {
                 }
                 found.push(line);
             }
-            // Bytes behind a CR that ends nothing are looked at when their line is whole.
+            // Bytes after a bare CR are judged when their line is complete.
             (b'\r', Some(_)) if bytes[at..].contains(&b'\n') => return Lines::Broken,
             _ => at += 1,
         }
@@ -77,8 +77,9 @@ fn head(lines: &[&[u8]], len: usize) -> Option<Verdict> {
         return None;
     }
     let is_new = match version {
-        b"HTTP/1.1" => true,
         b"HTTP/1.0" => false,
+        // A later minor version means what 1.1 means (RFC 9110 section 2.5).
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'..=b'9'] => true,
         _ => return None,
     };
     let fields: Vec<(String, Vec<u8>)> =
@@ -144,16 +145,30 @@ fn is_host(text: &str) -> bool {
         None => text.split_at(text.find(':').unwrap_or(text.len())),
     };
     let good_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        Some(address) => address.chars().all(|it| it.is_ascii_hexdigit() || it == ':' || it == '.'),
-        None => {
-            host.chars().all(|it| it.is_ascii_alphanumeric() || "-._~%!$&'()*+,;=".contains(it))
-        }
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => is_reg_name(host.as_bytes()),
     };
     let good_port = match port.strip_prefix(':') {
         Some(digits) => digits.chars().all(|it| it.is_ascii_digit()),
         None => port.is_empty(),
     };
     good_host && good_port
+}
+
+/// `*( unreserved / pct-encoded / sub-delims )`.
+fn is_reg_name(mut text: &[u8]) -> bool {
+    loop {
+        text = match text {
+            [] => return true,
+            [b'%', high, low, rest @ ..] if [high, low].iter().all(|it| it.is_ascii_hexdigit()) => {
+                rest
+            }
+            [one, rest @ ..] if one.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(one) => {
+                rest
+            }
+            _ => return false,
+        }
+    }
 }
 
 fn decimal(text: &[u8]) -> Option<u64> {

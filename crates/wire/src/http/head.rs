@@ -1,57 +1,60 @@
 //! Request heads: the grammar by httparse, the framing by RFC 9112 section 6.
 
+use core::net::Ipv6Addr;
+
 use super::Bad;
+use super::chunked::is_token_byte;
 use memchr::memchr_iter;
 
 /// The most fields of a head; HAProxy and Envoy stop at about as many.
 pub const FIELDS_MAX: usize = 100;
 
-/// Fields that a head holds in itself: as many as browsers send. A hundred of them, filled and
-/// moved for every request, would cost more than the parsing.
+/// Fields stored inline: as many as browsers send. Filling and moving a hundred for every request
+/// would cost more than parsing.
 const FEW: usize = 16;
 
-/// How much of a head is waited for.
+/// Limits on the length of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the whole head, its empty line included.
+    /// The longest head in bytes, its empty line included.
     pub head_max: usize,
-    /// Bytes of the request line, its CR LF included; at most `head_max`.
+    /// The longest request line in bytes, its CR LF included; at most `head_max`.
     pub line_max: usize,
 }
 
 impl Default for Limits {
-    /// 16 KiB for a head and 8000 octets for a request line, which RFC 9112 section 3 asks for.
+    /// 16 KiB for a head and 8 KiB for a request line; RFC 9112 section 3 recommends 8000 octets.
     fn default() -> Limits {
         Limits { head_max: 16 * 1024, line_max: 8 * 1024 }
     }
 }
 
-/// The two versions that this module speaks.
+/// The supported versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// HTTP/1.0: no Host needed, connections close unless asked otherwise.
+    /// HTTP/1.0: Host is optional, and connections close by default.
     Http10,
-    /// HTTP/1.1.
+    /// HTTP/1.1, and later minor versions.
     Http11,
 }
 
 /// How the end of a body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
-    /// After so many bytes; 0 where there is no body.
+    /// After this many bytes; 0 without a body.
     Length(u64),
     /// After the last chunk and its trailer.
     Chunked,
 }
 
-/// A request head that has one meaning only.
+/// A request head with exactly one meaning.
 #[derive(Debug)]
 pub struct Head<'a> {
     /// Its length in bytes: where the body begins.
     pub len: usize,
     /// The method, case-sensitive.
     pub method: &'a str,
-    /// The request target as it was sent: visible ASCII.
+    /// The request target as sent: visible ASCII.
     pub target: &'a str,
     /// The version.
     pub version: Version,
@@ -59,7 +62,7 @@ pub struct Head<'a> {
     pub body: Body,
     /// Whether the connection may carry another request after this one.
     pub keep_alive: bool,
-    /// The client waits for `100 Continue` before it sends the body.
+    /// The client waits for `100 Continue` before sending the body.
     pub expects: bool,
     fields: Fields<'a>,
 }
@@ -81,7 +84,7 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// The fields in their order: name and value, the value without white space around it.
+    /// The fields in their order: name and trimmed value.
     pub fn fields(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
         self.fields.as_slice().iter().map(|it| (it.name, it.value))
     }
@@ -92,12 +95,12 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Looks for one request head at the front of `bytes`; `None` while it is not whole. One empty
-/// line before it is skipped (RFC 9112 section 2.2). What is found does not depend on how the bytes
+/// Parses the request head at the front of `bytes`; `None` if it is incomplete. One empty line
+/// before it is skipped (RFC 9112 section 2.2). The result does not depend on how the bytes
 /// arrived.
 ///
 /// # Errors
-/// [`Bad`], and then nothing behind it may be read.
+/// [`Bad`]; nothing after it may be read.
 pub fn next<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<Head<'a>>, Bad> {
     let skipped = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
     let Some(end) = end(&bytes[skipped..], limits)? else { return Ok(None) };
@@ -117,7 +120,7 @@ type Line<'a> = (&'a str, &'a str, u8);
 fn parse(head: &[u8]) -> Result<(Line<'_>, Fields<'_>), Bad> {
     let mut few = [httparse::EMPTY_HEADER; FEW];
     match parse_into(head, &mut few) {
-        // There are more than a few, or too many.
+        // More than [`FEW`], perhaps too many.
         Err(Bad::HeadTooLong) => {
             let mut many = vec![httparse::EMPTY_HEADER; FIELDS_MAX];
             let (line, count) = parse_into(head, &mut many)?;
@@ -128,17 +131,17 @@ fn parse(head: &[u8]) -> Result<(Line<'_>, Fields<'_>), Bad> {
     }
 }
 
-/// Fills `fields` and says how many there are.
+/// Fills `fields` and returns their number.
 fn parse_into<'a>(
     head: &'a [u8],
     fields: &mut [httparse::Header<'a>],
 ) -> Result<(Line<'a>, usize), Bad> {
-    let mut request = httparse::Request::new(fields);
+    let mut request = httparse::Request::new(&mut *fields);
     match request.parse(head) {
         Ok(httparse::Status::Complete(parsed)) if parsed == head.len() => {}
         Ok(_) => return Err(Bad::Syntax),
         Err(httparse::Error::TooManyHeaders) => return Err(Bad::HeadTooLong),
-        Err(httparse::Error::Version) => return Err(version_or_syntax(head)),
+        Err(httparse::Error::Version) => return other_version(head, fields),
         Err(_) => return Err(Bad::Syntax),
     }
     match (request.method, request.path, request.version) {
@@ -149,7 +152,7 @@ fn parse_into<'a>(
     }
 }
 
-/// Where the head ends, with its empty line. Every newline on the way must be CR LF.
+/// The end of the head, after its empty line. Every line must end with CR LF.
 fn end(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Bad> {
     let seen = &bytes[..bytes.len().min(limits.head_max)];
     let mut start = 0;
@@ -163,7 +166,7 @@ fn end(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Bad> {
             return Err(Bad::LineTooLong);
         }
         if line.is_empty() {
-            // An empty request line is not the end of anything.
+            // An empty request line does not end a head.
             return if start == 0 { Err(Bad::Syntax) } else { Ok(Some(at + 1)) };
         }
         start = at + 1;
@@ -177,23 +180,47 @@ fn end(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Bad> {
     Ok(None)
 }
 
-/// A version of the right shape that we do not speak, or nonsense where one should stand.
-fn version_or_syntax(head: &[u8]) -> Bad {
-    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
-    match line.rsplit(|&byte| byte == b' ').next().unwrap_or_default() {
+/// A head whose request line has a version that httparse does not know. A later minor version means
+/// what 1.1 means (RFC 9110 section 2.5).
+#[cold]
+fn other_version<'a>(
+    head: &'a [u8],
+    fields: &mut [httparse::Header<'a>],
+) -> Result<(Line<'a>, usize), Bad> {
+    let end = memchr::memchr(b'\r', head).ok_or(Bad::Syntax)?;
+    let line = std::str::from_utf8(&head[..end]).map_err(|_| Bad::Syntax)?;
+    let mut words = line.split(' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err(Bad::Syntax);
+    };
+    let is_method = !method.is_empty() && method.as_bytes().iter().all(is_token_byte);
+    match version.as_bytes() {
+        _ if !is_method || target.is_empty() => Err(Bad::Syntax),
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => {
+            let rest = &head[end + 2..];
+            match httparse::parse_headers(rest, fields) {
+                Ok(httparse::Status::Complete((len, found))) if len == rest.len() => {
+                    Ok(((method, target, 1), found.len()))
+                }
+                Err(httparse::Error::TooManyHeaders) => Err(Bad::HeadTooLong),
+                _ => Err(Bad::Syntax),
+            }
+        }
         [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
             if major.is_ascii_digit() && minor.is_ascii_digit() =>
         {
-            Bad::Version
+            Err(Bad::Version)
         }
-        _ => Bad::Syntax,
+        _ => Err(Bad::Syntax),
     }
 }
 
-/// How the body ends, whether the connection goes on, whether the client waits for a word.
+/// How the body ends, whether the connection persists, whether the client expects 100.
 type Meaning = (Body, bool, bool);
 
-/// Reads from the fields what they mean for the connection.
+/// Reads the fields that concern the connection.
 fn meant(version: Version, fields: &[httparse::Header<'_>]) -> Result<Meaning, Bad> {
     let mut length: Option<u64> = None;
     let mut chunked = false;
@@ -210,9 +237,7 @@ fn meant(version: Version, fields: &[httparse::Header<'_>]) -> Result<Meaning, B
             if chunked {
                 return Err(Bad::Framing);
             }
-            if !value.eq_ignore_ascii_case(b"chunked") {
-                return Err(Bad::Coding);
-            }
+            check_codings(value)?;
             chunked = true;
         } else if is("host") {
             hosts += 1;
@@ -225,13 +250,13 @@ fn meant(version: Version, fields: &[httparse::Header<'_>]) -> Result<Meaning, B
                 keep |= word.eq_ignore_ascii_case(b"keep-alive");
             }
         } else if is("expect") {
-            // A server must not hear it from HTTP/1.0 (RFC 9110 section 10.1.1).
+            // A server must ignore it from HTTP/1.0 (RFC 9110 section 10.1.1).
             if version == Version::Http11 && !value.eq_ignore_ascii_case(b"100-continue") {
                 return Err(Bad::Expectation);
             }
             expects = true;
         } else if is("content_length") || is("transfer_encoding") {
-            // A gateway that takes `_` for `-`, as CGI does, would see another framing.
+            // A gateway that maps `-` to `_`, as CGI does, would see another framing.
             return Err(Bad::Framing);
         }
     }
@@ -242,9 +267,24 @@ fn meant(version: Version, fields: &[httparse::Header<'_>]) -> Result<Meaning, B
         return Err(Bad::Framing);
     }
     let body = if chunked { Body::Chunked } else { Body::Length(length.unwrap_or(0)) };
-    // An expectation without a body, or from HTTP/1.0, means nothing (RFC 9110 section 10.1.1).
+    // An expectation without a body, or from HTTP/1.0, is ignored (RFC 9110 section 10.1.1).
     expects &= version == Version::Http11 && body != Body::Length(0);
     Ok((body, !close && (keep || version == Version::Http11), expects))
+}
+
+/// A Transfer-Encoding must be `chunked` alone. Where chunked is not the last coding the end of the
+/// body cannot be found (RFC 9112 section 6.3); codings before it are unknown to us.
+fn check_codings(value: &[u8]) -> Result<(), Bad> {
+    let mut codings = value.rsplit(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+    let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
+    if !codings.next().is_some_and(is_chunked) {
+        return Err(Bad::Framing);
+    }
+    match codings.next() {
+        None => Ok(()),
+        Some(again) if is_chunked(again) => Err(Bad::Framing),
+        Some(_) => Err(Bad::Coding),
+    }
 }
 
 /// A Content-Length: digits only, no sign, no list, no overflow.
@@ -255,17 +295,27 @@ fn digits(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// `uri-host [ ":" port ]`, or nothing, which RFC 9112 section 3.2 allows.
-fn is_host(value: &[u8]) -> bool {
-    let literal = |byte: &u8| byte.is_ascii_hexdigit() || b":.".contains(byte);
+/// `uri-host [ ":" port ]` (RFC 3986 section 3.2), or nothing, which RFC 9112 section 3.2 allows.
+pub(super) fn is_host(value: &[u8]) -> bool {
     let name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(byte);
     let rest = match value {
         [b'[', rest @ ..] => {
-            let len = rest.iter().take_while(|byte| literal(byte)).count();
-            let Some((&b']', behind)) = rest[len..].split_first() else { return false };
-            behind
+            let Some(end) = memchr::memchr(b']', rest) else { return false };
+            let literal = std::str::from_utf8(&rest[..end]).ok();
+            if literal.and_then(|text| text.parse::<Ipv6Addr>().ok()).is_none() {
+                return false;
+            }
+            &rest[end + 1..]
         }
-        _ => &value[value.iter().take_while(|byte| name(byte)).count()..],
+        _ => {
+            let (host, rest) = value.split_at(value.iter().take_while(|byte| name(byte)).count());
+            let is_escape =
+                |two: &[u8]| two.get(..2).is_some_and(|it| it.iter().all(u8::is_ascii_hexdigit));
+            if !host.split(|byte| *byte == b'%').skip(1).all(is_escape) {
+                return false;
+            }
+            rest
+        }
     };
     matches!(rest, [] | [b':', ..]) && rest.iter().skip(1).all(u8::is_ascii_digit)
 }
@@ -293,6 +343,10 @@ mod tests {
         check("\r\nGET / HTTP/1.1\r\nhost:a:80\r\n\r\n", "GET / Http11 Length(0) true false");
         let literal = "GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n";
         check(literal, "GET / Http11 Length(0) true false");
+        let later = "GET /x HTTP/1.2\r\nHost: a%20b\r\n\r\n";
+        check(later, "GET /x Http11 Length(0) true false");
+        let many = format!("GET / HTTP/1.9\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(50));
+        check(&many, "GET / Http11 Length(0) true false");
         let old = "GET / HTTP/1.0\r\nExpect: a miracle\r\nHost: a:\r\n\r\n";
         check(old, "GET / Http10 Length(0) false false");
         check("GET /x?y HTTP/1.0\r\n\r\n", "GET /x?y Http10 Length(0) false false");
@@ -331,6 +385,12 @@ mod tests {
         check("G@T / HTTP/1.1\r\nHost: a\r\n\r\n", Bad::Syntax);
         check("GET /\r\nHost: a\r\n\r\n", Bad::Syntax);
         check("GET / HTTP/2.0\r\nHost: a\r\n\r\n", Bad::Version);
+        check("GET / HTTP/0.9\r\nHost: a\r\n\r\n", Bad::Version);
+        check("GET /sp ace HTTP/1.1\r\nHost: a\r\n\r\n", Bad::Syntax);
+        check("G ET / HTTP/1.1\r\nHost: a\r\n\r\n", Bad::Syntax);
+        check("G@T / HTTP/1.2\r\nHost: a\r\n\r\n", Bad::Syntax);
+        check("GET / HTTP/1.2\r\nHost: a\r\nX : y\r\n\r\n", Bad::Syntax);
+        check("GET / HTTP/1.10\r\nHost: a\r\n\r\n", Bad::Syntax);
         check("GET / FTP/1.1\r\nHost: a\r\n\r\n", Bad::Syntax);
         check(&get(""), Bad::Host);
         check(&host("Host: a\r\n"), Bad::Host);
@@ -341,6 +401,10 @@ mod tests {
         check(&get("Host: a:1:2\r\n"), Bad::Host);
         check(&get("Host: [::1\r\n"), Bad::Host);
         check(&get("Host: [::1]2\r\n"), Bad::Host);
+        check(&get("Host: [::::::]\r\n"), Bad::Host);
+        check(&get("Host: [1.2.3.4]\r\n"), Bad::Host);
+        check(&get("Host: a%zz\r\n"), Bad::Host);
+        check(&get("Host: a%4\r\n"), Bad::Host);
         check(&host("X : y\r\n"), Bad::Syntax);
         check(&host(" folded\r\n"), Bad::Syntax);
         check(&host("X: y\r\n folded\r\n"), Bad::Syntax);
@@ -356,7 +420,10 @@ mod tests {
         check(&host("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), Bad::Framing);
         check(&host("Transfer-Encoding: gzip, chunked\r\n"), Bad::Coding);
         check(&host("Transfer-Encoding: \x0bchunked\r\n"), Bad::Syntax);
-        check(&host("Transfer-Encoding: identity\r\n"), Bad::Coding);
+        check(&host("Transfer-Encoding: identity\r\n"), Bad::Framing);
+        check(&host("Transfer-Encoding: chunked, gzip\r\n"), Bad::Framing);
+        check(&host("Transfer-Encoding: chunked, chunked\r\n"), Bad::Framing);
+        check(&host("Transfer-Encoding:\r\n"), Bad::Framing);
         check("GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Bad::Framing);
         check(&host("Transfer_Encoding: chunked\r\n"), Bad::Framing);
         check(&host("content_length: 1\r\n"), Bad::Framing);

@@ -1,20 +1,19 @@
-//! Byte ranges (RFC 9110 section 14): which parts of a body a client asks for.
+//! Byte ranges (RFC 9110 section 14): the parts of a body that a client requests.
 
 use std::ops::Range;
 
-/// How many ranges one request may name. More of them, or ranges that repeat each other, make a
-/// server send a body many times over for one small request (CVE-2011-3192), so such a wish is
-/// not granted.
+/// The most ranges of one request. More, or overlapping ones, would make the server send a body
+/// many times for one small request (CVE-2011-3192), so they are ignored.
 pub const RANGES_MAX: usize = 16;
 
-/// What a `Range` field comes to for a body of a certain length.
+/// The meaning of a `Range` field for a body of a given length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranges {
-    /// The field is not understood, or asks for too much: the whole body is sent.
+    /// The field is malformed or asks for too much: the whole body is sent.
     Whole,
-    /// None of the ranges lies in the body: 416.
+    /// No range is within the body: 416.
     Unsatisfiable,
-    /// These, in the order in which they were asked for; at least one, none of them empty.
+    /// These, in the order of the request; at least one, none empty.
     Parts(Vec<Range<u64>>),
 }
 
@@ -43,13 +42,13 @@ pub fn ranges(value: &[u8], len: u64) -> Ranges {
     if parts.len() > 1 && asked > len { Ranges::Whole } else { Ranges::Parts(parts) }
 }
 
-/// What stands behind `bytes=`.
+/// The text after `bytes=`.
 fn specs(value: &str) -> Option<&str> {
     let (unit, specs) = value.split_once('=')?;
     unit.eq_ignore_ascii_case("bytes").then_some(specs).filter(|specs| !specs.trim().is_empty())
 }
 
-/// `first-`, `first-last` or `-suffix`; empty where it lies outside of the body.
+/// `first-`, `first-last` or `-suffix`; empty if it is outside the body.
 fn part(spec: &str, len: u64) -> Option<Range<u64>> {
     let (first, last) = spec.split_once('-')?;
     if first.is_empty() {
@@ -64,7 +63,7 @@ fn part(spec: &str, len: u64) -> Option<Range<u64>> {
     Some(if first < end { first..end } else { 0..0 })
 }
 
-/// Digits only; what does not fit is as far as one can go.
+/// Digits only; too large a number saturates.
 fn number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u64::MAX))

@@ -1,7 +1,7 @@
 //! Responses: the status line, the fields, and a framing that every reader agrees on.
 //!
-//! There is no `Date` by itself: RFC 9110 section 6.6.1 forbids it to a server without a clock, and
-//! what is below the seam has none. Who was told the time gives it as a field ([`super::date`]).
+//! `Date` is not added here: RFC 9110 section 6.6.1 forbids it to a server without a clock, and
+//! this crate has none. Callers that know the time pass it as a field ([`super::date`]).
 
 use super::Version;
 use crate::decimal;
@@ -19,7 +19,7 @@ impl Status {
     pub const PARTIAL: Status = Status(206, "Partial Content");
     /// 301; it needs the field Location.
     pub const MOVED: Status = Status(301, "Moved Permanently");
-    /// 304: what the client has is good; no body.
+    /// 304: the client's copy is current; no body.
     pub const NOT_MODIFIED: Status = Status(304, "Not Modified");
     /// 400.
     pub const BAD_REQUEST: Status = Status(400, "Bad Request");
@@ -33,13 +33,13 @@ impl Status {
     pub const TIMEOUT: Status = Status(408, "Request Timeout");
     /// 411: the end of the body cannot be found.
     pub const LENGTH: Status = Status(411, "Length Required");
-    /// 412: what the client made a condition does not hold.
+    /// 412: a condition of the request does not hold.
     pub const PRECONDITION: Status = Status(412, "Precondition Failed");
     /// 413.
     pub const CONTENT_TOO_LONG: Status = Status(413, "Content Too Large");
     /// 414.
     pub const TARGET_TOO_LONG: Status = Status(414, "URI Too Long");
-    /// 416: none of the ranges lies in the body.
+    /// 416: no range is within the body.
     pub const RANGE: Status = Status(416, "Range Not Satisfiable");
     /// 417.
     pub const EXPECTATION: Status = Status(417, "Expectation Failed");
@@ -60,43 +60,43 @@ impl Status {
     }
 }
 
-/// What tells a client to send the body that it holds back (RFC 9110 section 10.1.1).
+/// Tells a client to send the body that it holds back (RFC 9110 section 10.1.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// How the end of a response's body is found.
+/// How the end of a response body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// After so many bytes.
+    /// After this many bytes.
     Length(u64),
     /// By chunks; the peer speaks HTTP/1.1.
     Chunked,
-    /// When the connection closes; all that HTTP/1.0 has for bodies of unknown length.
+    /// When the connection closes; HTTP/1.0 has nothing else for bodies of unknown length.
     UntilClose,
 }
 
-/// A response head in the making.
+/// A response head.
 #[derive(Debug, Clone, Copy)]
 pub struct Reply<'a> {
     /// The status.
     pub status: Status,
-    /// Name and value of each field but Content-Length, Transfer-Encoding and Connection.
+    /// Name and value of each field except Content-Length, Transfer-Encoding and Connection.
     pub fields: &'a [(&'a str, &'a str)],
     /// How the body ends.
     pub framing: Framing,
-    /// Whether the connection carries another request.
+    /// Whether the connection persists.
     pub keep_alive: bool,
 }
 
 impl Reply<'_> {
-    /// Whether the connection really goes on: a body that ends with it cannot be followed.
+    /// Whether the connection really persists: a body may end with it.
     pub fn keeps_alive(&self) -> bool {
         self.keep_alive && self.framing != Framing::UntilClose
     }
 
-    /// Appends the head. `asked` is the request's version: HTTP/1.0 is told about keep-alive.
+    /// Appends the head. `asked` is the request's version: HTTP/1.0 needs an explicit keep-alive.
     ///
     /// # Panics
-    /// If a field holds a line break: fields come from this program, never from a peer.
+    /// If a field contains a line break: fields come from this program, never from a peer.
     pub fn put(&self, asked: Version, out: &mut Vec<u8>) {
         let Status(code, reason) = self.status;
         out.extend_from_slice(b"HTTP/1.1 ");

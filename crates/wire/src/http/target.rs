@@ -1,18 +1,22 @@
-//! Request targets (RFC 9112 section 3.2): where one stands in the site, decoded and normal.
+//! Request targets (RFC 9112 section 3.2), decoded and normalized.
 
 use std::borrow::Cow;
 
-/// A target that names a place in the site.
+use percent_encoding::percent_decode_str;
+
+use super::head::is_host;
+
+/// A target that names a path of the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// The path: percent-decoded, without `.` and `..`, beginning with `/`. A `/` in it was never
-    /// an encoded one.
+    /// The path: percent-decoded, without `.` and `..`, starting with `/`. Encoded slashes are
+    /// refused.
     pub path: Cow<'a, str>,
-    /// What stands behind the first `?`, as sent; empty without one.
+    /// The text after the first `?`, as sent; empty without one.
     pub query: &'a str,
 }
 
-/// Why a target names no place. Each of these is answered by 400.
+/// Why a target is refused. The answer is 400.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadTarget {
     /// Neither `/path` nor `http://host/path`.
@@ -39,7 +43,7 @@ impl std::fmt::Display for BadTarget {
 impl std::error::Error for BadTarget {}
 
 impl<'a> Target<'a> {
-    /// Reads an origin-form or absolute-form target. `*` and the authority form name no place.
+    /// Reads an origin-form or absolute-form target. `*` and the authority form are refused.
     ///
     /// # Errors
     /// See [`BadTarget`].
@@ -47,10 +51,13 @@ impl<'a> Target<'a> {
         let local = match behind_scheme(target) {
             Some(rest) => {
                 let end = rest.find(['/', '?']).unwrap_or(rest.len());
-                if end == 0 {
+                let (authority, local) = rest.split_at(end);
+                // No host at all is an error here (RFC 9110 section 4.2.1), as is a user name.
+                let is_named = !authority.is_empty() && !authority.starts_with(':');
+                if !is_named || !is_host(authority.as_bytes()) {
                     return Err(BadTarget::Form);
                 }
-                &rest[end..]
+                local
             }
             None if target.starts_with('/') => target,
             None => return Err(BadTarget::Form),
@@ -63,7 +70,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What stands behind `http://`, whatever its case (RFC 3986 section 3.1).
+/// The text after `http://`, whatever its case (RFC 3986 section 3.1).
 fn behind_scheme(target: &str) -> Option<&str> {
     let (scheme, rest) = target.split_once("://")?;
     let known = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
@@ -80,7 +87,7 @@ fn normal(path: &str) -> Result<Cow<'_, str>, BadTarget> {
         return Ok(Cow::Borrowed(path));
     }
     let mut kept: Vec<String> = Vec::new();
-    // An ending in a slash, or in a dot segment, names a directory and keeps its slash.
+    // A trailing slash or dot segment names a directory and keeps its slash.
     let mut directory = false;
     for segment in path.split('/').skip(1) {
         let text = decoded(segment)?;
@@ -101,23 +108,14 @@ fn normal(path: &str) -> Result<Cow<'_, str>, BadTarget> {
 }
 
 fn decoded(segment: &str) -> Result<String, BadTarget> {
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.as_bytes();
-    while let [first, tail @ ..] = rest {
-        if *first != b'%' {
-            bytes.push(*first);
-            rest = tail;
-            continue;
-        }
-        let [high, low, tail @ ..] = tail else { return Err(BadTarget::Encoding) };
-        let digit = |byte: u8| char::from(byte).to_digit(16).ok_or(BadTarget::Encoding);
-        bytes.push((digit(*high)? * 16 + digit(*low)?) as u8);
-        rest = tail;
+    let is_digits = |two: &[u8]| two.iter().all(u8::is_ascii_hexdigit);
+    let mut escapes = segment.as_bytes().split(|byte| *byte == b'%').skip(1);
+    // `percent_decode_str` would leave a `%` without two digits as it is.
+    if !escapes.all(|behind| behind.get(..2).is_some_and(is_digits)) {
+        return Err(BadTarget::Encoding);
     }
-    if bytes.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0)) {
-        return Err(BadTarget::Hidden);
-    }
-    String::from_utf8(bytes).map_err(|_| BadTarget::Encoding)
+    let text = percent_decode_str(segment).decode_utf8().map_err(|_| BadTarget::Encoding)?;
+    if text.contains(['/', '\\', '\0']) { Err(BadTarget::Hidden) } else { Ok(text.into_owned()) }
 }
 
 #[cfg(test)]
@@ -141,6 +139,7 @@ mod tests {
         check("HTTP://host/x", "/x", "");
         check("http://host", "/", "");
         check("https://host?q", "/", "q");
+        check("http://[::1]:80/a", "/a", "");
     }
 
     #[test]
@@ -152,6 +151,10 @@ mod tests {
         check("host:80", BadTarget::Form);
         check("", BadTarget::Form);
         check("http:///a", BadTarget::Form);
+        check("http://:80/", BadTarget::Form);
+        check("http://]]:99999x/", BadTarget::Form);
+        check("http://user:word@host/", BadTarget::Form);
+        check("http://a%zz/", BadTarget::Form);
         check("/a#b", BadTarget::Form);
         check("/%", BadTarget::Encoding);
         check("/%4", BadTarget::Encoding);

@@ -1,18 +1,16 @@
-//! Digest authentication (RFC 2617), as every player of RTSP does it: MD5, with `qop=auth` where
-//! the client wants it. MD5 keeps the password off the wire and is no protection of the stream.
-
-use std::fmt::Write;
+//! Digest authentication (RFC 2617) as every RTSP player implements it: MD5, with `qop=auth` if the
+//! client wants it. It keeps the password off the wire; it does not protect the stream.
 
 use md5::{Digest, Md5};
 
-/// What the server asks: prove that you know the password, with this nonce.
+/// What the server asks: digest_response that you know the password, with this nonce.
 #[derive(Clone, Copy, Debug)]
 pub struct Challenge<'a> {
-    /// What the password opens, in words.
+    /// The name of the protected area.
     pub realm: &'a str,
-    /// A word that is used for a while only.
+    /// A value that expires.
     pub nonce: &'a str,
-    /// The last proof was right, and its nonce too old: no need to ask a person.
+    /// The last response was right but its nonce had expired: the client need not prompt the user.
     pub stale: bool,
 }
 
@@ -24,32 +22,32 @@ impl Challenge<'_> {
     }
 }
 
-/// What a client answers in `Authorization`.
+/// What a client sends in `Authorization`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
-    /// Who he says he is.
+pub struct Authorization {
+    /// The user name.
     pub user: String,
-    /// What the password opens.
+    /// The name of the protected area.
     pub realm: String,
     /// The nonce of the challenge.
     pub nonce: String,
-    /// What is asked for.
+    /// The URI of the request.
     pub uri: String,
-    /// The proof.
+    /// The digest.
     pub response: String,
     qop: String,
     cnonce: String,
     count: String,
 }
 
-impl Answer {
-    /// Reads the value of `Authorization`; `None` if it is no digest.
-    pub fn read(value: &str) -> Option<Answer> {
+impl Authorization {
+    /// Reads the value of `Authorization`; `None` if it is not Digest.
+    pub fn read(value: &str) -> Option<Authorization> {
         let (scheme, mut rest) = value.trim().split_once(' ')?;
         if !scheme.eq_ignore_ascii_case("digest") {
             return None;
         }
-        let mut answer = Answer::default();
+        let mut answer = Authorization::default();
         loop {
             rest = rest.trim_start_matches([' ', '\t', ',']);
             if rest.is_empty() {
@@ -76,12 +74,16 @@ impl Answer {
         }
     }
 
-    /// Whether it proves that the client knows `password` for a request of `method`.
+    /// Whether the digest proves knowledge of `password` for a request with `method`.
     pub fn proves(&self, password: &str, method: &str) -> bool {
         let qop = (self.qop == "auth").then_some((self.count.as_str(), self.cnonce.as_str()));
-        let want =
-            prove((&self.user, &self.realm, password), &self.nonce, (method, &self.uri), qop);
-        // All bytes are looked at, so that time tells nothing.
+        let want = digest_response(
+            (&self.user, &self.realm, password),
+            &self.nonce,
+            (method, &self.uri),
+            qop,
+        );
+        // Every byte is compared, so timing reveals nothing.
         let differ = |(ours, theirs): (u8, u8)| ours ^ theirs.to_ascii_lowercase();
         let apart =
             want.bytes().zip(self.response.bytes()).map(differ).fold(0, |all, one| all | one);
@@ -89,9 +91,9 @@ impl Answer {
     }
 }
 
-/// The proof: of user, realm and password, for a nonce, a method and what it is asked of; `qop` is
-/// the count of requests and the client's own nonce, if it uses them.
-pub fn prove(
+/// The digest of user, realm and password for a nonce, a method and a URI; `qop` is the request
+/// count and the client's nonce, if it uses them.
+pub fn digest_response(
     (user, realm, password): (&str, &str, &str),
     nonce: &str,
     (method, uri): (&str, &str),
@@ -107,16 +109,11 @@ pub fn prove(
     }
 }
 
-/// The MD5 of these pieces, one behind the other, in hexadecimal.
+/// The MD5 of the concatenated pieces in hexadecimal.
 pub fn md5_hex(pieces: &[&str]) -> String {
     let mut digest = Md5::new();
     pieces.iter().for_each(|piece| digest.update(piece));
-    let mut hex = String::with_capacity(32);
-    for byte in digest.finalize() {
-        // Writing to a string cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
+    format!("{:x}", digest.finalize())
 }
 
 #[cfg(test)]
@@ -129,7 +126,7 @@ mod tests {
             nonce=\"dcd98b7102dd2f0e8b11d0f600bfb0c093\", uri=\"/dir/index.html\", qop=auth, \
             nc=00000001, cnonce=\"0a4f113b\", response=\"6629fae49393a05397450978507c4ef1\", \
             opaque=\"5ccc069c403ebaf9f0171e9517f40e41\"";
-        let answer = Answer::read(value).expect("a digest");
+        let answer = Authorization::read(value).expect("a digest");
         assert!(answer.proves("Circle Of Life", "GET"));
         assert!(!answer.proves("circle of life", "GET"));
         assert!(!answer.proves("Circle Of Life", "POST"));
@@ -137,15 +134,15 @@ mod tests {
 
     #[test]
     fn without_qop_and_what_is_none() {
-        let proof = prove(("u", "r", "p"), "n", ("PLAY", "rtsp://h/a"), None);
+        let proof = digest_response(("u", "r", "p"), "n", ("PLAY", "rtsp://h/a"), None);
         let value = format!(
             "digest username=\"u\",realm=\"r\",nonce=\"n\",uri=\"rtsp://h/a\",response=\"{proof}\""
         );
-        assert!(Answer::read(&value).expect("a digest").proves("p", "PLAY"));
-        assert_eq!(Answer::read("Basic dTpw"), None);
-        assert_eq!(Answer::read("Digest username=\"u"), None);
-        assert_eq!(Answer::read("Digest username"), None);
-        assert!(!Answer::read("Digest response=").expect("empty").proves("p", "PLAY"));
+        assert!(Authorization::read(&value).expect("a digest").proves("p", "PLAY"));
+        assert_eq!(Authorization::read("Basic dTpw"), None);
+        assert_eq!(Authorization::read("Digest username=\"u"), None);
+        assert_eq!(Authorization::read("Digest username"), None);
+        assert!(!Authorization::read("Digest response=").expect("empty").proves("p", "PLAY"));
         let challenge = Challenge { realm: "r", nonce: "n", stale: true };
         assert_eq!(challenge.value(), "Digest realm=\"r\", nonce=\"n\", stale=\"true\"");
     }

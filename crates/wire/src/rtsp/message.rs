@@ -1,5 +1,5 @@
-//! What comes over an RTSP connection, one item after the other: requests, responses, and packets
-//! of media behind a dollar sign (RFC 2326 sections 4 to 7 and 10.12).
+//! The items of an RTSP connection: requests, responses, and media packets that follow a dollar
+//! sign (RFC 2326 sections 4 to 7 and 10.12).
 
 use memchr::memchr;
 
@@ -7,19 +7,19 @@ use memchr::memchr;
 pub const HEAD_MAX: usize = 8 * 1024;
 /// The longest body of a message, in bytes: descriptions are a few thousand.
 const BODY_MAX: usize = 64 * 1024;
-/// The longest interleaved packet, in bytes; its length field knows no more.
+/// The longest interleaved packet, in bytes: its length field has 16 bits.
 pub const DATA_MAX: usize = 0xffff;
 /// The most header fields.
 const FIELDS_MAX: usize = 64;
 
-/// One item of the stream, borrowed from it.
+/// One item, borrowed from the stream.
 #[derive(Debug)]
 pub enum Item<'a> {
     /// A request.
     Request(Request<'a>),
     /// A response.
     Response(Response<'a>),
-    /// A packet of media or control.
+    /// A packet of RTP or RTCP.
     Data {
         /// The channel that `SETUP` gave it.
         channel: u8,
@@ -31,11 +31,11 @@ pub enum Item<'a> {
 /// A request.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Such as `PLAY`; letters count, as cases do.
+    /// Such as `PLAY`; case-sensitive.
     pub method: &'a str,
     /// An absolute URL, or `*`.
     pub target: &'a str,
-    /// The version is 1.0; nothing can be said about a request of another.
+    /// The version is 1.0. Other versions may have other rules.
     pub is_version_1: bool,
     fields: Vec<(&'a str, &'a str)>,
     /// The body.
@@ -45,9 +45,9 @@ pub struct Request<'a> {
 /// A response.
 #[derive(Debug)]
 pub struct Response<'a> {
-    /// The code of its status.
+    /// The status code.
     pub code: u16,
-    /// The words of its status.
+    /// The reason phrase.
     pub words: &'a str,
     fields: Vec<(&'a str, &'a str)>,
     /// The body.
@@ -78,27 +78,27 @@ fn field<'a>(fields: &[(&'a str, &'a str)], name: &str) -> Option<&'a str> {
     fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
 }
 
-/// Why nothing behind this point of the stream can be understood.
+/// Why the rest of the stream cannot be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
-    /// The first line is neither of a request nor of a response.
+    /// The first line is neither a request line nor a status line.
     FirstLine,
-    /// A header field is none, or there are too many.
+    /// A header field is malformed, or there are too many.
     Field,
-    /// The length of the body is no number, or told twice.
+    /// Content-Length is not a number, or occurs twice.
     Length,
     /// The head is longer than [`HEAD_MAX`].
     LongHead,
-    /// The body is longer than we take.
+    /// The body is longer than the limit.
     LongBody,
 }
 
-/// The first item of `bytes` and its length; `None` if it has not come whole.
+/// The first item of `bytes` and its length; `None` if it is incomplete.
 ///
 /// # Errors
-/// [`Bad`]: the stream is to be closed, for its next item cannot be found.
+/// [`Bad`]: close the connection, because the next item cannot be found.
 pub fn next(bytes: &[u8]) -> Result<Option<(Item<'_>, usize)>, Bad> {
-    // Empty lines in front of a message are left out, as HTTP does (RFC 2326 section 4.1).
+    // Empty lines before a message are skipped, as in HTTP (RFC 2326 section 4.1).
     let blank = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
     let rest = &bytes[blank..];
     match rest.first() {
@@ -153,7 +153,7 @@ fn message(bytes: &[u8]) -> Result<Option<(Item<'_>, usize)>, Bad> {
     Ok(Some((item, at + len)))
 }
 
-/// A line of text without control characters.
+/// The line, if it is text without control characters.
 fn text(line: &[u8]) -> Option<&str> {
     let clean = line.iter().all(|byte| *byte == b'\t' || !byte.is_ascii_control());
     std::str::from_utf8(line).ok().filter(|_| clean)
@@ -188,7 +188,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.len() <= 3 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A name of letters, digits and a few marks, a colon, a value.
+/// A field: a token, a colon, a value.
 fn read_field(line: &[u8]) -> Option<(&str, &str)> {
     let (name, value) = text(line)?.split_once(':')?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

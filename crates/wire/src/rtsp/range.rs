@@ -6,15 +6,15 @@ const SECOND: u64 = 1_000_000_000;
 /// A part of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// Where it begins; `None`: now, which is where a recording stands and a live programme is.
+    /// Start; `None` is `now`: the current position of a recording, or the live edge.
     pub from_ns: Option<u64>,
-    /// Where it ends; `None`: at the end.
+    /// End; `None` is the end of the recording.
     pub to_ns: Option<u64>,
 }
 
-/// Reads `npt=FROM-TO`; `None` for what is no range and for ranges in other units.
-pub fn ranged(value: &str) -> Option<Range> {
-    // `;time=` says when to begin; we begin at once.
+/// Reads `npt=FROM-TO`; `None` if it is malformed or in another unit.
+pub fn parse_range(value: &str) -> Option<Range> {
+    // `;time=` asks for a later start; we start at once.
     let value = value.split(';').next().unwrap_or("").trim();
     let (unit, range) = value.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("npt") {
@@ -24,7 +24,7 @@ pub fn ranged(value: &str) -> Option<Range> {
     let (from, to) = (from.trim(), to.trim());
     let from_ns = match from {
         "now" => None,
-        // The last TO seconds; no player asks for them.
+        // The last TO seconds; no player uses this form.
         "" => return None,
         from => Some(time(from)?),
     };
@@ -64,11 +64,11 @@ fn time(text: &str) -> Option<u64> {
     for digit in fraction.bytes().chain(std::iter::repeat(b'0')).take(9) {
         ns = ns * 10 + u64::from(digit - b'0');
     }
-    // Centuries of hours are digits enough, and more than a clock of nanoseconds holds.
+    // Nine digits of hours overflow a clock of nanoseconds.
     seconds.checked_mul(SECOND)?.checked_add(ns)
 }
 
-/// Nanoseconds as seconds with six places, the finest that players keep.
+/// Nanoseconds as seconds with six decimals, the finest that players keep.
 pub fn seconds(ns: u64) -> String {
     format!("{}.{:06}", ns / SECOND, ns % SECOND / 1000)
 }
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn ranges_of_play_time() {
         let check = |text, from_ns, to_ns| {
-            assert_eq!(ranged(text), Some(Range { from_ns, to_ns }), "{text}");
+            assert_eq!(parse_range(text), Some(Range { from_ns, to_ns }), "{text}");
         };
         check("npt=0-", Some(0), None);
         check("npt=0.000-", Some(0), None);
@@ -107,7 +107,7 @@ mod tests {
             "npt=999999999:00:00-",
             "npt=0-999999999:59:59.999999999",
         ] {
-            assert_eq!(ranged(bad), None, "{bad}");
+            assert_eq!(parse_range(bad), None, "{bad}");
         }
         assert_eq!(seconds(1_234_567_891), "1.234567");
     }

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 
 use super::status::Status;
 
-/// A response that is being written: first the line and `CSeq`, then fields, then the end.
+/// A response under construction: the status line and `CSeq`, then fields, then the body.
 #[derive(Debug)]
 pub struct Reply {
     text: String,
@@ -21,7 +21,7 @@ impl Reply {
         Reply { text }
     }
 
-    /// With this field.
+    /// Adds a field.
     #[must_use]
     pub fn field(mut self, name: &str, value: impl Display) -> Reply {
         // Writing to a string cannot fail.
@@ -29,7 +29,7 @@ impl Reply {
         self
     }
 
-    /// Appends it to `out`, with this body.
+    /// Appends the response with this body to `out`.
     pub fn finish(mut self, body: &[u8], out: &mut Vec<u8>) {
         if !body.is_empty() {
             let _ = write!(self.text, "Content-Length: {}\r\n", body.len());

@@ -1,54 +1,54 @@
 //! Status codes (RFC 2326 section 7.1.1).
 
-/// A status: its code and the words that go with it.
+/// A status code with its reason phrase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status(pub u16, pub &'static str);
 
 impl Status {
-    /// It was done.
+    /// Success.
     pub const OK: Status = Status(200, "OK");
     /// The request cannot be understood.
     pub const BAD_REQUEST: Status = Status(400, "Bad Request");
-    /// Who asks has to say who he is.
+    /// The client must authenticate.
     pub const UNAUTHORIZED: Status = Status(401, "Unauthorized");
-    /// It is known, and not given.
+    /// The resource is known but not granted.
     pub const FORBIDDEN: Status = Status(403, "Forbidden");
-    /// There is no such thing.
+    /// There is no such resource.
     pub const NOT_FOUND: Status = Status(404, "Not Found");
-    /// The thing has no such method.
+    /// The resource does not support the method.
     pub const METHOD_NOT_ALLOWED: Status = Status(405, "Method Not Allowed");
-    /// It was there, and will not be again.
+    /// The resource existed and will not return.
     pub const GONE: Status = Status(410, "Gone");
-    /// The description is not to be had in a form that the client reads.
+    /// No description in a format that the client accepts.
     pub const NOT_ACCEPTABLE: Status = Status(406, "Not Acceptable");
     /// The body is longer than allowed.
     pub const TOO_LARGE: Status = Status(413, "Request Entity Too Large");
-    /// The file is of no kind that can be sent.
+    /// The file's format cannot be streamed.
     pub const UNSUPPORTED_MEDIA: Status = Status(415, "Unsupported Media Type");
     /// The parameter is not understood.
     pub const NOT_UNDERSTOOD: Status = Status(451, "Parameter Not Understood");
-    /// There is no room for another transmission.
+    /// There is no capacity for another stream.
     pub const NO_BANDWIDTH: Status = Status(453, "Not Enough Bandwidth");
-    /// There is no session of that name.
+    /// There is no session with this id.
     pub const NO_SESSION: Status = Status(454, "Session Not Found");
-    /// Not now: there is nothing to be played yet.
+    /// Not in this state: there is nothing to play yet.
     pub const NOT_VALID_NOW: Status = Status(455, "Method Not Valid in This State");
-    /// The range is none, or lies outside.
+    /// The range is malformed or outside the recording.
     pub const INVALID_RANGE: Status = Status(457, "Invalid Range");
-    /// Ask for the whole, not for a track of it.
+    /// The request must name the presentation, not a track.
     pub const AGGREGATE_ONLY: Status = Status(460, "Only Aggregate Operation Allowed");
-    /// Ask for a track, not for the whole.
+    /// The request must name a track, not the presentation.
     pub const AGGREGATE_NOT_ALLOWED: Status = Status(459, "Aggregate Operation Not Allowed");
-    /// None of the transports can be used: what makes players try the next one.
+    /// No offered transport is usable; players then try the next one.
     pub const UNSUPPORTED_TRANSPORT: Status = Status(461, "Unsupported Transport");
     /// The server has failed.
     pub const INTERNAL: Status = Status(500, "Internal Server Error");
-    /// The method is not known.
+    /// The method is unknown.
     pub const NOT_IMPLEMENTED: Status = Status(501, "Not Implemented");
-    /// The server can do no more for now.
+    /// The server is at capacity.
     pub const UNAVAILABLE: Status = Status(503, "Service Unavailable");
-    /// Another version is asked for.
+    /// The version is not supported.
     pub const VERSION: Status = Status(505, "RTSP Version Not Supported");
-    /// An option that is required is not known.
+    /// A required option is unknown.
     pub const OPTION: Status = Status(551, "Option Not Supported");
 }

@@ -1,47 +1,46 @@
-//! The header field `Transport` (RFC 2326 section 12.39): the ways a client would take, best
+//! The header field `Transport` (RFC 2326 section 12.39): the transports that a client offers, best
 //! first, and the one that it gets.
 
 use core::net::IpAddr;
 use std::fmt;
 
-/// Beneath RTP.
+/// The protocol beneath RTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lower {
-    /// Datagrams.
+    /// UDP.
     Udp,
-    /// The connection of RTSP itself.
+    /// The RTSP connection itself.
     Tcp,
 }
 
-/// One way. What is not understood in it makes it no way at all, so unknown profiles are left out
-/// of the list and unknown parameters are passed over.
+/// One transport. Transports with unknown profiles are dropped; unknown parameters are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transport {
-    /// Beneath RTP; datagrams where nothing is said.
+    /// The protocol beneath RTP; UDP by default.
     pub lower: Option<Lower>,
-    /// To a group instead of to one client.
+    /// To a multicast group instead of to one client.
     pub multicast: bool,
-    /// Where packets shall go, if not to who asks.
+    /// The receiver of the packets, if not the client.
     pub destination: Option<String>,
-    /// Where packets come from.
+    /// The address that packets come from.
     pub source: Option<IpAddr>,
-    /// The channels of media and control in the connection.
+    /// The channels of RTP and RTCP in the connection.
     pub interleaved: Option<(u8, u8)>,
-    /// The client's ports of media and control.
+    /// The client's ports for RTP and RTCP.
     pub client_port: Option<(u16, u16)>,
     /// The server's.
     pub server_port: Option<(u16, u16)>,
     /// The group's.
     pub port: Option<(u16, u16)>,
-    /// How many hops a packet to the group may make.
+    /// The hop limit of packets to the group.
     pub ttl: Option<u8>,
-    /// The sender's name in RTP.
+    /// The sender's SSRC.
     pub ssrc: Option<u32>,
-    /// `PLAY` or `RECORD`; the former where nothing is said.
+    /// The mode is `RECORD` instead of the default `PLAY`.
     pub record: bool,
 }
 
-/// The ways of a header field in their order.
+/// The transports of a header field in their order.
 pub fn transports(value: &str) -> Vec<Transport> {
     value.split(',').filter_map(|way| read(way.trim())).collect()
 }
@@ -53,7 +52,7 @@ fn read(way: &str) -> Option<Transport> {
         "RTP/AVP/TCP" => Lower::Tcp,
         _ => return None,
     };
-    // Multicast is the default of RFC 2326 and of no player; ports tell what is meant.
+    // RFC 2326 makes multicast the default, but no player does; ports tell which is meant.
     let mut transport = Transport { lower: Some(lower), ..Transport::default() };
     for part in parts.take(32) {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
@@ -75,7 +74,7 @@ fn read(way: &str) -> Option<Transport> {
     Some(transport)
 }
 
-/// `first-second`, or `first` with the next one meant.
+/// `first-second`, or `first` alone, which implies the next one.
 fn pair<T: std::str::FromStr + Copy + Into<u32> + TryFrom<u32>>(value: &str) -> Option<(T, T)> {
     match value.split_once('-') {
         Some((first, second)) => Some((first.parse().ok()?, second.parse().ok()?)),

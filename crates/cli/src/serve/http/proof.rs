@@ -21,7 +21,7 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// The keys that the files hold; `None` without the flags.
+    /// The keys from the files; `None` without the flags.
     ///
     /// # Errors
     /// A file cannot be read, or holds something else.
@@ -37,8 +37,8 @@ impl Flags {
             None => Ok(()),
         });
         match replaced {
-            Ok(()) => "the certificates were read again".to_owned(),
-            Err(error) => format!("the certificates stay as they are: {error:#}"),
+            Ok(()) => "the certificates were reloaded".to_owned(),
+            Err(error) => format!("the certificates are unchanged: {error:#}"),
         }
     }
 

@@ -75,7 +75,7 @@ fn published() -> Published {
             words::number(rps),
             words::number(mean),
             words::count(requests),
-            format!("about {}", words::grouped((users / 10.0).round() as i64 * 10)),
+            format!("about {}", words::number((users / 10.0).round() * 10.0)),
         ]);
     }
     Published {

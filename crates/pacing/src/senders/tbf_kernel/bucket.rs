@@ -117,13 +117,8 @@ mod tests {
     #[test]
     fn every_schedule_is_kept_by_the_kernels_arithmetic() {
         for seed in 1..200_u64 {
-            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let mut random = |below: u64| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                state % below
-            };
+            let mut rng = stats::Rng::new(seed);
+            let mut random = |below: u64| rng.below(below as usize) as u64;
             let mut bucket = Bucket::emptied_at(0);
             let mut frames: Vec<usize> = DRAIN.map(|len| FRAME + usize::from(len)).to_vec();
             let (mut at, mut due) = (0, Vec::new());

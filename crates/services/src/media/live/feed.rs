@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use seam::Instant;
-use wire::containers::ts::{GROUP, JUMP, PACKET, PCR_HZ, PCR_WRAP, SYNC_BYTE, told};
+use wire::containers::ts::{GROUP, JUMP, PACKET, PCR_HZ, PCR_WRAP, SYNC_BYTE, inspect};
 
 use super::ring::{DATAGRAM, Ring};
 
@@ -96,7 +96,7 @@ impl Feed {
     }
 
     fn packet(&mut self, packet: &[u8], now: Instant, ring: &Ring) {
-        let Some(told) = told(packet) else { return };
+        let Some(told) = inspect(packet) else { return };
         let is_table = told.pid == 0;
         let is_sync = told.sync && self.pid.is_none_or(|pid| pid == told.pid);
         // Where a player may begin a datagram begins.

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use memory::{Placement, Region};
 use seam::{Instant, WorkerId};
+use stats::Rng;
 use wire::containers::ts::{GROUP, PACKET, PCR_WRAP};
-use wire::rng::Rng;
 use wire::rtcp;
 use wire::rtp::Packet;
 use wire::rtsp::{Item, next};
@@ -221,7 +221,7 @@ fn ordered(heard: &[u8], at: &str) -> bool {
         from += len;
         let Item::Data { channel, packet } = item else { continue };
         if channel == 1 {
-            let is_whole = rtcp::read(packet, |word| bye |= matches!(word, rtcp::Word::Bye(_)));
+            let is_whole = rtcp::read(packet, |word| bye |= matches!(word, rtcp::Message::Bye(_)));
             assert!(is_whole, "{at}: a broken report");
             continue;
         }

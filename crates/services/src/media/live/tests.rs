@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use memory::{Placement, Region};
 use seam::{Instant, WorkerId};
+use stats::Rng;
 use wire::containers::ts::{PACKET, PCR_HZ, PCR_WRAP};
-use wire::rng::Rng;
 use wire::rtsp::{Item, next};
 
 use super::*;

@@ -129,7 +129,7 @@ fn slots_and_shares_of_an_address_are_bounded() {
 fn a_report_counts_if_it_is_about_ours_and_comes_from_there() {
     let orders = orders();
     let (slot, ssrc) = orders.set_up(ME, &setup([1, 1, 1, 1], !0), 9).expect("a slot");
-    let mut heard = Heard {
+    let mut heard = ReceptionReport {
         from: 1,
         of: ssrc,
         lost_share: 3,

@@ -1,18 +1,18 @@
-//! A market with one desk in front of it: what every test here talks to.
+//! A market with one client, as every test here uses it.
 
 use memory::{Placement, Region};
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};
-use services::stock::{Book, Market, Options, Stock};
+use services::stock::{Index, Market, Options, Stock};
 use std::borrow::Borrow;
 use std::ops::Deref;
 
 /// The sample book of the course's assignment, in the order of its file.
 pub const SAMPLE: &str = "1 7 1000\n5 3 3700\n3 10 1200\n4 8 5000\n2 6 20000\n";
 
-/// A market in memory of its own, as the simulator wants to borrow it.
-pub struct Founded(Region<Market>);
+/// A market in its own memory, in the form that the simulator borrows.
+pub struct SharedMarket(Region<Market>);
 
-impl Deref for Founded {
+impl Deref for SharedMarket {
     type Target = Market;
 
     fn deref(&self) -> &Market {
@@ -20,57 +20,57 @@ impl Deref for Founded {
     }
 }
 
-impl Borrow<Market> for Founded {
+impl Borrow<Market> for SharedMarket {
     fn borrow(&self) -> &Market {
         self
     }
 }
 
-pub fn founded(text: &str) -> Founded {
-    founded_on(text.as_bytes())
+pub fn market_of(text: &str) -> SharedMarket {
+    market_from(text.as_bytes())
 }
 
-pub fn founded_as(book: Book, text: &str) -> Founded {
-    founded_on(&Market::seed(book, text.as_bytes()))
+pub fn market_with(index: Index, text: &str) -> SharedMarket {
+    market_from(&Market::seed(index, text.as_bytes()))
 }
 
-fn founded_on(seed: &[u8]) -> Founded {
+fn market_from(seed: &[u8]) -> SharedMarket {
     let mut market = Region::<Market>::place(Placement::Private).expect("memory");
     market.init(seed).expect("a good book");
-    Founded(market)
+    SharedMarket(market)
 }
 
-pub struct Desk {
-    pub market: Founded,
+pub struct Client {
+    pub market: SharedMarket,
     pub stock: Stock,
 }
 
-/// What came of a conversation.
-pub struct Heard {
+/// The result of a conversation.
+pub struct Conversation {
     pub bytes: Vec<u8>,
     /// Whether the server closed before the peer had ended.
     pub closed: bool,
     pub notes: Vec<String>,
 }
 
-impl Heard {
+impl Conversation {
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 }
 
-impl Desk {
-    pub fn new(book: &str, options: Options) -> Desk {
-        Desk { market: founded(book), stock: Stock::new(options) }
+impl Client {
+    pub fn new(book: &str, options: Options) -> Client {
+        Client { market: market_of(book), stock: Stock::new(options) }
     }
 
-    /// A market that finds its stocks by `book`.
-    pub fn with(book: Book, text: &str, options: Options) -> Desk {
-        Desk { market: founded_as(book, text), stock: Stock::new(options) }
+    /// A market with this index.
+    pub fn with(index: Index, text: &str, options: Options) -> Client {
+        Client { market: market_with(index, text), stock: Stock::new(options) }
     }
 
     /// One conversation: the pieces as they arrive, then the peer's end.
-    pub fn hear<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Heard {
+    pub fn send<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Conversation {
         let effects = Effects::new(false, true);
         let me = SessionId::new(0, 0, 1);
         let cx = Cx::new(Instant::ZERO, me, WorkerId::new(0, 1), &*self.market, &effects);
@@ -86,7 +86,7 @@ impl Desk {
         self.drain(&cx, &mut conn, &mut bytes);
         assert!(conn.wants().done, "the end of the peer ends the conversation");
         conn.close(&self.stock, &cx);
-        Heard { bytes, closed, notes: effects.take_notes() }
+        Conversation { bytes, closed, notes: effects.take_notes() }
     }
 
     fn drain(&self, cx: &Cx<'_, Market>, conn: &mut Conn<Stock>, bytes: &mut Vec<u8>) {
@@ -98,7 +98,7 @@ impl Desk {
 
     /// One conversation in one piece, as text.
     pub fn say(&self, requests: &str) -> String {
-        self.hear([requests.as_bytes()]).text()
+        self.send([requests.as_bytes()]).text()
     }
 
     /// The book as the saver would write it.

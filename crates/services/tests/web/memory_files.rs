@@ -1,27 +1,27 @@
-//! Files in memory, as the backstage of the tests. A cold shelf makes every look and every read a
-//! job, as a disk does that has nothing in memory.
+//! Files in memory, the platform of the tests. If they are cold, every lookup and read takes a job,
+//! as on a disk whose files are not cached.
 
-use services::web::{Backstage, Entry, Found, Meta, Missing};
+use services::web::{Entry, LookupError, Meta, Platform, Resource};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-/// When every file was changed: 6 November 1994, 08:49:37, and a little.
+/// The modification time of every file: 6 November 1994, 08:49:37, and 1 ns.
 pub const CHANGED_NS: u64 = 784_111_777_000_000_001;
 
 /// The files.
 #[derive(Clone, Default)]
-pub struct Shelf {
+pub struct MemoryFiles {
     files: BTreeMap<String, Vec<u8>>,
     cold: bool,
-    /// Files are shorter than they said, by so many bytes.
+    /// Files are this many bytes shorter than their metadata says.
     pub shrunk: usize,
 }
 
-impl Shelf {
-    pub fn new(files: &[(&str, &str)], cold: bool) -> Shelf {
+impl MemoryFiles {
+    pub fn new(files: &[(&str, &str)], cold: bool) -> MemoryFiles {
         let owned = |(path, text): &(&str, &str)| (path.to_string(), text.as_bytes().to_vec());
-        Shelf { files: files.iter().map(owned).collect(), cold, shrunk: 0 }
+        MemoryFiles { files: files.iter().map(owned).collect(), cold, shrunk: 0 }
     }
 
     pub fn put(&mut self, path: &str, bytes: Vec<u8>) {
@@ -34,23 +34,23 @@ impl Shelf {
     }
 }
 
-impl Backstage for Shelf {
+impl Platform for MemoryFiles {
     type File = String;
 
-    fn glance(&self, path: &str) -> Option<Result<Found<String>, Missing>> {
+    fn try_find(&self, path: &str) -> Option<Result<Resource<String>, LookupError>> {
         (!self.cold).then(|| self.find(path))
     }
 
-    fn find(&self, path: &str) -> Result<Found<String>, Missing> {
+    fn find(&self, path: &str) -> Result<Resource<String>, LookupError> {
         assert!(!path.is_empty() && !path.starts_with('/') && !path.ends_with('/'), "{path:?}");
         match self.files.get(path) {
-            Some(bytes) if bytes == b"forbidden" => Err(Missing::Forbidden),
+            Some(bytes) if bytes == b"forbidden" => Err(LookupError::Forbidden),
             Some(bytes) => {
                 let meta = Meta { len: bytes.len() as u64, modified_ns: CHANGED_NS };
-                Ok(Found::File(path.to_owned(), meta))
+                Ok(Resource::File(path.to_owned(), meta))
             }
-            None if self.below(path).is_empty() => Err(Missing::Absent),
-            None => Ok(Found::Folder),
+            None if self.below(path).is_empty() => Err(LookupError::Absent),
+            None => Ok(Resource::Folder),
         }
     }
 
@@ -67,13 +67,13 @@ impl Backstage for Shelf {
     fn read(&self, file: &String, at: u64, len: usize, into: &mut Vec<u8>) -> io::Result<usize> {
         let bytes = &self.files[file];
         let rest = &bytes[at as usize..bytes.len() - self.shrunk];
-        // Never as much as was asked for, which no read promises.
+        // Reads less than requested, as any read may.
         let read = &rest[..rest.len().min(len.min(10_000))];
         into.extend_from_slice(read);
         Ok(read.len())
     }
 
-    fn list(&self, path: &str) -> Result<Vec<Entry>, Missing> {
+    fn list(&self, path: &str) -> Result<Vec<Entry>, LookupError> {
         let mut found: Vec<Entry> = Vec::new();
         for name in self.below(path) {
             let (name, rest) = name.split_once('/').unwrap_or((name, ""));
@@ -85,7 +85,7 @@ impl Backstage for Shelf {
         Ok(found)
     }
 
-    fn toil(&self, _time: Duration) {}
+    fn compute(&self, _time: Duration) {}
 
     fn sleep(&self, _time: Duration) {}
 }

@@ -1,9 +1,9 @@
-//! The laboratory's statistics against SciPy's on stored cases; `scipy/make.py` made them.
+//! These statistics against SciPy's on stored cases; `scipy/make.py` made them.
 
-use lab::stats::{
+use serde::Deserialize;
+use stats::{
     bootstrap_t, fit, hodges_lehmann, holm, median, median_interval, shift, sign_flip_p, spread,
 };
-use serde::Deserialize;
 
 #[derive(Deserialize)]
 struct Cases {

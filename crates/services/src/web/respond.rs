@@ -1,59 +1,59 @@
-//! Answers as bytes: the head with its date, and words of our own behind it.
+//! Replies as bytes: the head with its date, and our own short bodies.
 
 use seam::{Instant, Out};
-use wire::http::date::{DATE_LEN, written};
+use wire::http::date::{self, DATE_LEN};
 use wire::http::reply::Framing;
 use wire::http::{Reply, Status};
 
+use super::dispatch::{REFUSAL_KIND, ReplyMode, refusal};
 use super::options::Options;
-use super::order::{How, REFUSAL_KIND, refusal};
 
-/// The most fields of an answer, `Date` and `Server` included.
+/// The most fields of a reply, `Date` and `Server` included.
 const FIELDS_MAX: usize = 12;
-/// Who answers.
+/// The `Server` field.
 const SERVER: (&str, &str) = ("Server", "roundhouse");
 
-/// The date of a second as text, kept as long as the second lasts.
+/// The formatted date, cached for its second.
 #[derive(Debug, Clone, Copy)]
-pub struct Clockface {
+pub struct DateCache {
     second: u64,
     text: [u8; DATE_LEN],
 }
 
-impl Clockface {
-    /// One that shows nothing yet.
-    pub fn new() -> Clockface {
-        Clockface { second: u64::MAX, text: [b' '; DATE_LEN] }
+impl DateCache {
+    /// An empty cache.
+    pub fn new() -> DateCache {
+        DateCache { second: u64::MAX, text: [b' '; DATE_LEN] }
     }
 
     /// The date at `now`.
     fn at(&mut self, options: &Options, now: Instant) -> &str {
         let second = options.second(now);
         if second != self.second {
-            (self.second, self.text) = (second, written(second));
+            (self.second, self.text) = (second, date::format(second));
         }
         std::str::from_utf8(&self.text).unwrap_or_default()
     }
 }
 
-/// One who answers: what all answers of a session have in common.
-pub struct Speaker<'a> {
+/// Writes the replies of a session.
+pub struct Responder<'a> {
     pub options: &'a Options,
-    pub clock: &'a mut Clockface,
+    pub clock: &'a mut DateCache,
     pub now: Instant,
-    pub how: How,
+    pub mode: ReplyMode,
 }
 
-/// What was said, for the log.
+/// What was sent, for the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Said {
+pub struct Summary {
     /// The status.
     pub code: u16,
-    /// Bytes of the body that were sent, or will be.
+    /// Bytes of the body, sent or about to be.
     pub bytes: u64,
 }
 
-impl Speaker<'_> {
+impl Responder<'_> {
     /// Appends a head for a body of `len` bytes.
     pub fn head(
         &mut self,
@@ -61,35 +61,35 @@ impl Speaker<'_> {
         fields: &[(&str, &str)],
         len: u64,
         out: &mut Out,
-    ) -> Said {
+    ) -> Summary {
         let mut all = [("", ""); FIELDS_MAX];
         all[0] = SERVER;
         all[1] = ("Date", self.clock.at(self.options, self.now));
         let count = 2 + fields.len();
         all[2..count].copy_from_slice(fields);
-        let How { version, head_only, keep_alive } = self.how;
+        let ReplyMode { version, head_only, keep_alive } = self.mode;
         let framing = Framing::Length(len);
         Reply { status, fields: &all[..count], framing, keep_alive }.put(version, out.bytes());
         let silent = head_only || status.is_bodiless();
-        Said { code: status.0, bytes: if silent { 0 } else { len } }
+        Summary { code: status.0, bytes: if silent { 0 } else { len } }
     }
 
-    /// Appends a whole answer.
-    pub fn words(
+    /// Appends a whole reply.
+    pub fn text(
         &mut self,
         status: Status,
         fields: &[(&str, &str)],
         words: &[u8],
         out: &mut Out,
-    ) -> Said {
-        let said = self.head(status, fields, words.len() as u64, out);
-        if said.bytes > 0 {
+    ) -> Summary {
+        let summary = self.head(status, fields, words.len() as u64, out);
+        if summary.bytes > 0 {
             out.bytes().extend_from_slice(words);
         }
-        said
+        summary
     }
 
-    /// Appends a refusal: the page of its status, or its name and the reason.
+    /// Appends a refusal: the error page of its status, or the status and the reason.
     #[cold]
     pub fn refuse(
         &mut self,
@@ -97,13 +97,13 @@ impl Speaker<'_> {
         more: &[(&str, &str)],
         why: &str,
         out: &mut Out,
-    ) -> Said {
+    ) -> Summary {
         let (kind, body) = match self.options.error_page(status) {
             Some(page) => (page.kind, page.body.to_vec()),
             None => (REFUSAL_KIND, refusal(status, why)),
         };
         let mut fields = vec![("Content-Type", kind)];
         fields.extend_from_slice(more);
-        self.words(status, &fields, &body, out)
+        self.text(status, &fields, &body, out)
     }
 }

@@ -7,8 +7,7 @@
 //! give less than 2/64 = 0.031, so a smoke race can never survive a correction for a dozen
 //! comparisons, however large the difference.
 
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64;
+use crate::Rng;
 
 /// Up to so many values all 2^n choices of signs are tried.
 pub const EXACT_MAX: usize = 16;
@@ -48,10 +47,10 @@ fn exact(values: &[f64], least: f64) -> f64 {
 }
 
 fn drawn(values: &[f64], least: f64, seed: u64) -> f64 {
-    let mut rng = Pcg64::seed_from_u64(seed);
+    let mut rng = Rng::new(seed);
     let extreme = (0..DRAWS)
         .filter(|_| {
-            let sum: f64 = values.iter().map(|&it| if rng.random() { it } else { -it }).sum();
+            let sum: f64 = values.iter().map(|&it| if rng.unit() < 0.5 { it } else { -it }).sum();
             sum.abs() >= least
         })
         .count();

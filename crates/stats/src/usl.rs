@@ -8,9 +8,7 @@
 //! of three sweeps of a healthy server fit best with `kappa` at exactly zero, its boundary, so a
 //! solver that does not hold the boundary returns negative costs and a peak in the complex plane.
 
-use super::Interval;
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64;
+use crate::{Interval, Rng};
 use serde::{Deserialize, Serialize};
 
 /// A fitted curve.
@@ -111,10 +109,10 @@ pub fn fit_blocks(sweep: &[(f64, Vec<f64>)], resamples: u32, seed: u64) -> Optio
     if blocks < super::VALUES_MIN {
         return Some(UslFit { usl, sigma_range: None, kappa_range: None, error });
     }
-    let mut rng = Pcg64::seed_from_u64(seed);
+    let mut rng = Rng::new(seed);
     let (mut sigmas, mut kappas) = (Vec::new(), Vec::new());
     for _ in 0..resamples {
-        let picks: Vec<usize> = (0..blocks).map(|_| rng.random_range(0..blocks)).collect();
+        let picks: Vec<usize> = (0..blocks).map(|_| rng.below(blocks)).collect();
         let drawn: Option<Vec<(f64, f64)>> = sweep
             .iter()
             .map(|(c, values)| {
@@ -234,10 +232,10 @@ mod tests {
     #[test]
     fn blocks_give_a_range_that_holds_the_truth() {
         let true_one = Usl { lambda: 1_000.0, sigma: 0.2, kappa: 1e-3 };
-        let mut rng = Pcg64::seed_from_u64(3);
+        let mut rng = Rng::new(3);
         let sweep: Vec<(f64, Vec<f64>)> = curve(&true_one)
             .into_iter()
-            .map(|(c, x)| (c, (0..8).map(|_| x * rng.random_range(0.97..1.03)).collect()))
+            .map(|(c, x)| (c, (0..8).map(|_| x * (0.97 + 0.06 * rng.unit())).collect()))
             .collect();
         let found = fit_blocks(&sweep, 200, 1).expect("eight blocks");
         let sigma = found.sigma_range.expect("eight blocks");

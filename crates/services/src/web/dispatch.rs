@@ -1,0 +1,213 @@
+//! From the head of a request to the action. A dispatch owns its data, because the head is gone
+//! when the body is complete.
+
+use std::time::Duration;
+use wire::http::{Head, Status, Target, Version, choice};
+
+use super::options::Options;
+use super::record::RequestLine;
+use super::{demo, mime};
+
+/// The longest `/work` and `/sleep`, in milliseconds.
+pub const MS_MAX: u64 = 10_000;
+/// Known methods: those we do not allow get 405, unknown ones 501.
+const METHODS: &[&str] =
+    &["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"];
+/// The methods of a file.
+const ALLOW_FILE: &str = "GET, HEAD, OPTIONS";
+/// The methods of a demonstration route.
+const ALLOW_DEMO: &str = "GET, HEAD, POST, OPTIONS";
+
+/// The action for a request, and the context of its reply.
+#[derive(Debug)]
+pub struct Dispatch {
+    /// The action.
+    pub act: Action,
+    /// What the reply needs besides.
+    pub context: ReplyContext,
+}
+
+/// What a reply needs to know about its request.
+#[derive(Debug)]
+pub struct ReplyContext {
+    /// The form of the reply.
+    pub mode: ReplyMode,
+    /// What the access log needs, if there is a log.
+    pub request_line: Option<RequestLine>,
+}
+
+/// How the request shapes the reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplyMode {
+    /// The version of the request.
+    pub version: Version,
+    /// The body is left out, though its length is announced.
+    pub head_only: bool,
+    /// Whether the connection persists.
+    pub keep_alive: bool,
+}
+
+/// What to do with a request.
+#[derive(Debug)]
+pub enum Action {
+    /// Reply with this content of this media type.
+    Say(&'static str, Content),
+    /// Send the body back.
+    Echo,
+    /// Compute for this long.
+    Compute(Duration),
+    /// Sleep for this long.
+    Sleep(Duration),
+    /// Serve a file.
+    File(Box<FileRequest>),
+    /// List the allowed methods.
+    Options(&'static str),
+    /// Refuse the method and list the allowed ones.
+    NotAllowed(&'static str),
+    /// Refuse with a reason; the connection persists.
+    Refuse(Status, &'static str),
+    /// Refuse with a reason and close the connection.
+    Dismiss(Status, &'static str),
+}
+
+/// The content of a reply.
+#[derive(Debug)]
+pub enum Content {
+    /// The same for every request.
+    Fixed(&'static str),
+    /// Built for this request.
+    Made(Vec<u8>),
+}
+
+impl Content {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Content::Fixed(text) => text.as_bytes(),
+            Content::Made(bytes) => bytes,
+        }
+    }
+}
+
+/// A requested file and the conditions of the request. Field values are as received.
+#[derive(Debug, Default)]
+pub struct FileRequest {
+    /// The decoded path, beginning with `/`.
+    pub path: String,
+    /// The query, for redirections.
+    pub query: String,
+    /// `If-Match`.
+    pub if_match: Option<Vec<u8>>,
+    /// `If-None-Match`.
+    pub if_none_match: Option<Vec<u8>>,
+    /// `If-Modified-Since`.
+    pub if_modified: Option<Vec<u8>>,
+    /// `If-Unmodified-Since`.
+    pub if_unmodified: Option<Vec<u8>>,
+    /// `If-Range`.
+    pub if_range: Option<Vec<u8>>,
+    /// `Range`, if the method is GET.
+    pub range: Option<Vec<u8>>,
+    /// The weights of brotli and gzip in `Accept-Encoding`, in thousandths.
+    pub likes: [u16; 2],
+}
+
+/// The dispatch of a request.
+pub fn dispatch(options: &Options, head: &Head<'_>, request_line: Option<RequestLine>) -> Dispatch {
+    let mode = ReplyMode {
+        version: head.version,
+        head_only: head.method == "HEAD",
+        keep_alive: head.keep_alive,
+    };
+    Dispatch { act: act(options, head), context: ReplyContext { mode, request_line } }
+}
+
+fn act(options: &Options, head: &Head<'_>) -> Action {
+    if !METHODS.contains(&head.method) {
+        return Action::Dismiss(Status::NOT_IMPLEMENTED, "expected a method that is known");
+    }
+    if head.version == Version::Http10 && lacks_length(head) {
+        return Action::Dismiss(Status::LENGTH, "expected a Content-Length");
+    }
+    if head.target == "*" && head.method == "OPTIONS" {
+        return Action::Options(if options.demo { ALLOW_DEMO } else { ALLOW_FILE });
+    }
+    if head.method == "CONNECT" {
+        return Action::NotAllowed(if options.demo { ALLOW_DEMO } else { ALLOW_FILE });
+    }
+    let Ok(target) = Target::read(head.target) else {
+        return Action::Dismiss(
+            Status::BAD_REQUEST,
+            "expected a path below the root, well encoded, without hidden slashes",
+        );
+    };
+    if options.demo
+        && let Some(route) = demo::route(&target.path)
+    {
+        return match head.method {
+            "OPTIONS" => Action::Options(ALLOW_DEMO),
+            "GET" | "HEAD" | "POST" => demo::act(route, head, target.query),
+            _ => Action::NotAllowed(ALLOW_DEMO),
+        };
+    }
+    match head.method {
+        "OPTIONS" => Action::Options(ALLOW_FILE),
+        "GET" | "HEAD" if !options.files => {
+            Action::Refuse(Status::NOT_FOUND, "there is no such page")
+        }
+        "GET" | "HEAD" => Action::File(Box::new(request(head, target))),
+        _ => Action::NotAllowed(ALLOW_FILE),
+    }
+}
+
+/// Whether the end of the body is unknown: in HTTP/1.0 a missing length does not mean no body.
+fn lacks_length(head: &Head<'_>) -> bool {
+    matches!(head.method, "POST" | "PUT" | "PATCH") && head.field("content-length").is_none()
+}
+
+fn request(head: &Head<'_>, target: Target<'_>) -> FileRequest {
+    let mut request = FileRequest {
+        path: target.path.into_owned(),
+        query: target.query.to_owned(),
+        ..FileRequest::default()
+    };
+    let mut accept = None;
+    for (name, value) in head.fields() {
+        let slot = match name.len() {
+            5 if name.eq_ignore_ascii_case("range") => &mut request.range,
+            8 if name.eq_ignore_ascii_case("if-match") => &mut request.if_match,
+            8 if name.eq_ignore_ascii_case("if-range") => &mut request.if_range,
+            13 if name.eq_ignore_ascii_case("if-none-match") => &mut request.if_none_match,
+            15 if name.eq_ignore_ascii_case("accept-encoding") => {
+                accept = accept.or(Some(value));
+                continue;
+            }
+            17 if name.eq_ignore_ascii_case("if-modified-since") => &mut request.if_modified,
+            19 if name.eq_ignore_ascii_case("if-unmodified-since") => &mut request.if_unmodified,
+            _ => continue,
+        };
+        // Repeated list fields are joined; of other fields only the first counts.
+        if let Some(first) = slot {
+            if name.len() == 8 || name.len() == 13 {
+                first.extend_from_slice(b", ");
+                first.extend_from_slice(value);
+            }
+        } else {
+            *slot = Some(value.to_vec());
+        }
+    }
+    if head.method != "GET" {
+        request.range = None;
+    }
+    request.likes = ["br", "gzip"].map(|coding| choice::quality(accept, coding));
+    request
+}
+
+/// The body of a refusal without an error page.
+pub fn refusal(status: Status, why: &str) -> Vec<u8> {
+    let Status(code, reason) = status;
+    format!("{code} {reason}\n{why}\n").into_bytes()
+}
+
+/// The media type of [`refusal`].
+pub const REFUSAL_KIND: &str = mime::TEXT;

@@ -1,0 +1,152 @@
+//! What the service needs from its platform, implemented by the launcher: files beneath a root, CPU
+//! time and sleep.
+//!
+//! Each file operation comes in two kinds. The quick one may be called in a step, because it never
+//! blocks: it answers from the kernel's memory or returns `None`. The other runs as a job
+//! ([`seam::Then::Offload`]). So a site whose files are cached is served without jobs, and a cold
+//! disk delays only the client that requested the file.
+
+use seam::Source;
+use std::io;
+use std::ops::Range;
+use std::time::Duration;
+
+/// The platform of the web service.
+pub trait Platform: Sync {
+    /// An open file. Dropping it closes it.
+    type File: Send + 'static;
+
+    /// Opens `path`, which is relative to the root, without blocking; `None` if that would block.
+    fn try_find(&self, path: &str) -> Option<Result<Resource<Self::File>, LookupError>>;
+
+    /// Opens `path`; may block.
+    ///
+    /// # Errors
+    /// Why nothing can be served.
+    fn find(&self, path: &str) -> Result<Resource<Self::File>, LookupError>;
+
+    /// The file as a source that the engine sends by itself, if `range`, in bytes, can be sent
+    /// without blocking. `None`: read it.
+    fn lend(&self, file: &Self::File, range: Range<u64>) -> Option<Source> {
+        let _ = (file, range);
+        None
+    }
+
+    /// The file as a source for callers that may block. `None`: read it.
+    fn source(&self, file: &Self::File) -> Option<Source> {
+        let _ = file;
+        None
+    }
+
+    /// Appends at most `len` bytes of `file` from `offset` on to `into` without blocking, and
+    /// returns how many; 0 only at the end of the file. `None` if that would block.
+    fn read_now(
+        &self,
+        file: &Self::File,
+        offset: u64,
+        len: usize,
+        into: &mut Vec<u8>,
+    ) -> Option<io::Result<usize>>;
+
+    /// The same; may block.
+    ///
+    /// # Errors
+    /// Those of reading.
+    fn read(
+        &self,
+        file: &Self::File,
+        offset: u64,
+        len: usize,
+        into: &mut Vec<u8>,
+    ) -> io::Result<usize>;
+
+    /// The entries of the folder `path`, in any order.
+    ///
+    /// # Errors
+    /// Why it cannot be listed.
+    fn list(&self, path: &str) -> Result<Vec<Entry>, LookupError>;
+
+    /// Uses `time` of CPU time.
+    fn compute(&self, time: Duration);
+
+    /// Blocks for `time`.
+    fn sleep(&self, time: Duration);
+}
+
+/// What a path names.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Resource<F> {
+    /// A regular file.
+    File(F, Meta),
+    /// A folder.
+    Folder,
+}
+
+/// A file's metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meta {
+    /// Its length in bytes.
+    pub len: u64,
+    /// The modification time, in nanoseconds since 1970.
+    pub modified_ns: u64,
+}
+
+/// One entry of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// The length of a file; `None` for a folder.
+    pub len: Option<u64>,
+}
+
+/// Why nothing can be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookupError {
+    /// There is no such file.
+    Absent,
+    /// It may not be read, is not a regular file, or a link leads out of the root.
+    Forbidden,
+    /// The server has no file descriptor left.
+    Exhausted,
+    /// The file system failed.
+    Broken,
+}
+
+/// The platform of a server without files: nothing is found, and computing and sleeping do nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoFiles;
+
+impl Platform for NoFiles {
+    type File = ();
+
+    fn try_find(&self, _path: &str) -> Option<Result<Resource<()>, LookupError>> {
+        Some(Err(LookupError::Absent))
+    }
+
+    fn find(&self, _path: &str) -> Result<Resource<()>, LookupError> {
+        Err(LookupError::Absent)
+    }
+
+    fn read_now(
+        &self,
+        _file: &(),
+        _offset: u64,
+        _len: usize,
+        _into: &mut Vec<u8>,
+    ) -> Option<io::Result<usize>> {
+        Some(Ok(0))
+    }
+
+    fn read(&self, _: &(), _: u64, _: usize, _: &mut Vec<u8>) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn list(&self, _path: &str) -> Result<Vec<Entry>, LookupError> {
+        Err(LookupError::Absent)
+    }
+
+    fn compute(&self, _time: Duration) {}
+
+    fn sleep(&self, _time: Duration) {}
+}

@@ -1,0 +1,89 @@
+//! A bound that a value should keep, and whether its interval shows that it does.
+
+use crate::Interval;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What is wanted of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// This much or more.
+    AtLeast(f64),
+    /// This much or less.
+    AtMost(f64),
+}
+
+/// Whether a goal was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GoalVerdict {
+    /// The whole interval keeps the bound.
+    Reached,
+    /// The whole interval breaks the bound.
+    Missed,
+    /// The interval lies on both sides, or there is none.
+    Unresolved,
+}
+
+impl Goal {
+    /// The verdict on a value that lies in `interval`.
+    pub fn verdict(self, interval: Option<&Interval>) -> GoalVerdict {
+        let Some(&Interval { low, high, .. }) = interval else { return GoalVerdict::Unresolved };
+        let (reached, missed) = match self {
+            Goal::AtLeast(bound) => (low >= bound, high < bound),
+            Goal::AtMost(bound) => (high <= bound, low > bound),
+        };
+        match (reached, missed) {
+            (true, _) => GoalVerdict::Reached,
+            (_, true) => GoalVerdict::Missed,
+            _ => GoalVerdict::Unresolved,
+        }
+    }
+}
+
+impl GoalVerdict {
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        match self {
+            GoalVerdict::Reached => "reached",
+            GoalVerdict::Missed => "missed",
+            GoalVerdict::Unresolved => "unresolved",
+        }
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Goal::AtLeast(bound) => write!(f, ">= {bound}"),
+            Goal::AtMost(bound) => write!(f, "<= {bound}"),
+        }
+    }
+}
+
+impl fmt::Display for GoalVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_needs_the_whole_interval_on_one_side() {
+        fn check(ends: Option<(f64, f64)>, goal: Goal, want: GoalVerdict) {
+            let interval = ends.map(|(low, high)| Interval { low, high, cover: 0.96 });
+            assert_eq!(goal.verdict(interval.as_ref()), want, "{ends:?} {goal}");
+        }
+        check(Some((0.96, 0.99)), Goal::AtLeast(0.95), GoalVerdict::Reached);
+        check(Some((0.90, 0.94)), Goal::AtLeast(0.95), GoalVerdict::Missed);
+        check(Some((0.93, 0.97)), Goal::AtLeast(0.95), GoalVerdict::Unresolved);
+        check(None, Goal::AtLeast(0.95), GoalVerdict::Unresolved);
+        check(Some((900.0, 1_000.0)), Goal::AtMost(2_048.0), GoalVerdict::Reached);
+        check(Some((2_000.0, 2_100.0)), Goal::AtMost(2_048.0), GoalVerdict::Unresolved);
+        check(Some((2_100.0, 2_200.0)), Goal::AtMost(2_048.0), GoalVerdict::Missed);
+    }
+}

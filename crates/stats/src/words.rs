@@ -1,0 +1,235 @@
+//! Numbers as people read them: one form for terminals, pages and reports.
+
+use crate::{Comparison, Interval};
+use std::time::Duration;
+
+/// What stands where there is no number.
+pub const NONE: &str = "–";
+
+/// A whole number with its thousands grouped: `-1,234,567`.
+pub fn grouped(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let sign = if value < 0.0 && digits != "0" { "-" } else { "" };
+    let mut out = sign.to_string();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Four significant digits, thousands grouped: `0.999`, `98.88`, `84,937`; whole numbers in full.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        it if it.fract() == 0.0 => grouped(value),
+        it if it < 10.0 => format!("{value:.3}"),
+        it if it < 100.0 => format!("{value:.2}"),
+        it if it < 1_000.0 => format!("{value:.1}"),
+        _ => grouped(value),
+    }
+}
+
+/// Three significant digits: `0.123`, `1.23`, `12.3`, `123`.
+pub fn short(value: f64) -> String {
+    match value.abs() {
+        it if it < 1.0 => format!("{value:.3}"),
+        it if it < 10.0 => format!("{value:.2}"),
+        it if it < 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// A count with a metric prefix from ten thousand on: `9999`, `12.3k`, `4.56M`.
+pub fn compact(value: f64) -> String {
+    match value {
+        it if it < 1e4 => format!("{it:.0}"),
+        it if it < 1e6 => format!("{}k", short(it / 1e3)),
+        it if it < 1e9 => format!("{}M", short(it / 1e6)),
+        it => format!("{}G", short(it / 1e9)),
+    }
+}
+
+/// A whole number: `1,024`.
+pub fn count(value: impl Into<u64>) -> String {
+    grouped(value.into() as f64)
+}
+
+/// A number of things: `1 request`, `1,024 requests`.
+pub fn counted(number: impl Into<u64>, thing: &str) -> String {
+    let number = number.into();
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", count(number))
+}
+
+/// The same text with a capital first letter.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// A measured time in nanoseconds: `950 ns`, `12.3 µs`, `4.56 ms`, `1.20 s`.
+pub fn time(ns: f64) -> String {
+    let (value, unit) = match ns.abs() {
+        it if it < 1e3 => return format!("{ns:.0} ns"),
+        it if it < 1e6 => (ns / 1e3, "µs"),
+        it if it < 1e9 => (ns / 1e6, "ms"),
+        _ => (ns / 1e9, "s"),
+    };
+    format!("{} {unit}", short(value))
+}
+
+/// A chosen time, as one would say it: `250 µs`, `100 ms`, `1.2 s`, `3 min`.
+pub fn span(value: Duration) -> String {
+    match value.as_secs_f64() {
+        it if it < 0.001 => format!("{:.0} µs", it * 1e6),
+        it if it < 1.0 => format!("{} ms", tenths(it * 1e3)),
+        it if it < 120.0 => format!("{} s", tenths(it)),
+        it => format!("{:.0} min", it / 60.0),
+    }
+}
+
+fn tenths(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), String::from)
+}
+
+/// Seconds in a column: `10.013 s`.
+pub fn seconds(value: f64) -> String {
+    format!("{value:.3} s")
+}
+
+/// Microseconds in a column, from nanoseconds: `4.76 µs`.
+pub fn micros(ns: f64) -> String {
+    format!("{:.2} µs", ns / 1e3)
+}
+
+/// A size from kilobytes: `340 B`, `4.0 kB`, `512 kB`, `3.4 MB`.
+pub fn size(kb: f64) -> String {
+    match kb {
+        it if it < 1.0 => format!("{:.0} B", it * 1e3),
+        it if it < 10.0 => format!("{it:.1} kB"),
+        it if it < 1e3 => format!("{it:.0} kB"),
+        it => format!("{:.1} MB", it / 1e3),
+    }
+}
+
+/// A small number per request: `0.001`, `0.25`, `3.1`.
+pub fn rate(value: f64) -> String {
+    match value {
+        it if it > 0.0 && it < 0.0005 => "< 0.001".to_string(),
+        it if it < 0.1 => format!("{it:.3}"),
+        it if it < 10.0 => format!("{it:.2}"),
+        it => format!("{it:.1}"),
+    }
+}
+
+/// A share as a percentage: `0.5 %`, `3 %`, `12 %`, `99.9 %`.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let whole = (9.95..99.05).contains(&percent.abs()) || (percent - percent.round()).abs() < 0.005;
+    if whole { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+}
+
+/// A ratio: `1.27×`, `12.7×`.
+pub fn ratio(value: f64) -> String {
+    if value < 10.0 { format!("{value:.2}×") } else { format!("{value:.1}×") }
+}
+
+/// An interval of ratios: `[1.21, 1.34]`.
+pub fn interval(it: &Interval) -> String {
+    format!("[{:.2}, {:.2}]", it.low, it.high)
+}
+
+/// `4.12× [4.01, 4.25]`; below six blocks it says that there is no interval.
+pub fn compared(it: &Comparison) -> String {
+    match &it.interval {
+        Some(range) => format!("{} {}", ratio(it.ratio), interval(range)),
+        None => format!("{} (no interval)", ratio(it.ratio)),
+    }
+}
+
+/// How many blocks would settle an unresolved comparison.
+pub fn forecast(blocks: u32) -> String {
+    let most = crate::BLOCKS_MAX;
+    match blocks > most {
+        true => format!("more than {} blocks would be needed", grouped(f64::from(most))),
+        false => format!("about {blocks} blocks would settle it"),
+    }
+}
+
+/// A value in the words of `form`, or a dash.
+pub fn or_none(value: Option<f64>, form: impl Fn(f64) -> String) -> String {
+    value.map_or_else(|| NONE.to_string(), form)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(found: String, want: &str) {
+        assert_eq!(found, want);
+    }
+
+    #[test]
+    fn numbers_have_as_many_digits_as_they_deserve() {
+        check(grouped(1_234_567.4), "1,234,567");
+        check(grouped(-1_234_567.0), "-1,234,567");
+        check(grouped(-0.2), "0");
+        check(grouped(999.0), "999");
+        check(number(0.999_454), "0.999");
+        check(number(98.883), "98.88");
+        check(number(417.554), "417.6");
+        check(number(84_937.2), "84,937");
+        check(number(371.0), "371");
+        check(short(0.1234), "0.123");
+        check(short(12.34), "12.3");
+        check(compact(9_999.0), "9999");
+        check(compact(12_345.0), "12.3k");
+        check(compact(4_560_000.0), "4.56M");
+        check(counted(1_u32, "request"), "1 request");
+        check(counted(1_024_u32, "request"), "1,024 requests");
+        check(capital("blocks"), "Blocks");
+        check(or_none(None, time), "–");
+    }
+
+    #[test]
+    fn times_and_sizes_choose_their_unit() {
+        check(time(950.0), "950 ns");
+        check(time(4_560.0), "4.56 µs");
+        check(time(12_340.0), "12.3 µs");
+        check(time(123_400.0), "123 µs");
+        check(time(1.2e9), "1.20 s");
+        check(span(Duration::from_millis(100)), "100 ms");
+        check(span(Duration::from_secs(1)), "1 s");
+        check(span(Duration::from_millis(1_200)), "1.2 s");
+        check(span(Duration::from_secs(180)), "3 min");
+        check(span(Duration::from_micros(250)), "250 µs");
+        check(size(0.34), "340 B");
+        check(size(4.0), "4.0 kB");
+        check(size(512.0), "512 kB");
+        check(size(3_400.0), "3.4 MB");
+    }
+
+    #[test]
+    fn shares_and_ratios() {
+        check(rate(0.0012), "0.001");
+        check(rate(12.34), "12.3");
+        check(rate(0.0001), "< 0.001");
+        check(percent(0.03), "3 %");
+        check(percent(0.005), "0.5 %");
+        check(percent(0.1234), "12 %");
+        check(percent(0.9994), "99.9 %");
+        check(percent(1.0), "100 %");
+        check(ratio(1.274), "1.27×");
+        check(ratio(12.74), "12.7×");
+        check(interval(&Interval { low: 1.2, high: 1.344, cover: 0.969 }), "[1.20, 1.34]");
+        let found = crate::compare(&[(2.0, 1.0); 6], 0, 0).expect("six pairs");
+        check(compared(&found), "2.00× [2.00, 2.00]");
+        let found = crate::compare(&[(2.0, 1.0)], 0, 0).expect("a pair");
+        check(compared(&found), "2.00× (no interval)");
+        check(forecast(24), "about 24 blocks would settle it");
+        check(forecast(1_001), "more than 1,000 blocks would be needed");
+    }
+}
