@@ -16,8 +16,8 @@ pub const PROFILE: &str = "ci";
 pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(crate::root()).stdin(Stdio::null());
-    // What cargo told us of our own package: build scripts that look at it would run anew, and
-    // everything behind them be built once more than after the same command by hand.
+    // What cargo told us of our own package: build scripts that read it would run again, and
+    // everything that depends on them would be rebuilt.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -121,7 +121,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A directory that stays behind in the temporary one is a smaller evil than a panic here.
+        // A leftover temporary directory is a smaller evil than a panic here.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

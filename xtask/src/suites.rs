@@ -14,7 +14,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// So many tests may need a second try in one run; more is no accident.
+/// Tests that may need a second try in one run; more is no accident.
 const SECOND_TRIES: usize = 3;
 
 /// The suite whose tests wait for servers most of their time: with as many at once as there are

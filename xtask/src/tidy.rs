@@ -1,4 +1,4 @@
-//! The rules of the tree that no compiler holds: who imports whom, sizes, dependencies, words.
+//! The rules of the tree that no compiler holds: imports, sizes, dependencies, words.
 //!
 //! A check is a pure function from a [`Tree`] to findings, so that each can be shown a violation
 //! and seen to object. They run as tests (`xtask/tests/tidy.rs`) and as `cargo xtask tidy`.
@@ -41,6 +41,7 @@ pub type Check = fn(&Tree) -> Vec<Finding>;
 /// All rules by name.
 pub const CHECKS: &[(&str, Check)] = &[
     ("imports", imports::imports),
+    ("imports-shown", imports::shown),
     ("runtimes", imports::runtimes),
     ("sans-io", imports::sans_io),
     ("columns", sizes::columns),
@@ -60,6 +61,15 @@ pub const CHECKS: &[(&str, Check)] = &[
 pub fn check(tree: &Tree) -> Vec<(&'static str, Finding)> {
     let all = CHECKS.iter();
     all.flat_map(|(name, check)| check(tree).into_iter().map(|found| (*name, found))).collect()
+}
+
+/// `cargo xtask imports`: prints the table that `ARCHITECTURE.md` shows.
+///
+/// # Errors
+/// Never.
+pub fn imports(_args: &[String]) -> anyhow::Result<()> {
+    print!("{}", imports::table());
+    Ok(())
 }
 
 /// `cargo xtask tidy`.

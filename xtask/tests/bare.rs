@@ -1,7 +1,7 @@
 //! The bare loops answer golden bytes, however the request is cut, and outlive their clients.
 //!
 //! A bound that answers wrong bytes is no bound. The golden replies here are the service's own:
-//! whoever changes one of the two sees it.
+//! a change of one of the two shows.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
@@ -202,7 +202,7 @@ fn orders_of_many_clients_add_up() {
 
 #[test]
 fn select_closes_who_has_no_bit_in_its_set_and_serves_the_others() {
-    // The loop inherits so many descriptors that only a few of its own lie below FD_SETSIZE.
+    // The loop inherits most descriptors below FD_SETSIZE, so few of its own lie there.
     let mut full = Command::new("bash");
     let fill = "for i in {1..1008}; do exec {fd}</dev/null; done; exec \"$0\" \"$@\"";
     full.args(["-c", fill]).arg(folder().join("select"));

@@ -130,8 +130,16 @@ fn of_words() -> Vec<Example> {
     ]
 }
 
+fn of_language() -> Vec<Example> {
+    vec![
+        ("imports-shown", true, file("ARCHITECTURE.md", "no table\n")),
+        ("imports-shown", false, file("README.md", "no table\n")),
+    ]
+}
+
 fn examples() -> impl Iterator<Item = Example> {
-    of_packages().into_iter().chain(of_dependencies()).chain(of_sizes()).chain(of_words())
+    let trees = of_packages().into_iter().chain(of_dependencies()).chain(of_sizes());
+    trees.chain(of_words()).chain(of_language())
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! are the processor time of the thread that works. Every arm starts each job from an empty map
 //! that keeps its storage: our array was lent once, the heap of the others is warm. The surprising
 //! thing: two arms win some rows by not keeping an order or by not keeping it cheaply; they are
-//! there so that nobody takes a tree where it is not needed.
+//! there to show where a tree is not needed.
 
 mod foreign;
 mod maps;
@@ -72,10 +72,10 @@ struct Keys {
 
 impl Keys {
     fn new(count: usize) -> Keys {
-        let mut rng = Rng(1);
+        let mut rng = Rng::new(1);
         let random: Vec<u64> = (0..count).map(|_| rng.roll()).collect();
         let mut shuffled = random.clone();
-        let mut rng = Rng(2);
+        let mut rng = Rng::new(2);
         for last in (1..count).rev() {
             shuffled.swap(last, rng.below(last + 1));
         }

@@ -1,7 +1,7 @@
 //! Pool, ring and session table against their peers, in paired rounds, each with its goal.
 //!
 //! `memory-bench [ROUNDS]` prints one line a goal. `memory-bench once ARM OPERATIONS` runs one arm
-//! only, for who counts instructions (`valgrind --tool=callgrind`): the difference of two lengths,
+//! only, to count instructions (`valgrind --tool=callgrind`): the difference of two lengths,
 //! divided by the difference of operations, is free of the beginning and the end.
 
 use std::num::NonZeroU32;

@@ -96,7 +96,7 @@ impl Source for slab::Slab<Object> {
 /// Replaces one of `live` objects, in random order, `operations` times; nanoseconds of this
 /// thread's processor time for each replacement: an allocation, its line written, and a free.
 pub fn pairs(source: &mut impl Source, live: usize, operations: u64) -> f64 {
-    let mut rng = Rng(live as u64);
+    let mut rng = Rng::new(live as u64);
     let order: Vec<usize> = (0..4096).map(|_| rng.below(live)).collect();
     let mut held: Vec<_> = (0..live as u64).map(|at| source.put(Object::new(at))).collect();
     let cost = ns_each(operations, || {
@@ -142,7 +142,7 @@ where
                 for object in objects.drain(..) {
                     sum ^= consumer.take(object).first();
                 }
-                // At the end nobody wants it back.
+                // At the end it is not returned.
                 let _ = empty.send(objects);
             }
             black_box(sum);

@@ -37,7 +37,7 @@ impl Default for Tables {
             hash.insert(id.bits(), value);
             all.push((id, shared_id, slots.insert(value)));
         }
-        let mut rng = Rng(1);
+        let mut rng = Rng::new(1);
         let order: Vec<_> = (0..ORDER).map(|_| all[rng.below(LIVE)]).collect();
         Tables {
             shard,
@@ -92,7 +92,7 @@ fn look_up<K>(keys: &[K], operations: u64, find: impl Fn(&K) -> Option<u64>) -> 
 pub fn churn_shard(operations: u64) -> f64 {
     let mut table = ShardTable::new(1, LIVE, Order::Lifo);
     let mut ids: Vec<_> = (0..LIVE as u64).map(|at| table.open(at).expect("room")).collect();
-    let mut rng = Rng(3);
+    let mut rng = Rng::new(3);
     let order: Vec<usize> = (0..4096).map(|_| rng.below(LIVE)).collect();
     ns_each(operations, || {
         for operation in 0..operations {
@@ -108,7 +108,7 @@ pub fn churn_shard(operations: u64) -> f64 {
 pub fn churn_slab(operations: u64) -> f64 {
     let mut table = slab::Slab::new();
     let mut ids: Vec<_> = (0..LIVE as u64).map(|at| table.insert(at)).collect();
-    let mut rng = Rng(3);
+    let mut rng = Rng::new(3);
     let order: Vec<usize> = (0..4096).map(|_| rng.below(LIVE)).collect();
     ns_each(operations, || {
         for operation in 0..operations {
@@ -124,7 +124,7 @@ pub fn churn_slab(operations: u64) -> f64 {
 pub fn churn_slotmap(operations: u64) -> f64 {
     let mut table: SlotMap<DefaultKey, u64> = SlotMap::new();
     let mut ids: Vec<_> = (0..LIVE as u64).map(|at| table.insert(at)).collect();
-    let mut rng = Rng(3);
+    let mut rng = Rng::new(3);
     let order: Vec<usize> = (0..4096).map(|_| rng.below(LIVE)).collect();
     ns_each(operations, || {
         for operation in 0..operations {

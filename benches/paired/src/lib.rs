@@ -1,15 +1,17 @@
 //! Rounds in which every arm runs once, in random order, and what their ratios say.
 //!
-//! A machine that others use has no steady speed, but its moods last longer than one round. So
-//! each round gives one ratio for each pair of arms, and the answer is the median of those with
-//! the order-statistic interval of a median (David and Nagaraja, "Order Statistics", 3rd ed.,
-//! section 7.1): no distribution is assumed. The surprising thing: an interval that lies on both
-//! sides of a goal is neither reached nor missed, and is printed as what it is.
+//! A shared machine has no steady speed, but its moods last longer than one round. So each round
+//! gives one ratio for each pair of arms, and the answer is their median with its exact interval,
+//! as everywhere in this tree (`stats`). The surprising thing: an interval that lies on both sides
+//! of a goal is neither reached nor missed, and is printed as unresolved.
 
 use std::fmt;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use stats::{Goal, GoalVerdict};
+
+pub use stats::Rng;
 
 /// The processor time that this thread has used: what preemption by others does not add to.
 #[must_use]
@@ -57,17 +59,13 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Runs every arm once as warm-up and then `rounds` times, in an order that `seed` shuffles
-    /// anew for each round.
+    /// Runs every arm once as warm-up and then `rounds` times, in an order that `seed`
+    /// draws for each round.
     pub fn run(arms: &mut [Arm<'_>], rounds: usize, seed: u64) -> Rounds {
-        let mut order: Vec<usize> = (0..arms.len()).collect();
         let mut costs = vec![Vec::with_capacity(rounds); arms.len()];
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         for round in 0..=rounds {
-            for last in (1..order.len()).rev() {
-                order.swap(last, rng.below(last + 1));
-            }
-            for &arm in &order {
+            for arm in rng.order(arms.len()) {
                 let cost = (arms[arm].run)();
                 if round > 0 {
                     costs[arm].push(cost);
@@ -83,9 +81,7 @@ impl Rounds {
     /// If no arm has that name.
     #[must_use]
     pub fn median(&self, name: &str) -> f64 {
-        let mut sorted = self.of(name).to_vec();
-        sorted.sort_by(f64::total_cmp);
-        sorted[sorted.len() / 2]
+        stats::median(self.of(name)).expect("at least one round")
     }
 
     /// The cost of `ours` over that of `theirs`, round by round.
@@ -95,7 +91,8 @@ impl Rounds {
     #[must_use]
     pub fn ratio(&self, ours: &str, theirs: &str) -> Ratio {
         let pairs = self.of(ours).iter().zip(self.of(theirs));
-        Ratio::of(pairs.map(|(ours, theirs)| ours / theirs).collect())
+        let ratios: Vec<f64> = pairs.map(|(ours, theirs)| ours / theirs).collect();
+        Ratio::of(&ratios)
     }
 
     fn of(&self, name: &str) -> &[f64] {
@@ -121,31 +118,19 @@ impl Ratio {
     /// # Panics
     /// If `ratios` is empty.
     #[must_use]
-    pub fn of(mut ratios: Vec<f64>) -> Ratio {
-        assert!(!ratios.is_empty(), "expected at least one round");
-        ratios.sort_by(f64::total_cmp);
-        let (count, middle) = (ratios.len(), ratios.len() / 2);
-        let median = if count % 2 == 1 {
-            ratios[middle]
-        } else {
-            f64::midpoint(ratios[middle - 1], ratios[middle])
-        };
-        match outer_rank(count) {
-            Some(rank) => Ratio { median, low: ratios[rank], high: ratios[count - 1 - rank] },
+    pub fn of(ratios: &[f64]) -> Ratio {
+        let median = stats::median(ratios).expect("at least one round");
+        match stats::median_interval(ratios) {
+            Some(it) => Ratio { median, low: it.low, high: it.high },
             None => Ratio { median, low: 0.0, high: f64::INFINITY },
         }
     }
 
-    /// What this says about a cost that must not be above `goal` times the other's.
+    /// The verdict on a cost that must not be above `goal` times the other's.
     #[must_use]
-    pub fn against(&self, goal: f64) -> Verdict {
-        if self.high <= goal {
-            Verdict::Reached
-        } else if self.low > goal {
-            Verdict::Missed
-        } else {
-            Verdict::Unresolved
-        }
+    pub fn against(&self, goal: f64) -> GoalVerdict {
+        let interval = stats::Interval { low: self.low, high: self.high, cover: stats::CONFIDENCE };
+        Goal::AtMost(goal).verdict(Some(&interval))
     }
 }
 
@@ -155,81 +140,16 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// What a ratio says about a goal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The whole interval is at or below the goal.
-    Reached,
-    /// The whole interval is above the goal.
-    Missed,
-    /// The interval lies on both sides.
-    Unresolved,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Verdict::Reached => "reached",
-            Verdict::Missed => "MISSED",
-            Verdict::Unresolved => "unresolved",
-        })
-    }
-}
-
-/// The largest rank, from 0, whose order statistic and its mirror enclose the median of `count`
-/// samples with 95 % confidence: the binomial tail below it is at most 2.5 %.
-fn outer_rank(count: usize) -> Option<usize> {
-    let mut term = 0.5_f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
-    let mut tail = 0.0;
-    let mut rank = None;
-    for at in 0..count / 2 {
-        tail += term;
-        if tail > 0.025 {
-            break;
-        }
-        rank = Some(at);
-        term *= (count - at) as f64 / (at + 1) as f64;
-    }
-    rank
-}
-
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), for shuffles and workloads.
-#[derive(Clone, Debug)]
-pub struct Rng(pub u64);
-
-impl Rng {
-    /// The next 64 bits.
-    pub fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number in `0..bound`; `bound` is at least 1.
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.roll() % bound as u64) as usize
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_is_the_tabulated_one() {
-        // Conover, "Practical Nonparametric Statistics": for n = 20 the 6th and the 15th.
-        assert_eq!(outer_rank(20), Some(5));
-        assert_eq!((outer_rank(5), outer_rank(6)), (None, Some(0)));
-    }
-
-    #[test]
     fn a_goal_inside_the_interval_is_unresolved() {
-        let ratio = Ratio::of((0..20).map(|at| 0.9 + f64::from(at) * 0.01).collect());
-        assert_eq!(ratio.against(0.8), Verdict::Missed);
-        assert_eq!(ratio.against(1.0), Verdict::Unresolved);
-        assert_eq!(ratio.against(1.2), Verdict::Reached);
+        let ratio = Ratio::of(&(0..20).map(|at| 0.9 + f64::from(at) * 0.01).collect::<Vec<_>>());
+        assert_eq!(ratio.against(0.8), GoalVerdict::Missed);
+        assert_eq!(ratio.against(1.0), GoalVerdict::Unresolved);
+        assert_eq!(ratio.against(1.2), GoalVerdict::Reached);
     }
 
     #[test]

@@ -171,7 +171,7 @@ fn chosen<'a>(values: &'a [String], names: &[&str], name: &str) -> Option<&'a st
             .map_or((None, value), |(owner, rest)| (Some(owner), rest))
     };
     let all: Vec<(Option<&str>, &str)> = values.iter().map(|value| owner(value)).collect();
-    let of = |who: Option<&str>| all.iter().rev().find(|(owner, _)| *owner == who);
+    let of = |arm: Option<&str>| all.iter().rev().find(|(owner, _)| *owner == arm);
     of(Some(name)).or_else(|| of(None)).map(|(_, value)| *value)
 }
 

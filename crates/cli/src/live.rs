@@ -33,7 +33,7 @@ use services::pages::{Bulletin, Page, Pages};
 /// How often the race is looked at.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How long the last word may take to reach those who listen.
+/// How long the last event may take to reach the listeners.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The flag of commands that can be watched.
@@ -106,7 +106,7 @@ pub fn open(address: SocketAddr, live: &Live) -> Result<Shown> {
 }
 
 impl Shown {
-    /// Names the finished report, so that who watched knows where to go on.
+    /// Names the finished report, so that its viewers know where to go on.
     pub fn report(&self, path: PathBuf) {
         *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
     }

@@ -75,7 +75,7 @@ pub struct Args {
     /// Where report.html and report.jsonl are written
     #[arg(long, default_value = ".", value_name = "DIR")]
     out: PathBuf,
-    /// Begin anew, even if report.jsonl holds a race of this plan that was stopped
+    /// Start over, even if report.jsonl holds a race of this plan that was stopped
     #[arg(long)]
     fresh: bool,
     /// Say what would be raced and how long it would take, and race nothing

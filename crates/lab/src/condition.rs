@@ -26,7 +26,7 @@ pub struct Condition {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Limit {
-    /// So many times what another arm has.
+    /// A multiple of another arm's value.
     Times(f64, String),
     /// A value in the metric's unit.
     Value(f64),

@@ -1,7 +1,8 @@
 //! Every reason to distrust a result, printed beside it.
 //!
-//! A doubt is not an error: the number stands, and so does the reason to read it with care. The
-//! list is computed from the record alone, so a report that is redrawn later has the same doubts.
+//! A doubt is not an error: the number stands, and so does the reason to read it with care. Where
+//! something can be done about it, the doubt says what to try. The list is computed from the record
+//! alone, so a report that is redrawn later has the same doubts.
 
 use crate::record::Run;
 use crate::verdict::{ArmSummary, Metric, PointSummary, Summary};
@@ -25,7 +26,7 @@ pub enum Weight {
 pub struct Doubt {
     /// How much it weighs.
     pub weight: Weight,
-    /// What was seen and what follows from it.
+    /// What was seen, what follows from it, and what to try.
     pub text: String,
 }
 
@@ -58,12 +59,14 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
                 warn(format!(
                     "At {at} the baseline's twin differs from it in {name} beyond its interval, \
                      though both are the same program: differences below {size:.0} % mean \
-                     nothing here."
+                     nothing here. Try a quieter machine (`roundhouse doctor`) or longer windows \
+                     (--window)."
                 ));
             } else if size > 10.0 && matches!(floor.metric, Metric::Throughput | Metric::Cpu) {
                 warn(format!(
                     "At {at} two identical arms may look {size:.0} % apart in {name} (the A/A \
-                     floor): smaller differences cannot be seen."
+                     floor): smaller differences cannot be seen. Try more blocks (--blocks) or \
+                     longer windows (--window)."
                 ));
             }
         }
@@ -74,20 +77,23 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
     if summary.objected > 0 {
         warn(format!(
             "{} counted trials ran while gates were failing (other processes or stolen time); \
-             repetitions were used up.",
+             repetitions were used up. Stop other programs, or race at a quieter time.",
             summary.objected
         ));
     }
     if summary.repeated > 0 {
         warn(format!(
-            "{} attempts were repeated, decided before their outcome was looked at; they are \
-             listed with the trials.",
+            "{} attempts were repeated, decided without a look at their outcome; they are listed \
+             with the trials.",
             summary.repeated
         ));
     }
     let unclean = run.trials.iter().filter(|it| it.exit.is_some() && !it.exit_clean).count();
     if unclean > 0 {
-        warn(format!("{unclean} servers did not end cleanly within 5 s of TERM."));
+        warn(format!(
+            "{unclean} servers did not end cleanly within 5 s of TERM. Their standard error says \
+             why; another signal is `stop` in the plan."
+        ));
     }
     if let Some(why) = plan.hopeless().filter(|_| plan.label != "smoke") {
         warn(format!("The plan asked for more than its blocks can carry: {why}."));
@@ -97,7 +103,8 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
     let blocks = blocks.unwrap_or(0);
     if (blocks as usize) < VALUES_MIN {
         warn(format!(
-            "{blocks} of {} blocks were finished; below {VALUES_MIN} there is no 95 % interval.",
+            "{blocks} of {} blocks were finished; below {VALUES_MIN} there is no 95 % interval. \
+             Run the race again: it goes on where it stopped.",
             plan.blocks
         ));
     }
@@ -118,13 +125,15 @@ fn of_the_generator(point: &PointSummary) -> Vec<String> {
     if !busy.is_empty() {
         found.push(format!(
             "At {at} the load generator was more than 80 % busy against {busy}: the speed seen is \
-             the generator's, a lower bound of the server's. CPU per request is not affected."
+             the generator's, a lower bound of the server's. CPU per request is not affected. Try \
+             fewer connections, or compare CPU."
         ));
     }
     if !late.is_empty() {
         found.push(format!(
-            "At {at} the load generator says that it, or the machine under it, was the limit \
-             against {late}: speed and latency are its own. CPU per request is not affected."
+            "At {at} the load generator reports that it, or the machine under it, was the limit \
+             against {late}: speed and latency are its own. CPU per request is not affected. Try a \
+             lower rate or fewer connections."
         ));
     }
     found
@@ -144,18 +153,19 @@ fn of_the_setup(run: &Run) -> Vec<String> {
     match run.manifest.placement {
         None => found.push(
             "Nothing was pinned: server and generator compete for the only core, so speeds are of \
-             the pair, not of the server."
+             the pair, not of the server. Try a machine with two cores."
                 .to_string(),
         ),
         Some(placement) if placement.siblings => found.push(
-            "The two cores are threads of one physical core: server and generator slow each other."
+            "The two cores are threads of one physical core: server and generator slow each other. \
+             Try cores of two physical ones (`taskset`)."
                 .to_string(),
         ),
         Some(_) => {}
     }
     found.push(format!(
-        "One core for the server, one for the generator (of {}): nothing here speaks about \
-         scaling over cores.",
+        "One core for the server, one for the generator (of {}): this says nothing about scaling \
+         over cores.",
         machine.cores
     ));
     found.push(
@@ -165,14 +175,15 @@ fn of_the_setup(run: &Run) -> Vec<String> {
     if plan.points.iter().any(|point| !point.is_open()) {
         found.push(
             "Closed loop: clients wait for replies, so the times are service times and hide what \
-             an open world would feel when the server stalls."
+             independent users would feel when the server stalls. An open load point (`rate`) \
+             shows it."
                 .to_string(),
         );
     }
     if run.manifest.host.virtual_machine {
         found.push(
-            "A virtual machine: the host's other guests are invisible but for stolen time, and two \
-             of its processors may be threads of one core, which slow each other unseen."
+            "A virtual machine: of the host's other guests only stolen time is visible, and two of \
+             its processors may be threads of one core. Repeat the race at another time."
                 .to_string(),
         );
     }

@@ -53,13 +53,13 @@ pub struct PlanFile {
     pub gates: Gates,
     /// The service's own data, such as the book of stocks; a path from the file's folder.
     pub data: Option<String>,
-    /// What every arm is told beside its own words, where `engine` says who it is.
+    /// Arguments of every arm that is named by its `engine`, before its own.
     pub args: Vec<String>,
     /// Files that every trial finds in `{dir}`.
     pub file: Vec<FileSpec>,
     /// Arms in full.
     pub arm: Vec<ArmSpec>,
-    /// Arms as `name = "command"`, behind those in full.
+    /// Arms as `name = "command"`; they follow those written in full.
     pub arms: toml::Table,
     /// The ways of asking; the service's own if absent.
     pub point: Vec<PointSpec>,
@@ -77,7 +77,7 @@ pub struct FileSpec {
     pub from: Option<String>,
 }
 
-/// One arm. Exactly one of `engine`, `preset` and `command` says who it is.
+/// One arm. Exactly one of `engine`, `preset` and `command` is given.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ArmSpec {

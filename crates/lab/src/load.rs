@@ -128,7 +128,7 @@ pub struct Fault {
 /// A comparison of the server's state with the acknowledged replies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// Which comparison; `none` if nobody looked.
+    /// Which comparison; `none` if there was none.
     #[serde(default)]
     pub kind: String,
     /// Whether both agree.

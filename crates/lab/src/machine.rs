@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
-/// What a run must say about its machine so that somebody else can judge or repeat it.
+/// What a run records about its machine, so that others can judge or repeat it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// Processor, kernel, memory.

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 /// Hears of the race's progress.
 pub trait Observer {
-    /// The race begins; so many trials without repetitions.
+    /// The race begins: its trials, without repetitions.
     fn race(&mut self, _trials: u32) {}
     /// A trial of an earlier sitting that is not run again.
     fn known(&mut self, _trial: &Trial) {}

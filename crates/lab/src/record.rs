@@ -215,7 +215,7 @@ impl Recorder {
         let failed = || format!("cannot append to {}", path.display());
         let text = std::fs::read(path).with_context(failed)?;
         let file = OpenOptions::new().append(true).open(path).with_context(failed)?;
-        // A last line that a crash cut off is nobody's result.
+        // A last line that a crash cut off is no result.
         let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         file.set_len(whole as u64).with_context(failed)?;
         let mut recorder = Recorder { file };

@@ -173,8 +173,8 @@ impl Server {
         Server::boot(prefix, &arm, dir, name, deadline)
     }
 
-    /// Starts the server of `arm`, behind the words of `prefix`, and waits until it is ready. Its
-    /// files are written into `dir` first.
+    /// Starts the server of `arm`, with `prefix` before its command, and waits until it is ready.
+    /// Its files are written into `dir` first.
     ///
     /// # Errors
     /// As [`Server::start`], or a file could not be written.

@@ -113,7 +113,7 @@ pub fn sum(buckets: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
 }
 
 /// A quantile of a histogram, nanoseconds: the middle, by ratio, of the bucket that holds it. The
-/// next edge of the scale ends a bucket; behind the last one that is known it is half an octave.
+/// next edge of the scale ends a bucket; after the last known edge it is half an octave.
 pub fn quantile(buckets: &[(u64, u64)], share: f64) -> Option<f64> {
     let all = total(buckets.iter().map(|it| it.1));
     let wanted = (all as f64 * share).ceil().max(1.0);

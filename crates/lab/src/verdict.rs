@@ -270,7 +270,7 @@ pub struct Summary {
     pub objected: u32,
     /// Wrong books, lost replies, dead servers: each in one sentence.
     pub broken: Vec<String>,
-    /// One sentence for somebody who reads nothing else.
+    /// The result in one sentence.
     pub sentence: String,
     /// The curves: load points that share a series, for every arm, with the scalability law.
     #[serde(default)]

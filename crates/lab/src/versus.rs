@@ -19,7 +19,7 @@ pub struct Versus {
     pub rows: Vec<Row>,
     /// What differs between the runs beside the results.
     pub differences: Vec<String>,
-    /// One sentence for somebody who reads nothing else.
+    /// The result in one sentence.
     pub sentence: String,
 }
 

@@ -3,7 +3,7 @@
 //! One line an interval: where it begins and how long it is (seconds), its largest value (ms), and
 //! the whole histogram (ns) in base64. `HistogramLogProcessor`, the HistogramLogAnalyzer and the
 //! libraries of a dozen languages read it. A line without a tag is what they show by default; what
-//! else was measured in the same interval stands behind it under a tag.
+//! else was measured in the same interval follows it under a tag.
 
 use crate::Histogram;
 use hdrhistogram::serialization::interval_log::{
@@ -63,7 +63,7 @@ pub fn write(
     out.flush()
 }
 
-/// Hands on whole lines: who reads the file while it grows never meets a torn one.
+/// Writes whole lines, so a reader of the growing file never meets a torn one.
 struct Lines<W: Write> {
     whole: Vec<u8>,
     out: W,

@@ -1,6 +1,6 @@
 //! Arms that run in this process, or that are asked one by one, in paired blocks.
 //!
-//! A block runs every arm once in an order that is drawn anew, so a mood of the machine that lasts
+//! A block runs every arm once in a random order, so a mood of the machine that lasts
 //! a block meets all of them. The baseline runs twice: its twin shows how far apart two runs of one
 //! and the same thing come out (A/A), and a difference within that is none. What an arm returns is
 //! a cost: nanoseconds an operation, where less is better. The surprising thing is how large the

@@ -19,11 +19,11 @@ pub enum Arm {
     Bare(&'static str, &'static str),
     /// One of our engines.
     Ours(&'static str),
-    /// One of our engines with flags behind it: what tables call it, the engine, the flags.
+    /// One of our engines with flags: what tables call it, the engine, the flags.
     Flagged(&'static str, &'static str, &'static str),
     /// redis-server, answering pipelined INCR.
     Redis,
-    /// One of our engines serving HTTP, and flags behind it.
+    /// One of our engines serving HTTP, with flags.
     Web(&'static str, &'static str),
     /// The bare loop that answers HTTP.
     BareWeb,
@@ -57,7 +57,7 @@ impl Arm {
     /// with a copy of the book.
     pub fn command(self, tools: &Tools, connections: u32) -> String {
         let stock = "{dir}/stock.txt";
-        // A worker keeps its client, and in a duet nobody leaves.
+        // A worker keeps its client, and in a duet no client leaves.
         let workers = |engine: &str| match keeps_its_client(engine) {
             true => format!(" --workers {connections}"),
             false => String::new(),

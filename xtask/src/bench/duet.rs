@@ -1,10 +1,11 @@
 //! One comparison: its arms, its load, and what `roundhouse duet` says about them.
 
 use super::arm::{Arm, BUY};
-use super::{Outcome, Reading, Row, Tools, Wanted};
+use super::{Outcome, Reading, Row, Tools};
 use crate::steps;
 use anyhow::{Context, bail};
 use serde_json::Value;
+use stats::{Goal, Interval};
 use std::process::{Command, Stdio};
 
 /// The market's only request: one parse, one look-up, one update.
@@ -20,11 +21,11 @@ pub struct Duet {
     /// What they are asked.
     pub load: Load,
     /// What is wanted of the ratio.
-    pub wanted: Wanted,
+    pub wanted: Option<Goal>,
     /// What is wanted of the right arm's memory for each idle connection, if there are any.
-    pub bytes: Wanted,
+    pub bytes: Option<Goal>,
     /// What is wanted of the ratio of the 99th percentiles, if that has a row.
-    pub p99: Option<Wanted>,
+    pub p99: Option<Option<Goal>>,
 }
 
 /// What both arms are asked.
@@ -34,7 +35,7 @@ pub struct Load {
     pub connections: u32,
     /// Requests in flight on each.
     pub depth: u32,
-    /// Replies after which a connection is closed and made anew.
+    /// Replies after which a connection is closed and replaced.
     pub per_connection: Option<u32>,
     /// Silent connections to the right arm.
     pub idle: u32,
@@ -229,7 +230,7 @@ fn read(output: &str) -> anyhow::Result<Heard> {
         let found = pairing[key].as_f64();
         found.with_context(|| format!("expected `{key}` in the duet's pairing, found {line}"))
     };
-    let ends = |interval: &Value| interval["low"].as_f64().zip(interval["high"].as_f64());
+    let ends = |it: &Value| serde_json::from_value::<Option<Interval>>(it.clone()).ok().flatten();
     let (bytes, p99) = (&pairing["b_idle_bytes"], &pairing["p99_ratio"]);
     let late = |key: &str| pairing[key].as_f64();
     let mut doubts = Vec::new();
@@ -291,7 +292,11 @@ mod tests {
         let interval = "\"interval\": {\"low\": 0.8, \"high\": 1.0, \"cover\": 0.95}";
         let say = |text: &str| read(&format!("pair 1\n{{\"pairings\": [{{{text}}}]}}\n"));
         let found = say(&format!("{pairing}, {interval}, \"failures\": []")).unwrap();
-        let ratio = Reading { value: 0.9, interval: Some((0.8, 1.0)), each_ns: Some((9.0, 10.0)) };
+        let ratio = Reading {
+            value: 0.9,
+            interval: Some(Interval { low: 0.8, high: 1.0, cover: 0.95 }),
+            each_ns: Some((9.0, 10.0)),
+        };
         assert_eq!(found, Heard { ratio, bytes: None, p99: None, doubts: Vec::new() });
         assert_eq!(say(&format!("{pairing}, \"interval\": null")).unwrap().ratio.interval, None);
         assert!(say(&format!("{pairing}, \"broken\": [\"a lie\"]")).is_err());
@@ -318,7 +323,7 @@ mod tests {
     #[test]
     fn a_server_beside_itself_is_one_arm_unless_the_load_differs() {
         let (left, right) = (Arm::Ours("epoll"), Arm::Ours("epoll"));
-        let (wanted, bytes) = (Wanted::Shown, Wanted::Shown);
+        let (wanted, bytes) = (None, None);
         let same = Duet { left, right, load: Load::default(), wanted, bytes, p99: None };
         assert_eq!((same.arms().len(), same.name()), (1, "epoll / epoll".to_owned()));
         let idle = Duet { load: Load { idle: 9, ..same.load }, ..same };

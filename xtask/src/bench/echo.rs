@@ -1,11 +1,11 @@
-//! The echo of a game server's library: CPU for each packet beside the same echo on tokio, and
-//! packets a second beside the library's own shape before anybody optimised it.
+//! The echo of a game server's library: CPU per packet beside the same echo on tokio, and packets
+//! per second beside the library's own design before its optimisation.
 
 use super::arm::Arm;
 use super::duet::{Duet, Length, Load};
-use super::load::{interval, median};
-use super::{Outcome, Reading, Row, Tools, Wanted};
+use super::{Outcome, Reading, Row, Tools, at_least, reading};
 use anyhow::{Context, bail, ensure};
+use stats::median;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
@@ -14,12 +14,11 @@ pub const NOTE: &str = "\
     CPU per packet of the same echo (packets of ten bytes, 64 connections) on tokio, one thread, \
     and on our engines: above 1, tokio needs more. The last rows are nanoseconds of a whole \
     second's work for each packet: 100 connections with 100 packets outstanding each, one of \
-    them closed and made anew every 500 ms. Server and generator share all cores, for on a core \
-    of its own no worker of a server waits for another's lock. On the left the library's shape \
-    before its optimisation (four workers at one queue, one lock held from finding a session \
-    until its send is over, a hash map, a new buffer of 20,000 bytes for each reception; a \
-    reception is one message, as it was there: 50 packets or so), of which ours is to do twice \
-    as much.";
+    them closed and made anew every 500 ms. Server and generator share all cores: on a core \
+    of its own no worker of a server waits for another's lock. On the left is the library's \
+    design before its optimisation: four workers at one queue, one lock held from finding a \
+    session until its send is over, a hash map, and a new buffer of 20,000 bytes for each message \
+    of about 50 packets. Ours should do twice as much.";
 
 /// Our engines.
 const ENGINES: [&str; 3] = ["reactor", "uring", "port"];
@@ -35,8 +34,8 @@ pub fn duets() -> Vec<Duet> {
                 left: Arm::EchoTokio,
                 right: Arm::Echo(engine),
                 load: Load { depth, ..Load::default() },
-                wanted: Wanted::AtLeast(1.0),
-                bytes: Wanted::Shown,
+                wanted: at_least(1.0),
+                bytes: None,
                 p99: None,
             });
         }
@@ -51,7 +50,7 @@ pub fn rates(length: &Length, tools: &Tools, outcome: &mut Outcome) {
         eprintln!("── {name}");
         let found = pairs(engine, length.fresh_pairs, tools).map_err(|error| format!("{error:#}"));
         let load = "100 x 100, reconnects".to_owned();
-        outcome.rows.push(Row { name, load, wanted: Wanted::AtLeast(2.0), found });
+        outcome.rows.push(Row { name, load, wanted: at_least(2.0), found });
     }
 }
 
@@ -59,7 +58,7 @@ fn pairs(engine: &str, count: u32, tools: &Tools) -> anyhow::Result<Reading> {
     let (mut ratios, mut before, mut ours) = (Vec::new(), Vec::new(), Vec::new());
     for pair in 0..count {
         let mut each = [0.0; 2];
-        // Who is first changes, for the machine does too.
+        // The order alternates, because the machine drifts.
         for at in if pair % 2 == 0 { [0, 1] } else { [1, 0] } {
             let server = match at {
                 0 => Server::unoptimised(tools)?,
@@ -72,9 +71,7 @@ fn pairs(engine: &str, count: u32, tools: &Tools) -> anyhow::Result<Reading> {
         before.push(each[0]);
         ours.push(each[1]);
     }
-    let interval = interval(&mut ratios);
-    let value = median(&mut ratios);
-    Ok(Reading { value, interval, each_ns: Some((median(&mut before), median(&mut ours))) })
+    reading(&ratios, median(&before).zip(median(&ours)))
 }
 
 /// A server that ends with this value.
@@ -87,7 +84,6 @@ struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Whatever it says now, it has to go.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,9 +1,10 @@
 //! Every engine against its own bare loop, and beside it the engines against each other and a
 //! peer.
 
-use super::Wanted;
 use super::arm::Arm;
+use super::at_least;
 use super::duet::{Duet, Load};
+use stats::Goal;
 
 /// What the reader has to know.
 pub const NOTE: &str = "The bare loops do the least that answers the right bytes; `work` is the \
@@ -31,24 +32,24 @@ const TWINS: &[(&str, &str, u32)] = &[
 ];
 
 /// What is wanted of a bare loop's CPU divided by ours at depth 1, where the kernel is nearly all.
-const DEPTH_1: Wanted = Wanted::AtLeast(0.90);
+const DEPTH_1: Option<Goal> = at_least(0.90);
 
 /// Every comparison.
 pub fn duets() -> Vec<Duet> {
     let mut duets = Vec::new();
-    let mut add = |left, right, connections, depths: [Wanted; 2]| {
+    let mut add = |left, right, connections, depths: [Option<Goal>; 2]| {
         for (depth, wanted) in [1, 16].into_iter().zip(depths) {
             let load = Load { connections, depth, ..Load::default() };
-            duets.push(Duet { left, right, load, wanted, bytes: Wanted::Shown, p99: None });
+            duets.push(Duet { left, right, load, wanted, bytes: None, p99: None });
         }
     };
-    let shown = [Wanted::Shown; 2];
+    let shown = [None; 2];
     add(Arm::Ours("epoll"), Arm::Ours("epoll"), CONNECTIONS, shown);
     for &(engine, bare, connections) in TWINS {
         // The event loops are held to more, and also where batching shows.
         let wanted = match engine {
-            "epoll" | "uring" => [Wanted::AtLeast(0.95), Wanted::AtLeast(0.90)],
-            _ => [DEPTH_1, Wanted::Shown],
+            "epoll" | "uring" => [at_least(0.95), at_least(0.90)],
+            _ => [DEPTH_1, None],
         };
         add(Arm::Bare(bare, "work"), Arm::Ours(engine), connections, wanted);
     }
@@ -58,7 +59,7 @@ pub fn duets() -> Vec<Duet> {
         add(Arm::Bare(bare, "work"), Arm::Ours(engine), CONNECTIONS, shown);
     }
     for name in ["epoll", "uring"] {
-        let wanted = [Wanted::AtLeast(0.95), Wanted::AtLeast(0.85)];
+        let wanted = [at_least(0.95), at_least(0.85)];
         add(Arm::Bare(name, "count"), Arm::Ours(name), CONNECTIONS, wanted);
     }
     add(Arm::Ours("epoll"), Arm::Ours("uring"), CONNECTIONS, shown);
@@ -67,9 +68,9 @@ pub fn duets() -> Vec<Duet> {
     // A peer is compared where batching shows: at depth 1 the kernel is nearly everything.
     for name in ["epoll", "uring"] {
         let load = Load { depth: 16, ..Load::default() };
-        let wanted = Wanted::AtLeast(2.0);
+        let wanted = at_least(2.0);
         let right = Arm::Ours(name);
-        duets.push(Duet { left: Arm::Redis, right, load, wanted, bytes: Wanted::Shown, p99: None });
+        duets.push(Duet { left: Arm::Redis, right, load, wanted, bytes: None, p99: None });
     }
     duets
 }

@@ -1,27 +1,14 @@
-//! Goals and figures of benches that measure something else than a duet of servers: a value for
-//! each block, its median with an interval, and whether the bound was kept.
+//! Goals and figures of benches that are not duets of servers: one value per block, their median
+//! with its interval, and whether the goal was reached.
 //!
-//! With six blocks and more the interval is that of the median by order statistics; with fewer it
-//! is the range, and a verdict of fewer than three blocks is marked as a guess.
+//! The interval is the one of every other measurement here (`stats::median_interval`, 95 %), so
+//! fewer than six blocks resolve nothing.
 
 use super::record;
 use serde_json::json;
+use stats::words::short;
+use stats::{Goal, Interval};
 use std::collections::BTreeMap;
-
-/// Blocks from which on a range is an interval, and from which on a verdict is no guess.
-const INTERVAL: usize = 6;
-const VERDICT: usize = 3;
-
-/// What is wanted of a value.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bound {
-    /// Nothing: it is shown.
-    Shown,
-    /// So much or more.
-    AtLeast(f64),
-    /// So much or less.
-    AtMost(f64),
-}
 
 /// One row.
 #[derive(Clone, Debug)]
@@ -34,7 +21,8 @@ pub struct Figure {
     pub what: &'static str,
     /// Under which load, and into which sink.
     pub load: String,
-    pub bound: Bound,
+    /// What is wanted; without it the figure is shown beside the others.
+    pub wanted: Option<Goal>,
     /// Why it is missed, as far as that has been found out.
     pub because: &'static str,
     /// A value for each block and what it was made of, or why there is none.
@@ -49,59 +37,38 @@ pub struct Values {
     pub from: String,
 }
 
-/// Sorts, and says what stands in the middle.
-pub fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
-    (low + high) / 2.0
-}
-
 impl Values {
-    /// The median, and the interval or range around it.
-    pub fn summary(&self) -> (f64, f64, f64) {
-        let mut all = self.blocks.clone();
-        let value = median(&mut all);
-        // The order statistics that hold the median of 8 in 93 % of cases, of 6 in 97 %.
-        let cut = usize::from(all.len() >= 8);
-        (value, all[cut], all[all.len() - 1 - cut])
+    /// The median.
+    pub fn middle(&self) -> f64 {
+        stats::median(&self.blocks).unwrap_or(f64::NAN)
+    }
+
+    fn interval(&self) -> Option<Interval> {
+        stats::median_interval(&self.blocks)
     }
 }
 
 impl Figure {
-    /// `reached`, `missed` or `unresolved`, with a question mark where it is a guess; nothing where
-    /// nothing is wanted or was measured.
-    pub fn verdict(&self) -> String {
-        let Ok(values) = &self.found else { return String::new() };
-        let (_, low, high) = values.summary();
-        let word = match self.bound {
-            Bound::Shown => return String::new(),
-            Bound::AtLeast(bound) if low >= bound => "reached",
-            Bound::AtLeast(bound) if high < bound => "missed",
-            Bound::AtMost(bound) if high <= bound => "reached",
-            Bound::AtMost(bound) if low > bound => "missed",
-            _ => "unresolved",
-        };
-        let mark = if values.blocks.len() < VERDICT { "?" } else { "" };
-        format!("{word}{mark}")
+    /// `reached`, `missed` or `unresolved`; nothing where nothing is wanted or was measured.
+    pub fn verdict(&self) -> &'static str {
+        match (&self.found, self.wanted) {
+            (Ok(values), Some(goal)) => goal.verdict(values.interval().as_ref()).word(),
+            _ => "",
+        }
     }
 
     fn line(&self) -> serde_json::Value {
         let found = match &self.found {
             Ok(values) => {
-                let (value, low, high) = values.summary();
-                json!({"value": value, "low": low, "high": high, "blocks": values.blocks,
+                let interval = values.interval().map(|it| [it.low, it.high]);
+                json!({"value": values.middle(), "interval": interval, "blocks": values.blocks,
                        "from": values.from})
             }
             Err(why) => json!({ "absent": why }),
         };
-        let wanted = match self.bound {
-            Bound::Shown => json!(null),
-            Bound::AtLeast(bound) => json!({ "at_least": bound }),
-            Bound::AtMost(bound) => json!({ "at_most": bound }),
-        };
         json!({
             "goal": self.goal, "figure": self.name, "what": self.what, "load": self.load,
-            "wanted": wanted, "verdict": self.verdict(), "found": found,
+            "wanted": self.wanted, "verdict": self.verdict(), "found": found,
         })
     }
 }
@@ -115,25 +82,19 @@ pub fn text(note: &str, figures: &[Figure], doubts: &[String]) -> String {
     );
     let mut reasons = BTreeMap::new();
     for it in figures {
-        let wanted = match it.bound {
-            Bound::Shown => String::new(),
-            Bound::AtLeast(bound) => format!(">= {bound}"),
-            Bound::AtMost(bound) => format!("<= {bound}"),
-        };
+        let wanted = it.wanted.map(|goal| goal.to_string()).unwrap_or_default();
         let (from, found) = match &it.found {
             Ok(values) => {
-                let (value, low, high) = values.summary();
-                let kind = if values.blocks.len() >= INTERVAL { "" } else { "range " };
-                let around = match values.blocks.len() {
-                    1 => String::new(),
-                    _ => format!(" [{kind}{} {}]", short(low), short(high)),
+                let around = match values.interval() {
+                    Some(it) => format!(" [{} {}]", short(it.low), short(it.high)),
+                    None => String::new(),
                 };
-                (values.from.clone(), format!("{}{around}", short(value)))
+                (values.from.clone(), format!("{}{around}", short(values.middle())))
             }
             Err(why) => ("—".to_owned(), why.replace(['\n', '|'], " ")),
         };
         let verdict = it.verdict();
-        if verdict.starts_with("missed") && !it.because.is_empty() {
+        if verdict == "missed" && !it.because.is_empty() {
             reasons.insert(format!("{} {}", it.goal, it.name), it.because);
         }
         let Figure { goal, name, what, load, .. } = it;
@@ -150,16 +111,6 @@ pub fn text(note: &str, figures: &[Figure], doubts: &[String]) -> String {
         text.extend(doubts.iter().map(|doubt| format!("- {doubt}\n")));
     }
     text
-}
-
-/// Three digits that matter.
-pub fn short(value: f64) -> String {
-    match value.abs() {
-        it if it >= 100.0 => format!("{value:.0}"),
-        it if it >= 10.0 => format!("{value:.1}"),
-        it if it >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
 }
 
 /// Keeps text and lines in `runs/`.
@@ -179,34 +130,36 @@ pub fn save(
 
 #[cfg(test)]
 mod tests {
+    use super::super::{at_least, at_most};
     use super::*;
 
-    fn figure(bound: Bound, blocks: &[f64]) -> Figure {
+    fn figure(wanted: Option<Goal>, blocks: &[f64]) -> Figure {
         let found = Ok(Values { blocks: blocks.to_vec(), from: "2 us / 1 us".to_owned() });
         let (name, load) = ("a / b".to_owned(), "ten, ifb".to_owned());
-        Figure { goal: "P0", name, what: "CPU", load, bound, because: "it waits", found }
+        Figure { goal: "P0", name, what: "CPU", load, wanted, because: "it waits", found }
     }
 
     #[test]
-    fn a_verdict_needs_all_blocks_on_one_side_and_three_of_them() {
-        let verdict = |bound, blocks: &[f64]| figure(bound, blocks).verdict();
-        assert_eq!(verdict(Bound::AtLeast(2.0), &[2.0, 2.5, 3.0]), "reached");
-        assert_eq!(verdict(Bound::AtLeast(2.0), &[1.9, 2.5, 3.0]), "unresolved");
-        assert_eq!(verdict(Bound::AtMost(2.0), &[2.5, 2.1, 3.0]), "missed");
-        assert_eq!(verdict(Bound::AtMost(2.0), &[1.0]), "reached?");
-        assert_eq!(verdict(Bound::Shown, &[1.0]), "");
-        // Of eight the ends are no part of the interval.
-        let eight = [9.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0];
-        assert_eq!(verdict(Bound::AtMost(2.0), &eight), "reached");
+    fn a_verdict_needs_the_interval_of_six_blocks() {
+        let verdict = |wanted, blocks: &[f64]| figure(wanted, blocks).verdict();
+        assert_eq!(verdict(at_least(2.0), &[2.0, 2.5, 3.0, 2.2, 2.3, 2.4]), "reached");
+        assert_eq!(verdict(at_least(2.0), &[1.9, 2.5, 3.0, 2.2, 2.3, 2.4]), "unresolved");
+        assert_eq!(verdict(at_most(2.0), &[2.5, 2.1, 3.0, 2.2, 2.3, 2.4]), "missed");
+        assert_eq!(verdict(at_most(2.0), &[1.0; 5]), "unresolved");
+        assert_eq!(verdict(None, &[1.0; 8]), "");
+        // The ends of eight values are part of their interval (99.2 %), those of nine are not.
+        let nine = [9.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0];
+        assert_eq!(verdict(at_most(2.0), &nine[..8]), "unresolved");
+        assert_eq!(verdict(at_most(2.0), &nine), "reached");
     }
 
     #[test]
     fn a_missed_goal_says_why_and_a_row_without_a_value_too() {
-        let missed = figure(Bound::AtMost(1.0), &[2.0, 2.0, 2.0]);
+        let missed = figure(at_most(1.0), &[2.0; 6]);
         let absent = Figure { found: Err("no root | here".to_owned()), ..missed.clone() };
         let text = text("Note.", &[missed, absent], &["one core".to_owned()]);
         for want in [
-            "| 2 us / 1 us | 2.00 [range 2.00 2.00] | <= 1 | missed |",
+            "| 2 us / 1 us | 2.00 [2.00 2.00] | <= 1 | missed |",
             "- P0 a / b: it",
             "| — | no root   here | <= 1 |  |",
             "- one core",

@@ -1,11 +1,11 @@
-//! What connections that say nothing cost: memory each, and CPU of those that do say something.
+//! What idle connections cost: memory for each, and CPU of the busy ones beside them.
 //!
 //! Both arms of a row are the same server; the right one has the idle connections. Each of them
 //! has asked once before it fell silent, so that whatever a session keeps, it keeps.
 
-use super::Wanted;
 use super::arm::Arm;
 use super::duet::{Duet, Load};
+use super::{at_least, at_most};
 
 /// What the reader has to know.
 pub const NOTE: &str = "Left without, right with the idle connections; 64 busy ones on both. A \
@@ -13,18 +13,18 @@ pub const NOTE: &str = "Left without, right with the idle connections; 64 busy o
     own pages grew by (Pss) for each idle connection; the kernel's sockets are not in it. `select` \
     cannot have a descriptor above 1023, so it is shown with 900.";
 
-/// As many as a busy host has asleep.
+/// As many idle connections as a busy host has.
 const MANY: u32 = 10_000;
 /// As many as select can hold beside the busy ones.
 const FEW: u32 = 900;
-/// A thread each is dear enough at this number.
+/// Enough where each costs a thread.
 const THREADS: u32 = 1_000;
 
 /// Every comparison.
 pub fn duets() -> Vec<Duet> {
-    let same = Wanted::AtLeast(0.95);
-    let small = Wanted::AtMost(2048.0);
-    let none = Wanted::Shown;
+    let same = at_least(0.95);
+    let small = at_most(2048.0);
+    let none = None;
     let row = |arm, idle, depth, wanted, bytes| {
         let load = Load { idle, depth, ..Load::default() };
         Duet { left: arm, right: arm, load, wanted, bytes, p99: None }

@@ -7,12 +7,13 @@
 //! counted too, in instructions, by callgrind: twice with different numbers of requests, because
 //! the difference leaves out what a program does only once.
 //!
-//! The surprising thing: instructions do not depend on who else uses the machine, and a row of
+//! The surprising thing: instructions do not depend on what else runs on the machine, and a row of
 //! them needs no repetition.
 
-use super::{Bench, Length, Outcome, Reading, Row, Wanted, record};
+use super::{Bench, Length, Outcome, Reading, Row, at_least, reading, record};
 use crate::steps;
 use anyhow::{Context, bail, ensure};
+use stats::{Interval, median};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -36,6 +37,7 @@ const BENCH: Bench = Bench {
     name: "load",
     title: "The generator against other generators",
     note: NOTE,
+    left_right: "other (left) / ours (right)",
     duets: Vec::new,
     full: Length { fresh_pairs: 8, windows: 1 },
 };
@@ -83,7 +85,6 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Whatever it says now, it has to go.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -119,7 +120,7 @@ pub(super) fn run(args: &[String]) -> anyhow::Result<()> {
     room.lateness(pairs, &mut outcome);
     drop(server);
     fs::remove_dir_all(&room.dir).with_context(|| format!("remove {}", room.dir.display()))?;
-    let text = table(&outcome);
+    let text = record::text(&BENCH, &outcome);
     print!("{text}");
     if save {
         let path = record::save(&BENCH, &outcome, &text, None)?;
@@ -158,13 +159,13 @@ impl Room {
         let load = format!("depth {}", it.depth);
         eprintln!("── {name}, {load}");
         let found = self.pairs(it, pairs).map_err(|error| format!("{error:#}"));
-        let wanted = Wanted::AtLeast(it.cpu);
+        let wanted = at_least(it.cpu);
         outcome.rows.push(Row { name: name.clone(), load: load.clone(), wanted, found });
         if let Some(bound) = it.instructions {
             eprintln!("── {name}, {load}, instructions");
             let found = self.instructions(it).map_err(|error| format!("{error:#}"));
             let name = format!("{name}, instructions");
-            outcome.rows.push(Row { name, load, wanted: Wanted::AtLeast(bound), found });
+            outcome.rows.push(Row { name, load, wanted: at_least(bound), found });
         }
     }
 
@@ -179,9 +180,7 @@ impl Room {
             ratios.push(others[pair as usize] / ours[pair as usize]);
             eprintln!("   {:.0} ns / {:.0} ns", others[pair as usize], ours[pair as usize]);
         }
-        let interval = interval(&mut ratios);
-        let value = median(&mut ratios);
-        Ok(Reading { value, interval, each_ns: Some((median(&mut others), median(&mut ours))) })
+        reading(&ratios, median(&others).zip(median(&ours)))
     }
 
     /// CPU time per request of one run.
@@ -214,7 +213,8 @@ impl Room {
         let (other, ours) = (slope(it.other)?, slope(Tool::Ours)?);
         let value = other / ours;
         // Nothing random is in it: the interval is the value.
-        Ok(Reading { value, interval: Some((value, value)), each_ns: Some((other, ours)) })
+        let interval = Some(Interval { low: value, high: value, cover: 1.0 });
+        Ok(Reading { value, interval, each_ns: Some((other, ours)) })
     }
 
     /// Adds the generator and its arguments.
@@ -281,16 +281,15 @@ impl Room {
             let p99 = report(&text)?["lateness"]["p99_ns"].as_f64();
             p99.with_context(|| format!("expected a 99th percentile in {text}"))
         };
-        let all: anyhow::Result<Vec<f64>> = (0..pairs).map(|_| one()).collect();
-        let found = all.map_err(|error| format!("{error:#}")).map(|mut all| {
-            let late = median(&mut all);
-            let mut shares: Vec<f64> = all.iter().map(|late| LATENESS_MAX / late).collect();
-            let interval = interval(&mut shares);
-            Reading { value: LATENESS_MAX / late, interval, each_ns: Some((LATENESS_MAX, late)) }
-        });
+        let found =
+            (0..pairs).map(|_| one()).collect::<anyhow::Result<Vec<f64>>>().and_then(|all| {
+                let shares: Vec<f64> = all.iter().map(|late| LATENESS_MAX / late).collect();
+                reading(&shares, median(&all).map(|late| (LATENESS_MAX, late)))
+            });
+        let found = found.map_err(|error| format!("{error:#}"));
         let name = "50 us / lateness p99".to_owned();
         let load = format!("open, {RATE}/s");
-        outcome.rows.push(Row { name, load, wanted: Wanted::AtLeast(1.0), found });
+        outcome.rows.push(Row { name, load, wanted: at_least(1.0), found });
     }
 }
 
@@ -377,57 +376,6 @@ fn ticks(child: &mut Child) -> anyhow::Result<f64> {
     }
 }
 
-pub(super) fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let (low, high) = ((values.len() - 1) / 2, values.len() / 2);
-    (values[low] + values[high]) / 2.0
-}
-
-/// The exact interval of the median from order statistics, of 95 % or more; fewer than six values
-/// have none.
-pub(super) fn interval(values: &mut [f64]) -> Option<(f64, f64)> {
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    // The chance that fewer than `cut` of n fair coins are heads, on each side.
-    let (mut chance, mut sum, mut cut) = (0.5f64.powi(n as i32), 0.0, 0);
-    while 2.0 * (sum + chance) <= 0.05 {
-        sum += chance;
-        chance *= (n - cut) as f64 / (cut + 1) as f64;
-        cut += 1;
-    }
-    (cut > 0).then(|| (values[cut - 1], values[n - cut]))
-}
-
-/// The result as Markdown.
-fn table(outcome: &Outcome) -> String {
-    let mut text = format!(
-        "{NOTE}\n\n| other / ours | load | other | ours | ratio | wanted | verdict |\n\
-         |---|---|---|---|---|---|---|\n"
-    );
-    for row in &outcome.rows {
-        let wanted = match row.wanted {
-            Wanted::AtLeast(bound) => format!(">= {bound:.2}"),
-            Wanted::AtMost(_) | Wanted::Shown => String::new(),
-        };
-        let unit = if row.name.ends_with("instructions") { "" } else { " ns" };
-        let found = match &row.found {
-            Ok(Reading { value, interval, each_ns: Some((other, ours)) }) => {
-                let interval = interval.map(|(low, high)| format!(" [{low:.3} {high:.3}]"));
-                let interval = interval.unwrap_or_default();
-                format!("{other:.0}{unit} | {ours:.0}{unit} | {value:.3}{interval}")
-            }
-            Ok(Reading { value, .. }) => format!("— | — | {value:.3}"),
-            Err(why) => format!("— | — | {}", why.replace(['\n', '|'], " ")),
-        };
-        let Row { name, load, .. } = row;
-        text += &format!("| {name} | {load} | {found} | {wanted} | {} |\n", row.verdict());
-    }
-    for doubt in &outcome.doubts {
-        text += &format!("\n- {doubt}");
-    }
-    text + "\n"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -444,17 +392,5 @@ mod tests {
             assert!(tool.requests("nothing").is_err());
         }
         assert_eq!(collected("==9== Collected : 123\n").unwrap(), 123.0);
-    }
-
-    #[test]
-    fn intervals_are_those_of_order_statistics() {
-        let of = |n: i32| interval(&mut (1..=n).map(f64::from).collect::<Vec<_>>());
-        assert_eq!(of(5), None);
-        assert_eq!(of(6), Some((1.0, 6.0)));
-        assert_eq!(of(8), Some((1.0, 8.0)));
-        assert_eq!(of(10), Some((2.0, 9.0)));
-        assert_eq!(of(12), Some((3.0, 10.0)));
-        assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&mut [4.0, 1.0, 2.0, 3.0]), 2.5);
     }
 }

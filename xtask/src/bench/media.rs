@@ -9,12 +9,13 @@
 
 mod servers;
 
-use super::goals::{self, Bound, Figure, Values, short};
-use super::record;
+use super::goals::{self, Figure, Values};
+use super::{at_least, at_most, record};
 use crate::steps;
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use servers::{Kind, Net, Server};
+use stats::words::short;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -80,7 +81,7 @@ impl Heard {
 
 /// Measures, prints and keeps.
 pub(super) fn run(args: &[String]) -> anyhow::Result<()> {
-    let (mut blocks, mut quick, mut save) = (3, false, false);
+    let (mut blocks, mut quick, mut save) = (stats::VALUES_MIN, false, false);
     let mut flags = args.iter();
     while let Some(flag) = flags.next() {
         match flag.as_str() {
@@ -114,7 +115,7 @@ pub(super) fn run(args: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Who is compared at how many sessions.
+/// The servers and their numbers of sessions.
 const ARMS: [(Kind, u32); 6] = [
     (Kind::Ours, 20),
     (Kind::Ours, 200),
@@ -146,25 +147,25 @@ fn pairs(shares: &[Shares], [a, b]: [usize; 2]) -> Result<[&Vec<f64>; 2], String
 
 /// The ratios of the arms.
 fn compared(shares: &[Shares], what: &'static str) -> Vec<Figure> {
-    let ratio = |goal, name: &str, arms: [usize; 2], bound| {
+    let ratio = |goal, name: &str, arms: [usize; 2], wanted| {
         let found = pairs(shares, arms).map(|[above, below]| {
             let blocks = above.iter().zip(below).map(|(a, b)| a / b.max(1e-9)).collect();
             let [left, right] =
-                [above, below].map(|it| short(goals::median(&mut it.clone()) * 100.0));
+                [above, below].map(|it| short(stats::median(it).unwrap_or(f64::NAN) * 100.0));
             Values { blocks, from: format!("{left} / {right} % of a core") }
         });
         let [left, right] = arms.map(|at| ARMS[at].1);
         let load = format!("{left} / {right} sessions of 3 Mbit/s");
         let because = if name.starts_with("live") { "" } else { WAKES };
-        Figure { goal, name: name.to_owned(), what, load, bound, because, found }
+        Figure { goal, name: name.to_owned(), what, load, wanted, because, found }
     };
     vec![
-        ratio("P9", "GStreamer / ours", [2, 0], Bound::AtLeast(5.0)),
-        ratio("P9", "ffmpeg a client / ours", [3, 0], Bound::AtLeast(10.0)),
-        ratio("", "GStreamer / ours", [2, 1], Bound::Shown),
-        ratio("", "ffmpeg a client / ours", [3, 1], Bound::Shown),
-        ratio("", "ours / ours", [0, 1], Bound::Shown),
-        ratio("P9", "live: GStreamer, shared / ours", [5, 4], Bound::AtLeast(1.0)),
+        ratio("P9", "GStreamer / ours", [2, 0], at_least(5.0)),
+        ratio("P9", "ffmpeg a client / ours", [3, 0], at_least(10.0)),
+        ratio("", "GStreamer / ours", [2, 1], None),
+        ratio("", "ffmpeg a client / ours", [3, 1], None),
+        ratio("", "ours / ours", [0, 1], None),
+        ratio("P9", "live: GStreamer, shared / ours", [5, 4], at_least(1.0)),
     ]
 }
 
@@ -179,7 +180,7 @@ fn waking(shares: &[Shares]) -> Figure {
         };
         let blocks = few.iter().zip(many).map(share).collect();
         let mut values = Values { blocks, from: String::new() };
-        values.from = short(values.summary().0);
+        values.from = short(values.middle());
         values
     });
     Figure {
@@ -187,7 +188,7 @@ fn waking(shares: &[Shares]) -> Figure {
         name: "ours: what does not grow with sessions / all".to_owned(),
         what: "CPU, freed",
         load: "20 sessions, by the line through 20 and 200".to_owned(),
-        bound: Bound::Shown,
+        wanted: None,
         because: "",
         found,
     }
@@ -229,7 +230,7 @@ impl Bench {
         let found: anyhow::Result<Vec<f64>> = each.map(|it| Ok(it?.first_p50_ms)).collect();
         let found = found.map_err(|why| format!("{why:#}")).map(|blocks| {
             let mut values = Values { blocks, from: String::new() };
-            values.from = format!("{} ms", short(values.summary().0));
+            values.from = format!("{} ms", short(values.middle()));
             values
         });
         Figure {
@@ -237,49 +238,44 @@ impl Bench {
             name: "DESCRIBE to first packet, p50".to_owned(),
             what: "ms",
             load: format!("{sessions} sessions that begin within a second"),
-            bound: Bound::AtMost(10.0),
+            wanted: at_most(10.0),
             because: "",
             found,
         }
     }
 
-    /// The most sessions of each server.
+    /// The most sessions of each server, searched for once per block.
     fn knees(&self) -> Vec<Figure> {
-        let mut found: Vec<(Kind, Result<u32, String>)> = Vec::new();
-        for (kind, start) in STARTS {
-            eprintln!("── sessions of {}", kind.name());
-            found.push((kind, self.knee(kind, start).map_err(|why| format!("{why:#}"))));
+        let mut found = vec![Ok(Vec::new()); STARTS.len()];
+        for block in 0..self.blocks {
+            for ((kind, start), knees) in STARTS.into_iter().zip(&mut found) {
+                eprintln!("── sessions of {}, block {}", kind.name(), block + 1);
+                take(knees, kind, || self.knee(kind, start).map(f64::from));
+            }
         }
-        let ours = found[0].1.clone();
-        let figure = |goal, kind: Kind, theirs: &Result<u32, String>, bound| {
-            let fewest = STARTS.iter().find(|it| it.0 == kind).map_or(1, |it| it.1);
-            let values = match (&ours, theirs) {
-                // Whoever is late with the fewest that were tried carries fewer than those.
-                (Ok(ours), Ok(0)) => Ok(Values {
-                    blocks: vec![f64::from(*ours) / f64::from(fewest)],
-                    from: format!("{ours} / fewer than {fewest} sessions"),
-                }),
-                (Ok(ours), Ok(theirs)) => Ok(Values {
-                    blocks: vec![f64::from(*ours) / f64::from(*theirs)],
-                    from: format!("{ours} / {theirs} sessions"),
-                }),
-                (Err(why), _) | (_, Err(why)) => Err(why.clone()),
-            };
+        let figure = |at: usize, bound| {
+            let (kind, fewest) = STARTS[at];
+            let found = pairs(&found, [0, at]).map(|[ours, theirs]| {
+                // A server that is late with the fewest that were tried carries fewer than those.
+                let fewest = f64::from(fewest);
+                let theirs: Vec<f64> =
+                    theirs.iter().map(|&it| if it > 0.0 { it } else { fewest }).collect();
+                let [left, right] =
+                    [ours, &theirs].map(|it| short(stats::median(it).unwrap_or(f64::NAN)));
+                let blocks = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect();
+                Values { blocks, from: format!("{left} / {right} sessions") }
+            });
             Figure {
-                goal,
+                goal: "P9",
                 name: format!("ours / {}", kind.name()),
                 what: "sessions a core",
                 load: "doubled until late or lost".to_owned(),
-                bound,
+                wanted: at_least(bound),
                 because: LIMIT,
-                found: values,
+                found,
             }
         };
-        found[1..]
-            .iter()
-            .zip([5.0, 10.0])
-            .map(|((kind, theirs), bound)| figure("P9", *kind, theirs, Bound::AtLeast(bound)))
-            .collect()
+        vec![figure(1, 5.0), figure(2, 10.0)]
     }
 
     fn knee(&self, kind: Kind, start: u32) -> anyhow::Result<u32> {
@@ -329,7 +325,7 @@ impl Bench {
         Ok(share? / f64::from(sessions))
     }
 
-    /// The receivers of so many sessions on the other core. Those of a live source are programs of
+    /// The receivers of these sessions on the other core. Those of a live source are programs of
     /// their own.
     fn listeners(
         &self,
@@ -342,7 +338,7 @@ impl Bench {
         (0..programs).map(|_| self.listener(kind, url, each, time)).collect()
     }
 
-    /// A receiver of so many sessions on the other core.
+    /// A receiver of `sessions` sessions on the other core.
     fn listener(
         &self,
         kind: Kind,
@@ -360,7 +356,7 @@ impl Bench {
         command.spawn().context("start `roundhouse play`")
     }
 
-    /// A fresh server with so many sessions, heard for a while.
+    /// A fresh server with `sessions` sessions, received for a while.
     fn hear(&self, kind: Kind, sessions: u32) -> anyhow::Result<Heard> {
         let server = self.server(kind, sessions)?;
         let ramp = Duration::from_secs(1);

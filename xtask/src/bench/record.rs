@@ -1,9 +1,10 @@
 //! The table of a bench run, and what is kept of it in `runs/`.
 
 use super::duet::Length;
-use super::{Bench, Outcome, Reading, Row, Wanted};
+use super::{Bench, Outcome, Reading, Row};
 use anyhow::Context;
 use serde_json::json;
+use stats::Goal;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -27,7 +28,7 @@ pub(super) fn machine_doubts(outcome: &mut Outcome, length: &Length) {
 
 /// The result as Markdown, for the terminal and for the file: note, table, doubts.
 pub(super) fn text(bench: &Bench, outcome: &Outcome) -> String {
-    let mut text = format!("{}\n\n{}", bench.note, table(&outcome.rows));
+    let mut text = format!("{}\n\n{}", bench.note, table(bench.left_right, &outcome.rows));
     if !outcome.doubts.is_empty() {
         text += "\nDoubts:\n\n";
         for doubt in &outcome.doubts {
@@ -37,19 +38,19 @@ pub(super) fn text(bench: &Bench, outcome: &Outcome) -> String {
     text
 }
 
-fn table(rows: &[Row]) -> String {
-    let mut text = String::from(
-        "| CPU per request, left / right | load | left | right | found | wanted | verdict |\n\
-         |---|---|---|---|---|---|---|\n",
+fn table(left_right: &str, rows: &[Row]) -> String {
+    let mut text = format!(
+        "| {left_right} | load | left | right | found | wanted | verdict |\n\
+         |---|---|---|---|---|---|---|\n"
     );
     for row in rows {
         let wanted = match row.wanted {
-            Wanted::Shown => String::new(),
-            Wanted::AtLeast(bound) => format!(">= {bound:.2}"),
-            Wanted::AtMost(bound) => format!("<= {bound:.0} B"),
+            None => String::new(),
+            Some(Goal::AtLeast(bound)) => format!(">= {bound:.2}"),
+            Some(Goal::AtMost(bound)) => format!("<= {bound:.0} B"),
         };
         let found = match &row.found {
-            Ok(found) => measured(found),
+            Ok(found) => measured(row, found),
             Err(why) => format!("— | — | {}", why.replace(['\n', '|'], " ")),
         };
         let Row { name, load, .. } = row;
@@ -59,18 +60,19 @@ fn table(rows: &[Row]) -> String {
 }
 
 /// Left, right and the value with its interval: a ratio, or bytes.
-fn measured(found: &Reading) -> String {
+fn measured(row: &Row, found: &Reading) -> String {
     let value = found.value;
+    let ends = |places: usize| {
+        let interval = found.interval;
+        interval.map(|it| format!(" [{:.places$} {:.places$}]", it.low, it.high))
+    };
+    let unit = if row.name.ends_with("instructions") { "" } else { " ns" };
     match found.each_ns {
         Some((left, right)) => {
-            let interval = found.interval.map(|(low, high)| format!(" [{low:.3} {high:.3}]"));
-            let interval = interval.unwrap_or_default();
-            format!("{left:.0} ns | {right:.0} ns | {value:.3}{interval}")
+            let interval = ends(3).unwrap_or_default();
+            format!("{left:.0}{unit} | {right:.0}{unit} | {value:.3}{interval}")
         }
-        None => {
-            let interval = found.interval.map(|(low, high)| format!(" [{low:.0} {high:.0}]"));
-            format!(" |  | {value:.0} B{}", interval.unwrap_or_default())
-        }
+        None => format!(" |  | {value:.0} B{}", ends(0).unwrap_or_default()),
     }
 }
 
@@ -130,21 +132,19 @@ pub(super) fn keep(
 /// A row as one JSON value.
 fn line(row: &Row) -> serde_json::Value {
     let found = match &row.found {
-        Ok(Reading { value, interval, each_ns: Some((left, right)) }) => json!({
-            "ratio": value, "interval": interval, "left_ns": left, "right_ns": right,
-        }),
-        Ok(Reading { value, interval, each_ns: None }) => {
-            json!({"bytes": value, "interval": interval})
+        Ok(Reading { value, interval, each_ns }) => {
+            let interval = interval.map(|it| [it.low, it.high]);
+            match each_ns {
+                Some((left, right)) => json!({
+                    "ratio": value, "interval": interval, "left_ns": left, "right_ns": right,
+                }),
+                None => json!({"bytes": value, "interval": interval}),
+            }
         }
         Err(why) => json!({"absent": why}),
     };
-    let wanted = match row.wanted {
-        Wanted::Shown => json!(null),
-        Wanted::AtLeast(bound) => json!({"at_least": bound}),
-        Wanted::AtMost(bound) => json!({"at_most": bound}),
-    };
     json!({
-        "duet": row.name, "load": row.load, "wanted": wanted, "verdict": row.verdict(),
+        "duet": row.name, "load": row.load, "wanted": row.wanted, "verdict": row.verdict(),
         "found": found,
     })
 }
@@ -201,22 +201,27 @@ fn said(program: &str, args: &[&str]) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{at_least, at_most};
     use super::*;
 
     #[test]
     fn rows_are_ratios_bytes_or_reasons() {
-        let interval = Some((0.96, 1.01));
+        let ends = |low, high| Some(stats::Interval { low, high, cover: 0.96 });
+        let interval = ends(0.96, 1.01);
         let found = Reading { value: 0.98, interval, each_ns: Some((210.4, 215.0)) };
-        let bytes = Reading { value: 512.4, interval: Some((500.0, 600.0)), each_ns: None };
+        let bytes = Reading { value: 512.4, interval: ends(500.0, 600.0), each_ns: None };
         let row = |wanted, found| {
             let (name, load) = ("a / b".to_owned(), "depth 16".to_owned());
             Row { name, load, wanted, found }
         };
-        let text = table(&[
-            row(Wanted::AtLeast(0.9), Ok(found)),
-            row(Wanted::AtMost(2048.0), Ok(bytes)),
-            row(Wanted::AtLeast(0.9), Err("skipped: no redis | here".to_owned())),
-        ]);
+        let text = table(
+            "a / b",
+            &[
+                row(at_least(0.9), Ok(found)),
+                row(at_most(2048.0), Ok(bytes)),
+                row(at_least(0.9), Err("skipped: no redis | here".to_owned())),
+            ],
+        );
         for want in [
             "| a / b | depth 16 | 210 ns | 215 ns | 0.980 [0.960 1.010] | >= 0.90 | reached |",
             "| a / b | depth 16 |  |  | 512 B [500 600] | <= 2048 B | reached |",

@@ -2,8 +2,8 @@
 //! and when others want the core, and how far that is from what was aimed at.
 //!
 //! The rows are made from the registry (`roundhouse senders --json`), so a new sender has its rows
-//! the day it is built. In each group every arm runs once in a block, in an order that is drawn
-//! anew; a figure is the median over blocks of the ratio of two arms of the same block. Every run
+//! the day it is built. In each group every arm runs once in a block, in an order that is drawn for
+//! it; a figure is the median over blocks of the ratio of two arms of the same block. Every run
 //! is `roundhouse senders cast`, which makes its sink and its company by itself.
 //!
 //! The surprising thing: only the rows that say "as fast as it can" are about throughput. A stream
@@ -22,7 +22,7 @@ use rows::{Group, groups};
 const NOTE: &str = "Each row is the left arm divided by the right one, the median over \
     blocks; every block runs every arm once, in an order of its own. CPU is that of the \
     sender's process, or (soak) of the whole core on both sides, as a loop that takes only \
-    what nobody wants has lost it, for senders for whom the kernel works on its own account. \
+    what is left over has lost it, for senders whose work the kernel does on its own account. \
     Lateness runs from a packet's moment to the receiver's kernel. Freed: an `ifb` device, \
     which frees packets as a network card that cuts UDP would take them; cut: one that cannot \
     cut; heard: the loopback device and a receiver on the other core. `bare` are the loops of \

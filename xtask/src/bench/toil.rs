@@ -54,7 +54,7 @@ fn measure(tools: &Tools) -> anyhow::Result<f64> {
     if let Some(why) = Arm::Apache("prefork").absent() {
         bail!("skipped: {why}");
     }
-    // Whoever listens there for a moment leaves a port that is free.
+    // A listener that closes at once leaves a free port.
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("a free port")?;
     let address = free.local_addr().context("a free port")?;
     drop(free);
@@ -94,7 +94,7 @@ fn connected(address: SocketAddr) -> anyhow::Result<TcpStream> {
     }
 }
 
-/// Asks for so many rounds and says how long the answer took.
+/// Asks for `rounds` rounds and returns how long the answer took.
 fn asked(stream: &mut TcpStream, rounds: u32) -> anyhow::Result<Duration> {
     let begin = Instant::now();
     // In one piece: of several, each would wait for the receipt of the one before (Nagle), 40 ms.

@@ -3,8 +3,8 @@
 //! Foreign servers read a configuration that names their port, so each begins by a small script
 //! that writes it; then the script becomes the server.
 
-use super::Wanted;
 use super::arm::Arm;
+use super::at_least;
 use super::duet::{Duet, Load};
 use anyhow::Context;
 use std::fs;
@@ -163,14 +163,14 @@ const ALIKE: f64 = 0.97;
 pub fn duets() -> Vec<Duet> {
     let mut duets = Vec::new();
     let mut add = |left, right, load, wanted| {
-        duets.push(Duet { left, right, load, wanted, bytes: Wanted::Shown, p99: None });
+        duets.push(Duet { left, right, load, wanted, bytes: None, p99: None });
     };
     let plain = |depth| Load { depth, path: Some("/plaintext"), ..Load::default() };
     for engine in ["epoll", "uring"] {
         let right = Arm::Web(engine, "");
         for (depth, nginx, bare) in [(1, 1.2, 0.90), (16, 6.0, 0.70)] {
-            add(Arm::Nginx, right, plain(depth), Wanted::AtLeast(nginx));
-            add(Arm::BareWeb, right, plain(depth), Wanted::AtLeast(bare));
+            add(Arm::Nginx, right, plain(depth), at_least(nginx));
+            add(Arm::BareWeb, right, plain(depth), at_least(bare));
         }
     }
     let files = [("/1k", 64, 40), ("/64k", 16, 100), ("/10m", 4, 400)];
@@ -180,16 +180,16 @@ pub fn duets() -> Vec<Duet> {
             let windows_max = (window_ms > 200).then_some(10);
             let load =
                 Load { path: Some(path), connections, window_ms, windows_max, ..Load::default() };
-            add(Arm::Nginx, Arm::Web(engine, ""), load, Wanted::AtLeast(1.0));
+            add(Arm::Nginx, Arm::Web(engine, ""), load, at_least(1.0));
         }
     }
     let hybrid = "--policy static --workers 128 --threads 64";
     for (module, flags) in [("prefork", ""), ("worker", hybrid), ("event", hybrid)] {
         let (left, right) = (Arm::Apache(module), Arm::Web(module, flags));
-        let bytes = Wanted::Shown;
+        let bytes = None;
         let kept = Load { path: Some("/1k"), ..Load::default() };
         for (load, least) in [(plain(1), 1.0), (kept, 1.0), (WORK, ALIKE)] {
-            let wanted = Wanted::AtLeast(least);
+            let wanted = at_least(least);
             duets.push(Duet { left, right, load, wanted, bytes, p99: Some(wanted) });
         }
     }

@@ -7,7 +7,7 @@
 /// A function: its name and its first and last line, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// The name behind `fn`.
+    /// The name after `fn`.
     pub name: String,
     /// The line of `fn`.
     pub first: usize,

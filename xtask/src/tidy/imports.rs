@@ -1,4 +1,4 @@
-//! Who may import whom, and what the sans-I/O crates may not name.
+//! Which crate may import which, and what the sans-I/O crates may not name.
 //!
 //! The table is the architecture: an engine cannot know a protocol, because it cannot import one.
 
@@ -35,6 +35,10 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("xtask", &["stats"], &[]),
 ];
 
+/// The page that shows the table, and the marks around it.
+const PAGE: &str = "ARCHITECTURE.md";
+const MARKS: [&str; 2] = ["<!-- imports -->\n", "<!-- /imports -->"];
+
 /// Crates that bring an async runtime with them.
 const RUNTIMES: &[&str] = &[
     "tokio",
@@ -57,6 +61,50 @@ const RUNTIME_USERS: &[&str] = &["peers", "swarm"];
 const SANS_IO: &[&str] = &["seam", "wire", "services", "index", "grid", "sim"];
 /// What each of them says at its top; the two lists are in `clippy.toml`.
 const BAN: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
+
+/// The table as a list of Markdown: one line for all crates that import the same.
+pub fn table() -> String {
+    let mut rows: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, may, _) in ALLOWED {
+        let what = match may {
+            [] => "nothing of ours".to_owned(),
+            ["*"] => "all".to_owned(),
+            may => may.join(", "),
+        };
+        match rows.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, names)) => names.push(name),
+            None => rows.push((what, vec![name])),
+        }
+    }
+    rows.iter().map(|(what, names)| wrapped(&format!("{}: {what}", names.join(", ")))).collect()
+}
+
+/// An item of a list of Markdown, folded to the columns that a line may have.
+fn wrapped(text: &str) -> String {
+    let (mut item, mut column) = ("-".to_owned(), 1);
+    for word in text.split(' ') {
+        if column + 1 + word.len() > 98 {
+            (item, column) = (item + "\n ", 1);
+        }
+        column += 1 + word.len();
+        item = format!("{item} {word}");
+    }
+    item + "\n"
+}
+
+/// `ARCHITECTURE.md` shows the table as it is held.
+pub(super) fn shown(tree: &Tree) -> Vec<Finding> {
+    let Some(page) = tree.file(PAGE) else { return Vec::new() };
+    let [open, close] = MARKS;
+    let shown = page.text.split_once(open).and_then(|(_, rest)| rest.split_once(close));
+    if shown.is_some_and(|(shown, _)| shown == table()) {
+        return Vec::new();
+    }
+    let what =
+        "expected the import table between its marks, paste the output of `cargo xtask imports`"
+            .to_owned();
+    vec![Finding { path: PAGE.to_owned(), line: 0, what }]
+}
 
 /// Members import only what the architecture lets them.
 pub(super) fn imports(tree: &Tree) -> Vec<Finding> {

@@ -33,7 +33,7 @@ impl File {
         file
     }
 
-    /// The part behind the last point of the name, or nothing.
+    /// The part after the last dot of the name, or nothing.
     pub fn ending(&self) -> &str {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         name.rsplit_once('.').map_or("", |(_, ending)| ending)

@@ -9,14 +9,14 @@ use lab::plan::{Arm, Gates, Plan};
 use lab::race::Silent;
 use lab::record::{Manifest, Recorder};
 use lab::runner::Runner;
-use lab::stats::{blocks_needed, spread};
 use lab::trial::Trial;
 use lab::verdict::paired;
 use serde::Serialize;
+use stats::{blocks_needed, spread};
 
 /// Differences that people ask about.
 const DIFFERENCES: [f64; 4] = [0.20, 0.10, 0.05, 0.02];
-/// Blocks that somebody is willing to run.
+/// The most blocks worth forecasting.
 const BLOCKS_MAX: u32 = 40;
 
 /// How two identical arms differ in one metric.

@@ -4,10 +4,10 @@ use super::report::pick;
 use anyhow::Result;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{ContentArrangement, Table};
-use lab::stats::Interval;
 use lab::verdict::Metric;
 use lab::versus::{Agreement, Row, Versus, versus};
 use pages::words;
+use stats::Interval;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

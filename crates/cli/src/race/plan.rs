@@ -235,7 +235,7 @@ pub fn expected_ms(plan: &Plan) -> u64 {
 mod tests {
     use super::*;
     use clap::Parser;
-    use lab::stats::{blocks_for_family, p_least};
+    use stats::{blocks_for_family, p_least};
 
     #[derive(Parser)]
     struct Line {

@@ -25,7 +25,7 @@ use lab::verdict::{Metric, Verdict};
 const PERIOD: Duration = Duration::from_millis(250);
 /// Lines besides the estimates: head, bar, heading, noise, two of news.
 const FRAME: u16 = 6;
-/// Estimates beyond so many are not drawn.
+/// Estimates beyond this number are not drawn.
 const ROWS_MAX: u16 = 24;
 /// Width of the interval strips.
 const STRIP: usize = 33;
@@ -224,8 +224,8 @@ fn noise_line(frame: &mut Frame<'_>, area: Rect, noise: &[Noise]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab::stats::Interval;
     use ratatui::backend::TestBackend;
+    use stats::Interval;
 
     fn estimate(arm: &str, ratio: f64, range: Option<(f64, f64)>, verdict: Verdict) -> Estimate {
         Estimate {

@@ -1,4 +1,4 @@
-//! What can be raced on: the arms, points and files that a service has where nobody says otherwise.
+//! What can be raced on: each service's default arms, points and files.
 
 use super::stock;
 use super::words::{Named, split};
@@ -66,7 +66,7 @@ impl Service {
         DEPTHS.iter().map(point).collect()
     }
 
-    /// The mix of requests where nobody names one.
+    /// The default mix of requests.
     pub fn mix(self) -> Option<&'static str> {
         (self == Service::Stock).then_some("show=5,buy=50,sell=45")
     }
@@ -178,7 +178,7 @@ pub fn by_flag(named: &Named) -> Result<ArmSpec> {
     }
     for directive in rest {
         let Some((key, value)) = directive.split_once('=') else {
-            bail!("expected directives as KEY=VALUE behind @{known}, found `{directive}`");
+            bail!("expected directives as KEY=VALUE after @{known}, found `{directive}`");
         };
         spec.directives.insert(key.to_string(), toml::Value::String(value.to_string()));
     }

@@ -82,7 +82,7 @@ pub fn plan(plan: &Plan, expected_ms: u64) {
         println!("  {}: {}", point.name, metrics.join(", "));
     }
     let family = plan.family();
-    let needed = lab::stats::blocks_for_family(family);
+    let needed = stats::blocks_for_family(family);
     println!("{family} comparisons: Holm's correction can be survived from {needed} blocks on");
 }
 

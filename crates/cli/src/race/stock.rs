@@ -6,11 +6,11 @@ use services::stock::book;
 use std::fmt::Write;
 use std::path::Path;
 
-/// The file that is raced on if nobody names one.
+/// The default file of a race.
 pub const FILE: &str = "data/stock.txt";
 
-/// Every stock starts with at least so many: a market that runs out answers otherwise, and a run of
-/// a few million orders of at most some ten pieces cannot empty it.
+/// Every stock starts with at least this many: a market that runs out answers differently, and a
+/// run of a few million orders of ten pieces or so cannot empty it.
 const LEFT_MIN: u64 = 1_000_000_000;
 
 /// The book that every trial starts with: the given file, else the shipped one, else the one that

@@ -1,4 +1,4 @@
-//! `NAME=COMMAND`: a command line as one argument, taken apart the way a shell would.
+//! `NAME=COMMAND`: a command line as one argument, split the way a shell does.
 
 use std::str::FromStr;
 
@@ -30,46 +30,15 @@ impl FromStr for Named {
     }
 }
 
-/// Splits at blanks; single quotes keep everything, double quotes and bare words know `\`. No
-/// variables, no globs, no pipes: what is run is exactly what is written.
+/// Splits as a POSIX shell would, without variables, globs and pipes: what is run is exactly what
+/// is written.
 ///
 /// # Errors
-/// A quote that is not closed.
+/// A quote that is not closed, or a `\` at the end.
 pub fn split(text: &str) -> Result<Vec<String>, String> {
-    let (mut words, mut word, mut open) = (Vec::new(), String::new(), false);
-    let mut rest = text.chars();
-    let unclosed = |quote: char| format!("expected a closing {quote} in `{text}`");
-    while let Some(c) = rest.next() {
-        match c {
-            c if c.is_whitespace() => {
-                if open {
-                    words.push(std::mem::take(&mut word));
-                }
-                open = false;
-                continue;
-            }
-            '\'' => loop {
-                match rest.next().ok_or_else(|| unclosed('\''))? {
-                    '\'' => break,
-                    c => word.push(c),
-                }
-            },
-            '"' => loop {
-                match rest.next().ok_or_else(|| unclosed('"'))? {
-                    '"' => break,
-                    '\\' => word.push(rest.next().ok_or_else(|| unclosed('"'))?),
-                    c => word.push(c),
-                }
-            },
-            '\\' => word.push(rest.next().ok_or("expected a character after the last `\\`")?),
-            c => word.push(c),
-        }
-        open = true;
-    }
-    if open {
-        words.push(word);
-    }
-    Ok(words)
+    shlex::split(text).ok_or_else(|| {
+        format!("expected closed quotes, and a character after each `\\`, found `{text}`")
+    })
 }
 
 #[cfg(test)]
@@ -98,8 +67,8 @@ mod tests {
         check("abc", "expected NAME=COMMAND");
         check("=abc", "expected NAME=COMMAND");
         check("a= ", "expected a command after `a=`");
-        check("a='b", "a closing '");
-        check("a=\"b", "a closing \"");
-        check("a=b\\", "after the last");
+        for open in ["a='b", "a=\"b", "a=b\\"] {
+            check(open, "expected closed quotes");
+        }
     }
 }

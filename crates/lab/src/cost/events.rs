@@ -2,7 +2,7 @@
 //!
 //! A netlink socket of the connector family hears of every fork, thread and exit on the machine
 //! (`linux/cn_proc.h`, `linux/connector.h`); those of one tree are picked out by following parents.
-//! The surprising thing is that nobody listens while the trial runs: a large socket buffer holds
+//! The surprising thing is that nothing reads while the trial runs: a large socket buffer holds
 //! the events and is read afterwards, because a reader that wakes at each fork would disturb a
 //! server that forks for each client.
 

@@ -101,7 +101,7 @@ impl Drop for Group {
 
 fn made(folder: &Path) -> Option<PathBuf> {
     fs::create_dir(folder).ok()?;
-    // A folder in which nobody may be put is no group.
+    // A folder that accepts no process is no group.
     let procs = folder.join("cgroup.procs");
     let open = fs::OpenOptions::new().write(true).open(procs).is_ok();
     if !open {

@@ -4,7 +4,7 @@ use super::Silence;
 use crate::idle::Held;
 use crate::server::Server;
 
-/// The first of them pay for what is touched only once, whoever comes first: they are not weighed.
+/// The first connections also pay for memory that is touched only once, so they are not weighed.
 const FIRST: u32 = 100;
 /// Descriptors that a server needs besides connections, generously.
 const RESERVE: u64 = 64;
@@ -60,7 +60,7 @@ impl Silent {
     }
 }
 
-/// Whether process `pid` may open so many descriptors. A server that may raise its own limit has
+/// Whether process `pid` may open `needed` descriptors. A server that may raise its own limit has
 /// done so by now.
 fn allows(pid: u32, needed: u64) -> Result<(), String> {
     // Where the file cannot be read, the attempt will tell.

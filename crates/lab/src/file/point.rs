@@ -3,7 +3,7 @@
 //! A list in place of a number makes one point of each entry: `connections = [1, 2, 4, 8]` is a
 //! closed sweep, `rate = [0.25, 0.5, 0.75]` an open curve. Two lists multiply. The surprising thing
 //! is the rate below which a number is a share: `rate = 0.5` is half of what the slowest arm can
-//! do, `rate = 5000` is 5000 requests a second; nobody asks for less than [`SHARE_MAX`] of them.
+//! do, `rate = 5000` is 5000 requests a second; shares end at [`SHARE_MAX`].
 
 use super::Span;
 use crate::plan::{Arrivals, LoadPoint, Model, Rate};

@@ -18,11 +18,11 @@ pub struct LoadPoint {
     pub connections: u32,
     /// Requests in flight on each connection (closed loop).
     pub depth: u32,
-    /// After so many replies a connection is closed and opened anew; 0 = never.
+    /// Replies after which a connection is closed and replaced; 0 = never.
     pub requests_per_connection: u64,
     /// The mix of requests in the generator's words; empty = its default.
     pub mix: String,
-    /// Who decides when a request is sent.
+    /// What decides when a request is sent.
     #[serde(default)]
     pub model: Model,
     /// Name of the curve that this point belongs to; empty for a point of its own.
@@ -64,7 +64,7 @@ impl Default for LoadPoint {
     }
 }
 
-/// Who decides when a request is sent.
+/// What decides when a request is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Model {

@@ -18,7 +18,7 @@ use std::path::Path;
 
 /// What the phases around the overload ask, as a share of capacity.
 const BASE: f64 = 0.5;
-/// Latency counts as normal again at so many times its base.
+/// Latency counts as normal again at this multiple of its base.
 const NORMAL: f64 = 1.1;
 /// Length of a probe, milliseconds.
 const PROBE_MS: u64 = 100;

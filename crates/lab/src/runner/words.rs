@@ -63,7 +63,7 @@ pub(super) fn generator(
     }
     flag("--warmup", format!("{}ms", request.warmup_ms));
     flag("--for", format!("{}ms", request.window_ms));
-    // A mix is of the market's commands; who speaks something else has his own arguments.
+    // A mix consists of the market's commands; arms of other protocols have their own arguments.
     if !point.mix.is_empty() && arm.target.starts_with("stock://") {
         flag("--mix", point.mix.clone());
     }

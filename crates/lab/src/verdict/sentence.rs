@@ -1,4 +1,4 @@
-//! One sentence for somebody who reads nothing else.
+//! The result in one sentence.
 
 use super::{Metric, PointSummary, Verdict};
 use crate::plan::Plan;

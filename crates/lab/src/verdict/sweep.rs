@@ -1,4 +1,4 @@
-//! Curves: load points that share a series, for every arm, and the scalability law behind them.
+//! Curves: load points that share a series, for every arm, and their scalability law.
 
 use crate::metric::Metric;
 use crate::plan::{LoadPoint, Plan};

@@ -153,13 +153,13 @@ fn differences() {
     // An ended thread: the ticks know better than the sum of the living.
     let (a, b) = (process(1, 10, 0, &[(1, 0), (2, 0)]), process(1, 30, 0, &[(1, 5)]));
     check(vec![a], vec![b], 200 * MS, &["1 threads of process 1 ended"]);
-    // Threads that nobody saw, as in one thread a connection.
+    // Threads that no sample caught, as with one thread per connection.
     let (a, b) = (process(1, 10, 0, &[(1, 0)]), process(1, 30, 0, &[(1, 5)]));
     check(vec![a], vec![b], 200 * MS, &["began and ended"]);
-    // Children that nobody saw, as in one process a connection.
+    // Children that no sample caught, as with one process per connection.
     let (a, b) = (process(1, 1, 4, &[(1, 0)]), process(1, 1, 9, &[(1, 5)]));
     check(vec![a], vec![b], 50 * MS + 5, &["children of process 1"]);
-    // A worker with 30 ms behind it dies after 20 ms more.
+    // A worker that has used 30 ms dies after 20 ms more.
     let (a, b) = (process(1, 1, 0, &[(1, 0)]), process(1, 1, 5, &[(1, 5)]));
     let dead = process(2, 3, 0, &[(2, 30 * MS)]);
     check(vec![a, dead], vec![b], 20 * MS + 5, &["children of", "process 2 ended"]);

@@ -79,7 +79,7 @@ impl Net {
         command
     }
 
-    /// Everything that is sent is dropped from now on, behind the queue of the device.
+    /// From now on the device drops whatever is sent, after its queue.
     ///
     /// # Errors
     /// There is no network of its own.
@@ -117,7 +117,7 @@ fn ip(words: &[&str]) -> bool {
 /// A server that runs, until this is dropped.
 pub struct Server {
     children: Vec<Child>,
-    /// Who writes the live source, on the receivers' core; no part of the server.
+    /// The writer of the live source, on the receivers' core; no part of the server.
     source: Option<Child>,
     pub url: String,
 }
@@ -253,7 +253,7 @@ impl Server {
     }
 }
 
-/// Who writes the film into a named pipe at its own pace, over and over: a live source.
+/// A live source: writes the film into a named pipe at its own pace, over and over.
 fn source(roundhouse: &Path, film: &Path, pipe: &Path) -> anyhow::Result<Command> {
     // One of an earlier server has a writer of its own.
     let _ = std::fs::remove_file(pipe);
@@ -290,7 +290,7 @@ impl Drop for Server {
     }
 }
 
-/// Whether somebody listens at `port` in the network of `process` (proc_pid_net(5)).
+/// Whether a program listens at `port` in the network of `process` (proc_pid_net(5)).
 fn is_listening(process: u32, port: u16) -> bool {
     let listens = |name: &str| {
         let text = std::fs::read_to_string(format!("/proc/{process}/net/{name}"));

@@ -1,9 +1,10 @@
 //! The arms of a group, and what they came to block by block.
 
-use super::super::goals::{Values, short};
+use super::super::goals::Values;
 use super::rows::Group;
 use anyhow::{Context, ensure};
 use serde_json::Value;
+use stats::words::short;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -96,7 +97,7 @@ impl Taken {
         let labels = arms.iter().map(|arm| arm.label.clone()).collect();
         let mut taken = Taken { labels, ..Taken::default() };
         for block in 0..blocks {
-            for at in shuffled(arms.len(), block as u64) {
+            for at in stats::Rng::new(block as u64).order(arms.len()) {
                 let arm = &arms[at];
                 if taken.missing.contains_key(&arm.label) {
                     continue;
@@ -133,10 +134,10 @@ impl Taken {
     /// Left divided by right, block by block.
     pub fn ratio(&self, left: &str, right: &str, metric: Metric) -> Result<Values, String> {
         let (above, below) = (self.values(left, metric)?, self.values(right, metric)?);
-        // Below a nanosecond there is no difference to be told.
+        // Differences below a nanosecond mean nothing.
         let each = above.blocks.iter().zip(&below.blocks);
         let blocks = each.map(|(left, right)| left.max(1.0) / right.max(1.0)).collect();
-        let [left, right] = [above, below].map(|it| short(it.summary().0 / metric.unit));
+        let [left, right] = [above, below].map(|it| short(it.middle() / metric.unit));
         Ok(Values { blocks, from: format!("{left} / {right} {}", metric.unit_name) })
     }
 }
@@ -183,33 +184,10 @@ pub const DRIFT: Metric =
 pub const CALLS: Metric =
     Metric { name: "calls", of: |it| it["calls"].as_f64(), unit: 1.0, unit_name: "" };
 
-/// The numbers below `count` in an order that `seed` draws (a linear congruential generator and
-/// Fisher and Yates' shuffle).
-fn shuffled(count: usize, seed: u64) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..count).collect();
-    let mut state = seed.wrapping_mul(2).wrapping_add(0x9E37_79B9_7F4A_7C15);
-    for at in (1..count).rev() {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        order.swap(at, (state >> 33) as usize % (at + 1));
-    }
-    order
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn every_block_holds_every_arm_and_orders_differ() {
-        let orders: Vec<Vec<usize>> = (0..4).map(|seed| shuffled(12, seed)).collect();
-        for order in &orders {
-            let mut all = order.clone();
-            all.sort_unstable();
-            assert_eq!(all, (0..12).collect::<Vec<_>>());
-        }
-        assert!(orders.windows(2).all(|two| two[0] != two[1]), "{orders:?}");
-    }
 
     #[test]
     fn ratios_are_of_one_block_and_what_is_missing_says_why() {

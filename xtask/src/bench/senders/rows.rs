@@ -1,8 +1,9 @@
-//! Which loads there are, who takes part, and what is aimed at.
+//! The loads, the arms of each, and the goals.
 
-use super::super::goals::Bound::{self, AtLeast, AtMost, Shown};
-use super::super::goals::{Figure, short};
+use super::super::goals::Figure;
+use super::super::{at_least, at_most};
 use super::group::{Arm, CALLS, CORE, COST, DRIFT, LATE, LATE_P99, Metric, Taken};
+use stats::words::short;
 
 /// A load under which arms are compared.
 pub struct Group {
@@ -29,7 +30,7 @@ struct Goal {
     left: &'static str,
     right: &'static str,
     metric: Option<Metric>,
-    bound: Bound,
+    wanted: Option<stats::Goal>,
     because: &'static str,
 }
 
@@ -65,14 +66,14 @@ const CUT: &str = "the kernel's cutting in front of the device copies what the c
 const BATCH: &str = "a call costs little beside the UDP and IP layers, which a batch goes through \
     once for each packet as well";
 
-/// Who is compared where the kernel has to cut.
+/// The arms where the kernel has to cut.
 const CUTTERS: [&str; 6] =
     ["wheel-sendto", "wheel-mmap", "sendmmsg", "gso", "sendmmsg+gso", "sendfile-gso"];
 /// The load of a count of calls.
 const CALLED: &str = "--streams 1 --packets 1000 --gap 1";
 
-fn goal(id: &'static str, [left, right]: [&'static str; 2], bound: Bound) -> Goal {
-    Goal { id, left, right, metric: None, bound, because: "" }
+fn goal(id: &'static str, [left, right]: [&'static str; 2], wanted: Option<stats::Goal>) -> Goal {
+    Goal { id, left, right, metric: None, wanted, because: "" }
 }
 
 impl Goal {
@@ -121,44 +122,44 @@ fn costs(share: u32) -> Vec<Group> {
     vec![
         Group {
             goals: vec![
-                goal("P2", ["sendmmsg", "plain"], AtMost(0.35)),
-                goal("P2", ["wheel-sendto", "plain"], AtMost(0.6)),
-                goal("P6", ["uring-chain", "plain"], AtMost(0.8)).because(CHAIN),
-                goal("P6", ["sendmmsg", "uring-chain"], Shown),
+                goal("P2", ["sendmmsg", "plain"], at_most(0.35)),
+                goal("P2", ["wheel-sendto", "plain"], at_most(0.6)),
+                goal("P6", ["uring-chain", "plain"], at_most(0.8)).because(CHAIN),
+                goal("P6", ["sendmmsg", "uring-chain"], None),
             ],
             with_bare: true,
             ..group("audio", audio, paced(1000, "freed", 50 / share), COST, "plain")
         },
         Group {
             goals: vec![
-                goal("P3", ["wheel-sendto", "sendmmsg"], AtLeast(1.15)).because(BATCH),
-                goal("P3", ["wheel-mmap", "sendmmsg"], Shown),
-                goal("P5", ["sendfile", "wheel-mmap"], Shown),
+                goal("P3", ["wheel-sendto", "sendmmsg"], at_least(1.15)).because(BATCH),
+                goal("P3", ["wheel-mmap", "sendmmsg"], None),
+                goal("P5", ["sendfile", "wheel-mmap"], None),
             ],
             with_bare: true,
             ..group("small", small, fast(32, "freed", 300_000), COST, "wheel-sendto")
         },
         Group {
-            goals: vec![goal("P8", ["wheel-sendto", "xdp-run"], AtLeast(3.0))],
+            goals: vec![goal("P8", ["wheel-sendto", "xdp-run"], at_least(3.0))],
             only: &["wheel-sendto", "sendmmsg", "xdp-run"],
             ..group("frames", frames, fast(32, "dropped", 300_000), COST, "wheel-sendto")
         },
         Group {
             goals: vec![
-                goal("P4", ["wheel-sendto", "gso"], AtLeast(2.0)),
-                goal("P5", ["sendfile", "wheel-mmap"], Shown),
-                goal("P5", ["gso", "sendfile-gso"], Shown),
+                goal("P4", ["wheel-sendto", "gso"], at_least(2.0)),
+                goal("P5", ["sendfile", "wheel-mmap"], None),
+                goal("P5", ["gso", "sendfile-gso"], None),
             ],
             with_bare: true,
             ..group("video", video, fast(1316, "freed", 200_000), COST, "wheel-sendto")
         },
         Group {
-            goals: vec![goal("P5", ["gso", "sendfile-gso"], AtLeast(1.2)).because(COPY)],
+            goals: vec![goal("P5", ["gso", "sendfile-gso"], at_least(1.2)).because(COPY)],
             only: &["wheel-sendto", "sendfile", "gso", "sendfile-gso"],
             ..group("records", records, recorded, COST, "wheel-sendto")
         },
         Group {
-            goals: vec![goal("P4", ["wheel-sendto", "gso"], AtLeast(1.3)).because(CUT)],
+            goals: vec![goal("P4", ["wheel-sendto", "gso"], at_least(1.3)).because(CUT)],
             only: &CUTTERS,
             ..group("cut", cut, fast(1316, "freed-cut", 200_000), COST, "wheel-sendto")
         },
@@ -173,7 +174,7 @@ fn moments(share: u32) -> Vec<Group> {
     let crowd = "10,000 streams of 32 B each 30 ms, freed";
     let paced = |streams, sink, packets: u32| paced(streams, sink, packets / share);
     let busy = paced(10, "heard", 50) + " --spinners 50 --forks 1";
-    let chained = goal("P6", ["uring-chain", "plain-abs"], AtMost(1.0)).because(WAKE);
+    let chained = goal("P6", ["uring-chain", "plain-abs"], at_most(1.0)).because(WAKE);
     vec![
         Group {
             goals: vec![Goal { metric: Some(LATE_P99), ..chained }],
@@ -181,21 +182,21 @@ fn moments(share: u32) -> Vec<Group> {
         },
         Group {
             goals: vec![
-                goal("P7", ["tbf-kernel", "plain"], AtMost(0.1)),
-                goal("P7", ["tbf-kernel", "sendmmsg, FIFO"], AtMost(2.0)),
-                goal("P7", ["uring-chain", "plain"], Shown),
-                goal("P7", ["uring-chain-sqpoll", "plain"], Shown),
+                goal("P7", ["tbf-kernel", "plain"], at_most(0.1)),
+                goal("P7", ["tbf-kernel", "sendmmsg, FIFO"], at_most(2.0)),
+                goal("P7", ["uring-chain", "plain"], None),
+                goal("P7", ["uring-chain-sqpoll", "plain"], None),
             ],
             is_ranked: true,
             ..group("hogs", hogs, busy, LATE, "plain")
         },
         Group {
-            goals: vec![goal("P1", ["plain-abs", ""], AtMost(1.0))],
+            goals: vec![goal("P1", ["plain-abs", ""], at_most(1.0))],
             only: &["plain", "plain-abs", "sendmmsg"],
             ..group("drift", drift, paced(1, "heard", 1000), DRIFT, "")
         },
         Group {
-            goals: vec![goal("P6", ["uring-chain", ""], AtMost(1.0))],
+            goals: vec![goal("P6", ["uring-chain", ""], at_most(1.0))],
             only: &[
                 "plain",
                 "sendmmsg",
@@ -208,7 +209,7 @@ fn moments(share: u32) -> Vec<Group> {
             ..group("calls", "1000 packets of 1 stream, heard", CALLED.to_owned(), CALLS, "")
         },
         Group {
-            goals: vec![goal("P10", ["sendmmsg", ""], AtMost(10.0))],
+            goals: vec![goal("P10", ["sendmmsg", ""], at_most(10.0))],
             only: &["sendmmsg", "sendmmsg+gso", "uring-batch"],
             ..group("crowd", crowd, paced(10_000, "freed", 60), LATE, "")
         },
@@ -220,7 +221,7 @@ fn has(parts: &[&str], sender: &str) -> bool {
 }
 
 impl Group {
-    /// Who takes part.
+    /// The arms.
     pub fn arms(&self, senders: &[String], bare: bool) -> Vec<Arm> {
         let is_fast = self.flags.contains("--gap 0");
         let fits = |name: &&String| {
@@ -271,7 +272,7 @@ impl Group {
     fn figure(&self, goal: &Goal, taken: &Taken) -> Figure {
         let metric = goal.metric.unwrap_or(self.metric);
         let mut figure = self.read(goal.left, goal.right, metric, taken);
-        (figure.goal, figure.bound, figure.because) = (goal.id, goal.bound, goal.because);
+        (figure.goal, figure.wanted, figure.because) = (goal.id, goal.wanted, goal.because);
         figure
     }
 
@@ -285,7 +286,7 @@ impl Group {
         let found = match right {
             "" => taken.values(left, metric).map(|mut it| {
                 it.blocks.iter_mut().for_each(|value| *value /= metric.unit);
-                it.from = format!("{} {}", short(it.summary().0), metric.unit_name);
+                it.from = format!("{} {}", short(it.middle()), metric.unit_name);
                 it
             }),
             right => taken.ratio(left, right, metric),
@@ -293,7 +294,7 @@ impl Group {
         let name = if right.is_empty() { left.to_owned() } else { format!("{left} / {right}") };
         let load = self.load.to_owned();
         let (goal, because) = ("", "");
-        Figure { goal, name, what: metric.name, load, bound: Bound::Shown, because, found }
+        Figure { goal, name, what: metric.name, load, wanted: None, because, found }
     }
 }
 
