@@ -17,10 +17,10 @@ mod stress;
 
 pub use flags::Args;
 
-use ::load::beat::Board;
 use ::load::health::Verdict;
-use ::load::run::Company;
+use ::load::run::Hooks;
 use ::load::search::{self, Capacity};
+use ::load::snapshot::Board;
 use ::load::{Duet, Failure, Report, Slo, Target};
 use anyhow::{Context, Result};
 use files::Files;
@@ -93,20 +93,20 @@ fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     let wishes = Wishes { stop: stop.clone(), hold: hold.clone() };
     let live = Live::open(Manner::of(args.output.plain, args.output.json), &plan, &board, wishes);
     let board = live.is_some().then_some(board);
-    let company = Company { onlooker: files.onlooker(&plan), stop, hold, board };
-    let measured = ::load::run::measure(&plan, &company);
-    // Restore the terminal before printing.
+    let hooks = Hooks { observer: files.observer(&plan), stop, hold, board };
+    let measured = ::load::run::measure(&plan, &hooks);
+    // The terminal is restored before anything is printed on it.
     drop(live);
-    let (report, recorded) = measured?;
-    // The log writer ends when its last observer is dropped.
-    drop(company);
-    let written = files.finish(&plan, &report, &recorded);
+    let (report, histograms) = measured?;
+    // The histogram log ends when its last observer is dropped.
+    drop(hooks);
+    let written = files.finish(&plan, &report, &histograms);
     Ok(print(args.output.json, &report).and(written).map(|()| code(&report)))
 }
 
 fn two(args: &Args, other: &Target) -> Result<Result<ExitCode>, Failure> {
     let plan = args.duet_plan(other)?;
-    let report = Duet::new(&plan)?.play()?;
+    let report = Duet::new(&plan)?.run()?;
     let code = if report.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     Ok(print(args.output.json, &report).map(|()| code))
 }

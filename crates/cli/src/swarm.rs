@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ::load::parse::span;
-use ::swarm::fleet::Fleet;
-use ::swarm::run::{Told, run as work};
+use ::swarm::load_crew::LoadCrew;
+use ::swarm::run::{Notice, run as work};
 use ::swarm::worker::Settings;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -56,17 +56,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let settings = Settings { name, silence: args.silence, patience: args.patience };
     let master = args.master.clone();
     eprintln!("roundhouse swarm: looking for the Locust master at {master}");
-    let told = |told| match told {
-        Told::Known(name, index) => {
+    let notify = |notify| match notify {
+        Notice::Known(name, index) => {
             println!("{}", json!({ "master": master, "name": name, "worker": index }));
         }
-        Told::Account(account) => match serde_json::to_string(&account) {
+        Notice::TestSummary(account) => match serde_json::to_string(&account) {
             Ok(line) => println!("{line}"),
             Err(error) => eprintln!("roundhouse swarm: an account that is no JSON: {error}"),
         },
-        Told::Line(line) => eprintln!("{line}"),
+        Notice::Line(line) => eprintln!("{line}"),
     };
-    work(&args.master, settings, Fleet::new, told)?;
+    work(&args.master, settings, LoadCrew::new, notify)?;
     Ok(ExitCode::SUCCESS)
 }
 

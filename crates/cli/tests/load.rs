@@ -367,7 +367,7 @@ fn check_screen(end: impl FnOnce(&mut Terminal)) {
     assert!(!terminal.is_usual());
     end(&mut terminal);
     let left = terminal.shows(0, "\x1b[?1049l");
-    terminal.shows(left, "it was stopped before its time");
+    terminal.shows(left, "the run was stopped early");
     let status = terminal.ended();
     let shown = terminal.shown();
     assert!(status.code().is_some(), "{status}: {shown}");

@@ -1,18 +1,18 @@
-//! When somebody arrives: the arrival process.
+//! When users and requests arrive: the arrival process.
 //!
-//! A process is a stream of moments that depends on its seed and on nothing that happens in the
-//! run: it is fixed before the first request, though never kept as a list. What the one who
-//! arrives then does (one request, a session of several, a user's endless loop) is
-//! [`Work`](crate::work::Work)'s business, so the three models are three pairs:
+//! A process is a stream of moments that depends only on its seed, not on the run: it is fixed
+//! before the first request, though never stored as a list. What an arrival does (one request, a
+//! session, a user's endless loop) is [`Work`](crate::work::Work), so the three models are three
+//! pairs:
 //!
-//! | model | arrives | does |
+//! | model | arrivals | work |
 //! |---|---|---|
-//! | closed | [`Crowd`], all at once or along a ramp | asks for ever, one batch after the other |
+//! | closed | [`Ramp`], all at once or along a ramp | endless batches |
 //! | open | [`Poisson`], [`Constant`], [`Replay`] | one request on any free connection |
-//! | sessions | the same | k requests on a connection of his own |
+//! | sessions | the same | k requests on a connection of its own |
 //!
-//! The surprising thing: a moment is never moved. Who is overdue comes at once, with the moment at
-//! which he was due; that is the queue a slow server has, and the reason latency runs from there.
+//! A moment is never moved. An overdue arrival is handled at once, with its original due time: that
+//! is the queue of a slow server, and latency counts from there.
 
 mod replay;
 
@@ -28,22 +28,22 @@ pub trait Arrive: Send {
     /// Begins at `start`; called once, before anything else.
     fn start(&mut self, start: Instant);
 
-    /// When the next one arrives; `None` if nobody comes any more.
+    /// When the next one arrives; `None` at the end.
     fn due(&self) -> Option<Instant>;
 
-    /// Goes on to the one behind it.
+    /// Advances to the next arrival.
     fn advance(&mut self);
 }
 
 /// A number of users, all at the beginning or evenly along a ramp.
 #[derive(Clone, Copy, Debug)]
-pub struct Crowd {
+pub struct Ramp {
     left: u64,
     gap: Duration,
     next: Instant,
 }
 
-/// Arrivals at even distances.
+/// Evenly spaced arrivals.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
     start: Instant,
@@ -52,7 +52,7 @@ pub struct Constant {
     count: u64,
 }
 
-/// Arrivals that know nothing of each other: gaps are drawn from an exponential distribution.
+/// Independent arrivals: gaps are drawn from an exponential distribution.
 #[derive(Clone, Debug)]
 pub struct Poisson {
     gap_ns: f64,
@@ -63,19 +63,19 @@ pub struct Poisson {
     random: Pcg64Mcg,
 }
 
-impl Crowd {
+impl Ramp {
     /// `users` at once.
     pub fn at_once(users: u64) -> Self {
         Self { left: users, gap: Duration::ZERO, next: Instant::ZERO }
     }
 
-    /// `users`, of whom `rate` come each second.
-    pub fn ramp(users: u64, rate: f64) -> Self {
+    /// `users`, of whom `rate` arrive each second.
+    pub fn at_rate(users: u64, rate: f64) -> Self {
         Self { left: users, gap: Duration::from_secs_f64(1.0 / rate), next: Instant::ZERO }
     }
 }
 
-impl Arrive for Crowd {
+impl Arrive for Ramp {
     fn start(&mut self, start: Instant) {
         self.next = start;
     }
@@ -91,8 +91,8 @@ impl Arrive for Crowd {
 }
 
 impl Constant {
-    /// `rate` arrivals a second. The first comes after a share `phase` (0 to 1) of a gap, so that
-    /// several threads can take turns.
+    /// `rate` arrivals a second. The first comes after a fraction `phase` (0 to 1) of a gap, so
+    /// that several threads can interleave.
     pub fn new(rate: f64, phase: f64) -> Self {
         Self { start: Instant::ZERO, gap_ns: 1e9 / rate, phase, count: 0 }
     }
@@ -115,7 +115,7 @@ impl Arrive for Constant {
 }
 
 impl Poisson {
-    /// `rate` arrivals a second in the mean, drawn from `seed`.
+    /// `rate` arrivals a second on average, drawn from `seed`.
     pub fn new(rate: f64, seed: u64) -> Self {
         let random = Pcg64Mcg::seed_from_u64(seed ^ 0x6172_7269_7665);
         let mut poisson = Self { gap_ns: 1e9 / rate, at_ns: 0.0, start: Instant::ZERO, random };
@@ -138,12 +138,12 @@ impl Arrive for Poisson {
     }
 }
 
-/// A draw from the exponential distribution of mean 1, by inversion of 53 even bits.
+/// A draw from the exponential distribution of mean 1, by inversion of 53 uniform bits.
 pub(crate) fn exponential(random: &mut impl Rng) -> f64 {
     -(1.0 - unit(random)).ln()
 }
 
-/// An even draw from `0.0..1.0`.
+/// A uniform draw from `0.0..1.0`.
 pub(crate) fn unit(random: &mut impl Rng) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
@@ -164,9 +164,9 @@ mod tests {
 
     #[test]
     fn a_crowd_comes_at_once_or_along_a_ramp() {
-        assert_eq!(dues(&mut Crowd::at_once(3), 5), [1000; 3]);
+        assert_eq!(dues(&mut Ramp::at_once(3), 5), [1000; 3]);
         let ramp = [1000, 500_001_000, 1_000_001_000];
-        assert_eq!(dues(&mut Crowd::ramp(3, 2.0), 5), ramp);
+        assert_eq!(dues(&mut Ramp::at_rate(3, 2.0), 5), ramp);
     }
 
     #[test]

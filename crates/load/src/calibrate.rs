@@ -1,17 +1,17 @@
-//! What the generator can do on this machine: its ceiling, its cost, its floor.
+//! What the generator can do on this machine: its ceiling, its cost, its baseline tardiness.
 //!
-//! It loads the [`null`](crate::null) server on another processor, closed for the cost of a
-//! request and open for how late arrivals are noticed. The ceiling is what one processor could do
-//! at that cost; the floor is the tardiness that no server is to blame for. Both belong to a
-//! machine and a build, and are worthless elsewhere.
+//! The generator loads the [`null`](crate::null) server on another processor: closed, to learn the
+//! cost of a request; open, to learn how late it notices arrivals. The ceiling is what one
+//! processor could do at that cost. The baseline is the tardiness that no server is to blame for.
+//! Both hold for one machine and one build only.
 
 use crate::health::Verdict;
 use crate::model::{Arrivals, Model};
-use crate::null::Null;
+use crate::null::NullServer;
 use crate::parse::{Mix, Scheme};
 use crate::report::Report;
-use crate::run::{self, Failure, Plan, Talk, Window};
-use crate::script::{HttpOptions, StockOptions, Wanted};
+use crate::run::{self, Failure, Plan, Window, Workload};
+use crate::script::{Expectation, HttpOptions, StockOptions};
 use crate::work::Think;
 use meter::Machine;
 use serde::{Deserialize, Serialize};
@@ -24,14 +24,14 @@ use wire::framing::Framing;
 
 /// The name and version of [`Calibration`].
 pub const SCHEMA: &str = "roundhouse.calibration/1";
-/// How often a measurement is tried on a busy machine.
+/// Attempts at a measurement on a busy machine.
 const ATTEMPTS: u32 = 4;
-/// Depths that are calibrated; another has the floor of the nearest one below it.
+/// Calibrated depths; another depth uses the entry of the nearest one below it.
 const DEPTHS: [u32; 2] = [1, 16];
 /// Connections of all calibrations.
 const CONNECTIONS: usize = 64;
-/// The share of the ceiling at which tardiness is looked at, and a rate at which every arrival is
-/// slept for.
+/// The fraction of the ceiling at which tardiness is measured, and a rate so low that the generator
+/// sleeps before every arrival.
 const HALF: f64 = 0.5;
 const SLOW: f64 = 1000.0;
 
@@ -82,7 +82,7 @@ pub struct Baseline {
 }
 
 impl Calibration {
-    /// What stands for a protocol and a depth, if it was found on this machine by this version.
+    /// The baseline for a protocol and a depth, if it was measured on this machine by this version.
     pub fn baseline(&self, version: &str, scheme: Scheme, depth: u32) -> Option<Baseline> {
         let machine = Machine::identify().ok()?;
         self.baseline_on(&machine, version, scheme, depth)
@@ -108,15 +108,15 @@ impl Calibration {
     }
 }
 
-/// Calibrates every protocol at every depth; each of the three measurements of one takes `window`.
-/// `told` hears of every entry when it is done.
+/// Calibrates every protocol at every depth; each entry takes three measurements of length
+/// `window`. `on_entry` is called with each finished entry.
 ///
 /// # Errors
-/// See [`Failure`]; a machine that is too busy is one, and `/proc` that cannot be read.
+/// See [`Failure`]: among others, the machine is too busy or `/proc` cannot be read.
 pub fn calibrate(
     version: &str,
     window: Duration,
-    mut told: impl FnMut(&Entry),
+    mut on_entry: impl FnMut(&Entry),
 ) -> Result<Calibration, Failure> {
     let machine = Machine::identify()
         .map_err(|error| Failure::Machinery { doing: "identifying the machine", error })?;
@@ -124,7 +124,7 @@ pub fn calibrate(
     for scheme in [Scheme::Stock, Scheme::Http, Scheme::Echo] {
         for depth in DEPTHS {
             let entry = entry(scheme, depth, window)?;
-            told(&entry);
+            on_entry(&entry);
             entries.push(entry);
         }
     }
@@ -132,11 +132,11 @@ pub fn calibrate(
     Ok(Calibration { schema, machine, version, unix_ms: run::unix_ms(), entries })
 }
 
-/// The null server on a thread, and the generator on this one; each on a processor of its own
-/// where there are two.
+/// Runs the null server on a thread and the generator on this one, each on its own processor where
+/// there are two.
 fn entry(scheme: Scheme, depth: u32, window: Duration) -> Result<Entry, Failure> {
     let machinery = |doing| move |error| Failure::Machinery { doing, error };
-    let null = Null::listen(scheme, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+    let null = NullServer::listen(scheme, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
         .map_err(machinery("opening the null server"))?;
     let (address, count) = (null.address(), null.requests());
     let bell = Arc::new(EventFd::new().map_err(machinery("making a bell"))?);
@@ -146,13 +146,13 @@ fn entry(scheme: Scheme, depth: u32, window: Duration) -> Result<Entry, Failure>
     let alone = cpus.len() > 1;
     let server = std::thread::spawn(move || {
         if alone {
-            // Where it cannot be pinned it serves wherever it is.
+            // Without affinity the server still runs, on any processor.
             let _ = sys::cpu::set_affinity(&[last]);
         }
         null.run(stop.as_ref())
     });
     let target = format!("{}://{address}", scheme.name()).parse()?;
-    let mut plan = Plan::new(target, talk(scheme, address));
+    let mut plan = Plan::new(target, workload(scheme, address));
     plan.settings.connections = CONNECTIONS;
     plan.window = Window::For(window);
     plan.cpu = alone.then_some(first);
@@ -191,13 +191,13 @@ fn measure(
     Ok(Entry { scheme, depth, measured_rps, cpu_ns, ceiling_rps, tardiness_p99_ns, counts_agree })
 }
 
-/// A run in which nobody kept the generator from running; adds what it asked to `asked`. What a
-/// busy machine says about the generator would be believed for ever.
+/// A run during which the generator was never starved of CPU; adds the requests it sent to `asked`.
+/// A busy machine would leave a wrong calibration that lasts.
 fn quiet(plan: &Plan, asked: &mut u64) -> Result<Report, Failure> {
     let mut reasons = Vec::new();
     for _ in 0..ATTEMPTS {
         let report = run::run(plan)?;
-        // A market is asked for its rows before and after.
+        // The market is asked for its rows before and after the run.
         let probes = if plan.target.scheme == Scheme::Stock { 2 } else { 0 };
         *asked += report.requests_total + probes;
         if report.health.verdict != Verdict::Invalid && report.requests > 0 {
@@ -208,20 +208,20 @@ fn quiet(plan: &Plan, asked: &mut u64) -> Result<Report, Failure> {
     Err(Failure::Busy(reasons.join("; ")))
 }
 
-/// What is said to the null server.
-fn talk(scheme: Scheme, address: SocketAddr) -> Talk {
+/// The workload for the null server.
+fn workload(scheme: Scheme, address: SocketAddr) -> Workload {
     match scheme {
-        Scheme::Echo => Talk::Echo,
-        Scheme::Http => Talk::Http(HttpOptions {
+        Scheme::Echo => Workload::Echo,
+        Scheme::Http => Workload::Http(HttpOptions {
             method: "GET".to_owned(),
             authority: address.to_string(),
             paths: vec![("/".to_owned(), 1)],
             headers: Vec::new(),
             body: Vec::new(),
-            wanted: Wanted { status: Some(200), length: None },
+            wanted: Expectation { status: Some(200), length: None },
             seed: 1,
         }),
-        Scheme::Stock | Scheme::Line => Talk::Stock(StockOptions {
+        Scheme::Stock | Scheme::Line => Workload::Stock(StockOptions {
             mix: Mix { show: 0, buy: 50, sell: 50 },
             ids: Vec::new(),
             amount_max: 10,

@@ -1,9 +1,9 @@
-//! Percentiles of times of which some are known only from below.
+//! Percentiles of times of which some are only known to be at least a value.
 //!
-//! A request that is unanswered when the run ends took at least so long; one that was dropped,
-//! lost or answered wrongly has no time at all and stands behind every number. To leave them out
-//! is to report the latency of those who were lucky. Here they keep their place in the order, and
-//! a percentile whose place is theirs is "more than", never a number.
+//! A request still unanswered at the end of the run took at least that long. One that was dropped,
+//! lost or answered wrongly has no time at all and sorts after every number. Leaving both out would
+//! report the latency of the lucky ones. Here they keep their rank, and a percentile that falls on
+//! one of them is "more than" a value, never a value.
 
 use meter::Histogram;
 use serde::{Deserialize, Serialize};
@@ -22,9 +22,9 @@ pub struct Percentile {
 /// The percentiles that are usually asked for.
 pub const USUAL: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 
-/// The percentiles of `known` times, of others that are at least `least`, and of `failed` that are
-/// longer than any number. Those are left out that fewer than a hundred requests lie beyond, but
-/// for the median.
+/// The percentiles of `known` times, of censored times that are at least `least`, and of `failed`
+/// requests that count as longer than any number. A percentile with fewer than a hundred requests
+/// beyond it is left out, except for the median.
 pub fn percentiles(known: &Histogram, least: &Histogram, failed: u64) -> Vec<Percentile> {
     let mut lower = known.clone();
     lower.merge(least);
@@ -38,8 +38,8 @@ pub fn percentiles(known: &Histogram, least: &Histogram, failed: u64) -> Vec<Per
         let at = |times: &Histogram| {
             (rank <= times.count()).then(|| times.quantile(rank as f64 / times.count() as f64))
         };
-        // Were every censored time infinite, the number would be `upper`; were each as short as
-        // it can be, `lower`. Where both are the same, that is the percentile.
+        // If every censored time were infinite, the percentile would be `upper`; if each were as
+        // short as possible, `lower`. Where both agree, that is the percentile.
         let (least, most) = (at(&lower).unwrap_or(lower.max()), at(known));
         Percentile { percent, ns: least, beyond: most != Some(least) }
     };
@@ -72,10 +72,10 @@ mod tests {
 
     #[test]
     fn a_percentile_in_censored_mass_is_more_than() {
-        // 2 % were unanswered for at least 500: the 99th percentile is theirs.
+        // 2 % were unanswered for at least 500, so the 99th percentile falls on one of them.
         let expected = [(100, false), (100, false), (100, false), (500, true)];
         check(&[(100, 9800)], &[(500, 200)], 0, &expected);
-        // They have waited for 50 only, so even the median may be more than it seems.
+        // They have waited only 50, so even the median may be larger than it seems.
         check(&[(10, 100), (100, 100)], &[(50, 100)], 0, &[(50, true)]);
         let expected = [(100, false), (100, false), (100, false), (100, true)];
         check(&[(100, 9800)], &[], 200, &expected);

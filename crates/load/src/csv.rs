@@ -1,8 +1,8 @@
-//! A report's time line and its sum as a table for spreadsheets (RFC 4180).
+//! A report's timeline and its totals as a table for spreadsheets (RFC 4180).
 //!
-//! One row a slice, then one row `total` for the run. Times are nanoseconds, moments and lengths
-//! milliseconds; what cannot be known is empty. The total's times are those of all measured
-//! requests, to three digits, the drain included; those of a slice are to 2 %.
+//! One row per slice, then one row `total` for the run. Latencies are in nanoseconds, offsets and
+//! lengths in milliseconds; unknown values are empty. The total covers all measured requests, drain
+//! included, to three digits; slices are accurate to 2 %.
 
 use crate::report::Report;
 use crate::timeline::Slice;

@@ -1,44 +1,43 @@
-//! The loop: sockets on one side, the three axes on the other, one thread.
+//! The event loop: sockets on one side, the three axes on the other, one thread.
 //!
 //! ```text
-//!   wait -> receive -> script.hear -> record -> next batch -> script.ask -> send
-//!   arrive.due ----------------------------------^
+//!   wait -> receive -> script.receive -> record -> next batch -> script.ask -> send
+//!   arrive.due -------------------------------------^
 //! ```
 //!
-//! A reply that frees a connection leads to the next batch in the same turn: for each batch one
-//! send, mostly one receive, one look at the clock and no allocation. Script, arrival process and
-//! stop rule are called through `dyn` once a batch, which costs nanoseconds where the kernel takes
+//! A reply that frees a connection leads to the next batch in the same turn: one send per batch,
+//! mostly one receive, one clock read and no allocation. Script, arrival process and stop rule are
+//! called through `dyn` once per batch, which costs nanoseconds where the kernel takes
 //! microseconds.
 //!
-//! The surprising thing: there is no state "connecting". The first batch is sent at once; until
-//! the server's kernel answers, the send would block and waits for room like any other. So a
-//! connection that sits in an accept queue is not an error and not special: it is slow, and its
-//! requests' times say so.
+//! There is no state "connecting". The first batch is sent at once; until the server's kernel
+//! answers, the send blocks and waits for room like any other. A connection in an accept queue is
+//! therefore neither an error nor special: it is slow, and the times of its requests show it.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `drive.rs` | a phase: who arrives, who is woken, what is ready |
+//! | `drive.rs` | a phase: arrivals, alarms, ready sockets |
 //! | [`drive/next.rs`](self) | what a connection does next, by [`Work`] |
-//! | `drive/settings.rs` | what a generator is made of, and who is told what it counts |
-//! | `drive/io.rs` | connect, send, receive, record, and what goes wrong there |
-//! | `drive/stress.rs` | windows that are topped up, connections made anew, what is late |
-//! | `drive/link.rs` | one connection's memory |
-//! | `drive/idle.rs` | connections that never ask |
-//! | `drive/track.rs` | the time line, and beats for those who look on |
-//! | `drive/pulse.rs` | the generator's own delays |
+//! | `drive/settings.rs` | the settings of a generator, and its reports to an observer |
+//! | `drive/io.rs` | connect, send, receive, record, and their faults |
+//! | `drive/stress.rs` | topped-up windows, renewed connections, late echoes |
+//! | `drive/link.rs` | the state of one connection |
+//! | `drive/idle.rs` | connections that never send |
+//! | `drive/recorder.rs` | the timeline, and snapshots for observers |
+//! | `drive/delays.rs` | the generator's own delays |
 
+mod delays;
 mod idle;
 mod io;
 mod link;
 mod next;
-mod pulse;
+mod recorder;
 mod settings;
 mod stress;
-mod track;
 
-pub use pulse::Pulse;
-pub use settings::{Observer, Parts, Settings, Stretch};
-pub use stress::{ECHO_LATE, LOGIN_LATE, Strain, Stress};
+pub use delays::Delays;
+pub use settings::{IntervalReport, Observer, Parts, Settings};
+pub use stress::{ECHO_LATE, LOGIN_LATE, StressCounts, StressOptions};
 
 use crate::arrive::Arrive;
 use crate::faults::{FaultKind, Faults};
@@ -49,6 +48,7 @@ use crate::work::{Pauses, Work};
 use idle::Idle;
 use link::{Link, State};
 use meter::Histogram;
+use recorder::Recorder;
 use seam::Instant;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -59,37 +59,36 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use sys::epoll::{Epoll, Events, Interest, Ready};
 use sys::{clock, limits};
-use track::Track;
 
-/// A receive takes at most this much (bytes); more comes with the next.
+/// A receive takes at most this many bytes; the next one takes the rest.
 const RECEIVE: usize = 256 << 10;
-/// The longest wait: what is slept beyond it is the machine's doing, and noticed.
-const PULSE: Duration = Duration::from_millis(10);
-/// Overdue arrivals that are dealt with before replies get their turn again.
+/// The longest wait. Sleeping longer than asked for means the machine stalled, and is counted.
+const WAIT_MAX: Duration = Duration::from_millis(10);
+/// Overdue arrivals handled before replies get their turn.
 const ARRIVALS: usize = 64;
 /// Descriptors that this process needs besides its connections, generously.
 const SPARE_FILES: u64 = 64;
-/// Keys of the epoll: connections from 0, idle connections from here, the bell at the very end.
+/// Epoll keys: connections from 0, idle connections from here, the bell at the very end.
 const IDLE_KEY: u64 = 1 << 32;
 const BELL_KEY: u64 = u64::MAX;
 
 /// A generator with its connections.
-pub struct Drive {
+pub struct Driver {
     address: SocketAddr,
     sources: Vec<IpAddr>,
     /// Connections made so far; it chooses the next source.
     dialled: usize,
     settings: Settings,
     arrive: Box<dyn Arrive>,
-    /// Whether arrivals follow a schedule, so that it is worth counting how late they are noticed.
+    /// Whether arrivals follow a schedule; only then their lateness is counted.
     scheduled: bool,
     work: Work,
     pauses: Pauses,
     script: Box<dyn Script>,
     links: Vec<Link>,
-    /// Shared work: connections with room. Own work: places without a user.
+    /// Shared work: connections with room. Own work: slots without a user.
     free: VecDeque<u32>,
-    /// Arrivals that found no connection, by the moment at which they were due.
+    /// Due times of arrivals that found no connection.
     waiting: VecDeque<Instant>,
     alarms: BinaryHeap<Reverse<(Instant, u32)>>,
     idle: Idle,
@@ -98,26 +97,26 @@ pub struct Drive {
     buffer: Vec<u8>,
     notes: Notes,
     tally: Tally,
-    /// Earlier stretches of the same tally.
+    /// Earlier intervals of the same tally.
     earlier: Option<Tally>,
     observer: Option<Observer>,
-    track: Track,
-    stretch_start: Instant,
+    recorder: Recorder,
+    interval_start: Instant,
     /// When something was last ready.
     stirred: Instant,
-    /// Requests that were due before this moment are not measured.
+    /// Requests due before this moment are not measured.
     epoch: Instant,
     started: bool,
     /// The generator's own delays in this phase.
-    pub pulse: Pulse,
-    /// Everything that went wrong since the beginning.
+    pub delays: Delays,
+    /// All faults since the start of the run.
     pub faults: Faults,
-    /// Requests whose connection ended first, since the beginning.
+    /// Requests lost because their connection ended first, since the start of the run.
     pub lost: u64,
-    /// Requests that were asked once more, because the server had ended the connection.
+    /// Requests sent again because the server had closed the connection.
     pub repeated: u64,
     /// What a stress client counts.
-    pub strain: Strain,
+    pub stress_counts: StressCounts,
     round: stress::Round,
     /// While it is set, nothing is sent.
     hold: Option<Arc<AtomicBool>>,
@@ -125,20 +124,20 @@ pub struct Drive {
     outstanding: u64,
     /// Connections that are up.
     up: usize,
-    /// Requests asked in this phase, with those outstanding at its start.
+    /// Requests sent in this phase, plus those outstanding at its start.
     asked: u64,
     /// Requests answered in this phase.
     done: u64,
-    /// Whether idle connections are closed and none is made.
+    /// Whether idle connections are closed and no new ones are made.
     parting: bool,
 }
 
-impl Drive {
+impl Driver {
     /// A generator; nothing is connected before the first phase.
     ///
     /// # Errors
-    /// If no epoll can be made, or this process may not open enough descriptors: the error says
-    /// how many it may, and what to do.
+    /// No epoll can be made, or this process may not open enough descriptors: the error says how
+    /// many it may, and what to do.
     pub fn new(parts: Parts) -> std::io::Result<Self> {
         let Parts { address, sources, settings, arrive, work, script, seed, scheduled } = parts;
         enough_files(settings.connections + settings.idle)?;
@@ -164,16 +163,16 @@ impl Drive {
             tally: Tally::default(),
             earlier: None,
             observer: None,
-            track: Track::default(),
-            stretch_start: Instant::ZERO,
+            recorder: Recorder::default(),
+            interval_start: Instant::ZERO,
             stirred: Instant::ZERO,
             epoch: Instant::ZERO,
             started: false,
-            pulse: Pulse::default(),
+            delays: Delays::default(),
             faults: Faults::default(),
             lost: 0,
             repeated: 0,
-            strain: Strain::default(),
+            stress_counts: StressCounts::default(),
             round: stress::Round::default(),
             hold: None,
             outstanding: 0,
@@ -186,7 +185,7 @@ impl Drive {
         Ok(drive)
     }
 
-    /// Makes places for so many connections, if there are fewer.
+    /// Makes slots for this many connections, if there are fewer.
     pub fn grow(&mut self, connections: usize) {
         let made = self.links.len();
         self.script.reserve(connections);
@@ -212,7 +211,7 @@ impl Drive {
         self.settings
     }
 
-    /// How many connections are up; one that the server's kernel has not answered yet counts.
+    /// Connections that are up, including those that the server's kernel has not answered yet.
     pub fn connections(&self) -> usize {
         self.up
     }
@@ -222,17 +221,17 @@ impl Drive {
         (self.idle.up(), self.idle.closed)
     }
 
-    /// Users or sessions that are here.
+    /// Users or sessions that are present.
     pub fn users(&self) -> usize {
         self.links.iter().filter(|link| link.rounds > 0).count()
     }
 
-    /// From now on `observer` is told of every stretch of [`Settings::interval`].
+    /// From now on calls `observer` after every [`Settings::interval`].
     pub fn observe(&mut self, observer: Observer) {
         self.observer = Some(observer);
     }
 
-    /// Wakes from waiting whenever `bell` rings; it stays readable until its owner clears it.
+    /// Wakes from waiting when `bell` rings; the bell stays readable until its owner clears it.
     ///
     /// # Errors
     /// Those of the epoll.
@@ -241,15 +240,15 @@ impl Drive {
         self.epoll.add(bell.as_fd(), Interest::READ, BELL_KEY)
     }
 
-    /// Replaces the arrival process by one that begins now. Who is here stays.
+    /// Replaces the arrival process by one that begins now. Present users stay.
     pub fn set_arrivals(&mut self, mut arrive: Box<dyn Arrive>) {
         arrive.start(now());
         self.arrive = arrive;
         self.started = true;
     }
 
-    /// Lets users go until at most `users` are here, those on the last places first. They leave
-    /// when their requests are answered.
+    /// Dismisses users until at most `users` are left, highest slots first. Each leaves once its
+    /// requests are answered.
     pub fn send_home(&mut self, users: usize) {
         let mut surplus = self.users().saturating_sub(users);
         let now = now();
@@ -267,27 +266,27 @@ impl Drive {
         }
     }
 
-    /// Lets the arrival process begin at `start`, which may be a little past. Without this it
-    /// begins with the first phase.
+    /// Starts the arrival process at `start`, which may lie slightly in the past. Without this call
+    /// it starts with the first phase.
     pub fn start_at(&mut self, start: Instant) {
         self.started = true;
         self.arrive.start(start);
-        self.stretch_start = start;
+        self.interval_start = start;
     }
 
-    /// Requests that are due from `epoch` on are measured; those due before are only counted.
+    /// Requests due from `epoch` on are measured; earlier ones are only counted.
     pub fn measure_from(&mut self, epoch: Instant) {
         self.epoch = epoch;
-        self.pulse = Pulse::default();
+        self.delays = Delays::default();
     }
 
-    /// Takes what was counted since the last time; a stretch of time ends with that.
+    /// Takes what was counted since the last call; this ends the current interval.
     pub fn take_tally(&mut self) -> Tally {
         self.tally.settle();
-        // Nobody need be told of the nothing that comes before a phase.
+        // An empty interval before a phase is not reported.
         match self.tally.arrived + self.tally.done + self.tally.wrong + self.tally.failed {
-            0 => self.stretch_start = now(),
-            _ => self.tell(now()),
+            0 => self.interval_start = now(),
+            _ => self.report_interval(now()),
         }
         let mut tally = std::mem::take(&mut self.tally);
         if let Some(earlier) = self.earlier.take() {
@@ -296,7 +295,7 @@ impl Drive {
         tally
     }
 
-    /// What is unanswered and measured, as the least that its times can be (ns), if it ended now.
+    /// A lower bound (ns) for the time of each measured request that is unanswered now.
     pub fn censored(&self) -> Histogram {
         let now = now();
         let mut least = Histogram::new();
@@ -310,10 +309,10 @@ impl Drive {
         least
     }
 
-    /// Runs until `stop` says so.
+    /// Runs until the `stop` rule is satisfied.
     ///
     /// # Errors
-    /// If the epoll fails; faults of connections are counted instead.
+    /// The epoll fails. Connection faults are counted instead.
     pub fn phase(&mut self, stop: &dyn Stop) -> std::io::Result<()> {
         let mut events = Events::with_capacity(256);
         let mut now = self.begin(stop);
@@ -321,23 +320,23 @@ impl Drive {
         loop {
             let arrived = self.admit(stop, now);
             self.ring(stop, now);
-            self.strain(stop, now);
-            self.note_stretch(now, stop);
+            self.check_stress(stop, now);
+            self.end_interval(now, stop);
             if arrived < ARRIVALS && stop.over(self.progress(now)) {
                 return Ok(());
             }
             let (sleep, spins) = self.sleep(stop, sweep, now);
             self.epoll.wait(&mut events, Some(sleep))?;
             let woken = self::now();
-            self.pulse.woke(now, sleep, woken, spins && arrived == 0 && events.is_empty());
+            self.delays.woke(now, sleep, woken, spins && arrived == 0 && events.is_empty());
             for ready in events.iter() {
                 self.turn(ready, stop);
             }
             now = woken;
             if !events.is_empty() {
                 now = self::now();
-                // What the last of them was answered with took its time too.
-                self.pulse.worked(now);
+                // Handling the last event took time too.
+                self.delays.worked(now);
                 self.stirred = now;
             }
             if now >= sweep {
@@ -347,13 +346,13 @@ impl Drive {
         }
     }
 
-    /// From now on idle connections are closed and none is made (`true`), or not (`false`). A
-    /// server that serves one client at a time can only be drained so.
+    /// From now on closes idle connections and makes no new ones (`true`), or not (`false`). A
+    /// server that serves one client at a time can only be drained this way.
     pub fn part(&mut self, parting: bool) {
         self.parting = parting;
     }
 
-    /// Closes every connection and says how many requests were unanswered on them.
+    /// Closes every connection and returns the number of unanswered requests.
     pub fn close(&mut self) -> u64 {
         let unanswered = self.outstanding();
         for at in 0..self.links.len() {
@@ -365,7 +364,7 @@ impl Drive {
         unanswered
     }
 
-    /// The start of a phase: connections are made or woken.
+    /// Starts a phase: connections are made or woken.
     fn begin(&mut self, stop: &dyn Stop) -> Instant {
         let now = now();
         (self.asked, self.done) = (self.outstanding(), 0);
@@ -378,18 +377,18 @@ impl Drive {
             self.idle.open(idle, &self.epoll, dial, &mut self.faults);
         }
         for at in 0..self.links.len() {
-            // Nobody was kept waiting between two phases but those who were asked already.
+            // A user without an outstanding request did not wait between two phases.
             let link = &mut self.links[at];
             if link.rounds == u64::MAX && link.outstanding == 0 {
                 link.due = link.due.max(now);
             }
             self.go_on(at, stop, now);
         }
-        self.pulse.begin(now);
+        self.delays.begin(now);
         now
     }
 
-    /// Deals with those who have arrived by now; says how many.
+    /// Handles the arrivals due by now; returns how many there were.
     fn admit(&mut self, stop: &dyn Stop, mut now: Instant) -> usize {
         for count in 0..ARRIVALS {
             let due = self.arrive.due().filter(|&due| due <= now && stop.admits(due));
@@ -401,7 +400,7 @@ impl Drive {
             self.tally.arrived += 1;
             if self.scheduled && due >= self.epoch {
                 self.tally.tardiness.record(nanos(due, now), 1);
-                self.track.noticed(nanos(due, now));
+                self.recorder.noticed(nanos(due, now));
             }
             self.arrival(due, stop, now);
             now = self::now();
@@ -409,7 +408,7 @@ impl Drive {
         ARRIVALS
     }
 
-    /// Looks at the connections whose moment has come.
+    /// Handles connections whose alarm is due.
     fn ring(&mut self, stop: &dyn Stop, now: Instant) {
         while let Some(&Reverse((moment, at))) = self.alarms.peek() {
             if moment > now {
@@ -424,12 +423,12 @@ impl Drive {
         }
     }
 
-    /// How long to sleep, and whether that is spinning because an arrival is near.
+    /// How long to sleep, and whether to spin because an arrival is near.
     fn sleep(&self, stop: &dyn Stop, sweep: Instant, now: Instant) -> (Duration, bool) {
         if !self.scheduled && now < self.stirred + self.settings.linger {
             return (Duration::ZERO, true);
         }
-        let mut wake = sweep.min(now + PULSE);
+        let mut wake = sweep.min(now + WAIT_MAX);
         if let Some(moment) = stop.wake() {
             wake = wake.min(moment);
         }
@@ -456,41 +455,41 @@ impl Drive {
         Progress { now, asked, done, outstanding }
     }
 
-    /// Ends a stretch of time when it is over, and tells whoever wants to know.
-    fn note_stretch(&mut self, now: Instant, stop: &dyn Stop) {
-        if self.track.is_due(now) {
-            self.beat(now);
+    /// Ends the current interval when it is over and reports it to the observer.
+    fn end_interval(&mut self, now: Instant, stop: &dyn Stop) {
+        if self.recorder.is_due(now) {
+            self.snapshot(now);
         }
         let observed = self.observer.is_some() || stop.looks();
-        if !observed || now < self.stretch_start + self.settings.interval {
+        if !observed || now < self.interval_start + self.settings.interval {
             return;
         }
         self.tally.settle();
-        stop.look(&self.tally, now.since(self.stretch_start));
-        self.tell(now);
+        stop.look(&self.tally, now.since(self.interval_start));
+        self.report_interval(now);
         self.earlier.get_or_insert_default().merge(&self.tally);
         self.tally.clear();
     }
 
-    /// Tells the observer of the stretch that ends now.
-    fn tell(&mut self, now: Instant) {
+    /// Reports the interval that ends now to the observer.
+    fn report_interval(&mut self, now: Instant) {
         let outstanding = self.outstanding();
         if let Some(observer) = &mut self.observer {
-            observer(Stretch {
-                start: self.stretch_start,
+            observer(IntervalReport {
+                start: self.interval_start,
                 end: now,
                 measured: self.epoch > Instant::ZERO,
                 tally: &self.tally,
                 outstanding,
                 connections: self.up,
                 faults: &self.faults,
-                pulse: &self.pulse,
+                delays: &self.delays,
             });
         }
-        self.stretch_start = now;
+        self.interval_start = now;
     }
 
-    /// Something is ready.
+    /// Handles one ready descriptor.
     fn turn(&mut self, ready: Ready, stop: &dyn Stop) {
         if ready.key >= IDLE_KEY {
             if ready.key != BELL_KEY {
@@ -507,12 +506,12 @@ impl Drive {
         }
     }
 
-    /// How often connections are looked through for one that stands still.
+    /// The pause between two searches for stuck connections.
     fn sweep_gap(&self) -> Duration {
-        (self.settings.timeout / 8).clamp(PULSE, Duration::from_secs(1))
+        (self.settings.timeout / 8).clamp(WAIT_MAX, Duration::from_secs(1))
     }
 
-    /// Gives up connections that stood still too long.
+    /// Gives up connections that made no progress for too long.
     fn sweep(&mut self, now: Instant) {
         for at in 0..self.links.len() {
             let link = &self.links[at];
@@ -527,7 +526,7 @@ impl Drive {
     }
 }
 
-/// Raises the limit of descriptors for so many connections.
+/// Raises the descriptor limit for this many connections.
 fn enough_files(connections: usize) -> std::io::Result<()> {
     let wanted = connections as u64 + SPARE_FILES;
     let limit = limits::raise_open_files(wanted)?;

@@ -1,18 +1,18 @@
 //! Two servers take turns under one generator: CPU time per request to a few percent.
 //!
-//! Throughput of two separate runs on a small shared machine differs by tens of percent for the
+//! The throughput of two separate runs on a small shared machine differs by tens of percent for the
 //! same program. Here both servers are up, windows of some 40 ms alternate between them, and each
-//! server's CPU time is read from `/proc` while it is drained and asleep, when the kernel's
-//! counter is exact. Whatever disturbs the machine disturbs both. Which one begins a pair is drawn.
+//! server's CPU time is read from `/proc` while it is drained and asleep, when the kernel's counter
+//! is exact. A disturbance of the machine affects both. The order within each pair is random.
 //!
-//! One duet is one pair of processes, with its own luck in memory layout: for a claim start fresh
-//! pairs and treat each duet's log-ratio as one observation.
+//! One duet is one pair of processes, with its own luck in memory layout: to support a claim, start
+//! fresh pairs and treat each duet's log-ratio as one observation.
 
-use crate::drive::{Drive, Settings};
+use crate::drive::{Driver, Settings};
 use crate::parse::{Target, Usage};
 use crate::report::{DUET_SCHEMA, DuetArm, DuetReport, DuetWindow};
-use crate::run::{self, Failure, Talk, now, phase};
-use crate::stop::{ByTime, Drained};
+use crate::run::{self, Failure, Workload, now, phase};
+use crate::stop::{ByTime, Drain};
 use crate::watch::Watch;
 use meter::{Cost, Histogram};
 use rand::{Rng, SeedableRng};
@@ -24,11 +24,11 @@ const SETTLE: Duration = Duration::from_millis(1);
 
 /// One of the two.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct ArmPlan {
     /// The server.
     pub target: Target,
-    /// What to say to it.
-    pub talk: Talk,
+    /// What to send to it.
+    pub workload: Workload,
     /// Root of its process tree.
     pub watch: u32,
 }
@@ -37,12 +37,12 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DuetPlan {
     /// Both servers.
-    pub parts: [Part; 2],
-    /// Connections to each, and their keeping.
+    pub parts: [ArmPlan; 2],
+    /// Connections to each, and how they are used.
     pub settings: Settings,
     /// Requests in one write.
     pub depth: u32,
-    /// What requests and order are drawn from.
+    /// The seed for requests and order.
     pub seed: u64,
     /// Load on each server before the first pair.
     pub warmup: Duration,
@@ -54,31 +54,32 @@ pub struct DuetPlan {
     pub cpu: Option<usize>,
 }
 
-/// A duet under way: make it with [`Duet::new`], then [`Duet::play`].
+/// A duet in progress: make it with [`Duet::new`], then call [`Duet::run`].
 pub struct Duet<'a> {
     plan: &'a DuetPlan,
-    voices: [Voice; 2],
+    arms: [ArmRun; 2],
     random: Pcg64Mcg,
 }
 
 /// One server with its connections and its sums.
-struct Voice {
-    drive: Drive,
+struct ArmRun {
+    drive: Driver,
     watch: u32,
     requests: u64,
-    /// The windows, added up.
+    /// The sum of all windows.
     cost: Cost,
     /// From sent to done in the windows (ns).
     service: Histogram,
-    /// All windows and what lies between.
+    /// All windows and the time between them.
     span: Option<Watch>,
 }
 
 impl<'a> Duet<'a> {
-    /// Asks both servers what they are; connects nothing else yet.
+    /// Probes both servers; opens no other connection yet.
     ///
     /// # Errors
-    /// See [`Failure`]; two parts at one address are refused, because their books cannot balance.
+    /// See [`Failure`]; two arms with one address are refused, because their books could not
+    /// balance.
     pub fn new(plan: &'a DuetPlan) -> Result<Self, Failure> {
         let [a, b] = &plan.parts;
         if a.target.address == b.target.address {
@@ -88,32 +89,32 @@ impl<'a> Duet<'a> {
             ))));
         }
         run::pin(plan.cpu)?;
-        let voices = [Voice::new(a, plan)?, Voice::new(b, plan)?];
-        Ok(Self { plan, voices, random: Pcg64Mcg::seed_from_u64(plan.seed) })
+        let arms = [ArmRun::new(a, plan)?, ArmRun::new(b, plan)?];
+        Ok(Self { plan, arms, random: Pcg64Mcg::seed_from_u64(plan.seed) })
     }
 
-    /// Plays every window and audits both servers.
+    /// Runs every window and audits both servers.
     ///
     /// # Errors
     /// See [`Failure`].
-    pub fn play(mut self) -> Result<DuetReport, Failure> {
-        for (voice, part) in self.voices.iter_mut().zip(&self.plan.parts) {
-            voice.load(self.plan.warmup, part)?;
-            voice.drive.take_tally();
-            voice.span = Some(Watch::start(part.watch).map_err(Failure::Watch)?);
+    pub fn run(mut self) -> Result<DuetReport, Failure> {
+        for (arm, part) in self.arms.iter_mut().zip(&self.plan.parts) {
+            arm.load(self.plan.warmup, part)?;
+            arm.drive.take_tally();
+            arm.span = Some(Watch::start(part.watch).map_err(Failure::Watch)?);
         }
         let started_unix_ms = run::unix_ms();
         let mut windows = Vec::new();
         for pair in 0..self.plan.windows {
             let first = (self.random.next_u64() >> 63) as usize;
             for at in [first, 1 - first] {
-                let window = self.voices[at].window(self.plan, &self.plan.parts[at])?;
+                let window = self.arms[at].window(self.plan, &self.plan.parts[at])?;
                 let arm = ["a", "b"][at].to_owned();
                 windows.push(DuetWindow { pair, arm, ..window });
             }
         }
         let mut doubts = Vec::new();
-        let [a, b] = self.voices;
+        let [a, b] = self.arms;
         let a = a.end(&self.plan.parts[0], &mut doubts)?;
         let b = b.end(&self.plan.parts[1], &mut doubts)?;
         let ratio = a.cpu_ns_per_request / b.cpu_ns_per_request;
@@ -135,7 +136,7 @@ impl<'a> Duet<'a> {
     }
 }
 
-/// The doubts, of those that differ in numbers only the first with their count.
+/// The doubts; of those that differ only in numbers, the first with the count of the others.
 fn alike_once(doubts: &[String]) -> Vec<String> {
     let key = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
     let mut kept: Vec<(String, usize)> = Vec::new();
@@ -152,23 +153,23 @@ fn alike_once(doubts: &[String]) -> Vec<String> {
     kept.into_iter().map(words).collect()
 }
 
-impl Voice {
-    fn new(part: &Part, plan: &DuetPlan) -> Result<Self, Failure> {
-        let script = run::script(&part.target, &part.talk, plan.settings.connections)?;
+impl ArmRun {
+    fn new(part: &ArmPlan, plan: &DuetPlan) -> Result<Self, Failure> {
+        let script = run::script(&part.target, &part.workload, plan.settings.connections)?;
         let drive = run::drive(&part.target, plan.settings, plan.depth, script)?;
         let (cost, service) = (Cost::default(), Histogram::default());
         Ok(Self { drive, watch: part.watch, requests: 0, cost, service, span: None })
     }
 
-    /// Loads the server for `span`, then waits for every reply and until it sleeps.
-    fn load(&mut self, span: Duration, part: &Part) -> Result<Duration, Failure> {
+    /// Loads the server for `span`, then waits for every reply and until the server sleeps.
+    fn load(&mut self, span: Duration, part: &ArmPlan) -> Result<Duration, Failure> {
         let settings = self.drive.settings();
         let start = now();
         self.drive.part(false);
         phase(&mut self.drive, &ByTime { end: start + span })?;
-        // Where connections come and go anyway, closing the idle ones lets the others be served.
+        // Where connections come and go anyway, closing idle ones lets the others be served.
         self.drive.part(settings.requests_per_connection.is_some());
-        phase(&mut self.drive, &Drained { end: now() + settings.drain })?;
+        phase(&mut self.drive, &Drain { end: now() + settings.drain })?;
         let elapsed = now().since(start);
         match self.drive.outstanding() {
             0 => {
@@ -180,7 +181,7 @@ impl Voice {
     }
 
     /// One measured window.
-    fn window(&mut self, plan: &DuetPlan, part: &Part) -> Result<DuetWindow, Failure> {
+    fn window(&mut self, plan: &DuetPlan, part: &ArmPlan) -> Result<DuetWindow, Failure> {
         let watch = Watch::start(self.watch).map_err(Failure::Watch)?;
         let elapsed = self.load(plan.window, part)?;
         let cost = watch.cost().map_err(Failure::Watch)?;
@@ -196,10 +197,10 @@ impl Voice {
 
     /// Closes, audits and sums up.
     ///
-    /// Of threads and processes that have ended only clock ticks are left, 10 ms each, a quarter
-    /// of a window. Where there are any, one difference over all windows is taken instead of their
-    /// sum: between its windows a server sleeps.
-    fn end(mut self, part: &Part, doubts: &mut Vec<String>) -> Result<DuetArm, Failure> {
+    /// For ended threads and processes the kernel keeps only clock ticks of 10 ms, a quarter of a
+    /// window. If there are any, one difference over all windows replaces their sum: between its
+    /// windows a server sleeps.
+    fn end(mut self, part: &ArmPlan, doubts: &mut Vec<String>) -> Result<DuetArm, Failure> {
         if let Some(span) = &self.span {
             let whole = span.cost().map_err(Failure::Watch)?;
             if !(whole.doubts.is_empty() && self.cost.doubts.is_empty()) {

@@ -1,7 +1,7 @@
-//! What went wrong, counted by kind, with one example each.
+//! Faults, counted by kind, with one example each.
 //!
-//! A generator that only counts successes makes a broken server look fast. Each kind says what to
-//! do about it ([`FaultKind::remedy`]).
+//! A generator that only counts successes makes a broken server look fast. Each kind comes with a
+//! remedy ([`FaultKind::remedy`]).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -11,13 +11,13 @@ use std::io;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
-    /// Nobody listens.
+    /// Nothing listens at the address.
     Refused,
-    /// The server, or something between, reset the connection.
+    /// The server, or something in between, reset the connection.
     Reset,
-    /// The server closed the connection although replies were owed.
+    /// The server closed the connection while replies were outstanding.
     ClosedEarly,
-    /// A connection stood still for the whole timeout.
+    /// A connection made no progress for the whole timeout.
     Timeout,
     /// This machine has no local port left for the server's address.
     NoPorts,
@@ -25,7 +25,7 @@ pub enum FaultKind {
     NoDescriptors,
     /// Any other error of a socket.
     Socket,
-    /// A reply that is not what this request leads to.
+    /// A reply that does not match its request.
     WrongReply,
     /// Bytes that no request asked for.
     UnaskedBytes,
@@ -33,27 +33,27 @@ pub enum FaultKind {
     Overlong,
 }
 
-/// One kind that happened.
+/// Faults of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// Which.
     pub kind: FaultKind,
     /// How often: connections, or replies for the last three kinds.
     pub count: u64,
-    /// The first one, in words.
+    /// The first one, described.
     pub example: String,
 }
 
-/// All kinds that happened, in order of first appearance.
+/// All kinds that occurred, in order of first appearance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Faults {
-    /// One entry a kind.
+    /// One entry per kind.
     pub list: Vec<Fault>,
 }
 
 impl Faults {
-    /// Counts one; the words are made only for the first of its kind.
+    /// Counts one; the example is built only for the first of its kind.
     pub fn count(&mut self, kind: FaultKind, example: impl FnOnce() -> String) {
         match self.list.iter_mut().find(|fault| fault.kind == kind) {
             Some(fault) => fault.count += 1,
@@ -61,7 +61,7 @@ impl Faults {
         }
     }
 
-    /// Counts an error of a socket by what it means.
+    /// Counts a socket error under the kind that it means.
     pub fn count_io(&mut self, error: &io::Error, words: impl FnOnce() -> String) {
         self.count(FaultKind::of(error), words);
     }
@@ -71,7 +71,7 @@ impl Faults {
         self.list.iter().find(|fault| fault.kind == kind).map_or(0, |fault| fault.count)
     }
 
-    /// Adds what another list counted; examples that are there already stay.
+    /// Adds the counts of another list; existing examples stay.
     pub fn merge(&mut self, other: &Faults) {
         for theirs in &other.list {
             match self.list.iter_mut().find(|fault| fault.kind == theirs.kind) {
@@ -81,7 +81,7 @@ impl Faults {
         }
     }
 
-    /// What was counted since an `earlier` state of the same list.
+    /// The counts since an `earlier` state of the same list.
     pub fn since(&self, earlier: &Faults) -> Faults {
         let newer = |fault: &Fault| {
             let count = fault.count - earlier.of(fault.kind);
@@ -116,7 +116,7 @@ impl FaultKind {
         Self::Overlong,
     ];
 
-    /// What an error of a socket means.
+    /// The kind of a socket error.
     pub(crate) fn of(error: &io::Error) -> Self {
         // The two numbers have no stable kind: EMFILE 24 and ENFILE 23 (errno(3), Linux).
         match (error.kind(), error.raw_os_error()) {
@@ -138,9 +138,9 @@ impl FaultKind {
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Refused => "start the server, or name the right port",
-            Self::Reset => "look at the server's log: it died or threw connections away",
+            Self::Reset => "check the server's log: it crashed or dropped connections",
             Self::ClosedEarly => {
-                "look at the server's log and its limits, and whether it speaks this protocol"
+                "check the server's log and limits, and that it speaks this protocol"
             }
             Self::Timeout => "use fewer connections, or raise --timeout",
             Self::NoPorts => {
@@ -149,10 +149,8 @@ impl FaultKind {
                  wait a minute"
             }
             Self::NoDescriptors => "raise the limit (ulimit -n) or use fewer connections",
-            Self::Socket => "the error's own words say what the kernel objected to",
-            Self::WrongReply | Self::UnaskedBytes => {
-                "the server is wrong, or what was expected of it is"
-            }
+            Self::Socket => "see the error text of the kernel",
+            Self::WrongReply | Self::UnaskedBytes => "the server is wrong, or the expectation is",
             Self::Overlong => "the reply's end was never found: check --framing or --terminator",
         }
     }
@@ -169,7 +167,7 @@ impl fmt::Display for FaultKind {
             Self::NoDescriptors => "connections without a descriptor",
             Self::Socket => "other socket errors",
             Self::WrongReply => "wrong replies",
-            Self::UnaskedBytes => "replies that nobody asked for",
+            Self::UnaskedBytes => "unrequested replies",
             Self::Overlong => "endless replies",
         })
     }

@@ -1,16 +1,16 @@
-//! Random replies, cut at random places, right and broken: scripts find the right ones right, and
-//! survive the broken ones. And replies at random moments: the time line loses none of them.
+//! Random replies, cut at random places, intact and corrupted: scripts accept the intact ones and
+//! survive the others. Also replies at random moments: the timeline loses none of them.
 //!
-//! Right means that each request is answered once, nothing is a fault and nothing is left over.
-//! Of broken bytes only this is promised: no panic, no more replies than requests, no more bytes
-//! used than there were.
+//! Intact means that each request is answered once, without a fault, and no byte is left over. For
+//! corrupted bytes the promise is: no panic, no more replies than requests, no more bytes used than
+//! there were.
 
 use crate::faults::Faults;
 use crate::parse::Mix;
 use crate::script::echo::{LOGIN, packet};
 use crate::script::{
-    Ear, Echo, Heard, Http, HttpOptions, Line, LineOptions, Notes, Script, Stock, StockOptions,
-    Wanted,
+    Echo, Expectation, Http, HttpOptions, Line, LineOptions, Notes, Replies, ReplyLog, Script,
+    Stock, StockOptions,
 };
 use crate::timeline::{BUCKETS_MAX, SLICES_MAX, Slice, Timeline};
 use seam::Instant;
@@ -20,10 +20,10 @@ use wire::framing::Framing;
 /// The most requests of one conversation.
 const REQUESTS: u32 = 12;
 
-/// Holds about `events` requests in conversations of some, from `seed`.
+/// Fuzzes about `events` requests in short conversations, from `seed`.
 ///
 /// # Panics
-/// When a promise is broken; the message carries the seed.
+/// When a promise is broken; the message contains the seed.
 pub fn fuzz(seed: u64, events: u32) {
     let mut rng = Rng::new(seed);
     slices(&mut rng, &format!("load::fuzz seed {seed}, slices"));
@@ -48,7 +48,7 @@ pub fn fuzz(seed: u64, events: u32) {
     }
 }
 
-/// Replies at random moments of two threads: slices tile the window, are bounded, and lose nothing.
+/// Replies at random moments on two threads: slices tile the window, are bounded, and lose nothing.
 fn slices(rng: &mut Rng, at: &str) {
     let start = Instant::from_ns(1 + rng.below(1 << 40) as u64);
     let mut threads = [Timeline::new(start), Timeline::new(start)];
@@ -76,13 +76,13 @@ fn slices(rng: &mut Rng, at: &str) {
     assert!(slices.len() <= SLICES_MAX && most <= BUCKETS_MAX, "{at}: {} {most}", slices.len());
     let mut end = 0.0;
     for slice in &slices {
-        assert!((slice.at_ms - end).abs() < 1e-3, "{at}: {} behind {end}", slice.at_ms);
+        assert!((slice.at_ms - end).abs() < 1e-3, "{at}: {} after {end}", slice.at_ms);
         end = slice.at_ms + slice.for_ms;
     }
     assert!((end - window_ns as f64 / 1e6).abs() < 1e-3, "{at}: {end} ms of {window_ns} ns");
 }
 
-/// Asks, then feeds `wire` in random pieces; the replies heard, the faults, and the bytes left.
+/// Sends requests, then feeds `wire` in random pieces; returns replies, faults and leftover bytes.
 fn feed(
     rng: &mut Rng,
     script: &mut dyn Script,
@@ -100,13 +100,13 @@ fn feed(
         let end = (sent + piece).min(wire.len());
         held.extend_from_slice(&wire[sent..end]);
         sent = end;
-        let mut ear = Ear::new(&mut faults, detailed.then_some(&mut notes));
-        let heard: Heard = script.hear(0, &held, &mut ear);
-        assert!(heard.used <= held.len() && heard.wrong <= heard.done, "{at}: {heard:?}");
-        held.drain(..heard.used);
-        done += heard.done;
-        if heard.over {
-            // The driver would close the connection here, and drop what came behind.
+        let mut log = ReplyLog::new(&mut faults, detailed.then_some(&mut notes));
+        let replies: Replies = script.receive(0, &held, &mut log);
+        assert!(replies.used <= held.len() && replies.wrong <= replies.done, "{at}: {replies:?}");
+        held.drain(..replies.used);
+        done += replies.done;
+        if replies.over {
+            // The driver would close the connection here and drop the rest.
             held.clear();
             break;
         }
@@ -117,7 +117,7 @@ fn feed(
     (done, faults, held.len())
 }
 
-/// Changes, drops or doubles some bytes.
+/// Changes, drops or duplicates some bytes.
 fn breaks(rng: &mut Rng, wire: &mut Vec<u8>) {
     for _ in 0..=rng.below(3) {
         let place = rng.below(wire.len());
@@ -139,7 +139,7 @@ fn web(rng: &mut Rng, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
         paths: vec![("/".to_owned(), 1)],
         headers: Vec::new(),
         body: Vec::new(),
-        wanted: Wanted::default(),
+        wanted: Expectation::default(),
         seed: 1,
     };
     let mut wire = Vec::new();
@@ -192,7 +192,7 @@ fn line(rng: &mut Rng, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
     (Box::new(Line::new(options, 1)), wire)
 }
 
-/// A market of one connection, whose replies the seed says.
+/// A market with one connection whose replies follow from the seed.
 fn market(rng: &mut Rng, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
     let left = rng.below(30) as u64;
     let options = StockOptions {
@@ -205,7 +205,7 @@ fn market(rng: &mut Rng, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
     let rows = format!("7 {left} 100\n");
     let make = || Stock::new(options.clone(), rows.as_bytes(), 1).expect("a row");
     let (mut requests, mut left) = (Vec::new(), left);
-    // What it will ask is known from a twin that has the same seed.
+    // A twin with the same seed tells what it will request.
     make().ask(0, asked, &mut requests);
     let mut wire = String::new();
     for request in String::from_utf8(requests).expect("ASCII").lines() {

@@ -1,25 +1,24 @@
-//! Whether the generator can prove its innocence: the verdict on the run itself.
+//! Whether the generator itself distorted the run: the verdict on the measurement.
 //!
-//! A slow generator and a slow server look alike in every table of latencies. What tells them
-//! apart is known only in here: how late arrivals were noticed, for how long the thread was kept
-//! from running, how busy it was, how near to what it can do at all (its ceiling, from
-//! [`calibrate`](crate::calibrate)). Past the gates a run says something about the generator and
-//! the machine, and nothing about the server.
+//! A slow generator and a slow server look alike in every latency table. Only the generator can
+//! tell them apart: how late it noticed arrivals, for how long its thread was not running, how busy
+//! it was, and how close to its own ceiling (see [`calibrate`](crate::calibrate)). Beyond these
+//! limits a run describes the generator and the machine, not the server.
 
 use crate::calibrate::Baseline;
 use meter::Quantiles;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What may be concluded from a run.
+/// What the figures of a run describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The figures are the server's.
+    /// The server.
     Ok,
-    /// The server may be faster than the figures say.
+    /// Possibly the generator: the server may be faster.
     GeneratorLimited,
-    /// The figures are the machine's or the generator's.
+    /// The machine or the generator, not the server.
     Invalid,
 }
 
@@ -30,16 +29,16 @@ pub struct Health {
     pub verdict: Verdict,
     /// Why it is not `ok`, in sentences.
     pub reasons: Vec<String>,
-    /// The share of the window in which the busiest thread was at work; time in which it only
-    /// waited actively for an arrival is left out.
+    /// The fraction of the window during which the busiest thread was working; spinning for an
+    /// arrival does not count.
     pub busy: f64,
-    /// Time in which threads were kept from running (ns).
+    /// Time during which threads were kept from running (ns).
     pub stalled_ns: u64,
     /// The longest such time (ns).
     pub stall_ns_max: u64,
-    /// From due to noticed, of arrivals with a schedule: the generator's own part of lateness.
+    /// From due to noticed, for scheduled arrivals: the generator's own part of lateness.
     pub tardiness: Quantiles,
-    /// What the generator can do on this machine, if it was calibrated for this protocol.
+    /// What the generator can reach on this machine, if it was calibrated for this protocol.
     pub ceiling_rps: Option<f64>,
 }
 
@@ -54,7 +53,7 @@ pub struct Evidence<'a> {
     pub threads: usize,
     /// The share of the window in which the busiest thread was at work.
     pub busy: f64,
-    /// Time in which threads were kept from running (ns), and the longest.
+    /// Time during which threads were kept from running (ns), and the longest stall.
     pub stalled_ns: (u64, u64),
     /// Right replies a second.
     pub achieved_rps: f64,
@@ -68,21 +67,21 @@ pub struct Evidence<'a> {
 
 /// Shares of the window.
 const STALLED_MAX: f64 = 0.05;
-/// Above it a thread that follows a schedule is not in time for long.
+/// Above this a thread cannot keep a schedule for long.
 const BUSY_MAX_SCHEDULED: f64 = 0.8;
-/// Above it a closed loop measures its own generator.
+/// Above this a closed loop measures its own generator.
 const BUSY_MAX_CLOSED: f64 = 0.9;
-/// The share of its ceiling up to which a generator is not the limit.
+/// Up to this fraction of its ceiling a generator is not the limit.
 const CEILING_MAX: f64 = 0.8;
-/// The generator's part of a response time, as shares of its median and 99th percentile.
+/// The generator's part of a response time, as fractions of its median and 99th percentile.
 const TARDY_OF_P50: f64 = 0.05;
 const TARDY_OF_P99: f64 = 0.1;
-/// Tardiness below this is nothing, whatever the response is (ns).
+/// Tardiness below this is negligible, whatever the response time (ns).
 const TARDY_MIN: u64 = 20_000;
-/// What stands for the floor where nothing was calibrated (ns): waking a thread takes as long.
+/// The baseline where nothing was calibrated (ns): about the time to wake a thread.
 const TARDY_UNCALIBRATED: u64 = 100_000;
-/// When half of the 99th percentile is the generator's own doing, and that is a millisecond or
-/// more, the run is about the generator.
+/// If the generator causes half of the 99th percentile, and that is a millisecond or more, the run
+/// describes the generator.
 const TARDY_INVALID: (f64, u64) = (0.5, 1_000_000);
 
 impl Health {
@@ -128,8 +127,8 @@ impl Health {
 
     fn judge_tardiness(&mut self, evidence: &Evidence<'_>) {
         let (tardy, response) = (&evidence.tardiness, evidence.response);
-        // Of few arrivals the 99th percentile is luck; a generator that stood still is found by its
-        // stalls even so.
+        // With few arrivals the 99th percentile is luck; a stalled generator is still detected by
+        // its stalls.
         let p99 = tardy.p99_ns.unwrap_or(tardy.p90_ns);
         let response_p99 = response.p99_ns.unwrap_or(response.max_ns);
         let us = |ns: u64| ns as f64 / 1e3;

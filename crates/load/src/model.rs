@@ -1,39 +1,39 @@
-//! The three models of load, as pairs of an arrival process and the work of each arrival.
+//! The three load models, as pairs of an arrival process and the work of each arrival.
 
-use crate::arrive::{Arrive, Constant, Crowd, Poisson, Replay};
+use crate::arrive::{Arrive, Constant, Poisson, Ramp, Replay};
 use crate::parse::Usage;
 use crate::work::{Think, Work};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Who asks, when, and how often.
+/// Who sends requests, when, and how many.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Model {
-    /// Users who ask again when they are answered. Latencies are service times: those who would
-    /// have come while the server was slow did not.
+    /// Users who send again when they are answered. Latencies are service times: while the server
+    /// is slow, users who would have arrived do not.
     Closed {
-        /// Requests of a user in one write; he waits for all the replies.
+        /// Requests of a user in one write; the user waits for all replies.
         depth: u32,
-        /// His pause before the next.
+        /// The user's pause before the next batch.
         think: Think,
-        /// How many users come each second; `None`: all at once.
+        /// Users arriving per second; `None`: all at once.
         ramp: Option<f64>,
     },
-    /// Requests that come when they come, whatever the server does.
+    /// Requests that arrive on a schedule, whatever the server does.
     Open {
-        /// How many a second.
+        /// Requests a second.
         rate: f64,
-        /// By which process.
+        /// The arrival process.
         arrivals: Arrivals,
         /// Requests that a connection may have outstanding.
         depth: u32,
     },
-    /// Sessions that come when they come; each makes some requests, one batch after the other, on
-    /// a connection of its own ("partly open": Schroeder, Wierman, Harchol-Balter, NSDI 2006).
+    /// Sessions that arrive on a schedule; each sends some requests, batch after batch, on a
+    /// connection of its own ("partly open": Schroeder, Wierman, Harchol-Balter, NSDI 2006).
     Sessions {
-        /// How many a second.
+        /// Sessions a second.
         rate: f64,
-        /// By which process.
+        /// The arrival process.
         arrivals: Arrivals,
         /// Batches of a session.
         rounds: u64,
@@ -44,19 +44,19 @@ pub enum Model {
     },
 }
 
-/// By which process somebody arrives.
+/// An arrival process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     /// Independent of each other.
     Poisson,
-    /// At even distances.
+    /// Evenly spaced.
     Constant,
-    /// As a file says; the rate is then only a word.
+    /// As listed in a file; the rate is then ignored.
     Replay(PathBuf),
 }
 
 impl Model {
-    /// What reports call it.
+    /// Its name in reports.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Closed { .. } => "closed",
@@ -65,7 +65,7 @@ impl Model {
         }
     }
 
-    /// Whether arrivals follow a schedule, so that being late means something.
+    /// Whether arrivals follow a schedule, so that lateness is defined.
     pub fn is_scheduled(&self) -> bool {
         !matches!(self, Self::Closed { .. })
     }
@@ -79,7 +79,7 @@ impl Model {
         }
     }
 
-    /// Arrivals a second, where there is a schedule with a rate.
+    /// Arrivals a second, for a schedule with a rate.
     pub fn rate(&self) -> Option<f64> {
         match self {
             Self::Open { rate, arrivals, .. } | Self::Sessions { rate, arrivals, .. } => {
@@ -89,7 +89,7 @@ impl Model {
         }
     }
 
-    /// How long it takes until all users of `connections` are there.
+    /// How long it takes until all users of `connections` have arrived.
     pub fn ramp(&self, connections: usize) -> Duration {
         match self {
             Self::Closed { ramp: Some(rate), .. } => {
@@ -108,10 +108,10 @@ impl Model {
         }
     }
 
-    /// The arrivals of the thread numbered `part` of `parts`, which has `users` of the users.
+    /// The arrivals of thread `part` of `parts`, which has `users` of the users.
     ///
     /// # Errors
-    /// If a trace cannot be read.
+    /// A trace cannot be read.
     pub fn arrivals(
         &self,
         users: usize,
@@ -120,16 +120,16 @@ impl Model {
     ) -> Result<Box<dyn Arrive>, Usage> {
         let share = parts as f64;
         let (rate, arrivals) = match self {
-            Self::Closed { ramp: None, .. } => return Ok(Box::new(Crowd::at_once(users as u64))),
+            Self::Closed { ramp: None, .. } => return Ok(Box::new(Ramp::at_once(users as u64))),
             Self::Closed { ramp: Some(rate), .. } => {
-                return Ok(Box::new(Crowd::ramp(users as u64, rate / share)));
+                return Ok(Box::new(Ramp::at_rate(users as u64, rate / share)));
             }
             Self::Open { rate, arrivals, .. } | Self::Sessions { rate, arrivals, .. } => {
                 (*rate, arrivals)
             }
         };
         Ok(match arrivals {
-            // Poisson processes add up to one; a seed for each part keeps them independent.
+            // Poisson processes add up to one; separate seeds keep the parts independent.
             Arrivals::Poisson => {
                 Box::new(Poisson::new(rate / share, seed.wrapping_add(part as u64 * 0x9e37_79b9)))
             }

@@ -1,11 +1,10 @@
-//! A server that does next to nothing: what the generator is calibrated against.
+//! A server that does almost nothing: the generator is calibrated against it.
 //!
-//! One thread, one epoll, replies that were rendered before: as fast as a server can be that
-//! speaks the protocol through sockets. It counts every request, so that its count and the
-//! client's can be held against each other.
+//! One thread, one epoll, prebuilt replies: as fast as a server can be that speaks the protocol
+//! through sockets. It counts every request, so that its count can be compared with the client's.
 //!
-//! The surprising thing: its market is a real one. A market of constant replies would fail the
-//! generator's audit, and what is calibrated must be what is used, audit included.
+//! Its market is a real one: constant replies would fail the generator's audit, and calibration
+//! should exercise what is used, audit included.
 
 use crate::parse::Scheme;
 use crate::script::echo;
@@ -23,16 +22,16 @@ const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: null\r\nContent-Type: text/plai
                       Content-Length: 13\r\n\r\nHello, World!";
 /// How many stocks the market has.
 const STOCKS: usize = 10;
-/// Pieces of each at the beginning: nobody can buy them all.
+/// Initial pieces of each stock: more than any run can buy.
 const PIECES: i64 = 1 << 40;
-/// A receive takes at most so much (bytes).
+/// A receive takes at most this many bytes.
 const RECEIVE: usize = 64 << 10;
-/// Keys of the epoll: connections from 0.
+/// Epoll keys: connections from 0.
 const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 
 /// The server.
-pub struct Null {
+pub struct NullServer {
     scheme: Scheme,
     listener: OwnedFd,
     address: SocketAddr,
@@ -46,15 +45,15 @@ pub struct Null {
 
 struct Client {
     fd: OwnedFd,
-    /// The unused end of what came.
+    /// The unused rest of the input.
     held: Vec<u8>,
     out: Vec<u8>,
-    /// Whether the epoll tells when there is room to send.
+    /// Whether the epoll watches for room to send.
     blocked: bool,
 }
 
-impl Null {
-    /// Listens; `address` may have the port 0.
+impl NullServer {
+    /// Listens at `address`, whose port may be 0.
     ///
     /// # Errors
     /// Those of listen(2) and epoll_create1(2).
@@ -81,7 +80,7 @@ impl Null {
         self.address
     }
 
-    /// Requests answered so far, also while it runs.
+    /// Requests answered so far; readable while it runs.
     pub fn requests(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.requests)
     }
@@ -110,7 +109,7 @@ impl Null {
             let fd = match socket::accept(&self.listener, true) {
                 Ok((fd, _)) => fd,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                // The client has gone again, or there is no descriptor: others wait.
+                // The client has gone, or no descriptor is left: others wait.
                 Err(_) => return Ok(()),
             };
             socket::set_nodelay(&fd, true)?;
@@ -170,7 +169,7 @@ impl Null {
         let blocked = !client.out.is_empty();
         if blocked != client.blocked {
             client.blocked = blocked;
-            // While replies wait nothing is read: the peer's own window is its limit.
+            // While replies are pending nothing is read: the peer's own window limits it.
             let interest = if blocked { Interest::WRITE } else { Interest::READ };
             if self.epoll.modify(&client.fd, interest, at as u64).is_err() {
                 self.close(at);
@@ -184,7 +183,7 @@ impl Null {
     }
 }
 
-/// Answers the whole requests at the front: bytes used and how many requests that were.
+/// Answers the complete requests at the front; returns bytes used and number of requests.
 fn answer(scheme: Scheme, bytes: &[u8], book: &mut [i64], out: &mut Vec<u8>) -> (usize, u64) {
     match scheme {
         Scheme::Http => {
@@ -215,7 +214,7 @@ fn answer(scheme: Scheme, bytes: &[u8], book: &mut [i64], out: &mut Vec<u8>) -> 
     }
 }
 
-/// Carries out a line of the market; one that is none is answered like a `show`.
+/// Executes a line of the market's protocol; any unknown line is answered like `show`.
 fn trade(line: &[u8], book: &mut [i64], out: &mut Vec<u8>) {
     let order = str::from_utf8(line).ok().and_then(|line| {
         let mut words = line.trim_end().split(' ');
@@ -231,8 +230,8 @@ fn trade(line: &[u8], book: &mut [i64], out: &mut Vec<u8>) {
     match order {
         Some((sign, left, amount)) => {
             *left += sign * amount;
-            let said: &[u8] = if sign < 0 { b"[buy] success\n" } else { b"[sell] success\n" };
-            out.extend_from_slice(said);
+            let answer: &[u8] = if sign < 0 { b"[buy] success\n" } else { b"[sell] success\n" };
+            out.extend_from_slice(answer);
         }
         None => {
             for (at, left) in book.iter().enumerate() {
@@ -259,7 +258,7 @@ mod tests {
         check(Scheme::Http, b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET", PAGE, 27, 1);
         check(Scheme::Echo, &[7; 25], &[7; 20], 20, 2);
         check(Scheme::Line, b"a\nb\nc", b"ok\nok\n", 4, 2);
-        let said = b"[buy] success\n[sell] success\n";
-        check(Scheme::Stock, b"buy 1 5\nsell 10 7\nb", said, 18, 2);
+        let answer = b"[buy] success\n[sell] success\n";
+        check(Scheme::Stock, b"buy 1 5\nsell 10 7\nb", answer, 18, 2);
     }
 }

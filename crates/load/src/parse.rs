@@ -1,4 +1,4 @@
-//! The values of flags: text to what it means, or a sentence that says what was expected.
+//! The values of flags: parses text, or explains what was expected.
 
 mod target;
 
@@ -8,11 +8,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A value that makes no sense, in words that say what was expected and what was found.
+/// An invalid value, with a message that says what was expected and what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage(pub String);
 
-/// How often each command of the market is asked, as weights.
+/// The weights of the market's commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
     /// Weight of `show`.
@@ -61,10 +61,10 @@ impl FromStr for Mix {
     }
 }
 
-/// A span of time such as `300ms`, `1.5s`, `2m`, `40us`, `1h`; a bare number is seconds.
+/// A duration such as `300ms`, `1.5s`, `2m`, `40us`, `1h`; a bare number is seconds.
 ///
 /// # Errors
-/// If it is none, is negative, or is longer than a day.
+/// The text is no duration, is negative, or is longer than a day.
 pub fn span(text: &str) -> Result<Duration, Usage> {
     let bad = || Usage(format!("expected a time such as 300ms, 1.5s, 2m, found `{text}`"));
     let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -82,10 +82,10 @@ pub fn span(text: &str) -> Result<Duration, Usage> {
     if (0.0..=day).contains(&seconds) { Ok(Duration::from_secs_f64(seconds)) } else { Err(bad()) }
 }
 
-/// A number a second, such as `5000`, `5k`, `100/s`, `1.5M/s`.
+/// A rate per second, such as `5000`, `5k`, `100/s`, `1.5M/s`.
 ///
 /// # Errors
-/// If it is none, or not above zero.
+/// The text is no rate, or not above zero.
 pub fn rate(text: &str) -> Result<f64, Usage> {
     let bad = || Usage(format!("expected a rate such as 5000, 5k or 100/s, found `{text}`"));
     let number = text.strip_suffix("/s").unwrap_or(text).trim();
@@ -97,10 +97,10 @@ pub fn rate(text: &str) -> Result<f64, Usage> {
     if (1e-6..=1e9).contains(&rate) { Ok(rate) } else { Err(bad()) }
 }
 
-/// Names with their weights, such as `/=90,/big=10`; a name alone weighs 1.
+/// Names with weights, such as `/=90,/big=10`; a name alone has weight 1.
 ///
 /// # Errors
-/// If a weight is none or too large, or all are zero.
+/// A weight is invalid or too large, or all are zero.
 pub fn weights(text: &str) -> Result<Vec<(String, u32)>, Usage> {
     let bad = || {
         Usage(format!(

@@ -1,22 +1,22 @@
-//! One question on a connection of its own, before or after the run.
+//! One request on its own connection, before or after the run.
 //!
-//! Nothing is timed here, so it blocks. The generator's other connections must be closed by then:
-//! a server that serves one client at a time would never come to this one.
+//! Nothing is timed here, so it blocks. The generator's other connections must be closed by then: a
+//! server that serves one client at a time would never reach this one.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The longest reply that is waited for (bytes): a market of ten million rows.
+/// The longest reply to wait for (bytes): a market of ten million rows.
 const REPLY_MAX: usize = 256 << 20;
 
-/// Sends `request` and reads until `whole` says that the reply is complete.
+/// Sends `request` and reads until `whole` accepts the reply.
 ///
 /// With an empty `request` it only connects.
 ///
 /// # Errors
-/// Those of the socket; `TimedOut` when `patience` ends, `UnexpectedEof` when the server closes
-/// before the reply is whole, `InvalidData` when the reply never ends.
+/// Those of the socket; `TimedOut` after `patience`, `UnexpectedEof` when the server closes before
+/// the reply is complete, `InvalidData` when the reply never ends.
 pub fn ask(
     address: SocketAddr,
     request: &[u8],

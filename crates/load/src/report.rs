@@ -1,19 +1,19 @@
-//! What a run says about itself: one JSON document, or a few lines of text.
+//! The report of a run: one JSON document, or a few lines of text.
 //!
-//! The JSON of `load` is a [`Report`] (schema `roundhouse.load/1`), that of a duet a
-//! [`DuetReport`] (schema `roundhouse.duet/1`). Fields may be added under the same name of the
-//! schema; none is renamed, removed or given another unit. All times are nanoseconds and integers
-//! unless the field says otherwise; `null` stands for "cannot be known here".
+//! The JSON of `load` is a [`Report`] (schema `roundhouse.load/1`), that of a duet a [`DuetReport`]
+//! (schema `roundhouse.duet/1`). Fields may be added under the same schema name; none is renamed,
+//! removed or given another unit. All times are integer nanoseconds unless the field says
+//! otherwise; `null` means that the value is unknown.
 //!
-//! Two numbers look alike and are not: `requests` are the replies that came inside the window
-//! (they make the throughput); `service.count` also holds those of the drain behind it, because a
-//! request that was asked in the window and answered late is exactly the one that a fair
-//! histogram must not lose.
+//! Two numbers look alike and differ: `requests` counts the replies that arrived inside the window
+//! (they make the throughput); `service.count` also includes those of the drain, because a request
+//! that was sent in the window and answered late is exactly the one that a fair histogram must not
+//! lose.
 
 mod stress;
 mod text;
 
-pub use stress::Stress;
+pub use stress::StressReport;
 pub use text::time;
 
 use crate::censor::Percentile;
@@ -37,91 +37,92 @@ pub const DUET_SCHEMA: &str = "roundhouse.duet/1";
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
-    /// The server, as it was written: `stock://127.0.0.1:6000`.
+    /// The server as given: `stock://127.0.0.1:6000`.
     pub target: String,
-    /// `closed`: the latencies are service times. `open`, `sessions`: there is a schedule, and they
-    /// are response times.
+    /// `closed`: latencies are service times. `open`, `sessions`: there is a schedule, and
+    /// latencies are response times.
     pub model: String,
-    /// Connections at a time, at most.
+    /// Connections at a time.
     pub connections: usize,
-    /// Requests a connection sends in one write before it waits for all the replies; in the open
-    /// model those that it may have outstanding.
+    /// Requests per connection in one write, before it waits for all replies; in the open model the
+    /// number that may be outstanding.
     pub depth: u32,
     /// Generators, each a thread.
     pub threads: usize,
-    /// What the requests were drawn from.
+    /// The seed of the requests.
     pub seed: u64,
     /// Requests after which a connection was replaced, or `null` if it was kept.
     pub requests_per_connection: Option<u64>,
-    /// Arrivals a second that were planned: requests, or sessions; `null` where none were.
+    /// Planned arrivals a second: requests, or sessions; `null` without a schedule.
     pub offered_rps: Option<f64>,
     /// Length of the measured window.
     pub window_ns: u64,
     /// Right replies in the window.
     pub requests: u64,
-    /// Replies in warm-up, window and drain, wrong ones too: what the server's own counter says.
+    /// Replies in warm-up, window and drain, including wrong ones: comparable with the server's own
+    /// counter.
     pub requests_total: u64,
     /// Wrong replies of the whole run.
     pub wrong: u64,
-    /// `requests` a second of the window.
+    /// Right replies a second in the window.
     pub throughput_rps: f64,
     /// Bytes received in the window.
     pub bytes_in: u64,
     /// Bytes sent in the window.
     pub bytes_out: u64,
-    /// Those who arrived in the window: users, requests, or sessions.
+    /// Arrivals in the window: users, requests, or sessions.
     pub arrived: u64,
-    /// Arrivals of the window that found too many outstanding and were given up.
+    /// Arrivals in the window that were dropped because too many requests were outstanding.
     pub dropped: u64,
-    /// Measured requests that have no time: dropped, wrong, or lost with their connection. With
+    /// Measured requests without a time: dropped, wrong, or lost with their connection. With
     /// `response.count` and the measured part of `censored` they are all that was due.
     pub failed: u64,
-    /// From sent to done.
+    /// From sent to done: service times.
     pub service: Quantiles,
-    /// From due to done.
+    /// From due to done: response times.
     pub response: Quantiles,
     /// From due to sent.
     pub lateness: Quantiles,
     /// Percentiles of the response time (closed: of the service time) over all requests that were
-    /// due, those too that failed or were not answered.
+    /// due, including failed and unanswered ones.
     pub percentiles: Vec<Percentile>,
     /// The window in slices of time, at most [`SLICES_MAX`](crate::timeline::SLICES_MAX) of them;
     /// their `requests` add up to `requests`.
     #[serde(default)]
     pub timeline: Vec<Slice>,
-    /// By kind of request, where kinds are told apart; else empty.
+    /// By kind of request, where kinds are counted separately; else empty.
     pub kinds: Vec<KindReport>,
     /// Faults by kind, of the whole run: `kind`, `count`, `example`.
     pub errors: Faults,
-    /// Requests whose connection ended before the reply came.
+    /// Requests whose connection ended before the reply arrived.
     pub lost: u64,
-    /// Requests that were asked once more on a new connection, because the server had announced
-    /// the end of the one before.
+    /// Requests sent again on a new connection, because the server had announced the end of the
+    /// previous one.
     pub repeated: u64,
-    /// What a stress client counts, if windows were topped up.
+    /// The counts of a stress client, if windows were topped up.
     #[serde(default)]
-    pub stress: Option<Stress>,
-    /// Idle connections that were up at the end.
+    pub stress: Option<StressReport>,
+    /// Idle connections still up at the end.
     pub idle: usize,
     /// Idle connections that the server closed.
     pub idle_closed: u64,
-    /// Requests that were still unanswered when the drain's patience ended.
+    /// Requests still unanswered at the end of the drain.
     pub censored: u64,
     /// Whether the replies were right as a whole.
     pub check: Check,
-    /// What became of the objective, if there was one.
+    /// Whether each goal of the objective was met, if there was one.
     pub slo: Vec<Outcome>,
     /// What the generator used in the window.
     pub generator: Generator,
-    /// Whether the figures are the server's.
+    /// The verdict on the generator.
     pub health: Health,
-    /// Half the width of the 95 % interval of the number that was to be known, as a share of it.
+    /// Half the width of the 95 % interval of the number being measured, as a fraction of it.
     pub precision: Option<f64>,
     /// What the server used in the window, if it was watched.
     pub server: Option<Server>,
     /// When the window began, in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// Sentences to be printed beside the figures.
+    /// Reasons to distrust the figures.
     pub doubts: Vec<String>,
 }
 
@@ -144,11 +145,11 @@ pub struct KindReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     /// `conservation`: the market's books balance. `http`: status and length. `echo`: every byte.
-    /// `prefix`: each reply begins as expected. `none`: nobody looked.
+    /// `prefix`: each reply begins as expected. `none`: not checked.
     pub kind: String,
-    /// Whether nothing was found wrong.
+    /// Whether no error was found.
     pub ok: bool,
-    /// What was compared, or the first thing that is wrong with both numbers.
+    /// What was compared, or the first error with both numbers.
     pub detail: String,
 }
 
@@ -157,10 +158,10 @@ pub struct Check {
 pub struct Generator {
     /// CPU time of its threads in the window.
     pub cpu_ns: u64,
-    /// The part of it that went into waiting actively for an arrival (wall time; ns).
+    /// The part spent spinning for an arrival (wall time; ns).
     pub spun_ns: u64,
-    /// The share of the window in which the busiest thread was at work, 0 to 1; waiting actively
-    /// for an arrival is no work. Near 1 the generator was the limit.
+    /// The fraction of the window during which the busiest thread was working, 0 to 1; spinning is
+    /// not work. Near 1 the generator was the limit.
     pub busy: f64,
 }
 
@@ -171,9 +172,9 @@ pub struct Server {
     pub pid: u32,
     /// CPU time, user and system, of all processes.
     pub cpu_ns: u64,
-    /// The same for each request (ns); `null` if there was none.
+    /// CPU time per request (ns); `null` without requests.
     pub cpu_ns_per_request: Option<f64>,
-    /// Context switches, voluntary or not, for each request; `null` if there was none.
+    /// Context switches per request, voluntary or not; `null` without requests.
     pub switches_per_request: Option<f64>,
     /// Resident memory at the end of the window, shared pages counted by each process (kB).
     pub rss_kb: u64,
@@ -196,11 +197,11 @@ pub struct DuetReport {
     pub connections: usize,
     /// Requests a connection sends in one write.
     pub depth: u32,
-    /// What requests and the order in each pair were drawn from.
+    /// The seed of requests and order.
     pub seed: u64,
     /// Requests after which a connection was replaced, or `null` if it was kept.
     pub requests_per_connection: Option<u64>,
-    /// Intended length of a window; the drain comes on top.
+    /// Intended length of a window, without its drain.
     pub window_ns: u64,
     /// The first server.
     pub a: DuetArm,
@@ -229,11 +230,11 @@ pub struct DuetArm {
     pub requests: u64,
     /// CPU time of the tree between the drained ends of those windows.
     pub cpu_ns: u64,
-    /// The quotient (ns).
+    /// CPU time per request (ns).
     pub cpu_ns_per_request: f64,
-    /// Context switches for each request.
+    /// Context switches per request.
     pub switches_per_request: f64,
-    /// The time from sent to done that one reply of a hundred exceeds, over all windows.
+    /// The 99th percentile of the service time over all windows.
     #[serde(default)]
     pub p99_ns: u64,
     /// Faults by kind.
@@ -258,7 +259,7 @@ pub struct DuetWindow {
 }
 
 impl Report {
-    /// Whether everything that was asked was answered, and rightly.
+    /// Whether every request was answered correctly.
     pub fn is_right(&self) -> bool {
         let clean = self.stress.as_ref().is_none_or(|stress| stress.counts.is_clean());
         clean
@@ -275,8 +276,8 @@ impl Report {
 }
 
 /// The report on each kind of request.
-pub(crate) fn kinds(names: &[String], kinds: &[tally::Kind]) -> Vec<KindReport> {
-    let report = |(name, kind): (&String, &tally::Kind)| KindReport {
+pub(crate) fn kinds(names: &[String], kinds: &[tally::KindTally]) -> Vec<KindReport> {
+    let report = |(name, kind): (&String, &tally::KindTally)| KindReport {
         name: name.clone(),
         requests: kind.done,
         wrong: kind.wrong,
@@ -287,7 +288,7 @@ pub(crate) fn kinds(names: &[String], kinds: &[tally::Kind]) -> Vec<KindReport> 
 }
 
 impl DuetReport {
-    /// Whether both servers answered everything rightly.
+    /// Whether both servers answered everything correctly.
     pub fn is_right(&self) -> bool {
         [&self.a, &self.b].iter().all(|arm| arm.check.ok && arm.errors.is_empty())
     }

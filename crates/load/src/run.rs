@@ -1,54 +1,54 @@
 //! One measurement of one server: probe, warm up, measure, drain, audit, judge.
 //!
-//! The thread that is asked to run only coordinates; each generator is a thread of its own
-//! (`run/shift.rs`), so that reading `/proc` and telling an observer costs no arrival its moment.
+//! The calling thread only coordinates; each generator is a thread of its own (`run/thread.rs`), so
+//! that reading `/proc` delays no arrival.
 
 mod failure;
-mod shift;
 mod sums;
-mod talk;
+mod thread;
+mod workload;
 
 pub use failure::Failure;
-pub use talk::Talk;
-pub(crate) use talk::{audit, drive, script};
+pub use workload::Workload;
+pub(crate) use workload::{audit, drive, script};
 
-use crate::beat::Board;
 use crate::calibrate::Baseline;
-use crate::drive::{Drive, Settings, Stretch};
+use crate::drive::{Driver, IntervalReport, Settings};
 use crate::model::Model;
 use crate::parse::{Target, Usage};
 use crate::report::Report;
 use crate::slo::Slo;
+use crate::snapshot::Board;
 use crate::stop::{ByCount, ByPrecision, ByTime, Precision, Stop};
 use crate::watch::Watch;
 use crate::work::Think;
 use meter::{CpuTimes, Histogram};
 use seam::Instant;
-use shift::{Reading, Shift};
 use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sys::clock;
-use talk::Prepared;
+use thread::{Reading, RunThread};
+use workload::Prepared;
 
-/// How long the questions before and after the run may take.
+/// How long the requests before and after the run may take.
 const PROBE: Duration = Duration::from_secs(10);
-/// How long a window by count may take at most.
+/// The longest window by count.
 const COUNT_PATIENCE: Duration = Duration::from_secs(24 * 3600);
-/// How long threads beside the first may take to be there.
+/// How long additional threads may take to start.
 const HEAD_START: Duration = Duration::from_millis(20);
-/// Stretches of time in a window by precision.
+/// The interval in a window by precision.
 const LOOKS: Duration = Duration::from_millis(100);
 
 /// How long the window is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Window {
-    /// So long.
+    /// This long.
     For(Duration),
-    /// Until so many requests are answered.
+    /// Until this many requests are answered.
     Count(u64),
-    /// Until a number is known so well, but at most so long.
+    /// Until a number is known this precisely, but at most this long.
     Precise(Precision, Duration),
 }
 
@@ -57,17 +57,17 @@ pub enum Window {
 pub struct Plan {
     /// The server.
     pub target: Target,
-    /// What to say to it.
-    pub talk: Talk,
-    /// Who asks, and when.
+    /// What to send to it.
+    pub workload: Workload,
+    /// Who sends requests, and when.
     pub model: Model,
-    /// Connections and their keeping, of all threads together.
+    /// Connections and their use, for all threads together.
     pub settings: Settings,
     /// Addresses of this machine to connect from; empty: the kernel chooses.
     pub sources: Vec<IpAddr>,
     /// Generators, each a thread with its share of connections and arrivals.
     pub threads: usize,
-    /// What was given as the seed; the talk holds it too if it draws.
+    /// The seed as given; the workload has it too if it is random.
     pub seed: u64,
     /// Load before the window, not counted in it.
     pub warmup: Duration,
@@ -75,20 +75,20 @@ pub struct Plan {
     pub window: Window,
     /// The processor to run on, if any.
     pub cpu: Option<usize>,
-    /// Root of the server's process tree, if it is to be watched.
+    /// Root of the server's process tree, to watch its resource usage.
     pub watch: Option<u32>,
-    /// What the response times should be, if that is to be judged.
+    /// The objective for response times, if any.
     pub slo: Option<Slo>,
     /// What the generator can do on this machine, if it was calibrated.
     pub baseline: Option<Baseline>,
 }
 
 impl Plan {
-    /// A closed loop of 64 connections for a second, with nothing else asked for.
-    pub fn new(target: Target, talk: Talk) -> Self {
+    /// A closed loop of 64 connections for a second, everything else by default.
+    pub fn new(target: Target, workload: Workload) -> Self {
         Self {
             target,
-            talk,
+            workload,
             model: Model::Closed { depth: 1, think: Think::None, ramp: None },
             settings: Settings::default(),
             sources: Vec::new(),
@@ -103,7 +103,7 @@ impl Plan {
         }
     }
 
-    /// The stretches of time of which an onlooker is told.
+    /// The interval at which observers are called.
     pub fn interval(&self) -> Duration {
         match self.window {
             Window::Precise(..) => LOOKS,
@@ -112,26 +112,26 @@ impl Plan {
     }
 }
 
-/// Who is told of every stretch of time of every thread (numbered from 0), in that thread. It
-/// should be quick: what it takes, arrivals wait.
-pub type Onlooker = Arc<dyn Fn(usize, Stretch<'_>) + Send + Sync>;
+/// Called with every interval of every thread (numbered from 0), on that thread. It should be
+/// quick, since it delays arrivals.
+pub type ThreadObserver = Arc<dyn Fn(usize, IntervalReport<'_>) + Send + Sync>;
 
-/// Who watches a run, and may end it.
+/// What observes and controls a run.
 #[derive(Clone, Default)]
-pub struct Company {
-    /// Is told of every [`Settings::interval`].
-    pub onlooker: Option<Onlooker>,
-    /// Where every thread leaves a beat, ten times a second.
+pub struct Hooks {
+    /// Called after every [`Settings::interval`].
+    pub observer: Option<ThreadObserver>,
+    /// Where every thread publishes a snapshot, ten times a second.
     pub board: Option<Board>,
-    /// Set it, and the phase that runs is over: what is known so far is reported.
+    /// When set, the current phase ends early and the report covers what is known so far.
     pub stop: Option<Arc<AtomicBool>>,
-    /// While it is set, nobody asks.
+    /// While set, no requests are sent.
     pub hold: Option<Arc<AtomicBool>>,
 }
 
-/// Every measured time of a run (ns), those of the drain too.
+/// All measured times of a run (ns), including the drain.
 #[derive(Clone, Debug, Default)]
-pub struct Recorded {
+pub struct Histograms {
     /// From due to done.
     pub response: Histogram,
     /// From sent to done.
@@ -143,91 +143,91 @@ pub struct Recorded {
 /// Loads one server as planned.
 ///
 /// # Errors
-/// See [`Failure`]. Faults of connections and wrong replies are no errors: they are in the report.
+/// See [`Failure`]. Connection faults and wrong replies are no errors: they are in the report.
 pub fn run(plan: &Plan) -> Result<Report, Failure> {
-    run_with(plan, &Company::default())
+    run_with(plan, &Hooks::default())
 }
 
-/// The same in company.
+/// The same with hooks.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_with(plan: &Plan, company: &Company) -> Result<Report, Failure> {
-    measure(plan, company).map(|(report, _)| report)
+pub fn run_with(plan: &Plan, hooks: &Hooks) -> Result<Report, Failure> {
+    measure(plan, hooks).map(|(report, _)| report)
 }
 
-/// The same, with the histograms that the report is made from.
+/// The same, returning also the histograms behind the report.
 ///
 /// # Errors
 /// As [`run`].
-pub fn measure(plan: &Plan, company: &Company) -> Result<(Report, Recorded), Failure> {
+pub fn measure(plan: &Plan, hooks: &Hooks) -> Result<(Report, Histograms), Failure> {
     pin(plan.cpu)?;
     plan.sources.iter().try_for_each(|&source| is_here(source))?;
-    let prepared = Prepared::ask(&plan.target, &plan.talk)?;
-    let mut shifts = Vec::new();
+    let prepared = Prepared::ask(&plan.target, &plan.workload)?;
+    let mut threads = Vec::new();
     for part in 0..plan.threads {
-        let mut shift = Shift::new(plan, &prepared, part)?;
-        shift.stop.clone_from(&company.stop);
-        shift.board.clone_from(&company.board);
-        if let Some(hold) = &company.hold {
-            shift.drive.hold_by(Arc::clone(hold));
+        let mut thread = RunThread::new(plan, &prepared, part)?;
+        thread.stop.clone_from(&hooks.stop);
+        thread.board.clone_from(&hooks.board);
+        if let Some(hold) = &hooks.hold {
+            thread.drive.hold_by(Arc::clone(hold));
         }
-        if let Some(onlooker) = company.onlooker.clone() {
-            shift.drive.observe(Box::new(move |stretch| onlooker(part, stretch)));
+        if let Some(observer) = hooks.observer.clone() {
+            thread.drive.observe(Box::new(move |interval| observer(part, interval)));
         }
-        shifts.push(shift);
+        threads.push(thread);
     }
     let started_unix_ms = unix_ms() + plan.warmup.as_millis() as u64;
     let before = CpuTimes::read().ok();
-    let mut results = work(plan, shifts)?;
-    let stopped = company.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+    let mut results = work(plan, threads)?;
+    let stopped = hooks.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
     let steal = before.zip(CpuTimes::read().ok()).map(|(then, now)| now.since(then).steal_share());
-    let (mut report, recorded) = sums::report(plan, &mut results, started_unix_ms);
+    let (mut report, histograms) = sums::report(plan, &mut results, started_unix_ms);
     if stopped {
-        report.doubts.push("it was stopped before its time".to_owned());
+        report.doubts.push("the run was stopped early".to_owned());
     }
     if let Some(share) = steal.filter(|&share| share > 0.01) {
         let percent = share * 100.0;
-        report.doubts.push(format!("the host took {percent:.1} % of the processors' time away"));
+        report.doubts.push(format!("the host took {percent:.1} % of the CPU time (steal)"));
     }
-    Ok((report, recorded))
+    Ok((report, histograms))
 }
 
-/// Lets every shift work. Where arrivals have a schedule the server is watched from here, because
-/// reading a process tree takes a while, which the generator does not have.
-fn work(plan: &Plan, shifts: Vec<Shift>) -> Result<Vec<Shift>, Failure> {
+/// Runs every thread. With a schedule the server is watched from here, because reading a process
+/// tree takes longer than an arrival can wait.
+fn work(plan: &Plan, threads: Vec<RunThread>) -> Result<Vec<RunThread>, Failure> {
     let start = now() + HEAD_START * (plan.threads as u32 - 1);
     let (over, windows) = mpsc::channel();
     std::thread::scope(|scope| {
-        let run = |mut shift: Shift| {
+        let run = |mut thread: RunThread| {
             let over = over.clone();
-            scope.spawn(move || shift.work(start, &over).map(|()| shift))
+            scope.spawn(move || thread.work(start, &over).map(|()| thread))
         };
-        let threads: Vec<_> = shifts.into_iter().map(run).collect();
+        let handles: Vec<_> = threads.into_iter().map(run).collect();
         drop(over);
         let reading = match plan.watch.filter(|_| plan.model.is_scheduled()) {
             None => None,
             Some(root) => {
                 std::thread::sleep((start + plan.warmup).since(now()));
                 let watch = Watch::start(root).map_err(Failure::Watch)?;
-                // No more words come if a thread has failed.
+                // A failed thread sends nothing more.
                 let _ = windows.iter().take(plan.threads).count();
                 Some(Reading::of(&watch))
             }
         };
-        let mut shifts = Vec::new();
-        for thread in threads {
-            let shift = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            shifts.push(shift?);
+        let mut threads = Vec::new();
+        for handle in handles {
+            let thread = handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            threads.push(thread?);
         }
         if reading.is_some() {
-            shifts[0].reading = reading;
+            threads[0].reading = reading;
         }
-        Ok(shifts)
+        Ok(threads)
     })
 }
 
-/// Ties this thread, and those it will make, to a processor.
+/// Pins this thread, and those it will start, to a processor.
 pub(crate) fn pin(cpu: Option<usize>) -> Result<(), Failure> {
     let Some(cpu) = cpu else { return Ok(()) };
     sys::cpu::set_affinity(&[cpu]).map_err(|error| {
@@ -239,8 +239,8 @@ pub(crate) fn pin(cpu: Option<usize>) -> Result<(), Failure> {
     })
 }
 
-/// Whether connections can come from an address: else each of them would fail as if ports had run
-/// out, for the kernel has one word for both.
+/// Checks that connections can come from an address: otherwise each would fail as if ports had run
+/// out, since the kernel reports both with one error.
 fn is_here(source: IpAddr) -> Result<(), Failure> {
     let bound = TcpListener::bind((source, 0)).map(drop);
     bound.map_err(|error| {
@@ -252,7 +252,7 @@ fn is_here(source: IpAddr) -> Result<(), Failure> {
 }
 
 /// Runs one phase.
-pub(crate) fn phase(drive: &mut Drive, stop: &dyn Stop) -> Result<(), Failure> {
+pub(crate) fn phase(drive: &mut Driver, stop: &dyn Stop) -> Result<(), Failure> {
     drive.phase(stop).map_err(|error| Failure::Machinery { doing: "waiting on the epoll", error })
 }
 

@@ -1,11 +1,11 @@
-//! What is asked, and whether the reply is right: the protocol script.
+//! What is requested, and whether the reply is right: the protocol script.
 //!
 //! A script is sans-I/O. It fills bytes that the driver sends, is fed bytes that the driver
-//! received, and keeps for each connection what it still waits for. It borrows what it is fed and
-//! says how much it used; the driver keeps the rest and offers it again with more behind it.
+//! received, and keeps for each connection what is outstanding. It borrows its input and says how
+//! much it used; the driver keeps the rest and offers it again with more.
 //!
-//! A run may also be audited: when all is over the driver asks one last request on a connection
-//! of its own and the script gives its verdict from the reply.
+//! A run may be audited: at its end the driver sends one last request on a connection of its own,
+//! and the script gives its verdict on the reply.
 
 pub(crate) mod echo;
 mod http;
@@ -14,27 +14,27 @@ mod line;
 mod stock;
 
 pub use echo::Echo;
-pub use http::{Http, HttpOptions, Wanted};
+pub use http::{Expectation, Http, HttpOptions};
 pub use line::{Line, LineOptions};
 pub use stock::{SHOW, Stock, StockOptions};
 
 use crate::faults::{FaultKind, Faults};
 use crate::report::Check;
 
-/// What a script made of some bytes.
+/// The outcome of feeding some bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
-    /// How many bytes, from the front, will not be needed again.
+pub struct Replies {
+    /// How many bytes, from the front, are no longer needed.
     pub used: usize,
     /// How many requests they answered, right or wrong.
     pub done: u32,
-    /// How many of those wrongly; they are also counted as faults.
+    /// How many of those wrongly; they also count as faults.
     pub wrong: u32,
-    /// The last of these replies says that the server ends the connection behind it.
+    /// The last of these replies announces that the server closes the connection.
     pub over: bool,
 }
 
-/// One reply, where kinds of requests are told apart.
+/// One reply, where kinds of requests are counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Which of [`Script::kinds`].
@@ -45,92 +45,93 @@ pub struct Note {
     pub wrong: bool,
 }
 
-/// Where a script reports what it hears.
-pub struct Ear<'a> {
+/// Where a script reports replies and faults.
+pub struct ReplyLog<'a> {
     faults: &'a mut Faults,
     notes: Option<&'a mut Notes>,
 }
 
-/// Replies heard at once, each with what was wrong with it.
+/// Replies received at once, each with its fault.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) list: Vec<Note>,
-    /// Faults of replies: the place in `list` that the next note will take, kind, words.
+    /// Faults of replies: the index in `list` of the next note, kind, description.
     pub(crate) faults: Vec<(usize, FaultKind, String)>,
 }
 
-/// A protocol, from the client's side. Connections are named by their place `at`, from zero.
+/// A protocol, from the client's side. Connections are identified by their slot `at`, from zero.
 pub trait Script: Send {
-    /// Makes places for so many connections, if there are fewer.
+    /// Makes slots for this many connections, if there are fewer.
     fn reserve(&mut self, connections: usize);
 
-    /// Other threads speak to the same server at the same time.
+    /// Other threads use the same server at the same time.
     fn share(&mut self) {}
 
-    /// A connection is made at `at`; nothing is owed on it.
+    /// A connection is made at `at`; nothing is outstanding on it.
     fn open(&mut self, at: usize);
 
     /// Appends `count` requests to `out`.
     fn ask(&mut self, at: usize, count: u32, out: &mut Vec<u8>);
 
-    /// Takes what came on the connection, the unused rest of the last time first.
-    fn hear(&mut self, at: usize, bytes: &[u8], ear: &mut Ear<'_>) -> Heard;
+    /// Consumes input of the connection, beginning with the unused rest of the last call.
+    fn receive(&mut self, at: usize, bytes: &[u8], log: &mut ReplyLog<'_>) -> Replies;
 
-    /// The server will send nothing more; `rest` is what was not used. Some replies end so.
-    fn ended(&mut self, _at: usize, _rest: &[u8], _ear: &mut Ear<'_>) -> Heard {
-        Heard::default()
+    /// The server will send nothing more; `rest` was not used. Some replies end this way.
+    fn ended(&mut self, _at: usize, _rest: &[u8], _ear: &mut ReplyLog<'_>) -> Replies {
+        Replies::default()
     }
 
-    /// How many greetings the server has sent on this connection, where it owes one on accept.
+    /// How many greetings the server has sent on this connection, if it sends one on accept.
     fn greetings(&self, _at: usize) -> Option<u32> {
         None
     }
 
-    /// The connection is gone; what is unanswered on it may or may not have happened.
+    /// The connection is closed; its unanswered requests may or may not have been executed.
     fn close(&mut self, at: usize);
 
-    /// Whether requests that a closed connection left unanswered may be asked once more, because
-    /// asking changes nothing at the server (RFC 9110 section 9.2.2).
+    /// Whether unanswered requests of a closed connection may be sent again, because they are
+    /// idempotent (RFC 9110 section 9.2.2).
     fn may_repeat(&self) -> bool {
         false
     }
 
-    /// The kinds of requests, by name: what [`Note::kind`] counts through.
+    /// The kinds of requests, by name; indexed by [`Note::kind`].
     fn kinds(&self) -> Vec<String>;
 
-    /// What to ask on a connection of its own when all is over; empty if there is no audit.
+    /// The request for the audit at the end; empty if there is none.
     fn audit(&self) -> &[u8] {
         b""
     }
 
-    /// Whether `reply` holds the whole answer to [`Script::audit`].
+    /// Whether `reply` holds the complete answer to [`Script::audit`].
     fn audit_is_whole(&self, _reply: &[u8]) -> bool {
         true
     }
 
-    /// What this script has counted, so that the verdict of another thread's script of the same
-    /// kind can speak for both.
-    fn account(&self) -> Account {
-        Account::default()
+    /// The counts of this script, so that another thread's script of the same kind can judge for
+    /// both.
+    fn totals(&self) -> Totals {
+        Totals::default()
     }
 
-    /// Judges the run as a whole, from the answer to [`Script::audit`] and the accounts of the
-    /// other threads.
-    fn verdict(&self, reply: &[u8], others: &[Account]) -> Check;
+    /// Judges the run as a whole, from the answer to [`Script::audit`] and the totals of the other
+    /// threads.
+    fn verdict(&self, reply: &[u8], others: &[Totals]) -> Check;
 }
 
-/// Sums that scripts of several threads add up before a verdict. What stands at which place is
-/// each script's own business; all scripts of a run agree on it.
+/// Sums that scripts of several threads add up before a verdict. Each script defines the order; all
+/// scripts of a run agree on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Account(pub Vec<u64>);
+pub struct Totals(pub Vec<u64>);
 
-impl<'a> Ear<'a> {
-    /// An ear that tells kinds apart if it is given `notes`.
+impl<'a> ReplyLog<'a> {
+    /// A log that distinguishes kinds if it is given `notes`.
     pub(crate) fn new(faults: &'a mut Faults, notes: Option<&'a mut Notes>) -> Self {
         Self { faults, notes }
     }
 
-    /// A reply was wrong; say so before its [`Ear::note`]. Words are made if they are kept.
+    /// Reports a wrong reply, before its [`ReplyLog::note`]. The description is built only if it is
+    /// kept.
     pub(crate) fn fault(&mut self, kind: FaultKind, words: impl Fn() -> String) {
         self.faults.count(kind, &words);
         if let Some(notes) = &mut self.notes {
@@ -138,12 +139,12 @@ impl<'a> Ear<'a> {
         }
     }
 
-    /// Whether kinds are told apart; else notes are thrown away.
+    /// Whether kinds are counted separately; otherwise notes are discarded.
     pub(crate) fn is_detailed(&self) -> bool {
         self.notes.is_some()
     }
 
-    /// A reply is whole.
+    /// Reports a complete reply.
     pub(crate) fn note(&mut self, kind: u16, bytes: usize, wrong: bool) {
         if let Some(notes) = &mut self.notes {
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -152,13 +153,13 @@ impl<'a> Ear<'a> {
     }
 }
 
-/// Bytes that came although everything asked was answered: they are counted and thrown away.
-fn unasked(extra: &[u8], ear: &mut Ear<'_>) -> usize {
-    ear.fault(FaultKind::UnaskedBytes, || format!("found {}", shown(extra)));
+/// Bytes that arrived although every request is answered: counted and discarded.
+fn unasked(extra: &[u8], log: &mut ReplyLog<'_>) -> usize {
+    log.fault(FaultKind::UnaskedBytes, || format!("found {}", shown(extra)));
     extra.len()
 }
 
-/// The front of a reply as text for a message.
+/// The beginning of a reply as text for a message.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     let cut = bytes.len().min(60);
     let dots = if cut < bytes.len() { "..." } else { "" };

@@ -1,10 +1,10 @@
-//! The rate that an objective allows: doubles, bisects, confirms below the edge.
+//! The highest rate that meets an objective: doubles, bisects, then confirms below the edge.
 //!
-//! Every probe is a run of the open model with a fresh schedule; rates are approached from below,
-//! because a server that was overloaded a moment ago is not the same server. A probe passes if the
-//! objective is met, 99 of 100 arrivals were answered inside the window, and at most one of a
-//! thousand failed. A probe in which the generator was the limit decides nothing: the search ends
-//! there, and says that the server can do at least so much.
+//! Every probe is a run of the open model with a fresh schedule. Rates are approached from below,
+//! because a server that was just overloaded behaves differently. A probe passes if the objective
+//! is met, 99 of 100 arrivals were answered inside the window, and at most one of a thousand
+//! failed. A probe limited by the generator decides nothing: the search ends there, and reports
+//! that the server can do at least that much.
 
 use crate::health::Verdict;
 use crate::model::{Arrivals, Model};
@@ -18,25 +18,25 @@ use std::fmt;
 
 /// The name and version of [`Capacity`].
 pub const SCHEMA: &str = "roundhouse.capacity/1";
-/// Below this distance of the edges, as a share, the search is over.
+/// The search ends when the edges are closer than this, as a fraction.
 const RESOLUTION: f64 = 0.03;
 /// Probes at the rate that is claimed.
 const CONFIRMATIONS: usize = 3;
-/// The share by which a claim goes down when it is not confirmed, and how often.
+/// By which fraction an unconfirmed claim is lowered, and how often.
 const STEP: f64 = 0.05;
 const STEPS_MAX: u32 = 6;
-/// Where the search begins, as a share of what a closed loop reaches.
+/// The first rate, as a fraction of a closed loop's throughput.
 const BEGIN: f64 = 0.1;
-/// More doublings or halvings than this lead nowhere.
+/// The search gives up after this many doublings or halvings.
 const DOUBLINGS_MAX: u32 = 20;
 /// The least share of arrivals that must be answered inside the window.
 const ANSWERED_MIN: f64 = 0.99;
 /// The largest share that may fail.
 const FAILED_MAX: f64 = 0.001;
-/// An invalid probe is repeated so often.
+/// Repetitions of an invalid probe.
 const REPEATS: u32 = 2;
 
-/// What was found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
     /// [`SCHEMA`].
@@ -45,13 +45,13 @@ pub struct Capacity {
     pub target: String,
     /// The objective.
     pub slo: String,
-    /// The highest rate that was confirmed, in requests a second; 0 if none was.
+    /// The highest confirmed rate, in requests a second; 0 if there is none.
     pub capacity_rps: f64,
     /// The lowest rate that failed; `null` if none did.
     pub failed_rps: Option<f64>,
-    /// Whether the rate passed so often as a claim needs.
+    /// Whether the rate passed as often as a claim needs.
     pub confirmed: bool,
-    /// Why the server may be capable of more, if so.
+    /// Why the server may be capable of more, if it may.
     pub limit: Option<String>,
     /// Every probe, in order.
     pub probes: Vec<Probe>,
@@ -62,17 +62,17 @@ pub struct Capacity {
 pub struct Probe {
     /// `closed`, `double`, `bisect`, `confirm`.
     pub why: String,
-    /// Planned arrivals a second; of the closed loop what it reached.
+    /// Planned arrivals a second; for the closed loop its throughput.
     pub rate: f64,
     /// Replies a second.
     pub achieved_rps: f64,
     /// The response times.
     pub response: Quantiles,
-    /// What became of each goal.
+    /// The outcome of each goal.
     pub slo: Vec<Outcome>,
     /// Measured requests without a right reply.
     pub failed: u64,
-    /// Whether the generator was innocent.
+    /// The verdict on the generator.
     pub verdict: Verdict,
     /// Whether it passed.
     pub passed: bool,
@@ -80,13 +80,13 @@ pub struct Probe {
     pub reason: String,
 }
 
-/// The server's capacity: looks for it with `plan` (its window is one probe, its model's depth and
-/// arrivals are kept) and tells `told` of every probe.
+/// Searches the server's capacity with `plan` (its window is one probe; depth and arrivals of its
+/// model are kept) and calls `on_probe` with every probe.
 ///
 /// # Errors
 /// See [`Failure`].
-pub fn capacity(plan: &Plan, slo: &Slo, told: impl FnMut(&Probe)) -> Result<Capacity, Failure> {
-    let mut search = Search { plan: plan.clone(), probes: Vec::new(), told, limit: None };
+pub fn capacity(plan: &Plan, slo: &Slo, on_probe: impl FnMut(&Probe)) -> Result<Capacity, Failure> {
+    let mut search = Search { plan: plan.clone(), probes: Vec::new(), on_probe, limit: None };
     search.plan.slo = Some(slo.clone());
     let begin = match plan.model.rate() {
         Some(rate) => rate,
@@ -119,12 +119,12 @@ pub fn capacity(plan: &Plan, slo: &Slo, told: impl FnMut(&Probe)) -> Result<Capa
 struct Search<F> {
     plan: Plan,
     probes: Vec<Probe>,
-    told: F,
+    on_probe: F,
     limit: Option<String>,
 }
 
 impl<F: FnMut(&Probe)> Search<F> {
-    /// What a closed loop reaches.
+    /// The throughput of a closed loop.
     fn closed(&mut self) -> Result<f64, Failure> {
         let mut plan = self.plan.clone();
         let depth = plan.model.depth();
@@ -135,7 +135,7 @@ impl<F: FnMut(&Probe)> Search<F> {
         Ok(rate.max(10.0))
     }
 
-    /// A rate that passed (0 if none did) and a higher one that failed, if any did.
+    /// A rate that passed (0 if none did) and a higher one that failed, if any.
     fn bracket(&mut self, begin: f64) -> Result<(f64, Option<f64>), Failure> {
         let mut rate = begin;
         if !self.probe("double", rate)? {
@@ -161,7 +161,7 @@ impl<F: FnMut(&Probe)> Search<F> {
         Ok((rate, None))
     }
 
-    /// Goes down from `low` until a rate passes as often as a claim needs.
+    /// Lowers the rate from `low` until it passes as often as a claim needs.
     fn confirm(&mut self, low: f64) -> Result<(f64, bool), Failure> {
         let mut rate = low;
         for _ in 0..STEPS_MAX {
@@ -183,7 +183,7 @@ impl<F: FnMut(&Probe)> Search<F> {
     }
 
     /// Whether the server passes at `rate`. If the generator is the limit nothing passes, and
-    /// [`Search::limit`] says so.
+    /// [`Search::limit`] is set.
     fn probe(&mut self, why: &str, rate: f64) -> Result<bool, Failure> {
         let arrivals = match &self.plan.model {
             Model::Open { arrivals: Arrivals::Constant, .. } => Arrivals::Constant,
@@ -225,7 +225,7 @@ impl<F: FnMut(&Probe)> Search<F> {
             passed: judged.is_ok(),
             reason: judged.err().unwrap_or_default(),
         };
-        (self.told)(&probe);
+        (self.on_probe)(&probe);
         self.probes.push(probe);
     }
 }
@@ -252,10 +252,10 @@ impl fmt::Display for Probe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { why, rate, achieved_rps, response, passed, reason, verdict, .. } = self;
         let p99 = response.p99_ns.unwrap_or(response.max_ns) as f64 / 1e6;
-        let said = if *passed { "passed".to_owned() } else { format!("failed: {reason}") };
+        let outcome = if *passed { "passed".to_owned() } else { format!("failed: {reason}") };
         write!(
             f,
-            "{why:<8} {rate:>9.0}/s  reached {achieved_rps:>9.0}/s  p99 {p99:>8.3} ms  {said}"
+            "{why:<8} {rate:>9.0}/s  reached {achieved_rps:>9.0}/s  p99 {p99:>8.3} ms  {outcome}"
         )?;
         if *verdict != Verdict::Ok {
             write!(f, " ({verdict})")?;

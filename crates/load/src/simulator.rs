@@ -1,29 +1,29 @@
 //! The client simulator of a published study, as a profile of the generator.
 //!
 //! Jeon, Lee and Kang, "Analysis of Multi-thread Pool Utilization Scheme on the Apache Web Server"
-//! (Journal of KISS 32(1), 2005), describe it in section 3.2: so many client threads are made, wait
-//! at a barrier until all of them are there, and connect at the same moment. Who fails to connect
-//! because the time is up tries again. Then a given file is asked for; the clock of the response
-//! runs from behind the request to the last byte of the reply, *without connecting*. Each client
-//! connects anew for each request until the given time is over. Every request is a row of a log,
-//! and throughput and mean come from the rows.
+//! (Journal of KISS 32(1), 2005), describe it in section 3.2. A number of client threads start,
+//! wait at a barrier until all are there, and connect at the same moment. A client whose connect
+//! times out tries again. Then it requests a file; the response time runs from the end of the
+//! request to the last byte of the reply, *without connecting*. Each client reconnects for each
+//! request until the time is over. Every request is a row of a log; throughput and mean are
+//! computed from the rows.
 //!
-//! Four things are added, none of which changes what is measured: the time *with* connecting stands
-//! beside the one without, users may come at a rate instead of through the barrier (as a swarm's
-//! do), guests may come and go so that the load wobbles, and the first failure is told with its
-//! cause. The surprising thing is the first of them: a client that waits in the accept queue is
-//! connected already, so this clock counts the queue; a client whose SYN was dropped is not, so it
-//! leaves out the worst that can happen to somebody.
+//! Four additions do not change what is measured: the time *including* connecting is reported
+//! beside the other, users may arrive at a rate instead of through the barrier (as in a swarm),
+//! guests may come and go so that the load varies, and the first failure is reported with its
+//! cause. The first one matters: a client in the accept queue is already connected, so its clock
+//! includes the queue; a client whose SYN was dropped is not, so the published time leaves out the
+//! worst case.
 //!
 //! ```text
-//! Plan --run--> a thread a client (client.rs) --rows--> Summary (summary.rs), log
+//! Plan --run--> one thread per client (client.rs) --rows--> Summary (summary.rs), log
 //! ```
 
 mod client;
 mod summary;
 
 pub use client::Row;
-pub use summary::{Failed, Stretch, Summary, Times};
+pub use summary::{FirstFailure, Interval, Summary, Times};
 
 use crate::faults::{FaultKind, Faults};
 use crate::parse::{Scheme, Target, Usage};
@@ -34,13 +34,13 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The most clients: each is a thread.
+/// The most clients; each is a thread.
 pub const CLIENTS_MAX: u32 = 10_000;
 /// The most requests that are kept, at 40 bytes each; a run that reaches it ends.
 pub const REQUESTS_MAX: u64 = 1 << 22;
 /// Bytes of a client's stack: its buffer lies on the heap.
 const STACK: usize = 128 << 10;
-/// How often who waits for the end looks whether it has come.
+/// How often the waiting thread checks for the end of the run.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// A run.
@@ -56,13 +56,13 @@ pub struct Plan {
     pub stay: Duration,
     /// Clients come at this rate (a second) instead of all at once.
     pub ramp: Option<f64>,
-    /// How long.
+    /// Length of the run.
     pub span: Duration,
-    /// What is answered before this is not counted.
+    /// Replies before this are not counted.
     pub warmup: Duration,
-    /// How long connecting, or a reply, may stand still.
+    /// How long connecting, or a reply, may make no progress.
     pub timeout: Duration,
-    /// End a moment after the first failure.
+    /// End shortly after the first failure.
     pub until_failure: bool,
 }
 
@@ -76,15 +76,15 @@ struct Shared {
     over: AtomicBool,
     /// Requests answered so far.
     done: AtomicU64,
-    /// Connections that were tried again because the time was up.
+    /// Connections retried after a timeout.
     retries: AtomicU64,
     /// Clients that have come.
     users: AtomicU32,
-    faults: Mutex<(Faults, Option<Failed>)>,
+    faults: Mutex<(Faults, Option<FirstFailure>)>,
 }
 
 impl Plan {
-    /// So many clients at `target` for so long, and nothing of what was added.
+    /// This many clients at `target` for this long, without the additions.
     pub fn new(target: Target, clients: u32, span: Duration) -> Plan {
         Plan {
             target,
@@ -99,7 +99,7 @@ impl Plan {
         }
     }
 
-    /// Whether it can be run.
+    /// Checks that the plan can be run.
     ///
     /// # Errors
     /// What was expected and what was found.
@@ -130,11 +130,11 @@ impl Plan {
     }
 }
 
-/// Runs the simulator and returns what it came to, with every row in order of beginning. `stop`
-/// ends it early.
+/// Runs the simulator; returns the summary and every row in order of its start. `stop` ends it
+/// early.
 ///
 /// # Errors
-/// A plan that cannot be run. Failures of connections and replies are in the summary.
+/// The plan cannot be run. Failures of connections and replies are in the summary.
 pub fn run(plan: &Plan, stop: Option<&AtomicBool>) -> Result<(Summary, Vec<Row>), Usage> {
     plan.check()?;
     let all = plan.clients + plan.guests;
@@ -177,17 +177,17 @@ pub fn run(plan: &Plan, stop: Option<&AtomicBool>) -> Result<(Summary, Vec<Row>)
     summary.retries = shared.retries.load(Ordering::Relaxed);
     summary.clients_missing = missing;
     if ended_early {
-        summary.doubts.push("it was stopped before its time".to_owned());
+        summary.doubts.push("the run was stopped early".to_owned());
     }
     if rows.len() as u64 >= REQUESTS_MAX {
-        summary.doubts.push(format!("it ended at {REQUESTS_MAX} requests, which is all it keeps"));
+        summary.doubts.push(format!("it ended at {REQUESTS_MAX} requests, the most it keeps"));
     }
     Ok((summary, rows))
 }
 
 type Threads = Vec<thread::JoinHandle<Vec<Row>>>;
 
-/// Makes the clients; the moment at which they began, and how many could not be made.
+/// Starts the clients; returns when they began, their threads, and how many could not be started.
 fn begin(shared: &Arc<Shared>, all: u32) -> (Instant, Threads, u32) {
     let make = |number: u32| {
         let shared = shared.clone();
@@ -217,7 +217,7 @@ fn begin(shared: &Arc<Shared>, all: u32) -> (Instant, Threads, u32) {
 }
 
 impl Shared {
-    /// Opens the barrier, and wakes everybody at once (`pthread_cond_broadcast` in the original).
+    /// Opens the barrier and wakes all clients at once (`pthread_cond_broadcast` in the original).
     fn open(&self) -> Instant {
         let now = Instant::now();
         *self.start.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
@@ -225,7 +225,7 @@ impl Shared {
         now
     }
 
-    /// Waits at the barrier; when the run began.
+    /// Waits at the barrier; returns when the run began.
     fn pass(&self) -> Instant {
         let mut start = self.start.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -239,7 +239,7 @@ impl Shared {
     /// Counts a failure; the first is kept with its circumstances.
     fn fail(&self, kind: FaultKind, at: Duration, words: String) {
         let mut found = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        found.1.get_or_insert_with(|| Failed {
+        found.1.get_or_insert_with(|| FirstFailure {
             at_ms: at.as_secs_f64() * 1e3,
             after_requests: self.done.load(Ordering::Relaxed),
             users: self.users.load(Ordering::Relaxed),

@@ -1,4 +1,4 @@
-//! An objective for the latency, as users of a service state it: `99%<5ms`.
+//! A latency objective: `99%<5ms`.
 
 use crate::parse::{Usage, span};
 use meter::Histogram;
@@ -7,33 +7,32 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Shares of requests and the times within which they must be answered; all must hold.
+/// Fractions of requests and the times within which they must be answered; all must hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slo(pub Vec<Goal>);
 
-/// A share of all requests is to be answered within a time.
+/// A fraction of all requests must be answered within a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goal {
-    /// The share, above 0 and below 1.
+    /// The fraction, above 0 and below 1.
     pub share: f64,
     /// The response time.
     pub within: Duration,
 }
 
-/// What became of a goal.
+/// The outcome of a goal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The goal as it is written.
+    /// The goal as written.
     pub goal: String,
-    /// The share that was answered within the time. Failed and unanswered requests were not.
+    /// The fraction answered within the time. Failed and unanswered requests were not.
     pub found: f64,
-    /// Whether that is enough.
+    /// Whether the goal is met.
     pub met: bool,
 }
 
 impl Slo {
-    /// Holds the goals against what was measured: the response times, and how many requests were
-    /// due besides that have none.
+    /// Judges the goals from the response times and the number of due requests `without` a time.
     pub fn judge(&self, response: &Histogram, without: u64) -> Vec<Outcome> {
         let all = response.count() + without;
         let judge = |goal: &Goal| {
@@ -64,7 +63,7 @@ impl FromStr for Slo {
                 .filter(|percent| (0.0..100.0).contains(percent) && *percent > 0.0)
                 .ok_or_else(bad)?;
             let within = span(within.trim()).ok().filter(|within| !within.is_zero());
-            // Divided only once, so that 99.9 % is the float that 0.999 is.
+            // Divided only once, so that 99.9 % equals the float 0.999.
             let share = (percent * 1e6).round() / 1e8;
             Ok(Goal { share, within: within.ok_or_else(bad)? })
         };
@@ -74,7 +73,7 @@ impl FromStr for Slo {
 
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Rounding takes the dust of binary fractions off: 0.99 * 100 is 99.00000000000001.
+        // Rounding removes binary fraction noise: 0.99 * 100 is 99.00000000000001.
         let percent = (self.share * 1e8).round() / 1e6;
         write!(f, "{percent}%<{:?}", self.within)
     }
@@ -120,7 +119,7 @@ mod tests {
         assert!(judge("99%<5ms", 1) && !judge("99%<5ms", 2));
         assert!(judge("99.8%<10ms", 0) && !judge("50%<0.9ms", 0));
         assert!(!judge("1%<1h", 1_000_000));
-        let nobody: Slo = "1%<1s".parse().expect("one");
-        assert!(!nobody.judge(&Histogram::new(), 0)[0].met);
+        let one: Slo = "1%<1s".parse().expect("one");
+        assert!(!one.judge(&Histogram::new(), 0)[0].met);
     }
 }

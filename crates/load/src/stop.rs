@@ -1,8 +1,8 @@
-//! When it is enough: the stop rule.
+//! When to stop: the stop rule.
 //!
-//! A rule sees [`Progress`] once a turn of the loop and says: how many more requests may be asked,
-//! who still counts as having arrived, whether the phase is over, and when to look again at the
-//! latest.
+//! A rule sees [`Progress`] once per loop turn. It decides how many more requests may be sent,
+//! which arrivals still belong to the phase, whether the phase is over, and when to check again at
+//! the latest.
 
 mod precision;
 
@@ -13,25 +13,25 @@ use seam::Instant;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How far a phase has come.
+/// The progress of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The present moment.
+    /// The current moment.
     pub now: Instant,
-    /// Requests asked in this phase, and those that were outstanding when it began.
+    /// Requests sent in this phase, plus those outstanding when it began.
     pub asked: u64,
     /// Requests answered in this phase.
     pub done: u64,
-    /// Requests outstanding, those included that wait for a connection.
+    /// Requests outstanding, including those queued for a connection.
     pub outstanding: u64,
 }
 
 /// A stop rule.
 pub trait Stop {
-    /// How many more requests may be asked, when `asked` have been.
+    /// How many more requests may be sent after `asked`.
     fn room(&self, asked: u64) -> u64;
 
-    /// Whether one who is due at `due` still arrives in this phase.
+    /// Whether an arrival due at `due` still belongs to this phase.
     fn admits(&self, _due: Instant) -> bool {
         true
     }
@@ -39,56 +39,56 @@ pub trait Stop {
     /// Whether the phase is over.
     fn over(&self, progress: Progress) -> bool;
 
-    /// When to ask again even if nothing happens; `None`: only events matter.
+    /// When to check again even if nothing happens; `None`: only on events.
     fn wake(&self) -> Option<Instant>;
 
-    /// Whether the rule wants to [`look`](Stop::look).
+    /// Whether the rule needs [`look`](Stop::look).
     fn looks(&self) -> bool {
         false
     }
 
-    /// How well the number is known that this rule waits for, as a share of it, and what is
-    /// wanted; `None` if it waits for none.
+    /// The precision reached so far and the one wanted, as fractions; `None` if the rule waits for
+    /// no precision.
     fn reached(&self) -> Option<(Option<f64>, f64)> {
         None
     }
 
-    /// What was counted in the last stretch of time.
+    /// Receives the counts of the last interval.
     fn look(&self, _tally: &Tally, _span: Duration) {}
 }
 
-/// Over at a moment.
+/// Ends at a moment.
 #[derive(Clone, Copy, Debug)]
 pub struct ByTime {
     /// The moment.
     pub end: Instant,
 }
 
-/// Over when a number of requests is asked and none is outstanding; never asks more than that.
+/// Ends when a number of requests has been sent and none is outstanding; never sends more.
 #[derive(Clone, Copy, Debug)]
 pub struct ByCount {
     /// The number.
     pub count: u64,
-    /// The moment at which patience ends, should some never be answered.
+    /// When to end even if some replies are missing.
     pub end: Instant,
 }
 
-/// Asks nothing more; over when every reply is in.
+/// Sends nothing more; ends when every reply has arrived.
 #[derive(Clone, Copy, Debug)]
-pub struct Drained {
-    /// The moment at which patience ends.
+pub struct Drain {
+    /// When to end even if some replies are missing.
     pub end: Instant,
 }
 
-/// Another rule, unless somebody ends it before.
-pub struct Unless<'a> {
-    /// Whether it is to end. The loop looks at it a hundred times a second or more.
+/// Another rule that can be interrupted.
+pub struct Interruptible<'a> {
+    /// Set to interrupt. The loop checks it at least a hundred times a second.
     pub stop: &'a AtomicBool,
     /// The rule.
     pub rule: &'a dyn Stop,
 }
 
-impl Stop for Unless<'_> {
+impl Stop for Interruptible<'_> {
     fn room(&self, asked: u64) -> u64 {
         self.rule.room(asked)
     }
@@ -123,7 +123,7 @@ impl Stop for ByTime {
         u64::MAX
     }
 
-    // Who was due before the end has arrived, even if the loop learns of it after the end.
+    // Arrivals due before the end belong to the phase, even if the loop notices them after it.
     fn admits(&self, due: Instant) -> bool {
         due < self.end
     }
@@ -152,7 +152,7 @@ impl Stop for ByCount {
     }
 }
 
-impl Stop for Drained {
+impl Stop for Drain {
     fn room(&self, _asked: u64) -> u64 {
         0
     }
@@ -192,7 +192,7 @@ mod tests {
         check(&by_count, 0, 10, 9, 0, false);
         check(&by_count, 0, 10, 10, 0, true);
         check(&by_count, 100, 10, 9, 0, true);
-        let drained = Drained { end: END };
+        let drained = Drain { end: END };
         check(&drained, 0, 3, 2, 0, false);
         check(&drained, 0, 3, 3, 0, true);
         check(&drained, 100, 3, 2, 0, true);

@@ -1,37 +1,37 @@
-//! What was counted: the numbers and histograms of a stretch of time.
+//! The counts and histograms of an interval.
 //!
 //! Four histograms, in nanoseconds:
 //!
-//! - *response*: from the moment a request was due to its whole reply. This is what a user of the
-//!   server would have waited.
-//! - *service*: from sent to its whole reply.
+//! - *response*: from the moment a request was due to its complete reply; what a user of the server
+//!   would have waited.
+//! - *service*: from sent to the complete reply.
 //! - *lateness*: from due to sent; a request that waits for a busy connection is late by the
 //!   server's doing.
-//! - *tardiness*: from due to the moment at which the generator noticed; that is its own doing
-//!   alone, and what its health is judged by.
+//! - *tardiness*: from due to the moment the generator noticed; its own doing alone, and what its
+//!   health is judged by.
 //!
-//! The surprising thing is a fifth one inside: a request that was sent when it was due has
-//! response = service and lateness zero. Most are such in a closed loop, so they are recorded once
-//! and spread over the three when somebody looks.
+//! A fifth histogram is internal: a request sent when it was due has response = service and
+//! lateness zero. In a closed loop most are like that, so they are recorded once and merged into
+//! the three others when the figures are read.
 
 use crate::faults::Faults;
 use crate::script::Note;
 use meter::Histogram;
 use seam::Instant;
 
-/// Numbers of a stretch of time. All counts begin at zero when it does.
+/// Counts of an interval; all begin at zero with it.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Right replies that came.
+    /// Right replies.
     pub done: u64,
-    /// Wrong replies that came.
+    /// Wrong replies.
     pub wrong: u64,
-    /// Those who arrived: users of a closed loop, requests of an open one, sessions.
+    /// Arrivals: users of a closed loop, requests of an open one, or sessions.
     pub arrived: u64,
-    /// Arrivals that found no room: more than the limit were outstanding or waiting.
+    /// Arrivals dropped because too many requests were outstanding or queued.
     pub dropped: u64,
-    /// Measured requests that will never have a right reply: wrong, dropped, or their connection
-    /// ended first. In percentiles they stand behind every number.
+    /// Measured requests that will never have a right reply: wrong, dropped, or lost with their
+    /// connection. In percentiles they sort after every number.
     pub failed: u64,
     /// Bytes received.
     pub bytes_in: u64,
@@ -45,17 +45,17 @@ pub struct Tally {
     pub lateness: Histogram,
     /// From due to noticed by the generator (ns).
     pub tardiness: Histogram,
-    /// By kind of request, if kinds are told apart ([`Settings::detailed`]); else empty.
+    /// By kind of request, if kinds are counted separately ([`Settings::detailed`]); else empty.
     ///
     /// [`Settings::detailed`]: crate::drive::Settings::detailed
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<KindTally>,
     /// Replies to requests that were sent when they were due.
     prompt: Histogram,
 }
 
-/// Numbers of one kind of request, such as `buy`, or one path of a web server.
+/// Counts of one kind of request, such as `buy`, or one path of a web server.
 #[derive(Clone, Debug, Default)]
-pub struct Kind {
+pub struct KindTally {
     /// Right replies.
     pub done: u64,
     /// Wrong replies.
@@ -66,7 +66,7 @@ pub struct Kind {
     pub response: Histogram,
     /// From sent to done (ns), right replies only.
     pub service: Histogram,
-    /// What was wrong.
+    /// Faults of its replies.
     pub faults: Faults,
 }
 
@@ -77,7 +77,7 @@ pub struct Span {
     pub due: Instant,
     /// When they were.
     pub sent: Instant,
-    /// When the last byte of the reply was there.
+    /// When the last byte of the reply arrived.
     pub done: Instant,
 }
 
@@ -97,7 +97,7 @@ impl Tally {
     pub(crate) fn detail(&mut self, note: Note, span: Span, measured: bool) {
         let at = usize::from(note.kind);
         if self.kinds.len() <= at {
-            self.kinds.resize_with(at + 1, Kind::default);
+            self.kinds.resize_with(at + 1, KindTally::default);
         }
         let kind = &mut self.kinds[at];
         kind.bytes += u64::from(note.bytes);
@@ -112,7 +112,7 @@ impl Tally {
         }
     }
 
-    /// Spreads what was recorded once over the histograms that it belongs to.
+    /// Merges the prompt replies into the histograms that they belong to.
     pub(crate) fn settle(&mut self) {
         let count = self.prompt.count();
         if count == 0 {
@@ -124,7 +124,7 @@ impl Tally {
         self.prompt.clear();
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Clears everything but keeps the memory.
     pub(crate) fn clear(&mut self) {
         let empty = |histogram: &mut Histogram| {
             histogram.clear();
@@ -140,7 +140,7 @@ impl Tally {
         };
     }
 
-    /// Adds another stretch of time.
+    /// Adds another interval.
     pub fn merge(&mut self, other: &Tally) {
         self.done += other.done;
         self.wrong += other.wrong;
@@ -159,7 +159,7 @@ impl Tally {
             mine.merge(theirs);
         }
         if self.kinds.len() < other.kinds.len() {
-            self.kinds.resize_with(other.kinds.len(), Kind::default);
+            self.kinds.resize_with(other.kinds.len(), KindTally::default);
         }
         for (mine, theirs) in self.kinds.iter_mut().zip(&other.kinds) {
             mine.merge(theirs);
@@ -167,8 +167,8 @@ impl Tally {
     }
 }
 
-impl Kind {
-    fn merge(&mut self, other: &Kind) {
+impl KindTally {
+    fn merge(&mut self, other: &KindTally) {
         self.done += other.done;
         self.wrong += other.wrong;
         self.bytes += other.bytes;

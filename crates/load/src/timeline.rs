@@ -1,48 +1,47 @@
-//! The window in slices of time, for whoever wants to see when it was slow.
+//! The window in slices of time, to show when it was slow.
 //!
-//! A run of any length has at most [`SLICES_MAX`] slices: when there are more, two become one
-//! and a slice is twice as long. So memory does not grow with time, and no slice length has to be
-//! chosen before it is known how long a run will be. The surprising thing is what a slice is
-//! ordered by: a request belongs to the moment of its reply, not to the moment at which it was
-//! due; a stall is an empty slice and a bad one behind it.
+//! A run of any length has at most [`SLICES_MAX`] slices: when there are more, pairs are merged and
+//! slices become twice as long. So memory does not grow with time, and the slice length need not be
+//! chosen before the length of the run is known. A request belongs to the slice of its reply, not
+//! to that of its due time; a stall therefore shows as an empty slice followed by a bad one.
 
 use meter::Spectrum;
 use seam::Instant;
 use serde::{Deserialize, Serialize};
 
-/// The most slices that are kept; at least half as many, but for runs shorter than a second.
+/// The most slices; runs longer than a second have at least half as many.
 pub const SLICES_MAX: usize = 64;
 /// The most buckets of a slice in a report.
 pub const BUCKETS_MAX: usize = 40;
 /// The shortest slice (ns).
 const SLICE_NS: u64 = 10_000_000;
-/// Fewer times than this have no 99th percentile worth drawing.
+/// Slices with fewer times than this have no 99th percentile.
 const P99_MIN: u64 = 100;
 
 /// One slice, in a report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
-    /// Its beginning, from the beginning of the window (ms).
+    /// Its start, from the start of the window (ms).
     pub at_ms: f64,
-    /// Its length (ms): all are equally long but the last.
+    /// Its length (ms); only the last slice may differ.
     pub for_ms: f64,
-    /// Right replies that came in it.
+    /// Right replies that arrived in it.
     pub requests: u64,
     /// Requests that failed in it: answered wrongly, lost with their connection, or dropped.
     pub errors: u64,
-    /// Median of their times (response times, in a closed loop service times) to 2 %; `null`
-    /// where there is none.
+    /// Median of their times (response times; in a closed loop service times) to 2 %; `null`
+    /// without replies.
     pub p50_ns: Option<u64>,
     /// 99th percentile to 2 %; `null` where fewer than a hundred times were measured.
     pub p99_ns: Option<u64>,
-    /// The longest; `null` where there is none.
+    /// The longest; `null` without replies.
     pub max_ns: Option<u64>,
-    /// The same times on a logarithmic scale, empty buckets left out: lower edge (ns) and count.
-    /// An octave has 8, 4, 2 or 1 buckets, equally wide, in all slices of a run alike.
+    /// The same times on a logarithmic scale, without empty buckets: lower edge (ns) and count. An
+    /// octave has 8, 4, 2 or 1 equally wide buckets, the same in all slices of a run.
     pub buckets: Vec<(u64, u64)>,
 }
 
-/// What is kept of a slice while the run goes on.
+/// A slice during the run.
 #[derive(Clone, Debug, Default)]
 struct Strip {
     requests: u64,
@@ -50,14 +49,14 @@ struct Strip {
     times: Spectrum,
 }
 
-/// The slices of a window that goes on.
+/// The slices of a window in progress.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     start: Instant,
     slice_ns: u64,
     /// When the last of them ends.
     end: Instant,
-    /// Never empty; the last one is the present.
+    /// Never empty; the last one is the current one.
     strips: Vec<Strip>,
 }
 
@@ -68,7 +67,7 @@ impl Timeline {
         Self { start, slice_ns: SLICE_NS, end, strips: vec![Strip::default()] }
     }
 
-    /// Right replies came at `now`; of those that are measured the time is known (ns).
+    /// Counts right replies that arrived at `now`, with their time (ns) if measured.
     #[inline]
     pub fn replied(&mut self, now: Instant, count: u64, ns: Option<u64>) {
         let strip = self.at(now);
@@ -78,14 +77,14 @@ impl Timeline {
         }
     }
 
-    /// Requests failed, about now.
+    /// Counts requests that failed about now.
     pub fn failed(&mut self, count: u64) {
         if let Some(strip) = self.strips.last_mut() {
             strip.errors += count;
         }
     }
 
-    /// The slice of a moment that is not before the last one.
+    /// The slice of a moment; moments never decrease.
     #[inline]
     fn at(&mut self, now: Instant) -> &mut Strip {
         if now >= self.end {
@@ -105,7 +104,7 @@ impl Timeline {
         self.end = Instant::from_ns(self.start.ns() + wanted as u64 * self.slice_ns);
     }
 
-    /// Makes one slice of two.
+    /// Merges pairs of slices.
     fn coarsen(&mut self) {
         let mut old = std::mem::take(&mut self.strips).into_iter();
         while let Some(mut first) = old.next() {
@@ -115,7 +114,7 @@ impl Timeline {
         self.slice_ns *= 2;
     }
 
-    /// Adds the slices of another thread, whose window is the same.
+    /// Adds the slices of another thread with the same window.
     pub fn merge(&mut self, mut other: Timeline) {
         while self.slice_ns < other.slice_ns {
             self.coarsen();
@@ -129,10 +128,10 @@ impl Timeline {
         self.strips.iter_mut().zip(&other.strips).for_each(|(mine, it)| mine.merge(it));
     }
 
-    /// The slices of a window that was so long (ns).
+    /// The slices of a window of this length (ns).
     pub fn slices(mut self, window_ns: u64) -> Vec<Slice> {
         let last = Instant::from_ns(self.start.ns() + window_ns.saturating_sub(1));
-        // Nothing came in the end, perhaps.
+        // The window may end without replies.
         self.at(last);
         let bits = self.bits();
         let (each, count) = (self.slice_ns, self.strips.len() as u64);
@@ -144,7 +143,7 @@ impl Timeline {
         slices.collect()
     }
 
-    /// The finest scale that no slice has too many buckets on.
+    /// The finest scale on which no slice has too many buckets.
     fn bits(&self) -> u32 {
         let most = |bits| self.strips.iter().map(|it| it.times.buckets(bits).len()).max();
         let fits = |bits: &u32| most(*bits).unwrap_or(0) <= BUCKETS_MAX;
@@ -185,7 +184,7 @@ mod tests {
         Instant::from_ns(ms * MS)
     }
 
-    /// A window from 100 ms on with a reply each millisecond that took as long as it is old.
+    /// A window from 100 ms on, with a reply each millisecond whose time equals the window's age.
     fn ramp(ms: u64) -> Timeline {
         let mut timeline = Timeline::new(at(100));
         (0..ms).for_each(|it| timeline.replied(at(100 + it), 1, Some((it + 1) * MS)));

@@ -1,16 +1,16 @@
-//! The server's process tree over a stretch of time, and the generator's own thread.
+//! The server's process tree over a time, and the generator's own thread.
 
 use crate::report::Server;
 use meter::{Cost, Memory, ProcError, TreeCost};
 
-/// What a process tree used over a stretch of time.
+/// The resource usage of a process tree.
 pub(crate) struct Reading {
     pid: u32,
     cost: Cost,
     memory: Memory,
 }
 
-/// A process tree that is being watched.
+/// A process tree being watched.
 pub(crate) struct Watch {
     pid: u32,
     before: TreeCost,
@@ -22,21 +22,21 @@ impl Watch {
         Ok(Self { pid, before: TreeCost::read(pid)? })
     }
 
-    /// What was used since then.
+    /// The usage since then.
     pub(crate) fn cost(&self) -> Result<Cost, ProcError> {
         Ok(TreeCost::read(self.pid)?.since(&self.before))
     }
 
-    /// The same with the memory at this moment.
+    /// The same, with the current memory.
     pub(crate) fn read(&self) -> Result<Reading, ProcError> {
         let cost = self.cost()?;
-        // Second, because it makes the server's memory map busy for a moment.
+        // Read second, because it locks the server's memory map for a moment.
         Ok(Reading { pid: self.pid, cost, memory: Memory::read(self.pid)? })
     }
 }
 
 impl Reading {
-    /// The figures for so many requests; doubts go to `doubts`.
+    /// The figures for this many requests; doubts are appended to `doubts`.
     pub(crate) fn report(self, requests: u64, doubts: &mut Vec<String>) -> Server {
         let Self { pid, cost, memory } = self;
         doubts.extend(cost.doubts.iter().cloned());
@@ -55,14 +55,14 @@ impl Reading {
     }
 }
 
-/// CPU time of the calling thread so far (ns); zero where the kernel keeps none.
+/// CPU time of the calling thread so far (ns); zero where the kernel does not account it.
 pub(crate) fn own_cpu_ns() -> u64 {
     meter::proc::own_thread_cpu_ns().unwrap_or(0)
 }
 
-/// Lets the kernel wake this thread at the moment it names and not, as it likes, up to 50 us later
-/// to save a wake (PR_SET_TIMERSLACK; proc_pid_timerslack_ns(5)). Where that is not allowed
-/// nothing is lost but those microseconds, and they are counted as tardiness.
+/// Sets this thread's timer slack to the minimum: by default the kernel may delay a wake by up to
+/// 50 us to merge it with others (PR_SET_TIMERSLACK; proc_pid_timerslack_ns(5)). If that is not
+/// allowed, the delay is counted as tardiness.
 pub(crate) fn wake_on_time() {
     let Ok(task) = std::fs::read_link("/proc/thread-self") else { return };
     if let Some(thread) = task.file_name() {

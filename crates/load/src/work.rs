@@ -1,5 +1,5 @@
-//! What somebody who arrived does: how many batches, how long he thinks between them, and whether
-//! he has a connection of his own.
+//! What an arrival does: how many batches, the think time between them, and whether it has a
+//! connection of its own.
 
 use crate::arrive::{exponential, unit};
 use crate::parse::{Usage, span};
@@ -11,16 +11,17 @@ use std::time::Duration;
 /// What each arrival leads to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Work {
-    /// Batch after batch on a connection of his own: a user (no end of rounds) or a session.
+    /// Batch after batch on a connection of its own: a user (endless rounds) or a session.
     Own {
-        /// Batches before he leaves; [`u64::MAX`]: he stays.
+        /// Batches before the user leaves; [`u64::MAX`]: never.
         rounds: u64,
-        /// Requests in a batch: they go out in one write, and the next batch waits for all replies.
+        /// Requests in a batch: they are sent in one write, and the next batch waits for all
+        /// replies.
         depth: u32,
         /// The pause between the last reply and the next batch.
         think: Think,
     },
-    /// One request on whichever connection has room.
+    /// One request on any connection with room.
     Shared {
         /// Requests that a connection may have outstanding (pipelining); 1: one at a time.
         depth: u32,
@@ -36,11 +37,11 @@ pub enum Think {
     Fixed(Duration),
     /// Exponential with this mean.
     Exponential(Duration),
-    /// Evenly between the two.
+    /// Uniform between the two.
     Even(Duration, Duration),
 }
 
-/// The pauses of one thread's users, drawn from a stream of its own.
+/// The pauses of one thread's users, from a random stream of its own.
 pub(crate) struct Pauses {
     think: Think,
     random: Pcg64Mcg,
@@ -52,7 +53,7 @@ impl Work {
         matches!(self, Self::Own { .. })
     }
 
-    /// Requests that go out together, or that a connection may have outstanding.
+    /// Requests sent together, or outstanding on a connection.
     pub fn depth(self) -> u32 {
         match self {
             Self::Own { depth, .. } | Self::Shared { depth } => depth,

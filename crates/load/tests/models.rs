@@ -1,11 +1,11 @@
-//! The models of load against the null server in this process: exact counts whatever the times.
+//! The load models against the null server in this process: exact counts whatever the times.
 
 use load::censor::Percentile;
-use load::crowd::{Behaviour, Crowd, CrowdPlan, Harvest};
 use load::drive::Settings;
-use load::null::Null;
+use load::null::NullServer;
 use load::parse::Scheme;
-use load::run::{Company, Talk, Window, run_with};
+use load::run::{Hooks, Window, Workload, run_with};
+use load::user_pool::{Behaviour, Harvest, PoolPlan, UserPool};
 use load::work::Think;
 use load::{Arrivals, Model, Plan, Report, search};
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ use sys::eventfd::EventFd;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A null server on a thread, which ends with this value.
+/// A null server on a thread; it ends when this value is dropped.
 struct Served {
     address: SocketAddr,
     requests: Arc<AtomicU64>,
@@ -29,7 +29,7 @@ struct Served {
 impl Served {
     fn echo() -> Self {
         let local = "127.0.0.1:0".parse().expect("an address");
-        let null = Null::listen(Scheme::Echo, local).expect("a free port");
+        let null = NullServer::listen(Scheme::Echo, local).expect("a free port");
         let stop = Arc::new(EventFd::new().expect("a descriptor"));
         let (address, requests, bell) = (null.address(), null.requests(), Arc::clone(&stop));
         let serve = move || null.run(bell.as_ref()).expect("the epoll works");
@@ -54,7 +54,7 @@ impl Drop for Served {
 
 fn plan(address: SocketAddr) -> Plan {
     let target = format!("echo://{address}").parse().expect("a target");
-    Plan { warmup: Duration::ZERO, ..Plan::new(target, Talk::Echo) }
+    Plan { warmup: Duration::ZERO, ..Plan::new(target, Workload::Echo) }
 }
 
 fn open(rate: f64, arrivals: Arrivals) -> Model {
@@ -65,7 +65,7 @@ fn run(plan: &Plan) -> Report {
     load::run(plan).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// Everything that was due is accounted for, exactly once.
+/// Every due request is accounted for exactly once.
 fn check_balance(report: &Report, due: u64) {
     let answered = report.response.count;
     // All of these runs measure from the start, so each unanswered request is a measured one.
@@ -127,7 +127,7 @@ fn a_session_has_its_requests_and_its_connection() {
     let report = run(&Plan { model, window: Window::For(100 * MS), ..served.plan() });
     assert!(report.is_right(), "{report}");
     assert_eq!(report.arrived, 20, "{report}");
-    // Sessions that are not over when the window is ask no more; none asks more than its share.
+    // Sessions unfinished at the end of the window send no more; none sends more than its share.
     assert!((40..=120).contains(&report.requests_total), "{report}");
     assert_eq!(served.requests(), report.requests_total);
     let logins = report.check.detail.rsplit("login packet on ").next().expect("the rest");
@@ -179,17 +179,17 @@ fn a_run_can_be_ended_and_says_what_it_knows() {
     let stop = Arc::new(AtomicBool::new(false));
     let seen = Arc::new(Mutex::new(0));
     let (flag, sum) = (Arc::clone(&stop), Arc::clone(&seen));
-    let company = Company {
-        onlooker: Some(Arc::new(move |_, stretch| {
+    let hooks = Hooks {
+        observer: Some(Arc::new(move |_, stretch| {
             *sum.lock().expect("no panic") += stretch.tally.done;
             flag.store(true, Ordering::Relaxed);
         })),
         stop: Some(stop),
-        ..Company::default()
+        ..Hooks::default()
     };
     let mut plan = Plan { window: Window::For(Duration::from_secs(600)), ..served.plan() };
     plan.settings.interval = 50 * MS;
-    let report = run_with(&plan, &company).unwrap_or_else(|failure| panic!("{failure}"));
+    let report = run_with(&plan, &hooks).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(
         report.requests > 0 && report.doubts.iter().any(|it| it.contains("stopped")),
         "{report}"
@@ -199,8 +199,8 @@ fn a_run_can_be_ended_and_says_what_it_knows() {
     assert_eq!(served.requests(), report.requests_total);
 }
 
-/// Harvests until `enough`, and adds up the replies.
-fn harvest_until(crowd: &Crowd, sum: &mut u64, enough: impl Fn(&Harvest) -> bool) -> Harvest {
+/// Harvests until `enough`, adding up the replies.
+fn harvest_until(crowd: &UserPool, sum: &mut u64, enough: impl Fn(&Harvest) -> bool) -> Harvest {
     let end = Instant::now() + Duration::from_secs(30);
     loop {
         let harvest = crowd.harvest().expect("it runs");
@@ -217,7 +217,7 @@ fn harvest_until(crowd: &Crowd, sum: &mut u64, enough: impl Fn(&Harvest) -> bool
 fn a_crowd_grows_shrinks_stops_and_starts() {
     let served = Served::echo();
     let target = format!("echo://{}", served.address).parse().expect("a target");
-    let crowd = Crowd::start(CrowdPlan::new(target, Talk::Echo)).expect("a server");
+    let crowd = UserPool::start(PoolPlan::new(target, Workload::Echo)).expect("a server");
     let mut sum = 0;
     assert_eq!(harvest_until(&crowd, &mut sum, |it| it.users == 0).tally.done, 0);
     for users in [10, 3, 0, 0, 70, 1] {
@@ -240,9 +240,9 @@ fn a_crowd_grows_shrinks_stops_and_starts() {
 fn an_open_crowd_has_a_rate_for_each_user() {
     let served = Served::echo();
     let target = format!("echo://{}", served.address).parse().expect("a target");
-    let mut plan = CrowdPlan::new(target, Talk::Echo);
+    let mut plan = PoolPlan::new(target, Workload::Echo);
     plan.behaviour = Behaviour::Open { rate_per_user: 10.0, constant: true, depth: 1 };
-    let crowd = Crowd::start(plan).expect("a server");
+    let crowd = UserPool::start(plan).expect("a server");
     crowd.set_users(50).expect("it runs");
     let (start, mut sum) = (Instant::now(), 0);
     let mut kinds = 0;
@@ -256,7 +256,7 @@ fn an_open_crowd_has_a_rate_for_each_user() {
     let end = crowd.end().expect("it runs");
     sum += end.harvest.tally.done;
     kinds += end.harvest.kinds[0].tally.done;
-    // As many as were due, but for those in the last moments of a busy machine.
+    // As many as were due, except in the last moments on a busy machine.
     assert!(sum > 50 && (sum as f64) < most + 50.0, "{sum} of {most}");
     assert_eq!((kinds, served.requests()), (sum, sum));
 }
@@ -265,7 +265,7 @@ fn an_open_crowd_has_a_rate_for_each_user() {
 fn a_crowd_of_sessions_has_a_connection_for_each() {
     let served = Served::echo();
     let target = format!("echo://{}", served.address).parse().expect("a target");
-    let mut plan = CrowdPlan::new(target, Talk::Echo);
+    let mut plan = PoolPlan::new(target, Workload::Echo);
     plan.behaviour = Behaviour::Sessions {
         rate_per_user: 50.0,
         constant: true,
@@ -273,7 +273,7 @@ fn a_crowd_of_sessions_has_a_connection_for_each() {
         depth: 2,
         think: Think::Fixed(MS),
     };
-    let crowd = Crowd::start(plan).expect("a server");
+    let crowd = UserPool::start(plan).expect("a server");
     crowd.set_users(4).expect("it runs");
     let (mut sum, mut arrived) = (0, 0);
     let end = Instant::now() + Duration::from_secs(30);
@@ -284,7 +284,7 @@ fn a_crowd_of_sessions_has_a_connection_for_each() {
         assert_eq!(harvest.users, 4);
         thread::sleep(5 * MS);
     }
-    // Nobody comes any more; those who are here make their requests.
+    // No new sessions arrive; present ones send their requests.
     crowd.set_users(0).expect("it runs");
     let last = harvest_until(&crowd, &mut sum, |it| it.connections == 0 && it.outstanding == 0);
     assert_eq!(last.users, 0);
@@ -297,7 +297,7 @@ fn a_crowd_of_sessions_has_a_connection_for_each() {
 #[test]
 fn a_crowd_that_is_dropped_is_gone() {
     let target = format!("echo://{}", mute()).parse().expect("a target");
-    let crowd = Crowd::start(CrowdPlan::new(target, Talk::Echo)).expect("a server");
+    let crowd = UserPool::start(PoolPlan::new(target, Workload::Echo)).expect("a server");
     crowd.set_users(5).expect("it runs");
     drop(crowd);
 }
@@ -341,11 +341,11 @@ fn a_capacity_is_found_below_what_the_server_can_do() {
     let json = serde_json::to_string(&found).expect("plain data");
     assert!(json.starts_with(r#"{"schema":"roundhouse.capacity/1""#), "{json}");
     if !found.confirmed {
-        // The machine was too busy for either side; then nothing may be claimed.
+        // The machine was too busy for either side; then no claim may be made.
         assert!(found.limit.is_some() || found.capacity_rps < 250.0, "{found}");
         return;
     }
-    // No server can do more than it can, and the first rate is a twelfth of it.
+    // The result cannot exceed the server's limit, and the first rate is a twelfth of it.
     assert!(found.capacity_rps > 2.0 && found.capacity_rps < 400.0, "{found}");
     let confirmed = found.probes.iter().filter(|probe| probe.why == "confirm" && probe.passed);
     assert!(confirmed.count() >= 2, "{found}");

@@ -3,9 +3,9 @@
 //! an error, so that no field can be added without being described.
 
 use load::faults::FaultKind;
-use load::null::Null;
+use load::null::NullServer;
 use load::parse::Scheme;
-use load::run::{Talk, Window};
+use load::run::{Window, Workload};
 use load::{Arrivals, Model, Plan, Report, report};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn schema() -> Value {
     serde_json::from_str(report::JSON_SCHEMA).expect("the schema is JSON")
 }
 
-/// What is wrong with `value`, by the place where it is.
+/// Misdeed is wrong with `value`, by the place where it is.
 fn check(root: &Value, rules: &Value, value: &Value, at: &str, wrong: &mut Vec<String>) {
     let rules = rules.as_object().expect("rules are an object");
     for (rule, wanted) in rules {
@@ -125,11 +125,11 @@ fn check_report(report: &Report) -> Value {
 /// A run against the null server in this process.
 fn measured(change: impl FnOnce(&mut Plan)) -> Report {
     let local = "127.0.0.1:0".parse().expect("an address");
-    let null = Null::listen(Scheme::Echo, local).expect("a free port");
+    let null = NullServer::listen(Scheme::Echo, local).expect("a free port");
     let stop = Arc::new(EventFd::new().expect("a descriptor"));
     let (bell, target) = (Arc::clone(&stop), format!("echo://{}", null.address()));
     let server = std::thread::spawn(move || null.run(bell.as_ref()).expect("the epoll works"));
-    let mut plan = Plan::new(target.parse().expect("a target"), Talk::Echo);
+    let mut plan = Plan::new(target.parse().expect("a target"), Workload::Echo);
     plan.window = Window::For(Duration::from_millis(200));
     change(&mut plan);
     let report = load::run(&plan).unwrap_or_else(|failure| panic!("{failure}"));

@@ -1,8 +1,9 @@
-//! The generator against web servers with habits: those that the protocol allows are no errors.
+//! The generator against web servers with various behaviours: those the protocol allows are no
+//! errors.
 
 use load::drive::Settings;
-use load::run::{Talk, Window};
-use load::script::{HttpOptions, Wanted};
+use load::run::{Window, Workload};
+use load::script::{Expectation, HttpOptions};
 use load::work::Think;
 use load::{FaultKind, Model, Plan, Report};
 use std::io::{BufRead, BufReader, Write};
@@ -12,9 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What the server does with the `n`-th request (from 1) of a connection: the reply, and whether
-/// it closes the connection behind it.
-type Habit = fn(u64) -> (String, bool);
+/// The server's behaviour at the `n`-th request (from 1) of a connection: the reply, and whether it
+/// closes the connection afterwards.
+type ServerBehaviour = fn(u64) -> (String, bool);
 
 struct Web {
     address: SocketAddr,
@@ -22,7 +23,7 @@ struct Web {
 }
 
 impl Web {
-    fn open(habit: Habit) -> Self {
+    fn open(behaviour: ServerBehaviour) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let requests = Arc::new(AtomicU64::new(0));
@@ -30,14 +31,14 @@ impl Web {
         thread::spawn(move || {
             while let Ok((socket, _)) = listener.accept() {
                 let count = Arc::clone(&count);
-                thread::spawn(move || talk(socket, habit, &count));
+                thread::spawn(move || talk(socket, behaviour, &count));
             }
         });
         Self { address, requests }
     }
 }
 
-fn talk(mut socket: TcpStream, habit: Habit, count: &AtomicU64) {
+fn talk(mut socket: TcpStream, behaviour: ServerBehaviour, count: &AtomicU64) {
     let mut lines = BufReader::new(socket.try_clone().expect("a descriptor"));
     for n in 1.. {
         let mut line = String::new();
@@ -48,13 +49,12 @@ fn talk(mut socket: TcpStream, habit: Habit, count: &AtomicU64) {
             }
         }
         count.fetch_add(1, Ordering::Relaxed);
-        let (reply, closes) = habit(n);
+        let (reply, closes) = behaviour(n);
         if socket.write_all(reply.as_bytes()).is_err() {
             return;
         }
         if closes {
-            // What the client has sent meanwhile must not turn the close into a reset that
-            // overtakes the reply.
+            // Unread input would turn the close into a reset that overtakes the reply.
             let _ = socket.shutdown(std::net::Shutdown::Write);
             while matches!(lines.read_line(&mut line), Ok(1..)) {}
             return;
@@ -64,13 +64,13 @@ fn talk(mut socket: TcpStream, habit: Habit, count: &AtomicU64) {
 
 fn plan(web: &Web, depth: u32) -> Plan {
     let target: load::Target = format!("http://{}/x", web.address).parse().expect("a target");
-    let talk = Talk::Http(HttpOptions {
+    let talk = Workload::Http(HttpOptions {
         method: "GET".to_owned(),
         authority: target.authority.clone(),
         paths: vec![(target.path.clone(), 1)],
         headers: Vec::new(),
         body: Vec::new(),
-        wanted: Wanted::default(),
+        wanted: Expectation::default(),
         seed: 1,
     });
     Plan {
@@ -86,8 +86,8 @@ fn run(plan: &Plan) -> Report {
     load::run(plan).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-fn check_right(habit: Habit, depth: u32) -> Report {
-    let web = Web::open(habit);
+fn check_right(behaviour: ServerBehaviour, depth: u32) -> Report {
+    let web = Web::open(behaviour);
     let report = run(&plan(&web, depth));
     assert!(report.is_right(), "{report}");
     assert_eq!((report.requests, report.response.count), (300, 300), "{report}");
@@ -119,14 +119,14 @@ fn chunks_are_counted() {
 
 #[test]
 fn a_server_may_end_connections_if_it_says_so() {
-    // Every tenth reply is the last: what was asked behind it is asked again.
-    let habit: Habit = |n| match n {
+    // Every tenth reply is the last: requests pipelined after it are sent again.
+    let behaviour: ServerBehaviour = |n| match n {
         10 => (sized("bye", "Connection: close\r\n"), true),
         _ => (sized("hello", ""), false),
     };
-    let report = check_right(habit, 1);
+    let report = check_right(behaviour, 1);
     assert_eq!(report.repeated, 0, "{report}");
-    let report = check_right(habit, 7);
+    let report = check_right(behaviour, 7);
     assert!(report.repeated > 0, "{report}");
 }
 
@@ -143,7 +143,7 @@ fn a_post_is_not_asked_twice() {
         _ => (sized("hello", ""), false),
     });
     let mut plan = plan(&web, 7);
-    let Talk::Http(options) = &mut plan.talk else { panic!("HTTP is spoken") };
+    let Workload::Http(options) = &mut plan.workload else { panic!("HTTP is spoken") };
     options.method = "POST".to_owned();
     plan.settings.timeout = Duration::from_secs(5);
     let report = run(&plan);
@@ -153,9 +153,9 @@ fn a_post_is_not_asked_twice() {
     assert_eq!(known, 300, "{report}");
 }
 
-/// A habit that is an error leads to this many right replies at most, and to an example.
-fn check_wrong(habit: Habit, kind: FaultKind, part: &str) {
-    let web = Web::open(habit);
+/// An erroneous behaviour leads to at most this many right replies, and to an example.
+fn check_wrong(behaviour: ServerBehaviour, kind: FaultKind, part: &str) {
+    let web = Web::open(behaviour);
     let mut plan = plan(&web, 1);
     plan.window = Window::For(Duration::from_millis(100));
     plan.settings.timeout = Duration::from_millis(300);
@@ -177,5 +177,5 @@ fn wrong_replies_are_errors_with_an_example() {
     let short = |_| ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort".to_owned(), false);
     check_wrong(short, FaultKind::Timeout, "timed out");
     let long = |_| ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nlonger".to_owned(), false);
-    check_wrong(long, FaultKind::UnaskedBytes, "nobody asked for");
+    check_wrong(long, FaultKind::UnaskedBytes, "unrequested");
 }

@@ -1,4 +1,4 @@
-//! Servers that are known by name.
+//! Servers known by name.
 
 pub mod apache;
 mod haproxy;
@@ -25,7 +25,7 @@ pub const NAMES: [&str; 11] = [
     "node",
 ];
 
-/// What the race is about.
+/// The service to be raced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// The stock market: `show`, `buy`, `sell`.
@@ -36,19 +36,19 @@ pub enum Service {
 
 /// What a preset needs to know about the race.
 pub struct Site<'a> {
-    /// Our own program, which runs the peers on other runtimes.
+    /// Our own program, which also runs the peers on other runtimes.
     pub exe: &'a Path,
-    /// What is served.
+    /// The service to be raced.
     pub service: Service,
-    /// Where built examples are kept.
+    /// The directory for built examples.
     pub cache: &'a Path,
 }
 
-/// The arm of a known server; `directives` override or add to its configuration.
+/// The arm of a known server; `directives` override or extend its configuration.
 ///
 /// # Errors
-/// A name that is unknown, a service that the server does not offer, a directive that is none, or a
-/// tool that is missing: in one sentence.
+/// An unknown name, a service that the server does not offer, an invalid directive, or a missing
+/// tool.
 pub fn preset(name: &str, directives: &toml::Table, site: &Site<'_>) -> Result<Arm> {
     let arm = match name {
         "nginx" => nginx::arm(directives),
@@ -66,7 +66,7 @@ pub fn preset(name: &str, directives: &toml::Table, site: &Site<'_>) -> Result<A
     let serves = match name {
         "nginx" | "apache-prefork" | "apache-worker" | "apache-event" | "hyper" => Service::Web,
         "tokio" | "tokio-threads" | "go" | "node" => Service::Stock,
-        // They speak a protocol of their own, or whatever stands behind them does.
+        // They speak a protocol of their own, or that of the server behind them.
         _ => site.service,
     };
     if serves != site.service {
@@ -94,7 +94,7 @@ fn file(name: &str, text: String) -> Provision {
     Provision { name: name.to_string(), text }
 }
 
-/// A directive's value as configuration files write it; `true` and `false` become on and off.
+/// A directive's value in configuration syntax; `true` and `false` become on and off.
 fn value(of: &toml::Value) -> Result<String> {
     Ok(match of {
         toml::Value::String(text) => text.clone(),
@@ -110,8 +110,8 @@ fn value(of: &toml::Value) -> Result<String> {
     })
 }
 
-/// Defaults with a plan's directives on top, in the order of the defaults, new ones behind. A name
-/// is compared as the servers do, without regard to case.
+/// Defaults with a plan's directives on top, in the order of the defaults, new ones last. Names are
+/// compared without regard to case, as the servers do.
 fn merged(defaults: &[(&str, &str)], directives: &toml::Table) -> Result<Vec<(String, String)>> {
     let mut all: Vec<(String, String)> =
         defaults.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();

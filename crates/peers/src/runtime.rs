@@ -1,9 +1,8 @@
 //! Servers on another runtime, run by the hidden command `peer` of our own program.
 //!
-//! They are written as their runtime's own guides would have it, not as we would: a task for each
-//! connection, a mutex around shared state, buffered reads. The surprising thing is what they do
-//! share with us: one build, one allocator and one compiler, so that a difference is the
-//! architecture's.
+//! They follow the guides of their runtime, not our style: a task per connection, a mutex around
+//! shared state, buffered reads. They share our build, allocator and compiler, so that a difference
+//! is one of architecture.
 
 mod delay;
 mod echo;
@@ -17,38 +16,38 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Serves the stock market at 127.0.0.1:`port` until TERM or INT comes. `burn` is how long it works
-/// for nothing at each request: a planted slowdown.
+/// Serves the stock market at 127.0.0.1:`port` until TERM or INT. `burn` is CPU time wasted on each
+/// request: a planted slowdown.
 ///
 /// # Errors
-/// If the book cannot be read, the port is taken or no runtime can be made.
+/// The book cannot be read, the port is taken, or no runtime can be made.
 pub fn market(port: u16, book: &Path, threads: bool, burn: Duration) -> Result<()> {
     let market = market::Market::open(book, burn)?;
     runtime(threads)?.block_on(until_told(market::serve(port, market)))
 }
 
-/// Serves one file as a page at 127.0.0.1:`port` until TERM or INT comes.
+/// Serves one file as a page at 127.0.0.1:`port` until TERM or INT.
 ///
 /// # Errors
-/// If the file cannot be read, the port is taken or no runtime can be made.
+/// The file cannot be read, the port is taken, or no runtime can be made.
 pub fn page(port: u16, file: &Path, threads: bool) -> Result<()> {
     let body = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     runtime(threads)?.block_on(until_told(page::serve(port, body)))
 }
 
-/// Sends the packets of a game server's library back at 127.0.0.1:`port` until TERM or INT comes.
+/// Echoes the packets of a game server's library at 127.0.0.1:`port` until TERM or INT.
 ///
 /// # Errors
-/// If the port is taken or no runtime can be made.
+/// The port is taken or no runtime can be made.
 pub fn echo(port: u16, threads: bool) -> Result<()> {
     runtime(threads)?.block_on(until_told(echo::serve(port)))
 }
 
-/// Passes everything that comes to 127.0.0.1:`port` on to another server, and back, each way
-/// `delay` later, until TERM or INT comes.
+/// Forwards everything from 127.0.0.1:`port` to another server and back, each way `delay` later,
+/// until TERM or INT.
 ///
 /// # Errors
-/// If the port is taken or no runtime can be made.
+/// The port is taken or no runtime can be made.
 pub fn delay(port: u16, to: SocketAddr, delay: Duration, threads: bool) -> Result<()> {
     runtime(threads)?.block_on(until_told(delay::serve(port, to, delay)))
 }

@@ -1,9 +1,9 @@
-//! A client of cameras that others have written in Rust takes what `roundhouse serve media` sends
-//! for what is in the files. It is strict where players are lenient: numbers and timestamps must
-//! begin as `RTP-Info` says, reports must fit their senders, and units must be whole.
+//! A client for cameras, written in Rust by others, receives the media of `roundhouse serve media`.
+//! It is strict where players are lenient: numbers and timestamps must begin as `RTP-Info`
+//! announces, reports must match their senders, and units must be complete.
 //!
-//! The films are made by ffmpeg, and the server is the binary that was built beside the tests;
-//! where one of them is missing the test says so.
+//! The films are made by ffmpeg, and the server is the binary that was built with the tests; the
+//! test reports it if one of them is missing.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -17,17 +17,17 @@ use retina::client::{
 };
 use retina::codec::{CodecItem, FrameFormat};
 
-/// How long three seconds may take on a machine that is busy.
+/// How long three seconds of media may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Says that something is missing, which must have a row in the list of what may be.
+/// Reports something missing, which must have a row in the list of allowed skips.
 fn skip(what: &str) {
     let rows = include_str!("../../../tests/skips.toml");
     assert!(rows.contains(&format!("what = \"{what}\"")), "expected a row for {what}");
     println!("skipped: {what}");
 }
 
-/// Runs a program that has to succeed, and takes what it says.
+/// Runs a program that must succeed; returns its output.
 fn run(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).stdin(Stdio::null()).output().expect(program);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -35,7 +35,7 @@ fn run(program: &str, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A folder with two films, and a server of it.
+/// A folder with two films, and a server for it.
 struct Server {
     child: Child,
     folder: PathBuf,
@@ -85,7 +85,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both may have gone already.
+        // Both may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.folder);
@@ -101,7 +101,7 @@ fn sizes(film: &Path, track: &str) -> Vec<usize> {
     sizes.lines().filter_map(number).collect()
 }
 
-/// What has been heard: the frames of pictures and of sound, and when they are shown.
+/// The received frames of video and audio, with their presentation times.
 #[derive(Default)]
 struct Heard {
     pictures: Vec<(usize, f64)>,
@@ -113,7 +113,7 @@ async fn next(demuxed: &mut Demuxed) -> Option<Result<CodecItem, retina::Error>>
     std::future::poll_fn(|cx| Pin::new(&mut *demuxed).poll_next(cx)).await
 }
 
-/// Plays `url` until there are as many pictures and pieces of sound.
+/// Plays `url` until this many video and audio frames have arrived.
 async fn play(url: &str, transport: Transport, wanted: (usize, usize)) -> Heard {
     let target = url.parse().expect("a URL");
     let mut session = Session::describe(target, SessionOptions::default()).await.expect(url);

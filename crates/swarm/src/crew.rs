@@ -1,70 +1,72 @@
-//! The seam between the protocol and whatever makes the requests.
+//! The interface between the protocol and the request generator.
 //!
-//! The protocol knows users by class and number; a [`Crew`] makes requests for them and tells
-//! what came of it in [`Batch`]es. Both sides go on by themselves: an order returns at once, and
-//! what the crew has done comes back as [`News`] when it has done it. So the protocol's state
-//! machine can be tested without a socket, and a generator without a master.
+//! The protocol knows users by class and number; a [`Crew`] makes their requests and reports the
+//! results in [`Batch`]es. Both run independently: a command returns at once, and its completion is
+//! reported as a [`CrewEvent`]. So the protocol's state machine can be tested without a socket, and
+//! a generator without a master.
 
 use crate::message::{Options, Users};
 use std::time::Duration;
 
-/// What users shall be there.
+/// The users to have.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Aim {
-    /// How many of each class; a class that is not named keeps what it has.
+pub struct UserTargets {
+    /// How many of each class; unnamed classes stay as they are.
     pub users: Users,
     /// The target, if the master has one for all classes.
     pub host: Option<String>,
     /// The master's options.
     pub options: Options,
-    /// How long users may finish what they have begun.
+    /// How long users may take to finish.
     pub stop_timeout: Duration,
-    /// Whether a test begins: what was there before is forgotten.
+    /// Whether this begins a new test.
     pub fresh: bool,
-    /// Which worker of the swarm we are, from 0: workers with one seed must not ask the same.
+    /// This worker's index in the swarm, from 0: workers with the same seed must send different
+    /// requests.
     pub index: u64,
 }
 
-/// What makes the requests.
+/// Makes the requests.
 pub trait Crew {
-    /// Have these users. Answered by [`News::Settled`], or first by [`News::Trouble`].
-    fn aim(&mut self, aim: Aim);
+    /// Sets the users. Answered by [`CrewEvent::Settled`], possibly preceded by
+    /// [`CrewEvent::Problem`].
+    fn set_targets(&mut self, targets: UserTargets);
 
-    /// Let go of all users; replies that are owed may come in for `patience`. Answered by a last
-    /// [`News::Batch`] of each class and [`News::Halted`].
+    /// Dismisses all users; outstanding replies may arrive for `patience`. Answered by a last
+    /// [`CrewEvent::Batch`] of each class and [`CrewEvent::Halted`].
     fn halt(&mut self, patience: Duration);
 }
 
-/// What a crew tells.
+/// What a crew reports.
 #[derive(Clone, Debug, PartialEq)]
-pub enum News {
-    /// These users are there.
+pub enum CrewEvent {
+    /// These users are present.
     Settled(Users),
-    /// No users are there, and every batch was told.
+    /// There are no users, and every batch was reported.
     Halted,
     /// What happened to the users of a class since its last batch.
     Batch(Box<Batch>),
-    /// Something that keeps users from doing what was asked of them.
-    Trouble(Trouble),
+    /// Something keeps users from working as asked.
+    Problem(Problem),
     /// A line for the log.
     Log(Level, String),
 }
 
-/// How grave a line of the log is.
+/// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Worth knowing.
     Info,
-    /// The numbers deserve a doubt.
+    /// The numbers may be unreliable.
     Warning,
 }
 
-/// What keeps users from doing what was asked.
+/// What keeps users from working as asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct Problem {
     /// What was expected, what was found, what to do.
     pub what: String,
-    /// Where: of the same place a master counts how often.
+    /// Where: the master counts problems by place.
     pub place: String,
 }
 
@@ -75,9 +77,9 @@ pub struct Batch {
     pub class: String,
     /// One row for each kind of request.
     pub rows: Vec<Row>,
-    /// What went wrong.
+    /// Their faults.
     pub faults: Vec<Fault>,
-    /// How the generator fared.
+    /// The state of the generator.
     pub health: Health,
 }
 
@@ -86,14 +88,14 @@ pub struct Batch {
 pub struct Row {
     /// The protocol and its verb, such as `STOCK` or `GET`.
     pub method: String,
-    /// What was asked.
+    /// What was requested.
     pub name: String,
-    /// Requests that came to an end, good or bad.
+    /// Requests that ended, successfully or not.
     pub done: u64,
-    /// Those among them that failed.
+    /// Those that failed.
     pub failed: u64,
-    /// Response times, from the intended moment: for each (ns) how often. Failures without a reply
-    /// have none.
+    /// Response times from the intended moment: time (ns) and count. Failures without a reply have
+    /// none.
     pub times: Times,
     /// Bytes of replies.
     pub bytes: u64,
@@ -106,40 +108,40 @@ pub struct Fault {
     pub method: String,
     /// The row's name.
     pub name: String,
-    /// What went wrong; the same words for the same kind.
+    /// The error; equal text for equal kinds.
     pub error: String,
     /// How often.
     pub count: u64,
 }
 
-/// Whether the generator was what limited.
+/// Whether the generator was the limit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
-    /// How arrivals are made, in a word.
+    /// The load model in a word.
     pub model: String,
-    /// `ok`, or why the numbers say more about the generator than about the server.
+    /// `ok`, or why the numbers describe the generator rather than the server.
     pub verdict: String,
-    /// Users now.
+    /// Current users.
     pub users: u64,
-    /// Requests a second that ought to have been sent; 0 in a closed loop.
+    /// Requests a second that should have been sent; 0 in a closed loop.
     pub offered: f64,
     /// The time this batch covers.
     pub span: Duration,
-    /// Processor time that the class's thread used meanwhile.
+    /// CPU time of the class's thread in this time.
     pub busy: Duration,
-    /// From sent to done: for each (ns) how often.
+    /// From sent to done: time (ns) and count.
     pub service: Times,
-    /// From intended to sent: for each (ns) how often.
+    /// From intended to sent: time (ns) and count.
     pub lateness: Times,
-    /// From intended to noticed, the generator's own delay: for each (ns) how often.
+    /// From intended to noticed, the generator's own delay: time (ns) and count.
     pub tardiness: Times,
-    /// Arrivals that found no room.
+    /// Arrivals that were dropped for lack of room.
     pub dropped: u64,
-    /// Requests that were given up unanswered.
+    /// Requests given up without an answer.
     pub unanswered: u64,
-    /// Requests that are out now.
+    /// Requests currently outstanding.
     pub outstanding: u64,
 }
 
-/// Times in nanoseconds and how often each was seen, with no time twice.
+/// Times in nanoseconds with their counts, each time once.
 pub type Times = Vec<(u64, u64)>;

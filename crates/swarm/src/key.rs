@@ -1,18 +1,19 @@
-//! Response times as Locust's histogram keys: milliseconds, but with what lies below them.
+//! Response times as Locust's histogram keys: milliseconds with decimals.
 //!
-//! A master sums `{key: count}` maps over its workers and sorts the keys; any number will do as
-//! one. Workers in other languages send whole milliseconds, and on a fast server each of their
-//! percentiles is 0 or 1. Ours are rounded to steps of a fiftieth of their decade, at most 1 %
-//! away, as 0.0432 or 1.26 or 348: few enough that maps stay small (450 a decade), and short
+//! A master sums `{key: count}` maps over its workers and sorts the keys; any number will do as a
+//! key. Workers in other languages send whole milliseconds, and on a fast server each of their
+//! percentiles is 0 or 1. Ours are rounded to steps of a fiftieth of their decade, at most 1 % off,
+//! such as 0.0432 or 1.26 or 348: few enough that maps stay small (450 per decade), and short
 //! decimals, because Locust's page prints them as they are. Equal steps are equal bits: the key is
-//! the double nearest to the decimal, so that two workers never make two rows of one.
+//! the double nearest to the decimal, so that two workers never produce two rows for one step.
 
 /// Steps in a decade, for each unit of its leading digit.
 const STEPS: u64 = 50;
 
 /// The key (ms) for a time (ns).
 pub fn key_ms(ns: u64) -> f64 {
-    // Dividing by a power of ten is rounded correctly, so this is the double that a decimal names.
+    // Division by a power of ten is correctly rounded, so this is the double nearest to the
+    // decimal.
     rounded_ns(ns) as f64 / 1e6
 }
 

@@ -1,9 +1,8 @@
-//! The connection to a master: a ZeroMQ DEALER with a name, towards a ROUTER.
+//! The connection to a master: a named ZeroMQ DEALER connecting to a ROUTER.
 //!
-//! ZeroMQ libraries hide the state of a connection and make lost ones anew by themselves. The
-//! crate `zeromq` does neither for a DEALER, and that is what is wanted: when to try again, and
-//! under which name, is decided in [`worker`](crate::worker). A connection is a task of its own
-//! that ends with it.
+//! ZeroMQ libraries usually hide the state of a connection and reconnect by themselves. The crate
+//! `zeromq` does neither for a DEALER, as needed here: [`worker`](crate::worker) decides when to
+//! reconnect and under which name. Each connection is a task of its own.
 
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -15,10 +14,10 @@ use zeromq::{
     ZmqError,
 };
 
-/// How long a master may take to answer a dial, handshake included.
+/// How long a master may take to accept a connection, including the handshake.
 const DIAL: Duration = Duration::from_secs(5);
-/// How long to go on reading after the last message: closing a socket that still has something to
-/// read resets the connection, and a reset may overtake what was sent.
+/// How long to keep reading after the last message: closing a socket with unread input resets the
+/// connection, and a reset may overtake what was sent.
 const LINGER: Duration = Duration::from_millis(500);
 
 /// A connection, or the attempt to have one. Dropping it closes it.
@@ -28,39 +27,39 @@ pub(crate) struct Link {
     task: JoinHandle<()>,
 }
 
-/// What happens to the connection of a number.
-pub(crate) struct Happened {
+/// An event of the connection with this number.
+pub(crate) struct LinkEvent {
     pub(crate) number: u64,
     pub(crate) event: Event,
 }
 
-/// What happens to a connection.
+/// An event of a connection.
 pub(crate) enum Event {
-    /// It stands.
+    /// It is established.
     Up,
-    /// A message has come.
+    /// A message has arrived.
     Message(Vec<u8>),
-    /// It is gone, or could not be made; nothing more will happen to it.
+    /// It is closed, or could not be made; no more events follow.
     Down(String),
 }
 
 impl Link {
-    /// Connects to `address` (`HOST:PORT`) under the name `name`. What happens is told to
-    /// `events` with the `number`, for an old connection may have had something to say.
+    /// Connects to `address` (`HOST:PORT`) under the name `name`. Events are sent to `events` with
+    /// the `number`, since an old connection may still have some pending.
     pub(crate) fn dial(
         address: &str,
         name: &str,
         number: u64,
-        events: UnboundedSender<Happened>,
+        events: UnboundedSender<LinkEvent>,
     ) -> Self {
-        // Neither queue can grow without end: a worker says a few messages a second and gives a
-        // connection up that has been silent, and a master speaks when it is spoken to.
+        // Neither queue can grow without bound: a worker sends a few messages a second and closes a
+        // silent connection, and a master mostly sends replies.
         let (out, queue) = unbounded_channel();
         let (address, name) = (format!("tcp://{address}"), name.to_owned());
         let task = tokio::spawn(async move {
             let tell = |event| {
-                // Who is not listening any more has ended.
-                let _ = events.send(Happened { number, event });
+                // The receiver is gone once the worker has ended.
+                let _ = events.send(LinkEvent { number, event });
             };
             let why = talk(&address, &name, queue, &tell).await;
             tell(Event::Down(why));
@@ -68,17 +67,17 @@ impl Link {
         Self { number, out, task }
     }
 
-    /// The number it was dialled with.
+    /// The number it was made with.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Sends a message; if the connection is gone, [`Event::Down`] says so.
+    /// Sends a message; a lost connection is reported by [`Event::Down`].
     pub(crate) fn send(&self, message: Vec<u8>) {
         let _ = self.out.send(message);
     }
 
-    /// Closes the connection when everything is sent.
+    /// Closes the connection after everything is sent.
     pub(crate) async fn finish(self) {
         drop(self.out);
         // The task has deadlines of its own.
@@ -86,7 +85,7 @@ impl Link {
     }
 }
 
-/// A connection from beginning to end; gives back why it ended.
+/// Runs a connection; returns why it ended.
 async fn talk(
     address: &str,
     name: &str,
@@ -134,12 +133,12 @@ async fn talk(
     "it was closed here".to_owned()
 }
 
-/// Reads until nothing can be read.
+/// Reads to the end.
 async fn read_on(receiver: &mut DealerRecvHalf) {
     while receiver.recv().await.is_ok() {}
 }
 
-/// The library's words for a lost connection, without the message that it gives back.
+/// The library's error for a lost connection, without the returned message.
 fn describe(error: &ZmqError) -> String {
     match error {
         ZmqError::ReturnToSender { reason, .. } => (*reason).to_owned(),

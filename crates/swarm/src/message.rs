@@ -1,150 +1,151 @@
-//! What master and worker say to each other, as bytes.
+//! The messages between master and worker, as bytes.
 //!
 //! A message is a MessagePack array of three: its kind, its data, the name of the worker
 //! (`locust/rpc/protocol.py` of Locust 2.40 to 2.47). Nothing else is fixed: data may be nil, a
-//! map, a text or a number, and a master's `spawn` carries every option that its command line
-//! has. So what comes in is read as a [`Value`] and only the fields that we need are asked for;
-//! a kind that we do not know is [`Heard::Other`] and no error, for later masters have more.
+//! map, a string or a number, and a master's `spawn` carries every option of its command line.
+//! Input is therefore read as a [`Value`] and only the needed fields are extracted; an unknown kind
+//! is [`MasterMessage::Other`] and no error, since later masters have more.
 
 use rmpv::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// A message of a master never has more levels than this; Locust's have four.
+/// The deepest nesting accepted from a master; Locust's messages have four levels.
 const DEPTH_MAX: usize = 64;
 
-/// How many users of each class: the class's name in the master's locustfile, and the number.
+/// Users of each class: the class's name in the master's locustfile, and the number.
 pub type Users = BTreeMap<String, u64>;
 
-/// What a master says.
+/// A message of a master.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Heard {
-    /// We are known; the index is ours as long as the master lives, from 0.
+pub enum MasterMessage {
+    /// The master knows this worker; the index, from 0, is valid as long as the master lives.
     Ack {
-        /// Which worker we are; masters before 2.10 do not say.
+        /// This worker's index; masters before 2.10 do not send it.
         index: Option<u64>,
     },
     /// Have these users.
     Spawn(Box<Spawn>),
     /// All workers have the users that they were told to have.
     SpawningComplete,
-    /// Let go of all users and be ready for another test.
+    /// Dismiss all users and be ready for another test.
     Stop,
-    /// Report a last time and end.
+    /// Send a last report and end.
     Quit,
-    /// Close the connection and make it anew: what came over it made no sense.
+    /// Reconnect: the master could not decode a message.
     Reconnect,
-    /// The answer to a heartbeat of ours.
+    /// The answer to a heartbeat.
     Heartbeat,
-    /// A kind that we have no use for.
+    /// A kind that is not needed here.
     Other(String),
 }
 
-/// The order to have users.
+/// The command to have users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spawn {
-    /// When the order was given (Unix seconds, the master's clock); an older one is void.
+    /// When the command was issued (Unix seconds, the master's clock); older ones are void.
     pub timestamp: f64,
-    /// How many users of each class there shall be, not how many more.
+    /// The absolute number of users of each class.
     pub users: Users,
     /// The target, if one was given for all classes.
     pub host: Option<String>,
-    /// How long users may finish what they have begun.
+    /// How long users may take to finish.
     pub stop_timeout: Duration,
     /// Every option of the master, by name.
     pub options: Options,
 }
 
-/// The options of a master: its own, and those that its locustfile has added.
+/// The options of a master: its own, and those added by its locustfile.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options(pub BTreeMap<String, Value>);
 
-/// What a worker says.
+/// A message of a worker.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
-    /// Here I am, without users.
+pub enum WorkerMessage {
+    /// The worker is present, without users.
     ClientReady,
-    /// I live.
+    /// The worker is alive.
     Heartbeat {
         /// `ready`, `spawning` or `running`.
         state: &'static str,
-        /// Of one core (%), of the busiest thread.
+        /// CPU use of the busiest thread (% of one core).
         cpu: f64,
         /// Resident bytes.
         memory: u64,
     },
-    /// The order to have users has come.
+    /// The command to have users has arrived.
     Spawning,
-    /// These users are there.
+    /// These users are present.
     SpawningComplete(Users),
     /// What happened since the last report.
     Stats(Value),
-    /// All users are gone. The master forgets us until the next [`Said::ClientReady`].
+    /// All users are gone. The master forgets the worker until the next
+    /// [`WorkerMessage::ClientReady`].
     ClientStopped,
-    /// I end.
+    /// The worker ends.
     Quit,
-    /// Something that no test should see.
+    /// A problem for the master's exception list.
     Exception {
         /// In one line.
         msg: String,
-        /// Where; the master counts those together whose place is the same.
+        /// Where; the master counts those with the same place together.
         traceback: String,
     },
-    /// The last lines of the log; they replace those that were sent before.
+    /// The last lines of the log; they replace those sent before.
     Logs(Vec<String>),
 }
 
-/// Bytes that are no message of a master.
+/// Bytes that are no valid message of a master.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Malformed(pub String);
+pub struct BadMessage(pub String);
 
-impl fmt::Display for Malformed {
+impl fmt::Display for BadMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "expected a message of a Locust master, found {}", self.0)
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for BadMessage {}
 
-/// Reads a message.
+/// Decodes a message.
 ///
 /// # Errors
-/// If it is no array of kind, data and name, or a `spawn` without its users.
-pub fn decode(bytes: &[u8]) -> Result<Heard, Malformed> {
+/// It is no array of kind, data and name, or a `spawn` without its users.
+pub fn decode(bytes: &[u8]) -> Result<MasterMessage, BadMessage> {
     let mut rest = bytes;
     let value = rmpv::decode::read_value_with_max_depth(&mut rest, DEPTH_MAX)
-        .map_err(|e| Malformed(format!("{} bytes that are not MessagePack: {e}", bytes.len())))?;
+        .map_err(|e| BadMessage(format!("{} bytes that are not MessagePack: {e}", bytes.len())))?;
     if !rest.is_empty() {
-        return Err(Malformed(format!("{} bytes behind it", rest.len())));
+        return Err(BadMessage(format!("{} bytes behind it", rest.len())));
     }
     let Value::Array(parts) = value else {
-        return Err(Malformed(format!("no array but {}", shown(&value))));
+        return Err(BadMessage(format!("no array but {}", shown(&value))));
     };
     let [kind, data, _name] = parts.as_slice() else {
-        return Err(Malformed(format!("an array of {} instead of 3", parts.len())));
+        return Err(BadMessage(format!("an array of {} instead of 3", parts.len())));
     };
-    let kind = kind.as_str().ok_or_else(|| Malformed(format!("{} as its kind", shown(kind))))?;
+    let kind = kind.as_str().ok_or_else(|| BadMessage(format!("{} as its kind", shown(kind))))?;
     Ok(match kind {
-        "ack" => Heard::Ack { index: field(data, "index").and_then(Value::as_u64) },
-        "spawn" => Heard::Spawn(Box::new(spawn(data)?)),
-        "spawning_complete" => Heard::SpawningComplete,
-        "stop" => Heard::Stop,
-        "quit" => Heard::Quit,
-        "reconnect" => Heard::Reconnect,
-        "heartbeat" => Heard::Heartbeat,
-        other => Heard::Other(other.to_owned()),
+        "ack" => MasterMessage::Ack { index: field(data, "index").and_then(Value::as_u64) },
+        "spawn" => MasterMessage::Spawn(Box::new(spawn(data)?)),
+        "spawning_complete" => MasterMessage::SpawningComplete,
+        "stop" => MasterMessage::Stop,
+        "quit" => MasterMessage::Quit,
+        "reconnect" => MasterMessage::Reconnect,
+        "heartbeat" => MasterMessage::Heartbeat,
+        other => MasterMessage::Other(other.to_owned()),
     })
 }
 
-fn spawn(data: &Value) -> Result<Spawn, Malformed> {
-    let missing = |what: &str| Malformed(format!("a spawn without {what}"));
+fn spawn(data: &Value) -> Result<Spawn, BadMessage> {
+    let missing = |what: &str| BadMessage(format!("a spawn without {what}"));
     let timestamp = field(data, "timestamp").and_then(Value::as_f64);
     let counts = field(data, "user_classes_count").and_then(Value::as_map);
     let users = counts.ok_or_else(|| missing("user_classes_count"))?.iter().map(|(name, count)| {
         let pair = (name.as_str(), count.as_u64());
         let (Some(name), Some(count)) = pair else {
-            return Err(Malformed(format!("{} users of class {}", shown(count), shown(name))));
+            return Err(BadMessage(format!("{} users of class {}", shown(count), shown(name))));
         };
         Ok((name.to_owned(), count))
     });
@@ -159,19 +160,19 @@ fn spawn(data: &Value) -> Result<Spawn, Malformed> {
     })
 }
 
-/// Options by name; a key that is no text is nobody's option.
+/// Options by name; keys that are no strings are ignored.
 fn options(map: Option<&Value>) -> BTreeMap<String, Value> {
     let pairs = map.and_then(Value::as_map).map(Vec::as_slice).unwrap_or_default();
     let named = pairs.iter().filter_map(|(key, value)| Some((key.as_str()?, value)));
     named.map(|(key, value)| (key.to_owned(), value.clone())).collect()
 }
 
-/// A field of a map, if this is one and has it.
+/// A field of a map, if there is one.
 fn field<'a>(map: &'a Value, name: &str) -> Option<&'a Value> {
     map.as_map()?.iter().find(|(key, _)| key.as_str() == Some(name)).map(|(_, value)| value)
 }
 
-/// The front of a value, for a message.
+/// The beginning of a value, for messages.
 fn shown(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(60) {
@@ -180,12 +181,12 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Writes a message of the worker `name`.
-pub fn encode(name: &str, said: &Said) -> Vec<u8> {
+/// Encodes a message of the worker `name`.
+pub fn encode(name: &str, said: &WorkerMessage) -> Vec<u8> {
     let (kind, data) = match said {
-        // Minus one skips the comparison of versions: we are no version of Locust.
-        Said::ClientReady => ("client_ready", Value::from(-1)),
-        Said::Heartbeat { state, cpu, memory } => (
+        // Minus one skips the version check: this is no version of Locust.
+        WorkerMessage::ClientReady => ("client_ready", Value::from(-1)),
+        WorkerMessage::Heartbeat { state, cpu, memory } => (
             "heartbeat",
             map([
                 ("state", Value::from(*state)),
@@ -193,21 +194,21 @@ pub fn encode(name: &str, said: &Said) -> Vec<u8> {
                 ("current_memory_usage", Value::from(*memory)),
             ]),
         ),
-        Said::Spawning => ("spawning", Value::Nil),
-        Said::SpawningComplete(users) => {
+        WorkerMessage::Spawning => ("spawning", Value::Nil),
+        WorkerMessage::SpawningComplete(users) => {
             ("spawning_complete", Value::Map(head_count(users).into()))
         }
-        Said::Stats(report) => ("stats", report.clone()),
-        Said::ClientStopped => ("client_stopped", Value::Nil),
-        Said::Quit => ("quit", Value::Nil),
-        Said::Exception { msg, traceback } => (
+        WorkerMessage::Stats(report) => ("stats", report.clone()),
+        WorkerMessage::ClientStopped => ("client_stopped", Value::Nil),
+        WorkerMessage::Quit => ("quit", Value::Nil),
+        WorkerMessage::Exception { msg, traceback } => (
             "exception",
             map([
                 ("msg", Value::from(msg.as_str())),
                 ("traceback", Value::from(traceback.as_str())),
             ]),
         ),
-        Said::Logs(lines) => (
+        WorkerMessage::Logs(lines) => (
             "logs",
             map([
                 ("worker_id", Value::from(name)),
@@ -221,7 +222,7 @@ pub fn encode(name: &str, said: &Said) -> Vec<u8> {
     bytes
 }
 
-/// The two fields that say how many users there are.
+/// The two fields with the number of users.
 pub fn head_count(users: &Users) -> [(Value, Value); 2] {
     let classes = users.iter().map(|(name, &count)| (Value::from(name.as_str()), count.into()));
     [
@@ -230,7 +231,7 @@ pub fn head_count(users: &Users) -> [(Value, Value); 2] {
     ]
 }
 
-/// A map with texts as keys.
+/// A map with string keys.
 pub fn map<const N: usize>(fields: [(&str, Value); N]) -> Value {
     Value::Map(fields.into_iter().map(|(key, value)| (Value::from(key), value)).collect())
 }
@@ -244,54 +245,55 @@ mod tests {
         digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()
     }
 
-    /// Locust 2.47 with msgpack 1.1 writes these bytes for the same message.
-    fn check_said(said: &Said, hex: &str) {
+    /// Locust 2.47 with msgpack 1.1 encodes the same message to these bytes.
+    fn check_said(said: &WorkerMessage, hex: &str) {
         assert_eq!(encode("w", said), bytes(hex), "{said:?}");
     }
 
-    fn check_heard(hex: &str, expected: Heard) {
+    fn check_heard(hex: &str, expected: MasterMessage) {
         assert_eq!(decode(&bytes(hex)), Ok(expected));
     }
 
     #[test]
     fn what_we_say_is_what_locust_would() {
         let users = Users::from([("EchoUser".to_owned(), 0), ("StockUser".to_owned(), 300)]);
-        let exception = Said::Exception { msg: "bad".to_owned(), traceback: "at\n".to_owned() };
-        check_said(&Said::ClientReady, "93ac636c69656e745f7265616479ffa177");
+        let exception =
+            WorkerMessage::Exception { msg: "bad".to_owned(), traceback: "at\n".to_owned() };
+        check_said(&WorkerMessage::ClientReady, "93ac636c69656e745f7265616479ffa177");
         check_said(
-            &Said::Heartbeat { state: "running", cpu: 12.5, memory: 123_456_789 },
+            &WorkerMessage::Heartbeat { state: "running", cpu: 12.5, memory: 123_456_789 },
             "93a968656172746265617483a57374617465a772756e6e696e67b163757272656e745f63\
              70755f7573616765cb4029000000000000b463757272656e745f6d656d6f72795f757361\
              6765ce075bcd15a177",
         );
-        check_said(&Said::Spawning, "93a8737061776e696e67c0a177");
+        check_said(&WorkerMessage::Spawning, "93a8737061776e696e67c0a177");
         check_said(
-            &Said::SpawningComplete(users),
+            &WorkerMessage::SpawningComplete(users),
             "93b1737061776e696e675f636f6d706c65746582b2757365725f636c61737365735f636f\
              756e7482a84563686f5573657200a953746f636b55736572cd012caa757365725f636f75\
              6e74cd012ca177",
         );
-        check_said(&Said::ClientStopped, "93ae636c69656e745f73746f70706564c0a177");
-        check_said(&Said::Quit, "93a471756974c0a177");
+        check_said(&WorkerMessage::ClientStopped, "93ae636c69656e745f73746f70706564c0a177");
+        check_said(&WorkerMessage::Quit, "93a471756974c0a177");
         check_said(
             &exception,
             "93a9657863657074696f6e82a36d7367a3626164a974726163656261636ba361740aa177",
         );
         check_said(
-            &Said::Logs(vec!["a".to_owned(), "é".to_owned()]),
+            &WorkerMessage::Logs(vec!["a".to_owned(), "é".to_owned()]),
             "93a46c6f677382a9776f726b65725f6964a177a46c6f677392a161a2c3a9a177",
         );
     }
 
     #[test]
     fn what_locust_says_is_read() {
-        check_heard("93a361636b81a5696e64657801a177", Heard::Ack { index: Some(1) });
-        check_heard("93a473746f70c0a177", Heard::Stop);
-        check_heard("93a97265636f6e6e656374c0a177", Heard::Reconnect);
-        check_heard("93a9686561727462656174c0a177", Heard::Heartbeat);
+        check_heard("93a361636b81a5696e64657801a177", MasterMessage::Ack { index: Some(1) });
+        check_heard("93a473746f70c0a177", MasterMessage::Stop);
+        check_heard("93a97265636f6e6e656374c0a177", MasterMessage::Reconnect);
+        check_heard("93a9686561727462656174c0a177", MasterMessage::Heartbeat);
         check_heard(
             "93b1737061776e696e675f636f6d706c65746581aa757365725f636f756e7414a177",
-            Heard::SpawningComplete,
+            MasterMessage::SpawningComplete,
         );
         let hex = "93a5737061776e85a974696d657374616d70cb41d954fc40100000b2757365725f636c61\
              737365735f636f756e7482a953746f636b5573657203a75765625573657200a4686f7374\
@@ -300,7 +302,7 @@ mod tests {
              4004000000000000a36d6978a673686f773d31a474616773c0a178920102a872756e5f74\
              696d65c0a47768656e82ac5f5f6461746574696d655f5fc3a661735f737472b832303236\
              303130325430333a30343a30352e303030303030a177";
-        let Ok(Heard::Spawn(spawn)) = decode(&bytes(hex)) else { panic!("a spawn is one") };
+        let Ok(MasterMessage::Spawn(spawn)) = decode(&bytes(hex)) else { panic!("a spawn is one") };
         assert_eq!(spawn.timestamp, 1_700_000_000.25);
         assert_eq!(
             spawn.users,
@@ -337,6 +339,6 @@ mod tests {
         let timeless = map([("user_classes_count", map([]))]);
         check(&message("spawn".into(), timeless), "without timestamp");
         let later = message("a later kind".into(), Value::Nil);
-        assert_eq!(decode(&later), Ok(Heard::Other("a later kind".to_owned())));
+        assert_eq!(decode(&later), Ok(MasterMessage::Other("a later kind".to_owned())));
     }
 }

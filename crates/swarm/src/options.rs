@@ -1,23 +1,23 @@
-//! What the fields of the master's page mean: options by name to the plan of a crowd.
+//! The fields of the master's page: options by name to the plan of a pool.
 //!
-//! Values come as whatever Locust made of them: a number, or the text that somebody typed. So each
-//! is read as text and by the same parsers as the flags of `roundhouse load`. A field that is not
-//! there has its default, which lets a locustfile of the user's own leave all of them out.
+//! Values arrive as Locust parsed them: a number, or typed text. Each is therefore converted to
+//! text and parsed like the flags of `roundhouse load`. A missing field has its default, so that a
+//! user's own locustfile can leave all of them out.
 
-use crate::crew::{Aim, Trouble};
+use crate::crew::{Problem, UserTargets};
 use crate::message::Options;
-use load::crowd::{Behaviour, CrowdPlan};
 use load::drive::Settings;
 use load::parse::{self, Mix, Scheme, Target};
-use load::run::Talk;
-use load::script::{HttpOptions, LineOptions, StockOptions, Wanted};
+use load::run::Workload;
+use load::script::{Expectation, HttpOptions, LineOptions, StockOptions};
+use load::user_pool::{Behaviour, PoolPlan};
 use load::work::Think;
 use rmpv::Value;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// A class of our locustfile: its name, what it speaks, the option with its target, its default.
+/// A class of our locustfile: its name, its protocol, the option with its target, the default.
 const CLASSES: [(&str, Scheme, &str, &str); 4] = [
     ("StockUser", Scheme::Stock, "stock_target", "stock://127.0.0.1:6000"),
     ("WebUser", Scheme::Http, "http_target", "http://127.0.0.1:8000/"),
@@ -25,25 +25,25 @@ const CLASSES: [(&str, Scheme, &str, &str); 4] = [
     ("LineUser", Scheme::Line, "line_target", "line://127.0.0.1:6379"),
 ];
 
-/// The most requests a second that a user may stand for.
+/// The most requests a second per user.
 const RATE_MAX: f64 = 1e6;
-/// The most requests that may go out together.
+/// The most requests sent together.
 const DEPTH_MAX: u32 = 100_000;
 /// The most batches of a session.
 const ROUNDS_MAX: u64 = 1_000_000_000;
 /// The most connections of a worker in the open and partly open models.
 const CONNECTIONS_MAX: usize = 1_000_000;
-/// Distance of the random streams of two workers.
+/// Distance between the random streams of two workers.
 const STREAM: u64 = 1 << 52;
 
-/// The plan for users of `class` of the worker number `index`.
+/// The plan for users of `class` of worker `index`.
 ///
 /// # Errors
-/// For the first field that makes no sense.
-pub fn plan(class: &str, aim: &Aim, index: u64) -> Result<CrowdPlan, Trouble> {
-    let fields = Fields(&aim.options);
-    let target = target(class, aim.host.as_deref(), &aim.options)?;
-    // Workers of one swarm must not ask the same at the same time.
+/// The first invalid field.
+pub fn plan(class: &str, targets: &UserTargets, index: u64) -> Result<PoolPlan, Problem> {
+    let fields = Fields(&targets.options);
+    let target = target(class, targets.host.as_deref(), &targets.options)?;
+    // Workers of one swarm must not send the same requests at the same time.
     let seed = fields.number("seed", 1, 0..=u64::MAX)?;
     let seed = seed.wrapping_add(index.wrapping_mul(STREAM));
     let per_connection = fields.number("requests_per_connection", 0, 0..=u64::MAX)?;
@@ -53,17 +53,17 @@ pub fn plan(class: &str, aim: &Aim, index: u64) -> Result<CrowdPlan, Trouble> {
         detailed: true,
         ..Settings::default()
     };
-    let talk = fields.talk(&target, seed)?;
+    let workload = fields.workload(&target, seed)?;
     let behaviour = fields.behaviour()?;
-    Ok(CrowdPlan { target, talk, behaviour, settings, sources: Vec::new(), seed })
+    Ok(PoolPlan { target, workload, behaviour, settings, sources: Vec::new(), seed })
 }
 
-/// Where users of `class` go: to the host of all classes if it speaks their language, else where
-/// their option says. A class that is not of our locustfile speaks what the host speaks.
-fn target(class: &str, host: Option<&str>, options: &Options) -> Result<Target, Trouble> {
+/// The target of users of `class`: the host for all classes if its scheme fits, else the one in
+/// their option. A class that is not in our locustfile uses the scheme of the host.
+fn target(class: &str, host: Option<&str>, options: &Options) -> Result<Target, Problem> {
     let place = format!("the target of {class}");
     let parsed = |text: &str| {
-        text.parse::<Target>().map_err(|e| Trouble { what: e.to_string(), place: place.clone() })
+        text.parse::<Target>().map_err(|e| Problem { what: e.to_string(), place: place.clone() })
     };
     let ours = CLASSES.iter().find(|(name, ..)| *name == class);
     match (ours, host) {
@@ -74,7 +74,7 @@ fn target(class: &str, host: Option<&str>, options: &Options) -> Result<Target, 
                 "expected users of class {names}, or a host such as stock://127.0.0.1:6000 that \
                  says what others speak, found class {class} and no host"
             );
-            Err(Trouble { what, place })
+            Err(Problem { what, place })
         }
         (Some(&(_, scheme, option, default)), host) => {
             if let Some(host) = host.filter(|host| speaks(host, scheme)) {
@@ -86,7 +86,7 @@ fn target(class: &str, host: Option<&str>, options: &Options) -> Result<Target, 
     }
 }
 
-/// Whether an address begins with a scheme; one that has none is not somebody else's.
+/// Whether an address has this scheme; one without a scheme fits any.
 fn speaks(host: &str, scheme: Scheme) -> bool {
     host.split_once("://").is_none_or(|(word, _)| word == scheme.name())
 }
@@ -104,33 +104,33 @@ impl Fields<'_> {
         Some(text).filter(|text| !text.is_empty())
     }
 
-    fn parsed<T: FromStr<Err: Display>>(&self, name: &str, default: T) -> Result<T, Trouble> {
+    fn parsed<T: FromStr<Err: Display>>(&self, name: &str, default: T) -> Result<T, Problem> {
         let Some(text) = self.text(name) else { return Ok(default) };
-        text.parse().map_err(|e: T::Err| trouble(name, &e))
+        text.parse().map_err(|e: T::Err| problem(name, &e))
     }
 
-    fn number<T>(&self, name: &str, default: T, range: RangeInclusive<T>) -> Result<T, Trouble>
+    fn number<T>(&self, name: &str, default: T, range: RangeInclusive<T>) -> Result<T, Problem>
     where
         T: FromStr + PartialOrd + Display,
     {
         let Some(text) = self.text(name) else { return Ok(default) };
         text.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
             let (least, most) = (range.start(), range.end());
-            trouble(name, &format!("expected a number from {least} to {most}, found `{text}`"))
+            problem(name, &format!("expected a number from {least} to {most}, found `{text}`"))
         })
     }
 
-    fn word(&self, name: &str, words: &[&'static str]) -> Result<&'static str, Trouble> {
+    fn word(&self, name: &str, words: &[&'static str]) -> Result<&'static str, Problem> {
         let Some(text) = self.text(name) else { return Ok(words[0]) };
         words.iter().copied().find(|word| *word == text).ok_or_else(|| {
-            trouble(name, &format!("expected {}, found `{text}`", words.join(" or ")))
+            problem(name, &format!("expected {}, found `{text}`", words.join(" or ")))
         })
     }
 
-    fn behaviour(&self) -> Result<Behaviour, Trouble> {
+    fn behaviour(&self) -> Result<Behaviour, Problem> {
         let depth = self.number("depth", 1, 1..=DEPTH_MAX)?;
         let think = self.parsed("think", Think::None)?;
-        // Tiny rates would only overflow the moment of the next arrival.
+        // Tiny rates would overflow the time of the next arrival.
         let rate_per_user = self.number("rate_per_user", 1.0, 1e-6..=RATE_MAX)?;
         let constant = self.word("arrivals", &["poisson", "constant"])? == "constant";
         let rounds = self.number("session_requests", 10, 1..=ROUNDS_MAX)?;
@@ -141,34 +141,34 @@ impl Fields<'_> {
         })
     }
 
-    fn talk(&self, target: &Target, seed: u64) -> Result<Talk, Trouble> {
+    fn workload(&self, target: &Target, seed: u64) -> Result<Workload, Problem> {
         Ok(match target.scheme {
             Scheme::Stock => {
                 let framing = self.text("framing").unwrap_or_else(|| "line".to_owned());
-                Talk::Stock(StockOptions {
+                Workload::Stock(StockOptions {
                     mix: self.parsed("mix", Mix::default())?,
                     ids: Vec::new(),
                     amount_max: self.number("amount_max", 10, 1..=100_000)?,
-                    framing: framing.parse().map_err(|e| trouble("framing", &e))?,
+                    framing: framing.parse().map_err(|e| problem("framing", &e))?,
                     seed,
                 })
             }
-            Scheme::Http => Talk::Http(HttpOptions {
+            Scheme::Http => Workload::Http(HttpOptions {
                 method: "GET".to_owned(),
                 authority: target.authority.clone(),
                 paths: self.paths(target)?,
                 headers: Vec::new(),
                 body: Vec::new(),
-                wanted: Wanted::default(),
+                wanted: Expectation::default(),
                 seed,
             }),
-            Scheme::Echo => Talk::Echo,
+            Scheme::Echo => Workload::Echo,
             Scheme::Line => {
                 let bytes = |name: &str, default: &str| {
                     let text = self.text(name).unwrap_or_else(|| default.to_owned());
-                    parse::bytes(&text).map_err(|e| trouble(name, &e))
+                    parse::bytes(&text).map_err(|e| problem(name, &e))
                 };
-                Talk::Line(LineOptions {
+                Workload::Line(LineOptions {
                     requests: vec![bytes("line_request", r"PING\r\n")?],
                     terminator: bytes("line_terminator", r"\r\n")?,
                     terminators: 1,
@@ -178,23 +178,23 @@ impl Fields<'_> {
         })
     }
 
-    /// `/a=3,/b`: paths with their weights; the target's own if there is no such field.
-    fn paths(&self, target: &Target) -> Result<Vec<(String, u32)>, Trouble> {
+    /// `/a=3,/b`: paths with weights; without the field, the target's own path.
+    fn paths(&self, target: &Target) -> Result<Vec<(String, u32)>, Problem> {
         let Some(text) = self.text("paths") else { return Ok(vec![(target.path.clone(), 1)]) };
         let path = |part: &str| {
             let (path, weight) = part.trim().rsplit_once('=').unwrap_or((part.trim(), "1"));
             let weight = weight.parse().ok().filter(|weight| (1..=1_000_000).contains(weight));
             weight.map(|weight| (path.to_owned(), weight)).ok_or_else(|| {
                 let expected = "expected paths such as /,/index.html=3, found";
-                trouble("paths", &format!("{expected} `{part}`"))
+                problem("paths", &format!("{expected} `{part}`"))
             })
         };
         text.split(',').map(path).collect()
     }
 }
 
-fn trouble(field: &str, why: &dyn Display) -> Trouble {
-    Trouble { what: format!("{field}: {why}"), place: format!("the field `{field}`") }
+fn problem(field: &str, why: &dyn Display) -> Problem {
+    Problem { what: format!("{field}: {why}"), place: format!("the field `{field}`") }
 }
 
 #[cfg(test)]
@@ -203,9 +203,9 @@ mod tests {
     use crate::message::Users;
     use std::time::Duration;
 
-    fn aim(host: Option<&str>, fields: &[(&str, Value)]) -> Aim {
+    fn order(host: Option<&str>, fields: &[(&str, Value)]) -> UserTargets {
         let named = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-        Aim {
+        UserTargets {
             users: Users::new(),
             host: host.map(str::to_owned),
             options: Options(named.collect()),
@@ -215,15 +215,15 @@ mod tests {
         }
     }
 
-    fn read(class: &str, fields: &[(&str, Value)]) -> CrowdPlan {
-        plan(class, &aim(None, fields), 1).unwrap_or_else(|e| panic!("{fields:?}: {e:?}"))
+    fn read(class: &str, fields: &[(&str, Value)]) -> PoolPlan {
+        plan(class, &order(None, fields), 1).unwrap_or_else(|e| panic!("{fields:?}: {e:?}"))
     }
 
     fn check_refused(class: &str, field: &str, value: Value, part: &str) {
-        let aim = aim(None, &[(field, value)]);
-        let Err(trouble) = plan(class, &aim, 1) else { panic!("{aim:?} was taken") };
-        assert!(trouble.what.contains(part), "expected {part:?} in {}", trouble.what);
-        assert!(trouble.what.contains(field), "expected {field} in {}", trouble.what);
+        let targets = order(None, &[(field, value)]);
+        let Err(problem) = plan(class, &targets, 1) else { panic!("{targets:?} was taken") };
+        assert!(problem.what.contains(part), "expected {part:?} in {}", problem.what);
+        assert!(problem.what.contains(field), "expected {field} in {}", problem.what);
     }
 
     #[test]
@@ -231,7 +231,7 @@ mod tests {
         let bare = read("StockUser", &[]);
         assert_eq!(bare.behaviour, Behaviour::Closed { depth: 1, think: Think::None });
         assert_eq!((bare.settings.connections, bare.settings.requests_per_connection), (64, None));
-        let Talk::Stock(stock) = &bare.talk else { panic!("a market is spoken to") };
+        let Workload::Stock(stock) = &bare.workload else { panic!("a market is spoken to") };
         assert_eq!((stock.mix, stock.seed), (Mix::default(), 1 + STREAM));
         assert_eq!(read("StockUser", &[("depth", Value::Nil), ("mix", "".into())]), bare);
     }
@@ -276,11 +276,12 @@ mod tests {
 
     #[test]
     fn what_is_asked_of_web_and_line_servers() {
-        let Talk::Http(web) = read("WebUser", &[("paths", "/a=3, /b".into())]).talk else {
+        let Workload::Http(web) = read("WebUser", &[("paths", "/a=3, /b".into())]).workload else {
             panic!("pages are got")
         };
         assert_eq!(web.paths, [("/a".to_owned(), 3), ("/b".to_owned(), 1)]);
-        let Talk::Line(line) = read("LineUser", &[("line_request", r"INCR x\r\n".into())]).talk
+        let Workload::Line(line) =
+            read("LineUser", &[("line_request", r"INCR x\r\n".into())]).workload
         else {
             panic!("lines are said")
         };
@@ -308,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_host_is_for_those_who_speak_it() {
-        let set = aim(None, &[("http_target", "http://127.0.0.1:81/a".into())]).options;
+        let set = order(None, &[("http_target", "http://127.0.0.1:81/a".into())]).options;
         let check = |class: &str, host: Option<&str>, expected: &str| {
             assert_eq!(target(class, host, &set).map(|found| found.text), Ok(expected.to_owned()));
         };

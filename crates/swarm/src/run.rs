@@ -1,110 +1,110 @@
-//! A worker at work: joins the state machine, the connection, the crew and the clock.
+//! A running worker: connects the state machine, the connection, the crew and the clock.
 //!
-//! One thread, which sleeps nearly always; requests are made by the crew's own threads, so that a
-//! slow master cannot disturb a measurement, only its report.
+//! One thread, which sleeps most of the time; the crew's own threads make the requests, so that a
+//! slow master can only delay reports, not disturb a measurement.
 
-use crate::crew::{Crew, News};
-use crate::gauge::Meter;
-use crate::link::{Event, Happened, Link};
-use crate::worker::{Account, Act, Exit, Now, Settings, Worker};
+use crate::crew::{Crew, CrewEvent};
+use crate::link::{Event, Link, LinkEvent};
+use crate::usage::UsageMeter;
+use crate::worker::{Action, Exit, Now, Settings, TestSummary, Worker};
 use std::fmt;
 use std::io;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// What the user may want to see.
+/// Notices for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// The master knows us, under this name and as this number.
+pub enum Notice {
+    /// The master knows this worker, under this name and index.
     Known(String, u64),
     /// A test has ended.
-    Account(Account),
+    TestSummary(TestSummary),
     /// A line of the log.
     Line(String),
 }
 
-/// Why a worker could not work.
+/// Why a worker failed.
 #[derive(Debug)]
 pub enum Failure {
     /// The system refused what every worker needs: a runtime, signals.
     System(io::Error),
-    /// No master was there; a sentence that says what to do.
+    /// No master answered; says what to do.
     Alone(String),
 }
 
-/// Where a crew tells its news.
+/// Where a crew sends its events.
 #[derive(Clone, Debug)]
-pub struct Ear(pub(crate) UnboundedSender<News>);
+pub struct EventSender(pub(crate) UnboundedSender<CrewEvent>);
 
-impl Ear {
-    /// Tells it; after the worker has ended nobody hears it.
-    pub fn tell(&self, news: News) {
-        // A class tells four batches a second and the worker reads them at once: no bound needed.
+impl EventSender {
+    /// Sends an event; after the worker has ended it is dropped.
+    pub fn tell(&self, news: CrewEvent) {
+        // A class sends four batches a second and the worker reads them at once: no bound needed.
         let _ = self.0.send(news);
     }
 }
 
-/// Works for the master at `address` (`HOST:PORT`) until it says `quit`, the user interrupts, or
-/// patience ends. `hire` makes the crew, which tells its news to the ear that it is given.
+/// Works for the master at `address` (`HOST:PORT`) until the master says `quit`, the user
+/// interrupts, or patience ends. `hire` makes the crew, given the sender for its events.
 ///
 /// # Errors
-/// If the system refuses what is needed, or no master answered.
+/// The system refuses what is needed, or no master answered.
 pub fn run<C: Crew>(
     address: &str,
     settings: Settings,
-    hire: impl FnOnce(Ear) -> C,
-    mut told: impl FnMut(Told),
+    hire: impl FnOnce(EventSender) -> C,
+    mut notify: impl FnMut(Notice),
 ) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Failure::System)?;
     let exit = runtime.block_on(async {
         let (news_in, news) = unbounded_channel();
         let (events_in, events) = unbounded_channel();
-        let mut shift = Shift {
+        let mut event_loop = EventLoop {
             address,
             begun: Instant::now(),
-            crew: hire(Ear(news_in)),
+            crew: hire(EventSender(news_in)),
             news,
             events_in,
             events,
             link: None,
             dialled: 0,
-            meter: Meter::default(),
+            meter: UsageMeter::default(),
             signals: [
                 signal(SignalKind::interrupt()).map_err(Failure::System)?,
                 signal(SignalKind::terminate()).map_err(Failure::System)?,
             ],
         };
-        Ok(shift.work(settings, &mut told).await)
+        Ok(event_loop.work(settings, &mut notify).await)
     })?;
     match exit {
-        Exit::Bidden | Exit::Interrupted => Ok(()),
+        Exit::ByMaster | Exit::Interrupted => Ok(()),
         Exit::Alone(why) => Err(Failure::Alone(why)),
     }
 }
 
-/// What a running worker has in its hands.
-struct Shift<'a, C> {
+/// The parts of a running worker.
+struct EventLoop<'a, C> {
     address: &'a str,
     begun: Instant,
     crew: C,
-    news: UnboundedReceiver<News>,
-    events_in: UnboundedSender<Happened>,
-    events: UnboundedReceiver<Happened>,
+    news: UnboundedReceiver<CrewEvent>,
+    events_in: UnboundedSender<LinkEvent>,
+    events: UnboundedReceiver<LinkEvent>,
     link: Option<Link>,
     dialled: u64,
-    meter: Meter,
+    meter: UsageMeter,
     signals: [Signal; 2],
 }
 
-impl<C: Crew> Shift<'_, C> {
-    async fn work(&mut self, settings: Settings, told: &mut impl FnMut(Told)) -> Exit {
+impl<C: Crew> EventLoop<'_, C> {
+    async fn work(&mut self, settings: Settings, notify: &mut impl FnMut(Notice)) -> Exit {
         let mut worker = Worker::new(settings, self.now());
         loop {
             worker.tick(self.meter.read(), self.now());
-            while let Some(act) = worker.act() {
-                if let Some(exit) = self.act(act, told) {
+            while let Some(action) = worker.action() {
+                if let Some(exit) = self.action(action, notify) {
                     if let Some(link) = self.link.take() {
                         link.finish().await;
                     }
@@ -115,31 +115,31 @@ impl<C: Crew> Shift<'_, C> {
         }
     }
 
-    /// Does one thing; gives back why it is over, if it is.
-    fn act(&mut self, act: Act, told: &mut impl FnMut(Told)) -> Option<Exit> {
-        match act {
-            Act::Dial(name) => {
+    /// Executes one action; returns why the worker ends, if it does.
+    fn action(&mut self, action: Action, notify: &mut impl FnMut(Notice)) -> Option<Exit> {
+        match action {
+            Action::Dial(name) => {
                 self.dialled += 1;
                 let events = self.events_in.clone();
                 self.link = Some(Link::dial(self.address, &name, self.dialled, events));
             }
-            Act::Hangup => self.link = None,
-            Act::Send(message) => {
+            Action::Hangup => self.link = None,
+            Action::Send(message) => {
                 if let Some(link) = &self.link {
                     link.send(message);
                 }
             }
-            Act::Aim(aim) => self.crew.aim(aim),
-            Act::Halt(patience) => self.crew.halt(patience),
-            Act::Known(name, index) => told(Told::Known(name, index)),
-            Act::Account(account) => told(Told::Account(account)),
-            Act::Say(line) => told(Told::Line(line)),
-            Act::Exit(exit) => return Some(exit),
+            Action::UserTargets(targets) => self.crew.set_targets(targets),
+            Action::Halt(patience) => self.crew.halt(patience),
+            Action::Known(name, index) => notify(Notice::Known(name, index)),
+            Action::TestSummary(account) => notify(Notice::TestSummary(account)),
+            Action::Say(line) => notify(Notice::Line(line)),
+            Action::Exit(exit) => return Some(exit),
         }
         None
     }
 
-    /// Waits for whatever is next and shows it to the worker.
+    /// Waits for the next event and passes it to the worker.
     async fn wait(&mut self, worker: &mut Worker) {
         let sleep = worker.wake().saturating_sub(self.now().run);
         let [interrupt, terminate] = &mut self.signals;
@@ -169,7 +169,7 @@ impl<C: Crew> Shift<'_, C> {
     }
 
     fn now(&self) -> Now {
-        // A clock before 1970 is no reason to end.
+        // A clock before 1970 is no reason to fail.
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         Now { run: self.begun.elapsed(), unix: unix.as_secs_f64() }
     }

@@ -1,11 +1,11 @@
-//! What happened since the last report, in the shape of Locust's `stats` message.
+//! What happened since the last report, in the form of Locust's `stats` message.
 //!
-//! A report holds differences: a master adds up whatever comes, from whichever worker. So nothing
-//! is lost when a report cannot be sent: it is part of the next one, and one that was sent in vain
-//! is put back by its [`Slip`]. Three of Locust's habits shape the numbers. A request that failed
-//! counts as a request and as a failure. Requests a second are told by the Unix second of the
-//! *worker's* clock. And a failure without a reply has no response time: it is counted apart
-//! (`num_none_requests`) instead of pulling the mean to zero.
+//! A report holds differences: a master adds up all reports of all workers. So nothing is lost when
+//! a report cannot be sent: it becomes part of the next one, and one that was sent in vain is
+//! restored from its [`StatsReport`]. Three of Locust's conventions shape the numbers. A failed
+//! request counts as a request and as a failure. Requests a second are counted by the Unix second
+//! of the *worker's* clock. And a failure without a reply has no response time: it is counted
+//! separately (`num_none_requests`) instead of pulling the mean to zero.
 
 use crate::crew::{Batch, Fault, Health, Row, Times};
 use crate::key::rounded_ns;
@@ -13,38 +13,38 @@ use crate::message::{Users, head_count, map};
 use rmpv::Value;
 use std::collections::BTreeMap;
 
-/// Different errors that are told apart; the rest are told as one.
+/// Distinct errors that are reported; the rest are reported as one.
 const ERRORS_MAX: usize = 500;
 
-/// Everything that is to be told, and the sums of the test.
+/// Everything to be reported, and the sums of the test.
 #[derive(Clone, Debug)]
-pub struct Ledger {
-    slip: Slip,
+pub struct StatsLog {
+    report: StatsReport,
     sum: Sum,
 }
 
-/// What one report tells.
+/// The contents of one report.
 #[derive(Clone, Debug)]
-pub struct Slip {
+pub struct StatsReport {
     /// By name and method.
     entries: BTreeMap<(String, String), Entry>,
     total: Entry,
-    errors: BTreeMap<(String, String, String), Seen>,
+    errors: BTreeMap<(String, String, String), ErrorCount>,
     health: BTreeMap<String, Pulse>,
-    /// Since when requests are counted (Unix seconds).
+    /// The start of the counts (Unix seconds).
     since: f64,
 }
 
-/// What a test of this worker came to.
+/// The sums of a test on this worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Sum {
-    /// Requests that came to an end, good or bad.
+    /// Requests that ended, successfully or not.
     pub requests: u64,
     /// Those that failed.
     pub failures: u64,
-    /// Arrivals that found no room; they are failures too.
+    /// Dropped arrivals; they are failures too.
     pub dropped: u64,
-    /// The most users that were there at one time.
+    /// The most users present at one time.
     pub users_max: u64,
 }
 
@@ -65,9 +65,9 @@ struct Entry {
     last: Option<f64>,
 }
 
-/// How often an error was seen, and when (Unix seconds).
+/// The count of an error, with first and last time (Unix seconds).
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct ErrorCount {
     count: u64,
     first: f64,
     last: f64,
@@ -89,54 +89,54 @@ struct Pulse {
     tardiness: BTreeMap<u64, u64>,
 }
 
-impl Ledger {
-    /// Nothing yet, at the Unix time `unix` (s).
+impl StatsLog {
+    /// Empty, at the Unix time `unix` (s).
     pub fn new(unix: f64) -> Self {
-        Self { slip: Slip::new(unix), sum: Sum::default() }
+        Self { report: StatsReport::new(unix), sum: Sum::default() }
     }
 
-    /// What the test came to so far.
+    /// The sums of the test so far.
     pub fn sum(&self) -> Sum {
         self.sum
     }
 
-    /// Notes how many users there are.
+    /// Notes the number of users.
     pub fn users(&mut self, count: u64) {
         self.sum.users_max = self.sum.users_max.max(count);
     }
 
-    /// Adds what a class has done up to the Unix time `unix` (s).
+    /// Adds a batch that ended at the Unix time `unix` (s).
     pub fn add(&mut self, batch: &Batch, unix: f64) {
-        // Of a second that is over the middle is surely in it.
+        // The middle of a complete second is certainly inside it.
         let middle = unix - batch.health.span.as_secs_f64() / 2.0;
         for row in &batch.rows {
             let key = (row.name.clone(), row.method.clone());
-            self.slip.entries.entry(key).or_default().add(row, middle, unix);
-            self.slip.total.add(row, middle, unix);
+            self.report.entries.entry(key).or_default().add(row, middle, unix);
+            self.report.total.add(row, middle, unix);
             self.sum.requests += row.done;
             self.sum.failures += row.failed;
         }
         for Fault { method, name, error, count } in &batch.faults {
             let key = (method.clone(), name.clone(), error.clone());
-            self.slip.err(key, Seen { count: *count, first: unix, last: unix });
+            self.report.err(key, ErrorCount { count: *count, first: unix, last: unix });
         }
         self.sum.dropped += batch.health.dropped;
-        self.slip.health.entry(batch.class.clone()).or_default().add(batch);
+        self.report.health.entry(batch.class.clone()).or_default().add(batch);
     }
 
-    /// Everything since the last report; it is forgotten here, all but the sums.
-    pub fn take(&mut self, unix: f64) -> Slip {
-        std::mem::replace(&mut self.slip, Slip::new(unix))
+    /// Takes everything since the last report; only the sums are kept.
+    pub fn take(&mut self, unix: f64) -> StatsReport {
+        std::mem::replace(&mut self.report, StatsReport::new(unix))
     }
 
-    /// Puts back what nobody has heard.
-    pub fn restore(&mut self, earlier: Slip) {
-        let later = std::mem::replace(&mut self.slip, earlier);
-        self.slip.merge(later);
+    /// Restores a report that was not received.
+    pub fn restore(&mut self, earlier: StatsReport) {
+        let later = std::mem::replace(&mut self.report, earlier);
+        self.report.merge(later);
     }
 }
 
-impl Slip {
+impl StatsReport {
     fn new(unix: f64) -> Self {
         Self {
             entries: BTreeMap::new(),
@@ -147,18 +147,18 @@ impl Slip {
         }
     }
 
-    fn err(&mut self, key: (String, String, String), seen: Seen) {
+    fn err(&mut self, key: (String, String, String), seen: ErrorCount) {
         let mut key = key;
         if self.errors.len() >= ERRORS_MAX && !self.errors.contains_key(&key) {
             key.2 = "many other errors".to_owned();
         }
-        let known = self.errors.entry(key).or_insert(Seen { count: 0, ..seen });
+        let known = self.errors.entry(key).or_insert(ErrorCount { count: 0, ..seen });
         known.count += seen.count;
         known.last = known.last.max(seen.last);
     }
 
-    /// Adds what came after it.
-    fn merge(&mut self, later: Slip) {
+    /// Merges a later report.
+    fn merge(&mut self, later: StatsReport) {
         for (key, entry) in later.entries {
             self.entries.entry(key).or_default().merge(entry);
         }
@@ -176,7 +176,7 @@ impl Slip {
         let entries = self.entries.iter().filter(|(_, entry)| entry.done > 0);
         let stats = entries.map(|((name, method), entry)| entry.value(name, method, self.since));
         let errors = self.errors.iter().map(|((method, name, error), seen)| {
-            // Equal words must meet in the master whichever worker says them.
+            // Equal errors must have equal keys on the master, from whichever worker.
             let key = Value::from(format!("{method}.{name}.{error}"));
             (key, seen.value(method, name, error))
         });
@@ -194,7 +194,7 @@ impl Slip {
 }
 
 impl Entry {
-    /// Adds what ended around `middle` and before `unix` (Unix seconds).
+    /// Adds requests that ended around `middle` and before `unix` (Unix seconds).
     fn add(&mut self, row: &Row, middle: f64, unix: f64) {
         if row.done == 0 {
             return;
@@ -233,7 +233,7 @@ impl Entry {
         self.last = later.last.or(self.last);
     }
 
-    /// The map that `StatsEntry.unserialize` reads.
+    /// The map read by `StatsEntry.unserialize`.
     fn value(&self, name: &str, method: &str, since: f64) -> Value {
         map([
             ("name", Value::from(name)),
@@ -254,7 +254,7 @@ impl Entry {
     }
 }
 
-impl Seen {
+impl ErrorCount {
     fn value(&self, method: &str, name: &str, error: &str) -> Value {
         map([
             ("name", Value::from(name)),
@@ -305,7 +305,7 @@ impl Pulse {
         self.latest = later.latest;
     }
 
-    /// What the tabs of our locustfile are made of.
+    /// The data for the tabs of our locustfile.
     fn value(&self) -> Value {
         map([
             ("model", Value::from(self.latest.model.as_str())),
@@ -338,7 +338,7 @@ fn gather(into: &mut BTreeMap<u64, u64>, times: &Times) {
     }
 }
 
-/// Rounded times as milliseconds, which is what Locust's keys are.
+/// Rounded times as Locust's keys, in milliseconds.
 fn keys(times: &BTreeMap<u64, u64>) -> Value {
     let pairs = times.iter().map(|(&ns, &count)| (Value::from(ns as f64 / 1e6), count.into()));
     Value::Map(pairs.collect())
@@ -387,11 +387,11 @@ mod tests {
 
     #[test]
     fn a_report_has_the_fields_of_locust() {
-        let mut ledger = Ledger::new(AT);
-        ledger.add(&batch(row(3, 1, &[(43_217, 1), (43_211, 1)])), AT + 1.0);
-        ledger.add(&batch(row(1, 0, &[(2_500_000, 1)])), AT + 2.0);
+        let mut stats = StatsLog::new(AT);
+        stats.add(&batch(row(3, 1, &[(43_217, 1), (43_211, 1)])), AT + 1.0);
+        stats.add(&batch(row(1, 0, &[(2_500_000, 1)])), AT + 2.0);
         let users = Users::from([("StockUser".to_owned(), 5)]);
-        let report = ledger.take(AT + 3.0).value(&users);
+        let report = stats.take(AT + 3.0).value(&users);
         for at in [&["stats", "0"][..], &["stats_total"][..]] {
             let check =
                 |name: &str, expected: &str| check(&report, &[at, &[name]].concat(), expected);
@@ -420,12 +420,12 @@ mod tests {
 
     #[test]
     fn what_was_told_is_not_told_again_but_summed() {
-        let mut ledger = Ledger::new(AT);
-        ledger.add(&batch(row(3, 1, &[(5, 2)])), AT);
-        ledger.users(7);
-        ledger.users(2);
-        let _ = ledger.take(AT + 3.0);
-        let second = ledger.take(AT + 6.0).value(&Users::new());
+        let mut stats = StatsLog::new(AT);
+        stats.add(&batch(row(3, 1, &[(5, 2)])), AT);
+        stats.users(7);
+        stats.users(2);
+        let _ = stats.take(AT + 3.0);
+        let second = stats.take(AT + 6.0).value(&Users::new());
         check(&second, &["stats"], "[]");
         check(&second, &["stats_total", "num_requests"], "0");
         check(&second, &["stats_total", "min_response_time"], "nil");
@@ -433,18 +433,18 @@ mod tests {
         check(&second, &["stats_total", "start_time"], "1700000003.25");
         check(&second, &["errors"], "{}");
         let sum = Sum { requests: 3, failures: 1, dropped: 0, users_max: 7 };
-        assert_eq!(ledger.sum(), sum);
+        assert_eq!(stats.sum(), sum);
     }
 
     #[test]
     fn what_nobody_has_heard_is_told_as_if_it_were_new() {
-        let (mut lost, mut whole) = (Ledger::new(AT), Ledger::new(AT));
+        let (mut lost, mut whole) = (StatsLog::new(AT), StatsLog::new(AT));
         let first = batch(row(3, 1, &[(43_217, 1), (50_000, 1)]));
         let second = batch(row(2, 2, &[(43_217, 1)]));
         lost.add(&first, AT + 1.0);
-        let slip = lost.take(AT + 3.0);
+        let report = lost.take(AT + 3.0);
         lost.add(&second, AT + 4.0);
-        lost.restore(slip);
+        lost.restore(report);
         whole.add(&first, AT + 1.0);
         whole.add(&second, AT + 4.0);
         let users = Users::new();
@@ -454,13 +454,13 @@ mod tests {
 
     #[test]
     fn errors_have_a_bound() {
-        let mut ledger = Ledger::new(AT);
+        let mut stats = StatsLog::new(AT);
         for at in 0..2_000 {
             let mut batch = batch(row(1, 1, &[]));
             batch.faults[0].error = format!("error {at}");
-            ledger.add(&batch, AT);
+            stats.add(&batch, AT);
         }
-        let report = ledger.take(AT).value(&Users::new());
+        let report = stats.take(AT).value(&Users::new());
         let errors = field(&report, &["errors"]).as_map().expect("a map");
         assert_eq!(errors.len(), ERRORS_MAX + 1);
         check(&report, &["errors", "STOCK.buy.many other errors", "occurrences"], "1500");

@@ -1,31 +1,30 @@
-//! A worker's life as a state machine: bytes, news and time go in, [`Act`]s come out.
+//! A worker as a state machine: bytes, events and time go in, [`Action`]s come out.
 //!
-//! Two things change by themselves, so there are two states. The [`Tie`] to the master: away,
-//! dialling, knocking (introduced, not yet known), known. And the [`Test`]: ready, spawning,
-//! running, stopping, resting. Times and orders are Locust's (`locust/runners.py`, 2.40 to 2.47)
-//! except in four places, which are the reason to read on:
+//! Two things change independently, so there are two states. The [`Connection`] to the master:
+//! away, dialling, introduced (not yet known), known. And the [`Test`]: ready, spawning, running,
+//! stopping, resting. Timing and order follow Locust (`locust/runners.py`, 2.40 to 2.47) except in
+//! four points:
 //!
-//! - A worker of Locust ends itself when its master has been silent for a minute. This one makes
-//!   the connection anew, sooner, and tries until its patience ends; what it counted meanwhile is
-//!   in the next report. Users without a master are let go after the same minute, for nobody could
-//!   stop them.
-//! - ZeroMQ's router takes no second connection of a name while it believes in the first. After a
-//!   silent loss it may believe for minutes, and says nothing to the newcomer. So who is not
-//!   answered under the old name comes back under a new one.
-//! - Reports are not answered, but heartbeats are, and in order. A heartbeat goes out behind each
-//!   report, and what was reported is kept until its answer comes: over a connection that dies
-//!   nothing is lost, and nothing told twice but what was on its way back at that moment.
-//! - After `client_stopped` the master has forgotten us, and answers anything but `client_ready`
-//!   with `quit`. Orders that cross that gap wait until it is closed.
+//! - A Locust worker ends when its master has been silent for a minute. This one reconnects,
+//!   sooner, and tries until its patience ends; its counts of that time are in the next report.
+//!   Users without a master are dismissed after the same minute, because no one could stop them.
+//! - ZeroMQ's router refuses a second connection of a name while it believes in the first. After a
+//!   silent loss that may last minutes, without any message to the newcomer. A worker that is not
+//!   answered under its old name therefore returns under a new one.
+//! - Reports are not answered, but heartbeats are, in order. A heartbeat follows each report, and
+//!   the report is kept until its answer arrives: nothing is lost with a dying connection, and only
+//!   what was just being confirmed is reported twice.
+//! - After `client_stopped` the master has forgotten the worker, and answers anything but
+//!   `client_ready` with `quit`. Commands that cross that gap wait until it is closed.
 
 mod log;
 #[cfg(test)]
 mod tests;
 mod time;
 
-use crate::crew::{Aim, Level, News, Trouble};
-use crate::message::{self, Heard, Said, Spawn, Users};
-use crate::stats::{Ledger, Slip, Sum};
+use crate::crew::{CrewEvent, Level, Problem, UserTargets};
+use crate::message::{self, MasterMessage, Spawn, Users, WorkerMessage};
+use crate::stats::{StatsLog, StatsReport, Sum};
 use log::Log;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -37,58 +36,58 @@ const REPORT: Duration = Duration::from_secs(3);
 /// `WORKER_LOG_REPORT_INTERVAL`.
 const LOGS: Duration = Duration::from_secs(10);
 /// `CONNECT_TIMEOUT`: when an introduction is repeated.
-const KNOCK: Duration = Duration::from_secs(5);
+const INTRODUCTION: Duration = Duration::from_secs(5);
 /// `MASTER_HEARTBEAT_TIMEOUT`: how long users go on without a master.
 const ALONE: Duration = Duration::from_secs(60);
-/// A master that knows of a test orders users as soon as we are back; one that has not by then
-/// has none for us.
+/// A master with a running test orders users as soon as the worker is back; after this long it has
+/// none for this worker.
 const ADOPTION: Duration = Duration::from_secs(10);
-/// Between two tries to connect: the first pause, which also leaves the master time to see that
-/// the old connection is gone, and the longest.
+/// The pause between connection attempts: the first, which also lets the master notice that the old
+/// connection is gone, and the longest.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(5));
-/// Unanswered introductions over fresh connections before the name is changed.
+/// Unanswered introductions over new connections before the name is changed.
 const TRIES: u32 = 3;
-/// What owed replies are given to come in, at least. A master that quits waits half a second for
-/// the last report, so then they are given nothing.
+/// The least time for outstanding replies. A quitting master waits half a second for the last
+/// report, so then they get none.
 const LINGER: Duration = Duration::from_millis(250);
-/// How much longer a crew may take to let go than it was told to.
+/// How much longer a crew may take to dismiss users than it was told.
 const GRACE: Duration = Duration::from_secs(5);
 /// The same when the master quits.
 const GRACE_AT_QUIT: Duration = Duration::from_millis(350);
 
-/// What can be chosen.
+/// The settings of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// What the master shall call us; no two workers may have one name.
+    /// The name for the master; it must be unique in the swarm.
     pub name: String,
-    /// Make the connection anew when the master says nothing for so long.
+    /// Reconnect after the master has been silent for this long.
     pub silence: Duration,
-    /// Give up when no master has known us for so long.
+    /// Give up after no master has known this worker for this long.
     pub patience: Duration,
 }
 
-/// Now, on two clocks.
+/// The current time on two clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Now {
-    /// Since the worker began; never falls.
+    /// Since the worker began; never decreases.
     pub run: Duration,
-    /// Unix seconds, as the master counts.
+    /// Unix seconds, as used by the master.
     pub unix: f64,
 }
 
-/// What heartbeats tell of the process.
+/// The resource usage reported in heartbeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Gauge {
-    /// Of one core (%), of the busiest thread: an average over cores would hide a thread that
-    /// has none left.
+pub struct ProcessUsage {
+    /// CPU use of the busiest thread (% of one core): an average over cores would hide a saturated
+    /// thread.
     pub cpu: f64,
     /// Resident bytes.
     pub memory: u64,
 }
 
-/// What is to be done, in this order.
+/// What to do, in this order.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Act {
+pub enum Action {
     /// Connect under this name, then call [`Worker::connected`] or [`Worker::lost`].
     Dial(String),
     /// Close the connection.
@@ -96,65 +95,66 @@ pub enum Act {
     /// Send this message.
     Send(Vec<u8>),
     /// Tell the crew to have these users.
-    Aim(Aim),
-    /// Tell the crew to let go, and how long replies may still come in.
+    UserTargets(UserTargets),
+    /// Tell the crew to dismiss users, and how long replies may still arrive.
     Halt(Duration),
-    /// The master knows us, under this name and as this number.
+    /// The master knows this worker, under this name and index.
     Known(String, u64),
     /// A test has ended.
-    Account(Account),
-    /// Write this line where the user looks.
+    TestSummary(TestSummary),
+    /// Show this line to the user.
     Say(String),
-    /// It is over.
+    /// The worker ends.
     Exit(Exit),
 }
 
 /// A test that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Account {
+pub struct TestSummary {
     /// Which one, from 1.
     pub test: u64,
-    /// What it came to.
+    /// Its sums.
     #[serde(flatten)]
     pub sum: Sum,
 }
 
-/// Why it is over.
+/// Why a worker ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// The master said so.
-    Bidden,
-    /// The user said so.
+    /// The master told it to.
+    ByMaster,
+    /// The user interrupted it.
     Interrupted,
-    /// No master was there for too long; a sentence that says what to do.
+    /// No master answered for too long; says what to do.
     Alone(String),
 }
 
-/// The tie to the master.
+/// The state of the connection to the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tie {
-    /// No connection; the next is tried `again`, and `pause` later if that fails.
+enum Connection {
+    /// Not connected; the next attempt is at `again`, and `pause` later if that fails.
     Away { again: Duration, pause: Duration },
     /// A connection is being made.
     Dialling { pause: Duration },
-    /// Introduced; if it is not answered, once more `again`.
-    Knocking { again: Duration },
-    /// The master knows us.
+    /// Introduced; without an answer the introduction is repeated at `again`.
+    Introduced { again: Duration },
+    /// The master knows this worker.
     Known,
 }
 
-/// Where a test is.
+/// The state of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Test {
     Ready,
     Spawning,
     Running,
-    /// The crew was told to let go, and is believed to have done so by `until`.
+    /// The crew was told to dismiss users, and is assumed to have done so by `until`.
     Stopping {
         until: Duration,
         then: Then,
     },
-    /// The master was told, and has forgotten us; it is told that we are ready by `until`.
+    /// The master was told that users are gone and has forgotten the worker; it is told `ready` at
+    /// `until`.
     Resting {
         until: Duration,
     },
@@ -163,11 +163,11 @@ enum Test {
 /// What follows when all users are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
-    /// Rest for so long, be ready again.
+    /// Rest for this long, then be ready again.
     Rest(Duration),
-    /// Be ready again and tell nobody: no master asked.
+    /// Be ready again without telling a master: none asked.
     Forget,
-    /// End: `true` if the master must be told.
+    /// End; `true` if the master must be told.
     Leave(bool),
 }
 
@@ -178,45 +178,45 @@ pub struct Worker {
     name: String,
     /// How many names were used up.
     renamed: u32,
-    /// Whether a connection had this name.
+    /// Whether a connection has used this name.
     name_used: bool,
-    /// Whether a connection before this one had it.
+    /// Whether an earlier connection used it.
     second: bool,
-    /// Introductions over fresh connections that were not answered.
+    /// Introductions over new connections that were not answered.
     unanswered: u32,
-    /// Whether the master has known us over this connection.
+    /// Whether the master has answered over this connection.
     proved: bool,
-    tie: Tie,
+    connection: Connection,
     test: Test,
-    /// Since when no master knows us.
+    /// Since when no master knows this worker.
     alone: Option<Duration>,
-    /// By when a master that we came back to must have asked for users.
+    /// By when a master must order users after a reconnection.
     adoption: Option<Duration>,
     index: u64,
     heard: Duration,
     spawned: f64,
     pending: Option<Box<Spawn>>,
-    aims: u32,
+    pending_targets: u32,
     tests: u64,
     users: Users,
     stop_timeout: Duration,
-    ledger: Ledger,
-    /// Heartbeats over this connection that will be answered, and answers that came.
+    stats: StatsLog,
+    /// Heartbeats sent over this connection, and answers received.
     beats: (u64, u64),
-    /// Reports that no answer has confirmed, with the heartbeat that went out behind each.
-    slips: VecDeque<(u64, Slip)>,
+    /// Unconfirmed reports, each with the number of the heartbeat sent after it.
+    unconfirmed: VecDeque<(u64, StatsReport)>,
     log: Log,
     said: BTreeSet<String>,
-    troubles: VecDeque<Trouble>,
-    gauge: Gauge,
+    problems: VecDeque<Problem>,
+    usage: ProcessUsage,
     beat: Duration,
     report: Duration,
     logs: Duration,
-    acts: VecDeque<Act>,
+    actions: VecDeque<Action>,
 }
 
 impl Worker {
-    /// A worker that dials at once.
+    /// A worker that connects at once.
     pub fn new(settings: Settings, now: Now) -> Self {
         Self {
             name: settings.name.clone(),
@@ -226,7 +226,7 @@ impl Worker {
             second: false,
             unanswered: 0,
             proved: false,
-            tie: Tie::Away { again: now.run, pause: PAUSE.0 },
+            connection: Connection::Away { again: now.run, pause: PAUSE.0 },
             test: Test::Ready,
             alone: Some(now.run),
             adoption: None,
@@ -234,44 +234,44 @@ impl Worker {
             heard: now.run,
             spawned: 0.0,
             pending: None,
-            aims: 0,
+            pending_targets: 0,
             tests: 0,
             users: Users::new(),
             stop_timeout: Duration::ZERO,
-            ledger: Ledger::new(now.unix),
+            stats: StatsLog::new(now.unix),
             beats: (0, 0),
-            slips: VecDeque::new(),
+            unconfirmed: VecDeque::new(),
             log: Log::default(),
             said: BTreeSet::new(),
-            troubles: VecDeque::new(),
-            gauge: Gauge::default(),
+            problems: VecDeque::new(),
+            usage: ProcessUsage::default(),
             beat: now.run,
             report: now.run,
             logs: now.run + LOGS,
-            acts: VecDeque::new(),
+            actions: VecDeque::new(),
         }
     }
 
-    /// The next thing to do; `None` until something happens or [`Worker::wake`].
-    pub fn act(&mut self) -> Option<Act> {
-        self.acts.pop_front()
+    /// The next action; `None` until an event or [`Worker::wake`].
+    pub fn action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
     }
 
-    /// The connection that was dialled stands.
+    /// The connection is established.
     pub fn connected(&mut self, now: Now) {
         self.heard = now.run;
         self.proved = false;
         self.second = std::mem::replace(&mut self.name_used, true);
-        self.knock(now);
+        self.introduce(now);
     }
 
-    /// The connection is gone, or could not be made.
+    /// The connection is closed, or could not be made.
     pub fn lost(&mut self, why: &str, now: Now) {
-        let pause = match self.tie {
-            Tie::Away { .. } => return,
-            // A master that is not there yet is the usual thing and worth no line each time.
-            Tie::Dialling { pause } => pause,
-            Tie::Knocking { .. } | Tie::Known => {
+        let pause = match self.connection {
+            Connection::Away { .. } => return,
+            // A missing master is common and not worth a line each time.
+            Connection::Dialling { pause } => pause,
+            Connection::Introduced { .. } | Connection::Known => {
                 self.note(
                     Level::Warning,
                     &format!("the connection to the master is gone: {why}"),
@@ -283,43 +283,47 @@ impl Worker {
         self.away(pause, now);
     }
 
-    /// A message has come.
+    /// A message has arrived.
     pub fn hear(&mut self, bytes: &[u8], now: Now) {
         self.heard = now.run;
         match message::decode(bytes) {
-            Ok(Heard::Ack { index }) => self.known(index, now),
-            Ok(Heard::Spawn(spawn)) => self.spawn(spawn, now),
-            Ok(Heard::Stop) => self.stop(now),
-            Ok(Heard::Quit) => self.quit(now),
-            Ok(Heard::Reconnect) => {
-                self.note(Level::Warning, "the master could not read us: connecting anew", now);
-                self.acts.push_back(Act::Hangup);
+            Ok(MasterMessage::Ack { index }) => self.known(index, now),
+            Ok(MasterMessage::Spawn(spawn)) => self.spawn(spawn, now),
+            Ok(MasterMessage::Stop) => self.stop(now),
+            Ok(MasterMessage::Quit) => self.quit(now),
+            Ok(MasterMessage::Reconnect) => {
+                self.note(
+                    Level::Warning,
+                    "the master could not decode a message: reconnecting",
+                    now,
+                );
+                self.actions.push_back(Action::Hangup);
                 self.away(PAUSE.0, now);
             }
-            Ok(Heard::Heartbeat) => self.confirmed(),
-            Ok(Heard::SpawningComplete | Heard::Other(_)) => {}
+            Ok(MasterMessage::Heartbeat) => self.confirmed(),
+            Ok(MasterMessage::SpawningComplete | MasterMessage::Other(_)) => {}
             Err(malformed) => self.note(Level::Warning, &malformed.to_string(), now),
         }
     }
 
-    /// The crew has something to tell.
-    pub fn news(&mut self, news: News, now: Now) {
+    /// The crew reports an event.
+    pub fn news(&mut self, news: CrewEvent, now: Now) {
         match news {
-            News::Batch(batch) => self.ledger.add(&batch, now.unix),
-            News::Settled(users) => self.settled(users),
-            News::Halted => self.halted(now),
-            News::Log(level, line) => self.note(level, &line, now),
-            News::Trouble(trouble) => {
-                if self.said.insert(format!("{}\n{}", trouble.what, trouble.place)) {
-                    self.note(Level::Warning, &trouble.what, now);
-                    self.troubles.push_back(trouble);
+            CrewEvent::Batch(batch) => self.stats.add(&batch, now.unix),
+            CrewEvent::Settled(users) => self.settled(users),
+            CrewEvent::Halted => self.halted(now),
+            CrewEvent::Log(level, line) => self.note(level, &line, now),
+            CrewEvent::Problem(problem) => {
+                if self.said.insert(format!("{}\n{}", problem.what, problem.place)) {
+                    self.note(Level::Warning, &problem.what, now);
+                    self.problems.push_back(problem);
                     self.unburden();
                 }
             }
         }
     }
 
-    /// The user wants it to end.
+    /// The user interrupts.
     pub fn interrupt(&mut self, now: Now) {
         self.leave(LINGER, GRACE, true, now);
     }
@@ -330,41 +334,42 @@ impl Worker {
         matches!(self.test, Test::Spawning | Test::Running)
     }
 
-    fn say(&mut self, said: &Said) {
-        self.acts.push_back(Act::Send(message::encode(&self.name, said)));
+    fn say(&mut self, said: &WorkerMessage) {
+        self.actions.push_back(Action::Send(message::encode(&self.name, said)));
     }
 
     fn note(&mut self, level: Level, line: &str, now: Now) {
         let line = self.log.push(&self.name, level, line, now.unix);
-        self.acts.push_back(Act::Say(line));
+        self.actions.push_back(Action::Say(line));
     }
 
     fn away(&mut self, pause: Duration, now: Now) {
         self.take_back();
         self.alone.get_or_insert(now.run);
         self.adoption = None;
-        self.tie = Tie::Away { again: now.run + pause, pause: (pause * 2).min(PAUSE.1) };
+        self.connection =
+            Connection::Away { again: now.run + pause, pause: (pause * 2).min(PAUSE.1) };
     }
 
-    fn knock(&mut self, now: Now) {
-        self.say(&Said::ClientReady);
-        self.tie = Tie::Knocking { again: now.run + KNOCK };
+    fn introduce(&mut self, now: Now) {
+        self.say(&WorkerMessage::ClientReady);
+        self.connection = Connection::Introduced { again: now.run + INTRODUCTION };
     }
 
     fn known(&mut self, index: Option<u64>, now: Now) {
-        if !matches!(self.tie, Tie::Knocking { .. }) {
+        if !matches!(self.connection, Connection::Introduced { .. }) {
             return;
         }
-        self.tie = Tie::Known;
+        self.connection = Connection::Known;
         self.proved = true;
         self.unanswered = 0;
         self.index = index.unwrap_or(self.index);
         let absent = self.alone.take();
         if absent.is_some() {
-            // A master that was started anew may run on another clock.
+            // A restarted master may have another clock.
             self.spawned = 0.0;
             self.adoption = self.has_users().then_some(now.run + ADOPTION);
-            self.acts.push_back(Act::Known(self.name.clone(), self.index));
+            self.actions.push_back(Action::Known(self.name.clone(), self.index));
             let line = format!("known to the master as worker {}", self.index);
             self.note(Level::Info, &line, now);
         }
@@ -377,41 +382,41 @@ impl Worker {
             self.pending = Some(spawn);
             return;
         }
-        self.say(&Said::Spawning);
+        self.say(&WorkerMessage::Spawning);
         if spawn.timestamp <= self.spawned {
-            let line = "an order to have users came late: a newer one was there before it";
+            let line = "ignoring an outdated order for users";
             return self.note(Level::Info, line, now);
         }
         let fresh = self.test == Test::Ready;
         if fresh {
             self.tests += 1;
-            self.ledger = Ledger::new(now.unix);
-            self.slips.clear();
+            self.stats = StatsLog::new(now.unix);
+            self.unconfirmed.clear();
             self.said.clear();
         }
         self.spawned = spawn.timestamp;
         self.stop_timeout = spawn.stop_timeout;
         self.adoption = None;
-        self.aims += 1;
+        self.pending_targets += 1;
         self.test = Test::Spawning;
         let Spawn { users, host, options, stop_timeout, .. } = *spawn;
         let index = self.index;
-        let aim = Aim { users, host, options, stop_timeout, fresh, index };
-        self.acts.push_back(Act::Aim(aim));
+        let targets = UserTargets { users, host, options, stop_timeout, fresh, index };
+        self.actions.push_back(Action::UserTargets(targets));
     }
 
     fn settled(&mut self, users: Users) {
-        self.aims = self.aims.saturating_sub(1);
+        self.pending_targets = self.pending_targets.saturating_sub(1);
         if !self.has_users() {
             return;
         }
-        self.ledger.users(users.values().sum());
+        self.stats.users(users.values().sum());
         self.users = users;
-        if self.aims == 0 {
+        if self.pending_targets == 0 {
             self.test = Test::Running;
         }
-        if self.tie == Tie::Known {
-            self.say(&Said::SpawningComplete(self.users.clone()));
+        if self.connection == Connection::Known {
+            self.say(&WorkerMessage::SpawningComplete(self.users.clone()));
         }
     }
 
@@ -429,7 +434,7 @@ impl Worker {
         }
     }
 
-    /// The master ends: it waits half a second for what we have.
+    /// The master ends: it waits half a second for the last report.
     fn quit(&mut self, now: Now) {
         self.note(Level::Info, "the master has ended the swarm", now);
         self.leave(Duration::ZERO, GRACE_AT_QUIT, false, now);
@@ -439,7 +444,7 @@ impl Worker {
         match self.test {
             Test::Ready | Test::Resting { .. } => self.gone(Then::Leave(tell), now),
             Test::Spawning | Test::Running | Test::Stopping { .. } => {
-                // What is known by now is safe, whatever becomes of the rest.
+                // Known results are safe, whatever happens to the rest.
                 self.tell(now);
                 self.halt(patience, grace, Then::Leave(tell), now);
             }
@@ -448,14 +453,17 @@ impl Worker {
 
     fn halt(&mut self, patience: Duration, grace: Duration, then: Then, now: Now) {
         self.test = Test::Stopping { until: now.run + patience + grace, then };
-        self.acts.push_back(Act::Halt(patience));
+        self.actions.push_back(Action::Halt(patience));
     }
 
     fn halted(&mut self, now: Now) {
-        self.aims = 0;
+        self.pending_targets = 0;
         if let Test::Stopping { then, .. } = self.test {
             self.users.values_mut().for_each(|count| *count = 0);
-            self.acts.push_back(Act::Account(Account { test: self.tests, sum: self.ledger.sum() }));
+            self.actions.push_back(Action::TestSummary(TestSummary {
+                test: self.tests,
+                sum: self.stats.sum(),
+            }));
             self.tell(now);
             self.gone(then, now);
         }
@@ -466,24 +474,24 @@ impl Worker {
         self.users.clear();
         match then {
             Then::Rest(span) => {
-                if self.tie == Tie::Known {
-                    self.say(&Said::ClientStopped);
+                if self.connection == Connection::Known {
+                    self.say(&WorkerMessage::ClientStopped);
                 }
                 self.test = Test::Resting { until: now.run + span };
             }
             Then::Forget => self.ready(now),
             Then::Leave(tell) => {
                 self.test = Test::Ready;
-                if tell && self.tie == Tie::Known {
-                    self.say(&Said::Quit);
+                if tell && self.connection == Connection::Known {
+                    self.say(&WorkerMessage::Quit);
                 }
-                let exit = if tell { Exit::Interrupted } else { Exit::Bidden };
-                self.acts.push_back(Act::Exit(exit));
+                let exit = if tell { Exit::Interrupted } else { Exit::ByMaster };
+                self.actions.push_back(Action::Exit(exit));
             }
         }
     }
 
-    /// Ready for the next test, which may have been ordered already.
+    /// Ready for the next test, which may already be ordered.
     fn ready(&mut self, now: Now) {
         self.test = Test::Ready;
         if let Some(spawn) = self.pending.take() {
@@ -491,17 +499,17 @@ impl Worker {
         }
     }
 
-    /// Reports what has happened, if anybody listens.
+    /// Sends a report, if a master is listening.
     fn tell(&mut self, now: Now) {
-        if self.tie == Tie::Known && !matches!(self.test, Test::Resting { .. }) {
-            let slip = self.ledger.take(now.unix);
-            self.say(&Said::Stats(slip.value(&self.users)));
+        if self.connection == Connection::Known && !matches!(self.test, Test::Resting { .. }) {
+            let report = self.stats.take(now.unix);
+            self.say(&WorkerMessage::Stats(report.value(&self.users)));
             self.beat(now);
-            self.slips.push_back((self.beats.0, slip));
+            self.unconfirmed.push_back((self.beats.0, report));
         }
     }
 
-    /// The next heartbeat is due a second later. One while resting would not be answered.
+    /// The next heartbeat is due a second later. One sent while resting would not be answered.
     fn beat(&mut self, now: Now) {
         let state = match self.test {
             Test::Ready => "ready",
@@ -511,32 +519,32 @@ impl Worker {
         };
         self.beat = now.run + BEAT;
         self.beats.0 += 1;
-        let Gauge { cpu, memory } = self.gauge;
-        self.say(&Said::Heartbeat { state, cpu, memory });
+        let ProcessUsage { cpu, memory } = self.usage;
+        self.say(&WorkerMessage::Heartbeat { state, cpu, memory });
     }
 
-    /// A heartbeat was answered: every report before it was heard.
+    /// A heartbeat was answered: every report before it has arrived.
     fn confirmed(&mut self) {
         self.beats.1 += 1;
-        while self.slips.front().is_some_and(|(beat, _)| *beat <= self.beats.1) {
-            self.slips.pop_front();
+        while self.unconfirmed.front().is_some_and(|(beat, _)| *beat <= self.beats.1) {
+            self.unconfirmed.pop_front();
         }
     }
 
-    /// What was reported over a connection that is gone, and perhaps not heard, is to be told.
+    /// Restores reports that may have been lost with the connection.
     fn take_back(&mut self) {
         self.beats = (0, 0);
-        while let Some((_, slip)) = self.slips.pop_back() {
-            self.ledger.restore(slip);
+        while let Some((_, report)) = self.unconfirmed.pop_back() {
+            self.stats.restore(report);
         }
     }
 
-    /// Tells troubles that could not be told before.
+    /// Sends pending problems.
     fn unburden(&mut self) {
-        while self.tie == Tie::Known
-            && let Some(Trouble { what, place }) = self.troubles.pop_front()
+        while self.connection == Connection::Known
+            && let Some(Problem { what, place }) = self.problems.pop_front()
         {
-            self.say(&Said::Exception { msg: what, traceback: place });
+            self.say(&WorkerMessage::Exception { msg: what, traceback: place });
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Files beneath a root, opened so that no path and no link leads out of it (openat2(2),
-//! `RESOLVE_BENEATH`), and read without waiting where the kernel can (preadv2(2), `RWF_NOWAIT`).
+//! Files below a root directory, opened so that no path and no link leads out of it (openat2(2),
+//! `RESOLVE_BENEATH`), and read without blocking where the kernel can (preadv2(2), `RWF_NOWAIT`).
 //!
-//! The checks are the kernel's and made while it walks, so a link that is swapped between a check
-//! and an open does not help anybody.
+//! The kernel checks while it resolves the path, so swapping a link between a check and an open
+//! gains an attacker nothing.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -12,52 +12,51 @@ use std::path::Path;
 
 use crate::call::{check_count, check_long, uninterrupted};
 
-/// A folder that everything is opened beneath.
+/// A directory; everything is opened below it.
 #[derive(Debug)]
-pub struct Root(OwnedFd);
+pub struct RootDir(OwnedFd);
 
 /// Whether a call may wait for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// It may.
+    /// It may block.
     May,
-    /// It answers `WouldBlock` instead.
+    /// It fails with `WouldBlock` instead.
     Not,
 }
 
-impl Root {
-    /// Opens the root itself.
+impl RootDir {
+    /// Opens the root directory.
     ///
     /// # Errors
     /// Those of open(2); `NotADirectory` for a file.
-    pub fn open(path: &Path) -> io::Result<Root> {
+    pub fn open(path: &Path) -> io::Result<RootDir> {
         let file = File::open(path)?;
         if !file.metadata()?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        Ok(Root(file.into()))
+        Ok(RootDir(file.into()))
     }
 
-    /// Opens what lies at `path`, relative to the root, for reading. It may be a folder or a
-    /// device: ask its metadata before anything else. Opening a pipe without a writer does not
-    /// wait.
+    /// Opens `path`, relative to the root, for reading. It may be a directory or a device: check
+    /// its metadata first. Opening a pipe without a writer does not block.
     ///
     /// # Errors
     /// `CrossesDevices` where the path leads out of the root; `FilesystemLoop`; `WouldBlock` where
-    /// it would wait and must not; those of open(2).
+    /// it would block and must not; those of open(2).
     pub fn find(&self, path: &str, wait: Wait) -> io::Result<File> {
         let path = CString::new(path)?;
         // SAFETY: all-zero bytes are an open_how without flags.
         let mut how: libc::open_how = unsafe { std::mem::zeroed() };
         let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
         how.flags = flags as u64;
-        // Links of /proc lead to places that have no path at all.
+        // Links in /proc lead to places without a path.
         how.resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
         if wait == Wait::Not {
             how.resolve |= RESOLVE_CACHED;
         }
         let fd = uninterrupted(|| {
-            // SAFETY: the path ends with NUL, and `how` has the size that is announced.
+            // SAFETY: the path ends with NUL, and `how` has the announced size.
             check_long(unsafe {
                 libc::syscall(
                     libc::SYS_openat2,
@@ -79,7 +78,7 @@ const RESOLVE_CACHED: u64 = 0x20;
 /// Reads at most `len` bytes of `file` from `offset` on and appends them to `into`; 0 at its end.
 ///
 /// # Errors
-/// `WouldBlock` where it would wait and must not, also where the file system cannot tell
+/// `WouldBlock` where it would block and must not, also where the file system cannot tell
 /// (`EOPNOTSUPP`); those of read(2).
 pub fn read_at(
     file: impl AsFd,
@@ -95,12 +94,12 @@ pub fn read_at(
     let flags = if wait == Wait::Not { libc::RWF_NOWAIT } else { 0 };
     let fd = file.as_fd().as_raw_fd();
     let read = uninterrupted(|| {
-        // SAFETY: the slice is writable for the length that it announces, and lives until the end.
+        // SAFETY: the slice is writable for the announced length, and outlives the call.
         check_count(unsafe { libc::preadv2(fd, &raw const slice, 1, offset, flags) })
     });
     match read {
         Ok(read) => {
-            // SAFETY: the kernel has filled so many bytes behind the present end.
+            // SAFETY: the kernel has filled `read` bytes after the current end.
             unsafe { into.set_len(into.len() + read) };
             Ok(read)
         }
@@ -131,8 +130,8 @@ mod tests {
             Ground(path)
         }
 
-        fn root(&self) -> Root {
-            Root::open(&self.0.join("root")).unwrap()
+        fn root(&self) -> RootDir {
+            RootDir::open(&self.0.join("root")).unwrap()
         }
     }
 
@@ -154,7 +153,7 @@ mod tests {
         for path in ["../secret", "/etc/passwd", "near", "far", "in/up/secret", "in/../../secret"] {
             let kind = root.find(path, Wait::May).unwrap_err().kind();
             assert_eq!(kind, io::ErrorKind::CrossesDevices, "{path}");
-            // Without waiting the kernel may leave the question to the patient.
+            // Without blocking, the kernel may refuse to decide; then ask again with blocking.
             let kind = root.find(path, Wait::Not).unwrap_err().kind();
             let good = matches!(kind, io::ErrorKind::CrossesDevices | io::ErrorKind::WouldBlock);
             assert!(good, "{path}: {kind}");
@@ -167,7 +166,7 @@ mod tests {
         assert_eq!(root.find("loop", Wait::May).unwrap_err().raw_os_error(), Some(libc::ELOOP));
         let absent = root.find("in/b.txt", Wait::May).unwrap_err().kind();
         assert_eq!(absent, io::ErrorKind::NotFound);
-        assert!(Root::open(&ground.0.join("secret")).is_err(), "a file is no root");
+        assert!(RootDir::open(&ground.0.join("secret")).is_err(), "a file is no root");
         assert!(root.find("in\0", Wait::May).is_err());
     }
 

@@ -1,14 +1,14 @@
-//! What every call needs: the error of a failed one, and repetition of an interrupted one.
+//! Shared by all calls: converting errors, and repeating interrupted calls.
 
 use std::io;
 use std::time::Duration;
 
-/// The result of a call that answers -1 and sets `errno` when it fails.
+/// The result of a call that returns -1 and sets `errno` on failure.
 pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// The same for calls that answer a count of bytes.
+/// The same for calls that return a count of bytes.
 pub(crate) fn check_count(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
@@ -19,7 +19,7 @@ pub(crate) fn check_long(result: libc::c_long) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Repeats `call` until it answers something else than `EINTR`.
+/// Repeats `call` while it fails with `EINTR`.
 #[inline]
 pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
@@ -30,7 +30,7 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
     }
 }
 
-/// A length of time as the kernel writes it; what does not fit becomes the longest that does.
+/// A duration as a timespec; longer ones saturate.
 pub(crate) fn timespec(time: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
@@ -38,7 +38,7 @@ pub(crate) fn timespec(time: Duration) -> libc::timespec {
     }
 }
 
-/// `option` for calls that take a pointer which may be null: the pointer lives as long as it.
+/// `option` for calls that take a nullable pointer; the pointer is valid as long as `option`.
 pub(crate) fn or_null<T>(option: &Option<T>) -> *const T {
     option.as_ref().map_or(std::ptr::null(), std::ptr::from_ref)
 }

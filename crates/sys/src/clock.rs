@@ -1,23 +1,24 @@
-//! The clock that only goes forward (clock_gettime(2), `CLOCK_MONOTONIC`), and a thread's own.
+//! The monotonic clock (clock_gettime(2), `CLOCK_MONOTONIC`), and a thread's CPU clock.
 //!
 //! It counts from an unspecified start, usually boot, and is the same for all processes of the
-//! machine: a time one process wrote into shared memory means the same to another.
+//! machine: times in shared memory are comparable between processes.
 
-/// Nanoseconds on the monotonic clock. Costs a few tens of nanoseconds through
-/// the vDSO, no system call.
+/// Nanoseconds on the monotonic clock. Costs a few tens of nanoseconds through the vDSO, without a
+/// system call.
 #[must_use]
 pub fn now_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds of CPU time that the calling thread has used. Costs a system call.
+/// CPU time of the calling thread in nanoseconds. Costs a system call.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Sleeps until `at_ns` on [`now_ns`]'s clock; not at all if that is past (clock_nanosleep(2) with
-/// `TIMER_ABSTIME`). What a signal interrupts goes on: a moment needs no new arithmetic.
+/// Sleeps until `at_ns` on [`now_ns`]'s clock; returns at once if that is past (clock_nanosleep(2)
+/// with `TIMER_ABSTIME`). A sleep interrupted by a signal continues: an absolute time needs no new
+/// arithmetic.
 pub fn sleep_until(at_ns: u64) {
     let at = libc::timespec {
         tv_sec: (at_ns / 1_000_000_000).cast_signed(),
@@ -33,7 +34,7 @@ fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a timespec that the call may write.
     let result = unsafe { libc::clock_gettime(clock, &mut time) };
-    // clock_gettime fails for an unknown clock or a bad pointer only; here are neither.
+    // clock_gettime fails only for an unknown clock or a bad pointer.
     assert_eq!(result, 0, "clock_gettime({clock}) failed");
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }

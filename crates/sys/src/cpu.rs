@@ -1,6 +1,6 @@
-//! Which processors the calling thread may run on (sched_setaffinity(2)).
+//! CPU affinity of the calling thread (sched_setaffinity(2)).
 //!
-//! A mask of a child (process or thread) is a copy of its parent's at birth.
+//! A child process or thread inherits a copy of its parent's mask.
 
 use std::io;
 
@@ -20,10 +20,10 @@ pub fn affinity() -> io::Result<Vec<usize>> {
     Ok(all.filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
 }
 
-/// Ties the calling thread to `cpus`.
+/// Pins the calling thread to `cpus`.
 ///
 /// # Errors
-/// `InvalidInput` for a number past 1023; `EINVAL` where none of them is usable here.
+/// `InvalidInput` for a number above 1023; `EINVAL` where none of them is usable.
 pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
     // SAFETY: a cpu_set_t is an array of integers, for which zero is a value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };

@@ -1,10 +1,10 @@
 //! The kernel's readiness list (epoll(7)).
 //!
-//! Waits are counted in nanoseconds by epoll_pwait2(2) (Linux 5.11); where the kernel or a seccomp
-//! filter lacks it, in milliseconds rounded up, so that a timer never fires early.
+//! Timeouts have nanosecond resolution with epoll_pwait2(2) (Linux 5.11). Where the kernel or a
+//! seccomp filter lacks it, they are milliseconds rounded up, so that a timer never fires early.
 //!
-//! The surprising thing: errors and hang-ups are reported for every descriptor in the set, also
-//! for one added with no interest at all. Remove what must be silent.
+//! Errors and hang-ups are reported for every descriptor in the set, even for one added without any
+//! interest. Remove a descriptor to silence it.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -26,20 +26,20 @@ fn bits(interest: Interest) -> u32 {
         | bit(interest.oneshot, libc::EPOLLONESHOT)
 }
 
-/// Room for what one wait reports; made once, used for every wait.
+/// A buffer for the events of one wait, reused for every wait.
 pub struct Events {
     list: Vec<libc::epoll_event>,
     filled: usize,
 }
 
 impl Events {
-    /// Room for `capacity` events a wait, at least one. What does not fit comes with the next wait.
+    /// Space for `capacity` events per wait, at least one. The rest is reported by the next wait.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         Self { list: vec![libc::epoll_event { events: 0, u64: 0 }; capacity.max(1)], filled: 0 }
     }
 
-    /// What the last wait reported.
+    /// The events of the last wait.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Ready> + '_ {
         self.list[..self.filled].iter().map(|event| {
             // The kernel's struct is packed on x86-64: its fields are copied, never borrowed.
@@ -56,7 +56,7 @@ impl Events {
         })
     }
 
-    /// How many events the last wait reported.
+    /// The number of events of the last wait.
     #[must_use]
     pub fn len(&self) -> usize {
         self.filled
@@ -73,7 +73,7 @@ impl Events {
 /// process is closed: after a fork, closing is not enough.
 pub struct Epoll {
     fd: OwnedFd,
-    /// Set once epoll_pwait2 proved absent.
+    /// Set once epoll_pwait2 has proved to be missing.
     coarse: AtomicBool,
 }
 
@@ -106,7 +106,7 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_MOD, fd.as_fd(), interest, key)
     }
 
-    /// Stops watching `fd`. Events that a wait has already reported stay in their [`Events`].
+    /// Stops watching `fd`. Events already reported by a wait stay in their [`Events`].
     ///
     /// # Errors
     /// `ENOENT` if it is not watched.
@@ -114,12 +114,12 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_DEL, fd.as_fd(), Interest::NONE, 0)
     }
 
-    /// Waits until something happens or `timeout` is over (`None`: for ever; zero: a look), fills
-    /// `events` and says how many there are.
+    /// Waits for events for at most `timeout` (`None`: forever; zero: only polls), fills `events`
+    /// and returns their number.
     ///
-    /// Zero means that time passed **or that a signal came by**: a loop asks its clock anyway
-    /// before it fires a timer, and so this call need not read the clock to resume an interrupted
-    /// wait. Without a timeout it never answers zero.
+    /// Zero means that the timeout expired **or a signal arrived**: a loop reads its clock anyway
+    /// before it fires a timer, so this call need not read the clock to resume an interrupted wait.
+    /// Without a timeout it never returns zero.
     ///
     /// # Errors
     /// None in practice; the kernel's are bad pointers and descriptors.
@@ -140,7 +140,7 @@ impl Epoll {
     ) -> io::Result<usize> {
         if !self.coarse.load(Ordering::Relaxed) {
             match wait_ns(self.fd.as_fd(), list, timeout) {
-                // Old container runtimes answer EPERM for a call that they have not heard of.
+                // Old container runtimes answer EPERM for calls unknown to them.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                     self.coarse.store(true, Ordering::Relaxed);
                 }
@@ -183,8 +183,8 @@ fn wait_ns(
     timeout: Option<Duration>,
 ) -> io::Result<usize> {
     let timeout = timeout.map(timespec);
-    // SAFETY: the list is writable for as many events as are announced, the timeout is null or
-    // outlives the call, and the signal mask is null (leave it as it is).
+    // SAFETY: the list is writable for the announced number of events, the timeout is null or
+    // outlives the call, and the signal mask is null (unchanged).
     let result = unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,
@@ -207,7 +207,7 @@ fn wait_ms(
     let timeout = timeout.map_or(-1, |time| {
         libc::c_int::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(libc::c_int::MAX)
     });
-    // SAFETY: the list is writable for as many events as are announced.
+    // SAFETY: the list is writable for the announced number of events.
     let result =
         unsafe { libc::epoll_wait(epoll.as_raw_fd(), list.as_mut_ptr(), capacity(list), timeout) };
     check(result).map(|filled| filled.cast_unsigned() as usize)
@@ -224,7 +224,7 @@ mod tests {
     const SOON: Option<Duration> = Some(Duration::from_millis(1));
     const LATE: Option<Duration> = Some(Duration::from_secs(10));
 
-    /// Waits once on `epoll` and states the whole outcome.
+    /// Waits once on `epoll` and compares the whole outcome.
     fn check_wait(epoll: &Epoll, timeout: Option<Duration>, expected: &[Ready]) {
         let mut events = Events::with_capacity(8);
         assert_eq!(epoll.wait(&mut events, timeout).unwrap(), expected.len());
@@ -285,7 +285,7 @@ mod tests {
         near.shutdown(std::net::Shutdown::Write).unwrap();
         let half = Ready { hangup: true, ..ready(3, true, false) };
         check_wait(&epoll, LATE, &[half]);
-        // Not by dropping it: a program that another test is starting may hold a copy just now.
+        // Not by dropping it: a program started by another test may hold a copy at this moment.
         near.shutdown(std::net::Shutdown::Both).unwrap();
         check_wait(&epoll, LATE, &[Ready { writable: true, ..half }]);
     }

@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::call::{check, check_count, uninterrupted};
 
-/// A counter that a loop can wait for: readable while it is not zero. Rings between two looks
-/// merge into one wake-up.
+/// A counter that a loop can wait for: readable while not zero. Several rings before a read merge
+/// into one wake-up.
 pub struct EventFd(OwnedFd);
 
 impl EventFd {
@@ -21,11 +21,11 @@ impl EventFd {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Adds one to the counter and wakes who waits. A counter that is full rings already.
+    /// Adds one to the counter and wakes waiters. A full counter is already ringing.
     pub fn ring(&self) {
         let one = 1_u64.to_ne_bytes();
         let result = uninterrupted(|| {
-            // SAFETY: `one` is readable for the eight bytes that are announced.
+            // SAFETY: `one` is readable for the announced eight bytes.
             check_count(unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), 8) })
         });
         debug_assert!(
@@ -35,7 +35,7 @@ impl EventFd {
         );
     }
 
-    /// Silences the bell and says how often it rang since; 0 if it did not.
+    /// Silences the bell; returns how often it rang since the last call.
     pub fn clear(&self) -> u64 {
         read_counter(self.as_fd())
     }
@@ -47,11 +47,11 @@ impl AsFd for EventFd {
     }
 }
 
-/// Reads the eight-byte counter of a non-blocking eventfd or timerfd; 0 while it has nothing.
+/// Reads the eight-byte counter of a non-blocking eventfd or timerfd; 0 while it is empty.
 pub(crate) fn read_counter(fd: BorrowedFd<'_>) -> u64 {
     let mut count = [0_u8; 8];
     let result = uninterrupted(|| {
-        // SAFETY: `count` is writable for the eight bytes that are announced.
+        // SAFETY: `count` is writable for the announced eight bytes.
         check_count(unsafe { libc::read(fd.as_raw_fd(), count.as_mut_ptr().cast(), 8) })
     });
     if result.is_ok() { u64::from_ne_bytes(count) } else { 0 }

@@ -1,10 +1,10 @@
-//! Replacing a file so that a reader, or a crash at any instant, finds the old bytes or the new
+//! Atomic file replacement: a reader, or a crash at any instant, finds the old bytes or the new
 //! ones and never a mixture.
 //!
-//! The order is what makes it true: write a temporary file in the same directory, fsync it, rename
-//! it over the old one, fsync the directory. A failed fsync is never tried again: the kernel may
-//! have marked the lost pages clean (Rebello et al., "Can Applications Recover from fsync
-//! Failures?", ATC 2020), so the temporary file is thrown away and the caller told.
+//! The order guarantees it: write a temporary file in the same directory, fsync it, rename it over
+//! the old one, fsync the directory. A failed fsync is never retried: the kernel may have marked
+//! the lost pages clean (Rebello et al., "Can Applications Recover from fsync Failures?", ATC
+//! 2020), so the temporary file is removed and the error returned.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -14,13 +14,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Makes `bytes` the content of the file at `path`, which need not exist. A symbolic link is
 /// followed: its target is replaced. The permissions of the old file stay, its owner becomes the
-/// caller. A device or a pipe (`/dev/null`, `/dev/stdout`) is written to and stays what it is.
+/// caller. A device or a pipe (`/dev/null`, `/dev/stdout`) is written to instead of replaced.
 ///
 /// # Errors
-/// Those of opening, writing, syncing and renaming, with the path that they concern. After any of
-/// them the old file is as it was and no temporary file is left, save for one: if the very last
-/// step fails, the fsync of the directory, the new file is in place and may not outlive a power
-/// cut.
+/// Those of opening, writing, syncing and renaming, with the path concerned. After an error the old
+/// file is unchanged and no temporary file is left, with one exception: if the last step fails, the
+/// fsync of the directory, the new file is in place and may not survive a power failure.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let path = match fs::canonicalize(path) {
         Ok(target) => target,
@@ -38,7 +37,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         fs::rename(&temporary, &path).map_err(|error| about(&path, "rename onto", &error))
     });
     if let Err(error) = placed {
-        // Should even this fail, the first error is the one to report.
+        // If this fails too, the first error is still the one to report.
         let _ = fs::remove_file(&temporary);
         return Err(error);
     }
@@ -54,7 +53,8 @@ fn write_new(temporary: &Path, old: &Path, bytes: &[u8]) -> io::Result<()> {
     };
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    // Created narrow and widened afterwards: nobody may peek who could not read the old file.
+    // Created with narrow permissions and widened afterwards, so that no user gains access
+    // meanwhile.
     options.mode(permissions.as_ref().map_or(0o666, |it| it.mode() & 0o600));
     let mut file = options.open(temporary).map_err(|error| about(temporary, "create", &error))?;
     file.write_all(bytes).map_err(|error| about(temporary, "write", &error))?;
@@ -65,8 +65,8 @@ fn write_new(temporary: &Path, old: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all().map_err(|error| about(temporary, "sync", &error))
 }
 
-/// A name in the same directory that nobody else uses: the process's number keeps programs apart,
-/// the counter keeps threads apart.
+/// A unique name in the same directory: the process id keeps programs apart, the counter keeps
+/// threads apart.
 fn beside(path: &Path) -> io::Result<PathBuf> {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
     let name = path.file_name().ok_or_else(|| {
@@ -201,7 +201,7 @@ mod tests {
         let folder = Folder::new("full");
         let path = folder.0.join("stock.txt");
         fs::write(&path, "old").unwrap();
-        // A limit on the size of files stands in for a full disk; it belongs to a child alone.
+        // A limit on the size of files simulates a full disk; it applies to a child process only.
         let error = limited_replace(&path);
         assert!(error.contains("could not write"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"old");

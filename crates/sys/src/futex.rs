@@ -1,14 +1,14 @@
 //! Sleeping until a word of memory changes (futex(2)).
 //!
-//! The kernel compares and goes to sleep in one step, so a wake between a caller's last look and
-//! its sleep is not lost. What it does not do is say why a sleep ended: always look again.
+//! The kernel compares and goes to sleep in one step, so a wake between a caller's last check and
+//! its sleep is not lost. It does not report why a sleep ended: always check again.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use crate::call::{or_null, timespec};
 
-/// Who shares the word.
+/// The processes that use the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Threads of one process; the kernel finds the word by its address, which is cheaper.
@@ -20,15 +20,15 @@ pub enum Scope {
 /// How a [`wait`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// Somebody woke us, or a signal came by: the word may or may not have changed.
+    /// Woken, possibly by a signal: the word may or may not have changed.
     Woken,
-    /// The word did not hold the expected value; no sleep took place.
+    /// The word did not hold the expected value; the thread did not sleep.
     Differed,
-    /// The time is over.
+    /// The timeout expired.
     TimedOut,
 }
 
-/// Sleeps while `word` holds `expected`, at most for `timeout` (`None`: for ever).
+/// Sleeps while `word` holds `expected`, for at most `timeout` (`None`: forever).
 pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>, scope: Scope) -> Waited {
     let timeout = timeout.map(timespec);
     // SAFETY: the word is borrowed and aligned, and the time is null or outlives the call.
@@ -49,12 +49,13 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>, scope: S
         libc::EAGAIN => Waited::Differed,
         libc::ETIMEDOUT => Waited::TimedOut,
         libc::EINTR => Waited::Woken,
-        // What is left are a bad address, alignment, operation or time, none of which can be here.
+        // The remaining errors are a bad address, alignment, operation or time; none is possible
+        // here.
         errno => panic!("futex wait failed with errno {errno}"),
     }
 }
 
-/// Wakes at most `count` of those who sleep on `word`, and says how many it woke.
+/// Wakes at most `count` sleepers on `word`; returns how many it woke.
 pub fn wake(word: &AtomicU32, count: u32, scope: Scope) -> usize {
     let count = libc::c_int::try_from(count).unwrap_or(libc::c_int::MAX);
     // SAFETY: the word is borrowed and aligned.

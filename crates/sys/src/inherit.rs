@@ -1,6 +1,6 @@
-//! Which descriptors a program keeps across exec(2) (`FD_CLOEXEC`, fcntl(2)).
+//! Which descriptors survive exec(2) (`FD_CLOEXEC`, fcntl(2)).
 //!
-//! All descriptors of this crate are born close-on-exec; those that a new binary shall own
+//! All descriptors of this crate are created close-on-exec; those that a new binary should own
 //! (listeners, the shared mapping) are made inheritable one by one.
 
 use std::io;
@@ -18,7 +18,7 @@ pub fn is_inheritable(fd: impl AsFd) -> io::Result<bool> {
     Ok(flags & libc::FD_CLOEXEC == 0)
 }
 
-/// Lets `fd` stay open across exec, or not.
+/// Sets whether `fd` stays open across exec.
 ///
 /// # Errors
 /// None for an open descriptor.
@@ -31,7 +31,7 @@ pub fn set_inheritable(fd: impl AsFd, inheritable: bool) -> io::Result<()> {
 
 /// Takes over a descriptor that this program was started with, and makes it close-on-exec.
 ///
-/// The caller must be the only one who knows of the number: whoever started the program told it.
+/// The caller must own the number, which the starter of the program passed to it.
 ///
 /// # Errors
 /// `EBADF` if nothing was passed under that number, or if it is one of the three standard ones.
@@ -41,7 +41,7 @@ pub fn adopt(number: i32) -> io::Result<OwnedFd> {
     }
     // SAFETY: no memory is passed; a number that is not open is an error.
     check(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
-    // SAFETY: the descriptor is open, and by the caller's word nobody else owns it.
+    // SAFETY: the descriptor is open, and the caller guarantees that nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 

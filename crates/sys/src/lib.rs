@@ -1,12 +1,12 @@
-//! Linux, one kernel facility a file, behind safe functions.
+//! Linux, one kernel facility per file, behind safe functions.
 //!
-//! Nearly all `unsafe` of the server is here, so that whoever reviews it reads one folder. Every
-//! function keeps two promises that the raw call does not: an interrupted call (`EINTR`) is
-//! repeated or reported as the harmless thing it is, and each descriptor is born close-on-exec.
+//! Nearly all `unsafe` of the server is here, so that a reviewer reads one directory. Every
+//! function makes two promises that the raw call does not: an interrupted call (`EINTR`) is
+//! repeated or reported as harmless, and each descriptor is created close-on-exec.
 //!
-//! The surprising thing: `SIGSTOP` followed by `SIGCONT` interrupts `epoll_wait`, `futex` and
-//! receives with a timeout even where no handler is installed (signal(7)), so the first promise
-//! matters in a server that installs none.
+//! `SIGSTOP` followed by `SIGCONT` interrupts `epoll_wait`, `futex` and receives with a timeout
+//! even where no handler is installed (signal(7)), so the first promise matters in a server without
+//! handlers.
 
 pub mod beneath;
 pub mod bpf;

@@ -1,15 +1,15 @@
-//! How many descriptors this process may open (getrlimit(2), `RLIMIT_NOFILE`).
+//! The limit of open descriptors of this process (getrlimit(2), `RLIMIT_NOFILE`).
 
 use std::io;
 
 use crate::call::check;
 
-/// A limit: what holds now, and how far the process may raise it by itself.
+/// A limit: its current value, and how far the process may raise it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// What holds now.
+    /// The current value.
     pub soft: u64,
-    /// The highest value that `soft` can take without a privilege.
+    /// The highest value of `soft` without a privilege.
     pub hard: u64,
 }
 
@@ -24,7 +24,7 @@ pub fn open_files() -> io::Result<Limit> {
     Ok(Limit { soft: limit.rlim_cur, hard: limit.rlim_max })
 }
 
-/// Sets the soft limit of open descriptors. Descriptors past a lowered limit stay open.
+/// Sets the soft limit of open descriptors. Descriptors above a lowered limit stay open.
 ///
 /// # Errors
 /// `EINVAL` above the hard limit.
@@ -34,8 +34,8 @@ pub fn set_open_files(soft: u64) -> io::Result<()> {
     check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }).map(|_| ())
 }
 
-/// Raises the soft limit to `wanted`, or as near as the hard limit allows, and says what holds
-/// now. Never lowers it.
+/// Raises the soft limit to `wanted`, or as far as the hard limit allows, and returns the new
+/// value. Never lowers it.
 ///
 /// # Errors
 /// None in practice.

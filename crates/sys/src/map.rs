@@ -1,9 +1,9 @@
-//! Memory straight from the kernel: zeroed, page aligned, paid for page by page when touched
+//! Memory directly from the kernel: zeroed, page aligned, allocated page by page when touched
 //! (mmap(2), memfd_create(2)).
 //!
-//! A shared mapping is a nameless file in memory. Forked children see the same bytes; any process
-//! that is handed the descriptor can adopt it. Its size is sealed (fcntl(2), `F_SEAL_SHRINK`),
-//! because a shrunk file would turn an honest read into `SIGBUS`.
+//! A shared mapping is an anonymous file in memory. Forked children see the same bytes; any process
+//! that receives the descriptor can adopt it. Its size is sealed (fcntl(2), `F_SEAL_SHRINK`),
+//! because reading a truncated file would raise `SIGBUS`.
 
 use std::ffi::CStr;
 use std::io;
@@ -12,8 +12,8 @@ use std::ptr::{self, NonNull};
 
 use crate::call::{check, uninterrupted};
 
-/// A piece of memory with its own pages. It is unmapped when dropped; the bytes of a shared one
-/// live on while another process maps or holds them.
+/// A memory mapping. It is unmapped when dropped; the bytes of a shared one persist while another
+/// process maps or holds them.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -21,14 +21,14 @@ pub struct Mapping {
     fd: Option<OwnedFd>,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread, and the type itself never reads or
-// writes the bytes: whoever does by the pointer answers for that.
+// SAFETY: a mapping belongs to the process, not to a thread, and this type never reads or writes
+// the bytes: users of the pointer are responsible for that.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; `&Mapping` only gives the address, the length and the descriptor.
+// SAFETY: as above; `&Mapping` only gives address, length and descriptor.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// `len` bytes of this process's own.
+    /// `len` bytes private to this process.
     ///
     /// # Errors
     /// `EINVAL` for length zero, `ENOMEM`.
@@ -37,7 +37,7 @@ impl Mapping {
         Ok(Self { start, len, fd: None })
     }
 
-    /// `len` bytes that other processes can see too. `name` shows up in `/proc/PID/maps`.
+    /// `len` bytes that other processes can share. `name` appears in `/proc/PID/maps`.
     ///
     /// # Errors
     /// `EINVAL` for length zero, `EMFILE`, `ENFILE`, `ENOMEM`.
@@ -84,26 +84,26 @@ impl Mapping {
         Ok(Self { start, len, fd: Some(fd) })
     }
 
-    /// The first byte, on a page boundary. Zeroed at birth, readable and writable for
+    /// The first byte, on a page boundary. Initially zeroed, readable and writable for
     /// [`Mapping::len`] bytes while `self` lives.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
-    /// How many bytes were asked for.
+    /// The requested length.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Never: the kernel refuses to map nothing.
+    /// Always false: the kernel refuses empty mappings.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The descriptor of a shared mapping, for who shall adopt it.
+    /// The descriptor of a shared mapping, to be adopted by another process.
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd)
@@ -112,7 +112,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly this range was mapped at birth and is unmapped nowhere else.
+        // SAFETY: exactly this range was mapped at creation and is unmapped nowhere else.
         let result = unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
         debug_assert_eq!(result, 0, "a mapping could not be unmapped");
     }

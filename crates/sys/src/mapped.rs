@@ -1,8 +1,8 @@
-//! A file in memory, to be sent from there (mmap(2)).
+//! A file mapped to be sent from memory (mmap(2)).
 //!
-//! Nobody can look at its bytes through this type: another process may change the file or cut it
-//! off at any moment, and a look at what is gone ends the process (`SIGBUS`). Calls that send from
-//! it copy inside the kernel, where the same is an ordinary error (`EFAULT`).
+//! This type does not expose the bytes: another process may change or truncate the file at any
+//! moment, and reading a truncated page ends the process (`SIGBUS`). Calls that send from it copy
+//! inside the kernel, where this is an ordinary error (`EFAULT`).
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use std::ptr::{self, NonNull};
 
 use crate::call::check_count;
 
-/// Ranges that one call reads at the most (`IOV_MAX`).
+/// The most ranges read by one call (`IOV_MAX`).
 const PARTS_MAX: usize = 1024;
 
 /// A file mapped for reading; unmapped when dropped.
@@ -22,17 +22,17 @@ pub struct MappedFile {
     len: usize,
 }
 
-// SAFETY: the mapping is read by the kernel only and belongs to no thread.
+// SAFETY: only the kernel reads the mapping, and it belongs to no thread.
 unsafe impl Send for MappedFile {}
-// SAFETY: as above; there is nothing that could be changed through it.
+// SAFETY: as above; nothing can be changed through it.
 unsafe impl Sync for MappedFile {}
 
 impl MappedFile {
-    /// Maps the whole of `file` as long as it is now.
+    /// Maps the whole of `file` at its current length.
     ///
     /// # Errors
     /// `InvalidInput` for an empty file; `EACCES` if it is not open for reading; `ENODEV` where its
-    /// file system cannot.
+    /// file system does not support it.
     pub fn new(file: &File) -> io::Result<MappedFile> {
         let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
         let (access, flags) = (libc::PROT_READ, libc::MAP_SHARED);
@@ -53,25 +53,24 @@ impl MappedFile {
         }
     }
 
-    /// How many bytes are mapped.
+    /// The mapped length in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len as u64
     }
 
-    /// Never: an empty file cannot be mapped.
+    /// Always false: an empty file cannot be mapped.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Appends ranges of mapped files to `into`, as many by one call as it takes; says how many
-    /// calls that were. The kernel reads them (process_vm_readv(2)), so a file that became shorter
-    /// does no harm.
+    /// Appends ranges of mapped files to `into`, as many per call as possible; returns the number
+    /// of calls. The kernel reads them (process_vm_readv(2)), so a truncated file does no harm.
     ///
     /// # Errors
-    /// `EFAULT` for a file that became shorter; `EPERM` where a filter forbids the call. `into` is
-    /// as it was then.
+    /// `EFAULT` for a truncated file; `EPERM` where a filter forbids the call. `into` is then
+    /// unchanged.
     pub fn read<'m>(
         parts: impl Iterator<Item = (&'m MappedFile, Range<u64>)>,
         into: &mut Vec<u8>,
@@ -80,7 +79,7 @@ impl MappedFile {
         for (file, range) in parts {
             let (start, len) = file.range(range);
             match joined.last_mut() {
-                // What follows in a file as it does here costs no more than a longer part.
+                // Contiguous ranges of a file are merged: a longer part costs no more.
                 Some(last) if last.iov_base.addr() + last.iov_len == start.addr() => {
                     last.iov_len += len;
                 }
@@ -95,8 +94,8 @@ impl MappedFile {
             into.resize(at + len, 0);
             let place = libc::iovec { iov_base: into[at..].as_mut_ptr().cast(), iov_len: len };
             calls += 1;
-            // SAFETY: the place is writable for its length, and the parts are counted; what they
-            // point to is the kernel's to find out, in this very process.
+            // SAFETY: the destination is writable for its length, and the parts are counted; the
+            // kernel validates their addresses, in this very process.
             let read = check_count(unsafe {
                 let (own, count) = (libc::getpid(), parts.len() as libc::c_ulong);
                 libc::process_vm_readv(own, &place, 1, parts.as_ptr(), count, 0)
@@ -113,7 +112,7 @@ impl MappedFile {
         Ok(calls)
     }
 
-    /// Where a range lies, for calls that pass it to the kernel.
+    /// The address of a range, for calls that pass it to the kernel.
     pub(crate) fn range(&self, range: Range<u64>) -> (*const u8, usize) {
         assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {}", self.len);
         // SAFETY: the offset is inside the mapping.

@@ -1,9 +1,8 @@
-//! Passing descriptors between processes (`SCM_RIGHTS`, unix(7), cmsg(3)) over a channel that keeps
-//! messages apart (`SOCK_SEQPACKET`).
+//! Passing descriptors between processes (`SCM_RIGHTS`, unix(7), cmsg(3)) over a channel that
+//! preserves message boundaries (`SOCK_SEQPACKET`).
 //!
-//! The surprising thing: a descriptor that is sent belongs to nobody until it is received. The
-//! sender may close its own at once; if nobody receives the message, the kernel closes the passed
-//! one with the channel.
+//! A descriptor in flight is owned by the channel. The sender may close its own copy at once; if
+//! the message is never received, the kernel closes the passed descriptor with the channel.
 
 use std::io;
 use std::mem;
@@ -11,14 +10,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::call::{check, check_count, uninterrupted};
 
-/// Room for the control message that carries one descriptor, aligned as its header must be.
+/// Space for the control message that carries one descriptor, aligned as its header requires.
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_LEN]);
 
-// SAFETY: CMSG_SPACE computes with its argument only.
+// SAFETY: CMSG_SPACE only computes with its argument.
 const CONTROL_LEN: usize = unsafe { libc::CMSG_SPACE(size_of::<RawFd>() as u32) } as usize;
 
-/// A channel's two ends; either sends and receives. They block, up to a receive timeout if one is
+/// The two ends of a channel; both send and receive. They block, up to a receive timeout if one is
 /// set ([`crate::socket::set_receive_timeout`]).
 ///
 /// # Errors
@@ -32,11 +31,11 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-/// Sends a copy of `passed` and a few words about it, at least a byte; never blocks.
+/// Sends a copy of `passed` with a message of at least one byte; never blocks.
 ///
 /// # Errors
-/// `WouldBlock` if the channel is full, `BrokenPipe` if nobody has the other end, `ETOOMANYREFS` if
-/// more descriptors are on their way than may be open.
+/// `WouldBlock` if the channel is full, `BrokenPipe` if the other end is closed, `ETOOMANYREFS` if
+/// more descriptors are in flight than may be open.
 pub fn send(channel: impl AsFd, passed: BorrowedFd<'_>, words: &[u8]) -> io::Result<()> {
     let mut control = Control([0; CONTROL_LEN]);
     // The kernel only reads from it.
@@ -60,9 +59,9 @@ pub fn send(channel: impl AsFd, passed: BorrowedFd<'_>, words: &[u8]) -> io::Res
     .map(|_| ())
 }
 
-/// Receives a descriptor, close-on-exec, and what was said about it into `words`, with the count of
-/// its bytes; if `wait`, blocks as the channel does. `None` means that nobody has the other end, or
-/// that a message came without a descriptor.
+/// Receives a descriptor, close-on-exec, and its message into `words`; returns also the length of
+/// the message. With `wait` it blocks as the channel does. `None` means that the other end is
+/// closed, or that a message came without a descriptor.
 ///
 /// # Errors
 /// `WouldBlock` if none came in time; `EMFILE` if the message came and its descriptor could not be
@@ -84,8 +83,8 @@ pub fn receive(
     if message.msg_flags & libc::MSG_CTRUNC != 0 {
         return Err(io::Error::from_raw_os_error(libc::EMFILE));
     }
-    // SAFETY: recvmsg filled the control buffer as far as the message now says, so a header that is
-    // found lies in it; one of this kind carries a descriptor that is ours from here on.
+    // SAFETY: recvmsg filled the control buffer up to the length in the message, so a header that
+    // is found lies in it; one of this kind carries a descriptor that we now own.
     unsafe {
         let header = libc::CMSG_FIRSTHDR(&message);
         if header.is_null() || (*header).cmsg_type != libc::SCM_RIGHTS {

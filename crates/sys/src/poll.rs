@@ -1,5 +1,5 @@
-//! Waiting for descriptors without a list in the kernel (ppoll(2)): a few at a time by [`poll`],
-//! or the whole set of a server by [`PollSet`], which the kernel reads anew at each wait.
+//! Waiting for descriptors without a list in the kernel (ppoll(2)): a few at a time with [`poll`],
+//! or the whole set of a server with [`PollSet`], which the kernel reads again at each wait.
 
 use std::io;
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::call::{check, or_null, timespec};
 use crate::ready::{Interest, Ready};
 
-/// One descriptor to wait for, and after [`poll`] what happened to it.
+/// One descriptor to wait for, and after [`poll`] its events.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct PollFd<'fd> {
@@ -19,7 +19,7 @@ pub struct PollFd<'fd> {
 }
 
 impl<'fd> PollFd<'fd> {
-    /// Asks for reading, for writing, or for neither (errors and hang-ups are always told).
+    /// Requests reading, writing, or neither (errors and hang-ups are always reported).
     #[must_use]
     pub fn new(fd: BorrowedFd<'fd>, read: bool, write: bool) -> Self {
         let bit = |wanted, bit| if wanted { bit } else { 0 };
@@ -28,25 +28,25 @@ impl<'fd> PollFd<'fd> {
         Self { entry, fd: PhantomData }
     }
 
-    /// A receive would not block: there are bytes, the end of input, or an error to collect.
+    /// A receive would not block: data, the end of input, or an error is pending.
     #[must_use]
     pub fn readable(&self) -> bool {
         self.any(libc::POLLIN | libc::POLLHUP | libc::POLLERR)
     }
 
-    /// A send would not block: there is room, or an error to collect.
+    /// A send would not block: there is room, or an error is pending.
     #[must_use]
     pub fn writable(&self) -> bool {
         self.any(libc::POLLOUT | libc::POLLHUP | libc::POLLERR)
     }
 
-    /// Both ways are shut.
+    /// Both directions are shut down.
     #[must_use]
     pub fn hangup(&self) -> bool {
         self.any(libc::POLLHUP)
     }
 
-    /// The descriptor carries an error.
+    /// The descriptor has an error.
     #[must_use]
     pub fn error(&self) -> bool {
         self.any(libc::POLLERR)
@@ -57,26 +57,26 @@ impl<'fd> PollFd<'fd> {
     }
 }
 
-/// Waits until something happens to one of `list` or `timeout` is over (`None`: for ever; zero: a
-/// look), and says to how many; zero means that the time is over. An interrupted wait goes on
-/// with what is left of the time.
+/// Waits for an event on one of `list` for at most `timeout` (`None`: forever; zero: only polls);
+/// returns how many have events, zero after the timeout. An interrupted wait continues with the
+/// rest of the timeout.
 ///
 /// # Errors
 /// `EINVAL` for a list longer than the limit of open files, `ENOMEM`.
 pub fn poll(list: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
-    // A PollFd is a pollfd by its representation.
+    // A PollFd has the representation of a pollfd.
     wait(list.as_mut_ptr().cast(), list.len(), timeout)
 }
 
-/// Waits for `len` entries from `list` on, which must be writable.
+/// Waits for `len` entries starting at `list`, which must be writable.
 fn wait(list: *mut libc::pollfd, len: usize, timeout: Option<Duration>) -> io::Result<usize> {
-    // A time too far to be written down is for ever.
+    // A deadline that cannot be represented is never reached.
     let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     loop {
         let left = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
-        // SAFETY: both callers pass the start and the length of a list that they borrow mutably,
-        // the time is null or outlives the call, and the signal mask is null (leave it as it is). A
-        // number that is not open is answered by POLLNVAL.
+        // SAFETY: both callers pass the start and length of a list that they borrow mutably, the
+        // timeout is null or outlives the call, and the signal mask is null (unchanged). A
+        // descriptor that is not open is reported as POLLNVAL.
         let result =
             check(unsafe { libc::ppoll(list, len as libc::nfds_t, or_null(&left), ptr::null()) });
         match result {
@@ -86,13 +86,13 @@ fn wait(list: *mut libc::pollfd, len: usize, timeout: Option<Duration>) -> io::R
     }
 }
 
-/// A set of descriptors to wait for, each with a key. A wait costs what is open, not what is ready:
-/// the kernel looks at every entry.
+/// A set of descriptors to wait for, each with a key. The cost of a wait grows with the open
+/// descriptors, not with the ready ones: the kernel checks every entry.
 #[derive(Default)]
 pub struct PollSet {
     entries: Vec<libc::pollfd>,
     keys: Vec<u64>,
-    /// The entry of each descriptor number, or [`NOWHERE`].
+    /// The entry of each descriptor, or [`NOWHERE`].
     places: Vec<u32>,
 }
 
@@ -105,8 +105,8 @@ impl PollSet {
         Self::default()
     }
 
-    /// Watches `fd`; its events will carry `key`. Remove it before it is closed: what is closed and
-    /// not removed is told as failed at each wait.
+    /// Watches `fd`; its events will carry `key`. Remove it before closing it: a closed descriptor
+    /// in the set is reported as failed at each wait.
     ///
     /// # Errors
     /// `AlreadyExists` if it is watched already, `InvalidInput` for edges.
@@ -151,8 +151,8 @@ impl PollSet {
         Ok(())
     }
 
-    /// Waits until something happens or `timeout` is over (`None`: for ever; zero: a look) and
-    /// appends what happened to `ready`; nothing means that the time is over.
+    /// Waits for events for at most `timeout` (`None`: forever; zero: only polls) and appends them
+    /// to `ready`; none means that the timeout expired.
     ///
     /// # Errors
     /// As [`poll`].

@@ -1,8 +1,8 @@
-//! Processes: making, watching, ending (fork(2), pidfd_open(2), waitpid(2), prctl(2)).
+//! Processes: fork, watch, end (fork(2), pidfd_open(2), waitpid(2), prctl(2)).
 //!
-//! The surprising thing: [`fork`] is a safe function, because it refuses where it would not be
-//! one. A child of a process with several threads has one thread and the locks of all of them,
-//! the allocator's first. With a single thread the child is a complete copy.
+//! [`fork`] is a safe function because it refuses where forking would be unsafe. A child of a
+//! multi-threaded process has one thread and the locks of all of them, above all the allocator's.
+//! With a single thread the child is a complete copy.
 
 use std::fmt;
 use std::io;
@@ -14,19 +14,19 @@ use std::thread;
 use crate::call::{check, check_count, uninterrupted};
 use crate::signal::Signal;
 
-/// The number of one process; always positive, because zero and negative numbers mean groups of
-/// processes to kill(2).
+/// A process id; always positive, because zero and negative numbers mean groups of processes to
+/// kill(2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pid(i32);
 
 impl Pid {
-    /// The process of this number; `None` for what is not positive.
+    /// The process with this id; `None` unless it is positive.
     #[must_use]
     pub fn of(number: i32) -> Option<Self> {
         (number > 0).then_some(Self(number))
     }
 
-    /// Its number.
+    /// Its id.
     #[must_use]
     pub fn number(self) -> i32 {
         self.0
@@ -45,19 +45,19 @@ impl fmt::Debug for Pid {
     }
 }
 
-/// Which of the two processes is running after a [`fork`].
+/// The process that is running after a [`fork`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fork {
-    /// The new one. It must not return to the caller's caller: end it by [`exit_now`].
+    /// The child. It must not return to the caller's caller: end it with [`exit_now`].
     Child,
-    /// The old one, with the number of the new one.
+    /// The parent, with the id of the child.
     Parent(Pid),
 }
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It left with this code, 0 to 255.
+    /// It exited with this code, 0 to 255.
     Code(i32),
     /// A signal ended it.
     Signal(Signal),
@@ -89,16 +89,16 @@ pub fn fork() -> io::Result<Fork> {
             ),
         ));
     }
-    // SAFETY: the calling thread is the only one of the process and nobody else could have made
-    // another since the count, so that the child finds no lock held by a thread it does not have.
+    // SAFETY: the calling thread is the only one of the process and no other could have been made
+    // since the count, so the child finds no lock held by a thread that it does not have.
     match check(unsafe { libc::fork() })? {
         0 => Ok(Fork::Child),
         number => Ok(Fork::Parent(Pid(number))),
     }
 }
 
-/// The links of the directory of threads are one for each, beside the two that every directory has;
-/// a fork for each connection would feel the cost of listing it.
+/// The link count of the task directory is the number of threads plus two; listing the directory
+/// would be noticeable with a fork per connection.
 fn count_threads() -> io::Result<u64> {
     let tasks = std::fs::metadata("/proc/self/task").map_err(|error| {
         io::Error::new(
@@ -111,16 +111,16 @@ fn count_threads() -> io::Result<u64> {
     Ok(tasks.nlink().saturating_sub(2))
 }
 
-/// Does `work` on a thread of its own with a copy of the descriptors of its own, in which `spare`
-/// is closed: so one can be opened there even where this process has no other left, and no other
-/// thread can be faster (unshare(2), `CLONE_FILES`).
+/// Does `work` on a thread with its own copy of the descriptor table, in which `spare` is closed.
+/// So one descriptor can be opened there even at the process's limit, and no other thread can take
+/// it first (unshare(2), `CLONE_FILES`).
 ///
-/// What is opened there is not open here, and what is closed here meanwhile is closed to its peer
-/// only when `work` is done.
+/// Descriptors opened there are not open here, and those closed here meanwhile are closed to their
+/// peers only after `work`.
 ///
 /// # Errors
-/// `EAGAIN` at the limit of threads; `EPERM` where a filter forbids unshare(2), as those of
-/// containers do; `ENOMEM`. Then nothing was done.
+/// `EAGAIN` at the limit of threads; `EPERM` where a filter forbids unshare(2), as container
+/// runtimes do; `ENOMEM`. Nothing was done then.
 ///
 /// # Panics
 /// As `work`.
@@ -129,9 +129,8 @@ pub fn apart<T: Send>(spare: BorrowedFd<'_>, work: impl FnOnce() -> T + Send) ->
     let begin = move || {
         // SAFETY: no memory is passed, and the copy has the same numbers.
         check(unsafe { libc::unshare(libc::CLONE_FILES) })?;
-        // SAFETY: in the copy, which this thread alone has, nobody owns or uses the number: the
-        // borrowed descriptor, which `work` could name only by a copy of the borrow, is the
-        // caller's, and `work` is told that it is closed.
+        // SAFETY: in the copy, which this thread alone has, nothing owns or uses the number: the
+        // borrowed descriptor belongs to the caller, and by contract `work` does not use it.
         check(unsafe { libc::close(number) })?;
         Ok(work())
     };
@@ -141,8 +140,8 @@ pub fn apart<T: Send>(spare: BorrowedFd<'_>, work: impl FnOnce() -> T + Send) ->
     })
 }
 
-/// A descriptor that becomes readable when `pid` ends. Close-on-exec. The process must still be a
-/// child that was not reaped, or its number may belong to somebody else by now.
+/// A descriptor that becomes readable when `pid` ends. Close-on-exec. The process must be a child
+/// that was not reaped, or its id may have been reused.
 ///
 /// # Errors
 /// `ESRCH` if there is no such process, `EMFILE`, `ENFILE`.
@@ -154,19 +153,18 @@ pub fn pidfd_open(pid: Pid) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Collects the child `pid` if it has ended; `None` while it runs. A collected number is free for
-/// the kernel to give to another process.
+/// Reaps the child `pid` if it has ended; `None` while it runs. The kernel may reuse a reaped id.
 ///
 /// # Errors
-/// `ECHILD` if it is not our child or was collected already.
+/// `ECHILD` if it is not our child or was reaped already.
 pub fn reap(pid: Pid) -> io::Result<Option<Exit>> {
     wait_for(pid, libc::WNOHANG)
 }
 
-/// Waits until the child `pid` has ended and collects it.
+/// Waits until the child `pid` has ended and reaps it.
 ///
 /// # Errors
-/// `ECHILD` if it is not our child or was collected already.
+/// `ECHILD` if it is not our child or was reaped already.
 pub fn wait(pid: Pid) -> io::Result<Exit> {
     loop {
         if let Some(exit) = wait_for(pid, 0)? {
@@ -183,7 +181,7 @@ fn wait_for(pid: Pid, options: libc::c_int) -> io::Result<Option<Exit>> {
         0 => None,
         _ if libc::WIFEXITED(status) => Some(Exit::Code(libc::WEXITSTATUS(status))),
         _ if libc::WIFSIGNALED(status) => Some(Exit::Signal(Signal::of(libc::WTERMSIG(status)))),
-        // Stopped or continued: told to tracers only, and not an end.
+        // Stopped or continued: reported to tracers only, and not an end.
         _ => None,
     })
 }
@@ -191,26 +189,26 @@ fn wait_for(pid: Pid, options: libc::c_int) -> io::Result<Option<Exit>> {
 /// Sends `signal` to `pid`.
 ///
 /// # Errors
-/// `ESRCH` if there is no such process, `EPERM`, `EINVAL` for a number that is no signal.
+/// `ESRCH` if there is no such process, `EPERM`, `EINVAL` for an invalid signal.
 pub fn kill(pid: Pid, signal: Signal) -> io::Result<()> {
     // SAFETY: no memory is passed.
     check(unsafe { libc::kill(pid.0, signal.number()) }).map(|_| ())
 }
 
 /// Asks the kernel to send `signal` to this process when its parent ends. An end before this call
-/// goes unnoticed, so compare [`parent`] afterwards with the number known from before the fork.
-/// The kernel means the **thread** that forked: a parent must fork from a thread that stays.
+/// goes unnoticed, so compare [`parent`] afterwards with the id known from before the fork. The
+/// kernel watches the **thread** that forked: a parent must fork from a thread that stays.
 ///
 /// # Errors
-/// `EINVAL` for a number that is no signal.
+/// `EINVAL` for an invalid signal.
 pub fn set_parent_death_signal(signal: Signal) -> io::Result<()> {
     let number = libc::c_ulong::from(signal.number().cast_unsigned());
     // SAFETY: this option takes a number, no memory.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, number) }).map(|_| ())
 }
 
-/// Ends this process at once: nothing is flushed, no destructor and no exit handler runs. That is
-/// how a forked child leaves, since what its parent had buffered is the parent's to write.
+/// Ends this process at once, without flushing or running destructors or exit handlers. A forked
+/// child must end this way, because its copy of the parent's buffers is the parent's to write.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: ending has no precondition.
     unsafe { libc::_exit(code) }
@@ -223,7 +221,7 @@ pub fn this() -> Pid {
     Pid(unsafe { libc::getpid() })
 }
 
-/// The parent of this process; `None` where it lives in another process namespace.
+/// The parent of this process; `None` where it is in another process namespace.
 #[must_use]
 pub fn parent() -> Option<Pid> {
     // SAFETY: no memory is passed, and the call cannot fail.
@@ -234,7 +232,7 @@ pub fn parent() -> Option<Pid> {
 mod tests {
     use super::*;
 
-    // The harness runs this beside a main thread; forks that succeed are tried in tests/fork.rs.
+    // The harness runs this beside a main thread; tests/fork.rs tries forks that succeed.
     #[test]
     fn a_process_with_threads_is_refused() {
         let error = std::thread::spawn(fork).join().unwrap().unwrap_err();
@@ -256,7 +254,7 @@ mod tests {
         });
         match there {
             Ok(there) => assert_eq!(there, (true, false, true)),
-            // A filter forbids it, as those of containers do.
+            // A filter forbids it, as container runtimes do.
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EPERM), "{error}"),
         }
         assert!(is_inheritable(&spare).is_ok());

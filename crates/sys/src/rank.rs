@@ -1,10 +1,9 @@
-//! Who gets a processor when there are too few of them: nice values (setpriority(2)) and real-time
-//! priorities (sched_setscheduler(2)), of one thread each.
+//! Scheduling of a thread: nice values (setpriority(2)) and real-time priorities
+//! (sched_setscheduler(2)).
 //!
-//! The surprising thing: POSIX gives a nice value to a process, Linux to a thread, and that is what
-//! is meant here. Where sessions are grouped (`sched_autogroup_enabled`, as desktops and
-//! distributions have it) a nice value counts among the threads of its session only; a real-time
-//! priority counts everywhere.
+//! POSIX assigns a nice value to a process, Linux to a thread; here it is the thread's. Where
+//! sessions are grouped (`sched_autogroup_enabled`, common on desktops) a nice value counts only
+//! among the threads of its session; a real-time priority counts everywhere.
 
 use std::io;
 use std::time::Duration;
@@ -12,11 +11,11 @@ use std::time::Duration;
 use crate::call::{check, check_long};
 use crate::process::Pid;
 
-/// What glibc's sched_setscheduler(3) takes; musl has the call not.
+/// The argument of glibc's sched_setscheduler(3), which musl lacks.
 #[repr(C)]
 struct Priority(libc::c_int);
 
-/// The policy and the priority of a thread, to be given back.
+/// The policy and priority of a thread, to be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     policy: libc::c_int,
@@ -24,32 +23,32 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// The priority (1 to 99) of one that is served first come first (`SCHED_FIFO`).
+    /// The real-time priority (1 to 99) under `SCHED_FIFO`.
     #[must_use]
     pub fn fifo(self) -> Option<u32> {
         let is_fifo = self.policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO;
         is_fifo.then(|| self.priority.cast_unsigned())
     }
 
-    /// Whether what it starts begins like everybody (`SCHED_RESET_ON_FORK`).
+    /// Whether its children start with the default policy (`SCHED_RESET_ON_FORK`).
     #[must_use]
     pub fn resets_on_fork(self) -> bool {
         self.policy & libc::SCHED_RESET_ON_FORK != 0
     }
 
-    /// In front of all that have no real-time priority or a lower one; 1 to 99. With `resets` the
-    /// threads and processes that it starts begin like everybody; the flag is for good without
-    /// `CAP_SYS_NICE`.
+    /// `SCHED_FIFO` at a priority of 1 to 99, ahead of all threads with a lower one or none. With
+    /// `resets`, threads and processes that it starts have the default policy; without
+    /// `CAP_SYS_NICE` that flag cannot be cleared.
     #[must_use]
     pub fn in_front(priority: u32, resets: bool) -> Turn {
         let flag = if resets { libc::SCHED_RESET_ON_FORK } else { 0 };
         Turn { policy: libc::SCHED_FIFO | flag, priority: priority.cast_signed() }
     }
 
-    /// Of a thread; `None` is the calling one.
+    /// The policy of a thread; `None` is the calling one.
     ///
     /// # Errors
-    /// `ESRCH` if there is none of that number.
+    /// `ESRCH` if there is no such thread.
     pub fn of(thread: Option<Pid>) -> io::Result<Turn> {
         let number = thread.map_or(0, Pid::number);
         let mut priority = Priority(0);
@@ -61,12 +60,11 @@ impl Turn {
         Ok(Turn { policy, priority: priority.0 })
     }
 
-    /// Gives it to a thread; `None` is the calling one.
+    /// Applies the policy to a thread; `None` is the calling one.
     ///
     /// # Errors
-    /// `EPERM` without `CAP_SYS_NICE` beyond the limit of [`bounds`], or in a group of processes
-    /// without a real-time budget (cgroups with `cpu.rt_runtime_us`); `EINVAL` for a priority that
-    /// is none; `ESRCH`.
+    /// `EPERM` without `CAP_SYS_NICE` beyond the limit of [`bounds`], or in a control group without
+    /// a real-time budget (`cpu.rt_runtime_us`); `EINVAL` for an invalid priority; `ESRCH`.
     pub fn give(self, thread: Option<Pid>) -> io::Result<()> {
         let (number, priority) = (thread.map_or(0, Pid::number), Priority(self.priority));
         // SAFETY: `priority` is readable and as long as the kernel's struct of one number.
@@ -79,19 +77,20 @@ impl Turn {
 /// The nice value of a thread, -20 to 19; `None` is the calling one.
 ///
 /// # Errors
-/// `ESRCH` if there is none of that number.
+/// `ESRCH` if there is no such thread.
 pub fn nice(thread: Option<Pid>) -> io::Result<i32> {
     let number = thread.map_or(0, Pid::number);
     // SAFETY: no memory is passed.
     let answer = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, number) };
-    // The kernel answers 40 to 1, because a negative answer would be an error.
+    // The kernel returns 40 to 1, because a negative result would be an error.
     check_long(answer).map(|answer| 20 - answer as i32)
 }
 
-/// Sets the nice value of a thread; `None` is the calling one. What it starts inherits it.
+/// Sets the nice value of a thread; `None` is the calling one. Its children inherit it.
 ///
 /// # Errors
-/// `EACCES` for a lower one than it has, without `CAP_SYS_NICE` and beyond the limit of [`bounds`].
+/// `EACCES` for a lower value than it has, without `CAP_SYS_NICE` and beyond the limit of
+/// [`bounds`].
 pub fn set_nice(thread: Option<Pid>, value: i32) -> io::Result<()> {
     let number = thread.map_or(0, Pid::number).cast_unsigned();
     // SAFETY: no memory is passed.
@@ -111,23 +110,23 @@ pub fn bounds() -> io::Result<(i32, u32)> {
         Ok(limit.rlim_cur)
     };
     let (nice, priority) = (soft(libc::RLIMIT_NICE)?, soft(libc::RLIMIT_RTPRIO)?);
-    // A limit of 40 is a nice value of -20; 0 is below the worst that there is.
+    // A limit of 40 is a nice value of -20; 0 is below the worst one.
     Ok((20 - nice.clamp(1, 40) as i32, priority.min(99) as u32))
 }
 
-/// How long the kernel's thread of a ring may take to begin, on a machine that is overloaded.
+/// How long a ring's kernel thread may take to start on an overloaded machine.
 const BEGIN_MAX: Duration = Duration::from_secs(5);
 
-/// The kernel's thread that submits for the ring which the calling thread has made
-/// (`IORING_SETUP_SQPOLL`). It is a thread of this process and inherits as others do, so its rank
-/// has to be given to it.
+/// The kernel's submission thread of the ring that the calling thread has made
+/// (`IORING_SETUP_SQPOLL`). It is a thread of this process and inherits its policy like any other,
+/// so its priority has to be set explicitly.
 ///
 /// # Errors
-/// `NotFound` if there is none, or it did not begin in five seconds.
+/// `NotFound` if there is none, or it did not start within five seconds.
 pub fn ring_thread() -> io::Result<Pid> {
     // SAFETY: no memory is passed, and the call cannot fail.
     let me = unsafe { libc::syscall(libc::SYS_gettid) };
-    // It names itself so (io_uring/sqpoll.c) when it begins, which may be after the ring is there.
+    // It sets its name when it starts (io_uring/sqpoll.c), which may be after the ring exists.
     let wanted = format!("iou-sqp-{me}");
     let until = crate::clock::now_ns() + BEGIN_MAX.as_nanos() as u64;
     while crate::clock::now_ns() < until {

@@ -1,7 +1,7 @@
-//! A filter of system calls for a child, as a container's runtime installs one (seccomp(2)).
+//! A system call filter for a child, like that of a container runtime (seccomp(2)).
 //!
-//! It is made for trying what a program does where calls are refused, and is no protection: it
-//! looks at numbers of this architecture's own table only.
+//! It serves to test a program where calls are refused, and is no protection: it knows the native
+//! system call table only.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -10,20 +10,20 @@ use std::process::Command;
 use crate::call::{check, check_long};
 use crate::uring::Call;
 
-/// A call that is refused.
+/// A refused call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The call.
     pub call: Call,
-    /// Refuse it only where its second argument is this, such as what `io_uring_register(2)` shall
-    /// do.
+    /// Refuse it only if its second argument equals this, such as the opcode of
+    /// `io_uring_register(2)`.
     pub second: Option<u32>,
-    /// What it answers.
+    /// The error to return.
     pub errno: u16,
 }
 
-/// Lets `command` run under a filter that refuses what `rules` say, and allows all else. Its
-/// children inherit the filter. Where the kernel has no seccomp the start of `command` fails.
+/// Runs `command` under a filter that refuses the `rules` and allows everything else. Its children
+/// inherit the filter. Where the kernel has no seccomp, starting `command` fails.
 pub fn confine(command: &mut Command, rules: &[Rule]) {
     let filter = program(rules);
     let install = move || {
@@ -38,15 +38,15 @@ pub fn confine(command: &mut Command, rules: &[Rule]) {
         io::Result::Ok(())
     };
     // SAFETY: between fork and exec it makes two system calls and touches no lock and no allocator;
-    // the filter was made before.
+    // the filter was built before.
     unsafe { command.pre_exec(install) };
 }
 
-// Where `struct seccomp_data` has the number of the call and the low half of its second argument.
+// Offsets in `struct seccomp_data`: the call number, and the low half of its second argument.
 const NUMBER: u32 = 0;
 const SECOND: u32 = if cfg!(target_endian = "little") { 24 } else { 28 };
 
-/// The rules as a program of the classic packet filter.
+/// The rules as a classic BPF program.
 fn program(rules: &[Rule]) -> Vec<libc::sock_filter> {
     let load = |at| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at, 0);
     let equal =
@@ -82,7 +82,7 @@ mod tests {
     fn a_rule_is_skipped_where_it_does_not_apply() {
         let rule = Rule { call: Call::Register, second: Some(20), errno: 22 };
         let steps = program(&[rule, Rule { second: None, ..rule }]);
-        // Each jump ends at the next rule's load, or at the last answer.
+        // Each jump leads to the next rule's load, or to the final return.
         let after = |at: usize| at + 1 + usize::from(steps[at].jf);
         assert_eq!((after(1), after(3), after(6)), (5, 5, 8));
         assert_eq!(steps.len(), 9);

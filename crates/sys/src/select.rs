@@ -1,7 +1,7 @@
-//! Waiting for descriptors by three bit sets (select(2)), as servers did before poll and epoll.
+//! Waiting for descriptors with three bit sets (select(2)), as servers did before poll and epoll.
 //!
-//! The surprising thing is what the sets cannot hold: a descriptor from [`SETSIZE`] on. The C
-//! macros write behind the set then; here such a descriptor is refused.
+//! The sets cannot hold descriptors from [`SETSIZE`] on. The C macros would write past the set;
+//! here such a descriptor is refused.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -41,8 +41,8 @@ impl Bits {
     }
 }
 
-/// A set of descriptors to wait for, each with a key. A wait costs what is open: the kernel looks
-/// at every number up to the highest, and so does the caller afterwards.
+/// A set of descriptors to wait for, each with a key. The cost of a wait grows with the highest
+/// descriptor: the kernel checks every number up to it, and so does the caller afterwards.
 pub struct SelectSet {
     read: Bits,
     write: Bits,
@@ -64,14 +64,14 @@ impl SelectSet {
         Self::default()
     }
 
-    /// Whether `fd` has a number that fits.
+    /// Whether the number of `fd` fits.
     #[must_use]
     pub fn fits(fd: BorrowedFd<'_>) -> bool {
         fd.as_raw_fd().cast_unsigned() < SETSIZE as u32
     }
 
-    /// Watches `fd`; its events will carry `key`. Remove it before it is closed: a closed number in
-    /// the set fails every wait (`EBADF`). An interest in nothing is never told of anything.
+    /// Watches `fd`; its events will carry `key`. Remove it before closing it: a closed descriptor
+    /// in the set fails every wait (`EBADF`). Without any interest it is never reported.
     ///
     /// # Errors
     /// `InvalidInput` for a descriptor that does not fit and for edges, `AlreadyExists` if it is
@@ -110,10 +110,10 @@ impl SelectSet {
         Ok(())
     }
 
-    /// Waits until something happens or `timeout` is over (`None`: for ever; zero: a look) and
-    /// appends what happened to `ready`; nothing means that the time is over. An interrupted wait
-    /// goes on with what is left of the time. What has failed or hung up is told as readable and
-    /// writable, to those who asked.
+    /// Waits for events for at most `timeout` (`None`: forever; zero: only polls) and appends them
+    /// to `ready`; none means that the timeout expired. An interrupted wait continues with the rest
+    /// of the timeout. Failed or hung-up descriptors are reported as readable and writable, as far
+    /// as requested.
     ///
     /// # Errors
     /// `EBADF` for a descriptor that was closed and not removed, `ENOMEM`.
@@ -134,9 +134,9 @@ impl SelectSet {
         Ok(())
     }
 
-    /// What is ready to be read and written, and how many bits that are.
+    /// The sets ready for reading and writing, and the number of their bits.
     fn wait_once(&self, timeout: Option<Duration>) -> io::Result<(Bits, Bits, usize)> {
-        // A time too far to be written down is for ever.
+        // A deadline that cannot be represented is never reached.
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let top = self.watched.0.iter().rposition(|&word| word != 0);
         let numbers =
@@ -145,8 +145,8 @@ impl SelectSet {
             let left = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
             let (mut read, mut write) = (self.read, self.write);
             // SAFETY: a Bits has the size and meaning of an fd_set (asserted above), both are
-            // writable, `numbers` is at most FD_SETSIZE, the time is null or outlives the call, and
-            // the signal mask is null (leave it as it is).
+            // writable, `numbers` is at most FD_SETSIZE, the timeout is null or outlives the call,
+            // and the signal mask is null (unchanged).
             let result = check(unsafe {
                 libc::pselect(
                     numbers as libc::c_int,
@@ -198,7 +198,7 @@ mod tests {
     const LATE: Option<Duration> = Some(Duration::from_secs(10));
     const BOTH: Interest = Interest { write: true, ..Interest::READ };
 
-    /// The same facts of both sets.
+    /// The same facts for both sets.
     macro_rules! facts {
         ($($name:ident = $set:ty;)+) => {
             $(mod $name {

@@ -1,9 +1,8 @@
-//! Files sent without a copy (sendfile(2)): the socket refers to the pages that the kernel keeps of
-//! the file, and no byte comes by here.
+//! Sending files without a copy (sendfile(2)): the socket refers to the page cache, and no byte
+//! passes through user space.
 //!
-//! The surprising thing: `sendfile(2)` has no flag that says "do not wait for the peer"; only the
-//! socket's own mode does. And it always waits for the disk, so ask [`is_resident`] first where
-//! nobody may wait.
+//! `sendfile(2)` has no flag for not waiting for the peer; only the socket's own mode decides. And
+//! it always waits for the disk, so check [`is_resident`] first where blocking is not allowed.
 
 use std::io;
 use std::ops::Range;
@@ -11,12 +10,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use crate::call::{check, check_count, check_long, uninterrupted};
 
-/// Sends at most `len` bytes of `file` from `offset` on and says how many were taken; 0 at its end.
-/// Waits for the peer if the socket does, up to its send timeout.
+/// Sends at most `len` bytes of `file` from `offset` on; returns how many were accepted, 0 at its
+/// end. Waits for the peer if the socket does, up to its send timeout.
 ///
 /// # Errors
-/// `WouldBlock` when nothing could be taken in time; `BrokenPipe`, `ConnectionReset`; `EINVAL` for
-/// a file that cannot be mapped.
+/// `WouldBlock` if nothing was accepted in time; `BrokenPipe`, `ConnectionReset`; `EINVAL` for a
+/// file that cannot be mapped.
 pub fn send_file(socket: impl AsFd, file: impl AsFd, offset: u64, len: usize) -> io::Result<usize> {
     let mut offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
     let (socket, file) = (socket.as_fd().as_raw_fd(), file.as_fd().as_raw_fd());
@@ -26,8 +25,8 @@ pub fn send_file(socket: impl AsFd, file: impl AsFd, offset: u64, len: usize) ->
     })
 }
 
-/// Like [`send_file`], and never waits for the peer: a socket that blocks is made not to for this
-/// one call. Nobody else may use the socket meanwhile.
+/// Like [`send_file`], but never waits for the peer: a blocking socket is made non-blocking for
+/// this one call. No other thread may use the socket meanwhile.
 ///
 /// # Errors
 /// As [`send_file`].
@@ -58,20 +57,20 @@ fn set_flags(fd: BorrowedFd<'_>, flags: libc::c_int) -> io::Result<()> {
     check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) }).map(drop)
 }
 
-/// Whether the kernel has all of `range` of a file in memory, so that sending it waits for no disk
+/// Whether the page cache has all of `range` of a file, so that sending it does not wait for a disk
 /// (cachestat(2), Linux 6.5).
 ///
 /// # Errors
 /// `Unsupported` where the kernel is older (`ENOSYS`) or a filter forbids the call (`EPERM`).
 pub fn is_resident(file: impl AsFd, range: Range<u64>) -> io::Result<bool> {
-    // SAFETY: sysconf only answers.
+    // SAFETY: sysconf only returns a value.
     let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
     if range.is_empty() {
         return Ok(true);
     }
     let asked = CachestatRange { offset: range.start, len: range.end - range.start };
     let mut found = Cachestat::default();
-    // SAFETY: both structures live through the call and are laid out as <linux/mman.h> has them.
+    // SAFETY: both structures outlive the call and are laid out as in <linux/mman.h>.
     let called = check_long(unsafe {
         let fd = file.as_fd().as_raw_fd();
         libc::syscall(SYS_CACHESTAT, fd, &raw const asked, &raw mut found, 0)
@@ -124,7 +123,7 @@ mod tests {
         let (near, mut far) = UnixStream::pair().unwrap();
         let sent = send_file_nowait(&near, &file, 5, content.len()).unwrap();
         assert!(0 < sent && sent < content.len() - 5, "{sent} of 4 MiB fit a socket");
-        // What is full says so, though the socket blocks; and it goes on blocking afterwards.
+        // A full socket reports it although it blocks, and blocks again afterwards.
         let mut total = sent;
         loop {
             match send_file_nowait(&near, &file, 5 + total as u64, content.len()) {

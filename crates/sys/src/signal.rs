@@ -1,7 +1,7 @@
-//! Signals as input of a loop (signalfd(2)) instead of as interruptions.
+//! Signals as input of a loop (signalfd(2)) instead of interruptions.
 //!
-//! A thread blocks what it wants to read; threads and processes made afterwards inherit the mask.
-//! The supervisor of a server without handlers reads them all from one descriptor.
+//! A thread blocks the signals it wants to read; threads and processes made afterwards inherit the
+//! mask. The supervisor of a server without handlers reads all of them from one descriptor.
 
 use std::fmt;
 use std::io;
@@ -38,7 +38,7 @@ signals! {
 }
 
 impl Signal {
-    /// The signal of this number, as a wait status or an outsider names it.
+    /// The signal with this number, from a wait status or outside.
     #[must_use]
     pub fn of(number: i32) -> Self {
         Self(number)
@@ -71,10 +71,10 @@ impl fmt::Debug for Signal {
 pub struct SignalSet(libc::sigset_t);
 
 impl SignalSet {
-    /// The set of these.
+    /// The set of these signals.
     ///
     /// # Errors
-    /// `EINVAL` for a number that is no signal.
+    /// `EINVAL` for an invalid signal.
     pub fn of(signals: &[Signal]) -> io::Result<Self> {
         let mut set = MaybeUninit::uninit();
         // SAFETY: sigemptyset initialises the set that it is given.
@@ -97,19 +97,19 @@ impl SignalSet {
     }
 }
 
-/// Blocks `signals` in the calling thread, beside those blocked already, and gives the former set
-/// to [`restore`].
+/// Blocks `signals` in the calling thread, in addition to those already blocked; returns the
+/// previous set for [`restore`].
 ///
 /// # Errors
-/// `EINVAL` for a number that is no signal.
+/// `EINVAL` for an invalid signal.
 pub fn block(signals: &[Signal]) -> io::Result<SignalSet> {
     mask(libc::SIG_BLOCK, &SignalSet::of(signals)?)
 }
 
-/// Unblocks `signals` in the calling thread; those that were waiting are delivered now.
+/// Unblocks `signals` in the calling thread; pending ones are delivered now.
 ///
 /// # Errors
-/// `EINVAL` for a number that is no signal.
+/// `EINVAL` for an invalid signal.
 pub fn unblock(signals: &[Signal]) -> io::Result<SignalSet> {
     mask(libc::SIG_UNBLOCK, &SignalSet::of(signals)?)
 }
@@ -131,18 +131,18 @@ fn mask(how: libc::c_int, set: &SignalSet) -> io::Result<SignalSet> {
     }
 }
 
-/// Throws `signal` away whenever it comes to this process. Programs started by exec inherit that.
+/// Ignores `signal` in this process. Programs started by exec inherit that.
 ///
 /// # Errors
-/// `EINVAL` for `KILL`, `STOP` and numbers that are no signal.
+/// `EINVAL` for `KILL`, `STOP` and invalid signals.
 pub fn ignore(signal: Signal) -> io::Result<()> {
     dispose(signal, libc::SIG_IGN)
 }
 
-/// Lets the kernel do with `signal` what it does by default: end the process, mostly.
+/// Restores the default action of `signal`, mostly to end the process.
 ///
 /// # Errors
-/// `EINVAL` for `KILL`, `STOP` and numbers that are no signal.
+/// `EINVAL` for `KILL`, `STOP` and invalid signals.
 pub fn set_default(signal: Signal) -> io::Result<()> {
     dispose(signal, libc::SIG_DFL)
 }
@@ -153,11 +153,11 @@ fn dispose(signal: Signal, action: libc::sighandler_t) -> io::Result<()> {
     if former == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Suffers `signal` as if nothing had been arranged for it, so that the parent sees what ended
-/// this process. Returns only if the default is to live on.
+/// Raises `signal` with its default action, so that the parent sees what ended this process.
+/// Returns only if the default action does not end it.
 ///
 /// # Errors
-/// `EINVAL` for a number that is no signal.
+/// `EINVAL` for an invalid signal.
 pub fn raise_default(signal: Signal) -> io::Result<()> {
     if !matches!(signal, Signal::KILL | Signal::STOP) {
         set_default(signal)?;
@@ -167,26 +167,26 @@ pub fn raise_default(signal: Signal) -> io::Result<()> {
     check(unsafe { libc::raise(signal.0) }).map(|_| ())
 }
 
-/// A descriptor that is readable while one of its signals waits. Signals of the same number that
-/// come between two looks merge into one.
+/// A descriptor that is readable while one of its signals is pending. Equal signals between two
+/// reads merge into one.
 pub struct SignalFd(OwnedFd);
 
 impl SignalFd {
     /// Reads `signals`, which must be blocked (by [`block`]) in every thread of the process, or
-    /// they take their usual way.
+    /// they are delivered as usual.
     ///
     /// # Errors
-    /// `EINVAL` for a number that is no signal, `EMFILE`, `ENFILE`, `ENOMEM`.
+    /// `EINVAL` for an invalid signal, `EMFILE`, `ENFILE`, `ENOMEM`.
     pub fn new(signals: &[Signal]) -> io::Result<Self> {
         let set = SignalSet::of(signals)?;
         let flags = libc::SFD_NONBLOCK | libc::SFD_CLOEXEC;
-        // SAFETY: the set is initialised; -1 asks for a new descriptor.
+        // SAFETY: the set is initialised; -1 requests a new descriptor.
         let fd = check(unsafe { libc::signalfd(-1, &set.0, flags) })?;
         // SAFETY: the call made `fd` and nothing else owns it.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Takes one waiting signal; `None` if there is none.
+    /// Takes one pending signal; `None` if there is none.
     ///
     /// # Errors
     /// None in practice.
@@ -194,7 +194,7 @@ impl SignalFd {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let len = size_of_val(&info);
         let result = uninterrupted(|| {
-            // SAFETY: `info` is writable for the bytes that are announced.
+            // SAFETY: `info` is writable for the announced length.
             check_count(unsafe { libc::read(self.0.as_raw_fd(), info.as_mut_ptr().cast(), len) })
         });
         match result {

@@ -1,7 +1,7 @@
 //! TCP sockets (socket(7), tcp(7)) as functions over descriptors.
 //!
-//! They take anything that lends a descriptor, keep no state, and differ from std in what a server
-//! needs: options set on a listener before it listens and inherited by what it accepts, reads and
+//! They accept anything that lends a descriptor, keep no state, and differ from std as a server
+//! needs: options set on a listener before it listens and inherited by accepted sockets, reads and
 //! writes that never block whatever the mode of the descriptor, and no `SIGPIPE`.
 
 use std::io::{self, IoSlice};
@@ -15,26 +15,26 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use crate::call::{check, check_count, check_long, uninterrupted};
 use crate::poll::{PollFd, poll};
 
-/// What a listener shall be.
+/// Options of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenOptions {
-    /// How many finished connections may wait for an accept. The kernel's
-    /// `net.core.somaxconn` caps it silently.
+    /// How many established connections may wait for accept. The kernel silently caps it at
+    /// `net.core.somaxconn`.
     pub backlog: u32,
-    /// Several listeners on one address; the kernel spreads connections over them by a hash.
+    /// Allow several listeners on one address; the kernel distributes connections by a hash.
     pub reuse_port: bool,
     /// Send small segments at once (`TCP_NODELAY`); accepted sockets inherit it.
     pub nodelay: bool,
-    /// An accept that finds nothing answers `WouldBlock`. Accepted sockets do not inherit it.
+    /// Accept fails with `WouldBlock` instead of waiting. Accepted sockets do not inherit it.
     pub nonblocking: bool,
-    /// Ask a peer that has been silent for this long whether it is still there, and if it does not
-    /// answer, every quarter of that time again, four times in all (`SO_KEEPALIVE`); accepted
-    /// sockets inherit it. What has failed then is told as `TimedOut`, or as `ConnectionReset`
-    /// where the peer's machine no longer knows of the connection. Whole seconds.
+    /// Probe a peer that has been silent for this long, and if it does not answer, probe again
+    /// every quarter of that time, four times in all (`SO_KEEPALIVE`); accepted sockets inherit it.
+    /// A failed connection reports `TimedOut`, or `ConnectionReset` where the peer's machine no
+    /// longer knows the connection. Whole seconds.
     pub keepalive: Option<Duration>,
-    /// Take no more output of an accepted socket while so many bytes wait that could not be sent
-    /// yet, because its peer has no room (`TCP_NOTSENT_LOWAT`, tcp(7)); what is on its way does not
-    /// count. `None`: as much as the send buffer holds, which grows to megabytes.
+    /// Accept no more output of an accepted socket while this many bytes are unsent because its
+    /// peer has no room (`TCP_NOTSENT_LOWAT`, tcp(7)); bytes in flight do not count. `None`: as
+    /// much as the send buffer holds, which grows to megabytes.
     pub unsent_max: Option<u32>,
 }
 
@@ -45,7 +45,7 @@ impl Default for ListenOptions {
     }
 }
 
-/// How often a silent peer is asked before it is given up.
+/// Keep-alive probes before a silent peer is given up.
 const QUESTIONS: u32 = 4;
 
 /// A listener on `address`; port 0 lets the kernel choose (ask [`local_addr`]). The address may be
@@ -63,7 +63,7 @@ pub fn listen(address: SocketAddr, options: &ListenOptions) -> io::Result<OwnedF
         socket.set_tcp_nodelay(true)?;
     }
     if let Some(silence) = options.keepalive {
-        // The kernel counts in seconds, and knows no zero.
+        // The kernel counts in seconds, and zero is invalid.
         let second = Duration::from_secs(1);
         let asked = TcpKeepalive::new().with_time(silence.max(second)).with_retries(QUESTIONS);
         let again = (silence / QUESTIONS).max(second);
@@ -78,18 +78,17 @@ pub fn listen(address: SocketAddr, options: &ListenOptions) -> io::Result<OwnedF
     Ok(socket.into())
 }
 
-/// The next finished connection and its peer's address. The new descriptor is close-on-exec.
+/// The next established connection and its peer's address. The new descriptor is close-on-exec.
 ///
 /// # Errors
-/// `WouldBlock` where the listener is non-blocking and nobody waits. `ConnectionAborted` and the
-/// network errors of accept(2) concern one client: go on. `EMFILE`, `ENFILE`, `ENOBUFS` and
+/// `WouldBlock` where the listener is non-blocking and no connection waits. `ConnectionAborted` and
+/// the network errors of accept(2) concern one client: continue. `EMFILE`, `ENFILE`, `ENOBUFS` and
 /// `ENOMEM` concern this server, and the connection still waits: back off.
 pub fn accept(listener: impl AsFd, nonblocking: bool) -> io::Result<(OwnedFd, SocketAddr)> {
     let listener = listener.as_fd().as_raw_fd();
     let flags = libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
     let accept4 = |storage: *mut socket2::SockAddrStorage, len: *mut libc::socklen_t| {
-        // SAFETY: socket2 lends storage as long as `len` says, and the descriptor is open while
-        // borrowed.
+        // SAFETY: socket2 lends storage of length `len`, and the descriptor is open while borrowed.
         check(unsafe { libc::accept4(listener, storage.cast(), len, flags) })
     };
     // SAFETY: accept4 fills the address and its length whenever it succeeds (accept(2)).
@@ -99,18 +98,18 @@ pub fn accept(listener: impl AsFd, nonblocking: bool) -> io::Result<(OwnedFd, So
     Ok((fd, internet(&peer)?))
 }
 
-/// Starts a connection to `address` on a non-blocking descriptor. It is done when the descriptor
-/// is writable, and good if then [`take_error`] finds nothing.
+/// Starts connecting a non-blocking descriptor to `address`. It has finished when the descriptor is
+/// writable, successfully if [`take_error`] then finds nothing.
 ///
 /// # Errors
-/// What is known at once: `ENETUNREACH`, `EADDRNOTAVAIL` when local ports ran out, `EMFILE`.
+/// Immediate ones: `ENETUNREACH`, `EADDRNOTAVAIL` when local ports ran out, `EMFILE`.
 pub fn connect_nonblocking(address: SocketAddr) -> io::Result<OwnedFd> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     start_connecting(socket, address)
 }
 
-/// The same from an address of this machine, whose local ports are counted by themselves: the way
-/// out for a client that has used up those of one address.
+/// The same from a local address, whose ports are counted separately: for a client that has used up
+/// those of one address.
 ///
 /// # Errors
 /// As [`connect_nonblocking`]; `EADDRNOTAVAIL` also where this machine has no such address.
@@ -118,8 +117,8 @@ pub fn connect_nonblocking_from(address: SocketAddr, source: IpAddr) -> io::Resu
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     let one: libc::c_int = 1;
     let size = size_of_val(&one) as libc::socklen_t;
-    // SAFETY: `one` is an int, as this option wants, and outlives the call. The option leaves the
-    // port to connect(2), which may share it between destinations (ip(7)).
+    // SAFETY: `one` is an int, as this option requires, and outlives the call. The option leaves
+    // the port to connect(2), which may share it between destinations (ip(7)).
     check(unsafe {
         let (level, option) = (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT);
         libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const one).cast(), size)
@@ -131,7 +130,7 @@ pub fn connect_nonblocking_from(address: SocketAddr, source: IpAddr) -> io::Resu
 fn start_connecting(socket: Socket, address: SocketAddr) -> io::Result<OwnedFd> {
     socket.set_nonblocking(true)?;
     match socket.connect(&address.into()) {
-        // An interrupted connect goes on by itself, like one in progress (connect(2)).
+        // An interrupted connect continues, like one in progress (connect(2)).
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EINTR)) => {}
         other => other?,
     }
@@ -152,19 +151,19 @@ pub fn connect(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// The address of this end.
+/// The local address.
 ///
 /// # Errors
-/// `InvalidInput` for a socket that is not of the internet; `ENOTSOCK`.
+/// `InvalidInput` for a socket of another family; `ENOTSOCK`.
 pub fn local_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
     internet(&SockRef::from(&fd).local_addr()?)
 }
 
-/// The address of the other end.
+/// The peer's address.
 ///
 /// # Errors
-/// `NotConnected` once the connection is reset; `InvalidInput` for a socket that is not of the
-/// internet; `ENOTSOCK`.
+/// `NotConnected` once the connection is reset; `InvalidInput` for a socket of another family;
+/// `ENOTSOCK`.
 pub fn peer_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
     internet(&SockRef::from(&fd).peer_addr()?)
 }
@@ -178,7 +177,7 @@ fn internet(address: &SockAddr) -> io::Result<SocketAddr> {
     })
 }
 
-/// Takes the error that waits on the socket (`SO_ERROR`), if there is one.
+/// Takes the socket's pending error (`SO_ERROR`), if any.
 ///
 /// # Errors
 /// `ENOTSOCK`.
@@ -186,16 +185,16 @@ pub fn take_error(fd: impl AsFd) -> io::Result<Option<io::Error>> {
     SockRef::from(&fd).take_error()
 }
 
-/// Receives into `buffer` and says how many bytes came; 0 is the end of input (or an empty
+/// Receives into `buffer`; returns the number of bytes, 0 at the end of input (or for an empty
 /// buffer). Blocks if the descriptor does, up to its receive timeout.
 ///
 /// # Errors
-/// `WouldBlock` when nothing is there in time, `ConnectionReset`, `TimedOut` (the network's).
+/// `WouldBlock` when nothing arrives in time, `ConnectionReset`, `TimedOut` (the network's).
 pub fn recv(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     recv_flags(fd.as_fd(), buffer, 0)
 }
 
-/// Like [`recv`], and never blocks.
+/// Like [`recv`], but never blocks.
 ///
 /// # Errors
 /// As [`recv`].
@@ -203,12 +202,11 @@ pub fn recv_nowait(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     recv_flags(fd.as_fd(), buffer, libc::MSG_DONTWAIT)
 }
 
-/// The address argument of a connected socket.
+/// The address argument for a connected socket.
 const NOBODY: usize = 0;
 
-// Receiving and sending go round the C library: its functions are points where a thread may be
-// cancelled, and in a process with threads each call pays as much for that as for the rest of a
-// turn.
+// Receive and send bypass the C library: its functions are cancellation points, which in a
+// multi-threaded process cost as much as the rest of a loop turn.
 
 fn recv_flags(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
     uninterrupted(|| {
@@ -220,16 +218,16 @@ fn recv_flags(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io::
     })
 }
 
-/// Sends from `bytes` and says how many were taken, from the front. Blocks if the descriptor does,
-/// up to its send timeout.
+/// Sends from `bytes`; returns how many were accepted, from the front. Blocks if the descriptor
+/// does, up to its send timeout.
 ///
 /// # Errors
-/// `WouldBlock` when nothing could be taken in time, `BrokenPipe`, `ConnectionReset`.
+/// `WouldBlock` if nothing was accepted in time, `BrokenPipe`, `ConnectionReset`.
 pub fn send(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     send_flags(fd.as_fd(), bytes, libc::MSG_NOSIGNAL)
 }
 
-/// Like [`send`], and never blocks.
+/// Like [`send`], but never blocks.
 ///
 /// # Errors
 /// As [`send`].
@@ -247,7 +245,7 @@ fn send_flags(fd: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> io::Resul
     })
 }
 
-/// Sends from `slices` in their order and says how many bytes were taken. Slices past the 1024th
+/// Sends from `slices` in order; returns how many bytes were accepted. Slices beyond the 1024th
 /// (`IOV_MAX`) are left for the next call. For one slice [`send`] is cheaper.
 ///
 /// # Errors
@@ -256,7 +254,7 @@ pub fn send_vectored(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize>
     sendmsg(fd.as_fd(), slices, libc::MSG_NOSIGNAL)
 }
 
-/// Like [`send_vectored`], and never blocks.
+/// Like [`send_vectored`], but never blocks.
 ///
 /// # Errors
 /// As [`send`].
@@ -264,8 +262,8 @@ pub fn send_vectored_nowait(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result
     sendmsg(fd.as_fd(), slices, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
 }
 
-/// Like [`send_vectored`], and tells the kernel that more follows at once (`MSG_MORE`), so that it
-/// need not send a packet that is not full.
+/// Like [`send_vectored`], announcing that more follows at once (`MSG_MORE`), so that the kernel
+/// need not send a partial packet.
 ///
 /// # Errors
 /// As [`send`].
@@ -273,7 +271,7 @@ pub fn send_vectored_more(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<u
     sendmsg(fd.as_fd(), slices, libc::MSG_NOSIGNAL | libc::MSG_MORE)
 }
 
-/// Like [`send_vectored_more`], and never blocks.
+/// Like [`send_vectored_more`], but never blocks.
 ///
 /// # Errors
 /// As [`send`].
@@ -288,12 +286,12 @@ fn sendmsg(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>], flags: libc::c_int) -> io
     message.msg_iov = slices.as_ptr().cast_mut().cast();
     message.msg_iovlen = slices.len().min(libc::UIO_MAXIOV as usize);
     uninterrupted(|| {
-        // SAFETY: the message names slices that are borrowed, and no more of them than there are.
+        // SAFETY: the message refers to borrowed slices, with their number.
         check_count(unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags) })
     })
 }
 
-/// Ends our output: the peer reads what was sent and then the end. Input goes on.
+/// Ends our output: the peer reads what was sent, then the end. Input continues.
 ///
 /// # Errors
 /// `NotConnected` once the connection is reset.
@@ -301,7 +299,7 @@ pub fn shutdown_write(fd: impl AsFd) -> io::Result<()> {
     SockRef::from(&fd).shutdown(std::net::Shutdown::Write)
 }
 
-/// Sends small segments at once, or gathers them (`TCP_NODELAY`).
+/// Sends small segments at once, or collects them (`TCP_NODELAY`).
 ///
 /// # Errors
 /// `ENOTSOCK`, `EINVAL` once the connection is reset.
@@ -309,8 +307,8 @@ pub fn set_nodelay(fd: impl AsFd, nodelay: bool) -> io::Result<()> {
     SockRef::from(&fd).set_tcp_nodelay(nodelay)
 }
 
-/// How long a blocking receive or accept may wait; `None` or zero: for ever. A wait interrupted by
-/// a signal starts its time anew.
+/// The timeout of a blocking receive or accept; `None` or zero: forever. A wait interrupted by a
+/// signal restarts its timeout.
 ///
 /// # Errors
 /// `ENOTSOCK`.
@@ -318,7 +316,7 @@ pub fn set_receive_timeout(fd: impl AsFd, timeout: Option<Duration>) -> io::Resu
     SockRef::from(&fd).set_read_timeout(timeout)
 }
 
-/// How long a blocking send may wait for room; `None` or zero: for ever.
+/// The timeout of a blocking send; `None` or zero: forever.
 ///
 /// # Errors
 /// `ENOTSOCK`.
@@ -326,8 +324,8 @@ pub fn set_send_timeout(fd: impl AsFd, timeout: Option<Duration>) -> io::Result<
     SockRef::from(&fd).set_write_timeout(timeout)
 }
 
-/// Makes the coming close a reset: what is queued in either direction is thrown away and no state
-/// lingers (`SO_LINGER` with zero time).
+/// Makes the coming close a reset: queued data of both directions is discarded and no state lingers
+/// (`SO_LINGER` with zero time).
 ///
 /// # Errors
 /// `ENOTSOCK`.
@@ -335,12 +333,12 @@ pub fn set_linger_reset(fd: impl AsFd) -> io::Result<()> {
     SockRef::from(&fd).set_linger(Some(Duration::ZERO))
 }
 
-/// Goes away without a word, as a machine does whose power fails: the connection is open no more at
-/// this end, and the other end is not told (`TCP_REPAIR`, which was made for moving connections to
-/// other machines). What the other end sends from here on is answered by a reset.
+/// Disappears silently, like a machine whose power fails: the connection is closed at this end, and
+/// the other end is not informed (`TCP_REPAIR`, made for moving connections to other machines).
+/// Whatever the other end sends from now on is answered by a reset.
 ///
 /// # Errors
-/// `EPERM` without the capability `CAP_NET_ADMIN`: the connection is closed in the usual way.
+/// `EPERM` without the capability `CAP_NET_ADMIN`: the connection is closed as usual.
 pub fn abandon(fd: OwnedFd) -> io::Result<()> {
     let one: libc::c_int = 1;
     let size = size_of_val(&one) as libc::socklen_t;
@@ -353,7 +351,7 @@ pub fn abandon(fd: OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes calls on the descriptor answer `WouldBlock` instead of waiting. The mode belongs to the
+/// Makes calls on the descriptor fail with `WouldBlock` instead of waiting. The mode belongs to the
 /// open file: other processes and copies of the descriptor see it too.
 ///
 /// # Errors
@@ -368,21 +366,21 @@ pub fn set_nonblocking(fd: impl AsFd, nonblocking: bool) -> io::Result<()> {
 /// `EINVAL` for a listener.
 pub fn unsent_bytes(fd: impl AsFd) -> io::Result<usize> {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: this request writes one int. TIOCOUTQ is the number that SIOCOUTQ has.
+    // SAFETY: this request writes one int. TIOCOUTQ has the number of SIOCOUTQ.
     check(unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TIOCOUTQ, &mut bytes) })?;
     Ok(usize::try_from(bytes).unwrap_or(0))
 }
 
-/// Makes a listener deaf: who asks for a connection from now on is not heard, as if the packet had
-/// been lost on its way (`SO_ATTACH_FILTER`, socket(7); the filter sees the TCP header first). Who
-/// was answered before may still complete the handshake (RFC 9293 section 3.5), and who waits to be
-/// accepted still can be; who knocks is not refused but knocks again a second later, when somebody
-/// else may listen there. There is no way back.
+/// Makes a listener drop new connection requests as if the packets had been lost
+/// (`SO_ATTACH_FILTER`, socket(7); the filter sees the TCP header first). Handshakes in progress
+/// may still complete (RFC 9293 section 3.5), and queued connections can still be accepted. A new
+/// client is not refused: it retries a second later, when another program may listen there. This
+/// cannot be undone.
 ///
 /// # Errors
 /// `EPERM` where the listener's filter was locked.
 pub fn deafen(listener: impl AsFd) -> io::Result<()> {
-    // <linux/filter.h>: the byte of the flags; if SYN is among them keep nothing, else everything.
+    // <linux/filter.h>: the flags byte; drops segments with SYN, keeps the rest.
     const FLAGS: u32 = 13;
     const SYN: u32 = 0x02;
     let instruction = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
@@ -401,8 +399,8 @@ pub fn deafen(listener: impl AsFd) -> io::Result<()> {
     check(unsafe { libc::setsockopt(fd, level, name, (&raw const program).cast(), len) }).map(drop)
 }
 
-/// How many connections wait to be accepted, and how many fit (`TCP_INFO` of a listener, where
-/// `tcpi_unacked` and `tcpi_sacked` are these; tcp_get_info in the kernel's net/ipv4/tcp.c).
+/// The length of a listener's accept queue, and its limit (`TCP_INFO`: `tcpi_unacked` and
+/// `tcpi_sacked`; tcp_get_info in the kernel's net/ipv4/tcp.c).
 ///
 /// # Errors
 /// `EOPNOTSUPP` where it is no TCP socket.
@@ -410,25 +408,24 @@ pub fn accept_queue(listener: impl AsFd) -> io::Result<(u32, u32)> {
     let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
     let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
     let (fd, level, name) = (listener.as_fd().as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO);
-    // SAFETY: the call writes at most `len` bytes to `info`, which has so many.
+    // SAFETY: the call writes at most `len` bytes to `info`, its exact size.
     check(unsafe { libc::getsockopt(fd, level, name, info.as_mut_ptr().cast(), &mut len) })?;
     // SAFETY: integers only, for which the zeros that the call left are values.
     let info = unsafe { info.assume_init() };
     Ok((info.tcpi_unacked, info.tcpi_sacked))
 }
 
-/// Bounds what waits on a socket because its peer has no room, as [`ListenOptions::unsent_max`]
-/// does; `None`: no longer.
+/// Limits the unsent bytes of a socket, as [`ListenOptions::unsent_max`] does; `None`: no limit.
 ///
 /// # Errors
 /// None in practice.
 pub fn set_unsent_max(fd: impl AsFd, bytes: Option<u32>) -> io::Result<()> {
-    // Zero stands for the default, which is no bound (net.ipv4.tcp_notsent_lowat).
+    // Zero stands for the default, which is no limit (net.ipv4.tcp_notsent_lowat).
     SockRef::from(&fd).set_tcp_notsent_lowat(bytes.unwrap_or(0))
 }
 
-/// Sizes the queue of outgoing bytes and switches its growth off (`SO_SNDBUF`). The kernel doubles
-/// the number for its own needs and holds it between its limits.
+/// Sets the send buffer size and disables its growth (`SO_SNDBUF`). The kernel doubles the number
+/// for its own needs and keeps it within its limits.
 ///
 /// # Errors
 /// `ENOTSOCK`.
@@ -436,8 +433,8 @@ pub fn set_send_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
     SockRef::from(&fd).set_send_buffer_size(bytes)
 }
 
-/// Sizes the queue of incoming bytes and switches its growth off (`SO_RCVBUF`); set it on a
-/// listener, or before connecting, to bound the window. The kernel doubles the number.
+/// Sets the receive buffer size and disables its growth (`SO_RCVBUF`); set it on a listener, or
+/// before connecting, to bound the window. The kernel doubles the number.
 ///
 /// # Errors
 /// `ENOTSOCK`.

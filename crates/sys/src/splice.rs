@@ -1,13 +1,13 @@
-//! Bytes that go from a file to a socket inside the kernel (sendfile(2), splice(2), vmsplice(2)).
+//! Moving bytes from a file to a socket inside the kernel (sendfile(2), splice(2), vmsplice(2)).
 //!
-//! The surprising thing: towards a UDP socket the bytes of one call are one datagram, and those of
-//! several calls are one if all but the last say that more will come. So a head from our memory and
-//! a body from the file's pages leave together, and nobody copies the body.
+//! On a UDP socket the bytes of one call are one datagram, and those of several calls are one if
+//! all but the last announce more. So a header from our memory and a body from the page cache form
+//! one datagram without copying the body.
 //!
-//! And since Linux 6.5 the pages of one call are summed up by the kernel as if each began at an
-//! even place of the datagram (net/core/skbuff.c, skb_splice_from_iter): where a page ends behind
-//! an odd number of bytes the checksum is wrong, and the receiver drops the datagram without a
-//! word. [`odd_part`] finds those; they leave by two calls, or as a copy.
+//! Since Linux 6.5 the kernel sums the pages of one call as if each began at an even offset of the
+//! datagram (net/core/skbuff.c, skb_splice_from_iter): if a page ends after an odd number of bytes
+//! the checksum is wrong, and the receiver silently drops the datagram. [`odd_part`] finds those;
+//! they are sent by two calls, or as a copy.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsFd, AsRawFd};
@@ -16,7 +16,7 @@ use std::ptr;
 use crate::call::{check, check_count, uninterrupted};
 
 /// How many bytes of a range lie in its first page, if that is an odd number and not all of them:
-/// in one call the kernel would get the checksum of the datagram wrong.
+/// in one call the kernel would compute a wrong checksum.
 #[must_use]
 pub fn odd_part(offset: u64, len: usize) -> Option<usize> {
     // SAFETY: sysconf only answers.
@@ -25,12 +25,12 @@ pub fn odd_part(offset: u64, len: usize) -> Option<usize> {
     (first < len && !first.is_multiple_of(2)).then_some(first)
 }
 
-/// Sends `len` bytes of `file` from `offset` on to `socket`; what was sent to it before with the
-/// word that more will come goes in front.
+/// Sends `len` bytes of `file` from `offset` on to `socket`, after what was sent before with
+/// `MSG_MORE`.
 ///
 /// # Errors
-/// `WouldBlock` while the send buffer is full; `UnexpectedEof` for a file that is shorter, of which
-/// a part may have left; those of the datagram.
+/// `WouldBlock` while the send buffer is full; `UnexpectedEof` for a shorter file, part of which
+/// may have been sent; those of the datagram.
 pub fn sendfile(socket: impl AsFd, file: impl AsFd, offset: u64, len: usize) -> io::Result<()> {
     let mut at = offset.cast_signed();
     let mut left = len;
@@ -50,14 +50,14 @@ pub fn sendfile(socket: impl AsFd, file: impl AsFd, offset: u64, len: usize) -> 
     Ok(())
 }
 
-/// A pipe through which pages pass on their way (Fall and Pasquale's splice; Linux 2.6.17).
+/// A pipe for moving pages (Fall and Pasquale's splice; Linux 2.6.17).
 pub struct Pipe {
     reader: PipeReader,
     writer: PipeWriter,
 }
 
 impl Pipe {
-    /// An empty pipe: 16 pages, or pieces of pages.
+    /// An empty pipe for 16 pages or parts of pages.
     ///
     /// # Errors
     /// `EMFILE`, `ENFILE`.
@@ -66,23 +66,23 @@ impl Pipe {
         Ok(Pipe { reader, writer })
     }
 
-    /// Makes room for `pieces` pages, or pieces of pages.
+    /// Makes room for `pieces` pages, or parts of pages.
     ///
     /// # Errors
-    /// `EPERM` where the user's pipes have no more room (pipe(7)).
+    /// `EPERM` at the user's limit of pipe memory (pipe(7)).
     pub(crate) fn hold(&self, pieces: usize) -> io::Result<()> {
         let bytes = libc::c_int::try_from(pieces * 4096).unwrap_or(libc::c_int::MAX);
         // SAFETY: F_SETPIPE_SZ takes an int; the descriptor is open.
         check(unsafe { libc::fcntl(self.writer.as_raw_fd(), libc::F_SETPIPE_SZ, bytes) }).map(drop)
     }
 
-    /// The end that takes bytes.
+    /// The writing end.
     pub(crate) fn writer(&self) -> &PipeWriter {
         &self.writer
     }
 
-    /// Puts the page that holds `bytes` into the pipe. Until [`Pipe::drain`] has sent them they
-    /// must stay as they are: who changes them sends other bytes.
+    /// Puts the page that holds `bytes` into the pipe. The bytes must not change until
+    /// [`Pipe::drain`] has sent them: the pipe refers to them.
     ///
     /// # Errors
     /// `WouldBlock` for a full pipe.
@@ -90,7 +90,7 @@ impl Pipe {
         let piece =
             libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         let put = uninterrupted(|| {
-            // SAFETY: the piece is readable for its length; the pages are the kernel's to hold.
+            // SAFETY: the piece is readable for its length; the kernel holds the pages.
             check_count(unsafe {
                 libc::vmsplice(self.writer.as_raw_fd(), &piece, 1, libc::SPLICE_F_NONBLOCK)
             })
@@ -101,7 +101,7 @@ impl Pipe {
     /// Puts pages of `file` into the pipe: `len` bytes from `offset` on.
     ///
     /// # Errors
-    /// `WouldBlock` for a full pipe, `UnexpectedEof` for a file that is shorter.
+    /// `WouldBlock` for a full pipe, `UnexpectedEof` for a shorter file.
     pub fn put_file(&self, file: impl AsFd, offset: u64, len: usize) -> io::Result<()> {
         let mut at = offset.cast_signed();
         let mut left = len;
@@ -122,7 +122,7 @@ impl Pipe {
         Ok(())
     }
 
-    /// Sends `len` bytes of the pipe to `socket`, as one datagram if it is one of UDP.
+    /// Sends `len` bytes of the pipe to `socket`, as one datagram on UDP.
     ///
     /// # Errors
     /// `WouldBlock` while the send buffer is full; those of the datagram.
@@ -130,7 +130,7 @@ impl Pipe {
         self.push(socket, len, 0)
     }
 
-    /// The same for the front of a datagram, whose rest comes behind it.
+    /// The same for the front of a datagram whose rest follows.
     ///
     /// # Errors
     /// As [`Pipe::drain`].

@@ -1,7 +1,7 @@
-//! When bytes of a stream came, by the kernel's own clock (`SO_TIMESTAMPNS`, socket(7)).
+//! Arrival times of stream data by the kernel's clock (`SO_TIMESTAMPNS`, socket(7)).
 //!
-//! A reader that is late itself sees only when it was told. Over the loopback interface the stamp
-//! is made while the sender sends, so it tells the sender's time from the reader's.
+//! A late reader only sees when it was scheduled. Over the loopback interface the kernel stamps the
+//! data while the sender sends, so the stamp separates the sender's time from the reader's.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -9,14 +9,14 @@ use std::ptr;
 
 use crate::call::{check, check_count, uninterrupted};
 
-/// Room for the control message: a header of two words, and two words of time.
+/// Space for the control message: a header of two words, and two words of time.
 const CONTROL: usize = 64;
 
-/// Aligned as control messages are.
+/// Aligned as control messages require.
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// Asks the kernel to note when bytes come on this socket; the first ones of all may go without.
+/// Asks the kernel to timestamp data on this socket; the very first data may lack a stamp.
 ///
 /// # Errors
 /// None in practice.
@@ -25,12 +25,13 @@ pub fn ask_for_stamps(fd: impl AsFd) -> io::Result<()> {
     let (level, name) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS);
     let len = size_of::<libc::c_int>() as libc::socklen_t;
     let fd = fd.as_fd().as_raw_fd();
-    // SAFETY: the option is an int, which lives through the call.
+    // SAFETY: the option is an int that outlives the call.
     check(unsafe { libc::setsockopt(fd, level, name, (&raw const on).cast(), len) }).map(drop)
 }
 
-/// Receives into `buffer`; how many bytes, and when the last of them came, in nanoseconds since
-/// 1970, if the kernel says so. Blocks if the descriptor does, up to its receive timeout.
+/// Receives into `buffer`; returns the number of bytes and when the last of them arrived, in
+/// nanoseconds since 1970, if the kernel provides it. Blocks if the descriptor does, up to its
+/// receive timeout.
 ///
 /// # Errors
 /// As [`crate::socket::recv`].
@@ -46,14 +47,14 @@ pub fn recv_stamped(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Opti
     let len = uninterrupted(|| {
         message.msg_control = control.0.as_mut_ptr().cast();
         message.msg_controllen = CONTROL;
-        // SAFETY: buffer and control message are ours, of the sizes that are said, and live through
-        // the call.
+        // SAFETY: buffer and control message are ours, have the announced sizes, and outlive the
+        // call.
         check_count(unsafe { libc::recvmsg(fd, &raw mut message, 0) })
     })?;
     Ok((len, stamp(&control, message.msg_controllen)))
 }
 
-/// The time in a control message, if that is what it holds.
+/// The time in a control message, if it holds one.
 fn stamp(control: &Control, len: usize) -> Option<u64> {
     let word = |at: usize| {
         let bytes = control.0[at..at + 8].try_into().expect("eight bytes");
@@ -81,7 +82,7 @@ mod tests {
         sender.write_all(b"one").unwrap();
         assert_eq!(recv_stamped(&receiver, &mut buffer).unwrap(), (3, None), "nobody asked");
         ask_for_stamps(&receiver).unwrap();
-        // The kernel begins to note times a moment after it was asked to by the first of all.
+        // The kernel starts to timestamp a moment after the first request on the machine.
         let found = (0..1000).find_map(|_| {
             let before = now();
             sender.write_all(b"two").unwrap();
@@ -92,7 +93,7 @@ mod tests {
             Some((before, u128::from(stamp?), after))
         });
         let (before, stamp, after) = found.expect("it was asked for");
-        // The wall clock may be set meanwhile; but hardly.
+        // The wall clock may be set meanwhile, but that is unlikely.
         assert!(before <= stamp && stamp <= after + 4_000_000, "{before} {stamp} {after}");
     }
 }

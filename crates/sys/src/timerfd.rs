@@ -7,7 +7,7 @@ use std::ptr;
 use crate::call::check;
 use crate::eventfd::read_counter;
 
-/// A timer that becomes readable at a set time and stays so until it is cleared or set anew.
+/// A timer that becomes readable at a set time and stays so until it is cleared or set again.
 pub struct TimerFd(OwnedFd);
 
 impl TimerFd {
@@ -24,12 +24,12 @@ impl TimerFd {
     }
 
     /// Fires once at `at_ns` on [`crate::clock::now_ns`]'s clock, at once if that is past; `None`
-    /// takes the timer back. Either forgets an earlier setting and an expiration not yet cleared.
+    /// disarms the timer. Either replaces an earlier setting and discards a pending expiration.
     ///
     /// # Errors
     /// None in practice; the kernel's are bad pointers and descriptors.
     pub fn set(&self, at_ns: Option<u64>) -> io::Result<()> {
-        // The kernel reads a zero time as "off", so time zero becomes the nanosecond after it.
+        // The kernel reads zero as "disarm", so time zero becomes one nanosecond.
         let at_ns = at_ns.map_or(0, |at_ns| at_ns.max(1));
         let value = libc::timespec {
             tv_sec: (at_ns / 1_000_000_000).cast_signed(),
@@ -37,7 +37,7 @@ impl TimerFd {
         };
         let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let setting = libc::itimerspec { it_interval: never, it_value: value };
-        // SAFETY: the setting outlives the call, and the old one is not asked for.
+        // SAFETY: the setting outlives the call, and the old one is not requested.
         check(unsafe {
             libc::timerfd_settime(
                 self.0.as_raw_fd(),
@@ -49,7 +49,7 @@ impl TimerFd {
         .map(|_| ())
     }
 
-    /// Makes the timer unreadable and says whether it had fired.
+    /// Clears the timer; returns whether it had fired.
     pub fn clear(&self) -> bool {
         read_counter(self.as_fd()) > 0
     }

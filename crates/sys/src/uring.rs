@@ -1,14 +1,13 @@
-//! `io_uring(7)`: one ring, its buffers and what is in flight on it, behind safe calls.
+//! `io_uring(7)`: one ring, its buffers and the operations in flight, behind safe calls.
 //!
-//! The ring owns every byte that the kernel may touch. What is sent is moved in
-//! ([`Uring::send`]) and comes back with its last completion; what is received lies in a buffer of
-//! the ring's, is read in place and given back ([`Uring::give_back`]). A caller therefore cannot
-//! free a buffer that the kernel still writes to.
+//! The ring owns every byte that the kernel may touch. Data to send is moved in ([`Uring::send`])
+//! and returned with its last completion; received data lies in a buffer of the ring, is read in
+//! place and returned ([`Uring::give_back`]). A caller therefore cannot free a buffer that the
+//! kernel still writes to.
 //!
-//! Bytes are received in one of two ways ([`Receive`]): into a ring of provided buffers, of which
-//! the kernel takes one when bytes have come, or into a buffer that the connection has to itself
-//! from the moment it begins to wait. Callers name an operation by a token of 60 bits; the top four
-//! bits tell the kinds apart.
+//! There are two ways to receive ([`Receive`]): into a ring of provided buffers, of which the
+//! kernel takes one when data arrives, or into a buffer that the connection owns while it waits.
+//! Callers name an operation by a token of 60 bits; the top four bits distinguish the kinds.
 
 mod buffers;
 mod enter;
@@ -30,18 +29,17 @@ use buffers::{BufferId, BufferRing};
 use enter::Enter;
 pub use flights::{Chunk, Load, OWN_LARGE, OWN_SMALL};
 use flights::{Message, Receiving, Sending, Slots, Spare};
-pub use port::{Hub, Port};
+pub use port::{Port, PortGuard};
 pub use refusal::{Call, Refusal};
-pub use setup::{BadFlags, FLAGS, Flag, Flags, Setup, Skill};
+pub use setup::{BadFlags, FLAGS, Feature, Flag, Flags, Setup};
 
-/// A completion as it came from the kernel; [`Uring::completion`] says what it means.
+/// A completion as delivered by the kernel; [`Uring::completion`] interprets it.
 pub type Raw = cqueue::Entry;
 
 /// How connections are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acceptance {
-    /// One after the other until told otherwise (`IORING_ACCEPT_MULTISHOT`, 5.19). Addresses are
-    /// not told.
+    /// One after another until cancelled (`IORING_ACCEPT_MULTISHOT`, 5.19), without addresses.
     Multishot,
     /// One, with its address. Only one of these may be armed at a time.
     Once,
@@ -50,68 +48,68 @@ pub enum Acceptance {
 /// How bytes are received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receive {
-    /// Into provided buffers, until told otherwise (`IORING_RECV_MULTISHOT`, 6.0).
+    /// Into provided buffers, until cancelled (`IORING_RECV_MULTISHOT`, 6.0).
     Multishot,
     /// Into one provided buffer.
     Once,
-    /// Into a buffer that this receive has to itself: [`OWN_SMALL`] bytes while it waits,
-    /// [`OWN_LARGE`] where input is known to be there and the buffer will be back at once.
+    /// Into a buffer owned by this receive: [`OWN_SMALL`] bytes while it waits, [`OWN_LARGE`] where
+    /// input is known to be pending and the buffer will be back at once.
     Own,
 }
 
-/// An operation that goes on until it is cancelled or says that it has ended.
+/// An operation that continues until it is cancelled or reports its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Armed(u64);
 
-/// What has happened.
+/// A completion.
 #[derive(Debug)]
 pub enum Completion {
-    /// A connection came, or accepting failed; `more` is false when it must be armed again.
+    /// A connection arrived, or accepting failed; `more` is false when it must be armed again.
     Accepted {
         /// The token it was armed with.
         token: u64,
-        /// The connection, and the peer's address if that was told.
+        /// The connection, and the peer's address if known.
         result: io::Result<(OwnedFd, Option<SocketAddr>)>,
-        /// The operation goes on.
+        /// Whether the operation continues.
         more: bool,
     },
-    /// Input came, or receiving ended.
+    /// Input arrived, or receiving ended.
     Received {
         /// The token it was armed with.
         token: u64,
-        /// What came.
+        /// The input.
         input: Received,
-        /// The operation goes on; false means that it holds the socket no longer.
+        /// Whether the operation continues; false means that it no longer holds the socket.
         more: bool,
-        /// Further input, or its end, is known to wait (`IORING_CQE_F_SOCK_NONEMPTY`, 5.19).
+        /// Further input, or its end, is known to be pending (`IORING_CQE_F_SOCK_NONEMPTY`, 5.19).
         waiting: bool,
     },
-    /// Some of a send is in the kernel's hands.
+    /// The kernel has accepted part of a send.
     Sent {
         /// The token it was sent with.
         token: u64,
-        /// Bytes that left since the last completion of this send, or why it failed.
+        /// Bytes accepted since the last completion of this send, or its error.
         result: io::Result<usize>,
-        /// What was sent, when nothing of it is in flight any more.
+        /// The payload, once none of it is in flight any more.
         load: Option<Load>,
     },
     /// The watched descriptor is readable.
     Ready {
         /// The token it was watched with.
         token: u64,
-        /// The operation goes on.
+        /// Whether the operation continues.
         more: bool,
     },
-    /// The descriptor takes output again, or the wait for that was cancelled.
+    /// The descriptor accepts output again, or the wait for that was cancelled.
     Writable {
         /// The token it was watched with.
         token: u64,
     },
-    /// A descriptor was closed or an operation cancelled; nothing is to be done.
+    /// A descriptor was closed or an operation cancelled; nothing to do.
     Quiet,
 }
 
-/// What a receive brought.
+/// The result of a receive.
 #[derive(Debug)]
 pub enum Received {
     /// Bytes in a buffer, which must be given back.
@@ -126,8 +124,8 @@ pub enum Received {
     Failed(io::Error),
 }
 
-/// A buffer that the kernel has filled. It is read by [`Uring::bytes`] and must be given back; it
-/// cannot be copied, so it cannot be given back twice.
+/// A buffer that the kernel has filled. It is read by [`Uring::bytes`] and must be returned; it
+/// cannot be copied, so it cannot be returned twice.
 #[derive(Debug)]
 pub struct Filled(Place);
 
@@ -137,7 +135,7 @@ enum Place {
     Own(Box<[u8]>, usize),
 }
 
-/// A ring with its buffers. To be made by the thread that uses it, after any `fork(2)`, and not to
+/// A ring with its buffers. Make it on the thread that uses it, after any `fork(2)`; it does not
 /// leave that thread.
 pub struct Uring {
     ring: IoUring,
@@ -148,9 +146,9 @@ pub struct Uring {
     spare: Spare,
     sends: Slots<Sending>,
     receives: Slots<Receiving>,
-    /// Where the kernel writes the address of the next peer, while a one-shot accept is armed.
+    /// Where the kernel writes the next peer's address while a one-shot accept is armed.
     caller: Option<Box<Caller>>,
-    /// A registered descriptor means something else to every thread.
+    /// A registered descriptor is only valid on its own thread.
     _thread: PhantomData<*const ()>,
 }
 
@@ -178,7 +176,7 @@ impl Uring {
     /// Makes a ring, registers its buffers and enters it once.
     ///
     /// # Errors
-    /// Who refused it, why, and what to do: see [`Refusal`].
+    /// Which component refused it, why, and what to do: see [`Refusal`].
     pub fn new(setup: &Setup) -> Result<Uring, Refusal> {
         let (ring, flags) = setup::build(setup)?;
         let buffers = match setup.buffers {
@@ -201,7 +199,7 @@ impl Uring {
             caller: None,
             _thread: PhantomData,
         };
-        // A filter may let the ring be made and not entered.
+        // A filter may allow making the ring but not entering it.
         uring.knock();
         let entered = uring.enter.call(&mut uring.ring, 1, None);
         entered.map_err(|error| Refusal::of(Call::Enter, error))?;
@@ -214,16 +212,16 @@ impl Uring {
         self.flags
     }
 
-    /// The flags that were wished for and that this kernel lacks.
+    /// The requested flags that this kernel lacks.
     pub fn refused(&self) -> Flags {
         self.refused
     }
 
-    /// Whether the kernel can do this.
+    /// Whether the kernel supports a feature.
     ///
     /// # Errors
-    /// The kernel does not say.
-    pub fn can(&self, skill: Skill) -> Result<bool, Refusal> {
+    /// The kernel does not tell.
+    pub fn can(&self, skill: Feature) -> Result<bool, Refusal> {
         skill.is_there(&self.ring).map_err(|error| Refusal::of(Call::Register, error))
     }
 
@@ -250,10 +248,10 @@ impl Uring {
         self.arm(entry, tag(kind, token))
     }
 
-    /// Receives bytes. `waiting` says that input, or its end, is known to be there.
+    /// Receives bytes. `waiting` says that input, or its end, is known to be pending.
     ///
     /// # Panics
-    /// If provided buffers are asked for and the setup had none.
+    /// If provided buffers are requested and the setup had none.
     #[inline]
     pub fn receive(
         &mut self,
@@ -287,14 +285,14 @@ impl Uring {
         }
     }
 
-    /// Stops an operation; its last completion says `more: false`, and until then it holds what it
-    /// was given. Nothing happens if it has ended.
+    /// Cancels an operation; its last completion has `more: false`, and until then it holds its
+    /// resources. No effect if it has ended.
     pub fn cancel(&mut self, armed: Armed) {
         self.push(opcode::AsyncCancel::new(armed.0).build().user_data(tag(KIND_QUIET, 0)));
     }
 
-    /// Sends `load` in order; at most one send a descriptor may be in flight. It comes back in
-    /// [`Completion::Sent`], maybe after several that report progress.
+    /// Sends `load` in order; at most one send per descriptor may be in flight. It is returned in
+    /// [`Completion::Sent`], possibly after several that report progress.
     pub fn send(&mut self, fd: BorrowedFd<'_>, token: u64, load: Load) {
         let len = load.len();
         let fd = fd.as_raw_fd();
@@ -302,24 +300,25 @@ impl Uring {
         self.launch(index);
     }
 
-    /// Cancels whatever is in flight on `fd`.
+    /// Cancels everything in flight on `fd`.
     pub fn cancel_all(&mut self, fd: BorrowedFd<'_>) {
         let builder = types::CancelBuilder::fd(types::Fd(fd.as_raw_fd())).all();
         self.push(opcode::AsyncCancel2::new(builder).build().user_data(tag(KIND_QUIET, 0)));
     }
 
-    /// Closes a descriptor on the ring: under churn a synchronous close is most of the work.
+    /// Closes a descriptor on the ring: with many short connections a synchronous close is most of
+    /// the work.
     pub fn close(&mut self, fd: OwnedFd) {
         let entry = opcode::Close::new(types::Fd(fd.into_raw_fd())).build();
         self.push(entry.user_data(tag(KIND_QUIET, 0)));
     }
 
-    /// Asks for a completion at once, which wakes whoever waits.
+    /// Submits a no-op, whose completion wakes a waiting thread.
     pub fn knock(&mut self) {
         self.push(opcode::Nop::new().build().user_data(tag(KIND_QUIET, 0)));
     }
 
-    /// Watches a descriptor for readability until told otherwise (`IORING_POLL_ADD_MULTI`, 5.13).
+    /// Watches a descriptor for readability until cancelled (`IORING_POLL_ADD_MULTI`, 5.13).
     pub fn watch(&mut self, fd: BorrowedFd<'_>, token: u64) -> Armed {
         self.poll(fd, token, true)
     }
@@ -335,14 +334,14 @@ impl Uring {
         self.arm(entry, tag(KIND_READY, token))
     }
 
-    /// Waits until a socket takes output, for callers that send by calls.
+    /// Waits until a socket accepts output, for callers that send by system calls.
     pub fn watch_writable(&mut self, fd: BorrowedFd<'_>, token: u64) -> Armed {
         let fd = types::Fd(fd.as_raw_fd());
         let entry = opcode::PollAdd::new(fd, libc::POLLOUT as u32).build();
         self.arm(entry, tag(KIND_WRITABLE, token))
     }
 
-    /// The bytes that a receive brought.
+    /// The bytes of a receive.
     #[inline]
     pub fn bytes<'a>(&'a self, filled: &'a Filled) -> &'a [u8] {
         match &filled.0 {
@@ -354,7 +353,7 @@ impl Uring {
         }
     }
 
-    /// Gives a buffer back, to the kernel or to the next receive.
+    /// Returns a buffer, to the kernel or for the next receive.
     #[inline]
     pub fn give_back(&mut self, filled: Filled) {
         match filled.0 {
@@ -367,11 +366,11 @@ impl Uring {
         }
     }
 
-    /// Submits what was asked for and waits for one completion, at most `timeout`; appends all
-    /// that are there to `batch`. One `io_uring_enter(2)`.
+    /// Submits queued entries and waits for one completion, at most `timeout`; appends all
+    /// available completions to `batch`. One `io_uring_enter(2)`.
     ///
     /// # Errors
-    /// What `io_uring_enter(2)` reports, but for `EINTR`, `ETIME` and `EBUSY`, which are no errors.
+    /// Those of `io_uring_enter(2)`, except `EINTR`, `ETIME` and `EBUSY`, which are harmless.
     pub fn wait(&mut self, timeout: Option<Duration>, batch: &mut Vec<Raw>) -> io::Result<()> {
         if let Err(error) = self.enter.call(&mut self.ring, 1, timeout) {
             harmless(error)?;
@@ -380,7 +379,7 @@ impl Uring {
         Ok(())
     }
 
-    /// Says what a completion means. Each must be asked exactly once.
+    /// Interprets a completion. Call it exactly once for each.
     #[inline]
     pub fn completion(&mut self, raw: &Raw) -> Completion {
         let token = raw.user_data() & TOKEN_MAX;
@@ -462,7 +461,7 @@ impl Uring {
         Completion::Sent { token, result, load }
     }
 
-    /// Submits what is left of a send.
+    /// Submits the rest of a send.
     fn launch(&mut self, index: u32) {
         let sending = self.sends.at(index);
         let fd = types::Fd(sending.fd);
@@ -495,8 +494,8 @@ impl Uring {
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 return;
             }
-            // The queue is full: hand it over. Where the kernel is out of memory for requests it
-            // takes a part, and the next round goes on.
+            // The queue is full: submit it. A kernel short of memory takes only part of it, and the
+            // next round continues.
             let _ = self.enter.call(&mut self.ring, 0, None);
         }
     }
@@ -512,7 +511,7 @@ impl Caller {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // Descriptors may still wait in the queue to be closed.
+        // Descriptors may still be queued to be closed.
         let _ = self.enter.call(&mut self.ring, 0, None);
         self.enter.release(&self.ring);
         let patience = types::Timespec::new().sec(1);
@@ -523,7 +522,7 @@ impl Drop for Uring {
             Err(error) => error.raw_os_error() == Some(libc::ENOENT),
         };
         if !quiet {
-            // The kernel may still write: better lose the memory than have it written to.
+            // The kernel may still write: leak the memory rather than free it.
             if let Some(buffers) = &mut self.buffers {
                 buffers.leak();
             }
@@ -534,7 +533,7 @@ impl Drop for Uring {
     }
 }
 
-/// An enter that failed may have been interrupted, have waited long enough, or have found no room.
+/// An enter that failed may have been interrupted, have timed out, or have found no room.
 fn harmless(error: io::Error) -> io::Result<()> {
     match error.raw_os_error() {
         Some(libc::EINTR | libc::ETIME | libc::EBUSY | libc::EAGAIN) => Ok(()),
@@ -542,7 +541,7 @@ fn harmless(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// What a receive without bytes says.
+/// The meaning of a receive without bytes.
 fn nothing(result: i32) -> Received {
     match -result {
         0 => Received::Eof,

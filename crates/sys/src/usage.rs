@@ -1,35 +1,35 @@
-//! What the kernel has charged a process or a thread with (getrusage(2)).
+//! Resource usage of a process or thread (getrusage(2)).
 //!
-//! The sum of user and system time is exact, in microseconds; only its division is sampled at the
-//! tick, which is why it is not offered here. Threads that have ended are part of their process.
+//! The sum of user and system time is exact, in microseconds; only its split is sampled at the
+//! tick, and therefore not offered here. Ended threads count for their process.
 
 use std::time::Duration;
 
-/// CPU time and changes of context since the beginning.
+/// CPU time and context switches since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// User and system time.
     pub cpu: Duration,
-    /// Times that it gave up the processor to wait for something.
+    /// Voluntary context switches.
     pub waits: u64,
-    /// Times that the processor was taken from it.
+    /// Involuntary context switches.
     pub preempted: u64,
 }
 
 impl Usage {
-    /// That of the process, all of its threads included.
+    /// The usage of the process, including all of its threads.
     #[must_use]
     pub fn of_process() -> Usage {
         Usage::read(libc::RUSAGE_SELF)
     }
 
-    /// That of the calling thread.
+    /// The usage of the calling thread.
     #[must_use]
     pub fn of_thread() -> Usage {
         Usage::read(libc::RUSAGE_THREAD)
     }
 
-    /// What was added since `before`.
+    /// The usage since `before`.
     #[must_use]
     pub fn since(&self, before: &Usage) -> Usage {
         Usage {
@@ -44,7 +44,7 @@ impl Usage {
         let mut found: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: `found` is a rusage that the call may write.
         let result = unsafe { libc::getrusage(who, &mut found) };
-        // It fails for an unknown `who` or a bad pointer only; here are neither.
+        // It fails only for an unknown `who` or a bad pointer.
         assert_eq!(result, 0, "getrusage({who}) failed");
         let time = |it: libc::timeval| {
             Duration::from_micros(

@@ -1,39 +1,39 @@
-//! Frames that a program of the kernel's makes and sends (BPF_PROG_RUN with live frames, Linux
-//! 5.18; Documentation/bpf/bpf_prog_run.rst): one call runs the program once for each frame, and
-//! what it says of the frame is really done. There is no socket, no queue and no buffer of the
-//! stack's in between.
+//! Frames made and sent by a program in the kernel (BPF_PROG_RUN with live frames, Linux 5.18;
+//! Documentation/bpf/bpf_prog_run.rst): one call runs the program once per frame, and its verdict
+//! on the frame is carried out. No socket, queue or buffer of the network stack is involved.
 //!
-//! The surprising thing: a call for more than one frame by a program that is attached nowhere takes
-//! some twenty milliseconds, for the kernel then rewrites its own code on the way in and on the way
-//! out. With the same program attached once, to whatever device ([`Program::attach`]), it takes
-//! eight microseconds and a tenth of one for each frame.
+//! A call for more than one frame by a program that is attached nowhere takes some twenty
+//! milliseconds, because the kernel patches its own code before and after. With the same program
+//! attached once, to any device ([`Program::attach`]), a call takes eight microseconds plus a tenth
+//! of one per frame.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::bpf::{Assembly, Math, Program, command};
 
-/// Frames that are made together at the most (`TEST_XDP_MAX_BATCH`).
+/// The most frames per batch (`TEST_XDP_MAX_BATCH`).
 pub const FRAMES_MAX: u32 = 256;
 
-/// What a program can say of a frame.
+/// A program's verdict on a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Throw it away.
+    /// Drop it.
     Drop = 1,
-    /// It has come to this machine.
+    /// Pass it to the network stack.
     Pass = 2,
 }
 
-/// A program on a device, until it is dropped.
+/// A program attached to a device until it is dropped.
 #[derive(Debug)]
 pub struct Attached {
     _link: OwnedFd,
 }
 
 impl Verdict {
-    /// Says the same of every frame that comes by a device. Its driver then handles frames, so that
-    /// the other end of a `veth` takes them from programs; with [`Verdict::Drop`] it is a sink.
+    /// A program with the same verdict on every frame of a device. Its driver then handles frames,
+    /// so that the other end of a `veth` accepts them from programs; with [`Verdict::Drop`] it is a
+    /// sink.
     ///
     /// # Errors
     /// As [`Program::attach`].
@@ -46,7 +46,8 @@ impl Verdict {
 }
 
 impl Program {
-    /// Has the kernel check a program that handles frames (`BPF_PROG_TYPE_XDP`), and keep it.
+    /// Loads a program that handles frames (`BPF_PROG_TYPE_XDP`) into the kernel, which verifies
+    /// it.
     ///
     /// # Errors
     /// As [`Program::classifier`].
@@ -55,10 +56,11 @@ impl Program {
         Program::load(6, 37, assembly)
     }
 
-    /// Puts a program for frames at the entrance of a device, in its driver.
+    /// Attaches a program for frames to a device, in its driver.
     ///
     /// # Errors
-    /// `EBUSY` where another one is; `EOPNOTSUPP` for a driver that knows none; `EPERM`.
+    /// `EBUSY` where another program is attached; `EOPNOTSUPP` for a driver without support;
+    /// `EPERM`.
     pub fn attach(&self, device: u32) -> io::Result<Attached> {
         // BPF_LINK_CREATE: program, device, BPF_XDP, XDP_FLAGS_DRV_MODE.
         let mut attributes = [0_u64; 2];
@@ -69,15 +71,15 @@ impl Program {
         Ok(Attached { _link: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// Runs a program for frames `frames` times, `batch` at a time, each time with a frame that
-    /// begins as `frame` does and seems to have come by `device`. What it passes, the stack gets
-    /// before this returns. A frame that was used before holds what was written to it then.
+    /// Runs a program `frames` times, `batch` at a time, each time with a frame that begins with
+    /// `frame` and seems to have arrived by `device`. Passed frames reach the network stack before
+    /// this returns. A reused frame contains what was written to it before.
     ///
     /// # Errors
     /// `EINVAL` before Linux 5.18, or for a frame that does not fit into a page; `ENOMEM` and
     /// `EINTR`, after which fewer frames were made.
     pub fn run(&self, frame: &[u8], device: u32, frames: u32, batch: u32) -> io::Result<()> {
-        // An xdp_md: where the frame begins and ends, nothing about it, the device, its queue.
+        // An xdp_md: start and end of the frame, no metadata, the device, its queue.
         let context = [0, frame.len() as u32, 0, device, 0, 0];
         let mut attributes = [0_u64; 10];
         attributes[0] = self.number();

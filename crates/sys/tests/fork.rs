@@ -1,5 +1,5 @@
-//! Forks that succeed. The usual harness has threads, so this test is its own program: `main` runs
-//! each fact in turn, in the only thread.
+//! Forks that succeed. The usual harness has threads, so this test is a program of its own: `main`
+//! runs each fact in turn, in the only thread.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -12,7 +12,7 @@ use sys::poll::{PollFd, poll};
 use sys::process::{self, Exit, Fork, Pid};
 use sys::signal::{self, Signal, SignalFd};
 
-/// Runs `life` in a child, which leaves with the code that it returns.
+/// Runs `life` in a child, which exits with its result.
 fn child(life: impl FnOnce() -> i32) -> Pid {
     match process::fork().unwrap() {
         Fork::Child => process::exit_now(life()),
@@ -118,7 +118,7 @@ fn a_child_ends_with_its_parent() {
     }
 }
 
-/// A stop and a continue interrupt waits although nobody handles a signal.
+/// SIGSTOP and SIGCONT interrupt waits although no handler is installed.
 fn interrupted_waits_go_on() {
     let bell = EventFd::new().unwrap();
     let pid = child(|| {

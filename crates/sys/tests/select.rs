@@ -1,4 +1,4 @@
-//! What select(2) cannot hold. Alone in its process, for it takes all low descriptors.
+//! What select(2) cannot hold. In a process of its own, because it uses all low descriptors.
 
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

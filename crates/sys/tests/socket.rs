@@ -1,4 +1,4 @@
-//! Sockets over the loopback interface: what each function promises, with real TCP at both ends.
+//! Sockets over the loopback interface: the promises of each function, with real TCP at both ends.
 
 use std::io::{ErrorKind, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -181,7 +181,7 @@ fn accepted_sockets_inherit_nodelay() {
     }
 }
 
-/// What the kernel takes for a peer that reads nothing, and what once the bound is lifted.
+/// How much the kernel accepts for a peer that reads nothing, with the limit and after lifting it.
 fn taken_of_much(unsent_max: Option<u32>) -> [usize; 2] {
     let listener = socket::listen(LOOPBACK, &ListenOptions { unsent_max, ..BLOCKING }).unwrap();
     let _client = socket::connect(socket::local_addr(&listener).unwrap()).unwrap();
@@ -198,7 +198,7 @@ fn taken_of_much(unsent_max: Option<u32>) -> [usize; 2] {
 #[test]
 fn accepted_sockets_take_no_more_than_may_wait_unsent() {
     let ([all, _], [some, lifted]) = (taken_of_much(None), taken_of_much(Some(64 << 10)));
-    // Beside what waits there is what is on its way, which the peer's buffer bounds.
+    // In addition to unsent bytes there are bytes in flight, bounded by the peer's buffer.
     assert!(some < all && some < lifted, "{some}, then {lifted} of {all} bytes");
 }
 
@@ -246,7 +246,7 @@ fn only_reuse_port_lets_two_listeners_share() {
 fn both_families_are_spoken() {
     let address = SocketAddr::from((Ipv6Addr::LOCALHOST, 0));
     let listener = match socket::listen(address, &BLOCKING) {
-        // A machine without IPv6 has nothing to try here.
+        // A machine without IPv6 has nothing to test here.
         Err(error) if error.kind() == ErrorKind::AddrNotAvailable => return,
         other => other.unwrap(),
     };

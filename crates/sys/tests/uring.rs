@@ -14,7 +14,7 @@ use sys::uring::{
 const PATIENCE: Duration = Duration::from_secs(20);
 const TOKEN: u64 = 7;
 
-/// A ring, if this machine has any. Must be made in the test's own thread.
+/// A ring, if this machine supports one. Must be made on the test's own thread.
 fn ring(setup: &Setup) -> Option<Uring> {
     match Uring::new(setup) {
         Ok(ring) => Some(ring),
@@ -25,7 +25,7 @@ fn ring(setup: &Setup) -> Option<Uring> {
     }
 }
 
-/// The next completion that says something.
+/// The next completion that is not quiet.
 #[track_caller]
 fn next(ring: &mut Uring, batch: &mut Vec<sys::uring::Raw>) -> Completion {
     let begin = Instant::now();
@@ -48,7 +48,7 @@ fn pair() -> (TcpStream, TcpStream) {
     (near, listener.accept().unwrap().0)
 }
 
-/// Receives until the end and returns what came, with the longest piece.
+/// Receives to the end; returns the bytes and the longest piece.
 #[track_caller]
 fn receive_all(ring: &mut Uring, fd: &TcpStream, how: Receive) -> (Vec<u8>, usize) {
     let (mut batch, mut heard, mut longest) = (Vec::new(), Vec::new(), 0);
@@ -94,7 +94,7 @@ fn bytes_come_by_every_way_and_in_order() {
     }
 }
 
-/// Who waits holds little; who has much to read is lent more.
+/// A waiting connection holds a small buffer; one with much input gets a larger one.
 #[test]
 fn own_buffers_grow_where_input_is_there_already() {
     let Some(mut ring) = ring(&Setup { buffers: 0, ..Setup::default() }) else { return };
@@ -143,7 +143,7 @@ fn one_accept_tells_the_address_and_many_do_not() {
     }
 }
 
-/// Whatever is switched off, a ring moves bytes; it names what is in force and what is refused.
+/// With any flag switched off a ring works, and reports the flags in force and those refused.
 #[test]
 fn a_ring_works_without_each_flag() {
     let mut wishes: Vec<Flags> = FLAGS.iter().map(|(flag, _)| Flags::ALL.without(*flag)).collect();
@@ -170,7 +170,7 @@ fn a_ring_works_without_each_flag() {
     }
 }
 
-/// A queue longer than the kernel's longest is shortened, or refused where that is switched off.
+/// A queue longer than the kernel's limit is shortened, or refused where that is switched off.
 #[test]
 fn clamp_shortens_a_queue() {
     let long = Setup { entries: 1 << 20, ..Setup::default() };

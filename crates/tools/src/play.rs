@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use load::listen::{Ask, Hearing, Lower, Overhear, Shares, listen, overhear};
+use load::listen::{ListenPlan, MediaReport, Percentiles, ReceivePlan, Transport, listen, receive};
 use load::parse::span;
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let stop = watch()?;
     room(args)?;
-    let hearing = match args.url.split_once("://") {
+    let report = match args.url.split_once("://") {
         Some(("rtp" | "udp+rtp", place)) => {
             let place = place.trim_start_matches('@').split('/').next().unwrap_or_default();
             let place =
@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             let address = resolve(&place).with_context(|| format!("cannot listen at {place}"))?;
             let interface = args.interface.unwrap_or(Ipv4Addr::UNSPECIFIED);
             let (receivers, time) = (args.sessions, args.time);
-            overhear(&Overhear { address, interface, receivers, time }, &stop)
+            receive(&ReceivePlan { address, interface, receivers, time }, &stop)
                 .with_context(|| format!("cannot listen at {address}"))?
         }
         Some(("rtsp" | "rtspt", rest)) => {
@@ -92,11 +92,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     };
     if args.json {
-        println!("{}", document(args, &hearing)?);
+        println!("{}", document(args, &report)?);
     } else {
-        print(args, &hearing);
+        print(args, &report);
     }
-    let whole = hearing.failed.is_empty() && hearing.sums.packets > 0 && hearing.misannounced == 0;
+    let whole = report.failed.is_empty() && report.sums.packets > 0 && report.misannounced == 0;
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -126,18 +126,18 @@ fn resolve(place: &str) -> Result<SocketAddr> {
     found.next().ok_or_else(|| anyhow!("expected an address, found a name without one"))
 }
 
-fn ask(args: &Args, address: SocketAddr) -> Result<Ask> {
+fn ask(args: &Args, address: SocketAddr) -> Result<ListenPlan> {
     let login = args.user.as_deref().map(|user| {
         let pair = user.split_once(':');
         let (name, password) = pair.ok_or_else(|| anyhow!("expected NAME:PASSWORD"))?;
         Ok::<_, anyhow::Error>((name.to_owned(), password.to_owned()))
     });
     let lower = match args.interface {
-        _ if args.tcp || args.url.starts_with("rtspt") => Lower::Connection,
-        interface if args.multicast => Lower::Group(interface.unwrap_or(Ipv4Addr::UNSPECIFIED)),
-        _ => Lower::Datagrams,
+        _ if args.tcp || args.url.starts_with("rtspt") => Transport::Connection,
+        interface if args.multicast => Transport::Group(interface.unwrap_or(Ipv4Addr::UNSPECIFIED)),
+        _ => Transport::Datagrams,
     };
-    Ok(Ask {
+    Ok(ListenPlan {
         address,
         url: args.url.replacen("rtspt://", "rtsp://", 1),
         lower,
@@ -149,53 +149,53 @@ fn ask(args: &Args, address: SocketAddr) -> Result<Ask> {
     })
 }
 
-fn document(args: &Args, hearing: &Hearing) -> Result<Value> {
-    let mut document = serde_json::to_value(hearing)?;
+fn document(args: &Args, report: &MediaReport) -> Result<Value> {
+    let mut document = serde_json::to_value(report)?;
     document["schema"] = json!(SCHEMA);
     document["url"] = json!(args.url);
     Ok(document)
 }
 
-fn print(args: &Args, hearing: &Hearing) {
-    let Hearing { sums, .. } = hearing;
-    println!("{} · {:.1} s", args.url, hearing.seconds);
-    if hearing.receivers > 1 {
-        println!("  receivers     {}", hearing.receivers);
+fn print(args: &Args, report: &MediaReport) {
+    let MediaReport { sums, .. } = report;
+    println!("{} · {:.1} s", args.url, report.seconds);
+    if report.receivers > 1 {
+        println!("  receivers     {}", report.receivers);
     }
-    if hearing.sessions > 0 {
+    if report.sessions > 0 {
         println!(
             "  sessions      {} begun, {} with media, {} ended by the sender",
-            hearing.sessions, hearing.played, hearing.ended
+            report.sessions, report.played, report.ended
         );
-        println!("  first packet  {}", shares(&hearing.first_packet_ms));
+        println!("  first packet  {}", shares(&report.first_packet_ms));
     }
-    for (why, count) in &hearing.failed {
+    for (why, count) in &report.failed {
         println!("  failed        {count}: {why}");
     }
-    if hearing.failed.iter().any(|(why, _)| why.contains(" 453 ")) {
+    if report.failed.iter().any(|(why, _)| why.contains(" 453 ")) {
         println!("                it bounds what one address gets: ours by --per-address");
     }
     println!(
         "  packets       {} ({} bytes), {} lost, {} twice, {} out of order, {} of strangers",
-        sums.packets, sums.bytes, sums.lost, sums.duplicates, sums.reordered, hearing.strangers
+        sums.packets, sums.bytes, sums.lost, sums.duplicates, sums.reordered, report.strangers
     );
-    if hearing.dropped > 0 {
+    if report.dropped > 0 {
         println!(
             "  our own fault {} found no room in our receive buffers: fewer sessions, more \
              generators, or more of net.core.rmem_max",
-            hearing.dropped
+            report.dropped
         );
     }
     println!(
         "  late          {} · jitter at most {:.2} ms",
-        shares(&hearing.late_ms),
+        shares(&report.late_ms),
         sums.jitter_ms
     );
-    println!("  reports       {} of senders", hearing.reports);
-    if hearing.misannounced > 0 {
-        println!("  {} first packets were not those that RTP-Info announced", hearing.misannounced);
+    println!("  reports       {} of senders", report.reports);
+    if report.misannounced > 0 {
+        println!("  {} first packets were not those that RTP-Info announced", report.misannounced);
     }
-    if hearing.tracks.is_empty() {
+    if report.tracks.is_empty() {
         return;
     }
     let mut table = Table::new();
@@ -211,7 +211,7 @@ fn print(args: &Args, hearing: &Hearing) {
         "late p50, ms",
         "p99, ms",
     ]);
-    for track in &hearing.tracks {
+    for track in &report.tracks {
         table.add_row([
             format!("{:08x}", track.ssrc),
             track.payload.clone(),
@@ -227,6 +227,6 @@ fn print(args: &Args, hearing: &Hearing) {
     println!("{table}");
 }
 
-fn shares(it: &Shares) -> String {
+fn shares(it: &Percentiles) -> String {
     format!("p50 {:.2} p99 {:.2} p99.9 {:.2} max {:.2} ms", it.p50, it.p99, it.p999, it.max)
 }

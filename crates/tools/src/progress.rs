@@ -16,7 +16,7 @@ mod view;
 
 use crate::screen::{self, Screen};
 use load::Plan;
-use load::beat::Board;
+use load::snapshot::Board;
 use std::io::{IsTerminal, stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

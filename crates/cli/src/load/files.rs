@@ -3,8 +3,8 @@
 //! All are created before the first request, so that a wrong path does not cost a run.
 
 use super::flags::OutputArgs;
-use ::load::run::{Onlooker, Recorded};
-use ::load::scribe::{Scribe, comments};
+use ::load::histogram_log::{HistogramLog, comments};
+use ::load::run::{Histograms, ThreadObserver};
 use ::load::{Plan, Report, Usage, csv};
 use anyhow::{Context, Result};
 use meter::hgrm;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Open files.
 pub struct Files {
-    scribe: Option<(PathBuf, Scribe)>,
+    histogram_log: Option<(PathBuf, HistogramLog)>,
     hgrm: Option<(PathBuf, File)>,
     csv: Option<(PathBuf, File)>,
 }
@@ -35,36 +35,36 @@ impl Files {
                 ))),
             },
         };
-        let scribe = match make("--hlog", &args.hlog)? {
+        let histogram_log = match make("--hlog", &args.hlog)? {
             None => None,
             Some((path, file)) => {
-                let scribe = Scribe::begin(file, plan)
+                let histogram_log = HistogramLog::begin(file, plan)
                     .map_err(|e| Usage(format!("cannot start the thread of --hlog: {e}")))?;
-                Some((path, scribe))
+                Some((path, histogram_log))
             }
         };
         let (hgrm, csv) = (make("--hgrm", &args.hgrm)?, make("--csv", &args.csv)?);
-        Ok(Self { scribe, hgrm, csv })
+        Ok(Self { histogram_log, hgrm, csv })
     }
 
-    /// The observer of the run that `--hlog` needs.
-    pub fn onlooker(&self, plan: &Plan) -> Option<Onlooker> {
-        self.scribe.as_ref().map(|(_, scribe)| scribe.onlooker(plan))
+    /// The observer to pass to the run.
+    pub fn observer(&self, plan: &Plan) -> Option<ThreadObserver> {
+        self.histogram_log.as_ref().map(|(_, histogram_log)| histogram_log.observer(plan))
     }
 
-    /// Writes the results.
+    /// Writes the final contents.
     ///
     /// # Errors
-    /// A file cannot be written.
-    pub fn finish(self, plan: &Plan, report: &Report, recorded: &Recorded) -> Result<()> {
+    /// Those of the files.
+    pub fn finish(self, plan: &Plan, report: &Report, histograms: &Histograms) -> Result<()> {
         let named = |path: &Path| format!("write {}", path.display());
-        if let Some((path, scribe)) = self.scribe {
-            scribe.end().with_context(|| named(&path))?;
+        if let Some((path, histogram_log)) = self.histogram_log {
+            histogram_log.end().with_context(|| named(&path))?;
         }
         if let Some((path, file)) = self.hgrm {
             let times = match plan.model.is_scheduled() {
-                true => &recorded.response,
-                false => &recorded.service,
+                true => &histograms.response,
+                false => &histograms.service,
             };
             let mut comments = comments(plan);
             let without = report.failed + report.censored;

@@ -143,7 +143,7 @@ pub struct SpanArgs {
     pub drain: Duration,
 }
 
-/// How connections are kept.
+/// How connections are used.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Connections")]
 pub struct LinkArgs {
@@ -168,7 +168,7 @@ pub struct LinkArgs {
     pub spin: Option<Duration>,
 }
 
-/// What is shown and written.
+/// Output.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
@@ -212,7 +212,7 @@ pub struct GoalArgs {
     /// Measure the generator's own limits on this machine, and keep them for later verdicts
     #[arg(long, conflicts_with = "duet")]
     pub calibrate: bool,
-    /// Be the server of a calibration until a signal, then print how many requests came
+    /// Be the server of a calibration until a signal, then print the number of requests
     #[arg(long, hide = true, value_name = "SCHEME")]
     pub serve_null: Option<Scheme>,
     /// Where it listens

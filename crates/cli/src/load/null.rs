@@ -1,6 +1,6 @@
 //! The null server as a process, for calibration and the generator's own tests.
 
-use ::load::null::Null;
+use ::load::null::NullServer;
 use ::load::parse::Scheme;
 use anyhow::{Context, Result};
 use std::io::Write;
@@ -14,7 +14,8 @@ pub fn run(scheme: Scheme, port: u16) -> Result<()> {
     block(&signals).context("cannot block signals")?;
     let stop = SignalFd::new(&signals).context("cannot read signals")?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let null = Null::listen(scheme, address).with_context(|| format!("listen on {address}"))?;
+    let null =
+        NullServer::listen(scheme, address).with_context(|| format!("listen on {address}"))?;
     let (requests, address) = (null.requests(), null.address().to_string());
     println!("{}", serde_json::json!({ "listening": address }));
     std::io::stdout().flush()?;

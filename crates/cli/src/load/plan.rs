@@ -1,17 +1,17 @@
-//! From flags to plans, or to a sentence that says which flag makes no sense.
+//! From flags to plans, or to a message about the invalid flag.
 
 use super::flags::{Args, ArrivalsArg, DuetArgs, HttpArgs, LineArgs};
 use ::load::drive::Settings;
-use ::load::duet::Part;
+use ::load::duet::ArmPlan;
 use ::load::model::{Arrivals, Model};
 use ::load::parse::{self, Scheme};
-use ::load::run::{Talk, Window};
-use ::load::script::{HttpOptions, LineOptions, StockOptions, Wanted};
+use ::load::run::{Window, Workload};
+use ::load::script::{Expectation, HttpOptions, LineOptions, StockOptions};
 use ::load::{DuetPlan, Mix, Plan, Target, Usage};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Users or pooled connections where nothing else is said, and sessions at a time.
+/// The default number of users, pooled connections or concurrent sessions.
 const CONNECTIONS: usize = 64;
 const SESSIONS: usize = 1000;
 /// A line of --hlog costs the generator some 0.2 ms.
@@ -23,7 +23,7 @@ const SPAN: Duration = Duration::from_secs(1);
 const SPAN_PRECISE: Duration = Duration::from_secs(60);
 
 impl Args {
-    /// The plan of one run; its floor is not known yet.
+    /// The plan of one run; its baseline is not known yet.
     pub fn plan(&self) -> Result<Plan, Usage> {
         let (target, trace) = self.places()?;
         let stress = self.stress(&target)?;
@@ -45,7 +45,7 @@ impl Args {
             watch: self.watch,
             slo: self.goal.slo.clone(),
             settings,
-            ..Plan::new(target.clone(), self.talk(&target, &self.line.spoken()?)?)
+            ..Plan::new(target.clone(), self.workload(&target, &self.line.line_spec()?)?)
         })
     }
 
@@ -60,22 +60,25 @@ impl Args {
                     .to_owned(),
             ));
         }
-        // A mix is for the one that takes it, and somebody must.
+        // A mix applies to the server that accepts one; at least one must.
         if let (Some(mix), false) = (&self.mix, takes_mix(&target) || takes_mix(other)) {
             return Err(no_mix(&target, mix));
         }
-        let spoken = self.line.spoken()?;
-        let answer = self.duet.spoken(&spoken)?;
-        let part = |target: &Target, spoken: &Spoken, watch: Option<u32>| {
+        let line_spec = self.line.line_spec()?;
+        let answer = self.duet.line_spec(&line_spec)?;
+        let part = |target: &Target, line_spec: &LineSpec, watch: Option<u32>| {
             let bare = || Usage("expected --watch and --watch-b for a duet".to_owned());
-            Ok::<_, Usage>(Part {
-                talk: self.talk(target, spoken)?,
+            Ok::<_, Usage>(ArmPlan {
+                workload: self.workload(target, line_spec)?,
                 target: target.clone(),
                 watch: watch.ok_or_else(bare)?,
             })
         };
         Ok(DuetPlan {
-            parts: [part(&target, &spoken, self.watch)?, part(other, &answer, self.duet.watch_b)?],
+            parts: [
+                part(&target, &line_spec, self.watch)?,
+                part(other, &answer, self.duet.watch_b)?,
+            ],
             settings: self.settings()?,
             depth: self.model.depth,
             seed: self.seed,
@@ -132,7 +135,7 @@ impl Args {
                 Model::Sessions { rate, arrivals, rounds, depth, think }
             }
             (Some(rate), _) => Model::Open { rate, arrivals, depth },
-            // A trace has its rate in itself.
+            // A trace determines its own rate.
             (None, None) if replay => Model::Open { rate: 1.0, arrivals, depth },
             (None, None) => Model::Closed { depth, think, ramp: flags.ramp },
         })
@@ -179,22 +182,22 @@ impl Args {
         })
     }
 
-    fn talk(&self, target: &Target, spoken: &Spoken) -> Result<Talk, Usage> {
+    fn workload(&self, target: &Target, line_spec: &LineSpec) -> Result<Workload, Usage> {
         let mix = self.mix.as_deref();
         if let (Some(mix), true) = (mix, !takes_mix(target) && self.duet.duet.is_none()) {
             return Err(no_mix(target, mix));
         }
         Ok(match target.scheme {
-            Scheme::Stock => Talk::Stock(StockOptions {
+            Scheme::Stock => Workload::Stock(StockOptions {
                 mix: mix.map(str::parse::<Mix>).transpose()?.unwrap_or_default(),
                 ids: self.stock.ids.clone(),
                 amount_max: self.stock.amount_max,
                 framing: self.stock.framing,
                 seed: self.seed,
             }),
-            Scheme::Http => Talk::Http(self.http.options(target, mix, self.seed)?),
-            Scheme::Echo => Talk::Echo,
-            Scheme::Line => Talk::Line(spoken.options(target)?),
+            Scheme::Http => Workload::Http(self.http.options(target, mix, self.seed)?),
+            Scheme::Echo => Workload::Echo,
+            Scheme::Line => Workload::Line(line_spec.options(target)?),
         })
     }
 }
@@ -230,7 +233,7 @@ impl HttpArgs {
             },
             headers: self.header.iter().map(field).collect::<Result<_, Usage>>()?,
             body,
-            wanted: Wanted { status: self.expect_status, length: self.expect_length },
+            wanted: Expectation { status: self.expect_status, length: self.expect_length },
             seed,
         })
     }
@@ -240,9 +243,9 @@ fn read(file: &Path) -> Result<Vec<u8>, Usage> {
     std::fs::read(file).map_err(|e| Usage(format!("{}: cannot read: {e}", file.display())))
 }
 
-/// What is said on a line, with the escapes resolved.
+/// The requests of a line protocol, with escapes resolved.
 #[derive(Clone)]
-struct Spoken {
+struct LineSpec {
     requests: Vec<Vec<u8>>,
     terminator: Vec<u8>,
     terminators: u32,
@@ -259,7 +262,7 @@ fn request(text: &str) -> Result<Vec<u8>, Usage> {
 }
 
 impl LineArgs {
-    fn spoken(&self) -> Result<Spoken, Usage> {
+    fn line_spec(&self) -> Result<LineSpec, Usage> {
         let requests = match &self.request_file {
             Some(file) => {
                 let text = String::from_utf8(read(file)?).map_err(|_| {
@@ -269,7 +272,7 @@ impl LineArgs {
             }
             None => self.request.iter().map(|text| request(text)).collect::<Result<_, _>>()?,
         };
-        Ok(Spoken {
+        Ok(LineSpec {
             requests,
             terminator: parse::bytes(&self.terminator)?,
             terminators: self.terminators,
@@ -279,24 +282,24 @@ impl LineArgs {
 }
 
 impl DuetArgs {
-    /// What the second server is told, where nothing is said the same as the `first`.
-    fn spoken(&self, first: &Spoken) -> Result<Spoken, Usage> {
-        let mut spoken = first.clone();
+    /// The requests for the second server; by default those of the `first`.
+    fn line_spec(&self, first: &LineSpec) -> Result<LineSpec, Usage> {
+        let mut line_spec = first.clone();
         if let Some(text) = &self.request_b {
-            spoken.requests = vec![request(text)?];
-            spoken.prefix.clear();
+            line_spec.requests = vec![request(text)?];
+            line_spec.prefix.clear();
         }
         if let Some(terminator) = &self.terminator_b {
-            spoken.terminator = parse::bytes(terminator)?;
+            line_spec.terminator = parse::bytes(terminator)?;
         }
         if let Some(prefix) = &self.expect_prefix_b {
-            spoken.prefix = parse::bytes(prefix)?;
+            line_spec.prefix = parse::bytes(prefix)?;
         }
-        Ok(spoken)
+        Ok(line_spec)
     }
 }
 
-impl Spoken {
+impl LineSpec {
     fn options(&self, target: &Target) -> Result<LineOptions, Usage> {
         if self.requests.is_empty() {
             return Err(Usage(format!(

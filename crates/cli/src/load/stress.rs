@@ -1,7 +1,7 @@
 //! The flags of a stress client.
 
 use super::flags::{Args, EchoArgs, WindowArg};
-use ::load::drive::Stress;
+use ::load::drive::StressOptions;
 use ::load::model::Model;
 use ::load::parse::Scheme;
 use ::load::work::Think;
@@ -14,8 +14,8 @@ const RECONNECT_MIN: Duration = Duration::from_millis(1);
 const DUET_WINDOW: Duration = Duration::from_millis(40);
 
 impl Args {
-    /// The window and settings of a stress client, if the flags ask for one.
-    pub(super) fn stress(&self, target: &Target) -> Result<Option<(u32, Stress)>, Usage> {
+    /// The window and options of a stress client, if requested.
+    pub(super) fn stress(&self, target: &Target) -> Result<Option<(u32, StressOptions)>, Usage> {
         let packets = match self.echo.window {
             None => return Ok(None),
             Some(WindowArg::Packets(packets)) => packets,
@@ -34,7 +34,7 @@ impl Args {
                 "expected --reconnect of {RECONNECT_MIN:?} or more, found {renew:?}"
             )));
         }
-        Ok(Some((packets, Stress { renew: self.echo.reconnect })))
+        Ok(Some((packets, StressOptions { renew: self.echo.reconnect })))
     }
 
     /// The model: a closed loop in which each user has a window.

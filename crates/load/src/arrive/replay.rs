@@ -1,8 +1,8 @@
-//! Arrivals as a file says: one moment a line, in seconds from the start.
+//! Arrivals from a file: one moment per line, in seconds from the start.
 //!
-//! The file is looked through once before the run, so that a mistake in its last line does not end
-//! an hour of measurement, and then read piece by piece as the run goes on: a trace of a day costs
-//! no more memory than one of a second.
+//! The file is checked once before the run, so that a mistake in its last line does not end an hour
+//! of measurement. It is then read piece by piece as the run goes on: a trace of a day costs no
+//! more memory than one of a second.
 
 use super::Arrive;
 use crate::parse::Usage;
@@ -12,27 +12,28 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A line longer than this is no moment (bytes).
+/// A longer line cannot be a number (bytes).
 const LINE_MAX: u64 = 256;
 
 /// A trace of arrivals.
 ///
-/// Each line holds seconds since the start as a decimal number; empty lines and those that begin
-/// with `#` are passed over. Moments must not go back.
+/// Each line holds seconds since the start as a decimal number; empty lines and lines that begin
+/// with `#` are skipped. The numbers must not decrease.
 pub struct Replay {
     lines: BufReader<File>,
     start: Instant,
     next: Option<Duration>,
-    /// Of several threads the one numbered `part` takes every `parts`-th arrival.
+    /// Of several threads, thread `part` takes every `parts`-th arrival.
     parts: u64,
 }
 
 impl Replay {
-    /// Checks the whole file and goes back to its beginning; takes every `parts`-th arrival,
-    /// beginning with the one at `part`.
+    /// Checks the whole file and rewinds; takes every `parts`-th arrival, beginning with the one at
+    /// `part`.
     ///
     /// # Errors
-    /// If the file cannot be read, holds no moment, or one that goes back; names the line.
+    /// The file cannot be read, holds no arrival, or its numbers decrease; the error names the
+    /// line.
     pub fn open(path: &Path, part: u64, parts: u64) -> Result<Self, Usage> {
         let arrivals = check(path)?;
         if arrivals == 0 {
@@ -112,7 +113,8 @@ impl Arrive for Replay {
                 match line(&mut self.lines) {
                     Ok(Line::At(at)) => break Some(at),
                     Ok(Line::Nothing) => {}
-                    // It was checked; whoever cuts it meanwhile ends the arrivals.
+                    // The file was checked before the run; if it is truncated meanwhile, arrivals
+                    // end.
                     Ok(Line::End) | Err(_) => break None,
                 }
             };

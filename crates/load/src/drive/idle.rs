@@ -1,4 +1,4 @@
-//! Connections that never ask: what a server holds besides its work.
+//! Connections that never send a request.
 
 use super::IDLE_KEY;
 use crate::faults::Faults;
@@ -12,12 +12,12 @@ use sys::socket;
 pub(super) struct Idle {
     list: Vec<Option<OwnedFd>>,
     made: bool,
-    /// Those that the server has closed; they are not made again.
+    /// Connections closed by the server; they are not made again.
     pub(super) closed: u64,
 }
 
 impl Idle {
-    /// Makes `count` of them; each gets its key in the epoll.
+    /// Makes `count` connections; each gets its epoll key.
     pub(super) fn open(
         &mut self,
         count: usize,
@@ -45,7 +45,7 @@ impl Idle {
         self.list.iter().flatten().count()
     }
 
-    /// Something came on one, or it ended. What a server says unasked is not our business here.
+    /// Handles input or end of a connection. Unrequested data is ignored here.
     pub(super) fn ready(&mut self, at: usize, buffer: &mut [u8]) {
         let Some(fd) = &self.list[at] else { return };
         match socket::recv(fd, buffer) {

@@ -1,9 +1,9 @@
 //! Connections: made, sent on, received on, recorded, given up.
 
 use super::link::State;
-use super::{Drive, ECHO_LATE, RECEIVE, now};
+use super::{Driver, ECHO_LATE, RECEIVE, now};
 use crate::faults::FaultKind;
-use crate::script::{Ear, Heard};
+use crate::script::{Replies, ReplyLog};
 use crate::stop::Stop;
 use crate::tally::{Span, nanos};
 use crate::work::Work;
@@ -17,7 +17,7 @@ use sys::{limits, socket};
 /// The longest reply that is held (bytes).
 const REPLY_MAX: usize = 256 << 20;
 
-/// Starts a connection and has it watched.
+/// Starts a connection and adds it to the epoll.
 pub(super) fn dial(
     address: SocketAddr,
     sources: &[IpAddr],
@@ -35,7 +35,7 @@ pub(super) fn dial(
     Ok(fd)
 }
 
-impl Drive {
+impl Driver {
     /// Makes the connection; false if that failed at once.
     pub(super) fn connect(&mut self, at: usize, moment: Instant) -> bool {
         let (dialled, epoll) = (&mut self.dialled, &self.epoll);
@@ -43,7 +43,7 @@ impl Drive {
             Ok(fd) => {
                 self.links[at].open(fd, now());
                 self.up += 1;
-                self.strain.connects += 1;
+                self.stress_counts.connects += 1;
                 self.script.open(at);
                 true
             }
@@ -56,29 +56,29 @@ impl Drive {
         }
     }
 
-    /// Takes what has come and goes on with the connection.
+    /// Receives what has arrived and continues with the connection.
     pub(super) fn receive(&mut self, at: usize, stop: &dyn Stop) {
         loop {
             let State::Up(fd) = &self.links[at].state else { return };
             let received = socket::recv(fd, &mut self.buffer);
             let now = now();
-            self.pulse.worked(now);
+            self.delays.worked(now);
             match received {
                 Ok(0) => return self.ended(at, stop, now),
                 Ok(count) => {
-                    let heard = self.hear(at, count);
+                    let replies = self.feed_script(at, count);
                     if self.is_stress() {
-                        self.strain.echoes_late += self.links[at].late(now, ECHO_LATE);
+                        self.stress_counts.echoes_late += self.links[at].late(now, ECHO_LATE);
                         self.count_greetings(at);
                     }
-                    self.credit(at, heard, now);
+                    self.credit(at, replies, now);
                     if self.links[at].held.len() > REPLY_MAX {
                         let held = self.links[at].held.len();
                         return self.fail(at, now, FaultKind::Overlong, || {
                             format!("no end in {held} bytes")
                         });
                     }
-                    if heard.over {
+                    if replies.over {
                         return self.move_on(at, stop, now);
                     }
                     self.go_on(at, stop, now);
@@ -92,44 +92,44 @@ impl Drive {
         }
     }
 
-    /// Shows the script what is there.
-    fn hear(&mut self, at: usize, count: usize) -> Heard {
+    /// Feeds received bytes to the script.
+    fn feed_script(&mut self, at: usize, count: usize) -> Replies {
         self.tally.bytes_in += count as u64;
         let notes = self.settings.detailed.then_some(&mut self.notes);
-        let mut ear = Ear::new(&mut self.faults, notes);
+        let mut log = ReplyLog::new(&mut self.faults, notes);
         let held = &mut self.links[at].held;
         let fresh = &self.buffer[..count];
         if held.is_empty() {
-            let heard = self.script.hear(at, fresh, &mut ear);
-            if heard.used < count {
-                held.extend_from_slice(&fresh[heard.used..]);
+            let replies = self.script.receive(at, fresh, &mut log);
+            if replies.used < count {
+                held.extend_from_slice(&fresh[replies.used..]);
             }
-            heard
+            replies
         } else {
             held.extend_from_slice(fresh);
-            let heard = self.script.hear(at, held, &mut ear);
-            held.drain(..heard.used);
-            heard
+            let replies = self.script.receive(at, held, &mut log);
+            held.drain(..replies.used);
+            replies
         }
     }
 
-    /// Records the times of the oldest requests of a connection that were answered.
-    fn credit(&mut self, at: usize, heard: Heard, now: Instant) {
+    /// Records the times of the oldest answered requests of a connection.
+    fn credit(&mut self, at: usize, replies: Replies, now: Instant) {
         let link = &mut self.links[at];
         link.moved = now;
         let detailed = self.settings.detailed;
-        if heard.done == 0 {
+        if replies.done == 0 {
             if detailed {
                 self.name_faults();
             }
             return;
         }
-        let (mut left, mut wrong, mut noted) = (heard.done, heard.wrong, 0);
+        let (mut left, mut wrong, mut noted) = (replies.done, replies.wrong, 0);
         while left > 0 {
             let most = if detailed { 1 } else { left };
             let Some((run, count)) = link.answered(most) else { break };
             left -= count;
-            // All came at the same moment; which of them were wrong does not change the times.
+            // All arrived at the same moment; which of them were wrong does not change the times.
             let bad = wrong.min(count);
             wrong -= bad;
             let span = Span { due: run.due, sent: run.sent, done: now };
@@ -145,10 +145,10 @@ impl Drive {
             }
             let start = if self.scheduled { span.due } else { span.sent };
             if good > 0 {
-                self.track.replied(now, good, nanos(start, now), measured);
+                self.recorder.replied(now, good, nanos(start, now), measured);
             }
             if bad > 0 {
-                self.track.failed(u64::from(bad));
+                self.recorder.failed(u64::from(bad));
             }
             if let Some(&note) = self.notes.list.get(noted) {
                 self.tally.detail(note, span, measured);
@@ -156,8 +156,8 @@ impl Drive {
             }
         }
         debug_assert_eq!(left, 0, "a script answers only what was asked");
-        self.done += u64::from(heard.done - left);
-        self.outstanding -= u64::from(heard.done - left);
+        self.done += u64::from(replies.done - left);
+        self.outstanding -= u64::from(replies.done - left);
         if detailed {
             self.name_faults();
         }
@@ -166,7 +166,7 @@ impl Drive {
         }
     }
 
-    /// Writes down what was wrong with replies at the kinds of those replies.
+    /// Attributes faults of replies to the request kinds of those replies.
     fn name_faults(&mut self) {
         for (place, kind, words) in self.notes.faults.drain(..) {
             let note = self.notes.list.get(place).or(self.notes.list.last());
@@ -178,7 +178,7 @@ impl Drive {
         self.notes.list.clear();
     }
 
-    /// Sends what waits; asks to be told when the rest has room.
+    /// Sends pending bytes; watches for room if some are left.
     pub(super) fn send(&mut self, at: usize, now: Instant) {
         let link = &mut self.links[at];
         let State::Up(fd) = &link.state else { return };
@@ -210,16 +210,16 @@ impl Drive {
     fn ended(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         self.count_end(at);
         let notes = self.settings.detailed.then_some(&mut self.notes);
-        let mut ear = Ear::new(&mut self.faults, notes);
+        let mut log = ReplyLog::new(&mut self.faults, notes);
         let held = std::mem::take(&mut self.links[at].held);
-        let heard = self.script.ended(at, &held, &mut ear);
-        self.credit(at, heard, now);
-        if heard.over {
+        let replies = self.script.ended(at, &held, &mut log);
+        self.credit(at, replies, now);
+        if replies.over {
             return self.move_on(at, stop, now);
         }
         let (owed, asked) = (self.links[at].outstanding, self.links[at].asked);
         if owed == 0 && asked == 0 {
-            // It was closed before anything was asked: at once it would only be closed again.
+            // Closed before any request was sent: reconnecting at once would only be closed again.
             self.drop_link(at, now);
             self.links[at].back_off(now);
             return self.go_on(at, stop, now);
@@ -233,8 +233,8 @@ impl Drive {
         self.go_on(at, stop, now);
     }
 
-    /// The server said that it ends the connection: what it has not answered is asked again on
-    /// another one, where asking again changes nothing.
+    /// The server announced that it closes the connection: unanswered requests are sent again on a
+    /// new one, if repeating them is harmless.
     fn move_on(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         let owed = self.links[at].outstanding;
         if owed > 0 && !self.script.may_repeat() {
@@ -278,7 +278,7 @@ impl Drive {
         self.lose(at, now);
     }
 
-    /// Counts an error of a socket; a limit that was met is named.
+    /// Counts a socket error; a limit that was hit is named.
     fn count_io(&mut self, error: &io::Error, doing: &str) {
         self.faults.count_io(error, || match FaultKind::of(error) {
             FaultKind::NoDescriptors => {
@@ -289,7 +289,7 @@ impl Drive {
         });
     }
 
-    /// Gives a connection up with all that is unanswered on it; it is made again a little later.
+    /// Gives up a connection with all its unanswered requests; it is made again a little later.
     fn lose(&mut self, at: usize, now: Instant) {
         self.count_lost(at);
         self.drop_link(at, now);
@@ -297,7 +297,7 @@ impl Drive {
         self.after_loss(at, now);
     }
 
-    /// What is unanswered on a connection will never be answered.
+    /// Counts the unanswered requests of a connection as lost.
     fn count_lost(&mut self, at: usize) {
         let link = &mut self.links[at];
         let unanswered = u64::from(link.outstanding);
@@ -306,18 +306,18 @@ impl Drive {
         link.take_runs();
         self.lost += unanswered;
         self.outstanding -= unanswered;
-        self.track.failed(unanswered);
+        self.recorder.failed(unanswered);
     }
 
-    /// What becomes of a lost connection: it is made again after a pause, unless it was a session,
-    /// which is over.
+    /// After a loss the connection is made again after a pause, unless it was a session, which is
+    /// over.
     fn after_loss(&mut self, at: usize, now: Instant) {
         let link = &mut self.links[at];
         let (rounds, due, unheard) = (link.rounds, link.due, link.asked == 0);
         link.due = now;
         match (self.work, &link.state) {
             (Work::Own { rounds: all, .. }, _) if rounds > 0 && rounds < u64::MAX => {
-                // Not even its first request got out.
+                // Not even its first request was sent.
                 let failed = rounds == all && unheard && due >= self.epoch;
                 self.tally.failed += u64::from(failed);
                 self.leave(at, now);

@@ -1,4 +1,4 @@
-//! One connection: what was asked on it and when, and the bytes on their way.
+//! One connection: its outstanding requests and the bytes in flight.
 
 use seam::Instant;
 use std::collections::VecDeque;
@@ -12,12 +12,12 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Whether there is a connection.
 #[derive(Debug)]
 pub(super) enum State {
-    /// None, and none is to be made before `again`.
+    /// No connection, and none is made before `again`.
     Down {
         /// The moment.
         again: Instant,
     },
-    /// There is one, or there will be once the server's kernel has answered.
+    /// A connection exists, or will once the server's kernel has answered.
     Up(OwnedFd),
 }
 
@@ -41,25 +41,25 @@ pub(super) struct Link {
     pub(super) outstanding: u32,
     /// Requests asked on this connection so far.
     pub(super) asked: u64,
-    /// When the next batch of its user is due: since then nothing is outstanding.
+    /// When the next batch of its user is due; nothing is outstanding since then.
     pub(super) due: Instant,
-    /// Batches that its user has still to ask, [`u64::MAX`] if there is no end; 0: no user.
+    /// Batches left for its user, [`u64::MAX`] if there is no end; 0: no user.
     pub(super) rounds: u64,
-    /// Whether it stands in the list of those with room.
+    /// Whether it is in the list of connections with room.
     pub(super) listed: bool,
-    /// When it is to be looked at again, if that is noted.
+    /// When its alarm is set for, if one is set.
     pub(super) alarm: Option<Instant>,
     /// When it was made.
     pub(super) opened: Instant,
     /// Greetings of the server that were counted.
     pub(super) greetings: u32,
-    /// It was counted as one without a greeting.
+    /// Whether it was counted as missing its greeting.
     pub(super) unlogged: bool,
-    /// When something last moved on it.
+    /// When bytes or requests last moved on it.
     pub(super) moved: Instant,
-    /// Bytes received that the script could not use yet.
+    /// Received bytes that the script could not use yet.
     pub(super) held: Vec<u8>,
-    /// Requests as bytes, of which the first `sent` are sent.
+    /// Encoded requests; the first `sent` bytes are sent.
     pub(super) unsent: Vec<u8>,
     pub(super) sent: usize,
     /// Whether the epoll tells when there is room to send.
@@ -99,7 +99,7 @@ impl Link {
         (self.opened, self.greetings, self.unlogged) = (now, 0, false);
     }
 
-    /// Lets the connection go; closing the descriptor takes it off the epoll.
+    /// Closes the connection; closing the descriptor also removes it from the epoll.
     pub(super) fn close(&mut self, now: Instant) {
         self.state = State::Down { again: now };
         self.runs.clear();
@@ -110,13 +110,13 @@ impl Link {
         self.watching_room = false;
     }
 
-    /// Puts off the next attempt, by more each time until a reply comes.
+    /// Postpones the next attempt, longer each time until a reply arrives.
     pub(super) fn back_off(&mut self, now: Instant) {
         self.state = State::Down { again: now + self.pause };
         self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
 
-    /// Notes `count` requests that go out now.
+    /// Notes `count` requests that are sent now.
     pub(super) fn asked(&mut self, count: u32, due: Instant, sent: Instant) {
         self.runs.push_back(Run { due, sent, left: count, is_late: false });
         self.outstanding += count;
@@ -124,7 +124,7 @@ impl Link {
         self.moved = sent;
     }
 
-    /// The oldest run, of which `most` requests at the most are answered now; how many of it.
+    /// Takes up to `most` answered requests off the oldest run; returns the run and the count.
     /// `None` if nothing is outstanding.
     pub(super) fn answered(&mut self, most: u32) -> Option<(Run, u32)> {
         let run = self.runs.front_mut()?;
@@ -138,9 +138,9 @@ impl Link {
         Some((found, count))
     }
 
-    /// How many requests have become older than `most` since the last look.
+    /// How many requests have become older than `most` since the last check.
     pub(super) fn late(&mut self, now: Instant, most: Duration) -> u64 {
-        // The oldest come first, so the first that is young ends the look.
+        // The oldest come first, so the first young one ends the search.
         let old = self.runs.iter_mut().take_while(|run| now.since(run.sent) > most);
         let mut count = 0;
         for run in old.filter(|run| !run.is_late) {
@@ -150,7 +150,7 @@ impl Link {
         count
     }
 
-    /// Takes what is outstanding, so that it can be asked on another connection.
+    /// Takes the outstanding requests, to send them on another connection.
     pub(super) fn take_runs(&mut self) -> VecDeque<Run> {
         self.outstanding = 0;
         std::mem::take(&mut self.runs)
@@ -161,7 +161,7 @@ impl Link {
         self.runs.iter()
     }
 
-    /// Gives back what [`Link::take_runs`] took; it was asked again.
+    /// Restores what [`Link::take_runs`] took, once it was sent again.
     pub(super) fn restore_runs(&mut self, runs: VecDeque<Run>) {
         let count: u32 = runs.iter().map(|run| run.left).sum();
         self.outstanding = count;

@@ -1,17 +1,17 @@
-//! What a connection does next, by the kind of [`Work`].
+//! What a connection does next, by kind of [`Work`].
 //!
-//! Own work: a user sits on his place, asks a batch, waits for all of it, thinks, asks again, and
-//! leaves after his last. Shared work: requests take any connection with room, in turns, and wait
-//! in a queue when none has.
+//! Own work: a user occupies a slot, sends a batch, waits for all replies, thinks, repeats, and
+//! leaves after the last batch. Shared work: requests take any connection with room, round robin,
+//! and wait in a queue when none has.
 
-use super::{Drive, State};
+use super::{Driver, State};
 use crate::stop::Stop;
 use crate::work::Work;
 use seam::Instant;
 use std::cmp::Reverse;
 
-impl Drive {
-    /// Somebody who was due at `due` is here.
+impl Driver {
+    /// Handles an arrival that was due at `due`.
     pub(super) fn arrival(&mut self, due: Instant, stop: &dyn Stop, now: Instant) {
         let held = self.outstanding as usize + self.waiting.len();
         match self.work {
@@ -35,14 +35,14 @@ impl Drive {
         }
     }
 
-    /// There is no room for an arrival: it has failed.
+    /// There is no room for an arrival: it counts as failed.
     fn drop_arrival(&mut self, due: Instant) {
         self.tally.dropped += 1;
         self.tally.failed += u64::from(due >= self.epoch);
-        self.track.failed(1);
+        self.recorder.failed(1);
     }
 
-    /// A place without a user.
+    /// A slot without a user.
     fn vacancy(&mut self) -> Option<usize> {
         self.free.pop_front().map(|at| at as usize)
     }
@@ -53,7 +53,7 @@ impl Drive {
         self.go_on(at, stop, now);
     }
 
-    /// The next connection with room; it leaves the list.
+    /// Takes the next connection with room off the list.
     fn roomy(&mut self) -> Option<usize> {
         while let Some(at) = self.free.pop_front() {
             let at = at as usize;
@@ -75,7 +75,7 @@ impl Drive {
         u64::from(free).min(self.left_on(at)) as u32
     }
 
-    /// Puts a connection with room at the end of the list.
+    /// Appends a connection with room to the list.
     fn list(&mut self, at: usize) {
         if !self.links[at].listed && self.room_on(at) > 0 {
             self.links[at].listed = true;
@@ -83,7 +83,7 @@ impl Drive {
         }
     }
 
-    /// What a connection does next: stay, ask, close, or be made.
+    /// What a connection does next: wait, send, close, or connect.
     pub(super) fn go_on(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         match self.work {
             Work::Own { .. } => self.go_on_own(at, stop, now),
@@ -93,7 +93,7 @@ impl Drive {
 
     fn go_on_own(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         let link = &self.links[at];
-        // A window is topped up while it is open; all else waits until nothing is outstanding.
+        // An open window is topped up; everything else waits until nothing is outstanding.
         let open = self.is_stress() && !self.parting && link.rounds > 0 && self.left_on(at) > 0;
         let most = if open { self.work.depth() - 1 } else { 0 };
         if link.outstanding > most || (link.rounds == 0 && !link.is_up()) {
@@ -140,14 +140,14 @@ impl Drive {
         }
     }
 
-    /// Asks a user's next batch.
+    /// Sends a user's next batch.
     fn ask(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         let room = stop.room(self.asked).min(self.left_on(at));
         let depth = self.work.depth() - self.links[at].outstanding;
         let count = u64::from(depth).min(room) as u32;
         if count > 0 {
             let due = match self.is_stress() {
-                // Nothing was owed before the window had room.
+                // No request was due before the window had room.
                 true => now,
                 false => self.links[at].due,
             };
@@ -160,7 +160,7 @@ impl Drive {
         }
     }
 
-    /// Gives a connection what waits for room, in one write, and lists it if it has still room.
+    /// Sends queued requests on a connection in one write, and lists it if it still has room.
     fn fill(&mut self, at: usize, now: Instant) {
         let room = self.room_on(at);
         let mut filled = false;
@@ -175,7 +175,7 @@ impl Drive {
         }
     }
 
-    /// Renders requests; the caller sends them.
+    /// Encodes requests; the caller sends them.
     fn append(&mut self, at: usize, count: u32, due: Instant, now: Instant) {
         let link = &mut self.links[at];
         self.script.ask(at, count, &mut link.unsent);
@@ -183,7 +183,7 @@ impl Drive {
         self.outstanding += u64::from(count);
     }
 
-    /// A user's batch is answered: he thinks, or leaves.
+    /// A user's batch is answered: the user thinks, or leaves.
     pub(super) fn batch_done(&mut self, at: usize, now: Instant) {
         if !self.work.is_own() || self.is_stress() {
             return;
@@ -197,13 +197,14 @@ impl Drive {
         }
     }
 
-    /// A user leaves; his place is free for the next.
+    /// A user leaves; the slot is free for the next one.
     pub(super) fn leave(&mut self, at: usize, now: Instant) {
         self.links[at].rounds = 0;
         self.drop_link(at, now);
         match (self.waiting.pop_front(), self.work) {
             (Some(due), Work::Own { rounds, .. }) => {
-                // It connects at its alarm, which is past: a turn must not recurse.
+                // It connects at its alarm, which is already due: handling an event must not
+                // recurse.
                 let link = &mut self.links[at];
                 (link.rounds, link.due, link.asked) = (rounds, due, 0);
                 self.set_alarm(at, now);
@@ -218,7 +219,7 @@ impl Drive {
         most.saturating_sub(self.links[at].asked)
     }
 
-    /// Looks at the connection again at `moment`.
+    /// Sets an alarm for the connection at `moment`.
     pub(super) fn set_alarm(&mut self, at: usize, moment: Instant) {
         let link = &mut self.links[at];
         if link.alarm.is_none_or(|set| moment < set) {

@@ -1,6 +1,6 @@
-//! What a generator is made of, and what it tells an observer.
+//! The settings of a generator, and what it reports to an observer.
 
-use super::{Pulse, Stress};
+use super::{Delays, StressOptions};
 use crate::arrive::Arrive;
 use crate::faults::Faults;
 use crate::script::Script;
@@ -10,35 +10,35 @@ use seam::Instant;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// How connections are kept.
+/// How connections are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How many, at least one: users of a closed loop, the pool of an open one, sessions at a time.
+    /// Connections, at least one: users of a closed loop, the pool of an open one, concurrent
+    /// sessions.
     pub connections: usize,
-    /// Close and remake each after so many requests.
+    /// Close and reopen each connection after this many requests.
     pub requests_per_connection: Option<u64>,
-    /// Give a connection up when requests are outstanding and nothing moved for so long.
+    /// Give up a connection that has outstanding requests and made no progress for this long.
     pub timeout: Duration,
     /// How long to wait for the last replies.
     pub drain: Duration,
-    /// Connections beside these that are made and never ask.
+    /// Additional connections that never send a request.
     pub idle: usize,
-    /// Arrivals that may be outstanding or waiting at a time; one that comes when so many are is
-    /// dropped, and counts as failed.
+    /// Arrivals that may be outstanding or queued; further ones are dropped and count as failed.
     pub outstanding_max: usize,
-    /// Wait for an arrival actively in the last moments before it: waking from sleep takes some
-    /// 50 us, which would all be lateness.
+    /// Spin for this long before an arrival: waking from sleep takes some 50 us, which would all be
+    /// lateness.
     pub spin: Duration,
-    /// Where there is no schedule: look for replies so long before sleeping. A generator that
-    /// sleeps has to be woken by the server's processor, which on a virtual machine costs the
-    /// server microseconds a reply; one that never sleeps costs a processor.
+    /// Without a schedule: poll for replies this long before sleeping. A sleeping generator has to
+    /// be woken by the server's processor, which costs the server microseconds per reply on a
+    /// virtual machine; one that never sleeps costs a processor.
     pub linger: Duration,
-    /// Whether kinds of requests are counted apart, at some cost for each reply.
+    /// Whether kinds of requests are counted separately, at some cost per reply.
     pub detailed: bool,
-    /// Windows are topped up as replies come, instead of waiting for all of a batch, and what a
-    /// stress client counts is counted.
-    pub stress: Option<Stress>,
-    /// How often [`Drive::observe`](super::Drive::observe)'s function is called.
+    /// Top up windows as replies arrive instead of waiting for a whole batch, and keep the counts
+    /// of a stress client.
+    pub stress: Option<StressOptions>,
+    /// How often the function passed to [`Driver::observe`](super::Driver::observe) is called.
     pub interval: Duration,
 }
 
@@ -60,46 +60,46 @@ impl Default for Settings {
     }
 }
 
-/// A stretch of time, as [`Drive::observe`](super::Drive::observe)'s function sees it.
+/// An interval as reported to the function passed to [`Driver::observe`](super::Driver::observe).
 #[derive(Clone, Copy, Debug)]
-pub struct Stretch<'a> {
+pub struct IntervalReport<'a> {
     /// When it began.
     pub start: Instant,
     /// When it ended.
     pub end: Instant,
-    /// Whether it is measured: it is part of the window or of the drain behind it.
+    /// Whether it is measured: part of the window, or of the drain after it.
     pub measured: bool,
     /// What was counted in it.
     pub tally: &'a Tally,
-    /// Requests unanswered at its end, those included that wait for a connection.
+    /// Requests unanswered at its end, including those queued for a connection.
     pub outstanding: u64,
-    /// Connections at its end, idle ones left out.
+    /// Connections at its end, without idle ones.
     pub connections: usize,
-    /// What went wrong since the beginning.
+    /// Faults since the start of the run.
     pub faults: &'a Faults,
-    /// The generator's own delays since the beginning of the phase.
-    pub pulse: &'a Pulse,
+    /// The generator's own delays since the start of the phase.
+    pub delays: &'a Delays,
 }
 
-/// Who is told of every stretch of time.
-pub type Observer = Box<dyn FnMut(Stretch<'_>) + Send>;
+/// Called with every interval.
+pub type Observer = Box<dyn FnMut(IntervalReport<'_>) + Send>;
 
 /// What a generator is made of.
 pub struct Parts {
     /// The server.
     pub address: SocketAddr,
-    /// Addresses of this machine to connect from, in turns; empty: the kernel chooses.
+    /// Local addresses to connect from, round robin; empty: the kernel chooses.
     pub sources: Vec<IpAddr>,
     /// Connections and their keeping.
     pub settings: Settings,
-    /// When somebody arrives.
+    /// When users or requests arrive.
     pub arrive: Box<dyn Arrive>,
-    /// What he does.
+    /// What each arrival does.
     pub work: Work,
-    /// What he says.
+    /// What it sends and expects.
     pub script: Box<dyn Script>,
     /// What pauses are drawn from.
     pub seed: u64,
-    /// Whether arrivals follow a schedule in time; false for users that are there from the start.
+    /// Whether arrivals follow a schedule; false for users present from the start.
     pub scheduled: bool,
 }

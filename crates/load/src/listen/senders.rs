@@ -1,5 +1,4 @@
-//! Who is heard: senders that were announced, or have come by themselves, with what was found out
-//! about each.
+//! The senders: announced ones, and those that just appeared, with their statistics.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,59 +8,59 @@ use wire::rtcp;
 use wire::rtp::Packet;
 use wire::sdp::usual_clock;
 
-use super::hearing::{Heard, Hearing, Shares};
+use super::report::{MediaReport, Percentiles, TrackReport};
 use super::track::Track;
 
-/// Senders that are told apart in the report.
+/// Up to this many senders are reported individually.
 const FEW: usize = 16;
-/// Senders that who only overhears tells apart.
+/// Unrequested senders that are tracked.
 const STRANGERS_MAX: usize = 100_000;
-/// A first packet so far behind the announced one means lost packets; further, that another number
-/// was announced.
+/// A first packet up to this far after the announced number means lost packets; farther, that
+/// another number was announced.
 const HEAD_MAX: u16 = 3000;
-/// Who we are, in reports.
+/// Our CNAME in RTCP reports.
 const NAME: &str = "listener@roundhouse";
-/// Moments whose lateness is kept, of all senders together: 64 MiB of them.
+/// Lateness samples kept for all senders together: 64 MiB of them.
 const KEPT_ALL: usize = 8 << 20;
-/// Of one sender at the least and at the most.
+/// The least and the most for one sender.
 const KEPT: (usize, usize) = (1 << 11, 1 << 20);
 
-/// Which receiver hears a sender, and the sender's name in RTP.
-pub type Name = (u32, u32);
-/// The receiver of everything that was asked for.
-pub const ASKED: u32 = 0;
+/// The receiver's index and the sender's SSRC.
+pub type SenderKey = (u32, u32);
+/// The receiver index for all requested media.
+pub const REQUESTED: u32 = 0;
 
-/// How many moments each of so many senders may keep.
+/// How many samples each of this many senders may keep.
 pub fn kept(senders: u32) -> usize {
     (KEPT_ALL / senders.max(1) as usize).clamp(KEPT.0, KEPT.1)
 }
 
-/// A sender that was announced or has come.
+/// A sender that was announced or has appeared.
 pub struct Sender {
-    /// What was found out.
+    /// Its statistics.
     pub track: Track,
-    /// What it sends, in words.
+    /// Its payload, described.
     pub payload: String,
-    /// Whose it is; nobody's where it was only overheard.
+    /// Its session; none for unrequested media.
     pub session: Option<usize>,
-    /// Where reports of it go: by datagrams, or in the session's connection.
+    /// Where receiver reports go: as datagrams, or interleaved in the session's connection.
     pub control: Option<SocketAddr>,
-    /// The channel of reports within the connection.
+    /// The interleaved channel for reports.
     pub channel: Option<u8>,
     /// The end of its URL.
     pub url: String,
     /// The sequence number that was announced for the first packet.
     pub announced: Option<u16>,
-    /// That of the first packet, which may be here before its announcement.
+    /// The number of the first packet, which may arrive before its announcement.
     pub first: Option<u16>,
-    /// It has said goodbye.
+    /// It has sent BYE.
     pub bye: bool,
-    /// And nobody had asked it to.
+    /// It did so before the session was torn down.
     pub ended: bool,
 }
 
 impl Sender {
-    /// Somebody who was not asked.
+    /// A sender of unrequested media.
     fn unasked(payload_type: u8, kept: usize) -> Sender {
         Sender {
             track: Track::new(usual_clock(payload_type), kept),
@@ -77,53 +76,53 @@ impl Sender {
         }
     }
 
-    /// Compares the first packet with what was announced, once both are known. What is in front of
-    /// it was lost.
-    fn compare(&mut self, hearing: &mut Hearing) {
+    /// Compares the first packet with the announced one, once both are known. Packets in between
+    /// were lost.
+    fn compare(&mut self, report: &mut MediaReport) {
         let (Some(announced), Some(first)) = (self.announced, self.first) else { return };
         match first.wrapping_sub(announced) {
             0 => {}
             1..=HEAD_MAX => self.track.begins_at(announced),
-            _ => hearing.misannounced += 1,
+            _ => report.misannounced += 1,
         }
     }
 }
 
 /// All senders.
 pub struct Senders {
-    /// By receiver and name: a group's packets come to each of its receivers.
-    pub all: HashMap<Name, Sender>,
-    /// Sessions one of whose senders has said goodbye since anybody looked.
+    /// By receiver and SSRC: a group's packets arrive at each of its receivers.
+    pub all: HashMap<SenderKey, Sender>,
+    /// Sessions of which a sender has said goodbye since the last check.
     pub parted: Vec<usize>,
-    /// Moments that each may keep.
+    /// Lateness samples that each may keep.
     pub kept: usize,
-    /// All sessions are being ended: byes are answers from now on.
+    /// All sessions are being torn down: BYE is an answer from now on.
     pub is_leaving: bool,
 }
 
 impl Senders {
-    /// None yet, of so many that are expected.
+    /// Empty, for this many expected senders.
     pub fn new(expected: u32) -> Senders {
         Senders { all: HashMap::new(), parted: Vec::new(), kept: kept(expected), is_leaving: false }
     }
 
-    /// A packet of media; whose it is, if it is anybody's.
+    /// Processes a media packet; returns the sender's session, `None` for a stranger.
     pub fn packet(
         &mut self,
-        hearing: &mut Hearing,
+        report: &mut MediaReport,
         bytes: &[u8],
         (receiver, came_ns): (u32, u64),
     ) -> Option<Option<usize>> {
         let Some(packet) = Packet::read(bytes) else {
-            hearing.strangers += 1;
+            report.strangers += 1;
             return None;
         };
         let header = packet.header;
-        // Who only overhears takes whoever comes; who has asked knows whom for.
+        // Unrequested media may come from any sender; requested media only from announced ones.
         let name = (receiver, header.ssrc);
         if !self.all.contains_key(&name) {
-            if hearing.sessions > 0 || self.all.len() >= STRANGERS_MAX {
-                hearing.strangers += 1;
+            if report.sessions > 0 || self.all.len() >= STRANGERS_MAX {
+                report.strangers += 1;
                 return None;
             }
             self.all.insert(name, Sender::unasked(header.payload_type, self.kept));
@@ -132,22 +131,22 @@ impl Senders {
         if sender.first.is_none() {
             sender.first = Some(header.sequence);
         }
-        sender.track.hear(&header, packet.payload.len(), came_ns);
+        sender.track.packet(&header, packet.payload.len(), came_ns);
         if sender.track.packets() == 1 {
-            sender.compare(hearing);
+            sender.compare(report);
         }
         Some(sender.session)
     }
 
-    /// A packet of control that came at `now`.
-    pub fn control(&mut self, hearing: &mut Hearing, bytes: &[u8], (receiver, now): (u32, u64)) {
+    /// Processes a control packet that arrived at `now`.
+    pub fn control(&mut self, report: &mut MediaReport, bytes: &[u8], (receiver, now): (u32, u64)) {
         rtcp::read(bytes, |word| match word {
-            rtcp::Message::Alive(_) => hearing.reports += 1,
+            rtcp::Message::Alive(_) => report.reports += 1,
             rtcp::Message::Sender(sent) => {
                 if let Some(sender) = self.all.get_mut(&(receiver, sent.ssrc)) {
-                    // What a group was sent before we joined it was not for us.
+                    // Packets sent to a group before we joined it were not meant for us.
                     let is_whole = sender.session.is_some() && sender.announced.is_some();
-                    sender.track.told(&sent, now, is_whole);
+                    sender.track.sender_report(&sent, now, is_whole);
                 }
             }
             rtcp::Message::Bye(ssrc) => {
@@ -161,25 +160,24 @@ impl Senders {
         });
     }
 
-    /// Notes the sequence numbers that the value of `RTP-Info` announces for a session's senders.
-    pub fn announce(&mut self, hearing: &mut Hearing, own: &[u32], info: &str) {
+    /// Notes the sequence numbers announced in `RTP-Info` for a session's senders.
+    pub fn announce(&mut self, report: &mut MediaReport, own: &[u32], info: &str) {
         for part in info.split(',') {
             let value = |name: &str| part.split(';').find_map(|it| it.trim().strip_prefix(name));
             let (Some(url), Some(number)) = (value("url="), value("seq=")) else { continue };
             let Ok(number) = number.trim().parse() else { continue };
             for ssrc in own {
-                let Some(sender) = self.all.get_mut(&(ASKED, *ssrc)) else { continue };
+                let Some(sender) = self.all.get_mut(&(REQUESTED, *ssrc)) else { continue };
                 if !sender.url.is_empty() && url.ends_with(&sender.url) {
                     sender.announced = Some(number);
-                    sender.compare(hearing);
+                    sender.compare(report);
                 }
             }
         }
     }
 
-    /// The reports of part `part` of all senders, of which there are `parts`: who reports, on which
-    /// channel of its session or to which address, and the bytes. Reports that leave together come
-    /// together, and find no room.
+    /// Passes the receiver reports for group `part` of `parts` to `send`, with the sender they are
+    /// for. Reports sent all at once would overflow receive buffers.
     pub fn reports(
         &mut self,
         now: u64,
@@ -192,42 +190,42 @@ impl Senders {
                 continue;
             }
             let own = sender.session.map_or(1, |it| it as u32 + 1);
-            let Some(heard) = sender.track.report(own, *ssrc, now) else { continue };
+            let Some(block) = sender.track.report(own, *ssrc, now) else { continue };
             bytes.clear();
-            rtcp::write_receiver_report(own, &[heard], NAME, &mut bytes);
+            rtcp::write_receiver_report(own, &[block], NAME, &mut bytes);
             send(sender, &bytes);
         }
     }
 
-    /// Whether there were senders, and all have said goodbye.
+    /// Whether there were senders and all have said goodbye.
     pub fn have_left(&self) -> bool {
         !self.all.is_empty() && self.all.values().all(|it| it.bye)
     }
 
-    /// Adds up what was found out.
-    pub fn tell(self, hearing: &mut Hearing) {
+    /// Adds the statistics of all senders to the report.
+    pub fn tell(self, report: &mut MediaReport) {
         let mut all = Histogram::new();
         let few = self.all.len() <= FEW;
         let mut senders: Vec<_> = self.all.into_iter().collect();
         senders.sort_unstable_by_key(|(name, sender)| (sender.session, *name));
         for ((_, ssrc), sender) in senders {
-            let found = sender.track.tallied();
+            let found = sender.track.counts();
             let mut late = Histogram::new();
             sender.track.lateness_ns().for_each(|(ns, count)| late.record(ns, count));
             all.merge(&late);
-            let sums = &mut hearing.sums;
+            let sums = &mut report.sums;
             sums.packets += found.packets;
             sums.bytes += found.bytes;
             sums.lost += found.lost;
             sums.duplicates += found.duplicates;
             sums.reordered += found.reordered;
             sums.jitter_ms = sums.jitter_ms.max(found.jitter_ms);
-            hearing.ended += u32::from(sender.ended);
+            report.ended += u32::from(sender.ended);
             if few {
-                let late_ms = Shares::of(&late);
-                hearing.tracks.push(Heard { ssrc, payload: sender.payload, found, late_ms });
+                let late_ms = Percentiles::of(&late);
+                report.tracks.push(TrackReport { ssrc, payload: sender.payload, found, late_ms });
             }
         }
-        hearing.late_ms = Shares::of(&all);
+        report.late_ms = Percentiles::of(&all);
     }
 }

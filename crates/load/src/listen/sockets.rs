@@ -1,5 +1,4 @@
-//! Where listeners listen: pairs of ports, groups that are joined, and how much the kernel keeps
-//! for who is slow.
+//! Sockets of receivers: pairs of ports, multicast groups, and their receive buffers.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -7,30 +6,30 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use sys::epoll::{Epoll, Interest};
 use sys::udp::{Mail, Udp, UdpOptions};
 
-/// Bytes of datagrams that may wait to be read, of each socket: the kernel gives what it allows,
-/// and to root all of it.
+/// Receive buffer of each socket in bytes: the kernel grants up to its limit, and all of it to
+/// root.
 const WAITING: usize = 8 << 20;
-/// Sessions that share a pair of ports: 13,000 packets a second of 20 ms, for which 8 MiB are half
-/// a second.
+/// Sessions that share a pair of ports: 13,000 packets a second of 20 ms each, for which 8 MiB hold
+/// half a second.
 const SHARED: u32 = 256;
 /// Pairs at the most.
 const PAIRS_MAX: u32 = 64;
-/// Ports that are tried before it is given up to find two in a row.
+/// Attempts to find two consecutive free ports.
 const TRIES: usize = 100;
 
-/// A socket at `address`, with room for datagrams that wait.
+/// A socket at `address` with a large receive buffer.
 ///
 /// # Errors
 /// As [`Udp::bind`].
 pub fn receiver(address: SocketAddr, reuse_port: bool) -> io::Result<Udp> {
     let options = UdpOptions { receive_buffer: Some(WAITING), reuse_port, ..UdpOptions::default() };
     let socket = Udp::bind(address, &options)?;
-    // Not everybody may have more than the machine's limit.
+    // Exceeding the machine's limit needs a privilege.
     let _ = socket.force_receive_buffer(WAITING as u32);
     Ok(socket)
 }
 
-/// A socket that a group's datagrams come to, beside those of others.
+/// A socket that joins a multicast group, shared with other members.
 ///
 /// # Errors
 /// As [`Udp::bind`] and [`Udp::join`].
@@ -40,7 +39,7 @@ pub fn member(group: SocketAddr, interface: Ipv4Addr) -> io::Result<Udp> {
     Ok(socket)
 }
 
-/// Sockets on an even port and the one behind it (RFC 3550 section 11).
+/// Sockets on an even port and the next one (RFC 3550 section 11).
 pub struct Pair {
     /// Media.
     pub media: Udp,
@@ -51,7 +50,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Two that are free, for who is sent to by `server`.
+    /// Two free ports for media from `server`.
     ///
     /// # Errors
     /// No descriptor or no port is left.
@@ -70,11 +69,11 @@ impl Pair {
                 return Ok(Pair { media, control, ports: (port, port + 1) });
             }
         }
-        Err(io::Error::new(io::ErrorKind::AddrInUse, "no even port with a free one behind it"))
+        Err(io::Error::new(io::ErrorKind::AddrInUse, "no even port followed by a free one"))
     }
 }
 
-/// As many pairs as so many sessions need.
+/// As many pairs as this many sessions need.
 ///
 /// # Errors
 /// As [`Pair::new`].
@@ -82,7 +81,7 @@ pub fn pairs(server: IpAddr, sessions: u32) -> io::Result<Vec<Pair>> {
     (0..sessions.div_ceil(SHARED).clamp(1, PAIRS_MAX)).map(|_| Pair::new(server)).collect()
 }
 
-/// Watches a socket of media, whose datagrams are to say when they came.
+/// Adds a media socket to the epoll and enables receive timestamps.
 ///
 /// # Errors
 /// As [`Epoll::add`].
@@ -91,7 +90,7 @@ pub fn watch(epoll: &Epoll, socket: &Udp, key: u64) -> io::Result<()> {
     epoll.add(socket, Interest::READ, key)
 }
 
-/// Datagrams that found no room in any of these.
+/// Datagrams dropped by these sockets for lack of buffer space.
 pub fn dropped<'s>(sockets: impl Iterator<Item = &'s Udp>) -> u64 {
     sockets.map(|socket| u64::from(socket.dropped().unwrap_or(0))).sum()
 }

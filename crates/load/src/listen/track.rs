@@ -1,24 +1,24 @@
-//! What one receiver finds out about one sender (RFC 3550 sections 6.4.1, A.1, A.3 and A.8).
+//! One receiver's statistics of one sender (RFC 3550 sections 6.4.1, A.1, A.3 and A.8).
 
 use serde::Serialize;
 use wire::rtcp;
 use wire::rtp::Header;
 
-/// How many sequence numbers back a packet is still told from one that came twice.
+/// How many sequence numbers back a duplicate can still be told from a late packet.
 const WINDOW: i64 = 1024;
 
 /// Packets of one sender.
 #[derive(Debug)]
 pub struct Track {
     clock: u32,
-    /// The first packet's sequence number, and the highest since, with its wraps.
+    /// The first packet's sequence number and the highest since, including wraps.
     numbers: Option<(i64, i64)>,
     seen: [u64; WINDOW as usize / 64],
-    /// The last timestamp and how many ticks it is behind the first.
+    /// The last timestamp and its distance from the first in ticks.
     ticks: Option<(u32, i64)>,
-    /// Arrival less media time of the last packet, in nanoseconds.
+    /// Arrival minus media time of the last packet, in nanoseconds.
     transit_ns: i64,
-    /// The same for every `stride`th packet, less that of the first; `room` of them.
+    /// The same for every `stride`th packet, relative to the first packet; at most `room` values.
     delays_ns: Vec<i64>,
     stride: u64,
     room: usize,
@@ -30,34 +30,34 @@ pub struct Track {
     bytes: u64,
     duplicates: u64,
     reordered: u64,
-    /// What was expected and received when the last report was made.
+    /// Packets expected and received at the last report.
     reported: (i64, u64),
-    /// The last report of the sender: the middle of its time, and when it came.
-    told: Option<(u32, u64)>,
-    /// Packets that it has sent, if all were for us.
+    /// The sender's last report: the middle of its NTP time, and when it arrived.
+    last_sender_report: Option<(u32, u64)>,
+    /// Packets it has sent, if all were meant for us.
     sent: u32,
 }
 
-/// What was found.
+/// Packet counts of a sender.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Tallied {
-    /// Packets, those that came twice left out.
+pub struct TrackCounts {
+    /// Packets, without duplicates.
     pub packets: u64,
     /// Bytes of payload.
     pub bytes: u64,
-    /// Packets that never came: a later one did, or the sender reports that it has sent more.
+    /// Packets that never arrived: a later one did, or the sender reports that it has sent more.
     pub lost: u64,
-    /// Packets that came again.
+    /// Duplicate packets.
     pub duplicates: u64,
-    /// Packets that came behind a later one.
+    /// Packets that arrived after a later one.
     pub reordered: u64,
     /// Interarrival jitter, in milliseconds.
     pub jitter_ms: f64,
 }
 
 impl Track {
-    /// A sender whose timestamps count `clock` ticks a second; of how late its packets were `room`
-    /// values are kept, and beyond that every second one, every fourth, and so on.
+    /// A sender whose timestamps count `clock` ticks a second. Of its packets' lateness `room`
+    /// values are kept; beyond that every second one, every fourth, and so on.
     pub fn new(clock: u32, room: usize) -> Track {
         Track {
             clock: clock.max(1),
@@ -76,7 +76,7 @@ impl Track {
             duplicates: 0,
             reordered: 0,
             reported: (0, 0),
-            told: None,
+            last_sender_report: None,
             sent: 0,
         }
     }
@@ -86,8 +86,8 @@ impl Track {
         self.packets
     }
 
-    /// The first packet was to have this number: those in front of the first one that came are
-    /// lost, or on their way.
+    /// Sets the announced first number: packets before the first one that arrived are lost, or
+    /// still in flight.
     pub fn begins_at(&mut self, sequence: u16) {
         if let Some((first, highest)) = self.numbers {
             let back = i64::from((first as u16).wrapping_sub(sequence));
@@ -95,17 +95,17 @@ impl Track {
         }
     }
 
-    /// A report of the sender came at `now`, on any clock that goes steadily. Where `is_whole`, all
-    /// that it has sent was for us.
-    pub fn told(&mut self, sent: &rtcp::SenderInfo, now: u64, is_whole: bool) {
-        self.told = Some(((sent.ntp >> 16) as u32, now));
+    /// A sender report arrived at `now`, on any steady clock. With `is_whole`, everything it has
+    /// sent was meant for us.
+    pub fn sender_report(&mut self, sent: &rtcp::SenderInfo, now: u64, is_whole: bool) {
+        self.last_sender_report = Some(((sent.ntp >> 16) as u32, now));
         if is_whole {
             self.sent = sent.packets;
         }
     }
 
-    /// A packet with `bytes` of payload arrived at `came_ns`, on any clock that goes steadily.
-    pub fn hear(&mut self, header: &Header, bytes: usize, came_ns: u64) {
+    /// A packet with `bytes` of payload arrived at `came_ns`, on any steady clock.
+    pub fn packet(&mut self, header: &Header, bytes: usize, came_ns: u64) {
         let Some(number) = self.place(header.sequence) else {
             self.duplicates += 1;
             return;
@@ -117,7 +117,7 @@ impl Track {
         self.time(header.timestamp, came_ns);
     }
 
-    /// The packet's number with its wraps; `None` if it was here before.
+    /// The packet's number including wraps; `None` for a duplicate.
     fn place(&mut self, sequence: u16) -> Option<i64> {
         let Some((first, highest)) = self.numbers else {
             let number = i64::from(sequence);
@@ -137,7 +137,7 @@ impl Track {
             return None;
         }
         self.mark(number);
-        // What was sent before the first that came counts as sent.
+        // Packets before the first that arrived count as sent.
         self.numbers = self.numbers.map(|(first, highest)| (first.min(number), highest));
         Some(number)
     }
@@ -186,8 +186,8 @@ impl Track {
     }
 
     /// What was found so far.
-    pub fn tallied(&self) -> Tallied {
-        Tallied {
+    pub fn counts(&self) -> TrackCounts {
+        TrackCounts {
             packets: self.packets,
             bytes: self.bytes,
             lost: self.lost(),
@@ -199,12 +199,12 @@ impl Track {
 
     fn lost(&self) -> u64 {
         let numbered = self.expected().max(0).cast_unsigned();
-        // A sender counts modulo 2^32, which no listener lives to see.
+        // The sender's count wraps at 2^32, beyond any session's length.
         numbered.max(self.sent.into()).saturating_sub(self.packets)
     }
 
-    /// How late packets were, in nanoseconds, against the one that was the least late: a receiver
-    /// cannot know more. With each how many it stands for; the latest of all stands for itself.
+    /// Lateness of packets in nanoseconds, relative to the least late one: a receiver cannot know
+    /// more. Each value has a weight; the latest packet of all has a value of its own.
     pub fn lateness_ns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let (least, most) = self.extremes_ns;
         let stride = self.stride;
@@ -217,8 +217,7 @@ impl Track {
         self.numbers.map_or(0, |(first, highest)| highest - first + 1)
     }
 
-    /// A report for the sender `of`, by the receiver `from`, at `now` of the clock of
-    /// [`Track::told`].
+    /// A receiver report about `of` from `from`, at `now` on the clock of [`Track::sender_report`].
     pub fn report(&mut self, from: u32, of: u32, now: u64) -> Option<rtcp::ReceptionReport> {
         let (_, highest) = self.numbers?;
         let (expected, received) = (self.expected(), self.packets);
@@ -226,7 +225,7 @@ impl Track {
         self.reported = (expected, received);
         let (fresh, came) = (expected - expected_before, (received - received_before) as i64);
         let share = if fresh > 0 { (fresh - came).max(0) * 256 / fresh } else { 0 };
-        let (last_report, came) = self.told.unwrap_or((0, now));
+        let (last_report, came) = self.last_sender_report.unwrap_or((0, now));
         let since = u128::from(now.saturating_sub(came)) * 65_536 / 1_000_000_000;
         Some(rtcp::ReceptionReport {
             from,
@@ -249,25 +248,25 @@ mod tests {
         Header { marker: false, payload_type: 0, sequence, timestamp, ssrc: 7 }
     }
 
-    fn heard(sequences: &[u16]) -> Tallied {
+    fn counted(sequences: &[u16]) -> TrackCounts {
         let mut track = Track::new(8000, 16);
         for sequence in sequences {
-            track.hear(&packet(*sequence, 0), 10, 0);
+            track.packet(&packet(*sequence, 0), 10, 0);
         }
-        track.tallied()
+        track.counts()
     }
 
     #[test]
     fn what_is_lost_doubled_and_out_of_order_is_told_apart() {
-        let counts = |it: &Tallied| (it.packets, it.lost, it.duplicates, it.reordered);
-        assert_eq!(counts(&heard(&[65534, 65535, 0, 1])), (4, 0, 0, 0), "a wrap is no loss");
-        assert_eq!(counts(&heard(&[1, 2, 5, 6])), (4, 2, 0, 0));
-        assert_eq!(counts(&heard(&[1, 3, 2, 4])), (4, 0, 0, 1));
-        assert_eq!(counts(&heard(&[1, 2, 2, 3, 1])), (3, 0, 2, 0));
-        assert_eq!(counts(&heard(&[5, 4, 6])), (3, 0, 0, 1), "earlier than the first");
+        let counts = |it: &TrackCounts| (it.packets, it.lost, it.duplicates, it.reordered);
+        assert_eq!(counts(&counted(&[65534, 65535, 0, 1])), (4, 0, 0, 0), "a wrap is no loss");
+        assert_eq!(counts(&counted(&[1, 2, 5, 6])), (4, 2, 0, 0));
+        assert_eq!(counts(&counted(&[1, 3, 2, 4])), (4, 0, 0, 1));
+        assert_eq!(counts(&counted(&[1, 2, 2, 3, 1])), (3, 0, 2, 0));
+        assert_eq!(counts(&counted(&[5, 4, 6])), (3, 0, 0, 1), "earlier than the first");
         let all: Vec<u16> = (0..5000).chain(4990..5001).collect();
-        assert_eq!(counts(&heard(&all)), (5001, 0, 10, 0));
-        assert_eq!(heard(&[3]).bytes, 10);
+        assert_eq!(counts(&counted(&all)), (5001, 0, 10, 0));
+        assert_eq!(counted(&[3]).bytes, 10);
     }
 
     #[test]
@@ -277,11 +276,11 @@ mod tests {
         for (at, came) in (0..).zip(came_ms) {
             // 20 ms apart, over the wrap of the timestamp.
             let ticks = (u32::MAX - 30).wrapping_add(u32::from(at) * 20);
-            track.hear(&packet(at, ticks), 1, came * 1_000_000);
+            track.packet(&packet(at, ticks), 1, came * 1_000_000);
         }
         let late: Vec<u64> = track.lateness_ns().map(|(ns, _)| ns / 1_000_000).collect();
         assert_eq!(late, [5, 0, 7, 0]);
-        let jitter = track.tallied().jitter_ms;
+        let jitter = track.counts().jitter_ms;
         assert!((0.5..2.0).contains(&jitter), "5, 7 and 7 ms of difference, a 16th each: {jitter}");
     }
 
@@ -292,7 +291,7 @@ mod tests {
             // A millisecond apart; each tenth is 3 ms late, and one is 900.
             let late = if at == 777 { 900 } else { u64::from(at % 10 == 9) * 3 };
             let came = u64::from(at) + late + 50;
-            track.hear(&packet(at as u16, at), 1, came * 1_000_000);
+            track.packet(&packet(at as u16, at), 1, came * 1_000_000);
         }
         let late: Vec<(u64, u64)> = track.lateness_ns().collect();
         assert!(late.len() <= 65, "{}", late.len());
@@ -307,17 +306,17 @@ mod tests {
     fn what_was_lost_in_front_and_at_the_end_is_known_by_announcement_and_report() {
         let mut track = Track::new(8000, 16);
         for sequence in [3, 4, 5] {
-            track.hear(&packet(sequence, 0), 1, 0);
+            track.packet(&packet(sequence, 0), 1, 0);
         }
         track.begins_at(65_535);
-        assert_eq!(track.tallied().lost, 4, "65535, 0, 1, 2");
+        assert_eq!(track.counts().lost, 4, "65535, 0, 1, 2");
         let sent = rtcp::SenderInfo { ssrc: 7, ntp: 0, timestamp: 0, packets: 9, octets: 9 };
-        track.told(&sent, 0, false);
-        assert_eq!(track.tallied().lost, 4, "they may have been for others");
-        track.told(&sent, 0, true);
-        assert_eq!(track.tallied().lost, 6);
-        track.hear(&packet(1, 0), 1, 0);
-        assert_eq!((track.tallied().lost, track.tallied().reordered), (5, 1));
+        track.sender_report(&sent, 0, false);
+        assert_eq!(track.counts().lost, 4, "they may have been for others");
+        track.sender_report(&sent, 0, true);
+        assert_eq!(track.counts().lost, 6);
+        track.packet(&packet(1, 0), 1, 0);
+        assert_eq!((track.counts().lost, track.counts().reordered), (5, 1));
     }
 
     #[test]
@@ -325,7 +324,7 @@ mod tests {
         let mut track = Track::new(8000, 16);
         assert_eq!(track.report(1, 2, 0), None);
         for sequence in [10, 11, 13, 14] {
-            track.hear(&packet(sequence, 0), 1, 0);
+            track.packet(&packet(sequence, 0), 1, 0);
         }
         let sent = rtcp::SenderInfo {
             ssrc: 7,
@@ -334,11 +333,11 @@ mod tests {
             packets: 0,
             octets: 0,
         };
-        track.told(&sent, 1_000_000_000, true);
+        track.sender_report(&sent, 1_000_000_000, true);
         let report = track.report(1, 2, 1_500_000_000).expect("packets came");
         assert_eq!((report.last_report, report.since_report), (5 << 16 | 6, 1 << 15));
         assert_eq!((report.lost, report.lost_share, report.sequence), (1, 51, 14));
-        track.hear(&packet(15, 0), 1, 0);
+        track.packet(&packet(15, 0), 1, 0);
         assert_eq!(track.report(1, 2, 0).map(|it| (it.lost, it.lost_share)), Some((1, 0)));
     }
 }

@@ -1,11 +1,11 @@
-//! A server, as its address says it: `http://host:8000/index.html`.
+//! A server's address: `http://host:8000/index.html`.
 
 use super::Usage;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// Which protocol is spoken.
+/// The protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// The stock market.
@@ -14,11 +14,11 @@ pub enum Scheme {
     Http,
     /// Packets of ten bytes that come back unchanged.
     Echo,
-    /// Requests and replies with a known end.
+    /// Requests and replies with a known terminator.
     Line,
 }
 
-/// Every scheme with what stands behind it, for messages.
+/// Every scheme with its address form, for messages.
 pub const SCHEMES: &str =
     "stock://HOST[:6000], http://HOST[:80][/PATH], echo://HOST[:6001], line://HOST:PORT";
 
@@ -29,16 +29,16 @@ pub struct Target {
     pub text: String,
     /// Which protocol is spoken.
     pub scheme: Scheme,
-    /// Where the server listens; of several addresses of a name the first.
+    /// The server's address; the first one if a name has several.
     pub address: SocketAddr,
-    /// Host and, if it was written, port.
+    /// Host and, if given, port.
     pub authority: String,
-    /// What stands behind them, from the slash on; `/` if nothing does.
+    /// The rest from the slash on; `/` if there is none.
     pub path: String,
 }
 
 impl Scheme {
-    /// Where such a server listens if nothing else is said.
+    /// The default port.
     pub fn port(self) -> Option<u16> {
         match self {
             Self::Stock => Some(6000),
@@ -48,7 +48,7 @@ impl Scheme {
         }
     }
 
-    /// The word in front of `://`.
+    /// The scheme's name before `://`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stock => "stock",
@@ -73,7 +73,7 @@ impl FromStr for Scheme {
                  play URL`; here there is {SCHEMES}"
             ))),
             "https" | "wss" | "tls" => Err(Usage(format!(
-                "not yet: `{text}` is encrypted; load the plain port behind it, or there is \
+                "not yet: `{text}` is encrypted; load its plain port, or use \
                  {SCHEMES}"
             ))),
             other => Err(Usage(format!("expected one of {SCHEMES}, found the scheme `{other}`"))),
@@ -93,7 +93,7 @@ impl FromStr for Target {
         let (authority, path) = place.split_at(slash);
         let path = match scheme {
             Scheme::Http if path.starts_with('?') => format!("/{path}"),
-            // What stands behind # is the reader's own business (RFC 9110 section 4.2.5).
+            // The fragment stays with the client (RFC 9110 section 4.2.5).
             Scheme::Http if !path.is_empty() => {
                 path.split('#').next().unwrap_or_default().to_owned()
             }
@@ -130,7 +130,7 @@ fn resolve(place: &str) -> Result<SocketAddr, Usage> {
             "expected HOST:PORT, found `{place}`: {e}; is the port there, and the name right?"
         ))
     })?;
-    // Loopback names often stand for ::1 too, where few servers listen.
+    // Loopback names often resolve to ::1 too, where few servers listen.
     let mut all: Vec<SocketAddr> = found.collect();
     all.sort_by_key(SocketAddr::is_ipv6);
     all.first().copied().ok_or_else(|| Usage(format!("`{place}` has no address")))

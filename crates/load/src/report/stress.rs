@@ -1,33 +1,33 @@
-//! What a stress client counts, in a report.
+//! The report of a stress client.
 
-use crate::drive::{self, Strain};
+use crate::drive::{self, StressCounts};
 use crate::faults::{FaultKind, Faults};
 use crate::run::Plan;
 use crate::work::{Think, Work};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 
-/// How connections were strained, and what came of it in the whole run.
+/// How connections were stressed, and the counts of the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stress {
+pub struct StressReport {
     /// Packets that each connection may have outstanding.
     pub window: u32,
     /// The least pause between two sends on a connection (ns); `null` where pauses vary.
     pub delay_ns: Option<u64>,
-    /// Between two connections that a thread closed and made anew (ns); `null`: it closed none.
+    /// The time between two connections that a thread closed and reopened (ns); `null`: none.
     pub reconnect_ns: Option<u64>,
-    /// What was counted.
+    /// The counts.
     #[serde(flatten)]
-    pub counts: Strain,
+    pub counts: StressCounts,
 }
 
-impl Stress {
+impl StressReport {
     pub(crate) fn of(
         plan: &Plan,
-        stress: drive::Stress,
-        strain: &Strain,
+        stress: drive::StressOptions,
+        strain: &StressCounts,
         faults: &Faults,
-    ) -> Stress {
+    ) -> StressReport {
         let ns = |time: std::time::Duration| time.as_nanos() as u64;
         let delay_ns = match plan.model.work() {
             Work::Own { think: Think::None, .. } => Some(0),
@@ -37,11 +37,11 @@ impl Stress {
         let sum = |kinds: &[FaultKind]| kinds.iter().map(|&kind| faults.of(kind)).sum::<u64>();
         let unmade = [FaultKind::Refused, FaultKind::NoPorts, FaultKind::NoDescriptors];
         let unasked = sum(&[FaultKind::UnaskedBytes]).saturating_sub(strain.logins_twice);
-        Stress {
+        StressReport {
             window: plan.model.depth(),
             delay_ns,
             reconnect_ns: stress.renew.map(ns),
-            counts: Strain {
+            counts: StressCounts {
                 connect_failed: sum(&unmade),
                 invalid: sum(&[FaultKind::WrongReply, FaultKind::Overlong]) + unasked,
                 ..*strain
@@ -50,16 +50,17 @@ impl Stress {
     }
 }
 
-impl Display for Stress {
+impl Display for StressReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Strain { connects, renewals, abandoned, connect_failed, logins, .. } = self.counts;
+        let StressCounts { connects, renewals, abandoned, connect_failed, logins, .. } =
+            self.counts;
         writeln!(
             f,
             "  connections   {connects} made, {connect_failed} not to be made, {renewals} given up \
              by us with {abandoned} packets under way"
         )?;
-        let Strain { logins_missing, logins_twice, echoes_late, .. } = self.counts;
-        let Strain { invalid, closed_by_server, .. } = self.counts;
+        let StressCounts { logins_missing, logins_twice, echoes_late, .. } = self.counts;
+        let StressCounts { invalid, closed_by_server, .. } = self.counts;
         writeln!(
             f,
             "  stress        window {}: {logins} logins, {logins_missing} missing after 3 s, \

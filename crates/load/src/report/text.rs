@@ -1,4 +1,4 @@
-//! The same as a few lines for a person.
+//! The report as a few lines of text.
 
 use super::{DuetArm, DuetReport, KindReport as Kind, Report, Server};
 use crate::censor::Percentile;
@@ -183,15 +183,15 @@ fn doubts(f: &mut Formatter<'_>, doubts: &[String]) -> fmt::Result {
     doubts.iter().try_for_each(|doubt| writeln!(f, "  doubt         {doubt}"))
 }
 
-/// Percentiles of which some are only known from below, then what the known ones add.
+/// Percentiles, some known only from below, then maximum and mean of the known times.
 fn censored(percentiles: &[Percentile], known: &Quantiles) -> String {
     let one = |it: &Percentile| {
         let more = if it.beyond { "> " } else { "" };
         format!("p{} {more}{}", it.percent, time(it.ns as f64))
     };
-    // More than nothing is no news.
-    let told = percentiles.iter().filter(|it| it.ns > 0 || !it.beyond);
-    let mut parts: Vec<String> = told.map(one).collect();
+    // "More than zero" says nothing.
+    let shown = percentiles.iter().filter(|it| it.ns > 0 || !it.beyond);
+    let mut parts: Vec<String> = shown.map(one).collect();
     match known.count {
         0 => parts.push("no request has a time".to_owned()),
         _ => {
@@ -202,7 +202,7 @@ fn censored(percentiles: &[Percentile], known: &Quantiles) -> String {
     parts.join(" · ")
 }
 
-/// A percentile that fewer than a hundred values lie beyond is left out.
+/// Leaves out percentiles with fewer than a hundred values beyond them.
 fn quantiles(found: &Quantiles) -> String {
     let p50 = (found.count >= 200).then_some(found.p50_ns);
     let p90 = (found.count >= 1000).then_some(found.p90_ns);

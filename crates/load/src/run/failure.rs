@@ -9,29 +9,29 @@ use std::io;
 /// Why there is no report.
 #[derive(Debug)]
 pub enum Failure {
-    /// The flags make no sense for this server.
+    /// The flags do not fit this server.
     Usage(Usage),
-    /// A question before or after the run was not answered.
+    /// A request before or after the run was not answered.
     Probe {
         /// Which server.
         target: String,
-        /// What was being done.
+        /// The failed operation.
         doing: &'static str,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
-    /// The generator's own machinery failed.
+    /// The generator itself failed.
     Machinery {
-        /// What was being done.
+        /// The failed operation.
         doing: &'static str,
-        /// Why not.
+        /// The reason.
         error: io::Error,
     },
     /// The server's process tree cannot be read.
     Watch(ProcError),
     /// The machine was too busy to calibrate the generator, and why.
     Busy(String),
-    /// The server did not answer everything between two windows of a duet.
+    /// A server did not answer everything between two windows of a duet.
     Undrained {
         /// Which server.
         target: String,

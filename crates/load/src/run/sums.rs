@@ -1,9 +1,9 @@
-//! From what the threads counted to one report.
+//! Adds up what the threads counted into one report.
 
-use super::shift::Shift;
-use super::{Plan, Recorded, talk};
+use super::thread::RunThread;
+use super::{Histograms, Plan, workload};
 use crate::censor;
-use crate::drive::{Pulse, Strain};
+use crate::drive::{Delays, StressCounts};
 use crate::faults::Faults;
 use crate::health::{Evidence, Health};
 use crate::report::{self, Generator, Report};
@@ -21,41 +21,41 @@ struct Sums {
     unanswered: u64,
     lost: u64,
     repeated: u64,
-    strain: Strain,
+    stress_counts: StressCounts,
     idle: (usize, u64),
     faults: Faults,
-    pulse: Pulse,
+    delays: Delays,
     cpu_ns: u64,
     busy: f64,
     window_ns: u64,
 }
 
 impl Sums {
-    fn of(shifts: &[Shift]) -> Self {
+    fn of(threads: &[RunThread]) -> Self {
         let mut sums = Self::default();
-        for shift in shifts {
-            sums.warm.merge(&shift.warm);
-            sums.window.merge(&shift.window);
-            sums.late.merge(&shift.late);
-            sums.censored.merge(&shift.censored);
-            sums.unanswered += shift.unanswered;
-            sums.lost += shift.drive.lost;
-            sums.repeated += shift.drive.repeated;
-            sums.strain.merge(&shift.drive.strain);
-            sums.idle = (sums.idle.0 + shift.idle.0, sums.idle.1 + shift.idle.1);
-            sums.faults.merge(&shift.drive.faults);
-            sums.pulse.merge(&shift.pulse);
-            sums.cpu_ns += shift.cpu_ns;
-            sums.busy = sums.busy.max(shift.busy());
-            sums.window_ns = sums.window_ns.max(shift.window_ns);
+        for thread in threads {
+            sums.warm.merge(&thread.warm);
+            sums.window.merge(&thread.window);
+            sums.late.merge(&thread.late);
+            sums.censored.merge(&thread.censored);
+            sums.unanswered += thread.unanswered;
+            sums.lost += thread.drive.lost;
+            sums.repeated += thread.drive.repeated;
+            sums.stress_counts.merge(&thread.drive.stress_counts);
+            sums.idle = (sums.idle.0 + thread.idle.0, sums.idle.1 + thread.idle.1);
+            sums.faults.merge(&thread.drive.faults);
+            sums.delays.merge(&thread.delays);
+            sums.cpu_ns += thread.cpu_ns;
+            sums.busy = sums.busy.max(thread.busy());
+            sums.window_ns = sums.window_ns.max(thread.window_ns);
         }
         sums
     }
 }
 
-/// The time lines of all threads as one.
-fn timeline(shifts: &mut [Shift], window_ns: u64) -> Vec<Slice> {
-    let mut lines = shifts.iter_mut().filter_map(|shift| shift.timeline.take());
+/// Merges the timelines of all threads.
+fn timeline(threads: &mut [RunThread], window_ns: u64) -> Vec<Slice> {
+    let mut lines = threads.iter_mut().filter_map(|thread| thread.timeline.take());
     let Some(mut all) = lines.next() else { return Vec::new() };
     lines.for_each(|line| all.merge(line));
     all.slices(window_ns)
@@ -66,23 +66,23 @@ fn per_second(count: u64, window_ns: u64) -> f64 {
     count as f64 * 1e9 / window_ns.max(1) as f64
 }
 
-/// Puts everything together; connections are closed already.
+/// Builds the report; connections are already closed.
 pub(super) fn report(
     plan: &Plan,
-    shifts: &mut [Shift],
+    threads: &mut [RunThread],
     started_unix_ms: u64,
-) -> (Report, Recorded) {
-    let sums = Sums::of(shifts);
-    let timeline = timeline(shifts, sums.window_ns);
-    let accounts: Vec<_> = shifts[1..].iter().map(|it| it.drive.script().account()).collect();
-    let script = shifts[0].drive.script();
-    let (names, check) = (script.kinds(), talk::audit_all(&plan.target, script, &accounts));
+) -> (Report, Histograms) {
+    let sums = Sums::of(threads);
+    let timeline = timeline(threads, sums.window_ns);
+    let totals: Vec<_> = threads[1..].iter().map(|it| it.drive.script().totals()).collect();
+    let script = threads[0].drive.script();
+    let (names, check) = (script.kinds(), workload::audit_all(&plan.target, script, &totals));
     let mut all = sums.window.clone();
     all.merge(&sums.late);
     all.settle();
     let health = health(plan, &sums, &all);
     let mut doubts = health.reasons.clone();
-    let (reading, reached) = (shifts[0].reading.take(), shifts[0].reached);
+    let (reading, reached) = (threads[0].reading.take(), threads[0].reached);
     let server = reading.and_then(|reading| reading.report(sums.window.done, &mut doubts));
     doubts.extend(reached.and_then(|reached| reached.doubt()));
     let times = if plan.model.is_scheduled() { &all.response } else { &all.service };
@@ -111,10 +111,9 @@ pub(super) fn report(
         lost: sums.lost,
         censored: sums.unanswered,
         repeated: sums.repeated,
-        stress: plan
-            .settings
-            .stress
-            .map(|stress| report::Stress::of(plan, stress, &sums.strain, &sums.faults)),
+        stress: plan.settings.stress.map(|stress| {
+            report::StressReport::of(plan, stress, &sums.stress_counts, &sums.faults)
+        }),
         idle: sums.idle.0,
         idle_closed: sums.idle.1,
         service: all.service.quantiles(),
@@ -125,7 +124,7 @@ pub(super) fn report(
         kinds: report::kinds(&names, &all.kinds),
         check,
         slo: plan.slo.as_ref().map(|slo| slo.judge(times, without)).unwrap_or_default(),
-        generator: Generator { cpu_ns: sums.cpu_ns, spun_ns: sums.pulse.spun_ns, busy: sums.busy },
+        generator: Generator { cpu_ns: sums.cpu_ns, spun_ns: sums.delays.spun_ns, busy: sums.busy },
         health,
         precision: reached.and_then(|reached| reached.share),
         server,
@@ -134,7 +133,7 @@ pub(super) fn report(
         errors: sums.faults,
     };
     let Tally { response, service, lateness, .. } = all;
-    (report, Recorded { response, service, lateness })
+    (report, Histograms { response, service, lateness })
 }
 
 fn health(plan: &Plan, sums: &Sums, all: &Tally) -> Health {
@@ -143,7 +142,7 @@ fn health(plan: &Plan, sums: &Sums, all: &Tally) -> Health {
         window_ns: sums.window_ns,
         threads: plan.threads,
         busy: sums.busy,
-        stalled_ns: (sums.pulse.stalled_ns, sums.pulse.stall_ns_max),
+        stalled_ns: (sums.delays.stalled_ns, sums.delays.stall_ns_max),
         achieved_rps: per_second(sums.window.done, sums.window_ns),
         tardiness: all.tardiness.quantiles(),
         response: &all.response.quantiles(),

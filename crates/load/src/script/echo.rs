@@ -1,22 +1,21 @@
-//! The echo protocol of game servers: packets of ten bytes that come back unchanged.
+//! The echo protocol of game servers: packets of ten bytes that are returned unchanged.
 //!
 //! A packet is a length, always 8, in two bytes, and a number in eight, both little-endian. Each
 //! connection counts its packets from 0 through 0x1000 and again from 0; a server sends one login
 //! packet with the number 0x7fff_ffff_ffff_ffff when it accepts. Every byte of every packet is
-//! compared: the stress client whose protocol this is compared none, because it read the eight
-//! bytes as text.
+//! compared. The original stress client compared none, because it read the eight bytes as text.
 
-use super::{Account, Ear, Heard, Script, shown, unasked};
+use super::{Replies, ReplyLog, Script, Totals, shown, unasked};
 use crate::faults::FaultKind;
 use crate::report::Check;
 
 /// The size of a packet, its length field included (bytes).
 pub(crate) const PACKET: usize = 10;
-/// The payload's length as it stands in front of each.
+/// The payload's length, as it precedes each payload.
 const LENGTH: u16 = 8;
-/// What a server says when it accepts.
+/// The number of the login packet.
 pub(crate) const LOGIN: u64 = 0x7fff_ffff_ffff_ffff;
-/// The last number before counting begins anew.
+/// The last number before the count restarts.
 const LAST: u64 = 0x1000;
 
 /// The script.
@@ -29,7 +28,7 @@ pub struct Echo {
     opened: u64,
 }
 
-/// What a connection owes.
+/// What is outstanding on a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Session {
     /// The number that the next request carries.
@@ -37,9 +36,9 @@ struct Session {
     /// The number that the next echo must carry.
     expected: u64,
     owed: u32,
-    /// Whether something came.
+    /// Whether any packet has arrived.
     greeted: bool,
-    /// Login packets that came; one is owed.
+    /// Login packets received; one is expected.
     logins: u32,
 }
 
@@ -58,7 +57,7 @@ pub(crate) fn packet(number: u64) -> [u8; PACKET] {
     bytes
 }
 
-/// The number behind `number`.
+/// The number following `number`.
 fn after(number: u64) -> u64 {
     if number == LAST { 0 } else { number + 1 }
 }
@@ -84,9 +83,9 @@ impl Script for Echo {
         session.owed += count;
     }
 
-    fn hear(&mut self, at: usize, bytes: &[u8], ear: &mut Ear<'_>) -> Heard {
+    fn receive(&mut self, at: usize, bytes: &[u8], log: &mut ReplyLog<'_>) -> Replies {
         let session = &mut self.sessions[at];
-        let mut heard = Heard::default();
+        let mut replies = Replies::default();
         for found in bytes.as_chunks::<PACKET>().0 {
             session.greeted = true;
             if *found == packet(LOGIN) {
@@ -94,34 +93,34 @@ impl Script for Echo {
                 if session.logins == 1 {
                     self.logins += 1;
                 } else {
-                    ear.fault(FaultKind::UnaskedBytes, || "found another login packet".to_owned());
+                    log.fault(FaultKind::UnaskedBytes, || "found another login packet".to_owned());
                 }
-                heard.used += PACKET;
+                replies.used += PACKET;
                 continue;
             }
-            if session.owed == heard.done {
+            if session.owed == replies.done {
                 break;
             }
             let wrong = *found != packet(session.expected);
             if wrong {
                 let expected = shown(&packet(session.expected));
-                ear.fault(FaultKind::WrongReply, || {
+                log.fault(FaultKind::WrongReply, || {
                     format!("expected the echo {expected}, found {}", shown(found))
                 });
             }
             session.expected = after(session.expected);
-            heard.wrong += u32::from(wrong);
-            heard.done += 1;
-            heard.used += PACKET;
-            ear.note(0, PACKET, wrong);
+            replies.wrong += u32::from(wrong);
+            replies.done += 1;
+            replies.used += PACKET;
+            log.note(0, PACKET, wrong);
         }
-        session.owed -= heard.done;
-        self.done += u64::from(heard.done);
-        self.wrong += u64::from(heard.wrong);
-        if session.owed == 0 && session.greeted && heard.used < bytes.len() {
-            heard.used += unasked(&bytes[heard.used..], ear);
+        session.owed -= replies.done;
+        self.done += u64::from(replies.done);
+        self.wrong += u64::from(replies.wrong);
+        if session.owed == 0 && session.greeted && replies.used < bytes.len() {
+            replies.used += unasked(&bytes[replies.used..], log);
         }
-        heard
+        replies
     }
 
     fn greetings(&self, at: usize) -> Option<u32> {
@@ -136,13 +135,13 @@ impl Script for Echo {
         vec!["echo".to_owned()]
     }
 
-    fn account(&self) -> Account {
-        Account(vec![self.done, self.wrong, self.logins, self.opened])
+    fn totals(&self) -> Totals {
+        Totals(vec![self.done, self.wrong, self.logins, self.opened])
     }
 
-    fn verdict(&self, _reply: &[u8], others: &[Account]) -> Check {
-        let Account(mine) = self.account();
-        let sum = |at: usize| mine[at] + others.iter().map(|Account(it)| it[at]).sum::<u64>();
+    fn verdict(&self, _reply: &[u8], others: &[Totals]) -> Check {
+        let Totals(mine) = self.totals();
+        let sum = |at: usize| mine[at] + others.iter().map(|Totals(it)| it[at]).sum::<u64>();
         let [done, wrong, logins, opened] = [0, 1, 2, 3].map(sum);
         let right = done - wrong;
         Check {
@@ -161,15 +160,15 @@ mod tests {
     use super::*;
     use crate::faults::Faults;
 
-    /// Asks `asked` packets and feeds `wire` in every pair of pieces.
+    /// Sends `asked` packets and feeds `wire` in every pair of pieces.
     fn check(asked: u32, wire: &[u8], done: u32, wrong: u32, unasked: u64) {
         for cut in 0..=wire.len() {
             let (mut echo, mut faults, mut out) = (Echo::new(1), Faults::default(), Vec::new());
             echo.open(0);
             echo.ask(0, asked, &mut out);
-            let mut ear = Ear::new(&mut faults, None);
-            let first = echo.hear(0, &wire[..cut], &mut ear);
-            let second = echo.hear(0, &wire[first.used..], &mut ear);
+            let mut log = ReplyLog::new(&mut faults, None);
+            let first = echo.receive(0, &wire[..cut], &mut log);
+            let second = echo.receive(0, &wire[first.used..], &mut log);
             let found = (first.done + second.done, first.wrong + second.wrong);
             assert_eq!(found, (done, wrong), "cut at {cut}");
             assert_eq!(faults.of(FaultKind::UnaskedBytes).min(1), unasked, "cut at {cut}");

@@ -1,20 +1,20 @@
 //! HTTP/1.1 from the client's side (RFC 9112): keep-alive, pipelining, sized and chunked bodies.
 //!
-//! Of every reply the status and the length are checked: the length that the head announces
-//! against the bytes that come, and either against what the user wants. Bodies are counted, not
-//! kept, so a reply may be of any size.
+//! Status and length of every reply are checked: the announced length against the bytes received,
+//! and both against what the user expects. Bodies are counted, not kept, so a reply may have any
+//! size.
 //!
-//! The surprising thing is how little is parsed. A server answers the same request with the same
-//! head until the second of its `Date` changes, so a head that equals the last one, byte for byte,
-//! means what the last one meant. One comparison replaces the parser for all but a few replies of
-//! a second, and is stricter than any parser.
+//! Very little is parsed. A server answers the same request with the same head until the second of
+//! its `Date` changes, so a head that equals the previous one, byte for byte, means the same. One
+//! comparison replaces the parser for all but a few replies a second, and is stricter than any
+//! parser.
 
 mod body;
 mod options;
 
-pub use options::{HttpOptions, Wanted};
+pub use options::{Expectation, HttpOptions};
 
-use super::{Account, Ear, Heard, Script, shown, unasked};
+use super::{Replies, ReplyLog, Script, Totals, shown, unasked};
 use crate::arrive::unit;
 use crate::faults::FaultKind;
 use crate::parse::Usage;
@@ -34,7 +34,7 @@ pub struct Http {
     options: HttpOptions,
     /// A request for each path, rendered.
     requests: Vec<Vec<u8>>,
-    /// The shares of the paths, summed up; the last is 1.
+    /// The cumulative shares of the paths; the last is 1.
     shares: Vec<f64>,
     /// The last right head for each path.
     memos: Vec<Option<Memo>>,
@@ -44,24 +44,24 @@ pub struct Http {
     wrong: u64,
 }
 
-/// A head and what it means.
+/// A head and its meaning.
 #[derive(Debug)]
 struct Memo {
     head: Vec<u8>,
-    /// Length of the body behind it.
+    /// Length of the body after it.
     length: u64,
 }
 
-/// What a connection owes.
+/// What is outstanding on a connection.
 struct Session {
     owed: u32,
-    /// The paths of the requests owed, if there are several paths.
+    /// The paths of the outstanding requests, if there are several paths.
     paths: VecDeque<u16>,
     reply: Reply,
     random: Pcg64Mcg,
 }
 
-/// Where in a reply the next byte stands.
+/// The position within a reply.
 #[derive(Debug, Default)]
 struct Reply {
     /// `None`: in the head.
@@ -69,7 +69,7 @@ struct Reply {
     status: u16,
     /// Bytes of the head.
     head: usize,
-    /// The server will close the connection behind it.
+    /// The server will close the connection after it.
     closes: bool,
 }
 
@@ -85,7 +85,7 @@ impl Http {
     /// A script for `connections` connections.
     ///
     /// # Errors
-    /// If the method, a path or a header cannot stand in a request.
+    /// The method, a path or a header is invalid in a request.
     pub fn new(options: HttpOptions, connections: usize) -> Result<Self, Usage> {
         let requests = options.render()?;
         let total: f64 = options.paths.iter().map(|(_, weight)| f64::from(*weight)).sum();
@@ -109,8 +109,7 @@ impl Http {
         self.sessions[at].paths.front().copied().unwrap_or(0)
     }
 
-    /// Takes the head at the front of `rest`: how many bytes of it were used, `None` if there are
-    /// too few yet.
+    /// Parses the head at the front of `rest`; returns the bytes used, `None` if it is incomplete.
     fn head(&mut self, at: usize, rest: &[u8]) -> Result<Option<usize>, String> {
         let path = usize::from(self.path(at));
         if let Some(memo) = &self.memos[path]
@@ -143,8 +142,8 @@ impl Http {
         Ok(Some(head.length))
     }
 
-    /// Takes what is there of the reply at the front: how many bytes, and its body's length if it
-    /// is whole.
+    /// Consumes the available part of the reply at the front; returns the bytes used, and the
+    /// body's length once the reply is complete.
     fn reply(&mut self, at: usize, rest: &[u8]) -> Result<(usize, Option<u64>), String> {
         let mut used = 0;
         while self.sessions[at].reply.body.is_none() {
@@ -159,16 +158,16 @@ impl Http {
         Ok((used + taken, body.is_whole().then(|| body.seen())))
     }
 
-    /// The reply at the front is whole: judges it and goes on to the next.
-    fn finish(&mut self, at: usize, length: u64, ear: &mut Ear<'_>, heard: &mut Heard) {
+    /// The reply at the front is complete: judges it and moves to the next.
+    fn finish(&mut self, at: usize, length: u64, log: &mut ReplyLog<'_>, replies: &mut Replies) {
         let path = self.path(at);
         let session = &mut self.sessions[at];
         let reply = std::mem::take(&mut session.reply);
         session.paths.pop_front();
         session.owed -= 1;
-        heard.done += 1;
-        heard.over = reply.closes;
-        // A status of zero: the head was the one of a reply that was found right.
+        replies.done += 1;
+        replies.over = reply.closes;
+        // Status zero: the head equals one that was found right before.
         let judged = match reply.status {
             0 => self.options.wanted.check_length(length),
             status => self.options.wanted.check(status, length),
@@ -176,24 +175,24 @@ impl Http {
         let wrong = judged.is_err();
         if let Err(why) = judged {
             let name = &self.options.paths[usize::from(path)].0;
-            ear.fault(FaultKind::WrongReply, || format!("{} {name}: {why}", self.options.method));
+            log.fault(FaultKind::WrongReply, || format!("{} {name}: {why}", self.options.method));
         }
-        heard.wrong += u32::from(wrong);
+        replies.wrong += u32::from(wrong);
         let whole = usize::try_from(length).unwrap_or(usize::MAX).saturating_add(reply.head);
-        ear.note(path, whole, wrong);
+        log.note(path, whole, wrong);
     }
 
-    /// Bytes that are no HTTP: the reply is wrong, and where the next one begins nobody knows.
-    fn garbage(&mut self, at: usize, why: &str, ear: &mut Ear<'_>, heard: &mut Heard) {
+    /// The bytes are not HTTP: the reply is wrong, and the start of the next one is unknown.
+    fn garbage(&mut self, at: usize, why: &str, log: &mut ReplyLog<'_>, replies: &mut Replies) {
         let path = self.path(at);
         let session = &mut self.sessions[at];
         session.owed -= 1;
         session.paths.pop_front();
-        heard.done += 1;
-        heard.wrong += 1;
-        heard.over = true;
-        ear.fault(FaultKind::WrongReply, || why.to_owned());
-        ear.note(path, 0, true);
+        replies.done += 1;
+        replies.wrong += 1;
+        replies.over = true;
+        log.fault(FaultKind::WrongReply, || why.to_owned());
+        log.note(path, 0, true);
     }
 }
 
@@ -230,40 +229,40 @@ impl Script for Http {
         }
     }
 
-    fn hear(&mut self, at: usize, bytes: &[u8], ear: &mut Ear<'_>) -> Heard {
-        let mut heard = Heard::default();
-        while self.sessions[at].owed > 0 && !heard.over {
-            match self.reply(at, &bytes[heard.used..]) {
+    fn receive(&mut self, at: usize, bytes: &[u8], log: &mut ReplyLog<'_>) -> Replies {
+        let mut replies = Replies::default();
+        while self.sessions[at].owed > 0 && !replies.over {
+            match self.reply(at, &bytes[replies.used..]) {
                 Ok((used, whole)) => {
-                    heard.used += used;
+                    replies.used += used;
                     match whole {
-                        Some(length) => self.finish(at, length, ear, &mut heard),
+                        Some(length) => self.finish(at, length, log, &mut replies),
                         None => break,
                     }
                 }
                 Err(why) => {
-                    heard.used = bytes.len();
-                    self.garbage(at, &why, ear, &mut heard);
+                    replies.used = bytes.len();
+                    self.garbage(at, &why, log, &mut replies);
                 }
             }
         }
-        self.done += u64::from(heard.done);
-        self.wrong += u64::from(heard.wrong);
-        if self.sessions[at].owed == 0 && !heard.over && heard.used < bytes.len() {
-            heard.used += unasked(&bytes[heard.used..], ear);
+        self.done += u64::from(replies.done);
+        self.wrong += u64::from(replies.wrong);
+        if self.sessions[at].owed == 0 && !replies.over && replies.used < bytes.len() {
+            replies.used += unasked(&bytes[replies.used..], log);
         }
-        heard
+        replies
     }
 
-    fn ended(&mut self, at: usize, _rest: &[u8], ear: &mut Ear<'_>) -> Heard {
-        let mut heard = Heard::default();
+    fn ended(&mut self, at: usize, _rest: &[u8], log: &mut ReplyLog<'_>) -> Replies {
+        let mut replies = Replies::default();
         if let Some(Body::ToEnd { seen }) = self.sessions[at].reply.body {
-            self.finish(at, seen, ear, &mut heard);
+            self.finish(at, seen, log, &mut replies);
             self.done += 1;
-            self.wrong += u64::from(heard.wrong);
-            heard.over = true;
+            self.wrong += u64::from(replies.wrong);
+            replies.over = true;
         }
-        heard
+        replies
     }
 
     fn close(&mut self, at: usize) {
@@ -281,12 +280,12 @@ impl Script for Http {
         self.options.paths.iter().map(|(path, _)| path.clone()).collect()
     }
 
-    fn account(&self) -> Account {
-        Account(vec![self.done, self.wrong])
+    fn totals(&self) -> Totals {
+        Totals(vec![self.done, self.wrong])
     }
 
-    fn verdict(&self, _reply: &[u8], others: &[Account]) -> Check {
-        let sum = |at: usize| others.iter().map(|Account(sums)| sums[at]).sum::<u64>();
+    fn verdict(&self, _reply: &[u8], others: &[Totals]) -> Check {
+        let sum = |at: usize| others.iter().map(|Totals(sums)| sums[at]).sum::<u64>();
         let (done, wrong) = (self.done + sum(0), self.wrong + sum(1));
         let right = done - wrong;
         Check {
@@ -297,7 +296,7 @@ impl Script for Http {
     }
 }
 
-/// Reads the head at the front; `None` if it is not whole.
+/// Parses the head at the front; `None` if it is incomplete.
 fn parse(bytes: &[u8], no_body: bool) -> Result<Option<Head>, String> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut fields);

@@ -1,25 +1,30 @@
-//! What the market's rows must be: the model that replies are held against.
+//! What the market's rows must be: the model that replies are checked against.
 //!
 //! The rows are learned from the server's own `show` before the run. From then on each stock has
-//! two sums of acknowledged orders and two of orders whose outcome is unknown. At the end
-//! `initial + sold - bought = final`, exactly if nothing is unknown, within bounds otherwise. This
-//! holds only while nobody else trades; a second client makes it fail, and should.
+//! two sums of acknowledged orders and two of orders whose outcome is unknown. At the end this must
+//! hold, exactly if nothing is unknown, within bounds otherwise:
+//!
+//! ```text
+//! initial + sold - bought = final
+//! ```
+//!
+//! It holds only while no other client trades; a second client makes it fail, as it should.
 
 /// One stock.
 #[derive(Clone, Debug)]
 struct Stock {
-    /// Id and a space: how its row begins.
+    /// Id and a space: the beginning of its row.
     id: Box<[u8]>,
-    /// How orders of it begin: `buy ID `, `sell ID `.
+    /// The beginnings of its orders: `buy ID `, `sell ID `.
     heads: [Snippet<HEAD>; 2],
-    /// A space, the price and the newline: how its row ends.
+    /// A space, the price and the newline: the end of its row.
     price: Box<[u8]>,
     initial: u64,
-    /// Pieces in all orders ever asked, whatever became of them.
+    /// Pieces in all orders sent, whatever their outcome.
     asked: [u64; 2],
-    /// Pieces in orders that the server says were carried out.
+    /// Pieces in acknowledged orders.
     done: [u64; 2],
-    /// Pieces in orders of which nobody knows.
+    /// Pieces in orders whose outcome is unknown.
     unknown: [u64; 2],
 }
 
@@ -28,8 +33,8 @@ pub(super) const BUY: u8 = 0;
 /// The side of an order that brings pieces to the market.
 pub(super) const SELL: u8 = 1;
 
-/// A short text that is copied by its whole array, because a copy of known length is a few moves
-/// and one of unknown length is a call. It halves the cost of writing a request.
+/// A short text that is copied as its whole array: a copy of known length compiles to a few moves,
+/// one of unknown length to a call. It halves the cost of writing a request.
 #[derive(Clone, Copy, Debug)]
 struct Snippet<const SIZE: usize> {
     bytes: [u8; SIZE],
@@ -44,8 +49,8 @@ const TAIL: usize = 16;
 /// A buy or a sell of some pieces of one stock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Order {
-    /// [`BUY`] or [`SELL`]; a number, because the two come in a random order that no branch
-    /// predictor guesses, and an index needs no branch.
+    /// [`BUY`] or [`SELL`]; a number, because the two come in random order that defeats branch
+    /// prediction, and an index needs no branch.
     pub(super) side: u8,
     pub(super) stock: u32,
     pub(super) amount: u32,
@@ -55,19 +60,19 @@ pub(super) struct Order {
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
     stocks: Vec<Stock>,
-    /// The ends of orders, by their amount, as far as amounts are drawn.
+    /// The ends of orders, by amount, up to the largest amount drawn.
     tails: Vec<Snippet<TAIL>>,
     /// Buys refused because too little was left.
     pub(super) refused: u64,
-    /// Nobody else trades, and all of ours on one connection: every reply is known beforehand.
+    /// All orders come from one connection and no other client trades: every reply is predictable.
     pub(super) alone: bool,
-    /// Others trade whose orders are not in this ledger.
+    /// Other clients trade, whose orders are not in this ledger.
     pub(super) shared: bool,
 }
 
 impl Ledger {
-    /// Learns the stocks from the rows of a `show`, each ended by a newline. Orders will be for
-    /// at most `amount_max` pieces.
+    /// Learns the stocks from the rows of a `show`, each ended by a newline. Orders will be for at
+    /// most `amount_max` pieces.
     pub(super) fn learn(rows: &[u8], amount_max: u32) -> Result<Self, String> {
         let mut stocks = Vec::new();
         for row in rows.split_inclusive(|&byte| byte == b'\n') {
@@ -98,7 +103,7 @@ impl Ledger {
         self.stocks.len()
     }
 
-    /// The place of the stock with this id.
+    /// The index of the stock with this id.
     pub(super) fn place(&self, id: &str) -> Option<u32> {
         let wanted = id.as_bytes();
         let found =
@@ -106,7 +111,7 @@ impl Ledger {
         found.and_then(|place| u32::try_from(place).ok())
     }
 
-    /// Writes an order down as asked and appends its request to `out`.
+    /// Records an order as sent and appends its request to `out`.
     pub(super) fn ask(&mut self, order: Order, out: &mut Vec<u8>) {
         let stock = &mut self.stocks[order.stock as usize];
         stock.asked[usize::from(order.side)] += u64::from(order.amount);
@@ -114,23 +119,23 @@ impl Ledger {
         self.tails[order.amount as usize].append(out);
     }
 
-    /// The server says that the order was carried out.
+    /// The server acknowledged the order.
     pub(super) fn acknowledge(&mut self, order: Order) {
         let stock = &mut self.stocks[order.stock as usize];
         stock.done[usize::from(order.side)] += u64::from(order.amount);
     }
 
-    /// Nobody knows whether the order was carried out.
+    /// The outcome of the order is unknown.
     pub(super) fn lose(&mut self, order: Order) {
         let stock = &mut self.stocks[order.stock as usize];
         stock.unknown[usize::from(order.side)] += u64::from(order.amount);
     }
 
-    /// Whether the server may answer an order so: success, or a refusal for want of pieces.
+    /// Whether this answer to an order is possible: success, or a refusal for lack of pieces.
     ///
-    /// Where replies are known beforehand (the oracle) there is one right answer. Elsewhere a
-    /// refusal is certainly wrong if there were enough pieces even had every buy ever asked been
-    /// carried out and no sell.
+    /// Where replies are predictable (the oracle) there is one right answer. Elsewhere a refusal is
+    /// certainly wrong if there were enough pieces even if every buy ever sent had succeeded and no
+    /// sell had.
     pub(super) fn may_answer(&self, order: Order, success: bool) -> Result<(), String> {
         let stock = &self.stocks[order.stock as usize];
         let wanted = u64::from(order.amount);
@@ -148,7 +153,7 @@ impl Ledger {
         Err(format!("at least {} were left, and it was refused", least + wanted))
     }
 
-    /// What must be left of a stock after all orders that were answered, if that is known.
+    /// What must be left of a stock after all answered orders, if that is known.
     fn oracle(&self, stock: &Stock) -> Option<u64> {
         let [bought, sold] = stock.done;
         let known = self.alone && !self.shared && stock.unknown == [0; 2];
@@ -161,9 +166,9 @@ impl Ledger {
         format!("{}{}", String::from_utf8_lossy(&head.bytes[..head.length]), order.amount)
     }
 
-    /// Whether the rows of a `show` in the middle of the run can be right: every stock in its
-    /// place with its price, and never more left than was there and was ever offered. Where
-    /// replies are known beforehand, exactly so many.
+    /// Whether the rows of a `show` during the run can be right: every stock in order with its
+    /// price, and never more left than initially plus all offers. Where replies are predictable,
+    /// exactly that many.
     pub(super) fn check_rows(&self, mut rows: &[u8]) -> Result<(), String> {
         for stock in &self.stocks {
             let (left, used) = stock.read(rows).ok_or_else(|| stock.expected(rows))?;
@@ -188,9 +193,9 @@ impl Ledger {
         }
     }
 
-    /// The sums of all stocks, for another thread's verdict: of each `done` and `unknown`, and at
-    /// the end the refusals.
-    pub(super) fn account(&self) -> Vec<u64> {
+    /// The sums of all stocks, for another thread's verdict: `done` and `unknown` of each, and
+    /// finally the refusals.
+    pub(super) fn totals(&self) -> Vec<u64> {
         let sums = self.stocks.iter().flat_map(|stock| [stock.done, stock.unknown]).flatten();
         sums.chain([self.refused]).collect()
     }
@@ -206,8 +211,8 @@ impl Ledger {
         self.refused += account.last().copied().unwrap_or(0);
     }
 
-    /// Balances the books against the rows of a `show` after the run. `Ok` says how; `Err` names
-    /// the first stock that does not balance, with both numbers.
+    /// Balances the books against the rows of a `show` after the run. `Ok` describes the result;
+    /// `Err` names the first stock that does not balance, with both numbers.
     pub(super) fn settle(&self, mut rows: &[u8]) -> Result<String, String> {
         let (mut bought, mut sold, mut unknown) = (0, 0, 0);
         for stock in &self.stocks {
@@ -234,7 +239,7 @@ impl Ledger {
 }
 
 impl Stock {
-    /// Reads this stock's row off the front; the pieces left and the bytes used.
+    /// Parses this stock's row at the front; returns the pieces left and the bytes used.
     fn read(&self, rows: &[u8]) -> Option<(u64, usize)> {
         let rest = rows.strip_prefix(&*self.id)?;
         let (left, digits) = number(rest)?;
@@ -242,7 +247,7 @@ impl Stock {
         Some((left, self.id.len() + digits + self.price.len()))
     }
 
-    /// Whether `left` is what the orders come to.
+    /// Whether `left` is consistent with the orders.
     fn balance(&self, left: u64) -> Result<(), String> {
         let ([bought, sold], [maybe_bought, maybe_sold]) = (self.done, self.unknown);
         let exact = i128::from(self.initial) + i128::from(sold) - i128::from(bought);
@@ -276,7 +281,7 @@ impl Stock {
     }
 }
 
-/// `ID LEFT PRICE\n` as id with its space, number, price with space and newline.
+/// Splits `ID LEFT PRICE\n` into id with its space, number, price with space and newline.
 fn columns(row: &[u8]) -> Option<(&[u8], u64, &[u8])> {
     let id = number(row).map(|(_, digits)| digits)?;
     let rest = row[id..].strip_prefix(b" ")?;
@@ -286,7 +291,7 @@ fn columns(row: &[u8]) -> Option<(&[u8], u64, &[u8])> {
     (price[1 + length..] == *b"\n").then_some((&row[..=id], left, price))
 }
 
-/// The number at the front and how many digits it has.
+/// The number at the front and its count of digits.
 fn number(bytes: &[u8]) -> Option<(u64, usize)> {
     let (mut value, mut digits) = (0u64, 0);
     while let Some(digit) = bytes.get(digits).map(|byte| byte.wrapping_sub(b'0')) {
@@ -300,7 +305,7 @@ fn number(bytes: &[u8]) -> Option<(u64, usize)> {
 }
 
 impl<const SIZE: usize> Snippet<SIZE> {
-    /// `text` must not be longer than the array: the callers' own constants see to it.
+    /// `text` must fit the array; the callers' constants ensure that.
     fn new(text: &[u8]) -> Self {
         let mut bytes = [0; SIZE];
         bytes[..text.len()].copy_from_slice(text);
@@ -324,7 +329,7 @@ mod tests {
         Order { side, stock, amount }
     }
 
-    /// Trades `orders` (the flag says whether it was acknowledged) and settles against `rows`.
+    /// Trades `orders` (the flag means acknowledged) and settles against `rows`.
     fn check(orders: &[(Order, bool)], rows: &[u8], expected: Result<&str, &str>) {
         let mut ledger = Ledger::learn(ROWS, 10).expect("three rows");
         for &(order, known) in orders {

@@ -1,25 +1,25 @@
-//! Any protocol in which a request leads to a reply with a known end.
+//! Any protocol in which a request leads to a reply with a known terminator.
 //!
 //! `INCR x\r\n` to a redis server, `buy 1 1\n` to a market, `ping\n` to an echo; or the requests of
-//! a file, one after the other, each connection beginning at another place of it. A reply is right
-//! if it begins with the expected prefix.
+//! a file in order, each connection beginning at another position. A reply is right if it begins
+//! with the expected prefix.
 
-use super::{Account, Ear, Heard, Script, shown, unasked};
+use super::{Replies, ReplyLog, Script, Totals, shown, unasked};
 use crate::faults::FaultKind;
 use crate::report::Check;
 use memchr::memmem::Finder;
 
-/// The requests and what their replies look like.
+/// The requests and the form of their replies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineOptions {
-    /// The requests' bytes, their ends included; at least one.
+    /// The requests' bytes, including their ends; at least one.
     pub requests: Vec<Vec<u8>>,
     /// What ends a reply; not empty.
     pub terminator: Vec<u8>,
     /// How many terminators a reply has, at least one: a redis server ends a bulk reply, `$3` and
     /// `foo`, with its second.
     pub terminators: u32,
-    /// What a reply begins with; empty if anything goes.
+    /// The expected beginning of a reply; empty accepts any.
     pub prefix: Vec<u8>,
 }
 
@@ -33,15 +33,15 @@ pub struct Line {
     done: u64,
 }
 
-/// What a connection owes.
+/// What is outstanding on a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Session {
     owed: u32,
-    /// Bytes at the front that are known to hold no end of the reply but those `seen`.
+    /// Bytes at the front already searched for the end of the reply.
     scanned: usize,
-    /// Terminators of the reply at the front that were found.
+    /// Terminators of the reply at the front found so far.
     seen: u32,
-    /// The place of the next request in the list.
+    /// The index of the next request.
     next: usize,
 }
 
@@ -54,7 +54,7 @@ impl Line {
         line
     }
 
-    /// The length of the whole reply at the front of `rest`, once it is there.
+    /// The length of the complete reply at the front of `rest`, once it has arrived.
     fn whole(&mut self, at: usize, rest: &[u8]) -> Option<usize> {
         let session = &mut self.sessions[at];
         let length = self.options.terminator.len();
@@ -66,7 +66,7 @@ impl Line {
                 return Some(std::mem::take(&mut session.scanned));
             }
         }
-        // The terminator may have begun in the last few bytes.
+        // A terminator may have begun in the last few bytes.
         session.scanned = session.scanned.max((rest.len() + 1).saturating_sub(length));
         None
     }
@@ -93,30 +93,30 @@ impl Script for Line {
         session.owed += count;
     }
 
-    fn hear(&mut self, at: usize, bytes: &[u8], ear: &mut Ear<'_>) -> Heard {
-        let mut heard = Heard::default();
-        while heard.done < self.sessions[at].owed {
-            let rest = &bytes[heard.used..];
+    fn receive(&mut self, at: usize, bytes: &[u8], log: &mut ReplyLog<'_>) -> Replies {
+        let mut replies = Replies::default();
+        while replies.done < self.sessions[at].owed {
+            let rest = &bytes[replies.used..];
             let Some(length) = self.whole(at, rest) else { break };
             let wrong = !rest.starts_with(&self.options.prefix);
             if wrong {
-                ear.fault(FaultKind::WrongReply, || {
+                log.fault(FaultKind::WrongReply, || {
                     let (prefix, reply) = (shown(&self.options.prefix), shown(&rest[..length]));
                     format!("expected a reply that begins with {prefix}, found {reply}")
                 });
             }
-            ear.note(0, length, wrong);
-            heard.wrong += u32::from(wrong);
-            heard.used += length;
-            heard.done += 1;
+            log.note(0, length, wrong);
+            replies.wrong += u32::from(wrong);
+            replies.used += length;
+            replies.done += 1;
         }
-        self.sessions[at].owed -= heard.done;
-        self.done += u64::from(heard.done);
-        self.wrong += u64::from(heard.wrong);
-        if self.sessions[at].owed == 0 && heard.used < bytes.len() {
-            heard.used += unasked(&bytes[heard.used..], ear);
+        self.sessions[at].owed -= replies.done;
+        self.done += u64::from(replies.done);
+        self.wrong += u64::from(replies.wrong);
+        if self.sessions[at].owed == 0 && replies.used < bytes.len() {
+            replies.used += unasked(&bytes[replies.used..], log);
         }
-        heard
+        replies
     }
 
     fn close(&mut self, at: usize) {
@@ -128,12 +128,12 @@ impl Script for Line {
         vec!["line".to_owned()]
     }
 
-    fn account(&self) -> Account {
-        Account(vec![self.wrong, self.done])
+    fn totals(&self) -> Totals {
+        Totals(vec![self.wrong, self.done])
     }
 
-    fn verdict(&self, _reply: &[u8], others: &[Account]) -> Check {
-        let sum = |place: usize| others.iter().map(|Account(sums)| sums[place]).sum::<u64>();
+    fn verdict(&self, _reply: &[u8], others: &[Totals]) -> Check {
+        let sum = |place: usize| others.iter().map(|Totals(sums)| sums[place]).sum::<u64>();
         let (wrong, done) = (self.wrong + sum(0), self.done + sum(1));
         let prefix = shown(&self.options.prefix);
         Check {
@@ -172,9 +172,9 @@ mod tests {
             let (mut line, mut faults, mut out) = (line(prefix), Faults::default(), Vec::new());
             line.ask(0, asked, &mut out);
             assert_eq!(out, b"INCR x\r\n".repeat(asked as usize));
-            let mut ear = Ear::new(&mut faults, None);
-            let first = line.hear(0, &wire[..cut], &mut ear);
-            let second = line.hear(0, &wire[first.used..], &mut ear);
+            let mut log = ReplyLog::new(&mut faults, None);
+            let first = line.receive(0, &wire[..cut], &mut log);
+            let second = line.receive(0, &wire[first.used..], &mut log);
             assert_eq!(first.done + second.done, done, "cut at {cut}");
             assert_eq!(faults.of(FaultKind::WrongReply), wrong, "cut at {cut}");
             let found = faults.of(FaultKind::UnaskedBytes);
@@ -199,8 +199,8 @@ mod tests {
         line.ask(0, 2, &mut out);
         line.close(0);
         line.open(0);
-        let heard = line.hear(0, b":1\r\n", &mut Ear::new(&mut faults, None));
-        assert_eq!(heard, Heard { used: 4, ..Heard::default() });
+        let replies = line.receive(0, b":1\r\n", &mut ReplyLog::new(&mut faults, None));
+        assert_eq!(replies, Replies { used: 4, ..Replies::default() });
         assert_eq!(faults.of(FaultKind::UnaskedBytes), 1);
     }
 
@@ -215,9 +215,9 @@ mod tests {
             let (mut faults, mut out) = (Faults::default(), Vec::new());
             line.ask(1, 3, &mut out);
             assert_eq!(out, b"GET b\r\nGET a\r\nGET b\r\n");
-            let mut ear = Ear::new(&mut faults, None);
-            let first = line.hear(1, &wire[..cut], &mut ear);
-            let second = line.hear(1, &wire[first.used..], &mut ear);
+            let mut log = ReplyLog::new(&mut faults, None);
+            let first = line.receive(1, &wire[..cut], &mut log);
+            let second = line.receive(1, &wire[first.used..], &mut log);
             assert_eq!((first.done + second.done, second.used), (3, wire.len() - first.used));
             assert!(faults.is_empty(), "cut at {cut}: {faults:?}");
         }

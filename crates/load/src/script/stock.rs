@@ -1,14 +1,14 @@
 //! The stock market's protocol: `show`, `buy ID N`, `sell ID N` in a seeded mix.
 //!
-//! Every reply is checked against the [`Ledger`], in place: an order's reply by comparing a
-//! prefix, a `show` row by row. With a single connection the order of execution is known, so the
-//! seed alone says what every reply must be, to the byte.
+//! Every reply is checked against the [`Ledger`], in place: an order's reply by comparing a prefix,
+//! a `show` row by row. With a single connection the order of execution is known, so the seed alone
+//! determines every reply, to the byte.
 //!
-//! Each connection draws its requests from a random stream of its own, so that what connection 7
-//! asks depends on the seed and not on who was served first.
+//! Each connection draws its requests from its own random stream, so that the requests of
+//! connection 7 depend on the seed and not on the order of service.
 
 use super::ledger::{BUY, Ledger, Order, SELL};
-use super::{Account, Ear, Heard, Script, shown, unasked};
+use super::{Replies, ReplyLog, Script, Totals, shown, unasked};
 use crate::faults::FaultKind;
 use crate::parse::{Mix, Usage};
 use crate::report::Check;
@@ -17,7 +17,7 @@ use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 use wire::framing::{Decoder, Framing, Shape};
 
-/// The request that lists the market, and the audit's question.
+/// The request that lists the market; also used for the audit.
 pub const SHOW: &[u8] = b"show\n";
 /// The kinds of requests: `show`, then orders by their side.
 const KINDS: [&str; 3] = ["show", "buy", "sell"];
@@ -26,15 +26,15 @@ const NOT_ENOUGH: &[u8] = b"Not enough left stocks\n";
 /// What to trade, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StockOptions {
-    /// How often each command is asked.
+    /// The weight of each command.
     pub mix: Mix,
-    /// The ids to trade; empty means all that the server shows.
+    /// The ids to trade; empty means all that the server lists.
     pub ids: Vec<String>,
-    /// Amounts are drawn evenly from 1 to this.
+    /// Amounts are drawn uniformly from 1 to this.
     pub amount_max: u32,
     /// How the server marks the end of a reply.
     pub framing: Framing,
-    /// What all random streams grow from.
+    /// The seed of all random streams.
     pub seed: u64,
 }
 
@@ -42,33 +42,33 @@ pub struct StockOptions {
 pub struct Stock {
     options: StockOptions,
     ledger: Ledger,
-    /// Places in the ledger of the ids to trade.
+    /// Indices in the ledger of the ids to trade.
     traded: Vec<u32>,
     sessions: Vec<Session>,
     wrong: u64,
 }
 
-/// What a connection owes.
+/// What is outstanding on a connection.
 struct Session {
-    asked: VecDeque<Asked>,
+    asked: VecDeque<Request>,
     decoder: Decoder,
-    /// Whether the decoder has looked at a part of the next reply.
+    /// Whether the decoder has seen a part of the next reply.
     midway: bool,
     random: Pcg64Mcg,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum Request {
     Show,
     Order(Order),
 }
 
 impl Stock {
-    /// A script for `connections` connections that trades what the server showed in `rows`, the
-    /// text of a `show`.
+    /// A script for `connections` connections that trades the stocks listed in `rows`, the text of
+    /// a `show`.
     ///
     /// # Errors
-    /// If `rows` are no market, or an id to trade is not in it.
+    /// `rows` are no market, or do not contain an id to trade.
     pub fn new(options: StockOptions, rows: &[u8], connections: usize) -> Result<Self, Usage> {
         let ledger = Ledger::learn(rows, options.amount_max).map_err(Usage)?;
         let place = |id: &String| {
@@ -86,18 +86,18 @@ impl Stock {
         Ok(stock)
     }
 
-    /// The whole text of the reply to [`SHOW`] at the front of `bytes`, once it is there.
+    /// The complete text of the reply to [`SHOW`] at the front of `bytes`, once it has arrived.
     pub fn show_text(framing: Framing, bytes: &[u8]) -> Option<&[u8]> {
         Decoder::new(framing).next(bytes, Shape::Block).map(|reply| reply.text)
     }
 
-    /// Judges the text of one reply and writes down what it means.
-    fn judge(&mut self, asked: Asked, text: &[u8]) -> Result<(), String> {
+    /// Judges the text of one reply and records its meaning.
+    fn judge(&mut self, asked: Request, text: &[u8]) -> Result<(), String> {
         let order = match asked {
-            Asked::Show => {
+            Request::Show => {
                 return self.ledger.check_rows(text).map_err(|why| format!("asked `show`: {why}"));
             }
-            Asked::Order(order) => order,
+            Request::Order(order) => order,
         };
         let ledger = &mut self.ledger;
         let carried_out = text == success(order).text;
@@ -144,52 +144,52 @@ impl Script for Stock {
         for _ in 0..count {
             let asked = draw(&self.options, &self.traded, &mut session.random);
             match asked {
-                Asked::Show => out.extend_from_slice(SHOW),
-                Asked::Order(order) => self.ledger.ask(order, out),
+                Request::Show => out.extend_from_slice(SHOW),
+                Request::Order(order) => self.ledger.ask(order, out),
             }
             session.asked.push_back(asked);
         }
     }
 
-    fn hear(&mut self, at: usize, bytes: &[u8], ear: &mut Ear<'_>) -> Heard {
-        let mut heard = Heard::default();
+    fn receive(&mut self, at: usize, bytes: &[u8], log: &mut ReplyLog<'_>) -> Replies {
+        let mut replies = Replies::default();
         let by_eye = self.options.framing == Framing::Line && !self.ledger.alone;
         loop {
             let session = &mut self.sessions[at];
-            if by_eye && !session.midway && !ear.is_detailed() {
-                quick(session, &mut self.ledger, bytes, &mut heard);
+            if by_eye && !session.midway && !log.is_detailed() {
+                quick(session, &mut self.ledger, bytes, &mut replies);
             }
             let Some(&asked) = session.asked.front() else { break };
-            let rest = &bytes[heard.used..];
+            let rest = &bytes[replies.used..];
             let Some(reply) = session.decoder.next(rest, asked.shape()) else {
                 session.midway = true;
                 break;
             };
             session.midway = false;
             session.asked.pop_front();
-            heard.used += reply.used;
-            heard.done += 1;
+            replies.used += reply.used;
+            replies.done += 1;
             let (used, text) = (reply.used, reply.text);
             let wrong = match self.judge(asked, text) {
                 Ok(()) => false,
                 Err(why) => {
-                    ear.fault(FaultKind::WrongReply, || why.clone());
+                    log.fault(FaultKind::WrongReply, || why.clone());
                     true
                 }
             };
             self.wrong += u64::from(wrong);
-            heard.wrong += u32::from(wrong);
-            ear.note(asked.kind(), used, wrong);
+            replies.wrong += u32::from(wrong);
+            log.note(asked.kind(), used, wrong);
         }
-        if self.sessions[at].asked.is_empty() && heard.used < bytes.len() {
-            heard.used += unasked(&bytes[heard.used..], ear);
+        if self.sessions[at].asked.is_empty() && replies.used < bytes.len() {
+            replies.used += unasked(&bytes[replies.used..], log);
         }
-        heard
+        replies
     }
 
     fn close(&mut self, at: usize) {
         for asked in self.sessions[at].asked.drain(..) {
-            if let Asked::Order(order) = asked {
+            if let Request::Order(order) = asked {
                 self.ledger.lose(order);
             }
         }
@@ -207,17 +207,17 @@ impl Script for Stock {
         Self::show_text(self.options.framing, reply).is_some()
     }
 
-    fn account(&self) -> Account {
-        let mut sums = self.ledger.account();
+    fn totals(&self) -> Totals {
+        let mut sums = self.ledger.totals();
         sums.insert(0, self.wrong);
-        Account(sums)
+        Totals(sums)
     }
 
-    fn verdict(&self, reply: &[u8], others: &[Account]) -> Check {
+    fn verdict(&self, reply: &[u8], others: &[Totals]) -> Check {
         let text = Self::show_text(self.options.framing, reply).unwrap_or_default();
         let (mut ledger, mut wrong) = (self.ledger.clone(), self.wrong);
-        for Account(sums) in others {
-            let (theirs, sums) = sums.split_first().expect("made by `account`");
+        for Totals(sums) in others {
+            let (theirs, sums) = sums.split_first().expect("made by `totals`");
             wrong += theirs;
             ledger.add(sums);
         }
@@ -233,44 +233,44 @@ impl Script for Stock {
     }
 }
 
-impl Asked {
+impl Request {
     /// Its place in [`KINDS`].
     fn kind(self) -> u16 {
         match self {
-            Asked::Show => 0,
-            Asked::Order(order) => 1 + u16::from(order.side),
+            Request::Show => 0,
+            Request::Order(order) => 1 + u16::from(order.side),
         }
     }
 
     fn shape(self) -> Shape {
         match self {
-            Asked::Show => Shape::Block,
-            Asked::Order(_) => Shape::Line,
+            Request::Show => Shape::Block,
+            Request::Order(_) => Shape::Line,
         }
     }
 }
 
 /// Draws a request: one of the mix and, for an order, a stock and an amount.
-fn draw(options: &StockOptions, traded: &[u32], random: &mut Pcg64Mcg) -> Asked {
+fn draw(options: &StockOptions, traded: &[u32], random: &mut Pcg64Mcg) -> Request {
     let bits = random.next_u64();
     let Mix { show, buy, .. } = options.mix;
     let weight = share(bits as u32, options.mix.total());
     if weight < show {
-        return Asked::Show;
+        return Request::Show;
     }
     let stock = traded[share((bits >> 32) as u32, traded.len() as u32) as usize];
     let amount = 1 + share(random.next_u64() as u32, options.amount_max);
     let side = if weight < show + buy { BUY } else { SELL };
-    Asked::Order(Order { side, stock, amount })
+    Request::Order(Order { side, stock, amount })
 }
 
-/// The common case, decided by one comparison each: all replies at the front that say success to
-/// an order. Leaves alone what the decoder has already looked at a part of.
-fn quick(session: &mut Session, ledger: &mut Ledger, bytes: &[u8], heard: &mut Heard) {
-    while let Some(&Asked::Order(order)) = session.asked.front() {
-        let rest = &bytes[heard.used..];
+/// The fast path, decided by one comparison each: all replies at the front that acknowledge an
+/// order. A reply that the decoder has partly seen is left to it.
+fn quick(session: &mut Session, ledger: &mut Ledger, bytes: &[u8], replies: &mut Replies) {
+    while let Some(&Request::Order(order)) = session.asked.front() {
+        let rest = &bytes[replies.used..];
         let expected = success(order);
-        // Sixteen bytes in one comparison; the last reply of a batch has fewer behind it.
+        // Compares sixteen bytes at once; the last reply of a batch has fewer after it.
         let right = match rest.first_chunk::<16>() {
             Some(front) => (u128::from_le_bytes(*front) ^ expected.bits) & expected.mask == 0,
             None => rest.starts_with(expected.text),
@@ -280,8 +280,8 @@ fn quick(session: &mut Session, ledger: &mut Ledger, bytes: &[u8], heard: &mut H
         }
         ledger.acknowledge(order);
         session.asked.pop_front();
-        heard.used += expected.text.len();
-        heard.done += 1;
+        replies.used += expected.text.len();
+        replies.done += 1;
     }
 }
 
@@ -310,13 +310,13 @@ fn success(order: Order) -> &'static Expected {
     &SUCCESS[usize::from(order.side)]
 }
 
-/// An even draw from `0..n` by multiplication (Lemire, "Fast Random Integer Generation in an
+/// A uniform draw from `0..n` by multiplication (Lemire, "Fast Random Integer Generation in an
 /// Interval", 2019), without its rejection: the bias is below n / 2^32.
 fn share(bits: u32, n: u32) -> u32 {
     ((u64::from(bits) * u64::from(n)) >> 32) as u32
 }
 
-/// The random stream of one connection: far from its neighbours', whatever the seed.
+/// The random stream of one connection: far from its neighbours' streams, whatever the seed.
 fn stream(seed: u64, at: u64) -> Pcg64Mcg {
     let mut rng = stats::Rng::new(seed ^ at.wrapping_mul(0xd134_2543_de82_ef95));
     let mut bytes = [0; 16];

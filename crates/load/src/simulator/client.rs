@@ -1,4 +1,4 @@
-//! One client: a thread that connects, asks, waits for the whole reply, and begins again.
+//! One client: a thread that connects, sends, waits for the whole reply, and repeats.
 
 use super::{REQUESTS_MAX, Shared};
 use crate::faults::FaultKind;
@@ -8,37 +8,37 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK: usize = 16 << 10;
 /// The longest head that is looked for (bytes).
 const HEAD_MAX: usize = 64 << 10;
-/// The pause behind a failure, so that a server that refuses is not asked a million times.
+/// The pause after a failure, so that a refusing server is not asked a million times.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long a guest that is away sleeps between two looks at the clock.
+/// How long an absent guest sleeps between two clock checks.
 const NAP: Duration = Duration::from_millis(20);
 
 /// One request that was answered; times in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Who asked.
+    /// The client's number.
     pub client: u32,
-    /// When connecting began, from the beginning of the run.
+    /// When connecting began, from the start of the run.
     pub at_us: u64,
-    /// Connecting, with all its repetitions.
+    /// Time to connect, with all retries.
     pub connect_us: u64,
-    /// From behind the request to the last byte of the reply.
+    /// From the end of the request to the last byte of the reply.
     pub response_us: u64,
-    /// How often connecting was tried again because the time was up.
+    /// How often connecting was retried after a timeout.
     pub retries: u32,
     /// Bytes of the reply.
     pub bytes: u64,
     /// Its status.
     pub status: u16,
-    /// Its head has an end and its body the announced length.
+    /// Whether its head is complete and its body has the announced length.
     pub is_whole: bool,
 }
 
-/// A reply as far as it is looked at.
+/// The parts of a reply that are checked.
 #[derive(Debug, Default)]
 struct Reply {
     bytes: u64,
@@ -63,7 +63,7 @@ impl<'a> Client<'a> {
         Client { number, shared, start, rows: Vec::new(), chunk: vec![0; CHUNK] }
     }
 
-    /// Asks until it is over.
+    /// Sends requests until the run is over.
     pub(super) fn work(mut self) -> Vec<Row> {
         while !self.is_over() {
             if self.is_away() {
@@ -91,14 +91,14 @@ impl<'a> Client<'a> {
         self.shared.over.load(Ordering::Relaxed)
     }
 
-    /// Guests are there in every second stay; the first is one without them.
+    /// Guests are present in every second period; the first one is without them.
     fn is_away(&self) -> bool {
         let plan = &self.shared.plan;
         let round = self.start.elapsed().as_nanos() / plan.stay.as_nanos().max(1);
         self.number >= plan.clients && round.is_multiple_of(2)
     }
 
-    /// One request. `None` if the run was over before it was answered.
+    /// Sends one request. `None` if the run ended before the reply.
     fn ask(&mut self) -> Result<Option<Row>, (FaultKind, String)> {
         let fault =
             |what: &str, error: &io::Error| (FaultKind::of(error), format!("{what}: {error}"));
@@ -154,7 +154,8 @@ impl<'a> Client<'a> {
         }))
     }
 
-    /// Connects, again and again while the time is up; how often again. `None` when it is over.
+    /// Connects, retrying after timeouts; returns the number of retries, `None` when the run is
+    /// over.
     fn connect(&self) -> io::Result<Option<(TcpStream, u32)>> {
         let plan = &self.shared.plan;
         let mut retries = 0;
@@ -162,7 +163,7 @@ impl<'a> Client<'a> {
             match TcpStream::connect_timeout(&plan.target.address, plan.timeout) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
-                    // Short, so that the end of the run is seen; the whole time is counted above.
+                    // Short, to notice the end of the run; the whole timeout is counted in `ask`.
                     let look = plan.timeout.min(Duration::from_millis(200));
                     stream.set_read_timeout(Some(look.max(Duration::from_millis(1))))?;
                     return Ok(Some((stream, retries)));
@@ -191,8 +192,8 @@ impl Reply {
         self.read_head();
     }
 
-    /// Looks for the status, the end of the head, and whether all that it announces has come. A
-    /// reply without a length ends with the connection, and is whole if its head is.
+    /// Parses the status, finds the end of the head, and checks whether the announced body is
+    /// complete. A reply without a length ends with the connection and is complete if its head is.
     fn read_head(&mut self) {
         let text = &self.head;
         if self.status == 0 && text.starts_with(b"HTTP/1.") {

@@ -1,4 +1,4 @@
-//! What the rows of a run come to.
+//! The summary of a run's rows.
 
 use super::{Plan, Row};
 use crate::faults::{FaultKind, Faults};
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 /// The name and version of [`Summary`].
 pub const SCHEMA: &str = "roundhouse.simulator/1";
-/// Stretches of a run at the most.
-const STRETCHES: u32 = 60;
-/// The shortest stretch.
-const STRETCH_MIN: Duration = Duration::from_millis(100);
-/// So many times must lie beyond a percentile before it is told.
+/// The most intervals of a run.
+const INTERVALS: u32 = 60;
+/// The shortest interval.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+/// A percentile is reported only if this many times lie beyond it.
 const BEYOND: usize = 10;
 
 /// A run of the simulator.
@@ -28,32 +28,33 @@ pub struct Summary {
     pub guests: u32,
     /// Clients that could not be made.
     pub clients_missing: u32,
-    /// Length of what was counted, seconds.
+    /// Length of the counted window, seconds.
     pub window_s: f64,
     /// Requests answered in it.
     pub requests: u64,
-    /// Requests answered in the whole run, before the window and behind it too.
+    /// Requests answered in the whole run, also before and after the window.
     pub requests_total: u64,
-    /// Those of the window, a second.
+    /// Requests a second in the window.
     pub throughput_rps: f64,
-    /// From behind the request to the last byte: the published response time.
+    /// From the end of the request to the last byte: the published response time.
     pub response: Times,
     /// Connecting.
     pub connect: Times,
-    /// Connecting, asking and waiting: what a user has.
+    /// Connecting, sending and waiting: what a user experiences.
     pub whole: Times,
-    /// Connections that were tried again because the time was up.
+    /// Connections retried after a timeout.
     pub retries: u64,
-    /// Replies whose head has no end or whose body is not as long as announced; they count as
-    /// answered, as they did for the tools of the time.
+    /// Replies with an incomplete head or a body shorter than announced; they count as answered, as
+    /// they did for the tools of the time.
     pub malformed: u64,
     /// Failures by kind.
     pub errors: Faults,
     /// The first failure.
-    pub first_failure: Option<Failed>,
-    /// The run in pieces of equal length, by the moment at which requests were answered.
-    pub stretches: Vec<Stretch>,
-    /// Sentences to be printed beside the figures.
+    pub first_failure: Option<FirstFailure>,
+    /// The run in intervals of equal length; requests belong to the one in which they were
+    /// answered.
+    pub stretches: Vec<Interval>,
+    /// Reasons to distrust the figures.
     pub doubts: Vec<String>,
 }
 
@@ -76,29 +77,29 @@ pub struct Times {
 
 /// The first failure and its circumstances.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Failed {
-    /// When, from the beginning.
+pub struct FirstFailure {
+    /// When, from the start.
     pub at_ms: f64,
     /// Requests answered before it.
     pub after_requests: u64,
-    /// Clients that had come.
+    /// Clients that had arrived.
     pub users: u32,
-    /// What.
+    /// Its kind.
     pub kind: FaultKind,
-    /// What, in words.
+    /// Its description.
     pub words: String,
 }
 
-/// A piece of the run.
+/// An interval of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stretch {
-    /// Its beginning, seconds from the beginning of the run.
+pub struct Interval {
+    /// Its start, seconds from the start of the run.
     pub at_s: f64,
     /// Its length, seconds.
     pub for_s: f64,
     /// Requests answered in it.
     pub requests: u64,
-    /// Mean of their times with connecting, nanoseconds; 0 if there is none.
+    /// Mean of their times including connecting, nanoseconds; 0 if there is none.
     pub mean_ns: f64,
 }
 
@@ -123,9 +124,9 @@ impl Times {
 }
 
 impl Summary {
-    /// What `rows` come to. What is answered within the window counts, whenever it began: leaving
-    /// out what began in the warm-up would take a whole round of all clients from a closed loop,
-    /// which is a third of a window of three rounds.
+    /// Summarizes `rows`. Requests answered within the window count, whenever they began: leaving
+    /// out those that began in the warm-up would remove a whole round of all clients from a closed
+    /// loop, a third of a window of three rounds.
     pub(super) fn of(plan: &Plan, rows: &[Row], window: Duration) -> Summary {
         let from_us = plan.warmup.as_micros() as u64;
         let to_us = window.as_micros() as u64;
@@ -151,19 +152,19 @@ impl Summary {
             malformed: counted.iter().filter(|row| !row.is_whole).count() as u64,
             errors: Faults::default(),
             first_failure: None,
-            stretches: stretches(rows, window),
+            stretches: intervals(rows, window),
             doubts: Vec::new(),
         }
     }
 
-    /// Whether something was answered and nothing failed.
+    /// Whether requests were answered and none failed.
     pub fn is_right(&self) -> bool {
         self.requests > 0 && self.errors.is_empty()
     }
 }
 
-fn stretches(rows: &[Row], window: Duration) -> Vec<Stretch> {
-    let each = (window / STRETCHES).max(STRETCH_MIN).as_secs_f64();
+fn intervals(rows: &[Row], window: Duration) -> Vec<Interval> {
+    let each = (window / INTERVALS).max(INTERVAL_MIN).as_secs_f64();
     let count = (window.as_secs_f64() / each).floor() as usize;
     let mut sums = vec![(0_u64, 0_u64); count];
     for row in rows {
@@ -173,13 +174,13 @@ fn stretches(rows: &[Row], window: Duration) -> Vec<Stretch> {
             (*requests, *us) = (*requests + 1, *us + took);
         }
     }
-    let stretch = |(at, (requests, us)): (usize, &(u64, u64))| Stretch {
+    let interval = |(at, (requests, us)): (usize, &(u64, u64))| Interval {
         at_s: at as f64 * each,
         for_s: each,
         requests: *requests,
         mean_ns: *us as f64 * 1e3 / (*requests).max(1) as f64,
     };
-    sums.iter().enumerate().map(stretch).collect()
+    sums.iter().enumerate().map(interval).collect()
 }
 
 impl Display for Summary {

@@ -1,4 +1,4 @@
-//! The simulator against servers of a few lines.
+//! The simulator against minimal servers.
 
 use super::*;
 use std::io::Read;
@@ -11,8 +11,8 @@ fn serve(reply: &'static [u8]) -> SocketAddr {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
-            let mut heard = [0; 1024];
-            let _ = stream.read(&mut heard);
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request);
             let _ = stream.write_all(reply);
         }
     });

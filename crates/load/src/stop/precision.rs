@@ -1,13 +1,13 @@
-//! Over when a number is known well enough: the width of its interval is the stop rule.
+//! Stops when a number is known precisely enough: the width of its interval is the stop rule.
 //!
-//! Every stretch of time gives one value (a mean, a percentile, a rate). Values of neighbouring
-//! stretches depend on each other, so they are gathered into batches that double in length
-//! whenever there are too many; the means of long batches are nearly independent, and the
-//! half-width of their 95 % interval is `t s / sqrt(n)` (A. Law, "Simulation Modeling and
-//! Analysis", section 9.5.3: batch means).
+//! Every interval of time gives one value (a mean, a percentile, a rate). Values of neighbouring
+//! intervals are correlated, so they are gathered into batches that double in length whenever there
+//! are too many. The means of long batches are nearly independent, and the half-width of their 95 %
+//! interval is `t s / sqrt(n)` (A. Law, "Simulation Modeling and Analysis", section 9.5.3: batch
+//! means).
 //!
-//! The surprising thing is what this does not say: it is the precision within this run of this
-//! process on this machine now. Two runs differ by more.
+//! This is the precision within one run of one process on this machine now. Two runs differ by
+//! more.
 
 use super::{Progress, Stop};
 use crate::parse::Usage;
@@ -18,14 +18,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Fewer batches than this have no interval worth the name.
+/// Fewer batches than this give no usable interval.
 const BATCHES_MIN: usize = 16;
-/// At so many batches neighbours are joined.
+/// At this many batches neighbours are merged.
 const BATCHES_MAX: usize = 64;
 /// Student's t for 95 % at 15 to 63 degrees of freedom is 2.13 to 2.00; the largest serves all.
 const STUDENT: f64 = 2.13;
 
-/// What is to be known.
+/// The number to be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Replies a second.
@@ -36,16 +36,16 @@ pub enum Metric {
     Quantile(u16),
 }
 
-/// How well a number is to be known: `2%`, `5%:p99`, `1%:rate`.
+/// The required precision: `2%`, `5%:p99`, `1%:rate`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Precision {
     /// The number.
     pub metric: Metric,
-    /// Half the width of its 95 % interval, as a share of it.
+    /// Half the width of its 95 % interval, as a fraction of it.
     pub share: f64,
 }
 
-/// Over when a number is known to a precision, or patience ends.
+/// Ends when a number is known to a precision, or at a deadline.
 #[derive(Debug)]
 pub struct ByPrecision {
     precision: Precision,
@@ -57,14 +57,14 @@ pub struct ByPrecision {
 #[derive(Clone, Debug, Default)]
 struct Batches {
     means: Vec<f64>,
-    /// Values in each.
+    /// Values per batch.
     length: u32,
-    /// The batch that is being filled: its sum and how many values.
+    /// The batch being filled: its sum and number of values.
     open: (f64, u32),
 }
 
 impl ByPrecision {
-    /// Over when `precision` is reached, or at `end` if it never is.
+    /// Ends when `precision` is reached, or at `end`.
     pub fn new(precision: Precision, end: Instant) -> Self {
         let batches = Batches { length: 1, ..Batches::default() };
         Self { precision, end, batches: RefCell::new(batches) }

@@ -1,4 +1,4 @@
-//! A tiny stock market on threads, with a choice of bad habits.
+//! A tiny stock market on threads, with selectable misbehaviour.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -11,24 +11,24 @@ use wire::framing::{Framing, Shape};
 
 /// How the server behaves.
 #[derive(Clone, Copy, Debug)]
-pub struct Habit {
+pub struct ServerBehaviour {
     pub framing: Framing,
     /// Whether each connection is served to its end before the next is accepted.
     pub iterative: bool,
     /// A pause before each accept.
     pub slow_accept: Duration,
-    /// Replies are written in pieces of so many bytes.
+    /// Replies are written in pieces of this many bytes.
     pub piece: usize,
-    /// What happens at the n-th order of the server, n from 1.
-    pub fault: Option<(u64, What)>,
+    /// A misdeed at the n-th order, n from 1.
+    pub fault: Option<(u64, Misdeed)>,
 }
 
-/// One misdeed.
+/// A misdeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// Another reply than the right one.
+pub enum Misdeed {
+    /// A wrong reply.
     Lie,
-    /// The right reply, but the book is not changed.
+    /// The right reply without changing the book.
     Forget,
     /// The right reply twice.
     Repeat,
@@ -36,11 +36,11 @@ pub enum What {
     Close,
     /// The connection is reset without a reply, at each n-th order.
     ResetEach,
-    /// No reply ever on this connection, which stays open.
+    /// No reply on this connection, which stays open.
     Hang,
 }
 
-impl Default for Habit {
+impl Default for ServerBehaviour {
     fn default() -> Self {
         Self {
             framing: Framing::Line,
@@ -59,7 +59,7 @@ pub struct Market {
 }
 
 struct State {
-    habit: Habit,
+    behaviour: ServerBehaviour,
     book: Mutex<BTreeMap<u32, u64>>,
     orders: AtomicU64,
     requests: AtomicU64,
@@ -67,12 +67,12 @@ struct State {
 
 impl Market {
     /// Opens a market of ten stocks with a million pieces each.
-    pub fn open(habit: Habit) -> Self {
+    pub fn open(behaviour: ServerBehaviour) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let book = (1..=10).map(|id| (id, 1_000_000)).collect();
         let state = Arc::new(State {
-            habit,
+            behaviour,
             book: Mutex::new(book),
             orders: AtomicU64::new(0),
             requests: AtomicU64::new(0),
@@ -90,10 +90,10 @@ impl Market {
 
 fn serve(listener: &TcpListener, state: &Arc<State>) {
     loop {
-        thread::sleep(state.habit.slow_accept);
+        thread::sleep(state.behaviour.slow_accept);
         let Ok((socket, _)) = listener.accept() else { return };
         socket.set_nodelay(true).expect("a fresh socket");
-        if state.habit.iterative {
+        if state.behaviour.iterative {
             talk(socket, state);
         } else {
             let state = Arc::clone(state);
@@ -115,17 +115,21 @@ fn talk(socket: TcpStream, state: &State) {
         state.requests.fetch_add(1, Ordering::Relaxed);
         match state.answer(line.trim_end()) {
             Ok((text, shape)) => {
-                state.habit.framing.encode(text.as_bytes(), shape, &mut batch).expect("it fits");
+                state
+                    .behaviour
+                    .framing
+                    .encode(text.as_bytes(), shape, &mut batch)
+                    .expect("it fits");
             }
-            Err(What::ResetEach) => {
+            Err(Misdeed::ResetEach) => {
                 sys::socket::set_linger_reset(&replies).expect("an open socket");
                 return;
             }
-            Err(What::Hang) => thread::sleep(Duration::from_secs(3600)),
+            Err(Misdeed::Hang) => thread::sleep(Duration::from_secs(3600)),
             Err(_) => return,
         }
         if requests.buffer().is_empty() {
-            for piece in batch.chunks(state.habit.piece) {
+            for piece in batch.chunks(state.behaviour.piece) {
                 if replies.write_all(piece).is_err() {
                     return;
                 }
@@ -136,8 +140,8 @@ fn talk(socket: TcpStream, state: &State) {
 }
 
 impl State {
-    /// The reply, or what is done instead of replying.
-    fn answer(&self, request: &str) -> Result<(String, Shape), What> {
+    /// The reply, or what happens instead of replying.
+    fn answer(&self, request: &str) -> Result<(String, Shape), Misdeed> {
         let words: Vec<&str> = request.split(' ').collect();
         let mut book = self.book.lock().expect("no thread panics with it");
         let [command, id, amount] = words[..] else {
@@ -146,26 +150,26 @@ impl State {
         };
         let (id, amount): (u32, u64) = (id.parse().expect("an id"), amount.parse().expect("n"));
         let order = self.orders.fetch_add(1, Ordering::Relaxed) + 1;
-        let what = self.habit.fault.and_then(|(n, what)| {
-            let due = if what == What::ResetEach { order.is_multiple_of(n) } else { order == n };
+        let what = self.behaviour.fault.and_then(|(n, what)| {
+            let due = if what == Misdeed::ResetEach { order.is_multiple_of(n) } else { order == n };
             due.then_some(what)
         });
-        if let Some(what @ (What::Close | What::ResetEach | What::Hang)) = what {
+        if let Some(what @ (Misdeed::Close | Misdeed::ResetEach | Misdeed::Hang)) = what {
             return Err(what);
         }
         let left = book.get_mut(&id).expect("one of ten stocks");
         let text = match command {
             "buy" if *left < amount => "Not enough left stocks\n".to_owned(),
             _ => {
-                if what != Some(What::Forget) {
+                if what != Some(Misdeed::Forget) {
                     *left = if command == "buy" { *left - amount } else { *left + amount };
                 }
                 format!("[{command}] success\n")
             }
         };
         Ok(match what {
-            Some(What::Lie) => (format!("[{command}] succes\n"), Shape::Line),
-            Some(What::Repeat) => (text.repeat(2), Shape::Line),
+            Some(Misdeed::Lie) => (format!("[{command}] succes\n"), Shape::Line),
+            Some(Misdeed::Repeat) => (text.repeat(2), Shape::Line),
             _ => (text, Shape::Line),
         })
     }

@@ -1,8 +1,8 @@
 //! Apache HTTP Server serving the trial's `www` folder, with one of its processing modules.
 //!
-//! Where the modules lie differs between distributions; the folder is looked for. Debian's build
-//! has the processing modules as shared objects, others have one built in: then `LoadModule` fails
-//! and the arm says so.
+//! The module folder differs between distributions and is searched for. Debian builds the
+//! processing modules as shared objects; elsewhere one is built in, so that `LoadModule` fails and
+//! the arm reports it.
 
 use super::{file, merged, words};
 use anyhow::{Result, bail};
@@ -10,16 +10,16 @@ use lab::plan::Arm;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Where distributions put the modules.
+/// Module folders of the distributions.
 const FOLDERS: [&str; 4] = [
     "/usr/lib/apache2/modules",
     "/usr/lib64/httpd/modules",
     "/etc/httpd/modules",
     "/usr/libexec/apache2",
 ];
-/// What the program is called.
+/// Names of the program.
 const PROGRAMS: [&str; 2] = ["apache2", "httpd"];
-/// What differs from Apache's defaults, but for the module's own.
+/// Deviations from Apache's defaults, except for the module's own.
 const DEFAULTS: [(&str, &str); 8] = [
     ("ServerName", "localhost"),
     ("ListenBacklog", "4096"),
@@ -31,8 +31,8 @@ const DEFAULTS: [(&str, &str); 8] = [
     ("GracefulShutdownTimeout", "3"),
 ];
 
-/// Spare processes or threads, so that a plan that changes one of them changes a known number.
-/// They are the defaults of Apache 2.4 written out.
+/// Spare processes or threads, at the defaults of Apache 2.4 written out, so that a plan that
+/// changes one of them changes a known number.
 fn spare(module: &str) -> &'static [(&'static str, &'static str)] {
     match module {
         "prefork" => &[
@@ -56,15 +56,16 @@ fn spare(module: &str) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// The program that `/cgi/page` runs, relative to `{dir}`; whoever starts the arm makes it
+/// The program that `/cgi/page` runs, relative to `{dir}`; the starter of the arm makes it
 /// executable.
 pub const PROGRAM: &str = "www/cgi/page";
-/// Where the computing arm notes the microseconds of each request inside the server, a line each.
+/// The file in which the computing arm logs the microseconds of each request inside the server, one
+/// per line.
 pub const TOOK: &str = "took.log";
 
-/// What a computing arm has beside files. `/work?rounds=N` goes N times through the loop that our
+/// What a computing arm serves besides files. `/work?rounds=N` runs N rounds of the loop that our
 /// `/work` repeats until its time is up (Knuth's multiplicative congruential generator), so that
-/// both can be calibrated to each other; `/dynamic` builds the page of our `/dynamic`.
+/// both can be calibrated against each other; `/dynamic` builds the page of our `/dynamic`.
 const WORK: &str = "\
 function handle(r)
   local rounds = tonumber((r.args or ''):match('rounds=(%d+)')) or 0
@@ -88,7 +89,7 @@ function handle(r)
   return apache2.OK
 end
 ";
-/// The same page by a program for each request (RFC 3875), which is how it was done.
+/// The same page by a program started for each request (RFC 3875), as was once usual.
 const CGI: &str = "\
 #!/bin/sh
 printf 'Content-Type: text/html\\r\\n\\r\\n'
@@ -102,11 +103,11 @@ echo '</table>'
 ";
 
 /// Apache that computes (mod_lua), builds pages in the process and by a program for each request
-/// (mod_cgi, mod_cgid where there are threads), and notes how long each request took inside the
-/// server: what an experiment needs that is not about files. Connections end with their reply.
+/// (mod_cgi, mod_cgid with threads), and logs how long each request took inside the server, for
+/// experiments that are not about files. Connections end with their reply.
 ///
 /// # Errors
-/// A directive that is none, in one sentence.
+/// An invalid directive.
 pub fn computing(module: &str, directives: &toml::Table) -> Result<Arm> {
     let mut arm = arm(module, directives)?;
     let folder = FOLDERS.iter().find(|folder| Path::new(folder).is_dir()).unwrap_or(&FOLDERS[0]);
@@ -139,10 +140,10 @@ pub fn computing(module: &str, directives: &toml::Table) -> Result<Arm> {
     Ok(arm)
 }
 
-/// Whether Apache and the modules of [`computing`] are here; else what is missing.
+/// Checks that Apache and the modules of [`computing`] are installed.
 ///
 /// # Errors
-/// What was looked for.
+/// What was searched for.
 pub fn is_here() -> Result<()> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let exists =
@@ -170,7 +171,7 @@ pub(super) fn arm(module: &str, directives: &toml::Table) -> Result<Arm> {
         let _ = writeln!(text, "LoadModule {name}_module {folder}/mod_{name}.so");
     }
     text.push_str("TypesConfig /dev/null\nAddType text/html .html\nDirectoryIndex index.html\n");
-    // A limit has to be known before what it limits.
+    // A limit must precede what it limits.
     for (name, value) in merged(&defaults, directives)? {
         let _ = writeln!(text, "{name} {value}");
     }

@@ -1,7 +1,7 @@
-//! haproxy in front of one of our engines: what a proxy adds.
+//! haproxy in front of one of our engines: the cost of a proxy.
 //!
-//! The server behind it is started by a shell of the arm's own, which becomes haproxy: the lab sees
-//! one process tree, so its cost is that of both. `back` names the engine behind.
+//! A shell of the arm starts the server behind it and then becomes haproxy: the lab sees one
+//! process tree, so its cost is that of both. `back` names the engine behind it.
 
 use super::{Service, Site, file, merged, words};
 use anyhow::{Result, bail};
@@ -20,7 +20,7 @@ const DEFAULTS: [(&str, &str); 7] = [
 ];
 
 /// Starts the engine, waits for its first line, which names its port, and starts haproxy with it.
-/// The children are named one by one: `jobs` in a command substitution is empty in some shells.
+/// Children are listed one by one: `jobs` in a command substitution is empty in some shells.
 const SCRIPT: &str = r#"'EXE' SERVE >{dir}/back.out &
 BEHIND=$!
 while ! grep -q listening {dir}/back.out; do kill -0 $BEHIND || exit 1; sleep 0.01; done

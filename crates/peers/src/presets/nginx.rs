@@ -1,13 +1,13 @@
 //! nginx serving the trial's `www` folder.
 //!
-//! Directives of the main, events and http blocks are told apart by name, because a plan writes
-//! them in one flat list. QUIT lets it finish what it serves.
+//! Directives of the main, events and http blocks are distinguished by name, because a plan writes
+//! them in one flat list. QUIT lets it finish its requests.
 
 use super::{file, merged, words};
 use anyhow::Result;
 use lab::plan::{Arm, Stop};
 
-/// Those of the main block.
+/// Directives of the main block.
 const MAIN: [&str; 6] = [
     "worker_processes",
     "worker_cpu_affinity",
@@ -16,13 +16,13 @@ const MAIN: [&str; 6] = [
     "timer_resolution",
     "thread_pool",
 ];
-/// Those of the events block.
+/// Directives of the events block.
 const EVENTS: [&str; 5] =
     ["worker_connections", "use", "multi_accept", "accept_mutex", "accept_mutex_delay"];
-/// What is not nginx's own default, and why the arm's note says so. `tcp_nopush` and `sendfile`
-/// stay off, as they are there: either makes half of the pipelined replies wait for the peer's
-/// delayed acknowledgement, 40 ms, and what was measured then was that timer (2,773 requests/s at
-/// depth 16 where 40,563 are served without).
+/// Deviations from nginx's defaults, which the arm's note lists. `tcp_nopush` and `sendfile` stay
+/// off, as by default: with either, half of the pipelined replies wait for the peer's delayed
+/// acknowledgement, 40 ms, and the benchmark would measure that timer (2,773 requests/s at depth
+/// 16, against 40,563 without).
 const DEFAULTS: [(&str, &str); 6] = [
     ("worker_processes", "1"),
     ("worker_rlimit_nofile", "20000"),

@@ -1,10 +1,10 @@
-//! redis-server, asked to increment one counter: the market's `buy` in another server.
+//! redis-server, incrementing one counter: the market's `buy` in another server.
 
 use super::{merged, words};
 use anyhow::Result;
 use lab::plan::Arm;
 
-/// Nothing is written to disk.
+/// Persistence is off.
 const DEFAULTS: [(&str, &str); 5] = [
     ("save", ""),
     ("appendonly", "no"),
@@ -18,7 +18,7 @@ pub(super) fn arm(directives: &toml::Table) -> Result<Arm> {
         words(&["redis-server", "--bind", "127.0.0.1", "--port", "{port}", "--dir", "{dir}"]);
     for (name, value) in merged(&DEFAULTS, directives)? {
         command.push(format!("--{name}"));
-        // redis takes the words of a value as arguments of their own; none is an empty one.
+        // redis takes each word of a value as a separate argument; no word is an empty one.
         match value.is_empty() {
             true => command.push(String::new()),
             false => command.extend(value.split(' ').map(String::from)),

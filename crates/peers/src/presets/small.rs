@@ -9,7 +9,7 @@ use std::process::Command;
 const GO: &str = include_str!("../../examples/market.go");
 const NODE: &str = include_str!("../../examples/market.mjs");
 
-/// The market on tokio, on one thread or on all.
+/// The market on tokio, single-threaded or multi-threaded.
 pub(super) fn tokio(site: &Site<'_>, threads: bool) -> Arm {
     let exe = site.exe.display().to_string();
     let mut command =
@@ -84,7 +84,7 @@ fn built(
         return Ok(program);
     }
     tool(by)?;
-    // Under another name first: two races may build at the same time.
+    // Under a temporary name first: two races may build at the same time.
     let fresh = cache.join(format!("fresh-{}", std::process::id()));
     let words = command(&source, &fresh);
     let output = Command::new(&words[0]).args(&words[1..]).output();

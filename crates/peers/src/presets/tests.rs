@@ -1,4 +1,4 @@
-//! Facts about presets: what they write, and that the servers there are accept it.
+//! Facts about presets: the configuration they write, and that installed servers accept it.
 
 use super::*;
 use lab::server::Server;
@@ -16,7 +16,7 @@ impl Room {
         std::fs::create_dir_all(path.join("www")).expect("the temporary directory is writable");
         std::fs::write(path.join("www/index.html"), "hello").expect("it is ours");
         std::fs::write(path.join("stock.txt"), "1 10 100\n2 5 50\n").expect("it is ours");
-        // nginx and Apache answer as another user when root starts them.
+        // Started by root, nginx and Apache serve as another user.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&path, open).expect("it is ours");
         Room(path)
@@ -76,7 +76,7 @@ fn what_cannot_be_says_why() {
     check("haproxy", Service::Stock, "back = 'a; b'", "the name of an engine");
 }
 
-/// Starts the arm, sends `request`, returns what comes within two seconds, and stops it. `None`
+/// Starts the arm, sends `request`, returns the reply of the next two seconds, and stops it. `None`
 /// where the server is not installed.
 fn asked(arm: &Arm, room: &Room, request: &str) -> Option<String> {
     let program = lab::record::Program::of(arm);
@@ -90,7 +90,7 @@ fn asked(arm: &Arm, room: &Room, request: &str) -> Option<String> {
     peer.set_read_timeout(Some(Duration::from_secs(2))).expect("a valid time");
     peer.write_all(request.as_bytes()).expect("it reads");
     let mut said = Vec::new();
-    // The time-out ends it; what came before it counts.
+    // The timeout ends the read; bytes received before it count.
     let _ = peer.read_to_end(&mut said);
     drop(peer);
     let ended = server.process.stop(deadline);

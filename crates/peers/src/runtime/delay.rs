@@ -1,9 +1,9 @@
-//! A proxy that passes bytes on later, as a longer way would: what Nagle's algorithm and delayed
-//! acknowledgements are about cannot be seen on the loopback alone.
+//! A proxy that forwards bytes after a delay, as a longer path would: the effects of Nagle's
+//! algorithm and delayed acknowledgements do not show on the loopback alone.
 //!
-//! Whatever arrives in one direction leaves in the same pieces, so long after it came. Each half of
-//! the way is a connection of its own, and the kernel of this machine acknowledges what the proxy
-//! has not passed on yet: the delay is one of bytes, not of acknowledgements.
+//! Input of one direction is forwarded in the same pieces, a fixed time after arrival. Each half of
+//! the path is a connection of its own, and the local kernel acknowledges bytes that the proxy has
+//! not forwarded yet: the delay applies to bytes, not to acknowledgements.
 
 use anyhow::{Context, Result};
 use std::net::SocketAddr;
@@ -14,19 +14,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-/// Pieces under way in one direction of a connection; then its sender has to wait.
+/// Pieces in flight in one direction of a connection; then its sender has to wait.
 const PIECES: usize = 4096;
-/// Bytes of a piece, at the most.
+/// The most bytes of a piece.
 const PIECE: usize = 16 * 1024;
 
-/// Accepts for ever, and passes everything on to `to`, each way `delay` later.
+/// Accepts forever, and forwards everything to `to`, each way `delay` later.
 pub(super) async fn serve(port: u16, to: SocketAddr, delay: Duration) -> Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", port)).await;
     let listener = listener.with_context(|| format!("cannot listen on port {port}"))?;
     loop {
         let Ok((client, _)) = listener.accept().await else { continue };
         tokio::spawn(async move {
-            // Who cannot be passed on is closed.
+            // Without a connection to the server, the client's is closed.
             let Ok(server) = TcpStream::connect(to).await else { return };
             if client.set_nodelay(true).and(server.set_nodelay(true)).is_err() {
                 return;
@@ -38,7 +38,7 @@ pub(super) async fn serve(port: u16, to: SocketAddr, delay: Duration) -> Result<
     }
 }
 
-/// Passes one direction on until its end.
+/// Forwards one direction until its end.
 async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, delay: Duration) {
     let (sender, mut pieces) = mpsc::channel::<(Instant, Vec<u8>)>(PIECES);
     let take = async move {
@@ -56,7 +56,7 @@ async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, delay: Duration) 
                 return;
             }
         }
-        // The end passes on as everything else does.
+        // The end of the stream is forwarded like data.
         let _ = to.shutdown().await;
     };
     tokio::join!(take, give);

@@ -4,26 +4,26 @@ use anyhow::{Context, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Bytes of a packet: a length of 8 in two bytes, little-endian, and eight bytes that come back.
+/// Bytes of a packet: a length of 8 in two bytes, little-endian, and eight bytes to be echoed.
 const PACKET: usize = 10;
 const LENGTH: [u8; 2] = [8, 0];
-/// What a server sends when it accepts.
+/// Sent by the server on accept.
 const LOGIN: [u8; PACKET] = *b"\x08\0\xff\xff\xff\xff\xff\xff\xff\x7f";
-/// Bytes that are received at once, at the most.
+/// The most bytes received at once.
 const RECEIVE: usize = 64 * 1024;
 
-/// Accepts for ever.
+/// Accepts forever.
 pub(super) async fn serve(port: u16) -> Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", port)).await;
     let listener = listener.with_context(|| format!("cannot listen on port {port}"))?;
     loop {
         let Ok((peer, _)) = listener.accept().await else { continue };
-        // A peer that goes away is the peer's business.
+        // A disconnecting peer is no error.
         tokio::spawn(async move { drop(client(peer).await) });
     }
 }
 
-/// One client. Packets that came together go back together.
+/// One client. Packets that arrived together are returned together.
 async fn client(mut peer: TcpStream) -> std::io::Result<()> {
     peer.set_nodelay(true)?;
     peer.write_all(&LOGIN).await?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A line longer than this is not one of the market's.
+/// Longer lines are not part of the market's protocol.
 const LINE_MAX: usize = 4096;
 
 struct Stock {
@@ -24,38 +24,37 @@ struct Stock {
 pub(super) struct Market {
     stocks: Mutex<Vec<Stock>>,
     places: HashMap<i64, usize>,
-    /// Work that is done for each request and for nothing else: a slowdown of known size, which a
-    /// laboratory has to find.
+    /// Work wasted on each request: a slowdown of known size, which the laboratory has to find.
     burn: Burn,
 }
 
-/// So many rounds of nothing for each request. One request in [`Burn::EVERY`] is timed and the
-/// rounds follow: what they take is not the same on an idle core and beside a busy one, where two
-/// processors share what is underneath (in a virtual machine nobody says so).
+/// A number of empty rounds for each request. One request in [`Burn::EVERY`] is timed and the
+/// rounds adapt: their duration differs between an idle core and one with a busy sibling (which a
+/// virtual machine does not reveal).
 #[derive(Default)]
 struct Burn {
-    /// What it shall take, nanoseconds; 0 = nothing is burnt.
+    /// The wanted duration, nanoseconds; 0 = no work.
     wanted_ns: f64,
-    /// What reading the clock twice takes by itself, nanoseconds.
+    /// The cost of reading the clock twice, nanoseconds.
     clock_ns: f64,
     rounds: AtomicU64,
     requests: AtomicU64,
 }
 
 impl Burn {
-    /// Timing each request would add what the clock costs.
+    /// Timing every request would add the cost of the clock.
     const EVERY: u64 = 32;
-    /// How many times what is wanted a timed request may have taken; beyond that somebody else had
-    /// the processor meanwhile.
+    /// A timed request that took longer than this multiple of the wanted time was interrupted.
     const DISTURBED: f64 = 8.0;
-    /// How far one timed request moves the rounds: a thirtieth of the way.
+    /// How far one timed request adjusts the rounds: a thirtieth of the way.
     const STEP: f64 = 0.03;
 
     fn of(time: Duration) -> Burn {
         let ns = |time: Duration| time.as_secs_f64() * 1e9;
         let nothing = (0..1_000).map(|_| Instant::now().elapsed()).min().unwrap_or_default();
         let burn = Burn { wanted_ns: ns(time), clock_ns: ns(nothing), ..Burn::default() };
-        // A first guess: a round is about a nanosecond. It is right after some thousand requests.
+        // A first guess: a round takes about a nanosecond. It converges within some thousand
+        // requests.
         burn.rounds.store(burn.wanted_ns as u64, Ordering::Relaxed);
         burn
     }
@@ -74,14 +73,14 @@ impl Burn {
         self.rounds.store(self.follow(rounds, took_ns), Ordering::Relaxed);
     }
 
-    /// The rounds for the requests to come, if so many took so long.
+    /// The rounds for coming requests, if `rounds` took `took_ns`.
     fn follow(&self, rounds: u64, took_ns: f64) -> u64 {
         let ratio = self.wanted_ns / took_ns.max(1.0);
         if ratio < 1.0 / Burn::DISTURBED {
             return rounds;
         }
         let step = 1.0 + Burn::STEP * (ratio.min(2.0) - 1.0);
-        // Few rounds times a small step would be the same few rounds for ever.
+        // A few rounds times a small step would otherwise never change.
         let next = (rounds as f64 * step).round() as u64;
         match next == rounds {
             true if ratio > 1.0 => rounds + 1,
@@ -91,7 +90,7 @@ impl Burn {
     }
 }
 
-/// Counts to `rounds` in a way that no compiler can leave out.
+/// Counts to `rounds` in a way that no compiler can remove.
 fn spin(rounds: u64) {
     for round in 0..rounds {
         std::hint::black_box(round);
@@ -99,7 +98,7 @@ fn spin(rounds: u64) {
 }
 
 impl Market {
-    /// Reads a book: one line for each stock, its id, how many are left, and the price.
+    /// Reads a book: one line per stock with id, pieces left, and price.
     pub(super) fn open(path: &Path, burn: Duration) -> Result<Market> {
         let text = std::fs::read_to_string(path);
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;
@@ -164,7 +163,7 @@ impl Market {
     }
 }
 
-/// Accepts for ever.
+/// Accepts forever.
 pub(super) async fn serve(port: u16, market: Market) -> Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", port)).await;
     let listener = listener.with_context(|| format!("cannot listen on port {port}"))?;
@@ -173,13 +172,13 @@ pub(super) async fn serve(port: u16, market: Market) -> Result<()> {
         let Ok((peer, _)) = listener.accept().await else { continue };
         let market = Arc::clone(&market);
         tokio::spawn(async move {
-            // A peer that goes away is the peer's business.
+            // A disconnecting peer is no error.
             let _ = client(peer, &market).await;
         });
     }
 }
 
-/// One client. Replies to requests that came together leave together.
+/// One client. Replies to requests that arrived together are sent together.
 async fn client(mut peer: TcpStream, market: &Market) -> std::io::Result<()> {
     peer.set_nodelay(true)?;
     let mut input = Vec::with_capacity(LINE_MAX);
@@ -214,7 +213,7 @@ mod tests {
     #[test]
     fn what_is_burnt_follows_the_machine() {
         let burn = Burn { wanted_ns: 200.0, ..Burn::default() };
-        // A round takes so many nanoseconds; the rounds find it from any beginning.
+        // The rounds converge from any start.
         for (begin, each) in [(200, 0.25), (5_000, 0.25), (1, 0.5), (800, 2.0)] {
             let mut rounds = begin;
             for _ in 0..1_000 {

@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use tokio::net::TcpListener;
 
-/// Accepts for ever.
+/// Accepts forever.
 pub(super) async fn serve(port: u16, body: Vec<u8>) -> Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", port)).await;
     let listener = listener.with_context(|| format!("cannot listen on port {port}"))?;
@@ -27,7 +27,7 @@ pub(super) async fn serve(port: u16, body: Vec<u8>) -> Result<()> {
             });
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).pipeline_flush(true);
-            // A peer that goes away is the peer's business.
+            // A disconnecting peer is no error.
             let _ = http.serve_connection(TokioIo::new(peer), answer).await;
         });
     }

@@ -1,9 +1,9 @@
-//! The last lines of the log, dated as Locust dates its own.
+//! The last lines of the log, dated in Locust's format.
 
 use crate::crew::Level;
 use std::collections::VecDeque;
 
-/// Lines that are kept; each report carries them all, for it replaces the one before.
+/// Lines that are kept; each log message carries all of them, since it replaces the previous one.
 const LINES_MAX: usize = 100;
 
 /// The last lines.
@@ -14,7 +14,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Adds a line of the worker `name` at the Unix time `unix` (s); gives it back as it is shown.
+    /// Adds a line of the worker `name` at the Unix time `unix` (s); returns it as shown.
     pub(super) fn push(&mut self, name: &str, level: Level, line: &str, unix: f64) -> String {
         let level = match level {
             Level::Info => "INFO",
@@ -29,7 +29,7 @@ impl Log {
         line
     }
 
-    /// All lines, if one was added since the last time.
+    /// All lines, if one was added since the last call.
     pub(super) fn news(&mut self) -> Option<Vec<String>> {
         std::mem::take(&mut self.fresh).then(|| self.lines.iter().cloned().collect())
     }

@@ -1,4 +1,4 @@
-//! A master played by hand, in virtual time: what the worker does, as lines of text.
+//! A scripted master in virtual time: the worker's actions as lines of text.
 
 use super::*;
 use crate::crew::{Batch, Row};
@@ -40,7 +40,7 @@ impl Rig {
     fn running(at: f64) -> Self {
         let mut rig = Self::known();
         rig.spawn(at, 5);
-        rig.check(&["spawning nil", "aim 5 fresh"]);
+        rig.check(&["spawning nil", "targets 5 fresh"]);
         rig.settle(5);
         rig.check(&["spawning_complete 5"]);
         rig
@@ -66,15 +66,15 @@ impl Rig {
     }
 
     fn settle(&mut self, count: u64) {
-        self.news(News::Settled(Users::from([("StockUser".to_owned(), count)])));
+        self.news(CrewEvent::Settled(Users::from([("StockUser".to_owned(), count)])));
     }
 
     fn done(&mut self, done: u64) {
         let row = Row { done, times: vec![(43_217, done)], ..Row::default() };
-        self.news(News::Batch(Box::new(Batch { rows: vec![row], ..Batch::default() })));
+        self.news(CrewEvent::Batch(Box::new(Batch { rows: vec![row], ..Batch::default() })));
     }
 
-    fn news(&mut self, news: News) {
+    fn news(&mut self, news: CrewEvent) {
         self.worker.news(news, self.now);
         self.drain();
     }
@@ -103,7 +103,7 @@ impl Rig {
                 break;
             }
             self.at(wake.max(self.now.run));
-            self.worker.tick(Gauge { cpu: 12.5, memory: 4096 }, self.now);
+            self.worker.tick(ProcessUsage { cpu: 12.5, memory: 4096 }, self.now);
             self.drain();
             if echo {
                 self.hear("heartbeat", Value::Nil);
@@ -117,24 +117,24 @@ impl Rig {
     }
 
     fn drain(&mut self) {
-        while let Some(act) = self.worker.act() {
-            let line = match act {
-                Act::Dial(name) => format!("dial {name}"),
-                Act::Hangup => "hangup".to_owned(),
-                Act::Send(bytes) => sent(&bytes),
-                Act::Aim(aim) => {
-                    assert_eq!((aim.index, aim.options.0["depth"].as_u64()), (3, Some(4)));
-                    let fresh = if aim.fresh { " fresh" } else { "" };
-                    format!("aim {}{fresh}", aim.users["StockUser"])
+        while let Some(action) = self.worker.action() {
+            let line = match action {
+                Action::Dial(name) => format!("dial {name}"),
+                Action::Hangup => "hangup".to_owned(),
+                Action::Send(bytes) => sent(&bytes),
+                Action::UserTargets(targets) => {
+                    assert_eq!((targets.index, targets.options.0["depth"].as_u64()), (3, Some(4)));
+                    let fresh = if targets.fresh { " fresh" } else { "" };
+                    format!("targets {}{fresh}", targets.users["StockUser"])
                 }
-                Act::Halt(patience) => format!("halt {patience:?}"),
-                Act::Known(_, index) => format!("known {index}"),
-                Act::Account(account) => {
+                Action::Halt(patience) => format!("halt {patience:?}"),
+                Action::Known(_, index) => format!("known {index}"),
+                Action::TestSummary(account) => {
                     format!("account {} {}", account.test, account.sum.requests)
                 }
-                Act::Say(_) => continue,
-                Act::Exit(Exit::Alone(_)) => "exit alone".to_owned(),
-                Act::Exit(exit) => format!("exit {exit:?}"),
+                Action::Say(_) => continue,
+                Action::Exit(Exit::Alone(_)) => "exit alone".to_owned(),
+                Action::Exit(exit) => format!("exit {exit:?}"),
             };
             self.lines.push(line);
         }
@@ -145,7 +145,7 @@ impl Rig {
         assert_eq!(std::mem::take(&mut self.lines), expected);
     }
 
-    /// Forgets what was done, all but lines that begin so.
+    /// Discards the recorded actions, except lines with these beginnings.
     fn only(&mut self, beginnings: &[&str]) {
         self.drain();
         self.lines.retain(|line| beginnings.iter().any(|beginning| line.starts_with(beginning)));
@@ -195,7 +195,7 @@ fn a_test_from_its_order_to_the_next_one() {
     rig.hear("stop", Value::Nil);
     rig.check(&["halt 2s"]);
     rig.done(2);
-    rig.news(News::Halted);
+    rig.news(CrewEvent::Halted);
     let last = ["account 1 9", "stats 2 users 0", "heartbeat running", "client_stopped nil"];
     rig.check(&last);
     rig.pass(1.9);
@@ -206,11 +206,11 @@ fn a_test_from_its_order_to_the_next_one() {
     rig.pass(0.0);
     rig.check(&["stats 0 users 0", "heartbeat ready"]);
     rig.spawn(UNIX + 20.0, 4);
-    rig.check(&["spawning nil", "aim 4 fresh"]);
+    rig.check(&["spawning nil", "targets 4 fresh"]);
     rig.settle(4);
     rig.done(1);
     rig.hear("stop", Value::Nil);
-    rig.news(News::Halted);
+    rig.news(CrewEvent::Halted);
     rig.only(&["account"]);
     rig.check(&["account 2 1"]);
 }
@@ -220,7 +220,7 @@ fn users_go_up_and_down_and_old_orders_are_void() {
     let mut rig = Rig::running(UNIX + 5.0);
     rig.spawn(UNIX + 6.0, 9);
     rig.spawn(UNIX + 7.0, 2);
-    rig.check(&["spawning nil", "aim 9", "spawning nil", "aim 2"]);
+    rig.check(&["spawning nil", "targets 9", "spawning nil", "targets 2"]);
     rig.settle(9);
     rig.pass(0.0);
     rig.check(&["spawning_complete 9"]);
@@ -270,9 +270,9 @@ fn silence_breaks_the_connection_and_users_go_on() {
     rig.hear("ack", map(&[("index", 3.into())]));
     rig.pass(0.0);
     rig.check(&["client_ready -1", "known 3", "stats 11 users 5", "heartbeat running"]);
-    // The clock of a master that was started anew may be behind.
+    // The clock of a restarted master may be behind.
     rig.spawn(UNIX - 100.0, 6);
-    rig.check(&["spawning nil", "aim 6"]);
+    rig.check(&["spawning nil", "targets 6"]);
     rig.pass_echoing(30.0, true);
     rig.only(&["halt"]);
     rig.check(&[]);
@@ -349,7 +349,7 @@ fn users_whom_no_master_wants_are_let_go() {
     alone.pass(1.5);
     alone.only(&["halt"]);
     alone.check(&["halt 250ms"]);
-    alone.news(News::Halted);
+    alone.news(CrewEvent::Halted);
     alone.check(&["account 1 0"]);
 
     let mut unwanted = Rig::running(UNIX);
@@ -360,11 +360,11 @@ fn users_whom_no_master_wants_are_let_go() {
     unwanted.pass_echoing(10.5, true);
     unwanted.only(&["halt"]);
     unwanted.check(&["halt 250ms"]);
-    unwanted.news(News::Halted);
+    unwanted.news(CrewEvent::Halted);
     unwanted.only(&["client", "account"]);
     unwanted.check(&["account 1 0"]);
     unwanted.spawn(UNIX + 90.0, 1);
-    unwanted.check(&["spawning nil", "aim 1 fresh"]);
+    unwanted.check(&["spawning nil", "targets 1 fresh"]);
 }
 
 #[test]
@@ -372,12 +372,12 @@ fn orders_that_cross_a_stop_wait_for_its_end() {
     let mut rig = Rig::running(UNIX);
     rig.hear("stop", Value::Nil);
     rig.spawn(UNIX + 1.0, 8);
-    rig.news(News::Halted);
+    rig.news(CrewEvent::Halted);
     rig.only(&["halt", "account", "client"]);
     rig.check(&["halt 2s", "account 1 0", "client_stopped nil"]);
     rig.pass_echoing(2.0, true);
-    rig.only(&["client", "spawn", "aim"]);
-    rig.check(&["client_ready -1", "spawning nil", "aim 8 fresh"]);
+    rig.only(&["client", "spawn", "targets"]);
+    rig.check(&["client_ready -1", "spawning nil", "targets 8 fresh"]);
 }
 
 #[test]
@@ -399,18 +399,18 @@ fn quit_reports_at_once_and_once_more() {
     rig.hear("quit", Value::Nil);
     rig.check(&["stats 4 users 5", "heartbeat running", "halt 0ns"]);
     rig.done(1);
-    rig.news(News::Halted);
-    rig.check(&["account 1 5", "stats 1 users 0", "heartbeat running", "exit Bidden"]);
+    rig.news(CrewEvent::Halted);
+    rig.check(&["account 1 5", "stats 1 users 0", "heartbeat running", "exit ByMaster"]);
 
     let mut idle = Rig::known();
     idle.hear("quit", Value::Nil);
-    idle.check(&["exit Bidden"]);
+    idle.check(&["exit ByMaster"]);
 
     let mut hung = Rig::running(UNIX);
     hung.hear("quit", Value::Nil);
     hung.pass(0.4);
     hung.only(&["exit"]);
-    hung.check(&["exit Bidden"]);
+    hung.check(&["exit ByMaster"]);
 }
 
 #[test]
@@ -419,7 +419,7 @@ fn an_interrupt_ends_users_and_tells_the_master() {
     rig.worker.interrupt(rig.now);
     rig.only(&["halt"]);
     rig.check(&["halt 250ms"]);
-    rig.news(News::Halted);
+    rig.news(CrewEvent::Halted);
     rig.only(&["account", "stats", "quit", "exit"]);
     rig.check(&["account 1 0", "stats 0 users 0", "quit nil", "exit Interrupted"]);
 }
@@ -439,13 +439,13 @@ fn a_corrupt_frame_leads_to_a_new_connection() {
 #[test]
 fn troubles_are_told_once_a_test_and_kept_while_nobody_listens() {
     let mut rig = Rig::running(UNIX);
-    let trouble =
-        |what: &str| News::Trouble(Trouble { what: what.to_owned(), place: "mix".to_owned() });
-    rig.news(trouble("bad mix"));
-    rig.news(trouble("bad mix"));
+    let problem =
+        |what: &str| CrewEvent::Problem(Problem { what: what.to_owned(), place: "mix".to_owned() });
+    rig.news(problem("bad mix"));
+    rig.news(problem("bad mix"));
     rig.check(&["exception \"bad mix\""]);
     rig.lost();
-    rig.news(trouble("no ports left"));
+    rig.news(problem("no ports left"));
     rig.pass(1.0);
     rig.check(&["dial w"]);
     rig.connected();
@@ -459,7 +459,7 @@ fn logs_are_told_when_there_are_new_ones() {
     rig.pass_echoing(30.0, true);
     rig.only(&["logs"]);
     rig.check(&["logs 1"]);
-    rig.news(News::Log(Level::Warning, "the generator is the limit".to_owned()));
+    rig.news(CrewEvent::Log(Level::Warning, "the generator is the limit".to_owned()));
     rig.pass_echoing(10.0, true);
     rig.only(&["logs"]);
     rig.check(&["logs 2"]);
@@ -478,7 +478,7 @@ fn bytes_that_mean_nothing_do_no_harm() {
             .collect();
         random = random.wrapping_add(1);
         rig.worker.hear(&bytes, rig.now);
-        while rig.worker.act().is_some() {}
+        while rig.worker.action().is_some() {}
     }
     rig.hear("from a later version", Value::Nil);
     rig.hear("spawn", Value::Nil);
@@ -488,8 +488,8 @@ fn bytes_that_mean_nothing_do_no_harm() {
     rig.check(&["heartbeat running"]);
 }
 
-/// A master that adds up what it hears, over a connection that breaks at any message. What it has
-/// heard is answered before the connection breaks.
+/// A master that adds up the reports it receives, over a connection that breaks at any message.
+/// Received heartbeats are answered before the connection breaks.
 struct Adder {
     rig: Rig,
     heard: u64,
@@ -504,8 +504,8 @@ impl Adder {
         (self.random >> 33) % below
     }
 
-    /// Hears the first `count` things that the worker has done. A report and the heartbeat behind
-    /// it go out together and come in together.
+    /// Receives the first `count` messages of the worker. A report and the heartbeat after it are
+    /// sent together and arrive together.
     fn hear(&mut self, count: usize) {
         let mut lines = std::mem::take(&mut self.rig.lines);
         let is_report = |line: &String| line.starts_with("stats");

@@ -1,18 +1,20 @@
-//! What a worker does because time has passed: beats and reports, tries again, and loses patience.
+//! What a worker does as time passes: heartbeats and reports, retries, and giving up.
 
-use super::{ALONE, Act, BEAT, Exit, GRACE, Gauge, LINGER, LOGS, Now, PAUSE, REPORT, TRIES};
-use super::{Test, Then, Tie, Worker};
+use super::{
+    ALONE, Action, BEAT, Exit, GRACE, LINGER, LOGS, Now, PAUSE, ProcessUsage, REPORT, TRIES,
+};
+use super::{Connection, Test, Then, Worker};
 use crate::crew::Level;
-use crate::message::Said;
+use crate::message::WorkerMessage;
 use std::time::Duration;
 
 impl Worker {
     /// When to call [`Worker::tick`] if nothing else happens.
     pub fn wake(&self) -> Duration {
-        let tie = match self.tie {
-            Tie::Away { again, .. } | Tie::Knocking { again } => Some(again),
-            Tie::Dialling { .. } => None,
-            Tie::Known => {
+        let connection = match self.connection {
+            Connection::Away { again, .. } | Connection::Introduced { again } => Some(again),
+            Connection::Dialling { .. } => None,
+            Connection::Known => {
                 let silence = self.heard + self.settings.silence;
                 Some(self.beat.min(self.report).min(self.logs).min(silence))
             }
@@ -23,35 +25,35 @@ impl Worker {
         };
         let abandoned = self.alone.filter(|_| self.has_users()).map(|since| since + ALONE);
         let patience = self.alone.map(|since| since + self.settings.patience);
-        let wakes = [tie, test, abandoned, patience, self.adoption];
+        let wakes = [connection, test, abandoned, patience, self.adoption];
         wakes.into_iter().flatten().min().unwrap_or(Duration::MAX)
     }
 
     /// Time has passed.
-    pub fn tick(&mut self, gauge: Gauge, now: Now) {
-        self.gauge = gauge;
+    pub fn tick(&mut self, usage: ProcessUsage, now: Now) {
+        self.usage = usage;
         self.tick_test(now);
         self.tick_alone(now);
-        match self.tie {
-            Tie::Away { again, pause } if now.run >= again => {
-                self.tie = Tie::Dialling { pause };
-                self.acts.push_back(Act::Dial(self.name.clone()));
+        match self.connection {
+            Connection::Away { again, pause } if now.run >= again => {
+                self.connection = Connection::Dialling { pause };
+                self.actions.push_back(Action::Dial(self.name.clone()));
             }
-            Tie::Knocking { again } if now.run >= again => self.knock_again(now),
-            Tie::Known => self.tick_known(now),
+            Connection::Introduced { again } if now.run >= again => self.introduce_again(now),
+            Connection::Known => self.tick_known(now),
             _ => {}
         }
     }
 }
 
 impl Worker {
-    /// Nobody has answered. Over the first connection of a name, or one over which we were known,
-    /// the master is only slow, up to a point; any other it may not have taken, because it
-    /// believes in an older one.
-    fn knock_again(&mut self, now: Now) {
+    /// The introduction was not answered. Over the first connection of a name, or one over which
+    /// the master has answered before, the master may just be slow, up to a point; any other it may
+    /// have refused, because it still believes in an older connection.
+    fn introduce_again(&mut self, now: Now) {
         let silent = now.run >= self.heard + self.settings.silence;
         if (self.proved || !self.second) && !silent {
-            return self.knock(now);
+            return self.introduce(now);
         }
         self.unanswered += 1;
         if self.unanswered > TRIES {
@@ -62,20 +64,20 @@ impl Worker {
             let line = format!("not answered under the old name, now called {}", self.name);
             self.note(Level::Warning, &line, now);
         }
-        self.acts.push_back(Act::Hangup);
+        self.actions.push_back(Action::Hangup);
         self.away(PAUSE.0, now);
     }
 
     fn tick_test(&mut self, now: Now) {
         match self.test {
             Test::Stopping { until, .. } if now.run >= until => {
-                let line = "the users were told to end and have not: they are counted out";
+                let line = "the users were told to end and have not: counting them as gone";
                 self.note(Level::Warning, line, now);
                 self.halted(now);
             }
             Test::Resting { until } if now.run >= until => {
-                if self.tie == Tie::Known {
-                    self.knock(now);
+                if self.connection == Connection::Known {
+                    self.introduce(now);
                 }
                 self.ready(now);
             }
@@ -83,7 +85,7 @@ impl Worker {
         }
     }
 
-    /// What the lack of a master leads to.
+    /// Handles the lack of a master.
     fn tick_alone(&mut self, now: Now) {
         let over = |since: Option<Duration>, span| since.is_some_and(|at| now.run >= at + span);
         let unwanted = over(self.adoption, Duration::ZERO);
@@ -95,7 +97,7 @@ impl Worker {
         }
         if over(self.alone, self.settings.patience) {
             let waited = self.settings.patience;
-            self.acts.push_back(Act::Exit(Exit::Alone(format!(
+            self.actions.push_back(Action::Exit(Exit::Alone(format!(
                 "expected a Locust master that answers, found none in {waited:?}; is it started \
                  with --master, and are address and port (5557 unless --master-bind-port says \
                  otherwise) right?"
@@ -105,14 +107,14 @@ impl Worker {
     }
 
     fn tick_known(&mut self, now: Now) {
-        // A master that has forgotten us on our own word owes us no answer.
+        // A master that has forgotten this worker on its own word owes it no answer.
         if matches!(self.test, Test::Resting { .. }) {
             self.heard = now.run;
         }
         if now.run >= self.heard + self.settings.silence {
             let line = format!("the master was silent for {:?}", self.settings.silence);
             self.note(Level::Warning, &line, now);
-            self.acts.push_back(Act::Hangup);
+            self.actions.push_back(Action::Hangup);
             return self.away(PAUSE.0, now);
         }
         if now.run >= self.report {
@@ -126,7 +128,7 @@ impl Worker {
         if now.run >= self.logs {
             self.logs = now.run + LOGS;
             if let Some(lines) = self.log.news() {
-                self.say(&Said::Logs(lines));
+                self.say(&WorkerMessage::Logs(lines));
             }
         }
     }

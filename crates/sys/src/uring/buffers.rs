@@ -1,5 +1,5 @@
 //! A ring of provided buffers (`io_uring_register_buf_ring(3)`, 5.19): the kernel takes one when
-//! bytes have come, so a connection that waits owns none.
+//! data arrives, so a waiting connection holds none.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
@@ -17,14 +17,14 @@ pub(super) struct BufferId {
     len: u32,
 }
 
-/// The ring of descriptions and what it has been told.
+/// The ring of buffer descriptors.
 pub(super) struct BufferRing {
     pages: Arc<Pages>,
     tail: u16,
 }
 
-/// Page-aligned memory for the ring of descriptions and for the buffers behind it. Whoever has the
-/// name of a filled buffer may read that buffer, on any thread.
+/// Page-aligned memory for the descriptor ring and the buffers after it. The holder of a filled
+/// buffer's id may read that buffer, on any thread.
 pub(super) struct Pages {
     base: NonNull<u8>,
     layout: Layout,
@@ -33,10 +33,10 @@ pub(super) struct Pages {
     leaked: AtomicBool,
 }
 
-// SAFETY: the memory is owned by this value alone; the kernel's side is tied to the ring.
+// SAFETY: this value alone owns the memory; the kernel's side is tied to the ring.
 unsafe impl Send for Pages {}
-// SAFETY: descriptions are written by the one `BufferRing` of these pages, which needs it whole; a
-// buffer is read by whoever has its name, of which there is one and which the kernel respects.
+// SAFETY: descriptors are written by the one `BufferRing` of these pages, which needs it whole; a
+// buffer is read by the holder of its id, which is unique and which the kernel respects.
 unsafe impl Sync for Pages {}
 
 const PAGE: usize = 4096;
@@ -48,7 +48,7 @@ impl BufferRing {
         let entries = (usize::from(count) * ENTRY).next_multiple_of(PAGE);
         let size = entries + usize::from(count) * len as usize;
         let layout = Layout::from_size_align(size, PAGE).expect("a ring's size is small");
-        // SAFETY: the layout is not empty, for `count` is at least one.
+        // SAFETY: the layout is not empty, since `count` is at least one.
         let Some(base) = NonNull::new(unsafe { alloc_zeroed(layout) }) else {
             handle_alloc_error(layout)
         };
@@ -67,14 +67,14 @@ impl BufferRing {
         Ok(buffers)
     }
 
-    /// Names the buffer that a completion brought.
+    /// The buffer of a completion.
     pub(super) fn taken(&self, index: u16, len: u32) -> BufferId {
         let known = index < self.pages.count && len <= self.pages.len;
         assert!(known, "a buffer that was never provided");
         BufferId { index, len }
     }
 
-    /// Where the buffers are, for those who read them.
+    /// The memory of the buffers, for readers.
     pub(super) fn pages(&self) -> &Arc<Pages> {
         &self.pages
     }
@@ -83,7 +83,7 @@ impl BufferRing {
         let Pages { base, count, len, .. } = *self.pages;
         let slot = usize::from(self.tail & (count - 1));
         // SAFETY: the slot lies in the ring of descriptions; the kernel reads it only after the
-        // tail has moved past it, and nobody else writes.
+        // tail has moved past it, and nothing else writes.
         unsafe {
             let address = base.as_ptr().add(self.pages.offset(buffer.index)) as u64;
             let entry = &mut *base.as_ptr().cast::<BufRingEntry>().add(slot);
@@ -109,8 +109,8 @@ impl BufferRing {
 impl Pages {
     pub(super) fn bytes(&self, buffer: &BufferId) -> &[u8] {
         assert!(buffer.index < self.count && buffer.len <= self.len, "a buffer of another ring");
-        // SAFETY: the kernel filled `len` bytes and does not touch the buffer until it is given
-        // back, which takes the name away from the caller.
+        // SAFETY: the kernel filled `len` bytes and does not touch the buffer until it is returned,
+        // which consumes the id.
         unsafe {
             let start = self.base.as_ptr().add(self.offset(buffer.index));
             std::slice::from_raw_parts(start, buffer.len as usize)

@@ -1,5 +1,5 @@
-//! `io_uring_enter(2)` by hand, because the crate's own forgets a registered descriptor between
-//! two calls.
+//! `io_uring_enter(2)` called directly, because the crate does not keep a registered ring
+//! descriptor between calls.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -15,7 +15,7 @@ use crate::call::check_long;
 pub(super) struct Enter {
     /// The ring's descriptor, or its index among this thread's registered ones.
     fd: i32,
-    /// What each enter says.
+    /// The flags of each enter.
     flags: EnterFlags,
     registered: bool,
 }
@@ -49,8 +49,8 @@ const REGISTER_RING_FDS: libc::c_ulong = 20;
 const UNREGISTER_RING_FDS: libc::c_ulong = 21;
 
 impl Enter {
-    /// Registers the ring's descriptor with this thread, if that is wished for, and says which of
-    /// `flags` are in force.
+    /// Registers the ring's descriptor with this thread, if requested; returns which of `flags` are
+    /// in force.
     pub(super) fn new(ring: &IoUring, flags: Flags) -> (Enter, Flags) {
         let mut enter =
             Enter { fd: ring.as_raw_fd(), flags: EnterFlags::empty(), registered: false };
@@ -82,8 +82,8 @@ impl Enter {
         self.go(queued, want, timeout)
     }
 
-    /// Submits `queued` entries, or as many as there are, and waits as [`Enter::call`] does. Nobody
-    /// need have the ring to himself for that.
+    /// Submits up to `queued` entries and waits as [`Enter::call`] does. Exclusive access to the
+    /// ring is not needed.
     pub(super) fn go(&self, queued: u32, want: u32, timeout: Option<Duration>) -> io::Result<()> {
         let mut flags = self.flags;
         if want > 0 {
@@ -122,7 +122,7 @@ impl Enter {
         .map(|_| ())
     }
 
-    /// Forgets the registration, which would keep the ring alive until the thread ends.
+    /// Undoes the registration, which would keep the ring alive until the thread ends.
     pub(super) fn release(&mut self, ring: &IoUring) {
         if std::mem::take(&mut self.registered) {
             let offset = self.fd.cast_unsigned();
@@ -140,6 +140,6 @@ fn register(fd: i32, what: libc::c_ulong, update: &mut Update) -> io::Result<()>
     let done = check_long(unsafe {
         libc::syscall(libc::SYS_io_uring_register, fd, what, std::ptr::from_mut(update), 1)
     })?;
-    // It answers how many it has dealt with.
+    // The result is the number of descriptors processed.
     if done == 1 { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EINVAL)) }
 }

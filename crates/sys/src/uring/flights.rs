@@ -1,15 +1,15 @@
-//! What the kernel may be reading from or writing to: loads of sends, buffers of receives. It lives
-//! here from the submission to the last completion.
+//! Memory that the kernel may be reading or writing: send payloads and receive buffers, kept from
+//! submission to the last completion.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One piece of what is sent.
+/// One piece of a payload.
 #[derive(Debug)]
 pub enum Chunk {
-    /// Bytes that come back with the last completion, to be used again.
+    /// Bytes that are returned with the last completion, for reuse.
     Owned(Vec<u8>),
-    /// A range of bytes that others send too.
+    /// A range of bytes shared with other sends.
     Shared(Arc<[u8]>, Range<usize>),
 }
 
@@ -22,7 +22,7 @@ impl Chunk {
     }
 }
 
-/// What one send carries.
+/// The payload of one send.
 #[derive(Debug)]
 pub enum Load {
     /// The common case: one piece, sent by `send(2)`.
@@ -40,7 +40,7 @@ impl Load {
     }
 }
 
-/// A send that the kernel may be reading from.
+/// A send that the kernel may be reading.
 pub(super) struct Sending {
     pub token: u64,
     pub fd: i32,
@@ -54,7 +54,7 @@ pub(super) struct Sending {
 /// The header of a rope.
 pub(super) struct Message {
     pub header: libc::msghdr,
-    /// What the header points to.
+    /// The slices that the header refers to.
     _slices: Vec<libc::iovec>,
 }
 
@@ -80,13 +80,13 @@ impl Message {
     }
 }
 
-/// A receive into a buffer that no other connection has.
+/// A receive into a buffer of its own.
 pub(super) struct Receiving {
     pub token: u64,
     pub buffer: Box<[u8]>,
 }
 
-/// Things in flight by number; a number is used again once its thing has landed.
+/// Operations in flight by number; a number is reused after completion.
 pub(super) struct Slots<T> {
     slots: Vec<Option<T>>,
     free: Vec<u32>,
@@ -110,8 +110,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// # Panics
-    /// If nothing of that number is in flight.
+    /// # Panics If no operation with that number is in flight.
     #[inline]
     pub(super) fn at(&mut self, index: u32) -> &mut T {
         self.slots[index as usize].as_mut().expect("a completion is of what is in flight")
@@ -126,25 +125,25 @@ impl<T> Slots<T> {
         thing.expect("a completion is of what is in flight")
     }
 
-    /// Everything stays where it is until the process ends.
+    /// Leaks everything until the process ends.
     pub(super) fn leak(&mut self) {
         std::mem::forget(std::mem::take(&mut self.slots));
         self.free.clear();
     }
 }
 
-/// Buffers that connections had to themselves and will have again, the last used first.
+/// Free buffers for receives, last used first.
 pub(super) struct Spare {
     small: Vec<Box<[u8]>>,
     large: Vec<Box<[u8]>>,
 }
 
-/// What a connection that waits holds. A request of the market is 10 to 20 bytes, so that 16 of
-/// them in one segment find room; ten thousand idle connections hold 10 MB.
+/// The buffer of a waiting connection. A request of the market has 10 to 20 bytes, so that 16 of
+/// them in one segment fit; ten thousand idle connections hold 10 MB.
 pub const OWN_SMALL: usize = 1024;
-/// What a connection is lent whose input is known to be there.
+/// The buffer for a connection whose input is known to be pending.
 pub const OWN_LARGE: usize = 16 * 1024;
-/// How many of each are kept; a turn seldom needs more.
+/// How many of each are kept; a turn rarely needs more.
 const SPARE: usize = 256;
 
 impl Spare {

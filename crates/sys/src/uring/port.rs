@@ -1,13 +1,12 @@
-//! One ring for several threads: a completion port, as `CreateIoCompletionPort` of Windows has it.
+//! One ring for several threads: a completion port, like `CreateIoCompletionPort` on Windows.
 //!
-//! Whoever has something to ask takes the [`Hub`], which is the ring under a lock, for as long as
-//! it takes to write the wishes down; nobody has it while the kernel is entered, so one thread can
-//! wait while others submit. Received bytes are read without it.
+//! A thread takes the ring's lock only to queue entries; the lock is free while the kernel is
+//! entered, so one thread can wait while others submit. Received bytes are read without it.
 //!
-//! The surprising thing: what a thread has submitted is completed in its name (`task_work`), so the
-//! kernel wakes that very thread for a moment even if another waits for the completion, and cancels
-//! everything a thread has submitted when it ends. Receives are therefore armed anew when they come
-//! back cancelled.
+//! A submission is completed in the name of the thread that made it (`task_work`): the kernel
+//! briefly wakes that very thread even if another waits for the completion, and cancels everything
+//! a thread has submitted when the thread ends. Receives are therefore re-armed when they come back
+//! cancelled.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -19,27 +18,28 @@ use super::enter::Enter;
 use super::setup::{Flag, Setup};
 use super::{Completion, Filled, Place, Refusal, Uring, harmless};
 
-/// A ring that threads have in common.
+/// A ring shared by threads.
 pub struct Port {
     hub: Mutex<Held>,
     enter: Enter,
     pages: Option<Arc<Pages>>,
 }
 
-/// A ring that no thread can call its own.
+/// A ring not tied to a thread.
 struct Held(Uring);
 
-// SAFETY: what ties a ring to a thread is the flag of one issuer and a registered descriptor, and
-// `Port::new` asks for neither; the rest is memory and descriptors.
+// SAFETY: a ring is tied to a thread by the single-issuer flag and a registered descriptor, and
+// `Port::new` uses neither; the rest is memory and descriptors.
 unsafe impl Send for Held {}
 
-/// The ring, for as long as it is held.
-pub struct Hub<'a>(MutexGuard<'a, Held>);
+/// The locked ring.
+pub struct PortGuard<'a>(MutexGuard<'a, Held>);
 
 impl Port {
-    /// Makes a ring as [`Uring::new`] does, without the flags that allow it one thread only
+    /// Makes a ring as [`Uring::new`] does, without the flags that restrict it to one thread
     /// ([`Flag::SingleIssuer`], [`Flag::DeferTaskrun`], [`Flag::RegisteredFd`]), and without
-    /// [`Flag::CoopTaskrun`], by which a completion would wait for a thread that computes.
+    /// [`Flag::CoopTaskrun`], which would delay completions until a computing thread enters the
+    /// kernel.
     ///
     /// # Errors
     /// As [`Uring::new`].
@@ -52,13 +52,13 @@ impl Port {
         Ok(Port { hub: Mutex::new(Held(uring)), enter, pages })
     }
 
-    /// The ring, when nobody else has it. To be held for as short a time as possible.
-    pub fn hub(&self) -> Hub<'_> {
-        // A panic elsewhere leaves every entry whole.
-        Hub(self.hub.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Locks the ring. Hold the lock as briefly as possible.
+    pub fn hub(&self) -> PortGuard<'_> {
+        // A panic elsewhere leaves every entry complete.
+        PortGuard(self.hub.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The bytes that a receive brought.
+    /// The bytes of a receive.
     #[inline]
     pub fn bytes<'a>(&'a self, filled: &'a Filled) -> &'a [u8] {
         match (&filled.0, &self.pages) {
@@ -68,7 +68,7 @@ impl Port {
         }
     }
 
-    /// Submits what was asked for, if that is anything.
+    /// Submits queued entries, if any.
     ///
     /// # Errors
     /// As [`Port::wait`].
@@ -79,9 +79,9 @@ impl Port {
         }
     }
 
-    /// Submits what was asked for, waits for one completion, at most `timeout`, and appends what
-    /// those that are there mean to `found`. One `io_uring_enter(2)`. Threads must do this one at a
-    /// time, or what came for one connection could be told in the wrong order.
+    /// Submits queued entries, waits for one completion, at most `timeout`, and appends all
+    /// available ones to `found`. One `io_uring_enter(2)`. Only one thread at a time may call this,
+    /// or completions of one connection could be reported out of order.
     ///
     /// # Errors
     /// As [`Uring::wait`].
@@ -91,18 +91,18 @@ impl Port {
         Ok(())
     }
 
-    /// Entries that nobody has submitted yet.
+    /// The number of entries not yet submitted.
     fn queued(&self) -> u32 {
         self.hub().0.0.ring.submission().len() as u32
     }
 }
 
-impl Hub<'_> {
-    /// Says what the completions mean that are there.
+impl PortGuard<'_> {
+    /// Interprets the available completions.
     fn reap(&mut self, found: &mut Vec<Completion>) {
         let uring = &mut self.0.0;
         loop {
-            // The queue is looked at anew for each: what one means may ask for another entry.
+            // The queue is read again for each: handling one may queue another entry.
             let next = uring.ring.completion().next();
             let Some(raw) = next else { return };
             found.push(uring.completion(&raw));
@@ -110,7 +110,7 @@ impl Hub<'_> {
     }
 }
 
-impl Deref for Hub<'_> {
+impl Deref for PortGuard<'_> {
     type Target = Uring;
 
     fn deref(&self) -> &Uring {
@@ -118,7 +118,7 @@ impl Deref for Hub<'_> {
     }
 }
 
-impl DerefMut for Hub<'_> {
+impl DerefMut for PortGuard<'_> {
     fn deref_mut(&mut self) -> &mut Uring {
         &mut self.0.0
     }

@@ -1,8 +1,7 @@
 //! Why there is no ring, and what to do about it.
 //!
-//! The kernel answers with one number for several reasons: `EPERM` is a sysctl, a seccomp filter or
-//! a security module; `ENOMEM` is a limit or the machine. What decides between them is read from
-//! `/proc` after the fact.
+//! One error number has several causes: `EPERM` is a sysctl, a seccomp filter or a security module;
+//! `ENOMEM` is a limit or the machine. `/proc` is read afterwards to tell them apart.
 
 use std::fmt;
 use std::fs;
@@ -11,23 +10,23 @@ use std::io;
 /// Why a ring could not be made.
 #[derive(Debug)]
 pub enum Refusal {
-    /// `kernel.io_uring_disabled` has this value: 1 for who has no privilege, 2 for everybody.
+    /// The value of `kernel.io_uring_disabled`: 1 for unprivileged processes, 2 for all.
     Sysctl(u8),
     /// A seccomp filter of this process refuses the call of this name.
     Seccomp(Call),
-    /// A security module (SELinux and others) forbids it, or something else that we cannot see.
+    /// A security module (SELinux and others) forbids it, or something invisible to us.
     Forbidden,
-    /// The ring's memory counts against `RLIMIT_MEMLOCK` here, which is this many bytes.
+    /// The ring's memory counts against `RLIMIT_MEMLOCK`, which is this many bytes.
     Memlock(u64),
-    /// No memory is left, of the machine or of the control group.
+    /// The machine or the control group is out of memory.
     Memory,
     /// No descriptor is left (`EMFILE`, `ENFILE`).
     Descriptors,
-    /// The kernel, of this release, lacks something.
+    /// The kernel, of this release, lacks a feature.
     Kernel {
-        /// What it lacks.
+        /// The feature.
         lacks: &'static str,
-        /// What `uname -r` says.
+        /// The output of `uname -r`.
         release: String,
     },
     /// Anything else.
@@ -55,7 +54,7 @@ impl fmt::Display for Call {
     }
 }
 
-/// What tells reasons apart.
+/// What tells the causes apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Facts {
     /// `kernel.io_uring_disabled`; kernels before 6.6 and those without io_uring have none.
@@ -64,7 +63,7 @@ struct Facts {
     filtered: bool,
     /// It has `CAP_SYS_ADMIN`.
     admin: bool,
-    /// It has `CAP_IPC_LOCK`, so that no limit of locked memory binds it.
+    /// It has `CAP_IPC_LOCK`, so that no limit of locked memory applies.
     unbounded: bool,
     /// `RLIMIT_MEMLOCK`, bytes; `None`: unlimited.
     memlock: Option<u64>,
@@ -107,7 +106,7 @@ impl Refusal {
         Refusal::find(call, error, Facts::read())
     }
 
-    /// The kernel lacks something without which the caller cannot go on.
+    /// The kernel lacks a feature that the caller cannot do without.
     #[must_use]
     pub fn lacks(lacks: &'static str) -> Refusal {
         Refusal::Kernel { lacks, release: Facts::read().release }
@@ -122,7 +121,7 @@ impl Refusal {
                 _ if facts.filtered => Refusal::Seccomp(call),
                 _ => Refusal::Forbidden,
             },
-            // A kernel that has the sysctl has io_uring, so that it was not the kernel who spoke.
+            // A kernel with this sysctl has io_uring, so the error comes from a filter.
             Some(libc::ENOSYS) if facts.filtered && facts.disabled.is_some() => {
                 Refusal::Seccomp(call)
             }

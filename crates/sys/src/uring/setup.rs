@@ -1,12 +1,12 @@
-//! How a ring is made: each flag a switch, and what is done where the kernel lacks one.
+//! How a ring is made: each flag is a switch, with a fallback where the kernel lacks it.
 //!
-//! A kernel that does not know a setup flag answers `EINVAL` and does not say which. Kernels only
-//! ever learn flags, so the newest of those wished for is dropped, and the next newest, until the
-//! kernel agrees: what is left is all that it knows.
+//! A kernel that does not know a setup flag answers `EINVAL` without naming it. Newer kernels only
+//! add flags, so the newest requested one is dropped, then the next newest, until the kernel
+//! accepts: the rest is all that it knows.
 //!
-//! Two modes of io_uring are no switches. `IORING_SETUP_SQPOLL` lets a thread of the kernel's spin
-//! for each ring, which takes a core from a worker and excludes `DEFER_TASKRUN`. Descriptors that
-//! live in the ring only cannot be shut down, measured or passed by calls, which the engine does.
+//! Two modes of io_uring are no switches. `IORING_SETUP_SQPOLL` makes a kernel thread spin for each
+//! ring, which takes a core from a worker and excludes `DEFER_TASKRUN`. Descriptors that exist only
+//! in the ring cannot be shut down, measured or passed by system calls, which the engine does.
 
 use std::fmt;
 use std::io;
@@ -15,36 +15,36 @@ use io_uring::{IoUring, opcode};
 
 use super::refusal::{Call, Refusal};
 
-/// What can be switched about a ring. The number behind each is the kernel that brought it.
+/// A switch of a ring. The number after each name is the kernel version that introduced it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flag {
     /// `IORING_SETUP_SINGLE_ISSUER` (6.0): one thread submits.
     SingleIssuer,
-    /// `IORING_SETUP_DEFER_TASKRUN` (6.1): completions are made when we wait, not in between. Needs
+    /// `IORING_SETUP_DEFER_TASKRUN` (6.1): completions are processed only while we wait. Needs
     /// [`Flag::SingleIssuer`].
     DeferTaskrun,
-    /// `IORING_SETUP_COOP_TASKRUN` (5.19): a completion interrupts nobody. Changes nothing beside
+    /// `IORING_SETUP_COOP_TASKRUN` (5.19): a completion interrupts no thread. No effect with
     /// [`Flag::DeferTaskrun`].
     CoopTaskrun,
-    /// `IORING_SETUP_SUBMIT_ALL` (5.18): one bad entry does not hold up those behind it.
+    /// `IORING_SETUP_SUBMIT_ALL` (5.18): one bad entry does not stop those after it.
     SubmitAll,
     /// `IORING_SETUP_CLAMP` (5.6): a queue that is too long is shortened instead of refused.
     Clamp,
-    /// `IORING_SETUP_CQSIZE` (5.5): the completion queue is four times as long as the other; by
-    /// itself the kernel makes it twice as long.
+    /// `IORING_SETUP_CQSIZE` (5.5): the completion queue is four times as long as the submission
+    /// queue; the kernel's default is twice.
     Cqsize,
     /// `IORING_SETUP_NO_SQARRAY` (6.6): entries are submitted in their order, without an index.
     NoSqarray,
-    /// `IORING_REGISTER_RING_FDS` (5.18): an enter does not look the ring's descriptor up.
+    /// `IORING_REGISTER_RING_FDS` (5.18): entering skips the lookup of the ring's descriptor.
     RegisteredFd,
-    /// `IORING_ENTER_NO_IOWAIT` (6.15): a worker that waits does not count as waiting for a disk,
+    /// `IORING_ENTER_NO_IOWAIT` (6.15): a waiting worker does not count as waiting for a disk,
     /// which would raise the clock of an idle core.
     NoIowait,
-    /// `IORING_RECVSEND_POLL_FIRST` (5.19): a receive that will have to wait does not try first.
+    /// `IORING_RECVSEND_POLL_FIRST` (5.19): a receive that will have to wait is not tried first.
     PollFirst,
 }
 
-/// The flags with their words, the oldest first, as they are told and taken.
+/// The flags with their names on the command line, oldest first.
 pub const FLAGS: &[(Flag, &str)] = &[
     (Flag::Cqsize, "cqsize"),
     (Flag::Clamp, "clamp"),
@@ -58,7 +58,7 @@ pub const FLAGS: &[(Flag, &str)] = &[
     (Flag::NoIowait, "no-iowait"),
 ];
 
-/// Those that `io_uring_setup(2)` decides about, the oldest first.
+/// The flags of `io_uring_setup(2)`, oldest first.
 const SETUP: &[Flag] = &[
     Flag::Cqsize,
     Flag::Clamp,
@@ -73,7 +73,7 @@ const SETUP: &[Flag] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(u16);
 
-/// Why a list of switches is not understood, in words.
+/// Why a list of switches is invalid, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadFlags(String);
 
@@ -96,25 +96,25 @@ impl Flags {
         self.0 & 1 << flag as u16 != 0
     }
 
-    /// These and `flag`.
+    /// This set with `flag`.
     #[must_use]
     pub const fn with(self, flag: Flag) -> Flags {
         Flags(self.0 | 1 << flag as u16)
     }
 
-    /// These but not `flag`.
+    /// This set without `flag`.
     #[must_use]
     pub const fn without(self, flag: Flag) -> Flags {
         Flags(self.0 & !(1 << flag as u16))
     }
 
-    /// These but none of `others`.
+    /// This set without any of `others`.
     #[must_use]
     pub const fn minus(self, others: Flags) -> Flags {
         Flags(self.0 & !others.0)
     }
 
-    /// Their words, the oldest flag first.
+    /// Their names, oldest flag first.
     pub fn words(self) -> Vec<&'static str> {
         FLAGS.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, word)| *word).collect()
     }
@@ -172,15 +172,15 @@ impl fmt::Display for Flags {
     }
 }
 
-/// How a ring is made. Each flag is wished for and done without where the kernel lacks it;
-/// [`super::Uring::flags`] and [`super::Uring::refused`] tell which.
+/// How to make a ring. Requested flags that the kernel lacks are left out; [`super::Uring::flags`]
+/// and [`super::Uring::refused`] list them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// Submission queue entries, 1 to 32768; the kernel rounds up to a power of two.
     pub entries: u32,
-    /// What is wished for.
+    /// The requested flags.
     pub flags: Flags,
-    /// How many buffers are provided for receiving: a power of two, at most 32768, or 0 for none.
+    /// The number of provided receive buffers: a power of two, at most 32768, or 0 for none.
     pub buffers: u16,
     /// Bytes in each of them.
     pub buffer_len: u32,
@@ -192,7 +192,7 @@ impl Default for Setup {
     }
 }
 
-/// Makes a ring with as many of the wished flags as the kernel knows; says which those are.
+/// Makes a ring with all requested flags that the kernel knows; returns those too.
 pub(super) fn build(setup: &Setup) -> Result<(IoUring, Flags), Refusal> {
     let mut wished = setup.flags;
     if !wished.has(Flag::SingleIssuer) {
@@ -220,15 +220,15 @@ pub(super) fn build(setup: &Setup) -> Result<(IoUring, Flags), Refusal> {
         flags = flags.without(Flag::NoIowait);
     }
     // It came with the same kernel.
-    let skilled = Skill::MultishotAccept.is_there(&ring);
+    let skilled = Feature::MultishotAccept.is_there(&ring);
     if !skilled.map_err(|error| Refusal::of(Call::Register, error))? {
         flags = flags.without(Flag::PollFirst);
     }
     Ok((ring, flags))
 }
 
-/// Asks with all that is wished for, then without the newest, until the answer is another than
-/// `EINVAL`; with the answer comes what was asked for.
+/// Tries all requested flags, then drops the newest until the answer is not `EINVAL`; returns the
+/// answer and the flags.
 fn settle<T>(wished: Flags, mut ask: impl FnMut(Flags) -> io::Result<T>) -> io::Result<(T, Flags)> {
     let mut flags = wished;
     loop {
@@ -244,23 +244,23 @@ fn settle<T>(wished: Flags, mut ask: impl FnMut(Flags) -> io::Result<T>) -> io::
     }
 }
 
-/// What a kernel can do beside its flags. It tells of operations, not of their modes, so that a
-/// mode is known by an operation that came with the same kernel.
+/// Kernel features besides flags. The kernel reports operations, not their modes, so a mode is
+/// detected by an operation that came with the same kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Skill {
+pub enum Feature {
     /// `IORING_ACCEPT_MULTISHOT` and provided buffer rings (5.19, as `IORING_OP_SOCKET`).
     MultishotAccept,
     /// `IORING_RECV_MULTISHOT` (6.0, as `IORING_OP_SEND_ZC`).
     MultishotReceive,
 }
 
-impl Skill {
+impl Feature {
     pub(super) fn is_there(self, ring: &IoUring) -> io::Result<bool> {
         let mut probe = io_uring::Probe::new();
         ring.submitter().register_probe(&mut probe)?;
         Ok(probe.is_supported(match self {
-            Skill::MultishotAccept => opcode::Socket::CODE,
-            Skill::MultishotReceive => opcode::SendZc::CODE,
+            Feature::MultishotAccept => opcode::Socket::CODE,
+            Feature::MultishotReceive => opcode::SendZc::CODE,
         }))
     }
 }

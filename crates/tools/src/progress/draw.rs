@@ -2,7 +2,7 @@
 //! the generator.
 
 use super::view::{Bin, View};
-use load::drive::Strain;
+use load::drive::StressCounts;
 use load::health::Verdict;
 use load::report::time;
 use ratatui::Frame;
@@ -235,10 +235,10 @@ fn generator(frame: &mut Frame<'_>, area: Rect, view: &View) {
     frame.render_widget(text.block(Block::bordered().title(heading)), area);
 }
 
-/// The counts of a stress client; other errors are among the faults.
-fn strain(strain: &Strain) -> Line<'static> {
-    let Strain { logins, logins_missing, logins_twice, echoes_late, .. } = strain;
-    let Strain { renewals, abandoned, closed_by_server, .. } = strain;
+/// What a stress client counts; what is no error of the connection stands among the faults.
+fn strain(strain: &StressCounts) -> Line<'static> {
+    let StressCounts { logins, logins_missing, logins_twice, echoes_late, .. } = strain;
+    let StressCounts { renewals, abandoned, closed_by_server, .. } = strain;
     let text = format!(
         "logins {logins}, missing {logins_missing}, twice {logins_twice} · echoes not within 1 s \
          {echoes_late} · ended by the server {closed_by_server} · renewed {renewals} with \

@@ -4,13 +4,13 @@
 //! figures are those of the measured window once it has begun, and of the warm-up before.
 
 use load::Plan;
-use load::beat::{Beat, Phase};
 use load::calibrate::Baseline;
-use load::drive::{Pulse, Strain};
+use load::drive::{Delays, StressCounts};
 use load::faults::Faults;
 use load::health::{Evidence, Health};
 use load::report::time;
 use load::run::Window;
+use load::snapshot::{Phase, Snapshot};
 use meter::{Quantiles, Spectrum};
 use seam::Instant;
 use std::time::Duration;
@@ -38,16 +38,16 @@ pub struct View {
     pub sum: Sum,
     /// Everything that went wrong.
     pub faults: Faults,
-    /// The counts of a stress client, if there is one.
-    pub strain: Option<Strain>,
+    /// What a stress client counts, where there is one.
+    pub strain: Option<StressCounts>,
     warmup: Duration,
     window: Window,
     scheduled: bool,
     baseline: Option<Baseline>,
     bin: Duration,
     start: Option<Instant>,
-    /// The last beat of each thread.
-    last: Vec<Beat>,
+    /// The last snapshot of each thread.
+    last: Vec<Snapshot>,
 }
 
 /// A piece of time.
@@ -105,49 +105,49 @@ impl View {
             bins: Vec::new(),
             sum: Sum::default(),
             faults: Faults::default(),
-            strain: plan.settings.stress.map(|_| Strain::default()),
+            strain: plan.settings.stress.map(|_| StressCounts::default()),
             warmup: plan.warmup,
             window: plan.window,
             scheduled,
             baseline: plan.baseline,
             bin: BIN,
             start: None,
-            last: vec![Beat::default(); plan.threads],
+            last: vec![Snapshot::default(); plan.threads],
         }
     }
 
-    /// Adds beats.
-    pub fn add(&mut self, beats: Vec<Beat>) {
-        for beat in beats {
-            let start = *self.start.get_or_insert(beat.start);
-            if beat.phase > self.phase {
-                self.phase = beat.phase;
-                if beat.phase == Phase::Window {
+    /// Adds what came in.
+    pub fn add(&mut self, snapshots: Vec<Snapshot>) {
+        for snapshot in snapshots {
+            let start = *self.start.get_or_insert(snapshot.start);
+            if snapshot.phase > self.phase {
+                self.phase = snapshot.phase;
+                if snapshot.phase == Phase::Window {
                     self.sum = Sum::default();
                 }
             }
-            if beat.phase == self.phase.min(Phase::Window) {
-                self.sum.add(&beat);
+            if snapshot.phase == self.phase.min(Phase::Window) {
+                self.sum.add(&snapshot);
             }
-            self.bin(start, &beat);
-            let part = beat.part;
+            self.bin(start, &snapshot);
+            let part = snapshot.part;
             if let Some(last) = self.last.get_mut(part) {
-                *last = beat;
+                *last = snapshot;
             }
         }
         let mut faults = Faults::default();
-        self.last.iter().for_each(|beat| faults.merge(&beat.faults));
+        self.last.iter().for_each(|snapshot| faults.merge(&snapshot.faults));
         self.faults = faults;
         if let Some(strain) = &mut self.strain {
-            *strain = Strain::default();
-            self.last.iter().for_each(|beat| strain.merge(&beat.strain));
+            *strain = StressCounts::default();
+            self.last.iter().for_each(|snapshot| strain.merge(&snapshot.stress_counts));
         }
     }
 
-    /// A beat belongs to the bin in which it began.
-    fn bin(&mut self, start: Instant, beat: &Beat) {
+    /// A snapshot belongs to the bin in which it began.
+    fn bin(&mut self, start: Instant, snapshot: &Snapshot) {
         let since = |moment: Instant| moment.since(start).as_secs_f64();
-        let mut place = (since(beat.start) / self.bin.as_secs_f64()) as usize;
+        let mut place = (since(snapshot.start) / self.bin.as_secs_f64()) as usize;
         while place >= BINS_MAX {
             self.coarsen();
             place /= 2;
@@ -156,10 +156,10 @@ impl View {
             self.bins.push(Bin { place, ..Bin::default() });
         }
         if let Some(bin) = self.bins.last_mut() {
-            bin.length += beat.end.since(beat.start).as_secs_f64() / self.last.len() as f64;
-            bin.done += beat.done;
-            bin.failed += beat.failed;
-            bin.times.merge(&beat.times);
+            bin.length += snapshot.end.since(snapshot.start).as_secs_f64() / self.last.len() as f64;
+            bin.done += snapshot.done;
+            bin.failed += snapshot.failed;
+            bin.times.merge(&snapshot.times);
         }
     }
 
@@ -244,17 +244,17 @@ impl View {
 
     /// Requests without an answer, and connections.
     pub fn open(&self) -> (u64, usize) {
-        let outstanding = self.last.iter().map(|beat| beat.outstanding).sum();
-        (outstanding, self.last.iter().map(|beat| beat.connections).sum())
+        let outstanding = self.last.iter().map(|snapshot| snapshot.outstanding).sum();
+        (outstanding, self.last.iter().map(|snapshot| snapshot.connections).sum())
     }
 
     /// The verdict if the run ended now.
     pub fn health(&self) -> Health {
-        let mut pulse = Pulse::default();
-        self.last.iter().for_each(|beat| pulse.merge(&beat.pulse));
+        let mut delays = Delays::default();
+        self.last.iter().for_each(|snapshot| delays.merge(&snapshot.delays));
         let window_ns = self.sum.length().as_nanos() as u64;
-        let share = |(beat, cpu_ns): (&Beat, &u64)| {
-            cpu_ns.saturating_sub(beat.pulse.spun_ns) as f64 / window_ns.max(1) as f64
+        let share = |(snapshot, cpu_ns): (&Snapshot, &u64)| {
+            cpu_ns.saturating_sub(snapshot.delays.spun_ns) as f64 / window_ns.max(1) as f64
         };
         let busy = self.last.iter().zip(&self.sum.cpu_ns).map(share).fold(0.0, f64::max);
         Health::judge(&Evidence {
@@ -262,7 +262,7 @@ impl View {
             window_ns,
             threads: self.last.len(),
             busy,
-            stalled_ns: (pulse.stalled_ns, pulse.stall_ns_max),
+            stalled_ns: (delays.stalled_ns, delays.stall_ns_max),
             achieved_rps: self.sum.done as f64 / self.sum.length().as_secs_f64().max(1e-9),
             tardiness: quantiles(&self.sum.tardiness),
             response: &quantiles(&self.sum.times),
@@ -330,18 +330,18 @@ impl Bin {
 }
 
 impl Sum {
-    fn add(&mut self, beat: &Beat) {
-        let start = self.start.get_or_insert(beat.start);
-        *start = (*start).min(beat.start);
-        self.end = self.end.max(beat.end);
-        self.done += beat.done;
-        self.failed += beat.failed;
-        self.times.merge(&beat.times);
-        self.tardiness.merge(&beat.tardiness);
-        if self.cpu_ns.len() <= beat.part {
-            self.cpu_ns.resize(beat.part + 1, 0);
+    fn add(&mut self, snapshot: &Snapshot) {
+        let start = self.start.get_or_insert(snapshot.start);
+        *start = (*start).min(snapshot.start);
+        self.end = self.end.max(snapshot.end);
+        self.done += snapshot.done;
+        self.failed += snapshot.failed;
+        self.times.merge(&snapshot.times);
+        self.tardiness.merge(&snapshot.tardiness);
+        if self.cpu_ns.len() <= snapshot.part {
+            self.cpu_ns.resize(snapshot.part + 1, 0);
         }
-        self.cpu_ns[beat.part] += beat.cpu_ns;
+        self.cpu_ns[snapshot.part] += snapshot.cpu_ns;
     }
 
     /// The length of the phase so far.

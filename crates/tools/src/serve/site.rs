@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use seam::Source;
 use services::web::{Entry, LookupError, Meta, Platform, Resource};
-use sys::beneath::{Root, Wait, read_at};
+use sys::beneath::{RootDir, Wait, read_at};
 use sys::clock::thread_cpu_ns;
 use sys::sendfile::is_resident;
 
 /// A folder, or none.
 pub struct Site {
-    root: Option<Root>,
+    root: Option<RootDir>,
     /// Whether the engine may send files by itself, which TLS rules out.
     lends: bool,
 }
@@ -35,7 +35,7 @@ impl Site {
     /// # Errors
     /// The folder cannot be opened.
     pub fn open(dir: &Path, lends: bool) -> io::Result<Site> {
-        Ok(Site { root: Some(Root::open(dir)?), lends })
+        Ok(Site { root: Some(RootDir::open(dir)?), lends })
     }
 
     /// A site without files.

@@ -1,7 +1,7 @@
 //! Limits of the kernel and of this process, and what io_uring can do.
 
 use super::{Check, Part, number, read};
-use sys::uring::{Flags, Setup, Skill, Uring};
+use sys::uring::{Feature, Flags, Setup, Uring};
 
 /// Descriptors that a race with idle connections wants.
 const FILES: u64 = 20_000;
@@ -95,8 +95,8 @@ fn uring(part: &mut Part) {
         ),
     }
     let skills = [
-        (Skill::MultishotAccept, "multishot accept"),
-        (Skill::MultishotReceive, "multishot receive"),
+        (Feature::MultishotAccept, "multishot accept"),
+        (Feature::MultishotReceive, "multishot receive"),
     ];
     for (skill, what) in skills {
         match ring.can(skill) {

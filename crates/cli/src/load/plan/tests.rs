@@ -47,7 +47,7 @@ fn short_flags_are_those_of_other_generators() {
     let oha = plan("-n 200 -c 50 -q 1000 -m HEAD -H Accept:text/html http://127.0.0.1:1");
     let (rate, arrivals, depth) = (1000.0, Arrivals::Poisson, 1);
     assert_eq!(oha.model, Model::Open { rate, arrivals, depth });
-    let Talk::Http(http) = oha.talk else { panic!("HTTP is spoken") };
+    let Workload::Http(http) = oha.workload else { panic!("HTTP is spoken") };
     assert_eq!((http.method.as_str(), http.headers.len()), ("HEAD", 1));
 }
 
@@ -92,7 +92,7 @@ fn connections() {
 #[test]
 fn lines_are_said_with_their_escapes() {
     let plan = plan(r"line://127.0.0.1:1 --request INCR\x20x\r\n --terminator \r\n");
-    let Talk::Line(line) = plan.talk else { panic!("a line is spoken") };
+    let Workload::Line(line) = plan.workload else { panic!("a line is spoken") };
     assert_eq!(line.requests, [b"INCR x\r\n"]);
     assert_eq!((line.terminator.as_slice(), line.prefix.as_slice()), (&b"\r\n"[..], &b""[..]));
 }
@@ -103,7 +103,7 @@ fn requests_of_a_file() {
     let file = std::env::temp_dir().join(name);
     std::fs::write(&file, "SET a 1\\r\\n\nGET a\n").expect("a temporary file");
     let line = format!("line://127.0.0.1:1 --terminators 2 --request-file {}", file.display());
-    let Talk::Line(said) = plan(&line).talk else { panic!("a line is spoken") };
+    let Workload::Line(said) = plan(&line).workload else { panic!("a line is spoken") };
     assert_eq!(said.requests, [&b"SET a 1\r\n"[..], b"GET a\n"]);
     assert_eq!(said.terminators, 2);
     std::fs::write(&file, "").expect("a temporary file");
@@ -114,15 +114,15 @@ fn requests_of_a_file() {
 
 #[test]
 fn paths_have_weights() {
-    let Talk::Http(http) = plan("http://127.0.0.1:1/x --mix /=90,/big=10").talk else {
+    let Workload::Http(http) = plan("http://127.0.0.1:1/x --mix /=90,/big=10").workload else {
         panic!("HTTP is spoken")
     };
     assert_eq!(http.paths, [("/".to_owned(), 90), ("/big".to_owned(), 10)]);
-    let Talk::Http(http) = plan("http://127.0.0.1:1/x?y --expect-status 201").talk else {
+    let Workload::Http(http) = plan("http://127.0.0.1:1/x?y --expect-status 201").workload else {
         panic!("HTTP is spoken")
     };
     assert_eq!(http.paths, [("/x?y".to_owned(), 1)]);
-    assert_eq!(http.wanted, Wanted { status: Some(201), length: None });
+    assert_eq!(http.wanted, Expectation { status: Some(201), length: None });
 }
 
 #[test]
@@ -132,11 +132,11 @@ fn the_second_server_says_the_same_unless_told() {
     let talks = |line: &str| {
         let args = args(line);
         let other = args.duet.duet.clone().expect("a second server");
-        args.duet_plan(&other).expect("it makes sense").parts.map(|part| part.talk)
+        args.duet_plan(&other).expect("it makes sense").parts.map(|part| part.workload)
     };
     let [a, b] = talks(both);
     assert_eq!(a, b);
-    let [_, Talk::Line(b)] = talks(&format!("{both} --request-b c")) else {
+    let [_, Workload::Line(b)] = talks(&format!("{both} --request-b c")) else {
         panic!("a line is spoken")
     };
     assert_eq!((&b.requests[..], b.prefix.as_slice()), (&[b"c\n".to_vec()][..], &b""[..]));
@@ -181,7 +181,7 @@ fn a_stress_client_has_a_window() {
     let think = Think::Fixed(Duration::from_millis(2));
     assert_eq!(plan.model, Model::Closed { depth: 200, think, ramp: None });
     let renew = Some(Duration::from_millis(500));
-    assert_eq!(plan.settings.stress, Some(::load::drive::Stress { renew }));
+    assert_eq!(plan.settings.stress, Some(::load::drive::StressOptions { renew }));
     check_refused("stock://127.0.0.1:1 --window 10", "with echo://");
     check_refused("echo://127.0.0.1:1 --window 40ms", "a time is for --duet");
     check_refused("echo://127.0.0.1:1 --window 0", "expected packets such as 100");

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use memory::{Placement, Region};
 use services::media::live::{Input, Ring, Source};
-use sys::beneath::{Root, Wait};
+use sys::beneath::{RootDir, Wait};
 
 /// The word for standard input.
 pub const STDIN: &str = "-";
@@ -79,7 +79,7 @@ impl SourceFlag {
         let name = path.file_name().and_then(|name| name.to_str());
         let name = name.ok_or_else(|| anyhow!("expected a file, found {}", path.display()))?;
         // Opening a pipe that nobody writes to must not wait.
-        let file = Root::open(folder.unwrap_or(Path::new(".")))
+        let file = RootDir::open(folder.unwrap_or(Path::new(".")))
             .and_then(|root| root.find(name, Wait::May))
             .with_context(|| format!("cannot read {}", path.display()))?;
         // A pipe goes on with whoever writes to it next.

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use sys::uring::{Acceptance, Port, Receive, Refusal, Setup, Skill, Uring};
+use sys::uring::{Acceptance, Feature, Port, Receive, Refusal, Setup, Uring};
 
 use crate::axes::{Accept, Wait};
 use crate::shape::{Refused, Shape};
@@ -111,10 +111,12 @@ impl Tactics {
     }
 
     fn check(self, ring: &Uring) -> Result<(), Refusal> {
-        if self.recv == RecvBy::Ring && !ring.can(Skill::MultishotReceive)? {
+        if self.recv == RecvBy::Ring && !ring.can(Feature::MultishotReceive)? {
             return Err(Refusal::lacks("multishot receive (6.0); --uring-recv own does without"));
         }
-        if self.acceptance() == Some(Acceptance::Multishot) && !ring.can(Skill::MultishotAccept)? {
+        if self.acceptance() == Some(Acceptance::Multishot)
+            && !ring.can(Feature::MultishotAccept)?
+        {
             return Err(Refusal::lacks(
                 "multishot accept (5.19); --uring-accept once does without",
             ));

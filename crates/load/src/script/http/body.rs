@@ -1,28 +1,28 @@
-//! The body of a reply: how much of it is still to come (RFC 9112 section 6).
+//! The body of a reply: how much is still to come (RFC 9112 section 6).
 
-/// How a body ends, and how far it has come.
+/// How a body ends, and how much has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
-    /// The head says its length.
+    /// The head gives its length.
     Sized { left: u64, seen: u64 },
-    /// It comes in chunks with their sizes in front.
+    /// It arrives in chunks, each preceded by its size.
     Chunked { at: Chunk, seen: u64 },
     /// It ends with the connection.
     ToEnd { seen: u64 },
 }
 
-/// Where in a chunked body the next byte stands.
+/// The position within a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Chunk {
     /// Before the line with a size.
     Size,
     /// In the data.
     Data { left: u64 },
-    /// Before the newline behind the data.
+    /// Before the newline after the data.
     End,
-    /// In the lines behind the last chunk.
+    /// In the lines after the last chunk.
     Trailer,
-    /// Behind everything.
+    /// At the end.
     Done,
 }
 
@@ -35,7 +35,7 @@ impl Body {
         Self::Sized { left: 0, seen: 0 }
     }
 
-    /// Chunks, of which none has come.
+    /// Chunks, none of which has arrived.
     pub(super) fn chunked() -> Self {
         Self::Chunked { at: Chunk::Size, seen: 0 }
     }
@@ -47,7 +47,7 @@ impl Body {
         }
     }
 
-    /// Whether nothing more belongs to it. One that ends with the connection never is.
+    /// Whether it is complete. A body that ends with the connection never is.
     pub(super) fn is_whole(&self) -> bool {
         match self {
             Self::Sized { left, .. } => *left == 0,
@@ -56,7 +56,7 @@ impl Body {
         }
     }
 
-    /// Takes what belongs to it from the front of `bytes` and says how much that was.
+    /// Consumes the part of `bytes` that belongs to it; returns its length.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<usize, String> {
         match self {
             Self::Sized { left, seen } => Ok(count(left, seen, bytes)),
@@ -111,14 +111,14 @@ fn chunks(at: &mut Chunk, seen: &mut u64, bytes: &[u8]) -> Result<usize, String>
     }
 }
 
-/// The line at the front without its CR LF, once it is whole.
+/// The line at the front without its CR LF, once complete.
 fn line(rest: &[u8]) -> Result<Option<&[u8]>, String> {
     match memchr::memchr(b'\n', rest) {
         Some(end) => {
             let line = &rest[..end];
             let line = line.strip_suffix(b"\r");
             line.map(Some).ok_or_else(|| {
-                format!("expected CR LF behind a line of chunks, found {}", super::shown(rest))
+                format!("expected CR LF after a line of chunks, found {}", super::shown(rest))
             })
         }
         None if rest.len() <= LINE_MAX => Ok(None),
@@ -126,7 +126,7 @@ fn line(rest: &[u8]) -> Result<Option<&[u8]>, String> {
     }
 }
 
-/// The size in hexadecimal digits, extensions behind a semicolon left out.
+/// The size in hexadecimal digits, without extensions after a semicolon.
 fn size(line: &[u8]) -> Result<u64, String> {
     let digits = line.split(|&byte| byte == b';').next().unwrap_or_default();
     let text = str::from_utf8(digits).unwrap_or_default().trim_matches([' ', '\t']);

@@ -1,9 +1,9 @@
-//! What is asked of a web server and what it should answer.
+//! What to request from a web server, and what to expect.
 
 use crate::parse::Usage;
 use std::fmt;
 
-/// The requests and what is right.
+/// The requests and the expected replies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpOptions {
     /// The method, such as `GET`.
@@ -12,22 +12,22 @@ pub struct HttpOptions {
     pub authority: String,
     /// Paths, with their weights; at least one.
     pub paths: Vec<(String, u32)>,
-    /// Further header fields; one of the name `Host` replaces ours.
+    /// Further header fields; a field `Host` replaces ours.
     pub headers: Vec<(String, String)>,
     /// The body of each request.
     pub body: Vec<u8>,
-    /// What is right.
-    pub wanted: Wanted,
-    /// What paths are drawn from.
+    /// The expected replies.
+    pub wanted: Expectation,
+    /// The seed for drawing paths.
     pub seed: u64,
 }
 
-/// What a right reply is.
+/// What a right reply looks like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Expectation {
     /// The status; `None`: any of 200 to 399.
     pub status: Option<u16>,
-    /// The length of the body (bytes); `None`: whatever its head announces.
+    /// The length of the body (bytes); `None`: as announced.
     pub length: Option<u64>,
 }
 
@@ -66,7 +66,7 @@ impl HttpOptions {
         self.paths.iter().map(request).collect()
     }
 
-    /// Whether asking twice is asking once (RFC 9110 section 9.2.2).
+    /// Whether a repetition is harmless (RFC 9110 section 9.2.2).
     pub(super) fn is_idempotent(&self) -> bool {
         ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"].contains(&self.method.as_str())
     }
@@ -77,7 +77,7 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-impl Wanted {
+impl Expectation {
     /// Judges a whole reply.
     pub(super) fn check(self, status: u16, length: u64) -> Result<(), String> {
         let right = self.status.map_or((200..400).contains(&status), |wanted| wanted == status);
@@ -99,7 +99,7 @@ impl Wanted {
     }
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for Expectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status {
             Some(status) => write!(f, "status {status} and ")?,

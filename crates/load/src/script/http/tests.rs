@@ -1,10 +1,10 @@
-//! The web script against replies made by hand, cut at every byte.
+//! The web script against handmade replies, cut at every byte.
 
 use super::*;
 use crate::faults::Faults;
 use crate::script::Notes;
 
-fn options(method: &str, wanted: Wanted) -> HttpOptions {
+fn options(method: &str, wanted: Expectation) -> HttpOptions {
     HttpOptions {
         method: method.to_owned(),
         authority: "a:1".to_owned(),
@@ -16,7 +16,7 @@ fn options(method: &str, wanted: Wanted) -> HttpOptions {
     }
 }
 
-/// What came of some bytes: replies, wrong ones, whether the connection is over, unasked bytes.
+/// The outcome: replies, wrong ones, whether the connection is over, unrequested bytes.
 #[derive(Debug, Default, PartialEq)]
 struct Found {
     done: u32,
@@ -32,27 +32,27 @@ fn feed(http: &mut Http, asked: u32, pieces: &[&[u8]], end: bool) -> (Found, Fau
     http.ask(0, asked, &mut out);
     for piece in pieces {
         held.extend_from_slice(piece);
-        let heard = http.hear(0, &held, &mut Ear::new(&mut faults, None));
-        held.drain(..heard.used);
-        found.done += heard.done;
-        found.wrong += heard.wrong;
-        if heard.over {
+        let replies = http.receive(0, &held, &mut ReplyLog::new(&mut faults, None));
+        held.drain(..replies.used);
+        found.done += replies.done;
+        found.wrong += replies.wrong;
+        if replies.over {
             found.over = true;
             break;
         }
     }
     if end && !found.over {
-        let heard = http.ended(0, &held, &mut Ear::new(&mut faults, None));
-        found.done += heard.done;
-        found.wrong += heard.wrong;
-        found.over = heard.over;
+        let replies = http.ended(0, &held, &mut ReplyLog::new(&mut faults, None));
+        found.done += replies.done;
+        found.wrong += replies.wrong;
+        found.over = replies.over;
     }
     found.unasked = faults.of(FaultKind::UnaskedBytes) > 0;
     (found, faults)
 }
 
-/// Feeds `wire` cut in two at each byte, twice on one script so that the second time the head is
-/// known, and at last byte by byte.
+/// Feeds `wire` cut in two at each byte, twice on one script so that the head is known the second
+/// time, and finally byte by byte.
 fn check_with(options: &HttpOptions, asked: u32, wire: &[u8], expected: &Found) {
     let mut http = Http::new(options.clone(), 1).expect("it makes sense");
     let bytes: Vec<&[u8]> = wire.chunks(1).collect();
@@ -67,7 +67,7 @@ fn check_with(options: &HttpOptions, asked: u32, wire: &[u8], expected: &Found) 
 
 fn check(asked: u32, wire: &str, done: u32, wrong: u32, over: bool) {
     let expected = Found { done, wrong, over, unasked: false };
-    check_with(&options("GET", Wanted::default()), asked, wire.as_bytes(), &expected);
+    check_with(&options("GET", Expectation::default()), asked, wire.as_bytes(), &expected);
 }
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -93,7 +93,7 @@ fn chunked_bodies() {
     check(1, &format!("{head}5\r\nhelloX\r\n0\r\n\r\n"), 1, 1, true);
     check(1, &format!("{head}five\r\nhello\r\n0\r\n\r\n"), 1, 1, true);
     check(1, &format!("{head}+5\r\nhello\r\n0\r\n\r\n"), 1, 1, true);
-    let wanted = Wanted { status: None, length: Some(15) };
+    let wanted = Expectation { status: None, length: Some(15) };
     let expected = Found { done: 1, ..Found::default() };
     check_with(&options("GET", wanted), 1, format!("{head}{body}").as_bytes(), &expected);
 }
@@ -120,12 +120,12 @@ fn wrong_replies() {
     check(1, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello", 1, 1, true);
     check(1, "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello", 1, 1, true);
     let expected = Found { done: 1, wrong: 1, ..Found::default() };
-    let wanted = Wanted { status: Some(201), length: None };
+    let wanted = Expectation { status: Some(201), length: None };
     check_with(&options("GET", wanted), 1, OK.as_bytes(), &expected);
-    let wanted = Wanted { status: None, length: Some(6) };
+    let wanted = Expectation { status: None, length: Some(6) };
     check_with(&options("GET", wanted), 1, OK.as_bytes(), &expected);
     let expected = Found { done: 1, unasked: true, ..Found::default() };
-    check_with(&options("GET", Wanted::default()), 1, OK.repeat(2).as_bytes(), &expected);
+    check_with(&options("GET", Expectation::default()), 1, OK.repeat(2).as_bytes(), &expected);
 }
 
 #[test]
@@ -133,12 +133,12 @@ fn a_head_alone_has_no_body() {
     let wire =
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
     let expected = Found { done: 2, ..Found::default() };
-    check_with(&options("HEAD", Wanted::default()), 2, wire, &expected);
+    check_with(&options("HEAD", Expectation::default()), 2, wire, &expected);
 }
 
 #[test]
 fn a_known_head_is_still_held_against_what_is_wanted() {
-    let mut http = Http::new(options("GET", Wanted { status: Some(200), length: Some(5) }), 1)
+    let mut http = Http::new(options("GET", Expectation { status: Some(200), length: Some(5) }), 1)
         .expect("it makes sense");
     assert_eq!(feed(&mut http, 1, &[OK.as_bytes()], false).0.wrong, 0);
     let other = OK.replace("200 OK", "500 No").replace("hello", "sorry");
@@ -153,7 +153,7 @@ fn a_known_head_is_still_held_against_what_is_wanted() {
 
 #[test]
 fn an_endless_head_is_no_head() {
-    let mut http = Http::new(options("GET", Wanted::default()), 1).expect("it makes sense");
+    let mut http = Http::new(options("GET", Expectation::default()), 1).expect("it makes sense");
     let endless = format!("HTTP/1.1 200 OK\r\nX: {}", "y".repeat(HEAD_MAX));
     let (found, faults) = feed(&mut http, 1, &[endless.as_bytes()], false);
     assert_eq!((found.wrong, found.over), (1, true), "{faults:?}");
@@ -161,7 +161,7 @@ fn an_endless_head_is_no_head() {
 
 #[test]
 fn requests_are_rendered_once() {
-    let mut post = options("POST", Wanted::default());
+    let mut post = options("POST", Expectation::default());
     post.headers = vec![("Accept".to_owned(), "*/*".to_owned())];
     post.body = b"a=b".to_vec();
     let mut http = Http::new(post.clone(), 1).expect("it makes sense");
@@ -175,15 +175,17 @@ fn requests_are_rendered_once() {
         assert!(Http::new(post.clone(), 1).is_err(), "{name}");
     }
     for path in ["index.html", "", "/a b"] {
-        let bad =
-            HttpOptions { paths: vec![(path.to_owned(), 1)], ..options("GET", Wanted::default()) };
+        let bad = HttpOptions {
+            paths: vec![(path.to_owned(), 1)],
+            ..options("GET", Expectation::default())
+        };
         assert!(Http::new(bad, 1).is_err(), "{path}");
     }
 }
 
 #[test]
 fn paths_follow_their_weights_and_are_told_apart() {
-    let mut two = options("GET", Wanted::default());
+    let mut two = options("GET", Expectation::default());
     two.paths = vec![("/a".to_owned(), 9), ("/b".to_owned(), 1)];
     let mut http = Http::new(two, 1).expect("it makes sense");
     let (mut faults, mut notes, mut out) = (Faults::default(), Notes::default(), Vec::new());
@@ -198,8 +200,8 @@ fn paths_follow_their_weights_and_are_told_apart() {
     // Five standard deviations of a thousand draws of one in ten.
     let b = asked.iter().filter(|&&kind| kind == 1).count();
     assert!(b.abs_diff(100) < 50, "{b} of 1000");
-    http.hear(0, OK.repeat(1000).as_bytes(), &mut Ear::new(&mut faults, Some(&mut notes)));
-    let heard: Vec<u16> = notes.list.iter().map(|note| note.kind).collect();
-    assert_eq!(heard, asked);
+    http.receive(0, OK.repeat(1000).as_bytes(), &mut ReplyLog::new(&mut faults, Some(&mut notes)));
+    let replies: Vec<u16> = notes.list.iter().map(|note| note.kind).collect();
+    assert_eq!(replies, asked);
     assert!(notes.list.iter().all(|note| note.bytes == OK.len() as u32 && !note.wrong));
 }

@@ -1,4 +1,4 @@
-//! The market's script against replies made by hand, fed in every way they may be split.
+//! The market's script against handmade replies, split in every way.
 
 use super::*;
 use crate::faults::Faults;
@@ -24,8 +24,8 @@ fn framed(framing: Framing, text: &[u8], shape: Shape) -> Vec<u8> {
     wire
 }
 
-/// Asks 20 requests, lets `answer` make each reply, feeds them in steps of `step` bytes, and
-/// gives back the script's verdict and faults.
+/// Sends 20 requests, lets `answer` make each reply, feeds them in steps of `step` bytes, and
+/// returns the script's verdict and faults.
 fn talk(
     framing: Framing,
     step: usize,
@@ -42,9 +42,9 @@ fn talk(
     let (mut faults, mut done, mut held) = (Faults::default(), 0, Vec::new());
     for piece in wire.chunks(step) {
         held.extend_from_slice(piece);
-        let heard = stock.hear(0, &held, &mut Ear::new(&mut faults, None));
-        held.drain(..heard.used);
-        done += heard.done;
+        let replies = stock.receive(0, &held, &mut ReplyLog::new(&mut faults, None));
+        held.drain(..replies.used);
+        done += replies.done;
     }
     stock.close(0);
     let after = framed(framing, rows(&left).as_bytes(), Shape::Block);
@@ -86,12 +86,16 @@ fn every_wrong_reply_is_found() {
     type Liar = fn(&str, &mut [u64; 2]) -> String;
     let liars: [(&str, Liar); 4] = [
         ("the other command", |request, left| {
-            let said = honest(request, left);
-            said.replace("[buy]", "[x]").replace("[sell]", "[buy]").replace("[x]", "[sell]")
+            let answer = honest(request, left);
+            answer.replace("[buy]", "[x]").replace("[sell]", "[buy]").replace("[x]", "[sell]")
         }),
         ("a sale refused", |request, left| {
-            let said = honest(request, left);
-            if said.starts_with("[sell]") { "Not enough left stocks\n".to_owned() } else { said }
+            let answer = honest(request, left);
+            if answer.starts_with("[sell]") {
+                "Not enough left stocks\n".to_owned()
+            } else {
+                answer
+            }
         }),
         ("a price", |request, left| honest(request, left).replace("3700", "3701")),
         ("a missing row", |request, left| honest(request, left).replace("1 1000 1000\n", "")),
@@ -113,11 +117,11 @@ fn a_forgotten_order_unbalances_the_books() {
     let mut first = true;
     let (check, faults, _) = talk(Framing::Line, 64, |request, left| {
         let before = *left;
-        let said = honest(request, left);
-        if std::mem::take(&mut first) || said.starts_with("[buy]") {
+        let answer = honest(request, left);
+        if std::mem::take(&mut first) || answer.starts_with("[buy]") {
             *left = before;
         }
-        said
+        answer
     });
     assert!(!check.ok && faults.is_empty(), "{check:?} {faults:?}");
     assert!(
@@ -130,8 +134,8 @@ fn a_forgotten_order_unbalances_the_books() {
 #[test]
 fn a_reply_too_many_is_found() {
     let (check, faults, done) = talk(Framing::Line, 10_000, |request, left| {
-        let said = honest(request, left);
-        if said.starts_with("[sell]") { said.repeat(2) } else { said }
+        let answer = honest(request, left);
+        if answer.starts_with("[sell]") { answer.repeat(2) } else { answer }
     });
     assert!(!faults.is_empty() && done == 20, "{check:?} {faults:?}");
 }
@@ -200,7 +204,7 @@ fn ids_are_the_markets_own() {
     assert!(Stock::new(options, ROWS, 1).is_err());
 }
 
-/// One connection asks `buy` until a reply is wrong; `answer` gets what is left of each stock.
+/// One connection sends `buy` orders; `answer` decides each from the pieces left and the amount.
 fn oracle(answer: impl Fn(u64, u64) -> bool) -> (u64, Check) {
     let mut stock = Stock::new(options(Framing::Line, (0, 1, 0)), ROWS, 1).expect("two rows");
     stock.open(0);
@@ -212,9 +216,9 @@ fn oracle(answer: impl Fn(u64, u64) -> bool) -> (u64, Check) {
         let words: Vec<&str> = request.trim().split(' ').collect();
         let (place, amount) = (usize::from(words[1] == "5"), words[2].parse().expect("digits"));
         let success = answer(left[place], amount);
-        let said = if success { "[buy] success\n" } else { "Not enough left stocks\n" };
+        let answer = if success { "[buy] success\n" } else { "Not enough left stocks\n" };
         left[place] = if success { left[place].saturating_sub(amount) } else { left[place] };
-        stock.hear(0, said.as_bytes(), &mut Ear::new(&mut faults, None));
+        stock.receive(0, answer.as_bytes(), &mut ReplyLog::new(&mut faults, None));
     }
     let check = stock.verdict(&framed(Framing::Line, rows(&left).as_bytes(), Shape::Block), &[]);
     (faults.of(FaultKind::WrongReply), check)
@@ -224,7 +228,8 @@ fn oracle(answer: impl Fn(u64, u64) -> bool) -> (u64, Check) {
 fn with_one_connection_the_seed_says_every_reply() {
     let (wrong, check) = oracle(|left, amount| left >= amount);
     assert!(wrong == 0 && check.ok, "{wrong} {check:?}");
-    // Refusing the last pieces is possible in a crowd; alone it is a lie, and so is overselling.
+    // A refusal of the last pieces is possible among several clients; alone it is wrong, and so is
+    // overselling.
     assert!(oracle(|left, amount| left > amount).0 > 0);
     assert!(oracle(|_, _| true).0 > 0);
 }
@@ -234,8 +239,9 @@ fn a_refusal_must_be_possible_even_in_a_crowd() {
     let mut stock = stock(Framing::Line, (0, 1, 0));
     let (mut faults, mut out) = (Faults::default(), Vec::new());
     stock.ask(0, 1, &mut out);
-    let heard = stock.hear(0, b"Not enough left stocks\n", &mut Ear::new(&mut faults, None));
-    assert_eq!((heard.done, heard.wrong), (1, 1), "{faults:?}");
+    let replies =
+        stock.receive(0, b"Not enough left stocks\n", &mut ReplyLog::new(&mut faults, None));
+    assert_eq!((replies.done, replies.wrong), (1, 1), "{faults:?}");
     assert!(faults.list[0].example.contains("it was refused"), "{faults:?}");
 }
 
@@ -246,7 +252,7 @@ fn several_threads_have_one_verdict() {
         script.share();
         let (mut faults, mut out) = (Faults::default(), Vec::new());
         script.ask(at, 1, &mut out);
-        script.hear(at, b"[buy] success\n", &mut Ear::new(&mut faults, None));
+        script.receive(at, b"[buy] success\n", &mut ReplyLog::new(&mut faults, None));
         (script, String::from_utf8(out).expect("ASCII"))
     };
     let ((one, first), (two, second)) = (script(0), script(1));
@@ -256,7 +262,7 @@ fn several_threads_have_one_verdict() {
     }
     let rows = framed(Framing::Line, rows(&left).as_bytes(), Shape::Block);
     assert!(!one.verdict(&rows, &[]).ok);
-    assert!(one.verdict(&rows, &[two.account()]).ok);
+    assert!(one.verdict(&rows, &[two.totals()]).ok);
 }
 
 #[test]
@@ -273,7 +279,7 @@ fn kinds_are_told_apart_where_wanted() {
             framed(Framing::Line, honest(request, &mut left).as_bytes(), shape)
         })
         .collect();
-    stock.hear(0, &wire, &mut Ear::new(&mut faults, Some(&mut notes)));
+    stock.receive(0, &wire, &mut ReplyLog::new(&mut faults, Some(&mut notes)));
     let kinds = stock.kinds();
     let found: Vec<&str> = notes.list.iter().map(|note| &*kinds[usize::from(note.kind)]).collect();
     let asked: Vec<&str> = requests.lines().filter_map(|line| line.split(' ').next()).collect();

@@ -1,9 +1,9 @@
 //! The screen as text, from made-up beats.
 
 use super::*;
-use load::beat::{Beat, Phase};
 use load::faults::FaultKind;
-use load::run::{Talk, Window};
+use load::run::{Window, Workload};
+use load::snapshot::{Phase, Snapshot};
 use load::{Arrivals, Model, Plan};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -16,16 +16,16 @@ fn plan(threads: usize) -> Plan {
     let target = "echo://127.0.0.1:7".parse().expect("a target");
     let model = Model::Open { rate: 1000.0, arrivals: Arrivals::Poisson, depth: 1 };
     let window = Window::For(Duration::from_secs(20));
-    Plan { model, window, threads, ..Plan::new(target, Talk::Echo) }
+    Plan { model, window, threads, ..Plan::new(target, Workload::Echo) }
 }
 
-/// A second of a thread's life in ten beats: 100 replies each that take `us`, and one that takes
-/// a hundred times as long.
-fn second(part: usize, phase: Phase, at: u64, us: u64) -> Vec<Beat> {
+/// A second of a thread's life in ten snapshots: 100 replies each that take `us`, and one that
+/// takes a hundred times as long.
+fn second(part: usize, phase: Phase, at: u64, us: u64) -> Vec<Snapshot> {
     (0..10)
-        .map(|beat| {
-            let start = at * 1000 + beat * 100;
-            let mut it = Beat { part, phase, done: 101, ..Beat::default() };
+        .map(|snapshot| {
+            let start = at * 1000 + snapshot * 100;
+            let mut it = Snapshot { part, phase, done: 101, ..Snapshot::default() };
             it.start = Instant::from_ns(start * MS);
             it.end = Instant::from_ns((start + 100) * MS);
             it.times.record(us * 1000, 100);
@@ -37,8 +37,8 @@ fn second(part: usize, phase: Phase, at: u64, us: u64) -> Vec<Beat> {
         .collect()
 }
 
-/// The same of two threads, in the order in which beats come.
-fn both(phase: Phase, at: u64, us: u64) -> Vec<Beat> {
+/// The same of two threads, in the order in which snapshots come.
+fn both(phase: Phase, at: u64, us: u64) -> Vec<Snapshot> {
     let (one, two) = (second(0, phase, at, us), second(1, phase, at, us));
     one.into_iter().zip(two).flat_map(|(one, two)| [one, two]).collect()
 }
@@ -110,12 +110,13 @@ fn a_long_run_has_no_more_bins_than_a_short_one() {
 #[test]
 fn any_size_and_any_state_can_be_drawn() {
     let mut wild = View::new(&plan(1));
-    let mut beat = Beat { phase: Phase::Window, failed: 1 << 60, done: 1 << 60, ..Beat::default() };
-    (0..40).for_each(|octave| beat.times.record(1 << octave, octave));
-    beat.outstanding = u64::MAX;
-    (0..10).for_each(|_| beat.faults.count(FaultKind::Overlong, || "long ".repeat(100)));
-    beat.pulse.stalled_ns = u64::MAX;
-    wild.add(vec![beat]);
+    let mut snapshot =
+        Snapshot { phase: Phase::Window, failed: 1 << 60, done: 1 << 60, ..Snapshot::default() };
+    (0..40).for_each(|octave| snapshot.times.record(1 << octave, octave));
+    snapshot.outstanding = u64::MAX;
+    (0..10).for_each(|_| snapshot.faults.count(FaultKind::Overlong, || "long ".repeat(100)));
+    snapshot.delays.stalled_ns = u64::MAX;
+    wild.add(vec![snapshot]);
     let fresh = View::new(&plan(3));
     for (width, height) in [(1, 1), (5, 3), (20, 4), (30, 9), (80, 24), (300, 90)] {
         drawn(&wild, width, height);
@@ -127,7 +128,7 @@ fn any_size_and_any_state_can_be_drawn() {
         (Window::Precise(precision, Duration::from_secs(9)), "at the most"),
     ] {
         let mut view = View::new(&Plan { window, ..plan(1) });
-        view.add(vec![Beat { phase: Phase::Window, ..Beat::default() }]);
+        view.add(vec![Snapshot { phase: Phase::Window, ..Snapshot::default() }]);
         check(&view.progress().1, &[words]);
     }
 }
@@ -135,9 +136,9 @@ fn any_size_and_any_state_can_be_drawn() {
 #[test]
 fn rows_of_a_histogram_fit_and_hold_everything() {
     let mut view = View::new(&plan(1));
-    let mut beat = Beat { phase: Phase::Window, ..Beat::default() };
-    (0..3000).for_each(|it| beat.times.record(100 + it * it * 7, 1));
-    view.add(vec![beat]);
+    let mut snapshot = Snapshot { phase: Phase::Window, ..Snapshot::default() };
+    (0..3000).for_each(|it| snapshot.times.record(100 + it * it * 7, 1));
+    view.add(vec![snapshot]);
     for height in 1..60 {
         let rows = rows(&view, height);
         assert!(rows.len() <= height, "{height}: {rows:?}");

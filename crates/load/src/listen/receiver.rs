@@ -1,4 +1,4 @@
-//! Many listeners in one thread: a connection each, and two sockets for the packets of hundreds.
+//! Many RTSP sessions in one thread: a connection each, and one socket pair for hundreds of them.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -12,70 +12,70 @@ use sys::ready::Interest;
 use sys::socket;
 use sys::udp::{Mail, Udp};
 
-use super::hearing::{Ask, Hearing, Lower, Shares};
-use super::order::{News, Order, Way};
-use super::senders::{ASKED, Sender, Senders};
+use super::client::{Client, Delivery, Event};
+use super::report::{ListenPlan, MediaReport, Percentiles, Transport};
+use super::senders::{REQUESTED, Sender, Senders};
 use super::sockets::{Pair, dropped, member, pairs, watch};
 use super::track::Track;
 
-/// Datagrams received at once, and the room of each, in bytes.
+/// Datagrams per receive call, and the space for each, in bytes.
 pub(super) const BATCH: usize = 64;
 pub(super) const ROOM: usize = 2048;
-/// Listeners report to their senders every five seconds, a part of them at a time.
+/// Receivers report to their senders every five seconds, in this many groups.
 const PARTS: u32 = 50;
-/// How often clocks are looked at.
+/// How often deadlines are checked.
 pub(super) const TICK: Duration = Duration::from_millis(10);
-/// Who waits for longer than this, and is told to leave, has waited in vain.
+/// A session that has waited longer than this when the run ends has failed.
 const AWHILE: Duration = Duration::from_secs(1);
-/// How long the last answers may take.
+/// How long the last responses may take.
 const PARTING: Duration = Duration::from_secs(2);
-/// How long to wait for packets that the last byes may have overtaken.
+/// How long to wait for packets that the final BYE may have overtaken.
 const STRAGGLERS: Duration = Duration::from_millis(100);
-/// Sockets for datagrams are numbered from here on, in pairs of media and control: those of
-/// sessions, and those of groups.
+/// Epoll keys of datagram sockets start here, in pairs of media and control: for sessions, and for
+/// multicast groups.
 const KEY_PAIRS: u64 = 1 << 40;
 const KEY_GROUPS: u64 = 1 << 41;
-/// How often it is looked at who has to say something.
+/// How often keep-alives and reports are due to be checked.
 const WORDS: Duration = Duration::from_millis(100);
 
 /// One session.
-pub(super) struct Listener {
+pub(super) struct Session {
     stream: Option<TcpStream>,
     is_connected: bool,
-    order: Order,
+    client: Client,
     inbox: Vec<u8>,
     outbox: Vec<u8>,
     began_ns: u64,
-    /// When the next word is due that keeps it alive.
+    /// When the next keep-alive is due.
     alive_ns: u64,
     first_ns: Option<u64>,
     over: bool,
-    /// The names of its senders.
+    /// The SSRCs of its senders.
     own: Vec<u32>,
     /// The server's address.
     server: Option<IpAddr>,
 }
 
-impl Listener {
-    /// What it waits for still, if it has begun a while ago and nothing has come.
+impl Session {
+    /// What the session still waits for, if it began a while ago and nothing arrived.
     fn lacks(&self, now: u64) -> Option<String> {
         match self.stream {
             None => None,
             Some(_) if now < self.began_ns + AWHILE.as_nanos() as u64 => None,
             Some(_) if self.over || self.first_ns.is_some() => None,
             Some(_) if !self.is_connected => Some("connecting: no answer".to_owned()),
-            Some(_) if !self.order.is_playing() => {
-                Some(format!("{}: no answer", self.order.asks()))
+            Some(_) if !self.client.is_playing() => {
+                Some(format!("{}: no answer", self.client.last_method()))
             }
             Some(_) => Some("no media came".to_owned()),
         }
     }
 
-    fn new(order: Order, server: IpAddr) -> Listener {
-        Listener {
+    fn new(client: Client, server: IpAddr) -> Session {
+        Session {
             stream: None,
             is_connected: false,
-            order,
+            client,
             inbox: Vec::new(),
             outbox: Vec::new(),
             began_ns: 0,
@@ -88,42 +88,46 @@ impl Listener {
     }
 }
 
-/// Everybody who listens, and whom they hear.
-pub(super) struct Audience {
-    listeners: Vec<Listener>,
+/// All sessions and their senders.
+pub(super) struct Receiver {
+    listeners: Vec<Session>,
     pub(super) senders: Senders,
-    pub(super) hearing: Hearing,
+    pub(super) report: MediaReport,
     first: Histogram,
     /// Groups that were granted and not joined yet.
     joining: Vec<(IpAddr, (u16, u16))>,
 }
 
-/// Plays sessions and counts what comes, until the time is over, all have ended, or `stop` is set.
+/// Plays sessions and counts arriving packets, until the time is over, all have ended, or `stop` is
+/// set.
 ///
 /// # Errors
-/// This machine gives no sockets. What a server refuses is counted instead.
-pub fn listen(ask: &Ask, stop: &AtomicBool) -> io::Result<Hearing> {
+/// This machine provides no sockets. Refusals by the server are counted instead.
+pub fn listen(ask: &ListenPlan, stop: &AtomicBool) -> io::Result<MediaReport> {
     let epoll = Epoll::new()?;
-    let sessions = if ask.lower == Lower::Datagrams { ask.sessions } else { 1 };
-    let mut hall = Hall { pairs: pairs(ask.address.ip(), sessions)?, groups: Vec::new(), epoll };
-    for (pair, key) in hall.pairs.iter().zip((KEY_PAIRS..).step_by(2)) {
-        watch(&hall.epoll, &pair.media, key)?;
-        hall.epoll.add(&pair.control, Interest::READ, key + 1)?;
+    let sessions = if ask.lower == Transport::Datagrams { ask.sessions } else { 1 };
+    let mut sockets =
+        Sockets { pairs: pairs(ask.address.ip(), sessions)?, groups: Vec::new(), epoll };
+    for (pair, key) in sockets.pairs.iter().zip((KEY_PAIRS..).step_by(2)) {
+        watch(&sockets.epoll, &pair.media, key)?;
+        sockets.epoll.add(&pair.control, Interest::READ, key + 1)?;
     }
-    let control = hall.pairs[0].control.try_clone()?;
-    if let Lower::Group(interface) = ask.lower {
+    let control = sockets.pairs[0].control.try_clone()?;
+    if let Transport::Group(interface) = ask.lower {
         control.set_multicast_interface(interface)?;
     }
     let login = ask.login.as_ref().map(|(user, password)| (user.as_str(), password.as_str()));
     let listener = |index: u32| {
-        let way = match ask.lower {
-            Lower::Datagrams => Way::Udp(hall.pairs[index as usize % hall.pairs.len()].ports),
-            Lower::Connection => Way::Tcp,
-            Lower::Group(_) => Way::Group,
+        let delivery = match ask.lower {
+            Transport::Datagrams => {
+                Delivery::Udp(sockets.pairs[index as usize % sockets.pairs.len()].ports)
+            }
+            Transport::Connection => Delivery::Tcp,
+            Transport::Group(_) => Delivery::Group,
         };
-        Listener::new(Order::new(&ask.url, way, ask.from_s, login), ask.address.ip())
+        Session::new(Client::new(&ask.url, delivery, ask.from_s, login), ask.address.ip())
     };
-    let mut audience = Audience::new((0..ask.sessions).map(listener).collect(), ask.sessions);
+    let mut state = Receiver::new((0..ask.sessions).map(listener).collect(), ask.sessions);
     let origin = sys::clock::now_ns();
     let (mut begun, mut words) = (0, 0);
     let (mut events, mut mail) = (Events::with_capacity(256), Mail::new(BATCH, ROOM));
@@ -132,49 +136,51 @@ pub fn listen(ask: &Ask, stop: &AtomicBool) -> io::Result<Hearing> {
     loop {
         let now = sys::clock::now_ns();
         while begun < ask.due(now - origin) {
-            audience.begin(begun as usize, ask.address, &hall.epoll, now);
+            state.begin(begun as usize, ask.address, &sockets.epoll, now);
             begun += 1;
         }
-        let is_over = begun == ask.sessions && audience.listeners.iter().all(|it| it.over);
+        let is_over = begun == ask.sessions && state.listeners.iter().all(|it| it.over);
         if is_over || parting.is_some_and(|until| now >= until) {
             break;
         }
         if parting.is_none() && (now >= last || stop.load(Ordering::Relaxed)) {
-            audience.leave(&hall.epoll);
+            state.leave(&sockets.epoll);
             begun = ask.sessions;
             parting = Some(now + PARTING.as_nanos() as u64);
         }
-        hall.epoll.wait(&mut events, Some(TICK))?;
+        sockets.epoll.wait(&mut events, Some(TICK))?;
         for event in events.iter() {
-            match hall.socket(event.key) {
-                Some(socket) => audience.hear_mail(socket, &mut mail, ASKED, event.key % 2 == 1),
-                None => audience.talk(event.key as usize, &hall.epoll),
+            match sockets.socket(event.key) {
+                Some(socket) => {
+                    state.receive_datagrams(socket, &mut mail, REQUESTED, event.key % 2 == 1)
+                }
+                None => state.talk(event.key as usize, &sockets.epoll),
             }
         }
-        if let Lower::Group(interface) = ask.lower {
-            audience.join(interface, &mut hall)?;
+        if let Transport::Group(interface) = ask.lower {
+            state.join(interface, &mut sockets)?;
         }
-        audience.part(&hall.epoll);
+        state.part(&sockets.epoll);
         if now >= origin + words * WORDS.as_nanos() as u64 {
             words += 1;
-            audience.keep_alive(&hall.epoll);
-            audience.report(&control, words as u32 % PARTS);
+            state.keep_alive(&sockets.epoll);
+            state.report(&control, words as u32 % PARTS);
         }
     }
-    hall.settle(&mut audience, &mut mail);
-    audience.hearing.dropped = dropped(hall.media());
-    Ok(audience.told((sys::clock::now_ns() - origin) as f64 / 1e9))
+    sockets.settle(&mut state, &mut mail);
+    state.report.dropped = dropped(sockets.media());
+    Ok(state.finish((sys::clock::now_ns() - origin) as f64 / 1e9))
 }
 
 /// All sockets.
-struct Hall {
+struct Sockets {
     epoll: Epoll,
     pairs: Vec<Pair>,
     groups: Vec<Udp>,
 }
 
-impl Hall {
-    /// The socket for datagrams that has this number.
+impl Sockets {
+    /// The datagram socket with this key.
     fn socket(&self, key: u64) -> Option<&Udp> {
         match key {
             KEY_GROUPS.. => self.groups.get((key - KEY_GROUPS) as usize),
@@ -186,50 +192,50 @@ impl Hall {
         }
     }
 
-    /// The sockets of media.
+    /// The media sockets.
     fn media(&self) -> impl Iterator<Item = &Udp> {
         self.pairs.iter().map(|pair| &pair.media).chain(self.groups.iter().step_by(2))
     }
 
-    /// Hears what is on its way still: the last bye may have overtaken the last packet.
-    fn settle(&self, audience: &mut Audience, mail: &mut Mail) {
+    /// Receives what is still in flight: the last BYE may have overtaken the last packet.
+    fn settle(&self, state: &mut Receiver, mail: &mut Mail) {
         for _ in 0..2 {
-            self.media().for_each(|socket| audience.hear_mail(socket, mail, ASKED, false));
-            if audience.senders.all.values().all(|it| it.track.tallied().lost == 0) {
+            self.media().for_each(|socket| state.receive_datagrams(socket, mail, REQUESTED, false));
+            if state.senders.all.values().all(|it| it.track.counts().lost == 0) {
                 return;
             }
             std::thread::sleep(STRAGGLERS);
         }
-        self.media().for_each(|socket| audience.hear_mail(socket, mail, ASKED, false));
+        self.media().for_each(|socket| state.receive_datagrams(socket, mail, REQUESTED, false));
     }
 }
 
-impl Audience {
-    /// These sessions, or nobody who asks; and how many senders are expected.
-    pub(super) fn new(listeners: Vec<Listener>, senders: u32) -> Audience {
+impl Receiver {
+    /// A receiver for these sessions (none for unrequested media), expecting this many senders.
+    pub(super) fn new(listeners: Vec<Session>, senders: u32) -> Receiver {
         let sessions = listeners.len() as u32;
-        Audience {
+        Receiver {
             listeners,
             senders: Senders::new(senders),
-            hearing: Hearing { sessions, ..Hearing::default() },
+            report: MediaReport { sessions, ..MediaReport::default() },
             first: Histogram::new(),
             joining: Vec::new(),
         }
     }
 
     /// Joins the groups that were granted.
-    fn join(&mut self, interface: Ipv4Addr, hall: &mut Hall) -> io::Result<()> {
+    fn join(&mut self, interface: Ipv4Addr, sockets: &mut Sockets) -> io::Result<()> {
         for (group, (media, control)) in std::mem::take(&mut self.joining) {
             for port in [media, control] {
                 let socket = member(SocketAddr::new(group, port), interface)?;
-                watch(&hall.epoll, &socket, KEY_GROUPS + hall.groups.len() as u64)?;
-                hall.groups.push(socket);
+                watch(&sockets.epoll, &socket, KEY_GROUPS + sockets.groups.len() as u64)?;
+                sockets.groups.push(socket);
             }
         }
         Ok(())
     }
 
-    /// Knocks; the connection is there when its socket can be written to.
+    /// Starts connecting; the connection is up when its socket becomes writable.
     fn begin(&mut self, index: usize, address: SocketAddr, epoll: &Epoll, now: u64) {
         let listener = &mut self.listeners[index];
         let connecting = socket::connect_nonblocking(address).and_then(|fd| {
@@ -242,7 +248,7 @@ impl Audience {
         }
     }
 
-    /// The connection is there, or will never be.
+    /// The connection is up, or has failed.
     fn connected(&mut self, index: usize, epoll: &Epoll) {
         let listener = &mut self.listeners[index];
         let Some(stream) = &listener.stream else { return };
@@ -254,7 +260,7 @@ impl Audience {
         match found {
             Ok(()) => {
                 listener.is_connected = true;
-                listener.order.begin();
+                listener.client.begin();
                 self.send(index, epoll);
             }
             Err(error) => self.hang_up(index, epoll, &format!("connecting: {error}")),
@@ -267,7 +273,7 @@ impl Audience {
             return;
         }
         listener.stream = None;
-        let failed = &mut self.hearing.failed;
+        let failed = &mut self.report.failed;
         match failed.iter_mut().find(|(known, _)| known == why) {
             Some((_, count)) => *count += 1,
             None => failed.push((why.to_owned(), 1)),
@@ -307,23 +313,23 @@ impl Audience {
         }
     }
 
-    /// Takes what has come over a session's connection.
+    /// Processes what has arrived over a session's connection.
     fn understand(&mut self, index: usize) -> Result<(), String> {
         let now = sys::clock::now_ns();
-        let Audience { listeners, senders, hearing, first, joining } = self;
-        let Listener { order, inbox, over, began_ns, first_ns, server, own, .. } =
+        let Receiver { listeners, senders, report, first, joining } = self;
+        let Session { client, inbox, over, began_ns, first_ns, server, own, .. } =
             &mut listeners[index];
-        let used = order.hear(inbox, &mut |news| match news {
-            News::SetUp { track, transport, .. } => {
+        let used = client.receive(inbox, &mut |event| match event {
+            Event::SetUp { track, transport, .. } => {
                 let group = transport.destination.as_ref().and_then(|it| it.parse().ok());
                 if let (true, Some(group), Some(ports)) =
                     (transport.multicast, group, transport.port)
                 {
                     joining.push((group, ports));
                 }
-                // Without a name packets cannot be told apart; then they are strangers.
+                // Without an SSRC packets cannot be attributed and count as strangers.
                 let Some(ssrc) = transport.ssrc else { return };
-                // Members of a group tell it what they hear; others tell who sends.
+                // Members of a group report to the group; other receivers report to the sender.
                 let host = group.or(transport.source).or(*server);
                 let ports = transport.port.filter(|_| transport.multicast);
                 let control = host.zip(ports.or(transport.server_port));
@@ -340,46 +346,48 @@ impl Audience {
                     ended: false,
                 };
                 own.push(ssrc);
-                senders.all.insert((ASKED, ssrc), sender);
+                senders.all.insert((REQUESTED, ssrc), sender);
             }
-            News::Playing(info) => {
-                senders.announce(hearing, own, info.unwrap_or_default());
+            Event::Playing(info) => {
+                senders.announce(report, own, info.unwrap_or_default());
             }
-            News::Data(channel, packet) if channel % 2 == 0 => {
-                if senders.packet(hearing, packet, (ASKED, now)).is_some() && first_ns.is_none() {
+            Event::Data(channel, packet) if channel % 2 == 0 => {
+                if senders.packet(report, packet, (REQUESTED, now)).is_some() && first_ns.is_none()
+                {
                     *first_ns = Some(now);
                     first.record(now - *began_ns, 1);
                 }
             }
-            News::Data(_, packet) => senders.control(hearing, packet, (ASKED, now)),
-            News::Over => *over = true,
+            Event::Data(_, packet) => senders.control(report, packet, (REQUESTED, now)),
+            Event::Over => *over = true,
         })?;
         inbox.drain(..used);
-        if order.is_playing() && listeners[index].alive_ns == 0 {
+        if client.is_playing() && listeners[index].alive_ns == 0 {
             listeners[index].alive_ns = now;
         }
         Ok(())
     }
 
-    /// Receives datagrams of media or of control until none waits.
-    pub(super) fn hear_mail(
+    /// Receives datagrams of media or control until none is left.
+    pub(super) fn receive_datagrams(
         &mut self,
         socket: &Udp,
         mail: &mut Mail,
         receiver: u32,
         is_control: bool,
     ) {
-        let Audience { listeners, senders, hearing, first, .. } = self;
+        let Receiver { listeners, senders, report, first, .. } = self;
         while let Ok(letters) = mail.receive(socket) {
             let now = sys::clock::now_ns();
             for letter in letters {
                 if is_control {
-                    senders.control(hearing, letter.bytes, (receiver, now));
+                    senders.control(report, letter.bytes, (receiver, now));
                     continue;
                 }
-                // The kernel's time, where it tells one: it does not wait for us to run.
+                // The kernel's timestamp, where it provides one, does not depend on when this
+                // thread runs.
                 let came = if letter.came_ns > 0 { letter.came_ns } else { now };
-                let session = senders.packet(hearing, letter.bytes, (receiver, came)).flatten();
+                let session = senders.packet(report, letter.bytes, (receiver, came)).flatten();
                 let Some(listener) = session.and_then(|at| listeners.get_mut(at)) else { continue };
                 if listener.first_ns.is_none() {
                     listener.first_ns = Some(now);
@@ -389,26 +397,26 @@ impl Audience {
         }
     }
 
-    /// Ends the sessions that have nothing more to hear.
+    /// Ends the sessions whose senders have all said goodbye.
     fn part(&mut self, epoll: &Epoll) {
         for index in std::mem::take(&mut self.senders.parted) {
             if self.has_ended(index) {
-                self.listeners[index].order.leave();
+                self.listeners[index].client.leave();
                 self.send(index, epoll);
                 self.listeners[index].over = true;
             }
         }
     }
 
-    /// Says a word for each session that has to, and what could not be said before.
+    /// Sends due keep-alives, and what could not be sent before.
     fn keep_alive(&mut self, epoll: &Epoll) {
         let now = sys::clock::now_ns();
         for index in 0..self.listeners.len() {
             let listener = &mut self.listeners[index];
-            let silence = listener.order.keep_alive_s() * 1_000_000_000;
+            let silence = listener.client.keep_alive_s() * 1_000_000_000;
             if listener.alive_ns > 0 && now >= listener.alive_ns + silence {
                 listener.alive_ns = now;
-                listener.order.keep_alive();
+                listener.client.keep_alive();
             }
             self.send(index, epoll);
         }
@@ -417,13 +425,13 @@ impl Audience {
     /// Whether all senders of a session have said goodbye.
     fn has_ended(&self, index: usize) -> bool {
         let own = &self.listeners[index].own;
-        let bye = |ssrc: &u32| self.senders.all.get(&(ASKED, *ssrc)).is_none_or(|it| it.bye);
+        let bye = |ssrc: &u32| self.senders.all.get(&(REQUESTED, *ssrc)).is_none_or(|it| it.bye);
         !own.is_empty() && own.iter().all(bye)
     }
 
-    /// Tells senders what was heard of them: the `part`th of them, by their names.
+    /// Sends receiver reports to the `part`th group of senders, by SSRC.
     fn report(&mut self, control: &Udp, part: u32) {
-        let (Audience { senders, listeners, .. }, now) = (self, sys::clock::now_ns());
+        let (Receiver { senders, listeners, .. }, now) = (self, sys::clock::now_ns());
         senders.reports(now, (part, PARTS), |sender, bytes| {
             match (sender.channel, sender.control, sender.session) {
                 (Some(channel), _, Some(index)) => {
@@ -431,14 +439,14 @@ impl Audience {
                     outbox.extend_from_slice(&wire::rtsp::frame(channel, bytes.len()));
                     outbox.extend_from_slice(bytes);
                 }
-                // A report that is lost is followed by the next.
+                // The next report replaces a lost one.
                 (None, Some(to), _) => drop(control.send_to(bytes, to, false)),
                 _ => {}
             }
         });
     }
 
-    /// Ends all sessions; those that nothing came for have failed.
+    /// Ends all sessions; those that received nothing have failed.
     fn leave(&mut self, epoll: &Epoll) {
         self.senders.is_leaving = true;
         let now = sys::clock::now_ns();
@@ -450,15 +458,15 @@ impl Audience {
             if listener.stream.is_none() {
                 listener.over = true;
             }
-            listener.order.leave();
+            listener.client.leave();
             self.send(index, epoll);
         }
     }
 
-    /// Sends what waits of a session.
+    /// Sends a session's pending bytes.
     fn send(&mut self, index: usize, epoll: &Epoll) {
         let listener = &mut self.listeners[index];
-        listener.outbox.extend(listener.order.take_out());
+        listener.outbox.extend(listener.client.take_out());
         if listener.outbox.is_empty() {
             return;
         }
@@ -472,12 +480,12 @@ impl Audience {
         }
     }
 
-    pub(super) fn told(mut self, seconds: f64) -> Hearing {
-        let hearing = &mut self.hearing;
-        hearing.seconds = seconds;
-        hearing.played = self.listeners.iter().filter(|it| it.first_ns.is_some()).count() as u32;
-        hearing.first_packet_ms = Shares::of(&self.first);
-        self.senders.tell(hearing);
-        self.hearing
+    pub(super) fn finish(mut self, seconds: f64) -> MediaReport {
+        let report = &mut self.report;
+        report.seconds = seconds;
+        report.played = self.listeners.iter().filter(|it| it.first_ns.is_some()).count() as u32;
+        report.first_packet_ms = Percentiles::of(&self.first);
+        self.senders.tell(report);
+        self.report
     }
 }

@@ -1,4 +1,4 @@
-//! A fleet against a server of this file's own: what it tells is what that has answered.
+//! The crew against a server of this file: its reports match the server's counts.
 
 use super::*;
 use crate::crew::{Batch, Health};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// How long anything may take that takes no second on a free machine.
+/// How long anything may take that takes less than a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Answers every line; counts them.
@@ -29,7 +29,7 @@ fn server() -> (SocketAddr, Arc<AtomicU64>) {
             }
         }
     };
-    // They end with the process of the tests.
+    // They end with the test process.
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let answered = Arc::clone(&shared);
@@ -40,21 +40,26 @@ fn server() -> (SocketAddr, Arc<AtomicU64>) {
 }
 
 struct Rig {
-    fleet: Fleet,
-    news: UnboundedReceiver<News>,
+    load_crew: LoadCrew,
+    news: UnboundedReceiver<CrewEvent>,
     batches: Vec<Batch>,
-    troubles: Vec<Trouble>,
+    problems: Vec<Problem>,
 }
 
 impl Rig {
     fn new() -> Self {
-        let (ear, news) = unbounded_channel();
-        Self { fleet: Fleet::new(Ear(ear)), news, batches: vec![], troubles: vec![] }
+        let (events, news) = unbounded_channel();
+        Self {
+            load_crew: LoadCrew::new(EventSender(events)),
+            news,
+            batches: vec![],
+            problems: vec![],
+        }
     }
 
-    fn aim(&mut self, host: SocketAddr, users: u64, fields: &[(&str, Value)]) -> u64 {
+    fn set_targets(&mut self, host: SocketAddr, users: u64, fields: &[(&str, Value)]) -> u64 {
         let options = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-        self.fleet.aim(Aim {
+        self.load_crew.set_targets(UserTargets {
             users: Users::from([("LineUser".to_owned(), users)]),
             host: Some(format!("line://{host}")),
             options: Options(options.collect()),
@@ -62,13 +67,13 @@ impl Rig {
             fresh: true,
             index: 0,
         });
-        let settled = self.hear_until(|news| matches!(news, News::Settled(_)));
-        let News::Settled(users) = settled else { unreachable!("awaited above") };
+        let settled = self.hear_until(|news| matches!(news, CrewEvent::Settled(_)));
+        let CrewEvent::Settled(users) = settled else { unreachable!("awaited above") };
         users["LineUser"]
     }
 
-    /// Hears until news of a kind come, and keeps the rest.
-    fn hear_until(&mut self, is_it: impl Fn(&News) -> bool) -> News {
+    /// Receives until an event matches, and keeps the others.
+    fn hear_until(&mut self, is_it: impl Fn(&CrewEvent) -> bool) -> CrewEvent {
         let begun = Instant::now();
         loop {
             assert!(begun.elapsed() < PATIENCE, "expected news, heard {:?}", self.batches.last());
@@ -80,9 +85,9 @@ impl Rig {
                 return news;
             }
             match news {
-                News::Batch(batch) => self.batches.push(*batch),
-                News::Trouble(trouble) => self.troubles.push(trouble),
-                News::Settled(_) | News::Halted | News::Log(..) => {}
+                CrewEvent::Batch(batch) => self.batches.push(*batch),
+                CrewEvent::Problem(problem) => self.problems.push(problem),
+                CrewEvent::Settled(_) | CrewEvent::Halted | CrewEvent::Log(..) => {}
             }
         }
     }
@@ -90,7 +95,9 @@ impl Rig {
     fn work(&mut self, done: u64) {
         let before = self.done();
         while self.done() < before + done {
-            let News::Batch(batch) = self.hear_until(|news| matches!(news, News::Batch(_))) else {
+            let CrewEvent::Batch(batch) =
+                self.hear_until(|news| matches!(news, CrewEvent::Batch(_)))
+            else {
                 unreachable!("awaited above")
             };
             self.batches.push(*batch);
@@ -98,8 +105,8 @@ impl Rig {
     }
 
     fn halt(&mut self, patience: Duration) {
-        self.fleet.halt(patience);
-        self.hear_until(|news| matches!(news, News::Halted));
+        self.load_crew.halt(patience);
+        self.hear_until(|news| matches!(news, CrewEvent::Halted));
     }
 
     fn done(&self) -> u64 {
@@ -121,13 +128,13 @@ fn users_come_and_go_and_every_reply_is_told() {
     let mut rig = Rig::new();
     for (test, users) in [(1, [3, 8, 1]), (2, [1, 2, 4])] {
         for users in users {
-            assert_eq!(rig.aim(host, users, &[("think", "1ms".into())]), users);
+            assert_eq!(rig.set_targets(host, users, &[("think", "1ms".into())]), users);
             rig.work(20);
         }
         rig.halt(PATIENCE);
         assert_eq!(rig.done(), answered.load(Ordering::SeqCst), "after test {test}");
     }
-    assert_eq!(rig.troubles, []);
+    assert_eq!(rig.problems, []);
     for row in rig.rows() {
         assert_eq!((row.method.as_str(), row.name.as_str(), row.failed), ("LINE", "line", 0));
         assert_eq!(row.times.iter().map(|&(_, count)| count).sum::<u64>(), row.done);
@@ -146,11 +153,11 @@ fn in_the_open_model_users_are_a_rate() {
         ("arrivals", "constant".into()),
         ("connections", 2.into()),
     ];
-    rig.aim(host, 4, &fields);
+    rig.set_targets(host, 4, &fields);
     rig.work(100);
     assert_eq!((rig.last().model.as_str(), rig.last().offered), ("open", 200.0));
     assert!(rig.batches.iter().any(|batch| !batch.health.tardiness.is_empty()));
-    rig.aim(host, 2, &fields);
+    rig.set_targets(host, 2, &fields);
     rig.work(50);
     assert_eq!(rig.last().offered, 100.0);
     rig.halt(PATIENCE);
@@ -168,12 +175,12 @@ fn in_the_partly_open_model_users_are_a_rate_of_sessions() {
         ("arrivals", "constant".into()),
         ("connections", 8.into()),
     ];
-    rig.aim(host, 2, &fields);
+    rig.set_targets(host, 2, &fields);
     rig.work(100);
     assert_eq!((rig.last().model.as_str(), rig.last().offered), ("sessions", 100.0));
     assert!(rig.batches.iter().any(|batch| !batch.health.tardiness.is_empty()));
     rig.halt(PATIENCE);
-    // Sessions that had begun when the test was stopped have made all their requests.
+    // Sessions begun before the test was stopped have sent all their requests.
     assert_eq!((rig.done(), rig.done() % 5), (answered.load(Ordering::SeqCst), 0));
 }
 
@@ -181,9 +188,9 @@ fn in_the_partly_open_model_users_are_a_rate_of_sessions() {
 fn fields_that_change_make_other_users() {
     let (host, answered) = server();
     let mut rig = Rig::new();
-    rig.aim(host, 2, &[("think", "1ms".into())]);
+    rig.set_targets(host, 2, &[("think", "1ms".into())]);
     rig.work(10);
-    rig.aim(host, 2, &[("think", "2ms".into()), ("depth", 3.into())]);
+    rig.set_targets(host, 2, &[("think", "2ms".into()), ("depth", 3.into())]);
     rig.work(10);
     rig.halt(PATIENCE);
     assert_eq!(rig.done(), answered.load(Ordering::SeqCst));
@@ -192,13 +199,13 @@ fn fields_that_change_make_other_users() {
 #[test]
 fn who_has_no_server_or_no_sense_is_told_why() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let nobody = listener.local_addr().expect("bound above");
+    let closed_port = listener.local_addr().expect("bound above");
     drop(listener);
     let mut rig = Rig::new();
-    assert_eq!(rig.aim(nobody, 3, &[]), 0);
-    assert_eq!(rig.aim(nobody, 3, &[("depth", "deep".into())]), 0);
+    assert_eq!(rig.set_targets(closed_port, 3, &[]), 0);
+    assert_eq!(rig.set_targets(closed_port, 3, &[("depth", "deep".into())]), 0);
     rig.halt(Duration::ZERO);
-    let [refused, senseless] = &rig.troubles[..] else { panic!("two: {:?}", rig.troubles) };
+    let [refused, senseless] = &rig.problems[..] else { panic!("two: {:?}", rig.problems) };
     assert!(refused.what.to_lowercase().contains("refused"), "{refused:?}");
     assert!(senseless.what.contains("depth"), "{senseless:?}");
     assert_eq!(rig.batches, []);
@@ -208,11 +215,12 @@ fn who_has_no_server_or_no_sense_is_told_why() {
 fn a_halt_without_patience_waits_for_nobody() {
     let deaf = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let mut rig = Rig::new();
-    rig.aim(deaf.local_addr().expect("bound above"), 3, &[("depth", 2.into())]);
+    rig.set_targets(deaf.local_addr().expect("bound above"), 3, &[("depth", 2.into())]);
     let begun = Instant::now();
     while rig.batches.last().is_none_or(|batch| batch.health.outstanding < 6) {
-        assert!(begun.elapsed() < PATIENCE, "expected requests that nobody answers");
-        let News::Batch(batch) = rig.hear_until(|news| matches!(news, News::Batch(_))) else {
+        assert!(begun.elapsed() < PATIENCE, "expected unanswered requests");
+        let CrewEvent::Batch(batch) = rig.hear_until(|news| matches!(news, CrewEvent::Batch(_)))
+        else {
             unreachable!("awaited above")
         };
         rig.batches.push(*batch);

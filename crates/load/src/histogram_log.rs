@@ -1,15 +1,14 @@
-//! A run's histograms over time, written to a file while it goes on.
+//! A run's histograms over time, written to a file during the run.
 //!
-//! Every thread hands a copy of its histograms over at the end of each [`Settings::interval`]; a
-//! thread of the scribe's packs and writes them, because packing takes longer than an arrival can
-//! wait. Where several threads measure, one line of the log is the sum of all of them. The counts
-//! of all lines together are those of the report: what came in the drain is there, what came
-//! before the window is not.
+//! At the end of each [`Settings::interval`] every thread hands over a copy of its histograms. A
+//! separate thread packs and writes them, because packing takes longer than an arrival can wait.
+//! With several measuring threads one line of the log is the sum of all of them. The counts of all
+//! lines add up to those of the report: the drain is included, the warm-up is not.
 //!
 //! [`Settings::interval`]: crate::drive::Settings::interval
 
-use crate::drive::Stretch;
-use crate::run::{Onlooker, Plan};
+use crate::drive::IntervalReport;
+use crate::run::{Plan, ThreadObserver};
 use meter::Histogram;
 use meter::hlog::{self, Interval};
 use seam::Instant;
@@ -21,36 +20,36 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-/// Someone who writes a `.hlog`.
+/// A writer of a `.hlog` file.
 #[derive(Debug)]
-pub struct Scribe {
-    pages: Sender<Page>,
+pub struct HistogramLog {
+    records: Sender<Record>,
     thread: JoinHandle<io::Result<()>>,
 }
 
-/// What a thread measured in a stretch of time.
+/// What a thread measured during an interval.
 #[derive(Debug)]
-struct Page {
+struct Record {
     part: usize,
     start: Instant,
     end: Instant,
     times: Times,
 }
 
-/// What readers show by default, then what stands behind it under a tag.
+/// What viewers show by default, then the tagged series.
 #[derive(Debug)]
 struct Times {
     first: Histogram,
     others: Vec<(&'static str, Histogram)>,
 }
 
-impl Scribe {
-    /// Begins a log of a run as planned.
+impl HistogramLog {
+    /// Starts the log of a planned run.
     ///
     /// # Errors
-    /// If the kernel refuses a thread.
+    /// The kernel refuses a thread.
     pub fn begin(file: File, plan: &Plan) -> io::Result<Self> {
-        let (pages, inbox) = mpsc::channel();
+        let (records, inbox) = mpsc::channel();
         let (parts, each) = (plan.threads, plan.interval());
         let mut comments = comments(plan);
         let more = match plan.model.is_scheduled() {
@@ -63,34 +62,34 @@ impl Scribe {
             let start = lines.wait();
             hlog::write(io::BufWriter::new(file), start, &comments, lines)
         };
-        let thread = std::thread::Builder::new().name("scribe".to_owned()).spawn(write)?;
-        Ok(Self { pages, thread })
+        let thread = std::thread::Builder::new().name("histograms".to_owned()).spawn(write)?;
+        Ok(Self { records, thread })
     }
 
-    /// Who has to look on.
-    pub fn onlooker(&self, plan: &Plan) -> Onlooker {
-        let (pages, scheduled) = (self.pages.clone(), plan.model.is_scheduled());
-        Arc::new(move |part, stretch: Stretch<'_>| {
-            if stretch.measured {
-                let (start, end) = (stretch.start, stretch.end);
-                let times = Times::of(&stretch, scheduled);
-                // A scribe that could not write is asked about it in the end.
-                let _ = pages.send(Page { part, start, end, times });
+    /// The observer to pass to the run.
+    pub fn observer(&self, plan: &Plan) -> ThreadObserver {
+        let (records, scheduled) = (self.records.clone(), plan.model.is_scheduled());
+        Arc::new(move |part, interval: IntervalReport<'_>| {
+            if interval.measured {
+                let (start, end) = (interval.start, interval.end);
+                let times = Times::of(&interval, scheduled);
+                // Write errors are returned by `end`.
+                let _ = records.send(Record { part, start, end, times });
             }
         })
     }
 
-    /// Ends the log, when nobody looks on any more.
+    /// Ends the log after the last observer call.
     ///
     /// # Errors
-    /// What the scribe met when it wrote.
+    /// The first write error.
     pub fn end(self) -> io::Result<()> {
-        drop(self.pages);
+        drop(self.records);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-/// What a file of a run says about it.
+/// The comments about a run at the head of a file.
 pub fn comments(plan: &Plan) -> Vec<String> {
     let what = match plan.model.is_scheduled() {
         true => "response times, from due to done",
@@ -110,8 +109,8 @@ pub fn comments(plan: &Plan) -> Vec<String> {
 }
 
 impl Times {
-    fn of(stretch: &Stretch<'_>, scheduled: bool) -> Self {
-        let tally = stretch.tally;
+    fn of(interval: &IntervalReport<'_>, scheduled: bool) -> Self {
+        let tally = interval.tally;
         match scheduled {
             false => Self { first: tally.service.clone(), others: Vec::new() },
             true => Self {
@@ -132,62 +131,62 @@ impl Times {
     }
 }
 
-/// The lines of a log, as the threads' pages come in.
+/// The lines of a log, assembled from the threads' records.
 struct Lines {
-    inbox: Receiver<Page>,
+    inbox: Receiver<Record>,
     each: Duration,
     start: Option<Instant>,
     /// The latest place of every thread.
     latest: Vec<u64>,
-    /// By place; complete when every thread is beyond it.
-    open: BTreeMap<u64, Page>,
+    /// By slot; complete once every thread is past it.
+    open: BTreeMap<u64, Record>,
     ready: VecDeque<Interval>,
 }
 
 impl Lines {
-    fn new(inbox: Receiver<Page>, parts: usize, each: Duration) -> Self {
+    fn new(inbox: Receiver<Record>, parts: usize, each: Duration) -> Self {
         let (open, ready) = (BTreeMap::new(), VecDeque::new());
         Self { inbox, each, start: None, latest: vec![0; parts], open, ready }
     }
 
-    /// Waits for the first page: when did the window begin, by the wall clock?
+    /// Waits for the first record, to learn when the window began by the wall clock.
     fn wait(&mut self) -> SystemTime {
         let now = SystemTime::now();
-        let Ok(page) = self.inbox.recv() else { return now };
-        let start = page.start;
+        let Ok(record) = self.inbox.recv() else { return now };
+        let start = record.start;
         self.start = Some(start);
-        self.add(page);
+        self.add(record);
         SystemTime::now() - crate::run::now().since(start)
     }
 
-    fn add(&mut self, page: Page) {
-        let start = self.start.unwrap_or(page.start);
-        let middle = Instant::from_ns(page.start.ns().midpoint(page.end.ns()));
+    fn add(&mut self, record: Record) {
+        let start = self.start.unwrap_or(record.start);
+        let middle = Instant::from_ns(record.start.ns().midpoint(record.end.ns()));
         let place = (middle.since(start).as_nanos() / self.each.as_nanos().max(1)) as u64;
-        let latest = &mut self.latest[page.part];
+        let latest = &mut self.latest[record.part];
         *latest = (*latest).max(place);
         match self.open.get_mut(&place) {
             Some(line) => {
-                line.start = line.start.min(page.start);
-                line.end = line.end.max(page.end);
-                line.times.merge(&page.times);
+                line.start = line.start.min(record.start);
+                line.end = line.end.max(record.end);
+                line.times.merge(&record.times);
             }
             None => {
-                self.open.insert(place, page);
+                self.open.insert(place, record);
             }
         }
         let complete = self.latest.iter().copied().min().unwrap_or(0);
         let rest = self.open.split_off(&complete);
         let done = std::mem::replace(&mut self.open, rest);
-        done.into_values().for_each(|page| self.close(page));
+        done.into_values().for_each(|record| self.close(record));
     }
 
-    fn close(&mut self, page: Page) {
-        let start = page.start.since(self.start.unwrap_or(page.start));
-        let length = page.end.since(page.start);
+    fn close(&mut self, record: Record) {
+        let start = record.start.since(self.start.unwrap_or(record.start));
+        let length = record.end.since(record.start);
         let line = |tag, times| Interval { start, length, tag, times };
-        self.ready.push_back(line(None, page.times.first));
-        let others = page.times.others.into_iter();
+        self.ready.push_back(line(None, record.times.first));
+        let others = record.times.others.into_iter();
         self.ready.extend(others.map(|(tag, times)| line(Some(tag), times)));
     }
 }
@@ -198,10 +197,10 @@ impl Iterator for Lines {
     fn next(&mut self) -> Option<Interval> {
         while self.ready.is_empty() {
             match self.inbox.recv() {
-                Ok(page) => self.add(page),
+                Ok(record) => self.add(record),
                 Err(_) => {
-                    let (_, page) = self.open.pop_first()?;
-                    self.close(page);
+                    let (_, record) = self.open.pop_first()?;
+                    self.close(record);
                 }
             }
         }

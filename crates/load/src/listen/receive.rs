@@ -1,5 +1,5 @@
-//! Receivers of what comes without having been asked for: one or thousands, at ports of their own
-//! or in a group.
+//! Receivers of media that arrive without a request: one or thousands, at ports of their own or in
+//! a multicast group.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,30 +10,30 @@ use sys::epoll::{Epoll, Events};
 use sys::ready::Interest;
 use sys::udp::{Mail, Udp};
 
-use super::audience::{Audience, BATCH, ROOM, TICK};
-use super::hearing::Hearing;
+use super::receiver::{BATCH, ROOM, Receiver, TICK};
+use super::report::MediaReport;
 use super::sockets::{dropped, member, receiver, watch};
 
-/// What is listened to without having been asked for.
+/// What to receive.
 #[derive(Clone, Copy, Debug)]
-pub struct Overhear {
-    /// Where the first receiver listens; that of a group is joined.
+pub struct ReceivePlan {
+    /// Where the first receiver listens; a multicast group is joined.
     pub address: SocketAddr,
-    /// The interface of a group, by its address; an unspecified one leaves it to the routes.
+    /// The interface for a multicast group, by its address; an unspecified one leaves it to the
+    /// routes.
     pub interface: Ipv4Addr,
-    /// How many receivers there are: members of the group, or listeners at every second port from
-    /// that of the address on.
+    /// Number of receivers: members of the group, or receivers at every second port from that of
+    /// the address on.
     pub receivers: u32,
     /// For how long.
     pub time: Duration,
 }
 
-/// Counts what comes by itself, until the time is over, all senders have said goodbye, or `stop` is
-/// set.
+/// Counts arriving media until the time is over, all senders have said goodbye, or `stop` is set.
 ///
 /// # Errors
-/// An address cannot be listened at.
-pub fn overhear(what: &Overhear, stop: &AtomicBool) -> io::Result<Hearing> {
+/// An address cannot be bound.
+pub fn receive(what: &ReceivePlan, stop: &AtomicBool) -> io::Result<MediaReport> {
     let epoll = Epoll::new()?;
     let mut sockets = Vec::new();
     for receiver in 0..what.receivers {
@@ -45,27 +45,27 @@ pub fn overhear(what: &Overhear, stop: &AtomicBool) -> io::Result<Hearing> {
         }
         sockets.push(control);
     }
-    let mut audience = Audience::new(Vec::new(), what.receivers);
+    let mut state = Receiver::new(Vec::new(), what.receivers);
     let (origin, mut mail) = (sys::clock::now_ns(), Mail::new(BATCH, ROOM));
     let mut events = Events::with_capacity(256);
     while sys::clock::now_ns() - origin < what.time.as_nanos() as u64
         && !stop.load(Ordering::Relaxed)
-        && !audience.senders.have_left()
+        && !state.senders.have_left()
     {
         epoll.wait(&mut events, Some(TICK))?;
         for event in events.iter() {
             let Some(socket) = &sockets[event.key as usize] else { continue };
             let receiver = event.key as u32 / 2;
-            audience.hear_mail(socket, &mut mail, receiver, event.key % 2 == 1);
+            state.receive_datagrams(socket, &mut mail, receiver, event.key % 2 == 1);
         }
     }
-    audience.hearing.dropped = dropped(sockets.iter().step_by(2).flatten());
-    audience.hearing.receivers = what.receivers;
-    Ok(audience.told((sys::clock::now_ns() - origin) as f64 / 1e9))
+    state.report.dropped = dropped(sockets.iter().step_by(2).flatten());
+    state.report.receivers = what.receivers;
+    Ok(state.finish((sys::clock::now_ns() - origin) as f64 / 1e9))
 }
 
-/// The sockets of a receiver; the second is missing where somebody else has its port.
-fn receiving(what: &Overhear, receiver: u32) -> io::Result<(Udp, Option<Udp>)> {
+/// The sockets of a receiver; the second is missing where another program has its port.
+fn receiving(what: &ReceivePlan, receiver: u32) -> io::Result<(Udp, Option<Udp>)> {
     if what.address.ip().is_multicast() {
         let control = SocketAddr::new(what.address.ip(), what.address.port().saturating_add(1));
         let media = member(what.address, what.interface)?;
@@ -73,14 +73,14 @@ fn receiving(what: &Overhear, receiver: u32) -> io::Result<(Udp, Option<Udp>)> {
     }
     let wanted = u32::from(what.address.port()) + 2 * receiver;
     let port = u16::try_from(wanted).map_err(|_| {
-        io::Error::new(io::ErrorKind::InvalidInput, "there are not so many ports behind this one")
+        io::Error::new(io::ErrorKind::InvalidInput, "there are too few ports after this one")
     })?;
     let at = |port| SocketAddr::new(what.address.ip(), port);
     let control = port.checked_add(1).and_then(|port| receiver_at(at(port)).ok());
     Ok((receiver_at(at(port))?, control))
 }
 
-/// A socket at `address`; an error names it, for there may be thousands.
+/// A socket at `address`; an error names it, since there may be thousands.
 fn receiver_at(address: SocketAddr) -> io::Result<Udp> {
     receiver(address, false)
         .map_err(|error| io::Error::new(error.kind(), format!("port {}: {error}", address.port())))

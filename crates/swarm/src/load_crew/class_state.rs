@@ -1,34 +1,34 @@
-//! From a crowd's harvest to a batch, and what is to be thought of it.
+//! From a pool's harvest to a batch, with the verdict on the generator.
 
 use crate::crew::{Batch, Fault, Health, Row, Times};
-use load::crowd::{Behaviour, CrowdPlan, Harvest, Named};
 use load::faults::{FaultKind, Faults};
 use load::health::{Evidence, Health as Judgement, Verdict};
 use load::parse::Scheme;
+use load::user_pool::{Behaviour, Harvest, KindHarvest, PoolPlan};
 use meter::Histogram;
 use std::time::Duration;
 
-/// The row of requests whose connection ended first, or never began.
+/// The row of requests whose connection ended before the reply, or failed to open.
 const UNANSWERED: &str = "(no reply)";
-/// The row of arrivals that found no room.
+/// The row of dropped arrivals.
 const DROPPED: &str = "(no room)";
 
 /// The shortest time that is judged (ns).
 const WINDOW_MIN: u64 = 3_000_000_000;
 
-/// What is kept of the users of one class.
-pub(super) struct Books {
+/// The state of one class of users.
+pub(super) struct ClassState {
     pub(super) class: String,
-    pub(super) plan: CrowdPlan,
-    /// How many there shall be.
+    pub(super) plan: PoolPlan,
+    /// The number of users to have.
     pub(super) users: u64,
     method: &'static str,
     watch: Watch,
-    /// Kinds of faults of which an example was told.
+    /// Kinds of faults of which an example was logged.
     seen: Vec<FaultKind>,
 }
 
-/// What the verdict on the generator is made from: sums since the users were first there.
+/// The evidence for the verdict: sums since the users arrived.
 struct Watch {
     tardiness: Histogram,
     response: Histogram,
@@ -40,8 +40,8 @@ struct Watch {
     worst: Verdict,
 }
 
-impl Books {
-    pub(super) fn new(class: &str, plan: CrowdPlan) -> Self {
+impl ClassState {
+    pub(super) fn new(class: &str, plan: PoolPlan) -> Self {
         let method = match plan.target.scheme {
             Scheme::Stock => "STOCK",
             Scheme::Http => "GET",
@@ -61,12 +61,12 @@ impl Books {
         Self { class: class.to_owned(), plan, users: 0, method, watch, seen: Vec::new() }
     }
 
-    /// What was harvested, with `unanswered` requests given up at its end; and sentences for the
-    /// log: the first fault of each kind, and a generator that is worse than it was before.
+    /// Makes a batch of a harvest, with `unanswered` requests given up at its end. Also returns log
+    /// lines: the first fault of each kind, and a verdict worse than before.
     pub(super) fn batch(&mut self, harvest: Harvest, unanswered: u64) -> (Batch, Vec<String>) {
         let mut doubts = self.examples(&harvest.faults);
         let (mut rows, mut faults) = (Vec::new(), Vec::new());
-        for Named { name, tally } in &harvest.kinds {
+        for KindHarvest { name, tally } in &harvest.kinds {
             if tally.done + tally.wrong > 0 {
                 let times = times(&tally.response);
                 let row = self.row(name, tally.done + tally.wrong, tally.wrong);
@@ -75,7 +75,7 @@ impl Books {
             faults.extend(self.faults(name, &tally.faults));
         }
         let unexplained = without_kinds(&harvest);
-        // One connection may take many requests with it; an attempt may fail before the first.
+        // One connection may lose many requests; a connect may fail before the first.
         let ends = unexplained.list.iter().filter(|fault| !is_of_reply(fault.kind));
         let lost = harvest.lost.max(ends.map(|fault| fault.count).sum());
         let dropped = harvest.tally.dropped;
@@ -106,7 +106,8 @@ impl Books {
         let fault = |fault: &load::Fault| Fault {
             method: self.method.to_owned(),
             name: name.to_owned(),
-            // Examples differ from worker to worker; these words do not, so that they are added up.
+            // Examples differ between workers; this text does not, so that the master can add up
+            // counts.
             error: format!("{}: {}", fault.kind, fault.kind.remedy()),
             count: fault.count,
         };
@@ -126,18 +127,18 @@ impl Books {
         fresh
     }
 
-    /// The verdict on the generator since the users were first there; and its reasons, the first
-    /// time that it is as bad as this.
+    /// The verdict on the generator since the users arrived; and its reasons, when it is worse than
+    /// ever before.
     fn judge(&mut self, harvest: &Harvest) -> (Verdict, Option<String>) {
         let (watch, tally) = (&mut self.watch, &harvest.tally);
         watch.tardiness.merge(&tally.tardiness);
         watch.response.merge(&tally.response);
-        watch.stalled_ns += harvest.pulse.stalled_ns;
-        watch.stall_ns_max = watch.stall_ns_max.max(harvest.pulse.stall_ns_max);
+        watch.stalled_ns += harvest.delays.stalled_ns;
+        watch.stall_ns_max = watch.stall_ns_max.max(harvest.delays.stall_ns_max);
         watch.window_ns += harvest.span_ns;
-        watch.busy_ns += harvest.cpu_ns.saturating_sub(harvest.pulse.spun_ns);
+        watch.busy_ns += harvest.cpu_ns.saturating_sub(harvest.delays.spun_ns);
         watch.done += tally.done;
-        // In a second every hiccup of the machine is a great share.
+        // Within a second, any hiccup of the machine is a large fraction.
         if watch.window_ns < WINDOW_MIN {
             return (watch.worst, None);
         }
@@ -165,7 +166,7 @@ impl Books {
         let (model, rate) = match self.plan.behaviour {
             Behaviour::Closed { .. } => ("closed", 0.0),
             Behaviour::Open { rate_per_user, .. } => ("open", rate_per_user),
-            // Requests are told, as in the other models, not sessions.
+            // Counted in requests, as in the other models, not in sessions.
             Behaviour::Sessions { rate_per_user, rounds, depth, .. } => {
                 ("sessions", rate_per_user * rounds as f64 * f64::from(depth))
             }
@@ -176,7 +177,7 @@ impl Books {
             users: self.users,
             offered: self.users as f64 * rate,
             span: Duration::from_nanos(harvest.span_ns),
-            busy: Duration::from_nanos(harvest.cpu_ns.saturating_sub(harvest.pulse.spun_ns)),
+            busy: Duration::from_nanos(harvest.cpu_ns.saturating_sub(harvest.delays.spun_ns)),
             service: times(&harvest.tally.service),
             lateness: times(&harvest.tally.lateness),
             tardiness: times(&harvest.tally.tardiness),
@@ -197,7 +198,7 @@ fn without_kinds(harvest: &Harvest) -> Faults {
     Faults { list: harvest.faults.list.iter().filter_map(rest).collect() }
 }
 
-/// Whether a fault belongs to a reply that came.
+/// Whether a fault belongs to a received reply.
 fn is_of_reply(kind: FaultKind) -> bool {
     matches!(kind, FaultKind::WrongReply | FaultKind::UnaskedBytes | FaultKind::Overlong)
 }

@@ -1,40 +1,40 @@
-//! The generator's own delays: when it ran, slept, spun, or was kept from running.
+//! The generator's own delays: when its thread ran, slept, spun, or was not scheduled.
 //!
-//! No wait of the loop is longer than 10 ms, so one that takes a second was not the server's doing
-//! but somebody's who kept this thread from running: a debugger, a neighbour, a host that took the
-//! processor away. The same holds for work that takes milliseconds between two looks at the clock.
+//! No wait of the loop is longer than 10 ms. A wait that takes a second is therefore not the
+//! server's doing: a debugger, another process or the host kept this thread from running. The same
+//! holds for work that takes milliseconds between two clock reads.
 
 use crate::tally::nanos;
 use seam::Instant;
 use std::time::Duration;
 
-/// A wait that was longer than asked for by more than this was a stall.
+/// A wait longer than requested by more than this is a stall.
 const OVERSLEPT: Duration = Duration::from_millis(5);
-/// Work between two looks at the clock is some microseconds; beyond this it was a stall.
+/// Work between two clock reads takes microseconds; beyond this it is a stall.
 const OVERWORKED: Duration = Duration::from_millis(5);
 
 /// Sums of a phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pulse {
-    /// Time in which it was kept from running (ns).
+pub struct Delays {
+    /// Time during which the thread was kept from running (ns).
     pub stalled_ns: u64,
     /// The longest such time (ns).
     pub stall_ns_max: u64,
-    /// How often that happened.
+    /// The number of such times.
     pub stalls: u64,
-    /// Time in which it ran only to wait for an arrival that was near (ns): busy, but not at work.
+    /// Time spent spinning for an arrival that was near (ns): CPU time, but no work.
     pub spun_ns: u64,
     last: Instant,
 }
 
-impl Pulse {
+impl Delays {
     /// A phase begins.
     pub(super) fn begin(&mut self, now: Instant) {
         self.last = now;
     }
 
-    /// A wait that began at `before` and was to take `asked` at the most is over. `spun`: nothing
-    /// happened, and it did not sleep.
+    /// Ends a wait that began at `before` and should have taken at most `asked`. `spun`: no event
+    /// arrived and the thread did not sleep.
     pub(super) fn woke(&mut self, before: Instant, asked: Duration, now: Instant, spun: bool) {
         let waited = nanos(before, now);
         let over = waited.saturating_sub(asked.as_nanos() as u64);
@@ -46,7 +46,7 @@ impl Pulse {
         self.last = now;
     }
 
-    /// A piece of work is done.
+    /// Ends a piece of work.
     pub(super) fn worked(&mut self, now: Instant) {
         let took = nanos(self.last, now);
         if took > OVERWORKED.as_nanos() as u64 {
@@ -62,7 +62,7 @@ impl Pulse {
     }
 
     /// Adds the sums of another thread.
-    pub fn merge(&mut self, other: &Pulse) {
+    pub fn merge(&mut self, other: &Delays) {
         self.stalled_ns += other.stalled_ns;
         self.stall_ns_max = self.stall_ns_max.max(other.stall_ns_max);
         self.stalls += other.stalls;
@@ -80,18 +80,21 @@ mod tests {
     fn only_what_nobody_asked_for_is_a_stall() {
         let at = |ms: u64| Instant::from_ns(ms * MS);
         let ms = Duration::from_millis;
-        let mut pulse = Pulse::default();
-        pulse.begin(at(0));
-        pulse.woke(at(0), ms(10), at(11), false);
-        pulse.worked(at(12));
-        assert_eq!((pulse.stalls, pulse.stalled_ns), (0, 0));
-        pulse.woke(at(12), ms(10), at(1022), false);
-        pulse.worked(at(1042));
-        assert_eq!((pulse.stalls, pulse.stalled_ns, pulse.stall_ns_max), (2, 1020 * MS, 1000 * MS));
-        pulse.woke(at(1042), Duration::ZERO, at(1043), true);
-        assert_eq!((pulse.stalls, pulse.spun_ns), (2, MS));
-        let mut sum = Pulse { stall_ns_max: 5, ..Pulse::default() };
-        sum.merge(&pulse);
+        let mut delays = Delays::default();
+        delays.begin(at(0));
+        delays.woke(at(0), ms(10), at(11), false);
+        delays.worked(at(12));
+        assert_eq!((delays.stalls, delays.stalled_ns), (0, 0));
+        delays.woke(at(12), ms(10), at(1022), false);
+        delays.worked(at(1042));
+        assert_eq!(
+            (delays.stalls, delays.stalled_ns, delays.stall_ns_max),
+            (2, 1020 * MS, 1000 * MS)
+        );
+        delays.woke(at(1042), Duration::ZERO, at(1043), true);
+        assert_eq!((delays.stalls, delays.spun_ns), (2, MS));
+        let mut sum = Delays { stall_ns_max: 5, ..Delays::default() };
+        sum.merge(&delays);
         assert_eq!((sum.stalls, sum.stall_ns_max), (2, 1000 * MS));
     }
 }

@@ -1,25 +1,25 @@
-//! The client's half of RTSP, as a state machine: responses in, requests out.
+//! The client side of RTSP as a state machine: responses in, requests out.
 
 use wire::rtsp::{self, Item, Lower, Response, Transport};
 use wire::sdp::Offer;
 
-/// How media shall come.
+/// How media are delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// As datagrams to these ports, of media and of control.
+pub enum Delivery {
+    /// As datagrams to these ports for media and control.
     Udp((u16, u16)),
-    /// In the connection itself.
+    /// Interleaved in the RTSP connection.
     Tcp,
-    /// As datagrams to a group that the server names.
+    /// As datagrams to a multicast group that the server names.
     Group,
 }
 
-/// How far a client has come.
+/// The stage of the dialogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nothing was asked yet.
+    /// Nothing was requested yet.
     New,
-    /// So many tracks are set up.
+    /// This many tracks are set up.
     Setting(usize),
     Starting,
     Playing,
@@ -28,14 +28,14 @@ enum Stage {
 
 /// One client.
 #[derive(Debug)]
-pub struct Order {
+pub struct Client {
     url: String,
-    way: Way,
+    delivery: Delivery,
     from_s: f64,
-    proof: Option<Proof>,
+    credentials: Option<Credentials>,
     stage: Stage,
     sequence: u32,
-    /// What was asked last: its method and target.
+    /// Method and target of the last request.
     asked: (&'static str, String),
     challenged: bool,
     base: String,
@@ -47,47 +47,47 @@ pub struct Order {
 }
 
 #[derive(Debug)]
-struct Proof {
+struct Credentials {
     user: String,
     password: String,
     realm: String,
     nonce: String,
 }
 
-/// What a client hears of.
+/// What a client reports.
 #[derive(Debug)]
-pub enum News<'a> {
-    /// A track is set up, and this is how its packets come.
+pub enum Event<'a> {
+    /// A track is set up, with the transport of its packets.
     SetUp {
         /// Which one.
         track: &'a Offer,
-        /// Where it lies among the tracks of the description.
+        /// Its index in the description.
         index: usize,
-        /// What the server said.
+        /// The server's transport.
         transport: Transport,
     },
-    /// The media come from now on; the value of `RTP-Info`, if it was told.
+    /// Media follow from now on; the value of `RTP-Info`, if present.
     Playing(Option<&'a str>),
-    /// A packet came in the connection.
+    /// An interleaved packet and its channel.
     Data(u8, &'a [u8]),
-    /// The session was ended as asked.
+    /// The session ended after TEARDOWN.
     Over,
 }
 
-impl Order {
-    /// A client that will ask for `url`, to be played from `from_s` seconds on.
-    pub fn new(url: &str, way: Way, from_s: f64, login: Option<(&str, &str)>) -> Order {
-        let proof = login.map(|(user, password)| Proof {
+impl Client {
+    /// A client that will play `url` from `from_s` seconds on.
+    pub fn new(url: &str, delivery: Delivery, from_s: f64, login: Option<(&str, &str)>) -> Client {
+        let credentials = login.map(|(user, password)| Credentials {
             user: user.to_owned(),
             password: password.to_owned(),
             realm: String::new(),
             nonce: String::new(),
         });
-        Order {
+        Client {
             url: url.to_owned(),
-            way,
+            delivery,
             from_s,
-            proof,
+            credentials,
             stage: Stage::New,
             sequence: 0,
             asked: ("", String::new()),
@@ -100,32 +100,32 @@ impl Order {
         }
     }
 
-    /// What is to be sent, which is then forgotten.
+    /// Takes the bytes to be sent.
     pub fn take_out(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
 
-    /// Asks for the description; everything else follows from the answers.
+    /// Requests the description; everything else follows from the responses.
     pub fn begin(&mut self) {
         self.ask("DESCRIBE", self.url.clone());
     }
 
-    /// The method that was asked for last.
-    pub fn asks(&self) -> &'static str {
+    /// The method of the last request.
+    pub fn last_method(&self) -> &'static str {
         self.asked.0
     }
 
-    /// Media come.
+    /// Whether media are playing.
     pub fn is_playing(&self) -> bool {
         self.stage == Stage::Playing
     }
 
-    /// How often the server wants a word, in seconds.
+    /// How often the server expects a keep-alive, in seconds.
     pub fn keep_alive_s(&self) -> u64 {
         (self.timeout_s / 2).max(1)
     }
 
-    /// Says that somebody is still there.
+    /// Sends a keep-alive request.
     pub fn keep_alive(&mut self) {
         if self.stage == Stage::Playing {
             self.ask("GET_PARAMETER", self.base.clone());
@@ -140,19 +140,23 @@ impl Order {
         }
     }
 
-    /// Takes what came, whole items of it; says how much that was.
+    /// Consumes whole messages of `bytes`; returns their length.
     ///
     /// # Errors
-    /// What the server refused, or why it cannot be understood; the connection is of no use then.
-    pub fn hear(&mut self, bytes: &[u8], tell: &mut dyn FnMut(News<'_>)) -> Result<usize, String> {
+    /// The server refused a request, or its bytes cannot be parsed; the connection is then useless.
+    pub fn receive(
+        &mut self,
+        bytes: &[u8],
+        emit: &mut dyn FnMut(Event<'_>),
+    ) -> Result<usize, String> {
         let mut used = 0;
         while let Some((item, len)) = rtsp::next(&bytes[used..])
             .map_err(|bad| format!("expected RTSP, found what is none: {bad:?}"))?
         {
             used += len;
             match item {
-                Item::Data { channel, packet } => tell(News::Data(channel, packet)),
-                Item::Response(response) => self.answered(&response, tell)?,
+                Item::Data { channel, packet } => emit(Event::Data(channel, packet)),
+                Item::Response(response) => self.answered(&response, emit)?,
                 Item::Request(request) => {
                     let cseq = request.field("CSeq").unwrap_or("0");
                     let line = format!("RTSP/1.0 501 Not Implemented\r\nCSeq: {cseq}\r\n\r\n");
@@ -166,7 +170,7 @@ impl Order {
     fn answered(
         &mut self,
         response: &Response<'_>,
-        tell: &mut dyn FnMut(News<'_>),
+        emit: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), String> {
         if response.code == 401 && self.take_challenge(response) {
             let (method, target) = self.asked.clone();
@@ -179,17 +183,17 @@ impl Order {
         }
         match self.stage {
             Stage::New => self.described(response)?,
-            Stage::Setting(_) => self.set_up(response, tell)?,
+            Stage::Setting(_) => self.set_up(response, emit)?,
             Stage::Starting => {
                 self.stage = Stage::Playing;
-                tell(News::Playing(response.field("RTP-Info")));
+                emit(Event::Playing(response.field("RTP-Info")));
                 return Ok(());
             }
             Stage::Playing => return Ok(()),
             Stage::Leaving => {
-                // The answer to a word before may come first.
+                // The response to an earlier keep-alive may arrive first.
                 if method == "TEARDOWN" {
-                    tell(News::Over);
+                    emit(Event::Over);
                 }
                 return Ok(());
             }
@@ -198,18 +202,18 @@ impl Order {
         Ok(())
     }
 
-    /// The server wants a proof; true if one can be given.
+    /// The server demands authentication; true if credentials are available.
     fn take_challenge(&mut self, response: &Response<'_>) -> bool {
-        let Some(proof) = &mut self.proof else { return false };
+        let Some(credentials) = &mut self.credentials else { return false };
         let value = |name: &str| {
             let all = response.all("WWW-Authenticate");
             let digest = all.into_iter().find(|value| value.starts_with("Digest"))?;
-            let (_, behind) = digest.split_once(&format!("{name}=\""))?;
-            Some(behind.split('"').next()?.to_owned())
+            let (_, rest) = digest.split_once(&format!("{name}=\""))?;
+            Some(rest.split('"').next()?.to_owned())
         };
         let (Some(realm), Some(nonce)) = (value("realm"), value("nonce")) else { return false };
-        (proof.realm, proof.nonce) = (realm, nonce);
-        // The same question twice means that the proof was wrong.
+        (credentials.realm, credentials.nonce) = (realm, nonce);
+        // A second challenge means that the credentials were wrong.
         !std::mem::replace(&mut self.challenged, true)
     }
 
@@ -227,7 +231,7 @@ impl Order {
     fn set_up(
         &mut self,
         response: &Response<'_>,
-        tell: &mut dyn FnMut(News<'_>),
+        emit: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), String> {
         let Stage::Setting(index) = self.stage else { return Ok(()) };
         let value = response.field("Transport").unwrap_or_default();
@@ -240,12 +244,12 @@ impl Order {
             let timeout = rest.split(';').find_map(|it| it.trim().strip_prefix("timeout="));
             self.timeout_s = timeout.and_then(|it| it.parse().ok()).unwrap_or(60);
         }
-        tell(News::SetUp { track: &self.tracks[index], index, transport });
+        emit(Event::SetUp { track: &self.tracks[index], index, transport });
         self.stage = Stage::Setting(index + 1);
         Ok(())
     }
 
-    /// The next request on the way to the media.
+    /// The next request on the way to PLAY.
     fn go_on(&mut self) {
         let Stage::Setting(index) = self.stage else { return };
         match self.tracks.get(index) {
@@ -282,8 +286,10 @@ impl Order {
             "PLAY" => text.push_str(&format!("Range: npt={:.3}-\r\n", self.from_s)),
             _ => {}
         }
-        if let Some(proof) = self.proof.as_ref().filter(|proof| !proof.nonce.is_empty()) {
-            let Proof { user, password, realm, nonce } = proof;
+        if let Some(credentials) =
+            self.credentials.as_ref().filter(|credentials| !credentials.nonce.is_empty())
+        {
+            let Credentials { user, password, realm, nonce } = credentials;
             let word =
                 rtsp::digest_response((user, realm, password), nonce, (method, &target), None);
             text.push_str(&format!(
@@ -301,16 +307,16 @@ impl Order {
             Stage::Setting(index) => index as u8,
             _ => 0,
         };
-        match self.way {
-            Way::Udp(ports) => Transport {
+        match self.delivery {
+            Delivery::Udp(ports) => Transport {
                 lower: Some(Lower::Udp),
                 client_port: Some(ports),
                 ..Transport::default()
             },
-            Way::Group => {
+            Delivery::Group => {
                 Transport { lower: Some(Lower::Udp), multicast: true, ..Transport::default() }
             }
-            Way::Tcp => Transport {
+            Delivery::Tcp => Transport {
                 lower: Some(Lower::Tcp),
                 interleaved: Some((2 * index, 2 * index + 1)),
                 ..Transport::default()
@@ -334,46 +340,47 @@ mod tests {
 
     #[test]
     fn a_client_asks_for_each_track_and_then_plays() {
-        let mut order = Order::new("rtsp://h/a", Way::Udp((5000, 5001)), 1.5, None);
-        let mut heard = Vec::new();
-        let mut say = |order: &mut Order, bytes: Vec<u8>| {
-            let mut tell = |news: News<'_>| heard.push(format!("{news:?}"));
-            assert_eq!(order.hear(&bytes, &mut tell), Ok(bytes.len()));
-            String::from_utf8(order.take_out()).expect("text")
+        let mut client = Client::new("rtsp://h/a", Delivery::Udp((5000, 5001)), 1.5, None);
+        let mut events = Vec::new();
+        let mut exchange = |client: &mut Client, bytes: Vec<u8>| {
+            let mut emit = |event: Event<'_>| events.push(format!("{event:?}"));
+            assert_eq!(client.receive(&bytes, &mut emit), Ok(bytes.len()));
+            String::from_utf8(client.take_out()).expect("text")
         };
-        order.begin();
-        assert!(order.take_out().starts_with(b"DESCRIBE rtsp://h/a RTSP/1.0\r\nCSeq: 1\r\n"));
-        let asked = say(&mut order, reply("Content-Base: rtsp://h/a/\r\n", SDP));
+        client.begin();
+        assert!(client.take_out().starts_with(b"DESCRIBE rtsp://h/a RTSP/1.0\r\nCSeq: 1\r\n"));
+        let asked = exchange(&mut client, reply("Content-Base: rtsp://h/a/\r\n", SDP));
         assert!(asked.starts_with("SETUP rtsp://h/a/trackID=0 RTSP/1.0\r\nCSeq: 2\r\n"), "{asked}");
         assert!(asked.contains("Transport: RTP/AVP;unicast;client_port=5000-5001;"), "{asked}");
         let transport = "Transport: RTP/AVP;unicast;server_port=6000-6001;ssrc=0000000A\r\n\
                          Session: abc;timeout=20\r\n";
-        let asked = say(&mut order, reply(transport, ""));
+        let asked = exchange(&mut client, reply(transport, ""));
         assert!(asked.contains("trackID=1") && asked.contains("Session: abc\r\n"), "{asked}");
-        let asked = say(&mut order, reply(transport, ""));
+        let asked = exchange(&mut client, reply(transport, ""));
         assert!(asked.starts_with("PLAY rtsp://h/a/ ") && asked.contains("npt=1.500-"), "{asked}");
-        assert_eq!(say(&mut order, reply("RTP-Info: url=x\r\n", "")), "");
-        assert!(order.is_playing() && order.keep_alive_s() == 10);
-        order.leave();
-        assert!(order.take_out().starts_with(b"TEARDOWN"));
-        assert_eq!(say(&mut order, reply("", "")), "");
-        assert_eq!(heard.len(), 4, "{heard:?}");
-        assert!(heard[0].contains("ssrc: Some(10)") && heard[1].contains("90000"), "{heard:?}");
-        assert_eq!((heard[2].as_str(), heard[3].as_str()), ("Playing(Some(\"url=x\"))", "Over"));
+        assert_eq!(exchange(&mut client, reply("RTP-Info: url=x\r\n", "")), "");
+        assert!(client.is_playing() && client.keep_alive_s() == 10);
+        client.leave();
+        assert!(client.take_out().starts_with(b"TEARDOWN"));
+        assert_eq!(exchange(&mut client, reply("", "")), "");
+        assert_eq!(events.len(), 4, "{events:?}");
+        assert!(events[0].contains("ssrc: Some(10)") && events[1].contains("90000"), "{events:?}");
+        assert_eq!((events[2].as_str(), events[3].as_str()), ("Playing(Some(\"url=x\"))", "Over"));
     }
 
     #[test]
     fn a_proof_is_given_once_and_a_refusal_is_told() {
-        let mut order = Order::new("rtsp://h/a", Way::Tcp, 0.0, Some(("u", "p")));
-        order.begin();
-        order.take_out();
+        let mut client = Client::new("rtsp://h/a", Delivery::Tcp, 0.0, Some(("u", "p")));
+        client.begin();
+        client.take_out();
         let challenge = b"RTSP/1.0 401 Unauthorized\r\nCSeq: 1\r\n\
                           WWW-Authenticate: Digest realm=\"r\", nonce=\"n\"\r\n\r\n";
-        assert!(order.hear(challenge, &mut |_| {}).is_ok());
-        let asked = String::from_utf8(order.take_out()).expect("text");
+        assert!(client.receive(challenge, &mut |_| {}).is_ok());
+        let asked = String::from_utf8(client.take_out()).expect("text");
         assert!(asked.contains("Authorization: Digest username=\"u\""), "{asked}");
-        let refused = order.hear(challenge, &mut |_| {}).expect_err("the proof was wrong");
+        let refused =
+            client.receive(challenge, &mut |_| {}).expect_err("the credentials was wrong");
         assert_eq!(refused, "DESCRIBE: 401 Unauthorized");
-        assert!(order.hear(b"HTTP/1.1 200 OK\r\n\r\n", &mut |_| {}).is_err());
+        assert!(client.receive(b"HTTP/1.1 200 OK\r\n\r\n", &mut |_| {}).is_err());
     }
 }

@@ -1,26 +1,25 @@
 //! The generator under remote control: users come and go, and figures are taken at any time.
 //!
-//! A [`Crowd`] is one class of users of one server, on a thread of its own. Whoever controls it
-//! (a swarm's worker, an interactive view) says how many users there shall be and harvests what
-//! happened since it last asked. Nothing is kept here between two harvests but sums and
-//! histograms, so a crowd may run for weeks.
+//! A [`UserPool`] is one class of users of one server, on a thread of its own. Its controller (a
+//! swarm's worker, an interactive view) sets the number of users and harvests what happened since
+//! its last harvest. Only sums and histograms are kept between two harvests, so a pool may run for
+//! weeks.
 //!
-//! How users behave is [`Behaviour`]: in the closed model each asks, waits, thinks and asks again;
-//! in the open model the number of users times a rate is the rate of one Poisson process, which is
-//! what many independent users look like from the server's side; in the partly open model it is
-//! the rate of sessions. Rates of several crowds, on one machine or on many, add up to one such
-//! process.
+//! [`Behaviour`] says what users do. In the closed model each sends, waits, thinks and repeats. In
+//! the open model the number of users times a rate is the rate of one Poisson process, which is how
+//! many independent users appear to a server. In the partly open model it is the rate of sessions.
+//! Rates of several pools, on one machine or many, add up to one such process.
 //!
-//! The surprising thing: a crowd never pauses. Stopping is zero users; starting again is more.
+//! A pool never pauses: to stop, set zero users; to start again, set more.
 
 use crate::arrive::{self, Constant, Poisson};
-use crate::drive::{Drive, Parts, Pulse, Settings};
+use crate::drive::{Delays, Driver, Parts, Settings};
 use crate::faults::Faults;
 use crate::parse::Target;
 use crate::report::Check;
-use crate::run::{self, Failure, Talk};
-use crate::stop::{Drained, Progress, Stop};
-use crate::tally::{Kind, Tally};
+use crate::run::{self, Failure, Workload};
+use crate::stop::{Drain, Progress, Stop};
+use crate::tally::{KindTally, Tally};
 use crate::watch;
 use crate::work::{Think, Work};
 use seam::Instant;
@@ -35,14 +34,14 @@ use sys::eventfd::EventFd;
 /// What a user does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Behaviour {
-    /// Each has a connection, asks `depth` requests, waits for all replies, thinks, asks again.
+    /// Each user has a connection, sends `depth` requests, waits for all replies, thinks, repeats.
     Closed {
         /// Requests in one write.
         depth: u32,
-        /// The pause between.
+        /// The pause after a batch.
         think: Think,
     },
-    /// All together are a process of `rate_per_user` requests a second for each of them, over
+    /// All users together are a process of `rate_per_user` requests a second each, over
     /// [`Settings::connections`] shared connections.
     Open {
         /// Requests a second for each user.
@@ -52,9 +51,9 @@ pub enum Behaviour {
         /// Requests that a connection may have outstanding.
         depth: u32,
     },
-    /// Partly open: all together are a process of `rate_per_user` sessions a second for each of
-    /// them. A session has a connection of its own, of [`Settings::connections`] at a time, makes
-    /// its requests, and leaves.
+    /// Partly open: all users together are a process of `rate_per_user` sessions a second each. A
+    /// session has a connection of its own, of [`Settings::connections`] at a time, sends its
+    /// requests, and leaves.
     Sessions {
         /// Sessions a second for each user.
         rate_per_user: f64,
@@ -69,29 +68,29 @@ pub enum Behaviour {
     },
 }
 
-/// A crowd, as its owner describes it.
+/// The configuration of a pool.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CrowdPlan {
+pub struct PoolPlan {
     /// The server.
     pub target: Target,
-    /// What to say to it.
-    pub talk: Talk,
+    /// What to send to it.
+    pub workload: Workload,
     /// What a user does.
     pub behaviour: Behaviour,
-    /// Connections and their keeping. In the closed model their number follows the users.
+    /// Connections and their use. In the closed model their number follows the users.
     pub settings: Settings,
     /// Addresses of this machine to connect from; empty: the kernel chooses.
     pub sources: Vec<IpAddr>,
-    /// What schedules and pauses are drawn from; give each worker its own.
+    /// The seed of schedules and pauses; give each worker its own.
     pub seed: u64,
 }
 
-impl CrowdPlan {
-    /// Users of a closed loop without a pause, kinds of requests told apart.
-    pub fn new(target: Target, talk: Talk) -> Self {
+impl PoolPlan {
+    /// Users of a closed loop without pauses, with kinds of requests counted separately.
+    pub fn new(target: Target, workload: Workload) -> Self {
         Self {
             target,
-            talk,
+            workload,
             behaviour: Behaviour::Closed { depth: 1, think: Think::None },
             settings: Settings { detailed: true, ..Settings::default() },
             sources: Vec::new(),
@@ -100,9 +99,9 @@ impl CrowdPlan {
     }
 }
 
-/// A running crowd. Dropping it closes every connection without waiting for replies.
-pub struct Crowd {
-    orders: Sender<Order>,
+/// A running pool. Dropping it closes every connection without waiting for replies.
+pub struct UserPool {
+    commands: Sender<Command>,
     bell: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
 }
@@ -110,91 +109,90 @@ pub struct Crowd {
 /// What happened since the last harvest.
 #[derive(Clone, Debug)]
 pub struct Harvest {
-    /// By kind of request, in the script's order; kinds that were not asked are there, and empty.
-    pub kinds: Vec<Named>,
-    /// All kinds together. `tally.failed` counts what has no time (wrong, lost, dropped).
+    /// By kind of request, in the script's order; unused kinds are present and empty.
+    pub kinds: Vec<KindHarvest>,
+    /// All kinds together. `tally.failed` counts requests without a time (wrong, lost, dropped).
     pub tally: Tally,
-    /// What went wrong with connections and replies since the last harvest, by kind of fault. What
-    /// belongs to a reply is also at its kind of request.
+    /// Faults of connections and replies since the last harvest, by kind of fault. Faults of
+    /// replies are also listed with their kind of request.
     pub faults: Faults,
-    /// Requests whose connection ended before the reply came, since the last harvest.
+    /// Requests whose connection ended before the reply arrived, since the last harvest.
     pub lost: u64,
-    /// Users that are here now: connections in the closed model, the number set in the others.
+    /// Present users: connections in the closed model, the number set in the others.
     pub users: usize,
     /// Connections that are up now.
     pub connections: usize,
-    /// Requests that are unanswered now, those included that wait for a connection.
+    /// Unanswered requests, including those queued for a connection.
     pub outstanding: u64,
     /// The generator's own delays since the last harvest.
-    pub pulse: Pulse,
-    /// CPU time of the crowd's thread since the last harvest (ns).
+    pub delays: Delays,
+    /// CPU time of the pool's thread since the last harvest (ns).
     pub cpu_ns: u64,
-    /// Length of the stretch (ns).
+    /// Length of the interval (ns).
     pub span_ns: u64,
 }
 
-/// A kind of request and what was counted of it.
+/// A kind of request and its counts.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct KindHarvest {
     /// Its name: `buy`, `/index.html`, `echo`.
     pub name: String,
-    /// Replies, bytes, times, and what was wrong. `tally.response` holds right replies only.
-    pub tally: Kind,
+    /// Replies, bytes, times and faults. `tally.response` holds right replies only.
+    pub tally: KindTally,
 }
 
-/// What is known when a crowd has ended.
+/// The final figures of a pool.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// What came since the last harvest, the last replies included.
+    /// What happened since the last harvest, including the last replies.
     pub harvest: Harvest,
-    /// Whether the replies were right as a whole. A market's books balance only if nobody else has
-    /// traded meanwhile; where several crowds or workers trade, look at `wrong` instead.
+    /// Whether the replies were right as a whole. A market's books balance only if no other client
+    /// has traded meanwhile; where several pools or workers trade, check `wrong` instead.
     pub check: Check,
-    /// Requests that were still unanswered when patience ended.
+    /// Requests still unanswered at the end of the drain.
     pub censored: u64,
 }
 
-/// The crowd's thread has ended, by a panic or because the kernel refused it an epoll.
+/// The pool's thread has ended, by a panic or because the kernel refused an epoll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gone;
+pub struct PoolEnded;
 
-enum Order {
+enum Command {
     Users(usize),
     Harvest(Sender<Harvest>),
     End(Sender<End>),
 }
 
-/// Wakes the crowd's thread and tells its loop that there is an order.
+/// Wakes the pool's thread when there is a command.
 struct Bell {
     event: EventFd,
     rung: AtomicBool,
 }
 
-impl Crowd {
-    /// Asks the server what it is and starts the thread; nobody is there until
-    /// [`Crowd::set_users`].
+impl UserPool {
+    /// Probes the server and starts the thread; there are no users until [`UserPool::set_users`].
     ///
     /// # Errors
-    /// See [`Failure`]: the server does not answer, or the talk makes no sense for it.
-    pub fn start(plan: CrowdPlan) -> Result<Self, Failure> {
+    /// See [`Failure`]: the server does not answer, or the workload does not fit it.
+    pub fn start(plan: PoolPlan) -> Result<Self, Failure> {
         let machinery = |doing| move |error| Failure::Machinery { doing, error };
         let (work, connections) = match plan.behaviour {
             Behaviour::Closed { depth, think } => (Work::Own { rounds: u64::MAX, depth, think }, 1),
             Behaviour::Open { depth, .. } => (Work::Shared { depth }, plan.settings.connections),
             Behaviour::Sessions { rounds, depth, think, .. } => {
-                // No end of rounds is what a user of the closed model has.
+                // An unlimited number of rounds would make it a user of the closed model.
                 let rounds = rounds.clamp(1, u64::MAX - 1);
                 (Work::Own { rounds, depth, think }, plan.settings.connections)
             }
         };
-        let mut script = run::script(&plan.target, &plan.talk, connections)?;
-        // Other workers may speak to the same server.
+        let mut script = run::script(&plan.target, &plan.workload, connections)?;
+        // Other workers may use the same server.
         script.share();
-        let mut drive = Drive::new(Parts {
+        let mut drive = Driver::new(Parts {
             address: plan.target.address,
             sources: plan.sources.clone(),
             settings: Settings { connections, ..plan.settings },
-            arrive: Box::new(arrive::Crowd::at_once(0)),
+            arrive: Box::new(arrive::Ramp::at_once(0)),
             work,
             script,
             seed: plan.seed,
@@ -204,59 +202,58 @@ impl Crowd {
         let event = EventFd::new().map_err(machinery("making a bell"))?;
         let bell = Arc::new(Bell { event, rung: AtomicBool::new(false) });
         drive.listen_to(&bell.event).map_err(machinery("watching the bell"))?;
-        let (orders, inbox) = mpsc::channel();
+        let (commands, inbox) = mpsc::channel();
         let listener = Arc::clone(&bell);
         let thread = std::thread::Builder::new()
-            .name("crowd".to_owned())
-            .spawn(move || Host::new(drive, plan, listener).serve(&inbox))
+            .name("pool".to_owned())
+            .spawn(move || PoolThread::new(drive, plan, listener).serve(&inbox))
             .map_err(machinery("starting a thread"))?;
-        Ok(Self { orders, bell, thread: Some(thread) })
+        Ok(Self { commands, bell, thread: Some(thread) })
     }
 
-    /// From now on there shall be so many users. Those who are too many leave when their requests
-    /// are answered.
+    /// Sets the number of users. Surplus users leave when their requests are answered.
     ///
     /// # Errors
-    /// If the crowd's thread is gone.
-    pub fn set_users(&self, users: usize) -> Result<(), Gone> {
-        self.order(Order::Users(users))
+    /// The pool's thread has ended.
+    pub fn set_users(&self, users: usize) -> Result<(), PoolEnded> {
+        self.command(Command::Users(users))
     }
 
-    /// What happened since the last time.
+    /// Takes what happened since the last harvest.
     ///
     /// # Errors
-    /// As [`Crowd::set_users`].
-    pub fn harvest(&self) -> Result<Harvest, Gone> {
+    /// As [`UserPool::set_users`].
+    pub fn harvest(&self) -> Result<Harvest, PoolEnded> {
         let (answer, harvest) = mpsc::channel();
-        self.order(Order::Harvest(answer))?;
-        harvest.recv().map_err(|_| Gone)
+        self.command(Command::Harvest(answer))?;
+        harvest.recv().map_err(|_| PoolEnded)
     }
 
-    /// Sends everybody home, waits for the last replies ([`Settings::drain`]), audits the server.
+    /// Dismisses all users, waits for the last replies ([`Settings::drain`]), audits the server.
     ///
     /// # Errors
-    /// As [`Crowd::set_users`].
-    pub fn end(mut self) -> Result<End, Gone> {
+    /// As [`UserPool::set_users`].
+    pub fn end(mut self) -> Result<End, PoolEnded> {
         let (answer, end) = mpsc::channel();
-        self.order(Order::End(answer))?;
-        let end = end.recv().map_err(|_| Gone);
+        self.command(Command::End(answer))?;
+        let end = end.recv().map_err(|_| PoolEnded);
         if let Some(thread) = self.thread.take() {
-            thread.join().map_err(|_| Gone)?;
+            thread.join().map_err(|_| PoolEnded)?;
         }
         end
     }
 
-    fn order(&self, order: Order) -> Result<(), Gone> {
-        self.orders.send(order).map_err(|_| Gone)?;
+    fn command(&self, command: Command) -> Result<(), PoolEnded> {
+        self.commands.send(command).map_err(|_| PoolEnded)?;
         self.bell.ring();
         Ok(())
     }
 }
 
-impl Drop for Crowd {
+impl Drop for UserPool {
     fn drop(&mut self) {
-        // An inbox whose sender is gone is the order to leave.
-        self.orders = mpsc::channel().0;
+        // Dropping the sender is the command to leave.
+        self.commands = mpsc::channel().0;
         self.bell.ring();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -270,19 +267,18 @@ impl Bell {
         self.rung.store(true, Ordering::Release);
     }
 
-    /// Makes it silent again; whoever rings from here on is heard the next time. The order is the
-    /// reverse of ringing: an event that stays set beside a flag that is not would keep the loop
-    /// awake for nothing.
+    /// Silences the bell; later rings are noticed next time. The order is the reverse of ringing:
+    /// an event that stays set while the flag is not would keep the loop awake for nothing.
     fn clear(&self) {
         self.rung.store(false, Ordering::Release);
         self.event.clear();
     }
 }
 
-/// Over when the bell rings.
-struct Rung<'a>(&'a Bell);
+/// Ends when the bell rings.
+struct UntilRung<'a>(&'a Bell);
 
-impl Stop for Rung<'_> {
+impl Stop for UntilRung<'_> {
     fn room(&self, _asked: u64) -> u64 {
         u64::MAX
     }
@@ -297,12 +293,12 @@ impl Stop for Rung<'_> {
 }
 
 /// The thread's side.
-struct Host {
-    drive: Drive,
-    plan: CrowdPlan,
+struct PoolThread {
+    drive: Driver,
+    plan: PoolPlan,
     bell: Arc<Bell>,
     users: usize,
-    /// How often the number of users of an open crowd changed: each time draws other moments.
+    /// How often the number of users of an open pool changed: each change draws a new schedule.
     changes: u64,
     harvested: Instant,
     cpu_ns: u64,
@@ -310,25 +306,25 @@ struct Host {
     lost: u64,
 }
 
-impl Host {
-    fn new(drive: Drive, plan: CrowdPlan, bell: Arc<Bell>) -> Self {
+impl PoolThread {
+    fn new(drive: Driver, plan: PoolPlan, bell: Arc<Bell>) -> Self {
         let (harvested, faults) = (run::now(), Faults::default());
         Self { drive, plan, bell, users: 0, changes: 0, harvested, cpu_ns: 0, faults, lost: 0 }
     }
 
-    fn serve(mut self, inbox: &Receiver<Order>) {
+    fn serve(mut self, inbox: &Receiver<Command>) {
         watch::wake_on_time();
         self.cpu_ns = watch::own_cpu_ns();
         loop {
             self.bell.clear();
             loop {
                 match inbox.try_recv() {
-                    Ok(Order::Users(users)) => self.set_users(users),
-                    Ok(Order::Harvest(answer)) => {
-                        // Whoever asked may have lost patience.
+                    Ok(Command::Users(users)) => self.set_users(users),
+                    Ok(Command::Harvest(answer)) => {
+                        // The caller may have given up.
                         let _ = answer.send(self.harvest());
                     }
-                    Ok(Order::End(answer)) => {
+                    Ok(Command::End(answer)) => {
                         let _ = answer.send(self.end());
                         return;
                     }
@@ -336,8 +332,8 @@ impl Host {
                     Err(mpsc::TryRecvError::Disconnected) => return,
                 }
             }
-            // An epoll that fails is the end of the crowd; its owner learns it as `Gone`.
-            if self.drive.phase(&Rung(&self.bell)).is_err() {
+            // If the epoll fails the pool ends; its owner sees `PoolEnded`.
+            if self.drive.phase(&UntilRung(&self.bell)).is_err() {
                 return;
             }
         }
@@ -349,7 +345,7 @@ impl Host {
                 self.drive.grow(users);
                 self.drive.send_home(users);
                 let new = users.saturating_sub(self.drive.users()) as u64;
-                self.drive.set_arrivals(Box::new(arrive::Crowd::at_once(new)));
+                self.drive.set_arrivals(Box::new(arrive::Ramp::at_once(new)));
             }
             Behaviour::Open { rate_per_user, constant, .. }
             | Behaviour::Sessions { rate_per_user, constant, .. }
@@ -359,9 +355,9 @@ impl Host {
                 self.changes += 1;
                 let seed = self.plan.seed.wrapping_add(self.changes << 48);
                 self.drive.set_arrivals(match (users, constant) {
-                    (0, _) => Box::new(arrive::Crowd::at_once(0)),
+                    (0, _) => Box::new(arrive::Ramp::at_once(0)),
                     (_, true) => Box::new(Constant::new(rate, 0.5)),
-                    // The process has no memory: beginning anew is going on.
+                    // The process is memoryless, so a new one continues the old one.
                     (_, false) => Box::new(Poisson::new(rate, seed)),
                 });
             }
@@ -376,8 +372,9 @@ impl Host {
         let counted = std::mem::take(&mut tally.kinds);
         let names = self.drive.script().kinds().into_iter();
         let mut counted = counted.into_iter();
-        let kinds =
-            names.map(|name| Named { name, tally: counted.next().unwrap_or_default() }).collect();
+        let kinds = names
+            .map(|name| KindHarvest { name, tally: counted.next().unwrap_or_default() })
+            .collect();
         let faults = self.drive.faults.since(&self.faults);
         self.faults = self.drive.faults.clone();
         let lost = self.drive.lost - self.lost;
@@ -391,7 +388,7 @@ impl Host {
             users: if self.plan.behaviour.is_scheduled() { self.users } else { self.drive.users() },
             connections: self.drive.connections(),
             outstanding: self.drive.outstanding(),
-            pulse: std::mem::take(&mut self.drive.pulse),
+            delays: std::mem::take(&mut self.drive.delays),
             cpu_ns: cpu_ns.saturating_sub(self.cpu_ns),
             span_ns: now.since(self.harvested).as_nanos() as u64,
         };
@@ -403,8 +400,8 @@ impl Host {
         self.set_users(0);
         self.drive.part(true);
         let patience: Duration = self.plan.settings.drain;
-        // Should the epoll fail here, what is unanswered is censored like after a timeout.
-        let _ = self.drive.phase(&Drained { end: run::now() + patience });
+        // If the epoll fails here, unanswered requests are censored as after a timeout.
+        let _ = self.drive.phase(&Drain { end: run::now() + patience });
         let harvest = self.harvest();
         let censored = self.drive.close();
         let check = run::audit(&self.plan.target, self.drive.script());
@@ -413,16 +410,16 @@ impl Host {
 }
 
 impl Behaviour {
-    /// Whether arrivals follow a schedule, so that being late means something.
+    /// Whether arrivals follow a schedule, so that lateness is defined.
     pub fn is_scheduled(self) -> bool {
         !matches!(self, Self::Closed { .. })
     }
 }
 
-impl std::fmt::Display for Gone {
+impl std::fmt::Display for PoolEnded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("expected a running crowd, found that its thread has ended; start another")
+        f.write_str("expected a running pool, found that its thread has ended; start another")
     }
 }
 
-impl std::error::Error for Gone {}
+impl std::error::Error for PoolEnded {}

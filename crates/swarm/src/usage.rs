@@ -1,25 +1,25 @@
-//! What heartbeats tell of this process: its busiest thread and its memory, from `/proc`.
+//! The resource usage reported in heartbeats: the busiest thread and the memory, from `/proc`.
 
-use crate::worker::Gauge;
+use crate::worker::ProcessUsage;
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Readings closer to each other than this tell more about ticks than about threads.
+/// Shorter intervals measure clock ticks rather than threads.
 const INTERVAL: Duration = Duration::from_millis(900);
 
-/// Reads the gauge, not more often than makes sense.
+/// Reads the usage, at most once per interval.
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
+pub(crate) struct UsageMeter {
     at: Option<Instant>,
-    /// Processor time (ns) of each thread at the last reading.
+    /// CPU time (ns) of each thread at the last reading.
     used: BTreeMap<u64, u64>,
-    gauge: Gauge,
+    usage: ProcessUsage,
 }
 
-impl Meter {
-    /// The gauge over the last second or so. Where `/proc` keeps no exact times the share is 0.
-    pub(crate) fn read(&mut self) -> Gauge {
+impl UsageMeter {
+    /// The usage over the last second or so. Without exact times in `/proc` the CPU share is 0.
+    pub(crate) fn read(&mut self) -> ProcessUsage {
         let span = self.at.map(|at| at.elapsed());
         if span.is_none_or(|span| span >= INTERVAL) {
             let used = threads();
@@ -29,16 +29,16 @@ impl Meter {
             };
             let most = used.iter().map(grown).max().unwrap_or(0);
             if let Some(span) = span {
-                self.gauge.cpu = most as f64 / span.as_nanos() as f64 * 100.0;
+                self.usage.cpu = most as f64 / span.as_nanos() as f64 * 100.0;
             }
-            self.gauge.memory = resident();
+            self.usage.memory = resident();
             (self.at, self.used) = (Some(Instant::now()), used);
         }
-        self.gauge
+        self.usage
     }
 }
 
-/// Processor time (ns) of each thread of this process: the first number of its `schedstat`
+/// CPU time (ns) of each thread of this process: the first number of its `schedstat`
 /// (Documentation/scheduler/sched-stats.rst of the kernel).
 fn threads() -> BTreeMap<u64, u64> {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_works_is_seen() {
-        let mut meter = Meter::default();
+        let mut meter = UsageMeter::default();
         let first = meter.read();
         assert_eq!(first.cpu, 0.0);
         assert!(first.memory > 100_000, "{first:?}");

@@ -1,12 +1,12 @@
 //! One thread's part of a run.
 
-use super::talk::Prepared;
+use super::workload::Prepared;
 use super::{Failure, Plan, Window, now, phase, share};
-use crate::beat::{Board, Phase};
-use crate::drive::{Drive, Parts, Pulse, Settings};
+use crate::drive::{Delays, Driver, Parts, Settings};
 use crate::parse::Usage;
 use crate::report::Server;
-use crate::stop::{ByTime, Drained, Stop, Unless};
+use crate::snapshot::{Board, Phase};
+use crate::stop::{ByTime, Drain, Interruptible, Stop};
 use crate::tally::Tally;
 use crate::timeline::Timeline;
 use crate::watch::{self, Watch};
@@ -17,49 +17,49 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// Whoever ends a run early does not wait long for the last replies.
+/// The drain of a run that was ended early.
 const DRAIN_STOPPED: Duration = Duration::from_secs(1);
 
-/// A generator, what it shall do, and afterwards what came of it.
-pub(super) struct Shift {
-    pub(super) drive: Drive,
+/// A generator, its task, and its results.
+pub(super) struct RunThread {
+    pub(super) drive: Driver,
     warmup: Duration,
     rule: Window,
     part: usize,
     parts: usize,
-    /// Root of the server's process tree, where this thread may take the time to read it.
+    /// Root of the server's process tree, if this thread may take the time to read it.
     watch: Option<u32>,
-    /// Where beats are left.
+    /// Where snapshots are published.
     pub(super) board: Option<Board>,
-    /// Ends the phase that runs.
+    /// Ends the current phase.
     pub(super) stop: Option<Arc<AtomicBool>>,
     pub(super) warm: Tally,
     pub(super) window: Tally,
     pub(super) late: Tally,
-    /// Measured requests that are unanswered, with the least that their times can be.
+    /// Lower bounds for the times of measured requests that are unanswered.
     pub(super) censored: Histogram,
     /// All requests that are unanswered.
     pub(super) unanswered: u64,
-    pub(super) pulse: Pulse,
+    pub(super) delays: Delays,
     pub(super) cpu_ns: u64,
     pub(super) window_ns: u64,
     pub(super) idle: (usize, u64),
     pub(super) timeline: Option<Timeline>,
     pub(super) reading: Option<Reading>,
-    pub(super) reached: Option<Reached>,
+    pub(super) reached: Option<PrecisionResult>,
 }
 
 /// The server's process tree over the window.
 pub(super) struct Reading(Result<watch::Reading, ProcError>);
 
-/// How well the number of a window by precision is known.
+/// How precisely the number of a window by precision is known.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reached {
+pub(super) struct PrecisionResult {
     pub(super) share: Option<f64>,
     wanted: f64,
 }
 
-impl Shift {
+impl RunThread {
     pub(super) fn new(plan: &Plan, prepared: &Prepared, part: usize) -> Result<Self, Failure> {
         let parts = plan.threads;
         let own = |whole: usize| share(whole, part, parts);
@@ -77,11 +77,11 @@ impl Shift {
             interval: plan.interval(),
             ..plan.settings
         };
-        let mut script = prepared.script(&plan.talk, connections, part)?;
+        let mut script = prepared.script(&plan.workload, connections, part)?;
         if parts > 1 {
             script.share();
         }
-        let drive = Drive::new(Parts {
+        let drive = Driver::new(Parts {
             address: plan.target.address,
             sources: plan.sources.clone(),
             settings,
@@ -106,7 +106,7 @@ impl Shift {
             late: Tally::default(),
             censored: Histogram::new(),
             unanswered: 0,
-            pulse: Pulse::default(),
+            delays: Delays::default(),
             cpu_ns: 0,
             window_ns: 0,
             idle: (0, 0),
@@ -116,14 +116,14 @@ impl Shift {
         })
     }
 
-    /// Warm-up, window and drain, of which the first begins at `start`. Says by `over` that the
-    /// window is over.
+    /// Warm-up, window and drain; the first begins at `start`. Sends on `over` when the window
+    /// ends.
     pub(super) fn work(&mut self, start: Instant, over: &Sender<()>) -> Result<(), Failure> {
         watch::wake_on_time();
         std::thread::sleep(start.since(now()));
         self.drive.start_at(start);
         if let Some(board) = &self.board {
-            self.drive.beat_on(board, self.part);
+            self.drive.publish_to(board, self.part);
         }
         let start = start + self.warmup;
         if !self.warmup.is_zero() {
@@ -131,7 +131,7 @@ impl Shift {
         }
         self.warm = self.drive.take_tally();
         let watch = self.watch.map(Watch::start).transpose().map_err(Failure::Watch)?;
-        // Reading took a while; where there is no schedule the window begins behind it.
+        // Reading took a while; without a schedule the window begins after it.
         let start = if watch.is_some() { now() } else { start };
         let own_ns = watch::own_cpu_ns();
         self.drive.measure_from(start);
@@ -141,18 +141,18 @@ impl Shift {
         self.window_ns = now().since(start).as_nanos() as u64;
         self.timeline = self.drive.take_timeline();
         self.cpu_ns = watch::own_cpu_ns().saturating_sub(own_ns);
-        self.reached = rule.reached().map(|(share, wanted)| Reached { share, wanted });
+        self.reached = rule.reached().map(|(share, wanted)| PrecisionResult { share, wanted });
         self.reading = watch.as_ref().map(Reading::of);
-        // The coordinator is there as long as this thread is.
+        // The coordinator lives at least as long as this thread.
         let _ = over.send(());
-        self.pulse = self.drive.pulse.clone();
+        self.delays = self.drive.delays.clone();
         self.window = self.drive.take_tally();
         self.drive.enter(Phase::Drain, now());
         self.drive.part(true);
         let stopped = self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
         let most = if stopped { DRAIN_STOPPED } else { Duration::MAX };
         let drain = self.drive.settings().drain.min(most);
-        phase(&mut self.drive, &Drained { end: now() + drain })?;
+        phase(&mut self.drive, &Drain { end: now() + drain })?;
         self.late = self.drive.take_tally();
         self.drive.enter(Phase::Drain, now());
         self.censored = self.drive.censored();
@@ -163,14 +163,14 @@ impl Shift {
 
     fn phase(&mut self, rule: &dyn Stop) -> Result<(), Failure> {
         match self.stop.clone() {
-            Some(stop) => phase(&mut self.drive, &Unless { stop: &stop, rule }),
+            Some(stop) => phase(&mut self.drive, &Interruptible { stop: &stop, rule }),
             None => phase(&mut self.drive, rule),
         }
     }
 
-    /// The share of the window in which it was at work.
+    /// The fraction of the window during which the thread was working.
     pub(super) fn busy(&self) -> f64 {
-        let worked = self.cpu_ns.saturating_sub(self.pulse.spun_ns);
+        let worked = self.cpu_ns.saturating_sub(self.delays.spun_ns);
         worked as f64 / self.window_ns.max(1) as f64
     }
 }
@@ -180,7 +180,7 @@ impl Reading {
         Self(watch.read())
     }
 
-    /// What was used, for a report. A server that is gone by now is a doubt and no failure.
+    /// The usage for a report. A server that has ended by now is a doubt, not a failure.
     pub(super) fn report(self, requests: u64, doubts: &mut Vec<String>) -> Option<Server> {
         match self.0 {
             Ok(reading) => Some(reading.report(requests, doubts)),
@@ -192,7 +192,7 @@ impl Reading {
     }
 }
 
-impl Reached {
+impl PrecisionResult {
     pub(super) fn doubt(self) -> Option<String> {
         let wanted = self.wanted * 100.0;
         match self.share {

@@ -1,0 +1,113 @@
+//! What is recorded while a run is in progress: its timeline, and snapshots for observers.
+
+use super::Driver;
+use crate::snapshot::{Board, INTERVAL, Phase, Snapshot};
+use crate::timeline::Timeline;
+use crate::watch;
+use seam::Instant;
+
+/// Both, where they are wanted.
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    timeline: Option<Timeline>,
+    live: Option<Live>,
+}
+
+/// The snapshot in progress.
+#[derive(Debug)]
+struct Live {
+    board: Board,
+    snapshot: Snapshot,
+    next: Instant,
+    /// CPU time of this thread at the start of the snapshot (ns).
+    cpu_ns: u64,
+}
+
+impl Recorder {
+    /// Right replies that arrived at `now` after `ns`, measured or not.
+    #[inline]
+    pub(super) fn replied(&mut self, now: Instant, count: u64, ns: u64, measured: bool) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.replied(now, count, measured.then_some(ns));
+        }
+        if let Some(live) = &mut self.live {
+            live.snapshot.done += count;
+            live.snapshot.times.record(ns, count);
+        }
+    }
+
+    /// Requests that failed about now.
+    pub(super) fn failed(&mut self, count: u64) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.failed(count);
+        }
+        if let Some(live) = &mut self.live {
+            live.snapshot.failed += count;
+        }
+    }
+
+    /// An arrival was noticed `ns` late.
+    #[inline]
+    pub(super) fn noticed(&mut self, ns: u64) {
+        if let Some(live) = &mut self.live {
+            live.snapshot.tardiness.record(ns, 1);
+        }
+    }
+
+    /// Whether a snapshot is due.
+    #[inline]
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.live.as_ref().is_some_and(|live| now >= live.next)
+    }
+}
+
+impl Driver {
+    /// From now on this thread, numbered `part`, publishes snapshots on `board`.
+    pub fn publish_to(&mut self, board: &Board, part: usize) {
+        let now = super::now();
+        let snapshot = Snapshot { part, start: now, ..Snapshot::default() };
+        let (board, cpu_ns) = (board.clone(), watch::own_cpu_ns());
+        self.recorder.live = Some(Live { board, snapshot, next: now + INTERVAL, cpu_ns });
+    }
+
+    /// Starts a phase of the run; only the window has a timeline.
+    pub fn enter(&mut self, phase: Phase, start: Instant) {
+        self.snapshot(super::now());
+        self.recorder.timeline = (phase == Phase::Window).then(|| Timeline::new(start));
+        if let Some(live) = &mut self.recorder.live {
+            live.snapshot.phase = phase;
+        }
+    }
+
+    /// Takes the timeline and ends it.
+    pub fn take_timeline(&mut self) -> Option<Timeline> {
+        self.recorder.timeline.take()
+    }
+
+    /// Publishes the snapshot, if there is one.
+    pub(super) fn snapshot(&mut self, now: Instant) {
+        let outstanding = self.outstanding();
+        let Some(live) = &mut self.recorder.live else { return };
+        let cpu_ns = watch::own_cpu_ns();
+        let (part, phase) = (live.snapshot.part, live.snapshot.phase);
+        let snapshot = Snapshot {
+            end: now,
+            cpu_ns: cpu_ns.saturating_sub(live.cpu_ns),
+            outstanding,
+            connections: self.up,
+            delays: self.delays.clone(),
+            faults: self.faults.clone(),
+            stress_counts: self.stress_counts,
+            ..std::mem::take(&mut live.snapshot)
+        };
+        live.next = now + INTERVAL;
+        match live.board.leave(snapshot) {
+            // The board is being read: the next snapshot carries both.
+            Some(kept) => live.snapshot = kept,
+            None => {
+                live.cpu_ns = cpu_ns;
+                live.snapshot = Snapshot { part, phase, start: now, ..Snapshot::default() };
+            }
+        }
+    }
+}
