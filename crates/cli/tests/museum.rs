@@ -1,8 +1,8 @@
 //! Every exhibit of the museum at its smallest size, from the real binary: the artefact appears.
 //!
-//! What is held here is wide: a crowd that sleeps takes about as long as it sleeps, who finds a
-//! queue full waits for a timer, eleven clients need two rounds of ten workers. How large a
-//! difference is on this machine is for the page to say.
+//! The bounds here are wide: a crowd that sleeps takes about as long as it sleeps, a client that
+//! finds a queue full waits for a timer, fifteen clients need two rounds of ten workers. The page
+//! says how large a difference is on this machine.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -16,8 +16,8 @@ const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 /// Longer than any exhibit at these sizes takes on a machine with other things to do.
 const LONGEST: Duration = Duration::from_secs(240);
 
-/// Exhibits about time have the machine to themselves; those of which only counts are held here,
-/// such as who answered and how many threads there were, may run at the same time.
+/// Exhibits about time have the machine to themselves; those of which only counts are tested here,
+/// such as answers and numbers of threads, may run at the same time.
 static TURN: RwLock<()> = RwLock::new(());
 
 /// The turn to use the machine.
@@ -79,7 +79,7 @@ impl Room {
         let found: Value = serde_json::from_str(&out).expect("one JSON document on stdout");
         assert_eq!(
             (&found["schema"], &found["interrupted"]),
-            (&"roundhouse.museum/1".into(), &false.into())
+            (&"roundhouse.museum/2".into(), &false.into())
         );
         found
     }
@@ -91,7 +91,7 @@ impl Drop for Room {
     }
 }
 
-/// Waits for the end; who does not end is killed.
+/// Waits for the end; kills a process that does not end.
 fn wait(child: &mut Child) -> ExitStatus {
     let end = Instant::now() + LONGEST;
     while Instant::now() < end {
@@ -104,8 +104,8 @@ fn wait(child: &mut Child) -> ExitStatus {
     panic!("still running after {LONGEST:?}");
 }
 
-/// How often an exhibit is visited until its artefact shows. A machine that does ten other things
-/// can stand still for a whole window; that it does so three times where it must not is a fault.
+/// How often an exhibit is visited until its artefact shows. A busy machine can stand still for a
+/// whole window; three times in a row is a fault.
 const VISITS: usize = 3;
 
 /// What a finding's value must lie within.
@@ -154,7 +154,7 @@ fn exhibits_are_listed_with_how_long_they_take() {
 }
 
 #[test]
-fn clients_who_sleep_hide_the_server() {
+fn clients_that_sleep_hide_the_server() {
     let room = Room::new("think");
     // Four clients, ten orders, 100 ms after each: 40 requests a second, and never more.
     let wanted = [("below-ceiling", 0.2, 1.0), ("equal-asleep", 0.0, 1.5), ("freed", 1.5, 1e6)];
@@ -183,9 +183,9 @@ fn fifteen_clients_need_two_rounds_of_ten_workers() {
 }
 
 #[test]
-fn who_finds_the_queue_full_waits_for_a_timer() {
+fn a_client_that_finds_the_queue_full_waits_for_a_timer() {
     let room = Room::new("queue");
-    // Of 40 who knock at a server that is held, a queue of 10 keeps 29 waiting, one of 4096 none.
+    // Of 40 clients of a held server, a queue of 10 makes 29 wait, one of 4096 none.
     let wanted = [("turned-away", 8.0, 40.0), ("kernel-counted", 1.0, 1e9), ("let-in", 0.0, 7.0)];
     let found = room.shows("accept-queue --scale 0.02 --clients 40 --blocks 1", &wanted);
     let facts = found["facts"].to_string();
@@ -193,14 +193,14 @@ fn who_finds_the_queue_full_waits_for_a_timer() {
 }
 
 #[test]
-fn kinds_of_request_look_alike_behind_a_sleep() {
+fn kinds_of_request_look_alike_when_clients_sleep() {
     let room = Room::new("kinds");
     let wanted = [("equal-asleep", 0.0, 1.5), ("differ-awake", 0.1, 10.0)];
     room.shows("workload --scale 0.05 --clients 5 --blocks 1", &wanted);
 }
 
 #[test]
-fn locks_look_alike_behind_a_sleep() {
+fn locks_look_alike_when_clients_sleep() {
     let room = Room::new("locks");
     let wanted = [("equal-asleep", 0.0, 1.5), ("lock-costs", 0.2, 20.0)];
     room.shows("stock-lock --scale 0.05 --clients 5 --blocks 1", &wanted);
@@ -215,7 +215,7 @@ fn has_apache() -> bool {
     found.is_ok()
 }
 
-/// Rows of the raw file that tell of a web server and its clients.
+/// Rows of the raw file about a web server and its clients.
 fn met(room: &Room, exhibit: &str) -> Vec<Value> {
     let raw = room.text(&format!("museum-{exhibit}.jsonl"));
     let rows = raw.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -230,7 +230,7 @@ fn answered(rows: &[Value], server: &str) -> u64 {
 }
 
 #[test]
-fn servers_that_join_and_never_end_a_reply_are_told_from_a_client_without_descriptors() {
+fn servers_that_join_and_a_client_without_descriptors_are_kept_apart() {
     let room = Room::shared("three");
     let found = room.visit("three-servers --quick");
     let rows = met(&room, "three-servers");
@@ -248,14 +248,14 @@ fn servers_that_join_and_never_end_a_reply_are_told_from_a_client_without_descri
     assert!(room.text("museum-three-servers.html").contains("one process"));
 }
 
-/// Visits an exhibit in its smallest size; `wrong` has nothing to say of what was found.
+/// Visits an exhibit in its smallest size; `wrong` finds nothing.
 fn visits(room: &Room, exhibit: &str, wrong: impl Fn(&Value, &[Value]) -> Option<String>) {
     let visit = room.visit(&format!("{exhibit} --quick"));
     let found = wrong(&visit, &met(room, exhibit));
     assert_eq!(found, None, "{exhibit}");
 }
 
-/// Both exhibits about computing: every server has answered, and noted for how long it computed.
+/// Both exhibits about computing: every server has answered and logged its times.
 fn computes(room: &Room, exhibit: &str, scale: &str) {
     visits(room, exhibit, |visit, rows| {
         let facts = visit["facts"].to_string();
@@ -269,7 +269,7 @@ fn computes(room: &Room, exhibit: &str, scale: &str) {
 }
 
 #[test]
-fn servers_that_compute_longer_are_told_by_division() {
+fn servers_that_compute_longer_follow_a_division() {
     let room = Room::shared("computing");
     computes(&room, "computing-time", "1/1000");
     let page = room.text("museum-computing-time.html");
@@ -279,11 +279,11 @@ fn servers_that_compute_longer_are_told_by_division() {
 }
 
 #[test]
-fn servers_that_compute_for_many_are_told_by_division() {
+fn servers_that_compute_for_many_follow_a_division() {
     computes(&Room::shared("clients"), "concurrent-clients", "1/200");
 }
 
-/// Both exhibits about spare threads: they were seen, and their server has answered.
+/// Both exhibits about spare threads: they were counted, and their server has answered.
 fn counts(room: &Room, exhibit: &str) {
     visits(room, exhibit, |visit, rows| {
         let told = visit["flawed"]["numbers"]["rows"].as_array().expect("a table");
@@ -308,7 +308,7 @@ fn spare_threads_that_come_and_go_are_counted() {
 }
 
 #[test]
-fn switches_are_told_apart_by_who_is_switched() {
+fn switches_of_processes_and_threads_are_counted_apart() {
     let room = Room::shared("mixes");
     room.visit("mixes --quick --md kept.md");
     let rows = met(&room, "mixes");
@@ -342,7 +342,7 @@ fn a_sleep_is_rounded_to_ticks() {
 }
 
 #[test]
-fn an_interrupted_visit_tells_what_it_knows_and_leaves_nobody_behind() {
+fn an_interrupted_visit_shows_its_results_and_leaves_no_process() {
     let room = Room::new("stop");
     let mut child = room.start("staircase --clients 11 --json");
     let pid = child.id();

@@ -1,8 +1,7 @@
 //! Every exhibit on the parts of a server, at its smallest size, from the real binary.
 //!
-//! No time is held to anything here: what is held is that every arm was there in every block, that
-//! what can be counted was counted right (lengths of paths, late ids, echoed packets), and that
-//! page, table and raw data say the same.
+//! No time is tested here: every arm must be there in every block, counts must be right (lengths of
+//! paths, late ids, echoed packets), and page, table and raw data must agree.
 
 use serde_json::Value;
 use std::fs;
@@ -25,7 +24,7 @@ impl Drop for Room {
     }
 }
 
-/// Waits for the end; who does not end is killed.
+/// Waits for the end; kills a process that does not end.
 fn wait(child: &mut Child) -> bool {
     let end = Instant::now() + LONGEST;
     while Instant::now() < end {
@@ -40,7 +39,7 @@ fn wait(child: &mut Child) -> bool {
 
 /// A quick visit.
 struct Visit {
-    told: Value,
+    document: Value,
     page: String,
     raw: Vec<Value>,
 }
@@ -63,29 +62,29 @@ impl Visit {
         let ended = wait(&mut child);
         let text = |name: &str| fs::read_to_string(room.0.join(name)).unwrap_or_default();
         assert!(ended, "{name}: {}", text("err"));
-        let told: Value = serde_json::from_str(&text("out")).expect("one JSON document");
+        let document: Value = serde_json::from_str(&text("out")).expect("one JSON document");
         let lines = text(&format!("museum-{name}.jsonl"));
         let raw = lines.lines().map(|it| serde_json::from_str(it).expect("JSON lines")).collect();
-        let visit = Visit { told, page: text(&format!("museum-{name}.html")), raw };
+        let visit = Visit { document, page: text(&format!("museum-{name}.html")), raw };
         visit.is_whole(name);
         visit
     }
 
     /// What holds for all of them.
     fn is_whole(&self, name: &str) {
-        assert_eq!(self.told["exhibit"], name);
-        assert_eq!(self.told["interrupted"], false);
+        assert_eq!(self.document["exhibit"], name);
+        assert_eq!(self.document["interrupted"], false);
         for want in ["Repeated as it was", "Without the flaw", "--quick", "other programs"] {
             assert!(self.page.contains(want), "{name}: expected `{want}` in the page");
         }
         assert!(self.page.len() < 4_000_000 && !self.page.contains("src=\"http"), "{name}");
-        let findings = self.told["findings"].as_array().expect("findings");
+        let findings = self.document["findings"].as_array().expect("findings");
         assert!(findings.len() >= 3 && findings.iter().all(|it| it["value"].is_number()));
         for side in ["flawed", "corrected"] {
-            let rows = self.told[side]["numbers"]["rows"].as_array().expect("rows");
+            let rows = self.document[side]["numbers"]["rows"].as_array().expect("rows");
             assert!(rows.len() >= 2, "{name}: {side} has its arms");
         }
-        let headline = self.told["headline"].as_str().expect("a headline");
+        let headline = self.document["headline"].as_str().expect("a headline");
         assert!(!headline.contains("NaN") && !headline.contains("unknown"), "{name}: {headline}");
         let contests: Vec<&Value> = self.raw.iter().filter(|it| it["row"] == "contest").collect();
         assert!(!contests.is_empty() && self.raw[0]["quick"] == true, "{name}");
@@ -103,12 +102,12 @@ impl Visit {
     }
 
     fn finding(&self, name: &str) -> &Value {
-        let findings = self.told["findings"].as_array().expect("findings");
+        let findings = self.document["findings"].as_array().expect("findings");
         let found = findings.iter().find(|it| it["name"] == name);
         found.unwrap_or_else(|| panic!("expected a finding {name} in {findings:#?}"))
     }
 
-    /// A finding that no clock decides.
+    /// A finding that does not depend on time.
     fn holds(&self, name: &str) {
         let found = self.finding(name);
         assert_eq!(found["holds"], true, "{found}");
@@ -128,7 +127,7 @@ fn has(arms: &[String], wanted: &[&str]) {
 }
 
 #[test]
-fn pools_are_held_against_heaps_with_and_without_caches() {
+fn pools_are_compared_with_heaps_with_and_without_caches() {
     let visit = Visit::of("pool-heap");
     let wanted = ["array, stack", "list, queue", "new/delete", "heap without caches", "first time"];
     has(&visit.arms(), &wanted);
@@ -142,7 +141,7 @@ fn pools_are_held_against_heaps_with_and_without_caches() {
 fn layouts_are_walked_and_freed() {
     let visit = Visit::of("pool-layout");
     has(&visit.arms(), &["array", "piece by piece", "array, shuffled", "list, stack"]);
-    assert!(visit.told["facts"].to_string().contains("bytes from one object to the next"));
+    assert!(visit.document["facts"].to_string().contains("bytes from one object to the next"));
 }
 
 #[test]
@@ -155,7 +154,7 @@ fn words_are_written_near_and_far() {
 fn objects_find_their_way_home() {
     let visit = Visit::of("remote-free");
     has(&visit.arms(), &["heap", "pool with a lock", "our shared pool", "the same, sent home"]);
-    assert!(visit.told["corrected"].to_string().contains("p99.9"));
+    assert!(visit.document["corrected"].to_string().contains("p99.9"));
 }
 
 #[test]
@@ -167,7 +166,7 @@ fn published_paths_are_too_long_and_repaired_ones_are_not() {
         &visit.arms(),
         &["A* as published", "ordered map, hash", "our JPS+", "+ nodes from a pool"],
     );
-    let rows = visit.told["flawed"]["numbers"]["rows"].to_string();
+    let rows = visit.document["flawed"]["numbers"]["rows"].to_string();
     // The lengths that an independent port of the published searches found, and its expansions.
     for want in ["25.556", "88.255", "38.142", "108.012", "\"24\"", "\"109\"", "\"73\""] {
         assert!(rows.contains(want), "expected {want} in {rows}");
@@ -179,7 +178,7 @@ fn servers_with_switches_echo_every_byte() {
     let visit = Visit::of("server-factors");
     visit.holds("verified");
     has(&visit.arms(), &["none", "10000", "00001", "all five", "streamed, new buffer"]);
-    assert!(visit.told["published"].to_string().contains("55,867"));
+    assert!(visit.document["published"].to_string().contains("55,867"));
 }
 
 #[test]

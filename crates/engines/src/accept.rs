@@ -1,4 +1,4 @@
-//! Who takes a connection, and how it comes to the worker that serves it.
+//! Which worker accepts a connection, and how it reaches the worker that serves it.
 //!
 //! One file for each way, the same functions in the same order in each. What a way needs is made
 //! once, before the first worker, and belongs to the [`Listeners`]; a worker sees only its
@@ -15,7 +15,6 @@ mod shared;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use memory::Board;
 use seam::WorkerId;
@@ -23,20 +22,18 @@ use sys::ready::Interest;
 use sys::socket::{self, ListenOptions};
 
 use crate::axes::{Accept, Container, Wait};
-use crate::container::Place;
+use crate::container::Member;
 use crate::fault::Fault;
 use crate::handover::Handover;
+use crate::limits::WAIT;
 use crate::shape::Shape;
 
-/// How long a call that waits for a connection lasts before it looks around.
-pub const GRAIN: Duration = Duration::from_millis(250);
-
-/// A connection that nobody serves yet, and its peer.
+/// A connection that no worker serves yet, and its peer.
 pub type Arrival = (OwnedFd, SocketAddr);
 
 /// Where a worker's connections come from.
 pub trait AcceptSource {
-    /// Readable when somebody may have come.
+    /// Readable when a connection may have come.
     fn fd(&self) -> BorrowedFd<'_>;
 
     /// How a readiness loop watches [`AcceptSource::fd`].
@@ -44,23 +41,23 @@ pub trait AcceptSource {
         Interest::READ
     }
 
-    /// After how many connections it shall be watched anew.
+    /// After how many connections a loop should register it again.
     fn renew_after(&self) -> Option<u32> {
         None
     }
 
-    /// The next connection; if `wait`, after up to [`GRAIN`].
+    /// The next connection; if `wait`, after up to [`WAIT`].
     ///
     /// # Errors
-    /// `WouldBlock` if nobody came in time; the others as accept(2).
+    /// `WouldBlock` if none came in time; the others as accept(2).
     fn take(&self, wait: bool) -> io::Result<Arrival>;
 
-    /// Whether connections are given by an acceptor.
+    /// Whether an acceptor hands the connections over.
     fn is_given(&self) -> bool {
         false
     }
 
-    /// Whether nobody who was accepted already is still on the way, now that the server drains.
+    /// While the server drains: whether no connection is on the way from an acceptor.
     fn is_over(&self) -> bool {
         true
     }
@@ -69,14 +66,14 @@ pub trait AcceptSource {
     fn left(&self) {}
 }
 
-/// What all accept sources are made of.
+/// The listening sockets, and what all accept sources are made of.
 pub struct Listeners {
     pub sockets: Vec<OwnedFd>,
     pub listening: SocketAddr,
     means: Means,
 }
 
-/// What a way of accepting needs beside the listeners.
+/// What a way of accepting needs besides the listeners.
 enum Means {
     Nothing,
     Exclusive,
@@ -99,8 +96,8 @@ impl Listeners {
         Listeners::of(sockets, listening, shape, false).map_err(Fault::Wait)
     }
 
-    /// What the threads of one process of a hybrid have among themselves: the same listeners, and
-    /// means of their own.
+    /// What the threads of one process of a hybrid share: the same listeners, and means of their
+    /// own.
     pub fn within(&self, shape: &Shape) -> io::Result<Listeners> {
         let sockets = self.sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
         Listeners::of(sockets, self.listening, shape, true)
@@ -126,21 +123,20 @@ impl Listeners {
         Ok(Listeners { sockets, listening, means })
     }
 
-    /// The accept source of the worker at `place`.
+    /// The accept source of a worker.
     pub fn accept_source<'h>(
         &'h self,
-        place: Place,
+        member: Member,
         id: WorkerId,
         board: &'h Board,
-        workers: usize,
     ) -> Box<dyn AcceptSource + 'h> {
-        let Place { first, index } = place;
+        let Member { first, index, workers } = member;
         let listener = self.sockets[index % self.sockets.len()].as_fd();
-        // The acceptor sits behind the last worker.
+        // The acceptor comes after the last worker.
         let acceptor = board.slot(first + workers);
         match &self.means {
-            // The acceptor itself comes by the front door.
-            _ if index >= workers => Box::new(shared::Listener(listener)),
+            // The acceptor itself accepts from the listener.
+            _ if member.feeds_workers() => Box::new(shared::Listener(listener)),
             Means::Nothing => Box::new(shared::Listener(listener)),
             Means::Exclusive => Box::new(exclusive::Listener(listener)),
             Means::Lock(shared) => Box::new(shared.accept_source(listener, id, board)),
@@ -149,8 +145,8 @@ impl Listeners {
         }
     }
 
-    /// Connections that an acceptor has taken and no worker yet, and how many fit, where that can
-    /// be seen from here.
+    /// Connections that wait between an acceptor and its workers, and how many fit, where that is
+    /// known here.
     pub fn handed(&self) -> Option<(u64, u64)> {
         match &self.means {
             Means::Handoff(lanes) => Some(lanes.filled()),
@@ -158,7 +154,7 @@ impl Listeners {
         }
     }
 
-    /// Lets go of what `dead` held.
+    /// Frees what `dead` held.
     pub fn heal(&self, dead: WorkerId) {
         if let Means::Lock(shared) = &self.means {
             shared.heal(dead);
@@ -171,7 +167,7 @@ fn inherit(handover: &Handover, shape: &Shape) -> io::Result<(Vec<OwnedFd>, Sock
     let listeners = handover.listeners()?;
     let each = listeners_of(shape);
     if listeners.len() != each {
-        // A queue that nobody accepts from would strand its connections.
+        // A queue that no worker accepts from would strand its connections.
         return Err(io::Error::other(format!(
             "expected {each} listeners for this shape, found {}: keep --workers and --accept",
             listeners.len()
@@ -186,11 +182,11 @@ fn listeners_of(shape: &Shape) -> usize {
     if shape.accept == Accept::Reuseport { shape.workers } else { 1 }
 }
 
-/// Whether who accepts sleeps in accept(2) itself.
+/// Whether the workers that accept sleep in accept(2) itself.
 fn blocks(shape: &Shape) -> bool {
     match shape.accept {
         Accept::Handoff | Accept::Pass => shape.wait != Wait::Parked,
-        // Where each connection has a worker, the supervisor accepts, which sleeps elsewhere.
+        // Where each connection has a worker, the supervisor accepts, and sleeps elsewhere.
         _ if shape.container.is_per_connection() => false,
         _ => matches!(shape.wait, Wait::Blocking | Wait::Uring | Wait::Port),
     }
@@ -218,11 +214,11 @@ fn listen(address: SocketAddr, shape: &Shape) -> Result<(Vec<OwnedFd>, SocketAdd
         let fault = |error| Fault::Listen(address, error);
         let listener = socket::listen(address, &options).map_err(fault)?;
         if shape.wait == Wait::Blocking {
-            // Accepted sockets inherit both, so no call lasts longer than a look around may wait.
-            socket::set_receive_timeout(&listener, Some(GRAIN)).map_err(fault)?;
-            socket::set_send_timeout(&listener, Some(GRAIN)).map_err(fault)?;
+            // Accepted sockets inherit both, so no call lasts longer than this.
+            socket::set_receive_timeout(&listener, Some(WAIT)).map_err(fault)?;
+            socket::set_send_timeout(&listener, Some(WAIT)).map_err(fault)?;
         } else if blocks(shape) {
-            socket::set_receive_timeout(&listener, Some(GRAIN)).map_err(fault)?;
+            socket::set_receive_timeout(&listener, Some(WAIT)).map_err(fault)?;
         }
         address = socket::local_addr(&listener).map_err(fault)?;
         listeners.push(listener);

@@ -1,4 +1,4 @@
-//! The administration of a server: a door of its own, beside the one that peers come by.
+//! The administration interface of a server: a socket of its own, beside the one for clients.
 //!
 //! It lives in the supervisor's loop, which may fork and must therefore have one thread; so nothing
 //! here waits. A client that neither asks nor reads keeps one of a few places for some seconds
@@ -15,52 +15,52 @@ use crate::status::Sample;
 pub use door::Door;
 pub(crate) use queue::AdminQueue;
 
-/// What stands beside a server.
+/// The administration of a server.
 #[derive(Default)]
 pub struct Admin<'a> {
-    /// Who answers at the administration's door.
+    /// The administration's socket, and what answers there.
     pub handler: Option<(Door, Box<dyn AdminHandler + 'a>)>,
-    /// What `SIGHUP` does beside [`crate::StateStore::reload`].
+    /// What `SIGHUP` does besides [`crate::StateStore::reload`].
     pub reload: Option<Box<dyn FnMut() -> Reload + 'a>>,
     /// What each worker does after that.
     pub renew: Option<&'a Renew<'a>>,
 }
 
-/// Answers those who come to the administration's door.
+/// Answers the clients of the administration.
 pub trait AdminHandler {
-    /// What to do about all that a visitor has `said` so far.
-    fn hear(&mut self, said: &[u8], sample: &mut dyn FnMut() -> Sample) -> Answer;
+    /// What to do about the bytes that a client has sent so far.
+    fn handle(&mut self, request: &[u8], sample: &mut dyn FnMut() -> Sample) -> Answer;
 
-    /// An order was carried out: what the visitor is told, given what there is to say about it.
+    /// An order was carried out: the answer to the client, given the report of the order.
     fn carried_out(&mut self, order: Order, words: &[String]) -> Vec<u8>;
 }
 
-/// What an [`AdminHandler`] makes of what was said.
+/// What an [`AdminHandler`] makes of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The visitor has not finished.
+    /// The request is not complete.
     More,
-    /// This is the answer, and the end.
+    /// The answer, after which the connection is closed.
     Say(Vec<u8>),
-    /// To be carried out, and answered then.
+    /// To be carried out and then answered.
     Obey(Order),
 }
 
-/// What a visitor can order.
+/// What a client can order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// As the first `SIGTERM`.
     Drain,
-    /// As a second one at once: connections are cut.
+    /// As two of them: connections are cut.
     Quit,
     /// As `SIGHUP`.
     Reload,
 }
 
-/// What a reload has come to.
+/// The result of a reload.
 #[derive(Clone, Debug, Default)]
 pub struct Reload {
-    /// What shall be in force, of which that is taken which can change while workers serve: idle,
+    /// The new settings, of which only those are taken that can change while workers serve: idle,
     /// write stall, drain, connections, spare workers.
     pub knobs: Option<Knobs>,
     /// What was done and what cannot be done, in words.

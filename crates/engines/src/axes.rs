@@ -9,7 +9,7 @@ use crate::shape::Refused;
 pub enum Container {
     /// One worker in one process.
     Solo,
-    /// One worker in one process, and helpers for whatever would block it, made beforehand.
+    /// One worker in one process, with helpers, started beforehand, for what would block it.
     Helped,
     /// A thread for each connection, started when it comes.
     ThreadPerConnection,
@@ -34,20 +34,20 @@ impl Container {
         matches!(self, Container::Processes | Container::ProcessPerConnection | Container::Hybrid)
     }
 
-    /// Whether a worker begins and ends with its connection.
+    /// Whether a worker starts and ends with its connection.
     pub fn is_per_connection(self) -> bool {
         matches!(self, Container::ThreadPerConnection | Container::ProcessPerConnection)
     }
 }
 
-/// Who takes a connection, and how it comes to the worker that serves it.
+/// Which worker accepts a connection, and how it reaches the worker that serves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Accept {
     /// All workers accept from one listening socket.
     Shared,
-    /// All workers, one at a time, by a lock.
+    /// All workers, one at a time, which holds a lock.
     Lock,
-    /// All loops, of which the kernel wakes one (`EPOLLEXCLUSIVE`, epoll_ctl(2)).
+    /// All loops; the kernel wakes one of them (`EPOLLEXCLUSIVE`, epoll_ctl(2)).
     Exclusive,
     /// Each worker has its own listening socket on the same port (`SO_REUSEPORT`, socket(7)).
     Reuseport,
@@ -58,7 +58,7 @@ pub enum Accept {
 }
 
 impl Accept {
-    /// Whether one worker more only accepts.
+    /// Whether an additional worker only accepts.
     pub fn has_acceptor(self) -> bool {
         matches!(self, Accept::Handoff | Accept::Pass)
     }
@@ -77,7 +77,7 @@ pub enum Wait {
     Epoll,
     /// Completion by `io_uring(7)`.
     Uring,
-    /// Threads that serve what moves, and an epoll in which all others are parked.
+    /// Threads that serve ready connections, and an epoll in which all others are parked.
     Parked,
     /// Completion by one `io_uring(7)` for all threads, of which some run at a time.
     Port,

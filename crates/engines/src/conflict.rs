@@ -1,25 +1,27 @@
-//! Which points of the space there are not, and why.
+//! Which points of the space are impossible, and why.
 
 use crate::axes::{Accept, Container, Wait};
 
-/// Why a point cannot be, whatever its knobs, and what to say instead.
+/// Why a point is impossible, whatever its settings, and what to say instead.
 pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'static str> {
     if container.is_per_connection() {
         if wait != Wait::Blocking {
             return Some(
-                "a worker with one connection has nothing to choose from: say --wait blocking",
+                "a worker with one connection has no events to choose from: say --wait blocking",
             );
         }
         if accept != Accept::Shared {
             return Some(
-                "who accepts starts the worker, so there is no other to compete with: say \
+                "the supervisor accepts and starts the worker, so no other competes with it: say \
                  --accept shared",
             );
         }
         return None;
     }
     if wait == Wait::Parked && container != Container::Hybrid {
-        return Some("who is parked needs threads that are called to him: say --container hybrid");
+        return Some(
+            "parked connections need a pool of threads in each process: say --container hybrid",
+        );
     }
     if wait == Wait::Port {
         if container != Container::Threads {
@@ -32,22 +34,22 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
     }
     match (accept, container, wait) {
         (_, Container::Helped, Wait::Blocking) => {
-            Some("who may block needs nobody to block for him: say --wait epoll")
+            Some("a worker that may block needs no helpers: say --wait epoll")
         }
         (Accept::Reuseport, Container::Helped, _)
         | (
             Accept::Lock | Accept::Exclusive | Accept::Handoff | Accept::Pass,
             Container::Solo | Container::Helped,
             _,
-        ) => Some("one worker has nobody to share with: say --accept shared"),
-        (Accept::Lock, _, Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring) => Some(
-            "a loop must not sleep before a lock while its connections wait: say --wait blocking",
-        ),
+        ) => Some("one worker has no other to share with: say --accept shared"),
+        (Accept::Lock, _, Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring) => {
+            Some("a loop must not sleep for a lock while its connections wait: say --wait blocking")
+        }
         (Accept::Exclusive, _, Wait::Blocking | Wait::Select | Wait::Poll | Wait::Uring) => {
             Some("exclusive wake-ups are a flag of epoll_ctl(2): say --wait epoll")
         }
         (_, Container::Hybrid, Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring) => Some(
-            "a process of threads with one connection each has nothing to choose from: say \
+            "each thread of a hybrid has one connection, and no events to choose from: say \
                  --wait blocking",
         ),
         (accept, Container::Hybrid, _) if accept != Accept::Handoff => {
@@ -57,7 +59,7 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
             Some("a descriptor in a buffer means nothing to another process: say --accept pass")
         }
         (Accept::Pass, Container::Threads, _) => {
-            Some("threads have their descriptors in common: say --accept handoff")
+            Some("threads share their descriptors: say --accept handoff")
         }
         _ => None,
     }

@@ -16,86 +16,96 @@ use crate::context::{Helping, Share, WorkerContext};
 use crate::fault::Fault;
 use crate::server::Common;
 use crate::shape::Shape;
-use crate::wait::{blocking, epoll, parked, poll, port, select, uring};
+use crate::wait::{Mechanism, blocking};
 
-/// Where a worker sits among those who share a listeners.
+/// A worker's place in the group that shares listeners: all workers, or those of one process.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
-    /// The slot of the first of them.
+pub(crate) struct Member {
+    /// The slot of the group's first worker.
     pub first: usize,
-    /// How many sit before this one; an acceptor sits behind all workers.
+    /// The number within the group.
     pub index: usize,
+    /// How many workers the group has; an acceptor or a listener comes after them.
+    pub workers: usize,
 }
 
-/// One worker's life, from its context to the end of the drain, or to the end of its visitor.
+impl Member {
+    /// The worker `id` in the group of all workers.
+    pub fn of_all<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Member {
+        let first = common.epoch.slot();
+        Member { first, index: id.slot() - first, workers: common.shape.workers }
+    }
+
+    /// Whether it is no worker, but the acceptor or the listener.
+    pub fn feeds_workers(&self) -> bool {
+        self.index >= self.workers
+    }
+}
+
+/// One worker's life, from its context to the end of the drain.
 pub(crate) fn serve<S: Service>(
     common: &Common<'_, S>,
+    mechanism: &dyn Mechanism<S>,
     id: WorkerId,
-    place: Place,
-    visitor: Option<Arrival>,
+    member: Member,
 ) -> Result<(), Fault> {
     if let Some(ended) = common.run_extra(id) {
         return ended;
     }
-    let Place { first, index } = place;
-    let accept_source =
-        common.listeners.accept_source(place, id, common.board, common.shape.workers);
-    let mut context = context(common, id, place, &*accept_source);
-    if let Some(visitor) = visitor {
-        (context.is_first, context.is_visit) = (false, true);
-        blocking::serve_one(&context, visitor);
-        return Ok(());
+    let accept_source = common.listeners.accept_source(member, id, common.board);
+    let mut context = context(common, id, member, &*accept_source);
+    let waits = if mechanism.has_listener() { member.workers } else { 0 };
+    // The service's tick is called by the first worker of all, or by the listener before it.
+    context.is_first = member.first == common.epoch.slot() && member.index == waits;
+    if mechanism.pools_sessions() {
+        let (parts, most) = (common.parts, common.sessions_max());
+        context.share = Share { parts, workers: 1, index: 0, most };
     }
-    let workers = common.shape.workers;
-    if let Some(parking) = common.parking {
-        return match index < workers {
-            true => parked::serve(&context, parking, first + workers),
-            false => parked::listener::serve(&context, parking, first),
-        };
+    if member.feeds_workers() && !mechanism.has_listener() {
+        return acceptor::serve(&context, common.listeners, member.first);
     }
-    if index >= workers {
-        return acceptor::serve(&context, common.listeners, first);
-    }
-    match common.shape.wait {
-        Wait::Blocking | Wait::Parked => blocking::serve(&context),
-        Wait::Select => select::serve(&context),
-        Wait::Poll => poll::serve(&context),
-        Wait::Epoll => epoll::serve(&context),
-        Wait::Uring => uring::serve(&context),
-        Wait::Port => match common.completion_port {
-            Some(completion_port) => port::serve(&context, completion_port, index),
-            None => Err(Fault::Wait(std::io::Error::other("a port belongs to threads"))),
-        },
-    }
+    mechanism.serve(&context, member)
 }
 
-/// The context of the worker at `place`.
+/// The life of a worker of one connection, which the supervisor has accepted.
+pub(crate) fn serve_visitor<S: Service>(
+    common: &Common<'_, S>,
+    id: WorkerId,
+    member: Member,
+    visitor: Arrival,
+) -> Result<(), Fault> {
+    let accept_source = common.listeners.accept_source(member, id, common.board);
+    let mut context = context(common, id, member, &*accept_source);
+    context.is_visit = true;
+    blocking::serve_one(&context, visitor);
+    Ok(())
+}
+
+/// The context of a worker.
 fn context<'a, S: Service>(
     common: &Common<'a, S>,
     id: WorkerId,
-    place: Place,
+    member: Member,
     accept_source: &'a dyn AcceptSource,
 ) -> WorkerContext<'a, S> {
-    let Common { server, shape, board, listeners, stop, bell, epoch, parking, extra, .. } = *common;
-    let Place { first, index } = place;
+    let Common { server, shape, board, listeners, stop, bell, extra, .. } = *common;
     WorkerContext {
         service: server.service,
         state: server.state,
         assets: server.assets,
         knobs: &shape.knobs,
         id,
-        // The first worker of all moves the world, or the thread that waits for it.
-        is_first: first == epoch.slot() && index == parking.map_or(0, |_| shape.workers),
+        is_first: false,
         is_visit: false,
         board,
-        listener: listeners.sockets[index % listeners.sockets.len()].as_fd(),
+        listener: listeners.sockets[member.index % listeners.sockets.len()].as_fd(),
         accept_source,
         stop,
         bell,
         orders: extra.map(|extra| extra.orders),
         effects: Effects::new(shape.carries(), server.verbose),
-        share: share(common, index),
-        lifetime: lifetime(shape, id, index),
+        share: share(common, member.index),
+        lifetime: lifetime(shape, id, member.index),
         helping: Helping {
             most: shape.helpers(),
             is_beforehand: shape.container == Container::Helped,
@@ -117,15 +127,11 @@ fn lifetime(shape: &Shape, id: WorkerId, index: usize) -> u64 {
     u64::from(most - jitter)
 }
 
-/// Which connections the worker in entry `index` may have.
+/// The part of the connections that the worker `index` may have.
 fn share<S: Service>(common: &Common<'_, S>, index: usize) -> Share {
-    let parts = common.parts;
-    if common.parking.is_some() || common.completion_port.is_some() {
-        // The listener, or the port, has all sessions of its process, for as many as there is room.
-        return Share { parts, workers: 1, index: 0, most: common.sessions_max() };
-    }
     // An acceptor has none of its own; what it asks for is the first worker's.
     let workers = common.shape.workers.max(1);
     let most = if common.shape.wait == Wait::Blocking { 1 } else { usize::MAX };
-    Share { parts, workers, index: if index < workers { index } else { 0 }, most }
+    let index = if index < workers { index } else { 0 };
+    Share { parts: common.parts, workers, index, most }
 }

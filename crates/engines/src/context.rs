@@ -1,4 +1,4 @@
-//! What a worker is given: the service, the state, its slot on the scoreboard, its listener.
+//! What a worker gets: the service, the state, its slot on the scoreboard, its listener.
 
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
@@ -21,7 +21,7 @@ pub struct WorkerContext<'a, S: Service> {
     pub assets: &'a Assets,
     pub knobs: &'a Knobs,
     pub id: WorkerId,
-    /// It is the worker that lets the world tick.
+    /// It calls the service's tick.
     pub is_first: bool,
     pub board: &'a Board,
     pub listener: BorrowedFd<'a>,
@@ -34,39 +34,39 @@ pub struct WorkerContext<'a, S: Service> {
     /// The extra worker's bell, where there is such a worker.
     pub orders: Option<&'a EventFd>,
     pub effects: Effects,
-    /// It ends with its connection, which tells the supervisor enough.
+    /// It ends with its connection, and the supervisor sees that end.
     pub is_visit: bool,
-    /// Which part of the server's connections this worker may have.
+    /// The part of the server's connections that this worker may have.
     pub share: Share,
     /// After how many connections its process is replaced.
     pub lifetime: u64,
-    /// Who works on its jobs.
+    /// Where its jobs are worked on.
     pub helping: Helping,
-    /// Which edition of the settings it knows.
+    /// The edition of the settings that it knows.
     pub edition: Cell<u32>,
-    /// What it does when there is another.
+    /// What it does when there is a newer one.
     pub renew: Option<&'a Renew<'a>>,
 }
 
-/// Who works on a worker's jobs.
+/// Where a worker's jobs are worked on.
 #[derive(Clone, Copy)]
 pub struct Helping {
-    /// How many helpers there are at the most; 0: the worker does so itself.
+    /// The most helpers; 0: the worker works on jobs itself.
     pub most: usize,
-    /// They come with the worker, not with the first jobs.
+    /// They start with the worker, not with the first jobs.
     pub is_beforehand: bool,
 }
 
 /// A worker's part of the connections.
 #[derive(Clone, Copy)]
 pub struct Share {
-    /// Among how many processes they are divided first.
+    /// Among how many processes connections are divided first.
     pub parts: usize,
-    /// Among how many workers of the process.
+    /// Then among how many workers of the process.
     pub workers: usize,
-    /// Which of them it is: the first ones take what does not divide, so that the sum is the limit.
+    /// Its number among them: the first ones take the remainder, so that the sum is the limit.
     pub index: usize,
-    /// Never more than this, whatever the settings say: what it began with has room for no more.
+    /// Never more than this, whatever the settings say: its tables were made for this many.
     pub most: usize,
 }
 
@@ -85,20 +85,20 @@ impl<S: Service> WorkerContext<'_, S> {
         self.board.slot(self.id.slot())
     }
 
-    /// How far the server is, as far as this worker is concerned: one that was dismissed leaves.
+    /// The server's phase as it concerns this worker: one that was dismissed leaves.
     #[inline]
     pub fn phase(&self) -> Phase {
         let phase = self.board.phase();
         if self.slot().is_dismissed() { phase.max(Phase::Leaving) } else { phase }
     }
 
-    /// The worker can take connections from here on.
+    /// The worker can accept connections from here on.
     pub fn ready(&self) {
         self.slot().set_state(SlotState::Ready);
         self.bell.ring();
     }
 
-    /// Whether nobody will come any more, as far as this worker can know who has just found nobody.
+    /// Whether no connection will come any more; to be asked by a worker that has just found none.
     pub fn is_over(&self) -> bool {
         let phase = self.phase();
         phase > Phase::Ready && (phase >= Phase::Forced || self.accept_source.is_over())
@@ -115,14 +115,14 @@ impl<S: Service> WorkerContext<'_, S> {
         self.board.edition() != self.edition.get() && self.follow_edition()
     }
 
-    /// The turn is over, and the worker is about to wait, as what `doing` says.
+    /// The turn is over, and the worker is about to wait as `doing` says.
     #[inline]
     pub fn rest(&self, doing: Doing) {
         self.count();
         self.slot().set_doing(doing);
     }
 
-    /// Puts what was answered since the last time on the board.
+    /// Adds the requests answered since the last time to the scoreboard.
     #[inline]
     fn count(&self) {
         let answered = self.effects.take_answered();
@@ -136,7 +136,7 @@ impl<S: Service> WorkerContext<'_, S> {
         let edition = self.board.edition();
         self.edition.set(edition);
         if let Some(renew) = self.renew {
-            // The supervisor has said it already.
+            // The supervisor has reported it already.
             let _ = renew(edition);
         }
         true
@@ -160,7 +160,7 @@ impl<S: Service> WorkerContext<'_, S> {
         self.board.settings().write_stall()
     }
 
-    /// Something was due at `due` and is done at `now`.
+    /// Something was due at `due` and is noticed at `now`.
     #[inline]
     pub fn note_late(&self, due: Instant, now: Instant) {
         let late = now.since(due).as_nanos();
@@ -169,17 +169,17 @@ impl<S: Service> WorkerContext<'_, S> {
 
     /// A connection has come.
     pub fn opened(&self, now: Instant) {
-        // In this order, who reads `accepted` first never takes it for over already.
+        // In this order a reader that reads `accepted` first never takes the server for idle.
         self.slot().open.add(1);
         self.slot().accepted.add(1);
         self.board.began(now.ns());
     }
 
-    /// A connection is over. The supervisor is told when this was the last of all.
+    /// A connection has ended. The bell tells the supervisor if it was the last of all.
     pub fn closed(&self, now: Instant) {
         let is_last = self.slot().open.read() == 1;
         if is_last {
-            // Whoever sees that nobody is left must see since when.
+            // A reader that sees no connection must see since when.
             self.board.ended(now.ns());
         }
         self.slot().open.sub(1);
@@ -201,7 +201,7 @@ impl<S: Service> WorkerContext<'_, S> {
     }
 
     /// Rings the extra worker if a session asked for it, and prints what the sessions noted.
-    pub fn see_to_wishes(&self) {
+    pub fn carry_out_effects(&self) {
         self.ring_orders();
         for note in self.effects.take_notes() {
             say!("{note}");

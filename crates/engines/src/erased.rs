@@ -1,5 +1,5 @@
-//! A service whose types the engines do not know, so that every loop is compiled once, here, and
-//! not once for each service.
+//! A service whose types the engines do not know, so that every loop is compiled once, here,
+//! instead of once for each service.
 //!
 //! [`Erased`] is itself a [`Service`]: its sessions and jobs are boxes, its state is none, and each
 //! call goes through one table of functions to the service it stands for. A step costs one indirect
@@ -70,7 +70,7 @@ impl<S: Service> Object for Bound<'_, S> {
             Event::Deadline => Event::Deadline,
             Event::Eof => Event::Eof,
             Event::Drain => Event::Drain,
-            Event::Done(outcome) => Event::Done(*outcome.downcast().expect(OWN)),
+            Event::Outcome(outcome) => Event::Outcome(*outcome.downcast().expect(OWN)),
         };
         let session = session.downcast_mut().expect(OWN);
         let Step { used, then, wake } = self.service.step(&cx.on(self.state), session, event, out);

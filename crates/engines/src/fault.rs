@@ -1,4 +1,4 @@
-//! Why a server could not be run, in words that say what to do.
+//! Why a server could not run, in words that say what to do.
 
 use std::fmt;
 use std::io;
@@ -9,10 +9,10 @@ use sys::uring::Refusal;
 use crate::extra::ExtraFault;
 use crate::shape::Refused;
 
-/// Why a server could not be run.
+/// Why a server could not run.
 #[derive(Debug)]
 pub enum Fault {
-    /// The shape cannot be.
+    /// The shape is impossible.
     Refused(Refused),
     /// The address cannot be listened on.
     Listen(SocketAddr, io::Error),
@@ -26,7 +26,7 @@ pub enum Fault {
     Panicked,
     /// A worker ended before the server was ready; the reason is on stderr.
     DiedAtStartup(usize),
-    /// What a predecessor passed cannot be used.
+    /// The listeners or the state of a predecessor cannot be used.
     Handover(io::Error),
     /// The extra worker could not begin or go on.
     Extra(ExtraFault),
@@ -40,7 +40,7 @@ impl fmt::Display for Fault {
                 write!(f, "cannot listen on {address}: {error}")?;
                 match error.kind() {
                     io::ErrorKind::AddrInUse => {
-                        f.write_str("; another server has the port: stop it, or say --port 0")
+                        f.write_str("; another server uses the port: stop it, or say --port 0")
                     }
                     io::ErrorKind::PermissionDenied => {
                         f.write_str("; ports below 1024 need a privilege: say --port 6000")
@@ -52,7 +52,10 @@ impl fmt::Display for Fault {
             Fault::Wait(error) => write!(f, "cannot wait for connections: {error}"),
             Fault::Spawn(error) => write!(f, "cannot start a worker: {error}"),
             Fault::Handover(error) => {
-                write!(f, "cannot take over from the server before: {error}; it goes on serving")
+                write!(
+                    f,
+                    "cannot take over from the running server: {error}; it continues to serve"
+                )
             }
             Fault::Extra(fault) => write!(f, "{fault}"),
             Fault::Panicked => f.write_str("a thread panicked"),

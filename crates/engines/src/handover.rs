@@ -1,13 +1,13 @@
 //! From one binary to the next without a failed request.
 //!
 //! On `SIGUSR2` the supervisor starts its own program again and passes it the listeners and the
-//! state. Connections that wait are accepted by whoever comes first. When the successor is ready it
-//! says so through a pipe, and only then do we stop accepting; the connections we have are served
+//! state. Both servers accept waiting connections. When the successor is ready it reports that
+//! through a pipe, and only then does the old server stop accepting; it serves its connections
 //! until they end, at most as long as a drain may take. A successor that does not become ready
 //! changes nothing.
 //!
-//! Both servers see one state, so their workers must have different names: the slots are divided
-//! into two halves, and generations of the binary take turns.
+//! Both servers share one state, so their workers need different names: the slots are divided into
+//! two halves, and successive binaries alternate between them.
 
 use std::env;
 use std::io::{self, PipeReader, Read, Write};
@@ -21,11 +21,11 @@ use sys::process::{self, Pid};
 use crate::fault::Fault;
 use crate::shape::SLOTS;
 
-/// Names the descriptors that are passed: `EPOCH STATE READY LISTENER... / OTHER...`, numbers all.
+/// Names the passed descriptors: `EPOCH STATE READY LISTENER... / OTHER...`, all numbers.
 const VARIABLE: &str = "ROUNDHOUSE_HANDOVER";
-/// Stands between the listeners and the rest.
+/// Separates the listeners from the rest.
 const OTHERS: &str = "/";
-/// How often a worker may be replaced before its name could be one that a predecessor used.
+/// How often a worker may be replaced before its name repeats one of a predecessor.
 const GENERATIONS: u32 = 256;
 
 /// What a predecessor has passed to this program.
@@ -33,8 +33,8 @@ const GENERATIONS: u32 = 256;
 pub struct Handover {
     epoch: u32,
     state: OwnedFd,
-    /// Closed by the end of this process alone: who is still saying why it cannot take over must
-    /// not be taken for one that has ended.
+    /// Closed only by the end of this process: while it reports why it cannot take over, it must
+    /// not pass for a process that has ended.
     ready: ManuallyDrop<OwnedFd>,
     listeners: Vec<OwnedFd>,
     others: Vec<OwnedFd>,
@@ -42,7 +42,7 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// What was passed, if this program was started by a predecessor; to be asked once.
+    /// What was passed, if a predecessor started this program; to be called once.
     ///
     /// # Errors
     /// The variable `ROUNDHOUSE_HANDOVER` is there and does not name open descriptors.
@@ -75,8 +75,8 @@ impl Handover {
         self.state.try_clone()
     }
 
-    /// What the predecessor passed beside listeners and state, in its order
-    /// ([`crate::Server::others`]); nothing from one that had nothing.
+    /// What the predecessor passed besides listeners and state, in its order
+    /// ([`crate::Server::others`]); possibly nothing.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -99,7 +99,7 @@ impl Handover {
     }
 }
 
-/// How many binaries served this state before, and the names that its workers have.
+/// How many binaries served this state before, which decides the names of its workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Epoch(u32);
 
@@ -119,7 +119,7 @@ impl Epoch {
     }
 }
 
-/// A binary that was started to take over.
+/// The binary that was started to take over.
 pub(crate) struct Successor {
     child: Child,
     ready: PipeReader,
@@ -174,13 +174,13 @@ impl Successor {
         self.child.id()
     }
 
-    /// What became of it; to be asked when [`Successor::watched`] is readable.
+    /// What became of it; to be called when [`Successor::watched`] is readable.
     pub fn outcome(&mut self) -> Outcome {
         let mut word = [0];
         match self.ready.read(&mut word) {
             Ok(1) => Outcome::Ready,
             _ => {
-                // It may hang with its end of the pipe closed: it must not keep the listeners.
+                // It may hang with its end of the pipe closed, and must not keep the listeners.
                 let _ = self.child.kill();
                 let _ = self.child.wait();
                 Outcome::Failed

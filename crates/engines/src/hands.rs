@@ -1,18 +1,17 @@
-//! Threads beside the workers, and among them: the helpers of a loop, and how many threads of a
-//! port run.
+//! How many threads work: the helpers of a loop, and the running threads of a port.
 
 use crate::axes::{Container, Wait};
 use crate::shape::{Refused, Shape};
 
-/// Helpers of a loop, hired when they are needed.
+/// Helpers of a loop, started when they are needed.
 const HELPERS: usize = 4;
-/// Helpers that are there before they are needed.
+/// Helpers that start before they are needed.
 const HELPERS_BEFOREHAND: usize = 16;
-/// More threads than that for one worker wait for a disk no better.
+/// More threads than this for one worker do not make a disk faster.
 const HELPERS_MAX: usize = 1024;
 
 impl Shape {
-    /// Whether a worker must not block, for it has many sessions.
+    /// Whether a worker must not block, because it has many sessions.
     pub fn has_loops(&self) -> bool {
         match self.wait {
             Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring => true,
@@ -31,17 +30,16 @@ impl Shape {
         self.knobs.running.unwrap_or(self.workers.div_ceil(2)).clamp(1, self.workers.max(1))
     }
 
-    /// Checks what was said about running threads.
+    /// Checks the number of running threads.
     pub(crate) fn check_running(&self) -> Result<(), Refused> {
         match self.knobs.running {
             Some(_) if self.wait != Wait::Port => Err(Refused(format!(
-                "threads of which some run belong to wait port, found wait {}: leave --running \
-                 out, or say --engine port",
+                "--running belongs to wait port, found wait {}: leave it out, or say --engine port",
                 self.wait
             ))),
             Some(running) if running == 0 || running > self.workers => Err(Refused(format!(
                 "expected 1 to {} of {0} threads to run, found --running {running}: say --threads \
-                 {}, or less",
+                 {}, or lower --running",
                 self.workers,
                 running.max(1)
             ))),
@@ -49,21 +47,21 @@ impl Shape {
         }
     }
 
-    /// Checks what was said about helpers.
+    /// Checks the number of helpers.
     pub(crate) fn check_helpers(&self) -> Result<(), Refused> {
         match (self.knobs.helpers, self.wait) {
             (Some(_), Wait::Blocking | Wait::Parked) => Err(Refused(format!(
-                "workers that wait {} work on jobs in place, found --helpers: leave it out, or say \
-                 --engine epoll",
+                "workers with wait {} do their jobs in place, found --helpers: leave it out, or \
+                 say --engine epoll",
                 self.wait
             ))),
             (Some(_), Wait::Port) => Err(Refused(
-                "the threads of a port work on jobs, found --helpers: say --threads, of which all \
-                 but --running can block at one time"
+                "the threads of a port do their jobs themselves, found --helpers: say --threads; \
+                 all but --running of them can block at one time"
                     .into(),
             )),
             (Some(0), _) if self.container == Container::Helped => Err(Refused(
-                "expected 1 helper or more, found --helpers 0: to work in place, say --engine \
+                "expected 1 helper or more, found --helpers 0: to do jobs in place, say --engine \
                  epoll --helpers 0"
                     .into(),
             )),
@@ -89,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_would_obey_is_refused() {
+    fn options_without_effect_are_refused() {
         check("port", None, Some(4), "");
         check("port", None, Some(5), "1 to 4 of 4 threads");
         check("port", None, Some(0), "--running 0");

@@ -1,13 +1,13 @@
-//! Who works on the jobs that a loop must not do itself, for they may block.
+//! Helpers: threads for the jobs that a loop must not do itself, because they may block.
 //!
-//! Usually a few threads for each worker, hired when the first jobs come. With container `helped`
-//! they are there before (AMPED: Pai, Druschel, Zwaenepoel, "Flash: An Efficient and Portable Web
-//! Server", USENIX 1999, whose helpers are processes, for its systems had no threads to speak of).
-//! With none, the loop works in place and its other sessions wait: what that paper calls SPED, and
-//! measures itself against. Blocking engines always work in place; nobody else waits there.
+//! By default a loop has a few, started when the first jobs come. With container `helped` they
+//! start before (AMPED: Pai, Druschel, Zwaenepoel, "Flash: An Efficient and Portable Web Server",
+//! USENIX 1999; its helpers are processes, because threads were not widely available). Without
+//! helpers the loop works in place and its other sessions wait: that paper calls it SPED and
+//! measures itself against it. Blocking engines always work in place; no other session waits there.
 //!
-//! The surprising thing: work in place still comes back by the bell, like that of helpers, so that
-//! the loops need not know.
+//! The surprising thing: work in place is also reported by the bell, like that of helpers, so the
+//! loops need not know the difference.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,17 +21,17 @@ use sys::eventfd::EventFd;
 use crate::context::{Helping, WorkerContext};
 use crate::fault::Fault;
 
-/// The way from a loop to those who may block, and back.
+/// Where a loop sends its jobs, and where it collects their outcomes.
 pub trait Helpers<S: Service> {
     /// Readable when outcomes can be collected.
     fn bell(&self) -> BorrowedFd<'_>;
-    /// Hands a job of `id` over.
+    /// Hands over a job of session `id`.
     fn submit(&self, id: SessionId, job: S::Job);
-    /// What is back; `None` for a job that panicked.
+    /// The outcomes since the last call; `None` for a job that panicked.
     fn collect(&self) -> Vec<(SessionId, Option<S::Outcome>)>;
 }
 
-/// Runs `serve` with helpers at its side; they are dismissed when it returns.
+/// Runs `serve` with helpers; they end when it returns.
 pub fn with<S: Service>(
     context: &WorkerContext<'_, S>,
     serve: impl FnOnce(&dyn Helpers<S>) -> Result<(), Fault>,

@@ -1,4 +1,4 @@
-//! What can be turned on any point of the space, and the defaults.
+//! The settings of any point of the space, and their defaults.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use sys::uring::Setup;
 use crate::staff::Staff;
 use crate::wait::uring::tactics::Tactics;
 
-/// What can be turned on any point; the defaults serve.
+/// The settings of any point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Knobs {
     /// `epoll` in edge-triggered mode (`EPOLLET`).
@@ -18,44 +18,37 @@ pub struct Knobs {
     pub tactics: Tactics,
     /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
     pub backlog: u32,
-    /// Send what is small at once (`TCP_NODELAY`) instead of waiting until what was sent before is
-    /// acknowledged (Nagle's algorithm, RFC 896).
+    /// Send small segments at once (`TCP_NODELAY`) instead of waiting for the acknowledgement of
+    /// earlier ones (Nagle's algorithm, RFC 896).
     pub nodelay: bool,
-    /// Sessions that each worker of an event engine has memory ready for before the first comes.
+    /// Sessions for which each worker of an event engine prepares memory at its start.
     pub prepared: usize,
-    /// Connections at one time in the whole server; `None`: what the service says.
+    /// Connections at one time in the whole server; `None`: the service's limit.
     pub sessions_max: Option<usize>,
-    /// A connection on which nothing moves for this long is ended.
+    /// A connection on which no bytes move for this long is closed.
     pub idle: Duration,
-    /// A peer that has been silent for this long is asked whether it is still there, and given up
-    /// after twice the time; zero: never.
+    /// After this much silence the kernel probes the peer, and gives it up after twice the time;
+    /// zero: never.
     pub keepalive: Duration,
     /// A peer that takes no output for this long is cut off.
     pub write_stall: Duration,
-    /// What a peer must take of waiting output at least, in bytes a second, over five seconds or
-    /// over the time of a stall where that is shorter; 0: any.
+    /// The least output that a peer must take while some waits, in bytes a second, over five
+    /// seconds or over the stall time where that is shorter; 0: any.
     pub write_rate: u64,
-    /// What the kernel takes of output for a peer that has no room for it, in bytes beside what is
-    /// on its way, until it has taken a MiB in all; 0: as much as a send buffer grows to. Thousands
-    /// of slow readers would fill the kernel's memory for TCP otherwise, and whoever reads well
-    /// pays for that.
+    /// Unsent bytes that the kernel holds for a peer (`TCP_NOTSENT_LOWAT`) until that peer has
+    /// taken one MiB in all; 0: as much as a send buffer grows to. Otherwise thousands of slow
+    /// readers would fill the kernel's memory for TCP, at the expense of all others.
     pub unsent_max: u32,
-    /// After the last reply, how long a peer may take to stop sending before it is cut off.
-    pub linger: Duration,
     /// How long a drain may take before it is forced.
     pub drain: Duration,
-    /// Bytes of one session that are moved before the others are looked at.
-    pub turn_bytes: usize,
     /// Connections that may wait between an acceptor and its workers, in each buffer; `None`: 16.
     pub handoff: Option<usize>,
-    /// Connections accepted before the others are looked at.
-    pub turn_accepts: usize,
-    /// How many workers there are, and for how long.
+    /// How many workers there are, and how long they live.
     pub staff: Staff,
     /// How many threads of a port run at one time; `None`: half of them.
     pub running: Option<usize>,
-    /// Threads that work on offloaded jobs, for each worker of an event engine; 0: the worker does,
-    /// and its sessions wait. `None`: as fits the container.
+    /// Threads for offloaded jobs, for each worker of an event engine; 0: the worker itself, while
+    /// its other sessions wait. `None`: as fits the container.
     pub helpers: Option<usize>,
 }
 
@@ -74,11 +67,8 @@ impl Default for Knobs {
             write_stall: Duration::from_secs(30),
             write_rate: 256,
             unsent_max: 128 * 1024,
-            linger: Duration::from_secs(2),
             drain: Duration::from_secs(10),
-            turn_bytes: 64 * 1024,
             handoff: None,
-            turn_accepts: 64,
             staff: Staff::default(),
             running: None,
             helpers: None,

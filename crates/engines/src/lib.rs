@@ -2,13 +2,13 @@
 //!
 //! - [`Container`]: where the workers live (one alone, threads, processes, one for each
 //!   connection).
-//! - [`Accept`]: who takes a connection, and how it comes to the worker that serves it.
+//! - [`Accept`]: which worker accepts a connection, and how it reaches the worker that serves it.
 //! - [`Wait`]: how a worker waits for bytes and moves them.
 //!
 //! A named engine is a row of [`PRESETS`]. The files of `wait/` hold the loops, those of `accept/`
-//! the ways in; `container/` starts workers and learns of their end; `supervise` is one loop on one
-//! thread that keeps the server; `parts/` is what two loops need, written once. No engine knows a
-//! protocol: all of them drive [`seam::Conn`].
+//! the ways to accept; `container/` starts workers and learns of their end; `supervise` is one loop
+//! on one thread that leads the server; `parts/` is what two loops need, written once; `limits.rs`
+//! derives the limits of all loops. No engine knows a protocol: all of them drive [`seam::Conn`].
 //!
 //! A server can have one worker more that serves no connections ([`ExtraWorker`]); the crate
 //! `pacing` sends media from such a worker.
@@ -26,6 +26,7 @@ mod handover;
 mod hands;
 mod helpers;
 mod knobs;
+mod limits;
 mod parts;
 mod presets;
 mod run;

@@ -1,15 +1,15 @@
-//! The points of the space that have names: the architectures of the textbooks, and today's.
+//! The named points of the space: the architectures of the textbooks, and today's.
 
 use crate::axes::{Accept, Container, Wait};
 
-/// How many workers a point has if nobody says.
+/// How many workers a point has by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crowd {
-    /// As many on every machine.
+    /// The same number on every machine.
     Fixed(usize),
     /// One for each core that we may use.
     Cores,
-    /// Two for each core, of which as many run as there are cores.
+    /// Two for each core; one for each core runs.
     TwiceCores,
     /// One for each connection.
     Connections,
@@ -18,21 +18,21 @@ pub enum Crowd {
 /// A point with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// What `--engine` takes.
+    /// The value of `--engine`.
     pub name: &'static str,
     /// Where the workers live.
     pub container: Container,
-    /// Who takes a connection.
+    /// Which worker accepts a connection.
     pub accept: Accept,
     /// How a worker waits.
     pub wait: Wait,
-    /// Workers if nobody says how many.
+    /// Workers by default.
     pub crowd: Crowd,
     /// What it needs, or what it cannot do.
     pub needs: &'static str,
     /// The file to read, below `crates/engines/src`.
     pub code: &'static str,
-    /// Where the architecture is known from.
+    /// What it is, and its source.
     pub from: &'static str,
 }
 
@@ -52,14 +52,14 @@ const fn preset(
     Preset { name, container, accept, wait, crowd, needs, code, from }
 }
 
-/// The named points; the table is the truth.
+/// The named points.
 pub const PRESETS: &[Preset] = &[
     preset(
         "iterative",
         (Container::Solo, Accept::Shared, Wait::Blocking),
         Crowd::Fixed(1),
         [
-            "nothing; the others wait while one is served",
+            "nothing; other clients wait while one is served",
             "wait/blocking.rs",
             "one process, one client at a time (Stevens, UNP section 1.5)",
         ],
@@ -89,7 +89,7 @@ pub const PRESETS: &[Preset] = &[
         (Container::Threads, Accept::Handoff, Wait::Blocking),
         Crowd::Fixed(16),
         [
-            "workers for all who are served at one time",
+            "a worker for each client served at one time",
             "accept/handoff.rs",
             "an acceptor, a bounded buffer, workers (CS:APP section 12.5.5)",
         ],
@@ -109,7 +109,7 @@ pub const PRESETS: &[Preset] = &[
         (Container::Hybrid, Accept::Handoff, Wait::Blocking),
         Crowd::Fixed(400),
         [
-            "state in shared memory; as many processes as the load asks for",
+            "state in shared memory; as many processes as the load needs",
             "container/hybrid.rs",
             "processes of threads with spare ones (Apache worker)",
         ],
@@ -119,7 +119,7 @@ pub const PRESETS: &[Preset] = &[
         (Container::Hybrid, Accept::Handoff, Wait::Parked),
         Crowd::Fixed(400),
         [
-            "state in shared memory; as many processes as the load asks for",
+            "state in shared memory; as many processes as the load needs",
             "wait/parked.rs",
             "the same, with idle connections parked in an epoll (Apache event)",
         ],
@@ -155,7 +155,7 @@ pub const PRESETS: &[Preset] = &[
         (Container::Helped, Accept::Shared, Wait::Epoll),
         Crowd::Fixed(1),
         [
-            "nothing; --helpers for as many slow steps as go on at one time",
+            "nothing; --helpers: the slow steps that may run at one time",
             "helpers.rs",
             "one event loop, and helpers for what would block it (AMPED: Flash, USENIX 1999)",
         ],
@@ -175,7 +175,7 @@ pub const PRESETS: &[Preset] = &[
         (Container::Threads, Accept::Reuseport, Wait::Uring),
         Crowd::Cores,
         [
-            "io_uring: Linux 6.1, and the right to use it",
+            "io_uring: Linux 6.1, and permission to use it",
             "wait/uring.rs",
             "a completion ring and a listener for each core (io_uring(7))",
         ],
@@ -185,9 +185,9 @@ pub const PRESETS: &[Preset] = &[
         (Container::Threads, Accept::Shared, Wait::Port),
         Crowd::TwiceCores,
         [
-            "io_uring: Linux 6.1, and the right to use it",
+            "io_uring: Linux 6.1, and permission to use it",
             "wait/port.rs",
-            "one completion queue, N threads of which R run (Windows' I/O completion ports)",
+            "one completion queue, N threads, R running (Windows' I/O completion ports)",
         ],
     ),
 ];

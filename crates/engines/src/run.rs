@@ -23,8 +23,8 @@ use crate::wait::uring::tactics::{self, Rings, Tactics};
 /// `ready` is called once, when every worker can take connections.
 ///
 /// # Errors
-/// Why it could not begin. Once it is ready it ends only by being stopped; what went wrong on the
-/// way is in the report.
+/// Why it could not start. Once it is ready it ends only when it is stopped; faults on the way are
+/// in the report.
 pub fn run<S: Service>(
     server: &Server<'_, S>,
     shape: &Shape,
@@ -34,7 +34,7 @@ pub fn run<S: Service>(
     run_with(server, shape, store, Admin::default(), ready)
 }
 
-/// The same with what stands beside the server: its administration, and how it is reloaded.
+/// The same with an administration interface, and with what a reload does.
 ///
 /// # Errors
 /// As [`run`].
@@ -100,7 +100,7 @@ fn live_erased(
     let rings = probe(shape)?;
     extra.map_or(Ok(()), ExtraWorker::check).map_err(Fault::Extra)?;
     if server.signals {
-        // Workers inherit the blocked signals, so that only the supervisor hears them.
+        // Workers inherit the blocked signals, so only the supervisor gets them.
         signal::block(SIGNALS).map_err(Fault::Wait)?;
     }
     let _ = sys::limits::raise_open_files(u64::MAX);
@@ -121,7 +121,7 @@ fn live_erased(
         ))));
     }
     let (board, listeners, stop, bell) = (&*board, &listeners, &stop, &bell);
-    let (parking, completion_port, parts, renew) = (None, None, 1, admin.renew);
+    let (parts, renew) = (1, admin.renew);
     let heal = |dead| server.service.0.heal(dead);
     let common = Common {
         server,
@@ -131,8 +131,6 @@ fn live_erased(
         stop,
         bell,
         epoch,
-        parking,
-        completion_port,
         parts,
         renew,
         heal: &heal,

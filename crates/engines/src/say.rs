@@ -1,5 +1,5 @@
-//! What a server says about itself (stderr): whole lines, each in one write, for several processes
-//! may speak at a time.
+//! A server's messages on stderr: whole lines, each in one write, because several processes may
+//! write at a time.
 
 /// Prints a line as `eprintln!` does, in one write.
 #[macro_export]

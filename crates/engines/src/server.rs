@@ -1,5 +1,5 @@
-//! A server: what is served and for whom, who keeps its state, how it is left, and what its workers
-//! have in common.
+//! A server: what it serves and where, how its state is saved, how it stops, and what its workers
+//! share.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,15 +19,13 @@ use crate::knobs::Knobs;
 use crate::parts::assets::Assets;
 use crate::shape::{Shape, WORKERS_MAX};
 use crate::status::Gauge;
-use crate::wait::parked::parking::ParkedConnections;
-use crate::wait::port::completion_port::CompletionPort;
 use crate::wait::uring::tactics::Rings;
 
-/// What is served, and for whom.
+/// What is served, and where.
 pub struct Server<'a, S: Service> {
     /// The protocol.
     pub service: &'a S,
-    /// What all workers share; it must lie where [`Shape::placement`] says.
+    /// The state that all workers share; it must lie where [`Shape::placement`] says.
     pub state: &'a S::State,
     /// The files that sessions send.
     pub assets: &'a Assets,
@@ -41,12 +39,12 @@ pub struct Server<'a, S: Service> {
     pub signals: bool,
     /// Stops the server from within the process.
     pub control: &'a Control,
-    /// The descriptor of the state, if it lies in shared memory: what `SIGUSR2` hands over.
+    /// The descriptor of the state, if it lies in shared memory; `SIGUSR2` hands it over.
     pub state_fd: Option<BorrowedFd<'a>>,
     /// What else it hands over, such as the sockets of an extra worker; the successor finds it in
     /// [`Handover::others`].
     pub others: &'a [BorrowedFd<'a>],
-    /// What a predecessor has passed: its listeners are used, and it is told when we are ready.
+    /// What a predecessor has passed: its listeners are used, and it learns when we are ready.
     pub handover: Option<&'a Handover>,
 }
 
@@ -74,60 +72,60 @@ impl<'a, S: Service> Server<'a, S> {
 /// Stops a server from another thread.
 pub struct Control {
     pub(crate) bell: EventFd,
-    wish: AtomicU8,
+    stops: AtomicU8,
 }
 
 impl Control {
-    /// A control that wishes for nothing.
+    /// A control that has not been used yet.
     ///
     /// # Errors
     /// No descriptor is left.
     pub fn new() -> io::Result<Control> {
-        Ok(Control { bell: EventFd::new()?, wish: AtomicU8::new(0) })
+        Ok(Control { bell: EventFd::new()?, stops: AtomicU8::new(0) })
     }
 
     /// As `SIGTERM` does: the first call drains, the second forces.
     pub fn stop(&self) {
-        self.wish.fetch_add(1, Ordering::AcqRel);
+        self.stops.fetch_add(1, Ordering::AcqRel);
         self.bell.ring();
     }
 
-    /// How many calls were not taken note of yet.
+    /// How many calls there were since the last time.
     pub(crate) fn take(&self) -> u8 {
         self.bell.clear();
-        self.wish.swap(0, Ordering::AcqRel)
+        self.stops.swap(0, Ordering::AcqRel)
     }
 }
 
-/// Who keeps the state beyond the life of the server.
+/// Saves the state beyond the life of the server.
 pub trait StateStore<T>: Send {
-    /// True if the state is not what was last kept.
+    /// Whether the state differs from what was last saved.
     fn is_changed(&mut self, state: &T) -> bool;
 
-    /// Keeps the state, whole or not at all.
+    /// Saves the state, whole or not at all.
     ///
     /// # Errors
-    /// What went wrong and what to do, in words; what was kept before is untouched.
+    /// What went wrong and what to do, in words; what was saved before is untouched.
     fn save(&mut self, state: &T) -> Result<(), String>;
 
-    /// How often to save beside the last disconnect and the end.
+    /// How often to save, besides after the last disconnect and at the end.
     fn every(&self) -> Option<Duration>;
 
-    /// `SIGHUP`: opens logs anew, and whatever else is kept in files that may have been moved;
-    /// never reads data again. Says in words what was done.
+    /// `SIGHUP`: reopens logs and other output files, which may have been moved; never reads data
+    /// again. Returns what was done, in words.
     fn reload(&mut self, state: &T) -> Vec<String> {
         let _ = state;
         Vec::new()
     }
 
-    /// What the service has to tell beside what every server counts: pools, sessions, logs.
+    /// Figures of the service beside what every server counts: pools, sessions, logs.
     fn gauges(&self, state: &T) -> Vec<Gauge> {
         let _ = state;
         Vec::new()
     }
 }
 
-/// Keeps nothing.
+/// Saves nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoStateStore;
 
@@ -145,19 +143,19 @@ impl<T> StateStore<T> for NoStateStore {
     }
 }
 
-/// The server is ready: what was decided.
+/// What was decided by the time the server became ready.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ready {
     /// The address that peers connect to.
     pub listening: SocketAddr,
-    /// What is in force about the rings, where there are any.
+    /// The settings of the rings in force, where there are rings.
     pub rings: Option<Rings>,
 }
 
-/// How the server was left.
+/// How the server ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// It did not drain in time, or was told twice.
+    /// It did not drain in time, or was stopped twice.
     pub forced: bool,
     /// Workers that ended unexpectedly and were replaced.
     pub replaced: u64,
@@ -169,15 +167,15 @@ pub struct Report {
     pub recycled: u64,
     /// Connections accepted.
     pub accepted: u64,
-    /// Connections closed unserved, or not accepted at a first try, because a limit was reached.
+    /// Connections closed unserved, or not accepted at once, because a limit was reached.
     pub refused: u64,
     /// Receives that found no buffer in their ring (`ENOBUFS`), and were armed again.
     pub starved: u64,
-    /// Why the last attempt to keep the state failed.
+    /// Why the last attempt to save the state failed.
     pub unsaved: Option<String>,
 }
 
-/// What workers of any container have in common.
+/// What the workers of any container share.
 pub(crate) struct Common<'a, S: Service> {
     pub server: &'a Server<'a, S>,
     pub shape: &'a Shape,
@@ -186,24 +184,20 @@ pub(crate) struct Common<'a, S: Service> {
     pub stop: &'a EventFd,
     pub bell: &'a EventFd,
     pub epoch: Epoch,
-    /// Where the sessions of this process are parked, where they are.
-    pub parking: Option<&'a ParkedConnections<S>>,
     /// Among how many processes of a hybrid the connections are divided; within one of them.
     pub parts: usize,
-    /// What each worker does when settings were changed.
+    /// What each worker does after a change of the settings.
     pub renew: Option<&'a Renew<'a>>,
-    /// What the threads of a port have in common, where there is one.
-    pub completion_port: Option<&'a CompletionPort<S>>,
     /// Frees what a dead worker held of the state.
     pub heal: &'a (dyn Fn(WorkerId) + Sync),
     /// The worker that serves no connections, where there is one.
     pub extra: Option<Extra<'a>>,
 }
 
-/// What the supervisor calls when the server is reloaded, and then each worker between two of its
-/// turns, with the number of the edition: what a process keeps of its own, such as certificates, is
-/// read anew there, and what there is to say about it is returned. The supervisor's word is heard;
-/// its process is the one that later workers are made of.
+/// Called on a reload, first by the supervisor and then by each worker between two of its turns,
+/// with the number of the edition. It rereads what a process keeps of its own, such as
+/// certificates, and returns what to report. Only the supervisor's report is printed; later workers
+/// are copies of its process.
 pub type Renew<'a> = dyn Fn(u32) -> Option<String> + Sync + 'a;
 
 impl<S: Service> Common<'_, S> {
@@ -246,7 +240,7 @@ impl<S: Service> Common<'_, S> {
         (id.slot() - self.epoch.slot()) / self.shape.stride()
     }
 
-    /// Lets go of what the worker `id`, and who shared its process, held.
+    /// Frees what the worker `id`, and the others of its process, held.
     pub fn heal(&self, id: WorkerId) {
         for offset in 0..self.shape.stride() {
             let dead = WorkerId::new(id.slot() + offset, id.generation());
@@ -261,13 +255,13 @@ impl<S: Service> Common<'_, S> {
         (self.board.settings().sessions_max() / self.parts).max(1)
     }
 
-    /// Puts the times and the number of connections of `knobs` in force.
+    /// Puts the times and the connection limit of `knobs` in force.
     pub fn put_in_force(&self, knobs: &Knobs) {
         let settings = self.board.settings();
         settings.set_times(knobs.idle, knobs.write_stall);
         let wanted = knobs.sessions_max;
         let all = wanted.unwrap_or(self.server.service.limits().sessions_max);
-        // A worker of its own takes a slot.
+        // A worker for each connection takes a slot.
         let each = self.shape.container.is_per_connection();
         settings.set_sessions_max(if each { all.min(WORKERS_MAX) } else { all });
     }

@@ -1,5 +1,5 @@
-//! The space of architectures: what a point is made of, and why a point is refused. The points that
-//! have names are in [`PRESETS`](crate::PRESETS).
+//! The space of architectures: what a point is made of, and why one is refused. The named points
+//! are in [`PRESETS`](crate::PRESETS).
 
 use std::fmt;
 
@@ -12,30 +12,30 @@ use crate::knobs::Knobs;
 use crate::presets::{Crowd, PRESETS};
 use crate::wait::uring::tactics::AcceptBy;
 
-/// Slots that one binary may use: half of them, for while it hands over to the next both have some.
+/// Slots that one binary may use: half of all, because during a hand-over two binaries serve.
 pub(crate) const SLOTS: usize = SHARDS_MAX / 2;
-/// Workers at one time; one slot is the supervisor's, and one may be the acceptor's.
+/// The most workers at one time; one slot is the supervisor's, and one may be the acceptor's.
 pub const WORKERS_MAX: usize = SLOTS - 2;
 
-/// Workers of a hybrid if nobody says (`MaxRequestWorkers` of Apache's worker MPM).
+/// Workers of a hybrid by default (`MaxRequestWorkers` of Apache's worker MPM).
 const HYBRID_WORKERS: usize = 400;
 
-/// A point of the space with its knobs.
+/// A point of the space with its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
     /// Where the workers live.
     pub container: Container,
-    /// Who takes a connection.
+    /// Which worker accepts a connection.
     pub accept: Accept,
     /// How a worker waits.
     pub wait: Wait,
     /// How many workers there are at one time; 0 where each connection has one of its own.
     pub workers: usize,
-    /// What can be turned on any point.
+    /// The settings of any point.
     pub knobs: Knobs,
 }
 
-/// Why a point cannot be.
+/// Why a point is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
 
@@ -48,15 +48,15 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Shape {
-    /// The named point with default knobs, on a machine that lets us use `cores` cores.
+    /// The named point with default settings, on `cores` cores.
     ///
     /// # Errors
-    /// A name that no preset has, with the names that there are.
+    /// No preset has this name; lists the names.
     pub fn preset(name: &str, cores: usize) -> Result<Shape, Refused> {
         let Some(preset) = PRESETS.iter().find(|preset| preset.name == name) else {
             let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
             return Err(Refused(format!(
-                "expected an engine out of {}, found `{name}`",
+                "expected one of the engines {}, found `{name}`",
                 names.join(", ")
             )));
         };
@@ -80,7 +80,7 @@ impl Shape {
         PRESETS.iter().find(|preset| preset.point() == point).map(|preset| preset.name)
     }
 
-    /// How many workers there are if nobody says: one for each core, or what the container implies.
+    /// The default number of workers: one for each core, or what the container implies.
     pub fn usual_workers(container: Container, cores: usize) -> usize {
         match container {
             Container::Solo | Container::Helped => 1,
@@ -95,13 +95,13 @@ impl Shape {
         usize::from(self.accept.has_acceptor() && self.container != Container::Hybrid)
     }
 
-    /// Threads or processes that the supervisor starts at the most, acceptors among them.
+    /// The most threads or processes that the supervisor starts, acceptors included.
     pub fn entries(&self) -> usize {
         self.workers / self.threads() + self.acceptors()
     }
 
-    /// Whether bytes can go from one session to another ([`seam::Cx::push`]): only who has
-    /// all sessions at hand can carry them.
+    /// Whether a session can push bytes to another ([`seam::Cx::push`]): only where one loop or
+    /// port has all sessions.
     pub fn carries(&self) -> bool {
         match self.wait {
             Wait::Blocking | Wait::Parked => false,
@@ -110,13 +110,13 @@ impl Shape {
         }
     }
 
-    /// Checks that the point can be.
+    /// Checks that the point is possible.
     ///
     /// # Errors
-    /// The reason, and what to say instead.
+    /// Why it is not, and what to say instead.
     pub fn check(&self) -> Result<(), Refused> {
         if let Some(reason) = conflict(self.container, self.accept, self.wait) {
-            return Err(Refused(format!("{self} cannot be: {reason}")));
+            return Err(Refused(format!("{self} is impossible: {reason}")));
         }
         self.check_workers()?;
         self.check_staff()?;
@@ -125,7 +125,8 @@ impl Shape {
             && let Some(by @ (AcceptBy::Multi | AcceptBy::Once)) = self.knobs.tactics.accept
         {
             return Err(Refused(format!(
-                "with accept {} the rings do not accept, found --uring-accept {by}: leave it out",
+                "with accept {} an acceptor accepts, not the rings, found --uring-accept {by}: \
+                 leave it out",
                 self.accept
             )));
         }
@@ -140,7 +141,7 @@ impl Shape {
         match self.knobs.handoff {
             Some(0) => Err(Refused("expected a buffer of 1 or more, found --handoff 0".into())),
             Some(_) if self.container == Container::Hybrid => Err(Refused(
-                "each process of a hybrid takes connections only for workers that wait for one, \
+                "a process of a hybrid accepts only when a worker waits, so it has no buffer, \
                  found --handoff: leave it out"
                     .into(),
             )),
@@ -165,8 +166,8 @@ impl Shape {
             }
             return match most {
                 Some(most) if most == 0 || most > WORKERS_MAX => refuse(format!(
-                    "expected 1 to {WORKERS_MAX} connections, for each has a worker with a slot on \
-                     the scoreboard, found --max-connections {most}"
+                    "expected 1 to {WORKERS_MAX} connections, because each has a worker with a \
+                     slot on the scoreboard, found --max-connections {most}"
                 )),
                 _ => Ok(()),
             };
@@ -182,7 +183,7 @@ impl Shape {
             ));
         }
         match most {
-            // Who is parked shares a process's part with its others.
+            // Parked connections share the limit of their process.
             Some(most) if self.wait == Wait::Parked && most >= self.entries() => Ok(()),
             Some(most) if most < self.workers => refuse(format!(
                 "each of {} workers may have a connection, found --max-connections {most}: say \
@@ -195,7 +196,7 @@ impl Shape {
     }
 
     /// Where the state of a service must lie: in shared memory if workers are processes. A server
-    /// that shall hand its state over to the next binary needs it there in any case.
+    /// that is to hand its state over to the next binary needs it there in any case.
     pub fn placement(&self) -> Placement {
         if self.container.is_processes() { Placement::Shared } else { Placement::Private }
     }
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn each_point_can_be_or_says_what_to_say_instead() {
+    fn each_point_is_possible_or_names_an_alternative() {
         for &container in Container::ALL {
             for &accept in Accept::ALL {
                 for &wait in Wait::ALL {

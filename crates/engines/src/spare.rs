@@ -22,10 +22,10 @@ use crate::shape::Refused;
 use self::apache::Apache;
 use self::damped::Damped;
 
-/// Who decides how many processes there are.
+/// How the number of processes is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// Nobody: as many as at the start, whatever happens.
+    /// As many as at the start, always.
     Static,
     /// Apache's rule: a look each second; too few spare workers fork 1, 2, 4 up to 32 processes,
     /// too many end one.
@@ -56,19 +56,19 @@ impl FromStr for Policy {
     fn from_str(word: &str) -> Result<Policy, Refused> {
         let found = Policy::ALL.iter().find(|policy| policy.to_string() == word);
         found.copied().ok_or_else(|| {
-            Refused(format!("expected a policy out of static, apache, damped, found `{word}`"))
+            Refused(format!("expected one of the policies static, apache, damped, found `{word}`"))
         })
     }
 }
 
-/// What the server has promised; every number is a count and at least 1, but `spare_min`.
+/// The promised limits; every number is a count and at least 1, except `spare_min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// Workers in one process (`ThreadsPerChild`); 1 under prefork.
     pub size: usize,
-    /// Idle workers that there should be at the least (`MinSpareThreads`).
+    /// The fewest idle workers that there should be (`MinSpareThreads`).
     pub spare_min: usize,
-    /// Idle workers that there should be at the most (`MaxSpareThreads`).
+    /// The most idle workers that there should be (`MaxSpareThreads`).
     pub spare_max: usize,
     /// Processes at one time (`ServerLimit`, `MaxRequestWorkers / ThreadsPerChild`).
     pub processes_max: usize,
@@ -81,7 +81,7 @@ impl Terms {
     }
 }
 
-/// What a look at the scoreboard has found.
+/// The counts of one look at the scoreboard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// Workers that wait for a connection, those of starting processes among them; workers of
@@ -109,9 +109,9 @@ pub struct Verdict {
 pub enum Act {
     /// Nothing.
     Hold,
-    /// Start so many processes, at least one.
+    /// Start this many processes, at least one.
     Spawn(usize),
-    /// Let so many processes retire, at least one: they take no new connection and end with their
+    /// Retire this many processes, at least one: they accept no new connection and end with their
     /// last one.
     Retire(usize),
 }
@@ -125,12 +125,12 @@ const fn hold(why: &'static str) -> Verdict {
 #[derive(Clone, Debug)]
 pub struct Spare {
     terms: Terms,
-    mind: Mind,
+    rule: Rule,
     next: Instant,
 }
 
 #[derive(Clone, Debug)]
-enum Mind {
+enum Rule {
     Static,
     Apache(Apache),
     Damped(Damped),
@@ -139,12 +139,12 @@ enum Mind {
 impl Spare {
     /// A controller that first looks at `now`.
     pub fn new(policy: Policy, terms: Terms, now: Instant) -> Spare {
-        let mind = match policy {
-            Policy::Static => Mind::Static,
-            Policy::Apache => Mind::Apache(Apache::default()),
-            Policy::Damped => Mind::Damped(Damped::new(now)),
+        let rule = match policy {
+            Policy::Static => Rule::Static,
+            Policy::Apache => Rule::Apache(Apache::default()),
+            Policy::Damped => Rule::Damped(Damped::new(now)),
         };
-        Spare { terms: terms.widened(), mind, next: now }
+        Spare { terms: terms.widened(), rule, next: now }
     }
 
     /// What is in force.
@@ -160,16 +160,16 @@ impl Spare {
     /// The most idle workers that are left alone: wider than what was promised where the policy
     /// needs that.
     pub fn ceiling(&self) -> usize {
-        match &self.mind {
-            Mind::Static => usize::MAX,
-            Mind::Apache(_) => self.terms.spare_max,
-            Mind::Damped(damped) => damped.ceiling(&self.terms),
+        match &self.rule {
+            Rule::Static => usize::MAX,
+            Rule::Apache(_) => self.terms.spare_max,
+            Rule::Damped(damped) => damped.ceiling(&self.terms),
         }
     }
 
     /// When it wants to look again; `None`: never.
     pub fn wakes_at(&self) -> Option<Instant> {
-        (!matches!(self.mind, Mind::Static)).then_some(self.next)
+        (!matches!(self.rule, Rule::Static)).then_some(self.next)
     }
 
     /// Looks, if its time has come; at another time it holds.
@@ -177,13 +177,13 @@ impl Spare {
         if self.wakes_at().is_none_or(|moment| now < moment) {
             return hold("it is not time to look");
         }
-        let verdict = match &mut self.mind {
-            Mind::Static => hold("the number of processes is fixed"),
-            Mind::Apache(apache) => {
+        let verdict = match &mut self.rule {
+            Rule::Static => hold("the number of processes is fixed"),
+            Rule::Apache(apache) => {
                 self.next = now + apache::EVERY;
                 apache.judge(&self.terms, census)
             }
-            Mind::Damped(damped) => {
+            Rule::Damped(damped) => {
                 self.next = now + damped::EVERY;
                 damped.judge(&self.terms, census, now)
             }

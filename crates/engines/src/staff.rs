@@ -1,39 +1,39 @@
-//! How many workers there are, who decides it, and when one has served enough.
+//! How many workers there are, which policy decides it, and when one is replaced.
 //!
-//! The words of the command line are ours; those of Apache's configuration are named beside them
-//! (docs/manual/mod: worker, prefork, mpm_common).
+//! The options of the command line are ours; the directives of Apache's configuration are named
+//! beside them (docs/manual/mod: worker, prefork, mpm_common).
 
 use crate::axes::{Accept, Container, Wait};
 use crate::shape::{Refused, SLOTS, Shape};
 use crate::spare::{Policy, Terms};
 
-/// Workers in one process of a hybrid if nobody says (`ThreadsPerChild`).
+/// Workers in one process of a hybrid by default (`ThreadsPerChild`).
 pub const THREADS: usize = 25;
 
-/// What can be turned about the workers; `None`: what is usual for the container.
+/// The settings of the workers; `None`: the container's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Staff {
-    /// Who decides how many processes there are.
+    /// The policy that decides how many processes there are.
     pub policy: Option<Policy>,
     /// Workers in each process of a hybrid (`ThreadsPerChild`).
     pub threads: Option<usize>,
     /// Processes at the start (`StartServers`).
     pub start: Option<usize>,
-    /// Idle workers at the least (`MinSpareThreads`, `MinSpareServers`).
+    /// The fewest idle workers (`MinSpareThreads`, `MinSpareServers`).
     pub spare_min: Option<usize>,
-    /// Idle workers at the most (`MaxSpareThreads`, `MaxSpareServers`).
+    /// The most idle workers (`MaxSpareThreads`, `MaxSpareServers`).
     pub spare_max: Option<usize>,
     /// Connections after which a process is replaced (`MaxConnectionsPerChild`), less up to a tenth
-    /// that differs from process to process, so that they do not all go at once.
+    /// that differs between processes, so that not all are replaced at once.
     pub lifetime: Option<u32>,
 }
 
 /// What is in force where workers are processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Staffing {
-    /// Who decides.
+    /// The policy.
     pub policy: Policy,
-    /// Within which limits.
+    /// Its limits.
     pub terms: Terms,
     /// Processes at the start.
     pub start: usize,
@@ -53,15 +53,15 @@ impl Shape {
         if self.container == Container::Hybrid { self.threads() + 1 } else { 1 }
     }
 
-    /// Whether a worker has one connection at a time, be it for as long as that one moves.
+    /// Whether a worker has one connection at a time, if only while that one is active.
     fn is_crowd(&self) -> bool {
         matches!(self.wait, Wait::Blocking | Wait::Parked)
     }
 
-    /// How many processes there are, where workers live in processes of their own accord.
+    /// How many processes there are, where workers are processes.
     pub fn staffing(&self) -> Option<Staffing> {
         let (staff, size) = (&self.knobs.staff, self.threads());
-        // What Apache's documentation gives as defaults, for threads and for processes.
+        // The defaults in Apache's documentation, for processes and for threads.
         let (usual, start, least, most) = match self.container {
             Container::Processes => (Policy::Static, 5, 5, 10),
             Container::Hybrid => (Policy::Damped, 3, 3 * size, 10 * size),
@@ -80,14 +80,14 @@ impl Shape {
         Some(Staffing { policy, terms: terms.widened(), start })
     }
 
-    /// Checks what was said about workers.
+    /// Checks the settings of the workers.
     pub(crate) fn check_staff(&self) -> Result<(), Refused> {
         let refuse = |reason: String| Err(Refused(reason));
         let (staff, container) = (&self.knobs.staff, self.container);
         if let Some(threads) = staff.threads {
             if container != Container::Hybrid {
                 return refuse(format!(
-                    "threads in each process belong to container hybrid, found {container}: say \
+                    "threads per process belong to container hybrid, found {container}: say \
                      --workers, or --engine worker"
                 ));
             }

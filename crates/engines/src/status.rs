@@ -1,4 +1,4 @@
-//! What a server can tell about itself: one sample, in which every count was read at one instant.
+//! What a server reports about itself: one sample, in which every count was read at one instant.
 //!
 //! The scoreboard is read in one pass on the supervisor's thread, some tens of nanoseconds a slot;
 //! how long that took is part of the sample. Rates are differences of two samples, so they belong
@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The layout of [`Sample`]; a reader of another number should not guess.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// A server at one instant. Times are in nanoseconds, sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub struct Sample {
     pub at_ns: u64,
     /// How long reading the scoreboard took.
     pub taken_ns: u64,
-    /// How long the server has stood.
+    /// How long the server has run.
     pub age_ns: u64,
     /// The supervisor.
     pub pid: i32,
@@ -28,27 +28,27 @@ pub struct Sample {
     pub shape: ShapeFacts,
     /// The address that peers connect to.
     pub listening: String,
-    /// What is in force.
+    /// The limits in force.
     pub limits: Limits,
     /// Sums over all workers since the start.
     pub totals: Totals,
-    /// What this second is like, by the supervisor's own windows.
+    /// Rates by the supervisor's own windows.
     pub rates: Rates,
-    /// What waits outside.
+    /// Connections that wait to be accepted.
     pub queue: Queue,
     /// Slots that were ever taken.
     pub workers: Vec<Worker>,
-    /// How many came, by reason.
+    /// How many workers were started, by reason.
     pub spawned: Vec<(String, u64)>,
-    /// How many went, by reason.
+    /// How many workers ended, by reason.
     pub exited: Vec<(String, u64)>,
     /// How many deadlines were noticed how late, in buckets below [`memory::LATE_EDGES_NS`].
     pub late: Vec<u64>,
     /// The sum of that lateness.
     pub late_ns: u64,
-    /// What happened last, oldest first.
+    /// The last events, oldest first.
     pub events: Vec<Happening>,
-    /// What the service and its store tell: pools, sessions, whatever they have.
+    /// Figures of the service and its store: pools, sessions, logs.
     pub gauges: Vec<Gauge>,
 }
 
@@ -71,15 +71,15 @@ pub struct Limits {
     pub workers: usize,
     /// Workers in each process of a hybrid; 1 elsewhere.
     pub threads: usize,
-    /// Who decides how many processes there are, where they are processes.
+    /// The policy that decides how many processes there are, where workers are processes.
     pub policy: Option<String>,
     /// Idle workers, at the least and at the most, where processes come and go.
     pub spare: Option<(usize, usize)>,
-    /// Nothing may move for so long.
+    /// How long nothing may move on a connection.
     pub idle_ns: u64,
-    /// A peer may take nothing for so long.
+    /// How long a peer may take no output.
     pub write_stall_ns: u64,
-    /// A drain may take so long.
+    /// How long a drain may take.
     pub drain_ns: u64,
     /// How often the settings were changed.
     pub edition: u32,
@@ -92,7 +92,7 @@ pub struct Totals {
     pub open: u64,
     /// Connections accepted.
     pub accepted: u64,
-    /// Requests, or what the service calls its messages, answered.
+    /// Requests answered, as the service defines them.
     pub answered: u64,
     /// Bytes received.
     pub bytes_in: u64,
@@ -104,15 +104,15 @@ pub struct Totals {
     pub refused: Vec<(String, u64)>,
     /// Receives that found no buffer in a ring.
     pub enobufs: u64,
-    /// Sends of which the kernel took a part.
+    /// Sends of which the kernel took only a part.
     pub short_sends: u64,
     /// Pushes to sessions that were gone or full.
     pub pushes_dropped: u64,
 }
 
 impl Totals {
-    /// Adds what a slot has counted, but the connections that are open: who attends to one that
-    /// belongs to another slot would count it twice.
+    /// Adds what a slot has counted, except open connections: a worker that serves one of another
+    /// slot would count it twice.
     pub(crate) fn add(&mut self, worker: &Worker) {
         self.accepted += worker.accepted;
         self.answered += worker.answered;
@@ -125,7 +125,7 @@ impl Totals {
 /// Rates a second, over the last whole window, and the highest that any window has had.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
-    /// How long the window was; 0: none is over yet.
+    /// How long the window was; 0 before the first one is over.
     pub window_ns: u64,
     /// Connections accepted.
     pub accepted: f64,
@@ -148,10 +148,10 @@ pub struct Rates {
 pub struct Queue {
     /// In the kernel, over all listeners.
     pub length: u64,
-    /// So many fit there.
+    /// How many fit there.
     pub limit: u64,
     /// In the buffers between an acceptor and its workers, where the supervisor can see them: how
-    /// many, and how many fit.
+    /// many there are, and how many fit.
     pub handoff: Option<(u64, u64)>,
 }
 
@@ -160,7 +160,7 @@ pub struct Queue {
 pub struct Worker {
     /// Its number.
     pub slot: usize,
-    /// What it is at (`memory::Slot::letter`).
+    /// What it does (`memory::Slot::letter`).
     pub letter: char,
     /// worker, listener, acceptor or reception.
     pub role: String,
@@ -168,13 +168,13 @@ pub struct Worker {
     pub generation: u32,
     /// The process.
     pub pid: i32,
-    /// How long the present worker has sat here.
+    /// How long the present worker has had the slot.
     pub age_ns: u64,
     /// How long ago it began its last turn; `None`: never.
     pub beat_ago_ns: Option<u64>,
     /// Connections open now.
     pub open: u64,
-    /// Since the start, whoever sat here.
+    /// Since the start, by all workers of the slot.
     pub accepted: u64,
     /// Since the start.
     pub answered: u64,
@@ -188,16 +188,16 @@ pub struct Worker {
     pub refused: u64,
 }
 
-/// Something that happened to the crew.
+/// An event of the workers or of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Happening {
     /// How long ago.
     pub ago_ns: u64,
-    /// What: spawned, exited, phase, reload, spare.
+    /// Its kind: spawned, exited, phase, reload, spare.
     pub what: String,
-    /// Which entry, where it is about one.
-    pub entry: Option<usize>,
-    /// Which process, where it is about one.
+    /// The number of the worker, or of its process, where it concerns one.
+    pub worker: Option<usize>,
+    /// The process, where it concerns one.
     pub pid: Option<i32>,
     /// Why, in words.
     pub why: String,
@@ -211,7 +211,7 @@ impl Gauge {
         Gauge { name: name.to_owned(), help: help.to_owned(), value, ..Gauge::default() }
     }
 
-    /// A number that only grows; the metric gets `_total` behind its name.
+    /// A number that only grows; `_total` is appended to the name of the metric.
     pub fn total(name: &str, help: &str, value: f64) -> Gauge {
         Gauge { is_total: true, ..Gauge::now(name, help, value) }
     }
@@ -224,7 +224,7 @@ impl Gauge {
     }
 }
 
-/// A number that a service tells, with its labels.
+/// A number that a service reports, with its labels.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gauge {
     /// Its name as a metric, without a prefix.

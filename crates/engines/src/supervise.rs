@@ -1,8 +1,8 @@
 //! The supervisor: one loop on one thread, which may fork while it serves.
 //!
-//! It hears signals, replaces workers that end, keeps the state, and leads the server through its
-//! life: Starting, Ready, (Leaving,) Draining, Forced, Done. It never touches a connection, but
-//! where each has a worker of its own it accepts it and starts that worker.
+//! It gets the signals, replaces workers that end, saves the state, and leads the server through
+//! its phases: Starting, Ready, (Leaving,) Draining, Forced, Done. It serves no connection; where
+//! each has a worker of its own, it accepts the connection and starts that worker.
 
 mod closing;
 mod crew;
@@ -43,15 +43,15 @@ pub(crate) const SIGNALS: &[Signal] = &[Signal::TERM, Signal::INT, Signal::HUP, 
 
 /// After the last disconnect, how long to wait for another before saving.
 const SAVE_DELAY: Duration = Duration::from_millis(50);
-/// After being forced, how long workers have to leave by themselves.
+/// After force, how long workers have to end by themselves.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Who has something to say after a wait.
-struct Heard {
-    /// The binary that takes over.
+/// The descriptors that are ready after a wait.
+struct Readiness {
+    /// The pipe of the binary that takes over.
     successor: bool,
-    /// Somebody at the administration's door, or inside.
-    door: bool,
+    /// The administration's socket, or one of its clients.
+    admin: bool,
 }
 
 struct Supervisor<'a, S: Service, C: Crew> {
@@ -60,25 +60,25 @@ struct Supervisor<'a, S: Service, C: Crew> {
     store: &'a mut dyn StateStore<S::State>,
     entries: Vec<WorkerEntry>,
     reception: Option<Reception<'a, S>>,
-    /// Who decides how many processes there are, where that changes.
+    /// Decides how many processes there are, where that changes.
     spare: Option<Spare>,
     save_at: Option<Instant>,
     save_next: Option<Instant>,
     reserve: Reserve,
-    /// A stop has begun, and somebody may still wait at the door.
+    /// A stop has begun, and connections may still wait in the kernel's queue.
     closing: Option<Closing>,
     /// When the present phase ends by force.
     deadline: Option<Instant>,
     /// A binary that was started to take over.
     successor: Option<Successor>,
-    /// The state is the successor's to keep.
+    /// The successor saves the state from now on.
     handed_over: bool,
     /// How long a drain may take.
     drain: Duration,
-    /// Since when the server stands.
+    /// When the server started.
     begun: Instant,
     admin: Admin<'a>,
-    /// Visitors of the administration.
+    /// Clients of the administration.
     admin_queue: AdminQueue,
     event_log: EventLog,
     windows: Windows,
@@ -133,13 +133,13 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     fn lead(&mut self, signals: Option<&SignalFd>, ready: &mut dyn FnMut()) -> Result<(), Fault> {
         self.open().map_err(Fault::Spawn)?;
         loop {
-            let heard = self.wait(signals)?;
-            self.hear(signals);
-            self.follow_successor(heard.successor);
+            let readiness = self.wait(signals)?;
+            self.obey_signals(signals);
+            self.follow_successor(readiness.successor);
             self.common.bell.clear();
             self.reap()?;
             let now = clock();
-            self.attend(now, heard.door);
+            self.administer(now, readiness.admin);
             self.respawn(now);
             self.follow_load(now);
             self.receive(now);
@@ -158,7 +158,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     }
 
     /// Sleeps until something happens or something is due.
-    fn wait(&mut self, signals: Option<&SignalFd>) -> Result<Heard, Fault> {
+    fn wait(&mut self, signals: Option<&SignalFd>) -> Result<Readiness, Fault> {
         let respawns = self.entries.iter().filter_map(|entry| entry.respawn_at);
         let connections = self.reception.as_ref().and_then(Reception::wakes_at);
         let looks_at = self.spare.as_ref().filter(|_| self.phase() == Phase::Ready);
@@ -177,17 +177,17 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         fds.extend(self.listens());
         let mut list: Vec<PollFd<'_>> =
             fds.into_iter().map(|fd| PollFd::new(fd, true, false)).collect();
-        let door = list.len();
-        list.extend(self.watched_visitors());
+        let admin = list.len();
+        list.extend(self.watched_clients());
         poll(&mut list, timeout).map_err(Fault::Wait)?;
-        Ok(Heard {
+        Ok(Readiness {
             successor: self.successor.is_some() && (list[0].readable() || list[0].hangup()),
-            door: list[door..].iter().any(|fd| fd.readable() || fd.writable()),
+            admin: list[admin..].iter().any(|fd| fd.readable() || fd.writable()),
         })
     }
 
     /// Obeys signals and the control.
-    fn hear(&mut self, signals: Option<&SignalFd>) {
+    fn obey_signals(&mut self, signals: Option<&SignalFd>) {
         for _ in 0..self.common.server.control.take() {
             self.stop();
         }

@@ -1,5 +1,8 @@
 //! How a worker waits for bytes and moves them. Each file has `serve`: accept, wait, move bytes,
 //! ask [`seam::Conn`] what it wants, close.
+//!
+//! A [`Mechanism`] is what the workers of one process share for that. Most share nothing; a parking
+//! and a completion port own the sessions of their process.
 
 pub mod blocking;
 pub mod epoll;
@@ -8,3 +11,65 @@ pub mod poll;
 pub mod port;
 pub mod select;
 pub mod uring;
+
+use seam::Service;
+
+use crate::axes::Wait;
+use crate::container::Member;
+use crate::context::WorkerContext;
+use crate::fault::Fault;
+use crate::server::Common;
+use parked::parking::ParkedConnections;
+use port::completion_port::CompletionPort;
+
+/// How the workers of one process wait, with what they share.
+pub(crate) trait Mechanism<S: Service>: Sync {
+    /// One worker's life.
+    ///
+    /// # Errors
+    /// The worker cannot wait any more.
+    fn serve(&self, context: &WorkerContext<'_, S>, member: Member) -> Result<(), Fault>;
+
+    /// Whether the process has one pool of sessions instead of some for each worker.
+    fn pools_sessions(&self) -> bool {
+        false
+    }
+
+    /// Whether the member after all workers is a listener of this mechanism, which also calls the
+    /// service's tick.
+    fn has_listener(&self) -> bool {
+        false
+    }
+
+    /// That listener has ended.
+    fn listener_ended(&self) {}
+}
+
+/// The mechanism of one process.
+///
+/// # Errors
+/// The kernel refuses what it needs.
+pub(crate) fn mechanism<'m, S: Service + 'm>(
+    common: &Common<'_, S>,
+) -> Result<Box<dyn Mechanism<S> + 'm>, Fault> {
+    Ok(match common.shape.wait {
+        Wait::Blocking => Box::new(Separate(blocking::serve)),
+        Wait::Select => Box::new(Separate(select::serve)),
+        Wait::Poll => Box::new(Separate(poll::serve)),
+        Wait::Epoll => Box::new(Separate(epoll::serve)),
+        Wait::Uring => Box::new(Separate(uring::serve)),
+        Wait::Parked => {
+            Box::new(ParkedConnections::new(common.sessions_max()).map_err(Fault::Wait)?)
+        }
+        Wait::Port => Box::new(CompletionPort::new(common)?),
+    })
+}
+
+/// Workers that share nothing.
+struct Separate<S: Service>(fn(&WorkerContext<'_, S>) -> Result<(), Fault>);
+
+impl<S: Service> Mechanism<S> for Separate<S> {
+    fn serve(&self, context: &WorkerContext<'_, S>, _member: Member) -> Result<(), Fault> {
+        (self.0)(context)
+    }
+}

@@ -63,7 +63,7 @@ impl Service for Bomb {
             }
             Event::Room | Event::Deadline => Step::read(0),
             Event::Eof | Event::Drain => Step::close(0),
-            Event::Done(never) => match never {},
+            Event::Outcome(never) => match never {},
         }
     }
 

@@ -1,11 +1,16 @@
 //! One connection: a session, the input it has not used, the output it has made. Written once, for
 //! every engine; the only caller of [`Service::step`].
 //!
-//! An engine does four things: lend a buffer and tell what happened ([`Conn::feed`],
-//! [`Conn::eof`], [`Conn::deadline`], [`Conn::drain`], [`Conn::done`]); do the job and the writing
-//! until it would block; ask [`Conn::wants`] once and change the difference; close when
-//! [`Wants::done`] says so. A receive that cannot be stopped at once may still feed: the bytes are
-//! carried, and the bound on them is [`crate::Limits::input_max`] plus what one receive can bring.
+//! An engine does four things:
+//!
+//! 1. lend a buffer and deliver the event ([`Conn::feed`], [`Conn::eof`], [`Conn::deadline`],
+//!    [`Conn::drain`], [`Conn::outcome`]);
+//! 2. hand out the job, and write until that would block;
+//! 3. ask [`Conn::wants`] once, and change only the difference;
+//! 4. close when [`Wants::close`] says so.
+//!
+//! A receive that cannot be stopped at once may still feed: the bytes are kept, up to
+//! [`crate::Limits::input_max`] plus what one receive can bring.
 
 use crate::{Buffers, Closed, Cx, Event, Instant, Out, Peer, Service, Step, Then};
 
@@ -21,7 +26,7 @@ pub struct Wants {
     /// When [`Conn::deadline`] is due.
     pub wake: Option<Instant>,
     /// Everything is flushed and has landed: close the descriptor, then call [`Conn::close`].
-    pub done: bool,
+    pub close: bool,
 }
 
 /// Bytes from another session found no room.
@@ -37,12 +42,12 @@ enum Mode {
     Closing,
 }
 
-/// Whether something is to be told to the session, once.
+/// Whether an event that comes once has been delivered to the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Word {
-    Unsaid,
-    Owed,
-    Told,
+enum Once {
+    NotYet,
+    Pending,
+    Delivered,
 }
 
 /// One connection of service `S`.
@@ -56,18 +61,18 @@ pub struct Conn<S: Service> {
     mode: Mode,
     /// No input is offered until the output is low again.
     full: bool,
-    /// [`Event::Room`] is to be told when the output is low.
+    /// [`Event::Room`] is to be delivered when the output is low.
     room_owed: bool,
     /// The last offer of the carried input brought nothing; more bytes or another event must come.
     stalled: bool,
-    drain: Word,
-    eof: Word,
+    drain: Once,
+    eof: Once,
     why: Closed,
     input_max: usize,
 }
 
 impl<S: Service> Conn<S> {
-    /// A peer has come: opens a session for it.
+    /// Opens a session for a peer that has connected.
     pub fn open(service: &S, cx: &Cx<'_, S::State>, peer: Peer, buffers: &mut Buffers) -> Conn<S> {
         let limits = service.limits();
         let mut out = Out::new(&limits);
@@ -84,14 +89,14 @@ impl<S: Service> Conn<S> {
             full,
             room_owed: full,
             stalled: false,
-            drain: Word::Unsaid,
-            eof: Word::Unsaid,
+            drain: Once::NotYet,
+            eof: Once::NotYet,
             why: Closed::Reset,
             input_max: limits.input_max,
         }
     }
 
-    // ---- what happened
+    // ---- events
 
     /// Input has come. Bytes for a connection that is closing are dropped.
     #[inline]
@@ -108,40 +113,40 @@ impl<S: Service> Conn<S> {
         } else {
             self.carry.extend_from_slice(fresh);
         }
-        self.go_on(service, cx);
+        self.advance(service, cx);
     }
 
     /// The peer will send no more.
     pub fn eof(&mut self, service: &S, cx: &Cx<'_, S::State>) {
-        if self.eof == Word::Unsaid {
-            self.eof = Word::Owed;
-            self.go_on(service, cx);
+        if self.eof == Once::NotYet {
+            self.eof = Once::Pending;
+            self.advance(service, cx);
         }
     }
 
     /// The server is shutting down.
     pub fn drain(&mut self, service: &S, cx: &Cx<'_, S::State>) {
-        if self.drain == Word::Unsaid {
-            self.drain = Word::Owed;
-            self.go_on(service, cx);
+        if self.drain == Once::NotYet {
+            self.drain = Once::Pending;
+            self.advance(service, cx);
         }
     }
 
-    /// Tells the session if its deadline has come by `cx.now`; harmless if not.
+    /// Delivers the session's deadline if it has come by `cx.now`; harmless if not.
     pub fn deadline(&mut self, service: &S, cx: &Cx<'_, S::State>) {
         if self.wants().wake.is_some_and(|wake| wake <= cx.now) {
             self.wake = None;
             self.step(service, cx, Event::Deadline);
-            self.go_on(service, cx);
+            self.advance(service, cx);
         }
     }
 
-    /// The job is back.
-    pub fn done(&mut self, service: &S, cx: &Cx<'_, S::State>, outcome: S::Outcome) {
+    /// The job has its outcome.
+    pub fn outcome(&mut self, service: &S, cx: &Cx<'_, S::State>, outcome: S::Outcome) {
         if self.mode == Mode::Away {
             self.mode = Mode::Reading;
-            self.step(service, cx, Event::Done(outcome));
-            self.go_on(service, cx);
+            self.step(service, cx, Event::Outcome(outcome));
+            self.advance(service, cx);
         }
     }
 
@@ -172,7 +177,7 @@ impl<S: Service> Conn<S> {
         Ok(())
     }
 
-    // ---- what the engine does with it
+    // ---- the engine's side
 
     /// The output, for sending.
     #[inline]
@@ -180,17 +185,17 @@ impl<S: Service> Conn<S> {
         &mut self.out
     }
 
-    /// Why the connection ends; to be asked when it does.
+    /// Why the connection ends; valid when it does.
     pub fn why(&self) -> Closed {
         self.why
     }
 
-    /// The job to be worked on, once; its outcome comes back by [`Conn::done`].
+    /// The job to be worked on, once; its result comes back by [`Conn::outcome`].
     pub fn take_job(&mut self) -> Option<S::Job> {
         self.job.take()
     }
 
-    /// What the engine should do next; to be asked after the sending.
+    /// What the engine should do next; to be called after sending.
     #[inline]
     pub fn wants(&self) -> Wants {
         let closing = self.mode == Mode::Closing;
@@ -198,12 +203,12 @@ impl<S: Service> Conn<S> {
         Wants {
             read: reading
                 && !self.full
-                && self.eof == Word::Unsaid
+                && self.eof == Once::NotYet
                 && self.carry.len() < self.input_max,
             write: self.out.waiting() > 0,
             job: self.job.is_some(),
             wake: if closing || self.mode == Mode::Away { None } else { self.wake },
-            done: closing && self.out.is_empty(),
+            close: closing && self.out.is_empty(),
         }
     }
 
@@ -217,7 +222,7 @@ impl<S: Service> Conn<S> {
         }
     }
 
-    /// The connection is gone: what nobody has taken of the output is dropped.
+    /// The connection is gone: output that is not in flight is dropped.
     pub fn abort(&mut self, why: Closed) {
         self.mode = Mode::Closing;
         self.why = why;
@@ -226,14 +231,14 @@ impl<S: Service> Conn<S> {
         self.out.discard();
     }
 
-    /// Ends the session. The engine must have seen [`Wants::done`], which also comes after
-    /// [`Conn::abort`] once nothing is in flight any more.
+    /// Ends the session. The engine must have seen [`Wants::close`], which also comes after
+    /// [`Conn::abort`] once nothing is in flight.
     pub fn close(self, service: &S, cx: &Cx<'_, S::State>) {
         debug_assert!(self.out.is_empty(), "closed with output that was neither sent nor dropped");
         service.close(cx, self.session, self.why);
     }
 
-    /// Makes sure that the session appends to a warm buffer.
+    /// Gives the session a warm buffer to append to.
     #[inline]
     pub fn lend(&mut self, buffers: &mut Buffers) {
         self.out.lend(buffers);
@@ -248,21 +253,21 @@ impl<S: Service> Conn<S> {
         }
     }
 
-    // ---- how it goes on
+    // ---- progress
 
-    /// Offers carried input, then tells what is owed, until nothing more can be done now.
+    /// Offers carried input, then delivers pending events, until nothing more can be done now.
     #[inline]
-    fn go_on(&mut self, service: &S, cx: &Cx<'_, S::State>) {
+    fn advance(&mut self, service: &S, cx: &Cx<'_, S::State>) {
         loop {
             self.offer_carry(service, cx);
             if self.mode != Mode::Reading || self.full {
                 return;
             }
-            if self.drain == Word::Owed {
-                self.drain = Word::Told;
+            if self.drain == Once::Pending {
+                self.drain = Once::Delivered;
                 self.step(service, cx, Event::Drain);
-            } else if self.eof == Word::Owed {
-                self.eof = Word::Told;
+            } else if self.eof == Once::Pending {
+                self.eof = Once::Delivered;
                 self.step(service, cx, Event::Eof);
             } else {
                 return;
@@ -302,13 +307,13 @@ impl<S: Service> Conn<S> {
         used
     }
 
-    /// Calls the session once and does what it says; returns how much input it used.
+    /// Steps the session once and follows its answer; returns how much input it used.
     #[inline]
     fn step(&mut self, service: &S, cx: &Cx<'_, S::State>, event: Event<'_, S::Outcome>) -> usize {
-        let fresh_word = !matches!(event, Event::Bytes(_));
+        let is_event = !matches!(event, Event::Bytes(_));
         let Step { used, then, wake } = service.step(cx, &mut self.session, event, &mut self.out);
         self.wake = wake;
-        if fresh_word {
+        if is_event {
             self.stalled = false;
         }
         match then {
@@ -337,7 +342,7 @@ impl<S: Service> Conn<S> {
         }
     }
 
-    /// Goes on if the output has become low.
+    /// Continues if the output has become low.
     #[inline]
     fn relieved(&mut self, service: &S, cx: &Cx<'_, S::State>) {
         if !self.room_owed || !self.out.is_low() {
@@ -346,7 +351,7 @@ impl<S: Service> Conn<S> {
         (self.full, self.room_owed) = (false, false);
         if matches!(self.mode, Mode::Reading | Mode::Paused) {
             self.step(service, cx, Event::Room);
-            self.go_on(service, cx);
+            self.advance(service, cx);
         }
     }
 }

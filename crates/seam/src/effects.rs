@@ -1,19 +1,18 @@
-//! What a step wishes for beside its own output: bytes to other sessions, the casters' bell, and
-//! notes.
+//! The effects of a step beyond its own output: bytes to other sessions, a bell, and notes.
 //!
-//! Plain values that the engine collects after the step; no callback reaches out of a service.
+//! They are plain values that the engine collects after the step; a service makes no callbacks.
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
 
 use crate::SessionId;
 
-/// Bytes that one session wants in another's output.
+/// Bytes from one session for another's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Push {
-    /// Who shall get them.
+    /// The session that gets them.
     pub to: SessionId,
-    /// What is appended to its output, whole.
+    /// The bytes, appended whole to its output.
     pub bytes: Vec<u8>,
 }
 
@@ -29,7 +28,7 @@ impl fmt::Display for NoPush {
 
 impl std::error::Error for NoPush {}
 
-/// One worker's tray of wishes.
+/// The effects of one worker's sessions, to be collected.
 #[derive(Debug, Default)]
 pub struct Effects {
     filled: Cell<bool>,
@@ -42,26 +41,26 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// A tray of an engine that `carries` bytes between sessions or not, and that prints notes if
-    /// `verbose`.
+    /// No effects yet; `carries`: the engine can carry bytes between sessions; `verbose`: it prints
+    /// notes.
     pub fn new(carries: bool, verbose: bool) -> Effects {
         Effects { carries, verbose, ..Effects::default() }
     }
 
-    /// True if something was wished for since the last [`Effects::take_pushes`],
+    /// Whether there were effects since the last [`Effects::take_pushes`],
     /// [`Effects::take_ring`] and [`Effects::take_notes`]. Costs one load.
     pub fn is_filled(&self) -> bool {
         self.filled.get()
     }
 
-    /// Empties the tray of pushes, oldest first.
+    /// Takes the pushes, oldest first.
     pub fn take_pushes(&self) -> Vec<Push> {
         let pushes = self.pushes.take();
         self.refill();
         pushes
     }
 
-    /// Empties the tray of notes, oldest first.
+    /// Takes the notes, oldest first.
     pub fn take_notes(&self) -> Vec<String> {
         let notes = self.notes.take();
         self.refill();
@@ -120,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tray_is_filled_until_everything_was_taken() {
+    fn effects_are_filled_until_everything_was_taken() {
         let effects = Effects::new(true, true);
         assert!(!effects.is_filled() && !effects.take_ring());
         effects.ring();

@@ -9,15 +9,15 @@ const GENERATION_BITS: u32 = 24;
 /// How many workers can live at one time: the width of the shard field of a [`SessionId`].
 pub const SHARDS_MAX: usize = 1 << SLOT_BITS;
 
-/// Who runs a session: a thread or a process, told apart by a slot and a generation.
+/// A worker, thread or process: a slot and a generation.
 ///
-/// Slots are reused when a worker is replaced; the generation is not, so a lock that names its
-/// owner cannot mistake a successor for the dead. The value 0 names nobody.
+/// Slots are reused when a worker is replaced and generations are not, so a lock that names its
+/// owner cannot mistake a successor for a dead worker. The value 0 names none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerId(u32);
 
 impl WorkerId {
-    /// Generations that a name can tell apart; after the last comes the first again.
+    /// The largest generation; after it comes the first again.
     pub const GENERATION_MAX: u32 = (1 << (32 - SLOT_BITS)) - 1;
 
     /// Names the `generation`-th worker in `slot`.
@@ -30,7 +30,7 @@ impl WorkerId {
         WorkerId(generation << SLOT_BITS | slot as u32)
     }
 
-    /// The name behind a number read from shared memory; `None` for 0, which names nobody.
+    /// The name for a number read from shared memory; `None` for 0, which names none.
     pub const fn from_bits(bits: u32) -> Option<WorkerId> {
         if bits >> SLOT_BITS == 0 { None } else { Some(WorkerId(bits)) }
     }
@@ -45,7 +45,7 @@ impl WorkerId {
         (self.0 & (SHARDS_MAX as u32 - 1)) as usize
     }
 
-    /// How many workers have had that worker slot, this one included; at least 1.
+    /// How many workers have had that slot, this one included; at least 1.
     pub const fn generation(self) -> u32 {
         self.0 >> SLOT_BITS
     }
@@ -84,7 +84,7 @@ impl SessionId {
         SessionId(high << INDEX_BITS | index as u64)
     }
 
-    /// The name behind a number that came back from the kernel; tag bits must be cleared.
+    /// The name for a number that came back from the kernel; tag bits must be cleared.
     pub const fn from_bits(bits: u64) -> SessionId {
         debug_assert!(bits >> 60 == 0);
         SessionId(bits)

@@ -1,4 +1,4 @@
-//! The contract between a service and whatever runs it: bytes and `now` go in, bytes and a
+//! The contract between a service and the engine that runs it: bytes and `now` go in, bytes and a
 //! deadline come out.
 //!
 //! Nothing here can block, open a socket, start a thread or read a clock, and there is no
@@ -7,12 +7,13 @@
 //! are each a plain loop around [`Conn`]:
 //!
 //! ```text
-//!   lend -> feed / eof / deadline / finish -> (job? write?) until would-block -> wants -> reclaim
+//!   lend -> feed / eof / deadline / drain / outcome
+//!        -> (job? write?) until would-block -> wants -> reclaim
 //! ```
 //!
 //! The surprising thing: readiness ("may I write?") and completion ("it is written") are both
 //! absent. Engines that write now call [`Conn::sent`]; engines that write later call
-//! [`Conn::landed`]; the service cannot tell.
+//! [`Conn::landed`]; the service cannot tell the difference.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod conn;

@@ -1,8 +1,8 @@
 //! A connection's output: a rope of bytes, shared bytes and file ranges that the engine owns and
 //! the service appends to.
 //!
-//! What is taken by an engine that writes later still counts until it has landed; otherwise taking
-//! would silently switch back-pressure off.
+//! Output that an engine takes to write later counts until it has landed; otherwise taking would
+//! silently switch back-pressure off.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use crate::{AssetId, Limits};
 
-/// Where the bytes of a file come from. Nobody here reads it: it is a name that the service passes
-/// on and the engine sends from.
+/// A file as the source of output. It is only a name here: the service passes it on, and the engine
+/// sends from the file.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A file that was there before the first worker, by its number.
+    /// A file opened before the first worker, by its number.
     Asset(AssetId),
-    /// A file that was opened since; it is closed with the last piece of output that names it.
+    /// A file opened later; it is closed with the last piece of output that names it.
     Open(Arc<OwnedFd>),
 }
 
@@ -329,7 +329,7 @@ impl Buffers {
     /// What a new buffer holds before it grows, in bytes: a batch of short replies.
     const FRESH: usize = 4 * 1024;
     /// A buffer that grew beyond this, in bytes, is freed instead of kept.
-    const KEEP_MAX: usize = 256 * 1024;
+    pub const KEEP_MAX: usize = 256 * 1024;
 
     /// A pool that keeps at most `spare_max` buffers.
     pub fn new(spare_max: usize) -> Buffers {

@@ -7,31 +7,31 @@ use crate::{Effects, Instant, NoPush, Out, SessionId, Share, WorkerId};
 
 /// A protocol with its state, written once, run on every architecture.
 ///
-/// Each method gets the whole outside world as values ([`Cx`]) and appends to an output that the
-/// engine owns ([`Out`]). None of them may block, except [`Service::work`].
+/// Each method gets the outside world as values ([`Cx`]) and appends to an output that the engine
+/// owns ([`Out`]). Only [`Service::work`] may block.
 pub trait Service: Sync {
-    /// What all workers see; the launcher decides where it lives.
+    /// The state that all workers share; the launcher decides where it lies.
     type State: Share;
-    /// One connection's memory: plain data.
+    /// The memory of one connection: plain data.
     type Session: Send + 'static;
-    /// What leaves by [`Then::Offload`]; an empty enum if nothing does.
+    /// The job of [`Then::Offload`]; an empty enum if there is none.
     type Job: Send + 'static;
-    /// What comes back as [`Event::Done`].
+    /// The result of a job, which comes back as [`Event::Outcome`].
     type Outcome: Send + 'static;
 
-    /// The bounds within which a connection lives.
+    /// The limits of a connection.
     fn limits(&self) -> Limits;
 
-    /// How long a fresh connection may stay before its first step; the deadline is told as
-    /// [`Event::Deadline`]. `None`: only the engine's idle limit counts.
+    /// How long a new connection may stay before its first step; then it gets [`Event::Deadline`].
+    /// `None`: only the engine's idle limit counts.
     fn patience(&self) -> Option<Duration> {
         None
     }
 
-    /// A peer has come. A greeting may be appended to `out`.
+    /// A peer has connected. A greeting may be appended to `out`.
     fn open(&self, cx: &Cx<'_, Self::State>, peer: Peer, out: &mut Out) -> Self::Session;
 
-    /// Something happened to the session: handle it, append replies, say what comes next.
+    /// Handles an event of the session: appends replies and returns what comes next.
     fn step(
         &self,
         cx: &Cx<'_, Self::State>,
@@ -40,7 +40,7 @@ pub trait Service: Sync {
         out: &mut Out,
     ) -> Step<Self::Job>;
 
-    /// The slow half of a session: may block, sees no session, runs where the engine lets it.
+    /// Works on a job: may block, sees no session, runs on a thread of the engine's choice.
     fn work(&self, state: &Self::State, job: Self::Job) -> Self::Outcome;
 
     /// The session has ended; called exactly once for each [`Service::open`].
@@ -48,8 +48,8 @@ pub trait Service: Sync {
         let _ = (cx, session, why);
     }
 
-    /// A world that belongs to no session: called by one worker at its start and again at the
-    /// moment it returns. `None` ends the ticking.
+    /// Work that belongs to no session: called by one worker at its start, and again at the moment
+    /// that it returns. `None` ends that.
     fn tick(&self, cx: &Cx<'_, Self::State>) -> Option<Instant> {
         let _ = cx;
         None
@@ -61,14 +61,14 @@ pub trait Service: Sync {
 pub struct Cx<'a, T> {
     /// The time of this turn; never decreases for a session.
     pub now: Instant,
-    /// Whose step this is.
+    /// The session that is stepped.
     pub me: SessionId,
-    /// Who runs it.
+    /// The worker that runs it.
     pub worker: WorkerId,
     /// What all workers share.
     pub state: &'a T,
     effects: &'a Effects,
-    /// What other sessions push would arrive beside what encloses this one.
+    /// Pushed bytes would bypass the service that encloses this one.
     enclosed: bool,
 }
 
@@ -91,8 +91,8 @@ impl<'a, T> Cx<'a, T> {
         Cx { now, me, worker, state, effects, enclosed }
     }
 
-    /// The same for a service within another one, which alone knows how bytes must look on the way
-    /// to a peer: [`Cx::push`] is refused.
+    /// The same for a service within another one. Only the outer one knows how bytes must look on
+    /// the way to a peer, so [`Cx::push`] is refused.
     pub fn enclose(&self) -> Cx<'a, T> {
         Cx { enclosed: true, ..*self }
     }
@@ -112,20 +112,20 @@ impl<'a, T> Cx<'a, T> {
         self.effects.ring();
     }
 
-    /// Counts requests, or whatever the protocol calls its messages, as answered: what the
-    /// scoreboard shows beside bytes and connections. An addition in the worker's own memory.
+    /// Counts requests, as the protocol defines them, as answered; the scoreboard shows the count
+    /// beside bytes and connections. It is one addition in the worker's own memory.
     #[inline]
     pub fn answered(&self, count: u64) {
         self.effects.answered(count);
     }
 
-    /// Leaves a line for the person who watches (`--verbose`); `write` runs only if someone does.
+    /// Writes a line for `--verbose`; `write` runs only if that is on.
     pub fn note(&self, write: impl FnOnce(&mut String)) {
         self.effects.note(write);
     }
 }
 
-/// Who is at the other end.
+/// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// An Internet address and port.
@@ -134,28 +134,28 @@ pub enum Peer {
     Local,
 }
 
-/// What can happen to a session.
+/// An event of a session.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a, O> {
-    /// All input not yet used, oldest first; never empty. The step says how much it used and is
-    /// offered the rest again, at once if it made progress, else together with what comes later.
+    /// All input not yet used, oldest first; never empty. The step returns how much it used, and is
+    /// offered the rest again: at once if it made progress, else together with later input.
     Bytes(&'a [u8]),
     /// The output fell to [`Limits::output_low`] after it was full, or after [`Then::Pause`].
     Room,
     /// The [`Step::wake`] last asked for has come.
     Deadline,
-    /// The peer will send no more; told once, after all its input was offered.
+    /// The peer will send no more; delivered once, after all its input was offered.
     Eof,
-    /// The server is shutting down: finish and close. Told once, after all input was offered.
+    /// The server is shutting down: finish and close. Delivered once, after all input was offered.
     Drain,
-    /// The job that left by [`Then::Offload`] is back.
-    Done(O),
+    /// The result of the job of [`Then::Offload`].
+    Outcome(O),
 }
 
-/// What a step did and what it wants.
+/// What a step did, and what it wants.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Step<J> {
-    /// How many bytes of [`Event::Bytes`] are dealt with; 0 for every other event.
+    /// How many bytes of [`Event::Bytes`] were used; 0 for every other event.
     pub used: usize,
     /// What comes next.
     pub then: Then<J>,
@@ -164,22 +164,22 @@ pub struct Step<J> {
 }
 
 impl<J> Step<J> {
-    /// `used` bytes are dealt with; more are welcome.
+    /// `used` bytes were used; more may come.
     pub fn read(used: usize) -> Step<J> {
         Step { used, then: Then::Read, wake: None }
     }
 
-    /// `used` bytes are dealt with; no more until [`Event::Room`] or [`Event::Deadline`].
+    /// `used` bytes were used; no more until [`Event::Room`] or [`Event::Deadline`].
     pub fn pause(used: usize) -> Step<J> {
         Step { used, then: Then::Pause, wake: None }
     }
 
-    /// `used` bytes are dealt with; flush the output, then close.
+    /// `used` bytes were used; flush the output, then close.
     pub fn close(used: usize) -> Step<J> {
         Step { used, then: Then::Close, wake: None }
     }
 
-    /// `used` bytes are dealt with; `job` is to be worked on before anything else is offered.
+    /// `used` bytes were used; nothing is offered until the outcome of `job` is back.
     pub fn offload(used: usize, job: J) -> Step<J> {
         Step { used, then: Then::Offload(job), wake: None }
     }
@@ -195,23 +195,23 @@ impl<J> Step<J> {
 pub enum Then<J> {
     /// Offer more input.
     Read,
-    /// Offer no input until [`Event::Room`] or [`Event::Deadline`] was answered with another word.
-    /// For rate limits and for bodies made piece by piece; back-pressure needs no help.
+    /// Offer no input until the step for [`Event::Room`] or [`Event::Deadline`] returns another
+    /// value. For rate limits and for bodies made piece by piece; back-pressure needs no help.
     Pause,
     /// Flush, then close; the session is not stepped again.
     Close,
-    /// Work on this and come back with [`Event::Done`]; input behind it waits.
+    /// Work on this job and return its [`Event::Outcome`]; later input waits.
     Offload(J),
 }
 
-/// The bounds of one connection, in bytes, and of one server, in connections.
+/// The limits of one connection, in bytes, and of one server, in connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// A step that uses nothing of this much input ends the connection ([`Closed::Overlong`]).
     pub input_max: usize,
     /// With this much output unsent no input is offered.
     pub output_high: usize,
-    /// Offering goes on when the unsent output has fallen to this.
+    /// Input is offered again when the unsent output has fallen to this.
     pub output_low: usize,
     /// Connections at one time in the whole server.
     pub sessions_max: usize,
@@ -220,16 +220,16 @@ pub struct Limits {
 /// Why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Closed {
-    /// The service said [`Then::Close`].
+    /// The service returned [`Then::Close`].
     Service,
     /// The peer reset the connection or it failed.
     Reset,
-    /// Nothing came for the engine's idle limit.
+    /// No bytes moved for the engine's idle limit.
     Idle,
     /// The peer took no output for the engine's write-stall limit.
     Stalled,
     /// A message exceeded [`Limits::input_max`].
     Overlong,
-    /// The server drained and the deadline for it passed, or it was told twice.
+    /// The server drained and the deadline passed, or it was stopped twice.
     Forced,
 }

@@ -1,13 +1,13 @@
-//! What may live in memory that several processes see.
+//! State that may lie in memory shared by several processes.
 
 use core::fmt;
 
 use crate::WorkerId;
 
-/// A state that all workers share and that the launcher can place in any memory.
+/// State that all workers share and that the launcher can place in any memory.
 ///
-/// With one process it lies in private memory, with several in a shared mapping made before they
-/// are forked; type and code are the same.
+/// With one process it lies in private memory, with several in a shared mapping made before the
+/// fork; type and code are the same.
 ///
 /// # Safety
 /// The implementer promises that the all-zero bytes are a valid value; that the value holds no
@@ -21,8 +21,8 @@ pub unsafe trait Share: Sync + Sized + 'static {
     /// [`BadSeed`] says what in `seed` was expected, what was found and what to do.
     fn init(&mut self, seed: &[u8]) -> Result<(), BadSeed>;
 
-    /// Clears what the worker `dead` was doing when it ended without a word; called by the
-    /// supervisor before a successor starts.
+    /// Clears what the worker `dead` held when it ended; the supervisor calls it before a successor
+    /// starts.
     fn heal(&self, dead: WorkerId) {
         let _ = dead;
     }
@@ -36,7 +36,7 @@ unsafe impl Share for () {
     }
 }
 
-/// Why a state could not be founded, in words for the person who wrote the file.
+/// Why a state could not be initialised, in words for the author of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadSeed(pub String);
 

@@ -41,13 +41,13 @@ pub(crate) fn exchange<S: Service>(
     loop {
         conn.lend(&mut buffers);
         let wants = conn.wants();
-        if wants.done {
+        if wants.close {
             break;
         }
         let may_feed = wants.read && fed < said.len();
         if wants.job && (!may_feed || rng.once_in(2)) {
             let job = conn.take_job().expect("it was wanted");
-            conn.done(service, &cx, service.work(state, job));
+            conn.outcome(service, &cx, service.work(state, job));
         } else if may_feed {
             let end = match *rng.pick(cuts.pieces) {
                 usize::MAX => said.len(),

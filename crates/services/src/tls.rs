@@ -113,9 +113,9 @@ impl<S: Service + 'static> Service for Tls<S> {
             (Event::Eof, _) => talk.ended = true,
             (Event::Drain, _) => talk.drained = true,
             (Event::Deadline, Some(conn)) => conn.deadline(inner, &cx),
-            (Event::Done(outcome), Some(conn)) => conn.done(inner, &cx, outcome),
+            (Event::Outcome(outcome), Some(conn)) => conn.outcome(inner, &cx, outcome),
             (Event::Deadline, None) if talk.until <= cx.now => return Step::close(0),
-            (Event::Deadline | Event::Done(_) | Event::Room, _) => {}
+            (Event::Deadline | Event::Outcome(_) | Event::Room, _) => {}
         }
         talk.exchange(inner, &cx, out);
         talk.answer(used, out)
@@ -127,7 +127,7 @@ impl<S: Service + 'static> Service for Tls<S> {
 
     fn close(&self, cx: &Cx<'_, S::State>, session: Session<S>, why: Closed) {
         if let Some(mut conn) = session.0.and_then(|talk| talk.conn) {
-            if !conn.wants().done {
+            if !conn.wants().close {
                 conn.abort(why);
             }
             conn.close(&self.inner, &cx.enclose());
@@ -207,11 +207,11 @@ impl<S: Service> Talk<S> {
             let over = self.broken || self.ended || self.drained;
             return if over { Step::close(used) } else { Step::read(used).wake_at(self.until) };
         };
-        let Wants { read, job, wake, done, .. } = conn.wants();
+        let Wants { read, job, wake, close, .. } = conn.wants();
         if let Some(job) = job.then(|| conn.take_job()).flatten() {
             return Step::offload(used, job);
         }
-        if done {
+        if close {
             self.tls.send_close_notify();
             self.put(out);
             return Step::close(used);

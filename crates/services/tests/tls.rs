@@ -70,7 +70,7 @@ impl<'a> Slot<'a> {
         event(&mut self.conn, self.service, &cx);
         while let Some(job) = self.conn.take_job() {
             let outcome = self.service.work(self.world, job);
-            self.conn.done(self.service, &cx, outcome);
+            self.conn.outcome(self.service, &cx, outcome);
         }
     }
 
@@ -86,7 +86,7 @@ impl<'a> Slot<'a> {
 
     fn close(mut self) {
         let cx = Cx::new(self.now, ME, WORKER, self.world, &self.effects);
-        if !self.conn.wants().done {
+        if !self.conn.wants().close {
             self.conn.abort(Closed::Reset);
         }
         self.conn.close(self.service, &cx);
@@ -118,7 +118,7 @@ fn converse(probe: Probe, input: &[u8], seed: u64) -> Vec<u8> {
             client.write_tls(&mut wire).expect("a vector takes everything");
         }
         let wants = slot.conn.wants();
-        if wants.done {
+        if wants.close {
             slot.close();
             assert_eq!(world.opened.load(std::sync::atomic::Ordering::Relaxed), 1);
             assert_eq!(world.closed.load(std::sync::atomic::Ordering::Relaxed), 1);
@@ -174,13 +174,13 @@ fn who_does_not_speak_it_is_sent_away() {
     while slot.conn.wants().write {
         slot.send(&mut Rng::new(1));
     }
-    assert!(slot.conn.wants().done);
+    assert!(slot.conn.wants().close);
     slot.close();
 
     let mut slot = Slot::new(&service, &world);
     slot.now = slot.now + Duration::from_secs(10);
     slot.let_happen(|conn, service, cx| conn.deadline(service, cx));
-    assert!(slot.conn.wants().done, "ten seconds are enough to agree on keys");
+    assert!(slot.conn.wants().close, "ten seconds are enough to agree on keys");
     slot.close();
     assert_eq!(world.opened.load(std::sync::atomic::Ordering::Relaxed), 0);
 }

@@ -152,7 +152,7 @@ impl<S: Service> Connection<S> {
             }
             Task::Outcome => {
                 if let Some(outcome) = self.tray.outcome.take() {
-                    self.conn.done(service, cx, outcome);
+                    self.conn.outcome(service, cx, outcome);
                 }
             }
             Task::Pushed => {
@@ -230,7 +230,7 @@ impl<S: Service> Connection<S> {
                     context.order_soon(cx, Order::Work(cx.me, job));
                 } else {
                     let outcome = service.work(cx.state, job);
-                    self.conn.done(service, cx, outcome);
+                    self.conn.outcome(service, cx, outcome);
                     continue;
                 }
             }
@@ -363,7 +363,7 @@ impl<S: Service> Connection<S> {
             }
         }
         self.conn.reclaim(context.buffers);
-        wants.done
+        wants.close
     }
 
     /// The timer has fired.

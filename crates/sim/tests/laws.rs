@@ -137,7 +137,7 @@ fn back_pressure_input_behind_a_job_is_bounded() {
         assert!(fed < probe.limits.input_max + 7, "{fed} bytes wait behind a job");
     }
     let job = conn.take_job().expect("a job is out");
-    conn.done(&probe, &cx, probe.work(&world, job));
+    conn.outcome(&probe, &cx, probe.work(&world, job));
     assert_eq!(conn.out().single(), Some(&[&b"cba\n"[..], &b"= x\n".repeat(fed / 7)].concat()[..]));
     conn.abort(Closed::Forced);
     conn.close(&probe, &cx);

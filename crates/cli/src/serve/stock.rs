@@ -111,8 +111,8 @@ fn note(market: &Market, wanted: Index) -> Option<String> {
     let depth = market.shape().map_or(0, |shape| shape.depth);
     (depth > 8 * least).then(|| {
         format!(
-            "index {index}: the tree is {depth} deep where {least} would do, because the file's ids \
-             are nearly sorted; red-black stays shallow"
+            "index {index}: the tree is {depth} deep where {least} would do, because the file's \
+             ids are nearly sorted; red-black stays shallow"
         )
     })
 }

@@ -22,7 +22,7 @@ struct Server {
 
 impl Server {
     /// Serves the page of a raw file. An address that was free a moment ago may have become the
-    /// other end of somebody's connection, so it is tried until it is free again.
+    /// other end of another connection, so it is tried until it is free again.
     fn start(file: &Path, listen: &str) -> Server {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -77,7 +77,7 @@ impl Growing {
         Growing { run, recorder, done: 0 }
     }
 
-    /// Appends trials until so many count.
+    /// Appends trials until `count` of them count.
     fn until(&mut self, counted: usize) {
         let known =
             |run: &Run, done: usize| run.trials[..done].iter().filter(|it| it.counted).count();
@@ -124,7 +124,7 @@ fn the_live_page_updates_survives_a_killed_server_and_ends() {
     browser.wait("document.documentElement.dataset.phase === 'over'");
     assert_eq!(browser.eval(&wire("over")), json!(true));
     drop(server);
-    // While nobody served, the browser itself wrote down that requests failed; the page did not.
+    // Without a server the browser itself logged failed requests; the page did not.
     let ours: Vec<_> =
         browser.complaints().into_iter().filter(|it| !it.starts_with("network")).collect();
     assert!(ours.is_empty(), "{ours:#?}");
@@ -163,7 +163,7 @@ fn event(line: &str) -> Option<Value> {
 #[test]
 fn a_race_shows_itself_from_its_first_trial_to_its_report() {
     let room = Room::new("race");
-    // Far more blocks than are waited for: the race must not be over before somebody looks.
+    // Far more blocks than are waited for: the race must not end before the browser opens the page.
     let mut race = Command::new(EXE)
         .args(["race", "stock", "--arms", "epoll", "--blocks", "5000", "--depths", "1"])
         .args(["--window", "50ms", "--warmup", "20ms", "--live"])

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub struct Room(pub PathBuf);
 
 impl Room {
-    /// A directory that nobody else has.
+    /// A directory of its own.
     pub fn new(name: &str) -> Room {
         let path = std::env::temp_dir().join(format!("cli-pages-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).expect("the temporary directory is writable");

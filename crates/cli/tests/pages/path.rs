@@ -79,7 +79,7 @@ fn walls_that_are_drawn_change_both_searches() {
     assert_eq!((told(&mut browser, "length0"), told(&mut browser, "length1")), both("84.4975"));
     assert_eq!(told(&mut browser, "walls"), "328");
     browser.shot("path-1280-light");
-    // From the upper edge to near the lower: whoever comes by has to go around below.
+    // From the upper edge to near the lower: a path has to go around below.
     drag(&mut browser, &[(60, 0), (60, 20), (60, 38)]);
     browser.wait(DONE);
     assert_eq!(told(&mut browser, "length0"), told(&mut browser, "length1"));

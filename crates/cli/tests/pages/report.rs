@@ -2,9 +2,8 @@
 
 use crate::Room;
 use crate::browser::{Browser, decoded};
+use document::{Document, Plot, Section, Series};
 use lab::record::Run;
-use pages::charts::{Line, Plot};
-use pages::exhibit::{Exhibit, Side};
 use serde_json::{Value, json};
 
 fn report(run: &Run) -> String {
@@ -209,26 +208,25 @@ fn a_report_is_used_by_keyboard_and_told_to_a_screen_reader() {
 fn an_exhibit_is_whole_on_a_phone_and_on_a_desk() {
     let Some(mut browser) = Browser::open("exhibit") else { return };
     let room = Room::new("exhibit");
-    let line = |name: &str, published| Line {
-        name: name.to_owned(),
-        published,
-        places: vec![(1.0, 1.0).into(), (10.0, 9.98).into(), (1_000.0, 761.0).into()],
-        ..Line::default()
+    let line = |name: &str, published| {
+        let points = [(1.0, 1.0), (10.0, 9.98), (1_000.0, 761.0)];
+        Series { published, ..Series::measured(name, points) }
     };
     let plot = || Plot {
         title: "Requests per second".to_owned(),
-        lines: vec![line("published", true), line("repeated", false)],
+        series: vec![line("published", true), line("repeated", false)],
         ..Plot::default()
     };
-    let side = || Side { finding: "The same.".to_owned(), plot: Some(plot()), ..Side::default() };
-    let exhibit = Exhibit {
+    let side =
+        || Section { finding: "The same.".to_owned(), plot: Some(plot()), ..Section::default() };
+    let exhibit = Document {
         title: "Think time".to_owned(),
         headline: "A client that sleeps measures its own sleep.".to_owned(),
         flawed: side(),
         corrected: side(),
-        ..Exhibit::default()
+        ..Document::default()
     };
-    let url = room.page("exhibit.html", &pages::exhibit(&exhibit).expect("the template fits"));
+    let url = room.page("exhibit.html", &pages::exhibit(&exhibit, "").expect("the template fits"));
     for (width, scheme) in [(360, "dark"), (1280, "light")] {
         browser.look(width, 900, scheme);
         browser.go(&url);

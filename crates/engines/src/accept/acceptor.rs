@@ -1,5 +1,5 @@
-//! The worker that only accepts: it gives each connection to another, chosen before it accepts, so
-//! that who cannot be served waits in the kernel's queue.
+//! The worker that only accepts: it hands each connection to a worker that it chose before it
+//! accepted, so excess clients stay in the kernel's queue.
 
 use std::io;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use memory::{Doing, Phase, Refusal, Slot, SlotState};
 use seam::Service;
 use sys::socket;
 
-use super::{Arrival, GRAIN, Listeners, Means};
+use super::{Arrival, Listeners, Means};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
-use crate::parts::door::{Door, Failure};
+use crate::parts::admission::{Admission, Attempt};
 
-/// How long a worker's full channel is given before it is tried again.
+/// How long to wait before a worker's full channel is tried again.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// Accepts until the server drains. `first` is the slot of the first worker.
@@ -23,7 +23,7 @@ pub fn serve<S: Service>(
     first: usize,
 ) -> Result<(), Fault> {
     let mut acceptor = Acceptor { context, listeners, first, passed: Vec::new() };
-    let mut door = Door::new(usize::MAX);
+    let mut admission = Admission::new(usize::MAX);
     let mut accepted = 0;
     context.ready();
     while context.phase() <= Phase::Ready {
@@ -31,29 +31,23 @@ pub fn serve<S: Service>(
         context.turn(now);
         context.rest(Doing::Waiting);
         let Some(chosen) = acceptor.choose().map_err(Fault::Wait)? else { continue };
-        match socket::accept(context.listener, false) {
-            Ok(arrival) => {
+        match admission.sort(socket::accept(context.listener, false), now, context.slot()) {
+            Attempt::Taken(arrival) => {
                 acceptor.deliver(chosen, arrival);
                 accepted += 1;
                 if accepted >= context.lifetime {
                     (first..=context.id.slot()).for_each(|slot| context.board.slot(slot).dismiss());
                 }
             }
-            Err(error) => match door.failed(&error, now) {
-                Failure::Empty => {}
-                Failure::Peer => context.slot().refuse(Refusal::Gone),
-                Failure::Exhausted => {
-                    context.slot().refuse(Refusal::Exhausted);
-                    std::thread::sleep(door.opens_at().map_or(GRAIN, |moment| moment.since(now)));
-                }
-            },
+            Attempt::Gone | Attempt::Empty => {}
+            Attempt::Exhausted => admission.sleep_back_off(now),
         }
     }
     context.slot().set_state(SlotState::Draining);
     Ok(())
 }
 
-/// Connections that a worker has taken, also those that it could not keep.
+/// Connections that a worker has taken, those that it could not keep included.
 fn taken(slot: &Slot) -> u64 {
     slot.accepted.read() + slot.refused.read()
 }
@@ -62,7 +56,7 @@ struct Acceptor<'a, 'd, S: Service> {
     context: &'a WorkerContext<'d, S>,
     listeners: &'a Listeners,
     first: usize,
-    /// How many connections each worker was given, counted as it counts what it accepts.
+    /// How many connections were passed to each worker, counted as the worker counts them.
     passed: Vec<u64>,
 }
 
@@ -74,8 +68,8 @@ impl<S: Service> Acceptor<'_, '_, S> {
             Means::Handoff(lanes) => Ok(lanes.choose(|index| slot(index).open.read())),
             Means::Pass(channels) => {
                 if self.passed.is_empty() {
-                    // What an acceptor before us passed and still lies in a channel is not counted:
-                    // its worker may have one connection more than it should, once.
+                    // A connection that an earlier acceptor passed and that still lies in a channel
+                    // is not counted: its worker may have one too many, once.
                     self.passed = (0..channels.len()).map(|index| taken(slot(index))).collect();
                 }
                 let passed = &self.passed;
@@ -86,12 +80,12 @@ impl<S: Service> Acceptor<'_, '_, S> {
                 channels.choose(load, self.context.sessions_max() as u64)
             }
             Means::Nothing | Means::Exclusive | Means::Lock(_) => {
-                Err(io::Error::other("nobody needs an acceptor here"))
+                Err(io::Error::other("this way of accepting needs no acceptor"))
             }
         }
     }
 
-    /// Gives `arrival` to the worker that was chosen, for which there was room a moment ago.
+    /// Hands `arrival` to the chosen worker, which had room a moment ago.
     fn deliver(&mut self, chosen: usize, (fd, peer): Arrival) {
         match &self.listeners.means {
             Means::Pass(channels) => {

@@ -1,8 +1,8 @@
 //! All loops watch one listener, and the kernel wakes one of them (`EPOLLEXCLUSIVE`, epoll_ctl(2)).
 //!
-//! The surprising thing is whom it wakes: the one that was added first, as long as that one sleeps,
-//! so the load is very uneven. Each loop therefore steps to the end of the line now and then, by
-//! watching the listener anew, which is what nginx does since 2021.
+//! The surprising thing: it wakes the loop that registered first, as long as that one sleeps, so
+//! the load is very uneven. Each loop therefore registers again now and then, which puts it at the
+//! end of the line; nginx has done so since 2021.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -12,7 +12,7 @@ use sys::socket;
 
 use super::{AcceptSource, Arrival};
 
-/// Connections after which a loop steps to the end of the line.
+/// Connections after which a loop registers again.
 const RENEW_AFTER: u32 = 16;
 
 pub struct Listener<'h>(pub BorrowedFd<'h>);

@@ -1,9 +1,9 @@
 //! One acceptor puts connections into a bounded buffer, workers take them out: the thread pool with
 //! sbuf (CS:APP section 12.5.4; UNP section 30.12).
 //!
-//! Workers that block share one buffer, and whoever is free takes the next. Loops have a buffer
-//! each, for a connection stays with the loop that took it: the acceptor gives it to the one with
-//! the fewest. A full buffer stops the acceptor, and who comes waits in the kernel's queue.
+//! Workers that block share one buffer, and the next free worker takes the next connection. Loops
+//! have a buffer each, because a connection stays with its loop: the acceptor chooses the loop with
+//! the fewest. A full buffer stops the acceptor, and new clients wait in the kernel's queue.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,11 +12,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use memory::{Buffer, Slot, SlotState};
 use sys::eventfd::EventFd;
 
-use super::{AcceptSource, Arrival, GRAIN};
+use super::{AcceptSource, Arrival};
 use crate::axes::Wait;
+use crate::limits::WAIT;
 use crate::shape::Shape;
 
-/// Slots of a buffer if nobody says: the SBUFSIZE of CS:APP's echo server.
+/// Slots of a buffer by default: the SBUFSIZE of CS:APP's echo server.
 const SLOTS: usize = 16;
 
 /// The buffers of all workers.
@@ -26,19 +27,19 @@ pub struct Lanes {
     slots: usize,
     /// Each worker has its own, and watches the bell.
     own: bool,
-    /// A connection is taken only for a worker that waits for it, since another process may have
-    /// one that does.
+    /// A connection is accepted only for a worker that waits for one, since otherwise another
+    /// process may have such a worker.
     modest: bool,
 }
 
 struct Lane {
     buffer: Buffer<Arrival>,
-    /// Readable when somebody may wait.
+    /// Readable when a connection may wait.
     bell: EventFd,
 }
 
 impl Lanes {
-    /// `modest`: see there.
+    /// `modest`: see [`Lanes::modest`].
     pub fn new(shape: &Shape, modest: bool) -> io::Result<Lanes> {
         let own = shape.wait != Wait::Blocking;
         let count = if own { shape.workers } else { 1 };
@@ -53,13 +54,13 @@ impl Lanes {
     }
 
     /// The worker that gets the next connection, once its buffer has room; `None` if there is none
-    /// for [`GRAIN`]. `open` is how many connections a worker has. Only the acceptor puts, so the
+    /// for [`WAIT`]. `open` is how many connections a worker has. Only the acceptor puts, so the
     /// room stays.
     pub fn choose(&self, open: impl Fn(usize) -> u64) -> Option<usize> {
         let load = |lane: &usize| open(*lane) + self.lanes[*lane].buffer.len() as u64;
         let least = if self.own { (0..self.lanes.len()).min_by_key(load)? } else { 0 };
         let buffer = &self.lanes[least].buffer;
-        let room = if self.modest { buffer.wait_taker(GRAIN) } else { buffer.wait_room(GRAIN) };
+        let room = if self.modest { buffer.wait_taker(WAIT) } else { buffer.wait_room(WAIT) };
         room.then_some(least)
     }
 
@@ -69,7 +70,7 @@ impl Lanes {
         (lying as u64, (self.lanes.len() * self.slots) as u64)
     }
 
-    /// Gives a connection to the worker that was chosen.
+    /// Hands a connection to the chosen worker.
     pub fn deliver(&self, chosen: usize, fd: OwnedFd, peer: SocketAddr) -> io::Result<()> {
         let lane = &self.lanes[chosen];
         if lane.buffer.try_put((fd, peer)).is_err() {
@@ -96,10 +97,10 @@ impl AcceptSource for Inbox<'_> {
     fn take(&self, wait: bool) -> io::Result<Arrival> {
         let buffer = &self.lane.buffer;
         let taken = match buffer.try_take() {
-            None if wait => buffer.take(GRAIN),
+            None if wait => buffer.take(WAIT),
             None if self.own => {
                 self.lane.bell.clear();
-                // Somebody may have been put in before the bell was cleared.
+                // A connection may have been put in before the bell was cleared.
                 buffer.try_take()
             }
             taken => taken,
@@ -112,7 +113,7 @@ impl AcceptSource for Inbox<'_> {
     }
 
     fn is_over(&self) -> bool {
-        // In this order: who is gone puts nobody in.
+        // In this order: an acceptor that is gone puts nothing in.
         self.acceptor.state() == SlotState::Gone && self.lane.buffer.is_empty()
     }
 }

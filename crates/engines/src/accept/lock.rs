@@ -1,8 +1,8 @@
-//! One worker at a time waits in accept(2), whoever holds the lock; the others sleep before it
-//! (UNP section 30.7; Apache's `AcceptMutex`).
+//! One worker at a time waits in accept(2), the one that holds the lock; the others sleep until
+//! they get it (UNP section 30.7; Apache's `AcceptMutex`).
 //!
-//! The lock names its owner, so the supervisor frees it when its owner is killed. What it cannot
-//! mend is an owner that is stopped: nobody accepts until it goes on.
+//! The lock names its owner, so the supervisor frees it when its owner is killed. It cannot help
+//! with an owner that is stopped: no worker accepts until that one continues.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -64,7 +64,7 @@ impl AcceptSource for Listener<'_> {
     fn take(&self, wait: bool) -> io::Result<Arrival> {
         let _turn = self.lock.lock(self.me);
         if self.board.phase() > Phase::Ready {
-            // The server began to drain while we slept before the lock.
+            // The server began to drain while we waited for the lock.
             return Err(io::ErrorKind::WouldBlock.into());
         }
         socket::accept(self.listener, !wait)

@@ -1,10 +1,10 @@
 //! One acceptor passes connections to processes, each over a channel of its own, by descriptor
 //! passing (`SCM_RIGHTS`, unix(7); UNP section 30.9).
 //!
-//! The acceptor passes only to a worker that has room, and knows it from the scoreboard: what it
-//! has passed, less what that worker has finished. A worker tells the end of a connection by a byte
-//! the other way, which only wakes the acceptor; none is missed if one is lost. What lies in the
-//! channel of a worker that died is taken by the next.
+//! The acceptor passes only to a worker that has room, which it computes from the scoreboard: the
+//! connections it has passed, less those that the worker has finished. A worker reports the end of
+//! a connection by a byte in the other direction, which only wakes the acceptor, so a lost byte
+//! does no harm. The successor of a dead worker takes what lies in its channel.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,8 +16,9 @@ use sys::pass;
 use sys::poll::{PollFd, poll};
 use sys::socket;
 
-use super::{AcceptSource, Arrival, GRAIN};
+use super::{AcceptSource, Arrival};
 use crate::axes::Wait;
+use crate::limits::WAIT;
 use crate::shape::Shape;
 
 /// Room for the address of a peer as text; the longest has 58 bytes (IPv6 with scope and port).
@@ -34,7 +35,7 @@ impl Channels {
         let pairs = (0..shape.workers).map(|_| pass::pair()).collect::<io::Result<Vec<_>>>()?;
         if shape.wait == Wait::Blocking {
             for (_, worker) in &pairs {
-                socket::set_receive_timeout(worker, Some(GRAIN))?;
+                socket::set_receive_timeout(worker, Some(WAIT))?;
             }
         }
         Ok(Channels { pairs })
@@ -45,18 +46,18 @@ impl Channels {
     }
 
     /// The worker that gets the next connection: the one with the fewest, if it has room; `None` if
-    /// there is none for [`GRAIN`]. `load` is how many connections a worker has, counting those on
+    /// there is none for [`WAIT`]. `load` is how many connections a worker has, counting those on
     /// their way, and `each` how many it may have.
     pub fn choose(&self, load: impl Fn(usize) -> u64, each: u64) -> io::Result<Option<usize>> {
-        self.hear();
+        self.clear_ends();
         let least = || (0..self.pairs.len()).min_by_key(|&index| load(index));
         let has_room = |index: &usize| load(*index) < each;
         if let Some(index) = least().filter(has_room) {
             return Ok(Some(index));
         }
         let ends = self.pairs.iter().map(|(ours, _)| PollFd::new(ours.as_fd(), true, false));
-        poll(&mut ends.collect::<Vec<_>>(), Some(GRAIN))?;
-        self.hear();
+        poll(&mut ends.collect::<Vec<_>>(), Some(WAIT))?;
+        self.clear_ends();
         Ok(least().filter(has_room))
     }
 
@@ -65,7 +66,7 @@ impl Channels {
         self.pairs.len()
     }
 
-    /// Passes a connection to the worker that was chosen.
+    /// Passes a connection to the chosen worker.
     ///
     /// # Errors
     /// `WouldBlock` if its channel is full.
@@ -73,8 +74,8 @@ impl Channels {
         pass::send(&self.pairs[chosen].0, fd.as_fd(), peer.to_string().as_bytes())
     }
 
-    /// Takes the bytes that tell of ends.
-    fn hear(&self) {
+    /// Takes the bytes that report ends.
+    fn clear_ends(&self) {
         let mut bytes = [0; 64];
         for (ours, _) in &self.pairs {
             while socket::recv_nowait(ours, &mut bytes).is_ok_and(|len| len > 0) {}
@@ -113,7 +114,7 @@ impl AcceptSource for Channel<'_> {
     }
 
     fn is_over(&self) -> bool {
-        // In this order: who is gone passes nobody.
+        // In this order: an acceptor that is gone passes nothing.
         self.acceptor.state() == SlotState::Gone && !self.is_filled()
     }
 

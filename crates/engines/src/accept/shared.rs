@@ -1,8 +1,8 @@
-//! Every worker accepts from the listener it was given: all from one queue, or each from its own
-//! (`SO_REUSEPORT`), which only the number of listeners tells apart.
+//! Every worker accepts from its listener: all from one queue, or each from its own
+//! (`SO_REUSEPORT`); only the number of listeners differs.
 //!
-//! From one queue the kernel wakes sleepers in accept(2) one at a time, in order; loops that wait
-//! for readiness are woken all together, and all but one find nobody.
+//! With one queue the kernel wakes sleepers in accept(2) one at a time, in order. Loops that wait
+//! for readiness are all woken, and all but one find no connection.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -1,5 +1,5 @@
-//! Where visitors of the administration come from: a socket in the file system that only our own
-//! user can open, or a TCP address.
+//! The listening socket of the administration: in the file system, where only our own user can open
+//! it, or at a TCP address.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Where visitors come from.
+/// The administration's listening socket.
 #[derive(Debug)]
 pub struct Door {
     listener: Listener,
@@ -24,8 +24,8 @@ enum Listener {
 }
 
 impl Door {
-    /// A door at `path`, which only our own user can open. What a server that is gone has left
-    /// there is replaced; `is_successor`: so is that of one that is about to go.
+    /// A socket at `path`, which only our own user can open. The socket of a dead server is
+    /// replaced; `is_successor`: so is that of a predecessor.
     ///
     /// # Errors
     /// `AddrInUse` where another server answers there, or the path is no socket; those of bind(2).
@@ -35,12 +35,15 @@ impl Door {
             if !found.file_type().is_socket() || (!is_successor && answers()) {
                 return Err(io::Error::new(
                     io::ErrorKind::AddrInUse,
-                    format!("expected nobody at {}, found somebody there", path.display()),
+                    format!(
+                        "another server answers at {}, or the path is no socket",
+                        path.display()
+                    ),
                 ));
             }
         }
-        // Made under another name and moved, nobody finds it with the wrong permissions, and one
-        // that is replaced answers until then.
+        // Made under another name and moved, so it never has the wrong permissions, and the one
+        // that it replaces answers until then.
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}", std::process::id()));
         let fresh = PathBuf::from(name);
@@ -55,7 +58,7 @@ impl Door {
         Ok(Door { listener: Listener::Unix(listener), file })
     }
 
-    /// A door at a TCP address; port 0 picks one.
+    /// A socket at a TCP address; port 0 picks one.
     ///
     /// # Errors
     /// Those of bind(2).
@@ -65,7 +68,7 @@ impl Door {
         Ok(Door { listener: Listener::Tcp(listener), file: None })
     }
 
-    /// The address, where it is a TCP one.
+    /// The address of a TCP socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.listener {
             Listener::Unix(_) => None,
@@ -73,7 +76,7 @@ impl Door {
         }
     }
 
-    /// The path, where it is one.
+    /// The path of a socket in the file system.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|(path, _, _)| path.as_path())
     }
@@ -90,7 +93,7 @@ impl Door {
         Ok(stream)
     }
 
-    /// Removes the file, unless a successor has put its own in the place.
+    /// Removes the file, unless a successor has replaced it.
     fn remove(&self) {
         let Some((path, dev, ino)) = &self.file else { return };
         let is_ours = |about: fs::Metadata| (about.dev(), about.ino()) == (*dev, *ino);
@@ -115,7 +118,7 @@ impl AsFd for Door {
     }
 }
 
-/// A visitor's connection.
+/// A client's connection.
 #[derive(Debug)]
 pub(super) enum Stream {
     Unix(UnixStream),
@@ -137,10 +140,10 @@ impl Stream {
         }
     }
 
-    /// Tells the end at once, also where a forked worker has a copy of the descriptor.
+    /// Ends the stream at once, also where a forked worker has a copy of the descriptor.
     pub(super) fn end(&self) {
         let how = std::net::Shutdown::Write;
-        // A peer that is gone has heard the end.
+        // A client that is gone needs no end.
         let _ = match self {
             Stream::Unix(stream) => stream.shutdown(how),
             Stream::Tcp(stream) => stream.shutdown(how),

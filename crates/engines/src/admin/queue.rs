@@ -1,4 +1,4 @@
-//! The chairs for visitors of the administration, and whoever sits on them. Nobody is waited for.
+//! The clients of the administration. The supervisor never waits for one.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,127 +9,127 @@ use sys::poll::PollFd;
 
 use super::door::{Door, Stream};
 
-/// Visitors at one time; others wait at the door.
-const CHAIRS: usize = 16;
-/// How long a visitor may take for everything.
+/// Clients at one time; others wait in the kernel's queue.
+const CLIENTS_MAX: usize = 16;
+/// How long a client may take, from connect to close.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long nobody is let in when descriptors ran out.
+/// How long no client is accepted after descriptors ran out.
 const BACK_OFF: Duration = Duration::from_millis(250);
-/// What a visitor may say.
-const HEARD_MAX: usize = 32 * 1024;
+/// The longest request.
+const REQUEST_MAX: usize = 32 * 1024;
 /// What is read at once.
 const SCRATCH: usize = 4096;
 
-/// Somebody on a chair.
+/// A client of the administration.
 #[derive(Debug)]
-struct Visitor {
+struct Client {
     stream: Stream,
     until: Instant,
-    said: Vec<u8>,
-    /// What he is told, once he has finished; he is heard no more then.
+    request: Vec<u8>,
+    /// The answer, once the request is complete; nothing is read after that.
     answer: Option<Vec<u8>>,
-    told: usize,
+    sent: usize,
 }
 
-/// The chairs, and whoever sits on them.
+/// The clients that are connected.
 #[derive(Debug, Default)]
 pub(crate) struct AdminQueue {
-    visitors: Vec<Visitor>,
-    /// Nobody is let in before.
+    clients: Vec<Client>,
+    /// No client is accepted before.
     shut_until: Option<Instant>,
 }
 
-/// Somebody has finished.
-pub(crate) struct Asked {
-    chair: usize,
+/// A client that may have completed its request.
+pub(crate) struct Request {
+    client: usize,
 }
 
 impl AdminQueue {
-    /// When somebody has been here for too long, or the door opens again.
+    /// When a client's time is over, or accepting resumes.
     pub(crate) fn wakes_at(&self) -> Option<Instant> {
-        self.visitors.iter().map(|visitor| visitor.until).chain(self.shut_until).min()
+        self.clients.iter().map(|client| client.until).chain(self.shut_until).min()
     }
 
-    /// What to wait for.
+    /// The descriptors to wait for.
     pub(crate) fn watched<'d>(&'d self, door: &'d Door) -> Vec<PollFd<'d>> {
-        let is_open = self.visitors.len() < CHAIRS && self.shut_until.is_none();
-        let inside = self.visitors.iter().map(|visitor| {
-            let speaks = visitor.answer.is_none();
-            PollFd::new(visitor.stream.as_fd(), speaks, !speaks)
+        let is_open = self.clients.len() < CLIENTS_MAX && self.shut_until.is_none();
+        let inside = self.clients.iter().map(|client| {
+            let reads = client.answer.is_none();
+            PollFd::new(client.stream.as_fd(), reads, !reads)
         });
         inside.chain(is_open.then(|| PollFd::new(door.as_fd(), true, false))).collect()
     }
 
-    /// Sends those away who have been here for too long.
+    /// Closes the connections of clients whose time is over.
     pub(crate) fn sweep(&mut self, now: Instant) {
-        self.visitors.retain(|visitor| now < visitor.until);
+        self.clients.retain(|client| now < client.until);
         self.shut_until = self.shut_until.filter(|until| now < *until);
     }
 
-    /// Lets those in who wait, and hears everybody; says who may have finished.
-    pub(crate) fn listen(&mut self, door: &Door, now: Instant) -> Vec<Asked> {
-        while self.visitors.len() < CHAIRS && self.shut_until.is_none() {
+    /// Accepts, and reads from all clients; returns those that may have completed a request.
+    pub(crate) fn receive(&mut self, door: &Door, now: Instant) -> Vec<Request> {
+        while self.clients.len() < CLIENTS_MAX && self.shut_until.is_none() {
             match door.accept() {
-                Ok(stream) => self.visitors.push(Visitor {
+                Ok(stream) => self.clients.push(Client {
                     stream,
                     until: now + PATIENCE,
-                    said: Vec::new(),
+                    request: Vec::new(),
                     answer: None,
-                    told: 0,
+                    sent: 0,
                 }),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // A listener with somebody to accept stays readable, and we would spin.
+                // The listener stays readable, so the loop would spin.
                 Err(_) => self.shut_until = Some(now + BACK_OFF),
             }
         }
-        self.visitors.retain_mut(Visitor::hear);
-        let heard =
-            |(_, visitor): &(usize, &Visitor)| visitor.answer.is_none() && !visitor.said.is_empty();
-        let inside = self.visitors.iter().enumerate();
-        inside.filter(heard).map(|(chair, _)| Asked { chair }).collect()
+        self.clients.retain_mut(Client::receive);
+        let has_request =
+            |(_, client): &(usize, &Client)| client.answer.is_none() && !client.request.is_empty();
+        let inside = self.clients.iter().enumerate();
+        inside.filter(has_request).map(|(client, _)| Request { client }).collect()
     }
 
-    /// What he has said.
-    pub(crate) fn said(&self, asked: &Asked) -> &[u8] {
-        &self.visitors[asked.chair].said
+    /// The bytes of a request.
+    pub(crate) fn bytes(&self, request: &Request) -> &[u8] {
+        &self.clients[request.client].request
     }
 
-    /// What he shall be told.
-    pub(crate) fn answer(&mut self, asked: &Asked, words: Vec<u8>) {
-        self.visitors[asked.chair].answer = Some(words);
+    /// Answers a request.
+    pub(crate) fn answer(&mut self, request: &Request, words: Vec<u8>) {
+        self.clients[request.client].answer = Some(words);
     }
 
-    /// Tells everybody as much as he takes.
-    pub(crate) fn tell(&mut self) {
-        self.visitors.retain_mut(Visitor::tell);
+    /// Sends answers, as far as the clients take them.
+    pub(crate) fn send(&mut self) {
+        self.clients.retain_mut(Client::send);
     }
 
-    /// Whether somebody has not been told all yet.
-    pub(crate) fn is_telling(&self) -> bool {
-        self.visitors.iter().any(|visitor| visitor.answer.is_some())
+    /// Whether an answer has not been sent whole yet.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.clients.iter().any(|client| client.answer.is_some())
     }
 }
 
-impl Visitor {
-    /// Takes in what was said; false if he is gone.
-    fn hear(&mut self) -> bool {
+impl Client {
+    /// Reads the request; false if the client is gone.
+    fn receive(&mut self) -> bool {
         let mut scratch = [0; SCRATCH];
-        while self.answer.is_none() && self.said.len() < HEARD_MAX {
+        while self.answer.is_none() && self.request.len() < REQUEST_MAX {
             match self.stream.read(&mut scratch) {
                 Ok(0) => return false,
-                Ok(len) => self.said.extend_from_slice(&scratch[..len]),
+                Ok(len) => self.request.extend_from_slice(&scratch[..len]),
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
             }
         }
-        self.answer.is_some() || self.said.len() < HEARD_MAX
+        self.answer.is_some() || self.request.len() < REQUEST_MAX
     }
 
-    /// Says what he takes of the answer; false when that is over.
-    fn tell(&mut self) -> bool {
+    /// Sends the answer, as far as the client takes it; false when it is sent.
+    fn send(&mut self) -> bool {
         let Some(answer) = &self.answer else { return true };
-        while self.told < answer.len() {
-            match self.stream.write(&answer[self.told..]) {
-                Ok(len) => self.told += len,
+        while self.sent < answer.len() {
+            match self.stream.write(&answer[self.sent..]) {
+                Ok(len) => self.sent += len,
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
             }
         }

@@ -14,27 +14,22 @@ use memory::{Board, SlotState};
 use seam::{Service, WorkerId};
 use sys::process;
 
-use super::{Place, serve};
-use crate::axes::{Container, Wait};
+use super::{Member, serve};
+use crate::axes::Container;
 use crate::fault::Fault;
 use crate::server::Common;
 use crate::shape::Shape;
-use crate::wait::parked::parking::ParkedConnections;
+use crate::wait::mechanism;
 
 /// The process's whole life. `id` names its first worker; the others and the listener sit behind.
 pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(), Fault> {
     let threads = common.shape.threads();
     let processes = (common.shape.workers / threads).max(1);
-    let most = (common.sessions_max() / processes).max(1);
     let shape = Shape { container: Container::Threads, workers: threads, ..common.shape.clone() };
-    let parking = match shape.wait {
-        Wait::Parked => Some(ParkedConnections::new(most).map_err(Fault::Wait)?),
-        _ => None,
-    };
-    let parking = parking.as_ref();
     let listeners = common.listeners.within(&shape).map_err(Fault::Spawn)?;
-    let inner =
-        Common { shape: &shape, listeners: &listeners, parking, parts: processes, ..*common };
+    let inner = Common { shape: &shape, listeners: &listeners, parts: processes, ..*common };
+    let mechanism = mechanism(&inner)?;
+    let mechanism = &*mechanism;
     let crew = Crew { first: id.slot(), count: threads + 1, board: common.board };
     let fault = Mutex::new(None);
     let names = (0..crew.count).map(|index| WorkerId::new(crew.first + index, id.generation()));
@@ -44,12 +39,13 @@ pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(
                 common.board.sit(name, process::this());
             }
             let (inner, crew, fault) = (&inner, &crew, &fault);
-            let place = Place { first: crew.first, index };
+            let member = Member { first: crew.first, index, workers: threads };
             let work = move || {
-                let lived = catch_unwind(AssertUnwindSafe(|| serve(inner, name, place, None)));
+                let lived =
+                    catch_unwind(AssertUnwindSafe(|| serve(inner, mechanism, name, member)));
                 crew.board.slot(name.slot()).set_state(SlotState::Gone);
-                if let Some(parking) = parking.filter(|_| index == threads) {
-                    parking.close();
+                if index == threads {
+                    mechanism.listener_ended();
                 }
                 let found = match lived {
                     Ok(Ok(())) => return,
@@ -61,12 +57,13 @@ pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(
             };
             let thread = thread::Builder::new().name(format!("worker {}", name.slot()));
             if let Err(error) = thread.spawn_scoped(scope, work) {
-                // Those that are there leave, and nobody waits for the listener that never comes.
+                // The threads that are there leave, and do not wait for a listener that never
+                // comes.
                 (index..crew.count).for_each(|rest| {
                     common.board.slot(crew.first + rest).set_state(SlotState::Gone);
                 });
                 crew.dismiss();
-                parking.into_iter().for_each(ParkedConnections::close);
+                mechanism.listener_ended();
                 *fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(Fault::Spawn(error));
                 break;
             }

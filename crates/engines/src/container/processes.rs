@@ -17,7 +17,7 @@ use sys::process::{self, Exit, Fork, Pid};
 use sys::ready::Interest;
 use sys::signal::Signal;
 
-use super::{Place, hybrid, serve};
+use super::{Member, hybrid, serve, serve_visitor};
 use crate::accept::Arrival;
 use crate::admin::Admin;
 use crate::axes::Container;
@@ -25,6 +25,7 @@ use crate::fault::Fault;
 use crate::say::say;
 use crate::server::{Common, Report, StateStore};
 use crate::supervise::{Crew, End, Ended, supervise};
+use crate::wait::mechanism;
 
 /// The exit code of a worker that panicked, as of any Rust program.
 const PANICKED: i32 = 101;
@@ -142,16 +143,17 @@ impl<S: Service> Processes<'_, S> {
             process::exit_now(1);
         }
         // A panic must not unwind on into the supervisor's frames, of which we have a copy.
-        let first = self.common.epoch.slot();
-        let place = Place { first, index: id.slot() - first };
-        let serve = || match self.common.shape.container {
-            Container::Hybrid if self.common.extra.is_none_or(|extra| extra.slot != id.slot()) => {
-                hybrid::live(self.common, id)
+        let common = self.common;
+        let member = Member::of_all(common, id);
+        let is_extra = common.extra.is_some_and(|extra| extra.slot == id.slot());
+        let live = || match visitor {
+            Some(visitor) => serve_visitor(common, id, member, visitor),
+            None if common.shape.container == Container::Hybrid && !is_extra => {
+                hybrid::live(common, id)
             }
-            _ => serve(self.common, id, place, visitor),
+            None => serve(common, &*mechanism(common)?, id, member),
         };
-        let serve = || bound.and_then(|()| serve());
-        match catch_unwind(AssertUnwindSafe(serve)) {
+        match catch_unwind(AssertUnwindSafe(|| bound.and_then(|()| live()))) {
             Ok(Ok(())) => process::exit_now(0),
             Ok(Err(fault)) => {
                 say!("worker {}: {fault}", id.slot());

@@ -9,14 +9,13 @@ use std::thread::{self, Scope};
 use seam::{Service, Share, WorkerId};
 use sys::process;
 
-use super::{Place, serve};
+use super::{Member, serve, serve_visitor};
 use crate::accept::Arrival;
 use crate::admin::Admin;
-use crate::axes::Wait;
 use crate::fault::Fault;
 use crate::server::{Common, Report, StateStore};
 use crate::supervise::{Crew, End, Ended, supervise};
-use crate::wait::port::completion_port::CompletionPort;
+use crate::wait::{Mechanism, mechanism};
 
 /// Runs the workers as threads beside the supervisor.
 pub(crate) fn run<S: Service>(
@@ -25,32 +24,32 @@ pub(crate) fn run<S: Service>(
     admin: Admin<'_>,
     ready: &mut dyn FnMut(),
 ) -> Result<Report, Fault> {
-    let completion_port = match common.shape.wait {
-        Wait::Port => Some(CompletionPort::new(common)?),
-        _ => None,
-    };
-    let common = &Common { completion_port: completion_port.as_ref(), ..*common };
+    let mechanism = mechanism(common)?;
     let ended = Mutex::new(Vec::new());
     thread::scope(|scope| {
-        let mut crew = Threads { common, scope, ended: &ended };
+        let mut crew = Threads { common, mechanism: &*mechanism, scope, ended: &ended };
         supervise(common, &mut crew, store, admin, ready)
     })
 }
 
 struct Threads<'scope, 'env, S: Service> {
     common: &'env Common<'env, S>,
+    mechanism: &'env dyn Mechanism<S>,
     scope: &'scope Scope<'scope, 'env>,
     ended: &'env Mutex<Vec<Ended>>,
 }
 
 impl<S: Service> Crew for Threads<'_, '_, S> {
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> std::io::Result<()> {
-        let (common, ended) = (self.common, self.ended);
-        let first = common.epoch.slot();
-        let place = Place { first, index: id.slot() - first };
+        let (common, mechanism, ended) = (self.common, self.mechanism, self.ended);
+        let member = Member::of_all(common, id);
         common.board.sit(id, process::this());
         let work = move || {
-            let end = match catch_unwind(AssertUnwindSafe(|| serve(common, id, place, visitor))) {
+            let live = || match visitor {
+                Some(visitor) => serve_visitor(common, id, member, visitor),
+                None => serve(common, mechanism, id, member),
+            };
+            let end = match catch_unwind(AssertUnwindSafe(live)) {
                 Ok(Ok(())) => End::Left,
                 Ok(Err(fault)) => End::Failed(fault.to_string()),
                 Err(panic) => End::Panicked(message(&*panic).to_owned()),

@@ -1,5 +1,5 @@
-//! Files that sessions send: opened by the launcher and named by number, or opened since and lent
-//! to the engine. Sent by the kernel from its own pages, or read into memory a piece at a time.
+//! Files that sessions send: opened by the launcher and named by number, or opened later and lent
+//! to the engine. The kernel sends them from its own pages, or they are read piece by piece.
 
 use std::fs::File;
 use std::io;

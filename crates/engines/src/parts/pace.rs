@@ -1,5 +1,5 @@
-//! Whether a peer takes what waits for it, and fast enough: the bound on slow readers, in every
-//! loop the same.
+//! Whether a peer takes its output, and fast enough: the bound on slow readers, the same in every
+//! loop.
 //!
 //! The surprising thing: what was sent is not what was taken. The kernel makes room for us only
 //! when a third of its buffer is empty, which is long for a peer that is slow; so what counts is
@@ -13,15 +13,15 @@ use sys::socket;
 
 use crate::knobs::Knobs;
 
-/// The rate counts over so long, or over the time of a stall where that is shorter.
+/// The window of the rate; the stall time where that is shorter.
 const WINDOW: Duration = Duration::from_secs(5);
 
-/// A peer that was given so much in all, in bytes, has taken nearly as much: from then on the
-/// kernel may hold for it what a send buffer holds. It is slow at worst later, and its server need
-/// not come back so often. (The bound costs a file of 10 MiB up to twice the CPU, over loopback.)
+/// A peer that was given this many bytes has taken nearly as many: from then on the kernel may hold
+/// a whole send buffer for it, and the server need not send so often. (The bound costs up to twice
+/// the CPU for a file of 10 MiB over loopback.)
 const PROOF: u64 = 1 << 20;
 
-/// What a look has found.
+/// What the peer has taken since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taking {
     /// The peer has taken something since the last look.
@@ -35,11 +35,11 @@ pub enum Taking {
 /// How one peer takes its output.
 #[derive(Debug)]
 pub struct Pace {
-    /// Bytes that the kernel was given for it.
+    /// Bytes given to the kernel for it.
     given: u64,
-    /// With so many it has shown that it takes what it asks for.
+    /// With this many bytes it has proved that it reads.
     proof: u64,
-    /// Those of them that the peer's kernel had when somebody last looked.
+    /// Those of them that the peer's kernel had at the last look.
     taken: u64,
     /// When the window began, and what the peer had then.
     window: Option<(Instant, u64)>,
@@ -66,13 +66,13 @@ impl Pace {
         let _ = socket::set_unsent_max(fd, None);
     }
 
-    /// Nothing waits for the peer: it owes us no haste.
+    /// No output waits for the peer: the window ends.
     #[inline]
     pub fn rest(&mut self) {
         self.window = None;
     }
 
-    /// Output waits: looks at what the peer has taken of what the kernel was given on `fd`.
+    /// Output waits: looks how much of it the peer's kernel has acknowledged on `fd`.
     pub fn look(&mut self, fd: impl AsFd, now: Instant, knobs: &Knobs) -> Taking {
         let untaken = socket::unsent_bytes(fd).unwrap_or(0) as u64;
         self.judge(self.given.saturating_sub(untaken), now, knobs)

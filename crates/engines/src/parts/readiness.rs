@@ -1,4 +1,4 @@
-//! The loop of the readiness engines, over whatever tells readiness.
+//! The loop of the readiness engines, over any [`Poller`].
 //!
 //! A turn: wait, read the clock once, then for each ready session receive once, step, send, and
 //! change the interest only if it differs. Everything that was received is stepped before anything
@@ -14,20 +14,22 @@ use seam::{Closed, Peer, Service, SessionId};
 use sys::ready::{Interest, Ready};
 use sys::socket;
 
-use super::door::Failure;
-use super::event_loop::{At, Connection, EventLoop, Overdue};
+use super::admission::Attempt;
+use super::connection::{Connection, Overdue};
+use super::event_loop::{At, EventLoop};
 use super::transmit::{Wait, transmit};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::helpers::{self, Helpers};
+use crate::limits::{ACCEPTS, DRAIN_LOOK, RECEIVE_BYTES};
 use crate::say::say;
 
-/// What tells readiness.
+/// A system call that reports readiness.
 pub trait Poller: Sized {
-    /// Whether it can tell that something has come about, and not only that it is so.
+    /// Whether it can report a change (an edge), and not only a state (a level).
     const TELLS_EDGES: bool;
 
-    /// Whether sessions are told each change once.
+    /// Whether it reports each change of a session once.
     fn is_edge(&self) -> bool {
         false
     }
@@ -58,25 +60,18 @@ pub struct Watch {
     interest: Interest,
     /// There may be more to read than was read.
     readable: bool,
-    /// The peer's end was told beside its last bytes: no other event will tell it.
+    /// The peer's end was reported with its last bytes: no other event will report it.
     ending: bool,
     /// The last send would have blocked.
     blocked: bool,
-    /// It waits in the list of those to go on with.
+    /// It is in the list of sessions to continue with.
     again: bool,
-    /// The peer has stopped sending.
-    ended: bool,
 }
 
 // Sessions have keys below 2^60; these are above.
-const KEY_DOOR: u64 = 1 << 60;
+const KEY_LISTENER: u64 = 1 << 60;
 const KEY_STOP: u64 = 2 << 60;
 const KEY_JOBS: u64 = 3 << 60;
-
-/// How long a loop that is not told edges sleeps at most while the server drains.
-const LOOK: Duration = Duration::from_millis(50);
-/// What is received at once, in bytes: one scratch buffer serves all sessions of a worker.
-const SCRATCH: usize = 64 * 1024;
 
 struct Loop<'a, S: Service, P: Poller> {
     event_loop: EventLoop<'a, S, Watch>,
@@ -86,11 +81,11 @@ struct Loop<'a, S: Service, P: Poller> {
     /// Sessions that had more to do than a turn allows.
     again: VecDeque<SessionId>,
     listening: bool,
-    /// Connections since the door was last watched anew.
+    /// Connections since the listener was last registered.
     since_renewed: u32,
-    /// The server drains, and the poller cannot tell what else happens to it.
+    /// The server drains, and the poller cannot report further changes of phase.
     looking: bool,
-    /// Somebody came whom the poller cannot hold.
+    /// A connection came that the poller cannot watch.
     turned_away: bool,
 }
 
@@ -104,7 +99,7 @@ pub fn serve<S: Service, P: Poller>(
             event_loop: EventLoop::new(context),
             poller,
             helpers,
-            scratch: vec![0; SCRATCH],
+            scratch: vec![0; RECEIVE_BYTES],
             again: VecDeque::new(),
             listening: true,
             since_renewed: 0,
@@ -118,8 +113,12 @@ pub fn serve<S: Service, P: Poller>(
 impl<S: Service, P: Poller> Loop<'_, S, P> {
     fn run(&mut self) -> io::Result<()> {
         let context = self.event_loop.context;
-        self.poller.add(context.accept_source.fd(), context.accept_source.interest(), KEY_DOOR)?;
-        // It stays readable once rung; each further ring is told by its edge.
+        self.poller.add(
+            context.accept_source.fd(),
+            context.accept_source.interest(),
+            KEY_LISTENER,
+        )?;
+        // It stays readable once rung; an edge reports each further ring.
         let stop = Interest { edge: P::TELLS_EDGES, ..Interest::READ };
         self.poller.add(context.stop.as_fd(), stop, KEY_STOP)?;
         self.poller.add(self.helpers.bell(), Interest::READ, KEY_JOBS)?;
@@ -141,17 +140,21 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
             return Some(Duration::ZERO);
         }
         let timeout = self.event_loop.timeout();
-        if self.looking { Some(timeout.map_or(LOOK, |time| time.min(LOOK))) } else { timeout }
+        if self.looking {
+            Some(timeout.map_or(DRAIN_LOOK, |time| time.min(DRAIN_LOOK)))
+        } else {
+            timeout
+        }
     }
 
     /// One round; true when the server has drained.
     fn turn(&mut self, ready: &[Ready]) -> io::Result<bool> {
-        let mut knocked = false;
-        // As many as fit a turn, or a crowd with much to move would be all that is served.
+        let mut is_acceptable = false;
+        // As many as fit a turn, so that large transfers do not delay new events.
         for _ in 0..self.again.len() {
             let Some(id) = self.again.pop_front() else { break };
-            if let Some(place) = self.event_loop.table.lookup(id) {
-                place.x.again = false;
+            if let Some(connection) = self.event_loop.table.lookup(id) {
+                connection.x.again = false;
                 self.advance(id);
             }
             if self.event_loop.is_long() {
@@ -160,8 +163,8 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         }
         for event in ready {
             match event.key {
-                KEY_DOOR => knocked = true,
-                KEY_STOP => self.hear_stop()?,
+                KEY_LISTENER => is_acceptable = true,
+                KEY_STOP => self.on_stop()?,
                 KEY_JOBS => {
                     for id in self.event_loop.outcomes(self.helpers) {
                         self.settle(id);
@@ -170,7 +173,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
                 bits => self.on_ready(SessionId::from_bits(bits), *event),
             }
         }
-        self.watch_door(knocked)?;
+        self.follow_admission(is_acceptable)?;
         for id in self.event_loop.wake_due() {
             self.settle(id);
         }
@@ -189,7 +192,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     }
 
     /// The server has left its Ready phase.
-    fn hear_stop(&mut self) -> io::Result<()> {
+    fn on_stop(&mut self) -> io::Result<()> {
         let context = self.event_loop.context;
         context.slot().set_state(SlotState::Draining);
         if !P::TELLS_EDGES && !self.looking {
@@ -199,12 +202,12 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         Ok(())
     }
 
-    /// Follows the phase of the server; true when nobody is left.
+    /// Follows the phase of the server; true when no connection is left and none can come.
     fn leave(&mut self) -> bool {
         let context = self.event_loop.context;
         match context.phase() {
             Phase::Starting | Phase::Ready => return false,
-            Phase::Leaving => self.event_loop.shut_door(),
+            Phase::Leaving => self.event_loop.stop_admitting(),
             Phase::Draining => {
                 for id in self.event_loop.drain() {
                     self.settle(id);
@@ -221,12 +224,12 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
 
     // ---- accept
 
-    /// Accepts if somebody knocked, and listens only while the door is open.
-    fn watch_door(&mut self, knocked: bool) -> io::Result<()> {
+    /// Accepts if the listener is readable, and watches it only while connections are admitted.
+    fn follow_admission(&mut self, is_acceptable: bool) -> io::Result<()> {
         let context = self.event_loop.context;
         let mut open =
-            self.event_loop.door.is_open(self.event_loop.table.len(), self.event_loop.now);
-        if open && (knocked || !self.listening) {
+            self.event_loop.admission.is_open(self.event_loop.table.len(), self.event_loop.now);
+        if open && (is_acceptable || !self.listening) {
             open = self.accept();
         }
         let renew =
@@ -239,48 +242,45 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
             self.poller.add(
                 context.accept_source.fd(),
                 context.accept_source.interest(),
-                KEY_DOOR,
+                KEY_LISTENER,
             )?;
             (self.listening, self.since_renewed) = (true, 0);
         }
         Ok(())
     }
 
-    /// Accepts those who wait, a bounded number of them; false if the door must be shut.
+    /// Accepts up to [`ACCEPTS`] connections; false if accepting must stop.
     fn accept(&mut self) -> bool {
         let context = self.event_loop.context;
-        for count in 0..context.knobs.turn_accepts {
-            // A crowd that asks for much as soon as it is in waits outside while others are served.
+        for count in 0..ACCEPTS {
+            // New connections may ask for much at once: they wait while others are served.
             if count > 0 && self.event_loop.is_long() {
                 return true;
             }
-            if !self.event_loop.door.is_open(self.event_loop.table.len(), self.event_loop.now) {
+            let EventLoop { admission, table, now, .. } = &mut self.event_loop;
+            if !admission.is_open(table.len(), *now) {
                 return false;
             }
-            match context.accept_source.take(false) {
-                Ok((fd, _)) if !self.poller.can_watch(fd.as_fd()) => self.turn_away(&fd),
-                Ok((fd, peer)) => self.admit(fd, peer),
-                Err(error) => match self.event_loop.door.failed(&error, self.event_loop.now) {
-                    Failure::Empty => return true,
-                    Failure::Peer => context.slot().refuse(Refusal::Gone),
-                    Failure::Exhausted => {
-                        context.slot().refuse(Refusal::Exhausted);
-                        return false;
-                    }
-                },
+            match admission.sort(context.accept_source.take(false), *now, context.slot()) {
+                Attempt::Taken((fd, _)) if !self.poller.can_watch(fd.as_fd()) => {
+                    self.turn_away(&fd)
+                }
+                Attempt::Taken((fd, peer)) => self.admit(fd, peer),
+                Attempt::Gone => {}
+                Attempt::Empty => return true,
+                Attempt::Exhausted => return false,
             }
         }
         true
     }
 
-    /// The poller cannot hold this one: it is closed, and the first time that is said.
+    /// The poller cannot watch this connection: it is closed, which is reported the first time.
     fn turn_away(&mut self, fd: &OwnedFd) {
         self.event_loop.context.slot().refuse(Refusal::Unwatchable);
         if !std::mem::replace(&mut self.turned_away, true) {
             say!(
-                "a connection was closed, as others will be, for its descriptor {} is more than \
-                 this engine can watch: say --wait poll or --wait epoll, or let less in by \
-                 --max-connections",
+                "a connection was closed, as others will be, because this engine cannot watch its \
+                 descriptor {}: say --wait poll or --wait epoll, or lower --max-connections",
                 fd.as_raw_fd()
             );
         }
@@ -292,18 +292,12 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         } else {
             Interest::READ
         };
-        let watch = Watch {
-            interest,
-            readable: false,
-            ending: false,
-            blocked: false,
-            again: false,
-            ended: false,
-        };
+        let watch =
+            Watch { interest, readable: false, ending: false, blocked: false, again: false };
         let id = self.event_loop.open(fd, Peer::Net(peer), watch);
-        let place = self.event_loop.table.lookup(id).expect("opened just now");
-        if self.poller.add(place.fd.as_fd(), interest, id.bits()).is_err() {
-            place.conn.abort(Closed::Reset);
+        let connection = self.event_loop.table.lookup(id).expect("opened just now");
+        if self.poller.add(connection.fd.as_fd(), interest, id.bits()).is_err() {
+            connection.conn.abort(Closed::Reset);
             self.close(id);
             return;
         }
@@ -315,15 +309,15 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     // ---- move bytes
 
     fn on_ready(&mut self, id: SessionId, event: Ready) {
-        let Some(place) = self.event_loop.table.lookup(id) else { return };
-        place.x.readable |= event.readable;
-        place.x.ending |= event.hangup;
-        place.x.blocked &= !event.writable;
+        let Some(connection) = self.event_loop.table.lookup(id) else { return };
+        connection.x.readable |= event.readable;
+        connection.x.ending |= event.hangup;
+        connection.x.blocked &= !event.writable;
         // Where the peer's end is not asked for, a hang-up is the whole connection's.
-        let broken = event.error || (event.hangup && !place.x.interest.rdhup);
-        if broken && !place.x.interest.read {
-            // Nobody will find out by receiving, and the event would come back for ever.
-            place.conn.abort(Closed::Reset);
+        let broken = event.error || (event.hangup && !connection.x.interest.rdhup);
+        if broken && !connection.x.interest.read {
+            // No receive would find out, and the event would come back for ever.
+            connection.conn.abort(Closed::Reset);
         }
         let is_output = event.writable && !event.readable && !event.hangup && !event.error;
         if is_output && self.event_loop.is_long() {
@@ -333,11 +327,11 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         }
     }
 
-    /// A peer takes output again that others have no time for: it goes on in a later turn, after
-    /// those who wait for the same, and is not told about once more meanwhile.
+    /// A peer takes output again in a turn that is long already: its session continues in a later
+    /// turn, after others that wait for the same, and its event is not reported again meanwhile.
     fn postpone(&mut self, id: SessionId) {
-        let Some(place) = self.event_loop.table.lookup(id) else { return };
-        let Connection { x, fd, .. } = place;
+        let Some(connection) = self.event_loop.table.lookup(id) else { return };
+        let Connection { x, fd, .. } = connection;
         if !std::mem::replace(&mut x.again, true) {
             self.again.push_back(id);
         }
@@ -352,48 +346,49 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     /// Receives once if that is wanted and possible, then settles.
     fn advance(&mut self, id: SessionId) {
         let context = self.event_loop.context;
-        let Some(At { place, cx, buffers, moved, .. }) = self.event_loop.at(id) else { return };
-        place.conn.lend(buffers);
-        if place.x.readable && (place.linger.is_some() || place.conn.wants().read) {
-            let limit = SCRATCH.min(context.knobs.turn_bytes);
-            match socket::recv_nowait(&place.fd, &mut self.scratch[..limit]) {
+        let Some(At { connection, cx, buffers, moved, .. }) = self.event_loop.at(id) else {
+            return;
+        };
+        connection.conn.lend(buffers);
+        if connection.x.readable && (connection.linger.is_some() || connection.conn.wants().read) {
+            match socket::recv_nowait(&connection.fd, &mut self.scratch) {
                 Ok(0) => {
-                    (place.x.readable, place.x.ended) = (false, true);
-                    if place.linger.is_some() {
+                    (connection.x.readable, connection.ended) = (false, true);
+                    if connection.linger.is_some() {
                         self.close(id);
                         return;
                     }
-                    place.conn.eof(context.service, &cx);
+                    connection.conn.eof(context.service, &cx);
                 }
                 Ok(len) => {
                     // A short read has emptied the socket (epoll(7), on stream sockets).
-                    place.x.readable = len == limit || place.x.ending;
-                    place.active = cx.now;
+                    connection.x.readable = len == RECEIVE_BYTES || connection.x.ending;
+                    connection.active = cx.now;
                     *moved += len;
                     context.slot().bytes_in.add(len as u64);
-                    place.conn.feed(context.service, &cx, &self.scratch[..len]);
+                    connection.conn.feed(context.service, &cx, &self.scratch[..len]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    place.x.readable = false;
+                    connection.x.readable = false;
                 }
-                Err(_) => place.conn.abort(Closed::Reset),
+                Err(_) => connection.conn.abort(Closed::Reset),
             }
         }
         self.settle(id);
     }
 
-    /// Hands out the job, sends until it would block, then asks what is wanted and changes the
-    /// difference.
+    /// Hands out the job, sends until it would block, then asks what the session wants and changes
+    /// the difference.
     fn settle(&mut self, id: SessionId) {
         let context = self.event_loop.context;
         let Some(mut at) = self.event_loop.at(id) else { return };
         send(context, &mut at, self.helpers);
-        let wants = at.place.conn.wants();
-        if wants.done && at.place.linger.is_none() && !self.part(id) {
+        let wants = at.connection.conn.wants();
+        if wants.close && at.connection.linger.is_none() && !self.part(id) {
             return;
         }
         let Some(at) = self.event_loop.at(id) else { return };
-        let Connection { x, linger, fd, conn, .. } = &mut *at.place;
+        let Connection { x, linger, fd, conn, .. } = &mut *at.connection;
         let reads = wants.read || linger.is_some();
         let more = (x.readable && reads) || (wants.write && !x.blocked) || wants.job;
         if more && !x.again {
@@ -421,29 +416,26 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         }
     }
 
-    /// Everything is flushed: closes, or lets the peer finish first so that the last reply is not
-    /// lost to a reset. True if the session lingers.
+    /// Everything is flushed: true if the connection lingers, else it is closed.
     fn part(&mut self, id: SessionId) -> bool {
-        let Some(place) = self.event_loop.table.lookup(id) else { return false };
-        let gone = place.x.ended || !matches!(place.conn.why(), Closed::Service | Closed::Overlong);
-        let forced = self.event_loop.context.phase() == Phase::Forced;
-        if gone || forced || socket::shutdown_write(&place.fd).is_err() {
+        let (now, phase) = (self.event_loop.now, self.event_loop.context.phase());
+        let Some(connection) = self.event_loop.table.lookup(id) else { return false };
+        let lingers = connection.lingers(now, phase);
+        if !lingers {
             self.close(id);
-            return false;
         }
-        self.event_loop.start_linger(id);
-        true
+        lingers
     }
 
     fn overdue(&mut self, id: SessionId, why: Overdue) {
-        let Some(place) = self.event_loop.table.lookup(id) else { return };
+        let Some(connection) = self.event_loop.table.lookup(id) else { return };
         match why {
             Overdue::Idle => {
-                place.conn.shut(Closed::Idle);
+                connection.conn.shut(Closed::Idle);
                 self.settle(id);
             }
             Overdue::Stalled => {
-                place.conn.abort(Closed::Stalled);
+                connection.conn.abort(Closed::Stalled);
                 self.close(id);
             }
             Overdue::Lingering => {
@@ -453,37 +445,35 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     }
 }
 
-/// Hands out the job and sends what waits, at most a turn's share.
+/// Hands out the job and sends what waits, up to a turn's limit.
 fn send<S: Service>(
     context: &WorkerContext<'_, S>,
     at: &mut At<'_, '_, S, Watch>,
     helpers: &dyn Helpers<S>,
 ) {
-    let least = context.knobs.turn_bytes.max(SCRATCH);
-    let mut share = at.share(least, least * 4);
-    let At { place, cx, moved, .. } = at;
+    let mut left = at.send_bytes();
+    let At { connection, cx, moved, .. } = at;
     loop {
-        if let Some(job) = place.conn.take_job() {
+        if let Some(job) = connection.conn.take_job() {
             helpers.submit(cx.me, job);
         }
-        if place.conn.out().waiting() == 0 || place.x.blocked || share == 0 {
+        if connection.conn.out().waiting() == 0 || connection.x.blocked || left == 0 {
             return;
         }
-        let sent = match transmit(context.assets, &place.fd, place.conn.out(), Wait::Not) {
+        let sent = match transmit(context.assets, &connection.fd, connection.conn.out(), Wait::Not)
+        {
             Ok(len) => len,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                place.x.blocked = true;
+                connection.x.blocked = true;
                 return;
             }
             Err(_) => {
-                place.conn.abort(Closed::Reset);
+                connection.conn.abort(Closed::Reset);
                 return;
             }
         };
-        share = share.saturating_sub(sent);
+        left = left.saturating_sub(sent);
         **moved += sent;
-        place.sent(sent, cx.now);
-        context.slot().bytes_out.add(sent as u64);
-        place.conn.sent(context.service, cx, sent);
+        connection.sent(context, cx, sent);
     }
 }

@@ -1,4 +1,7 @@
-//! A worker's sessions by id: slots that are used again, under a new generation each time.
+//! A worker's sessions by id: slots that are reused, under a new generation each time.
+//!
+//! [`memory::ShardTable`] is a table with pinned values and operations in flight. Loops need
+//! neither: they keep those counts in their own records and never take a value's address.
 
 use std::ops::Range;
 
@@ -37,7 +40,7 @@ impl<T> Table<T> {
         self.live
     }
 
-    /// The name that the next value will have.
+    /// The id that the next value will have.
     pub fn next_id(&mut self) -> SessionId {
         if self.free.is_empty() {
             self.free.push(self.slots.len() as u32);
@@ -47,7 +50,7 @@ impl<T> Table<T> {
         SessionId::new(self.shard, index, self.slots[index as usize].generation)
     }
 
-    /// Keeps `value` under the name that [`Table::next_id`] told.
+    /// Keeps `value` under the id of [`Table::next_id`].
     pub fn insert(&mut self, value: T) -> SessionId {
         let id = self.next_id();
         self.free.pop();
@@ -56,15 +59,15 @@ impl<T> Table<T> {
         id
     }
 
-    /// The value of that name, unless it is gone.
+    /// The value of that id, unless it is gone.
     #[inline]
     pub fn lookup(&mut self, id: SessionId) -> Option<&mut T> {
         let slot = self.slots.get_mut(id.index() as usize)?;
         if slot.generation == id.generation() { slot.value.as_mut() } else { None }
     }
 
-    /// Takes the value out and retires its name; a slot whose generations are used up is never
-    /// used again.
+    /// Takes the value out and retires its id; a slot whose generations are used up is never used
+    /// again.
     pub fn remove(&mut self, id: SessionId) -> Option<T> {
         let slot = self.slots.get_mut(id.index() as usize)?;
         if slot.generation != id.generation() {
@@ -79,17 +82,17 @@ impl<T> Table<T> {
         Some(value)
     }
 
-    /// The names of all values.
+    /// The ids of all values.
     pub fn ids(&self) -> Vec<SessionId> {
         self.ids_within(0..self.slots.len())
     }
 
-    /// How many slots there are, empty ones among them.
+    /// How many slots there are, empty ones included.
     pub fn slots(&self) -> usize {
         self.slots.len()
     }
 
-    /// The names of the values in some of the slots.
+    /// The ids of the values in some of the slots.
     pub fn ids_within(&self, slots: Range<usize>) -> Vec<SessionId> {
         let Range { start, end } = slots;
         let within = self.slots.get(start..end.min(self.slots.len())).unwrap_or(&[]);
@@ -105,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_late_name_finds_nothing() {
+    fn a_late_id_finds_nothing() {
         let mut table = Table::new(3);
         let first = table.insert("first");
         assert_eq!(table.lookup(first), Some(&mut "first"));

@@ -1,6 +1,5 @@
-//! How a connection's output leaves by calls: one `send(2)` for what lies in one piece, one
-//! `sendmsg(2)` for a rope, one `sendfile(2)` for a file. The same for loops that may wait and for
-//! loops that may not.
+//! Sending by calls: one `send(2)` for output in one piece, one `sendmsg(2)` for a rope, one
+//! `sendfile(2)` for a file. The same for loops that may wait and for loops that may not.
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -10,12 +9,7 @@ use seam::Out;
 use sys::{sendfile, socket};
 
 use super::assets::Assets;
-
-/// Pieces of output that one `sendmsg(2)` takes.
-const SLICES: usize = 16;
-/// How much of a file one call sends, in bytes, as much as a turn of a session moves: a peer that
-/// takes everything at once does not keep a worker from the others.
-const STRETCH: u64 = 256 << 10;
+use crate::limits::{SEND_SLICES, SENDFILE_BYTES};
 
 /// Whether a call may wait for the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +20,11 @@ pub enum Wait {
     Not,
 }
 
-/// Sends the oldest of what waits, once; says how many bytes were taken.
+/// Sends the oldest output, once; returns how many bytes the kernel took.
 ///
 /// # Errors
-/// `WouldBlock` where the peer takes nothing; what else the socket or the file says, and
-/// `UnexpectedEof` for a file that has become shorter: the connection can only be ended.
+/// `WouldBlock` where the peer takes nothing; other errors of the socket or the file, and
+/// `UnexpectedEof` for a file that has become shorter: the connection can only be closed.
 #[inline]
 pub fn transmit(assets: &Assets, fd: &OwnedFd, out: &Out, wait: Wait) -> io::Result<usize> {
     match (out.single(), wait) {
@@ -44,7 +38,7 @@ fn transmit_rope(assets: &Assets, fd: &OwnedFd, out: &Out, wait: Wait) -> io::Re
     if let Some((source, range)) = out.front_file() {
         return send_file(fd, assets.file(source)?, range, wait);
     }
-    let mut slices = [IoSlice::new(&[]); SLICES];
+    let mut slices = [IoSlice::new(&[]); SEND_SLICES];
     let filled = out.gather(&mut slices);
     let slices = &slices[..filled];
     // The head of a file shares a packet with its first bytes.
@@ -56,14 +50,14 @@ fn transmit_rope(assets: &Assets, fd: &OwnedFd, out: &Out, wait: Wait) -> io::Re
     }
 }
 
-/// Sends of a file without a copy.
+/// Sends a part of a file without a copy.
 fn send_file(
     fd: &OwnedFd,
     file: BorrowedFd<'_>,
     range: Range<u64>,
     wait: Wait,
 ) -> io::Result<usize> {
-    let len = (range.end - range.start).min(STRETCH) as usize;
+    let len = (range.end - range.start).min(SENDFILE_BYTES as u64) as usize;
     let sent = match wait {
         Wait::May => sendfile::send_file(fd, file, range.start, len)?,
         Wait::Not => sendfile::send_file_nowait(fd, file, range.start, len)?,

@@ -1,10 +1,10 @@
 //! Our rule: grow at once by what is missing, shrink late and all at once, within a band that the
 //! load itself makes wide enough.
 //!
-//! Growth is urgent, because who waits for a worker waits; so each look, ten times a second, starts
-//! the whole deficit, counted against what will be busy when the new ones are ready. Shrinking is
-//! not: idle workers cost memory only. It waits for [`DWELL`], and longer each time it turns out to
-//! have been too early. The band's upper edge lies at least two processes and twice the standard
+//! Growth is urgent, because clients wait for workers: each look, ten times a second, starts the
+//! whole deficit, computed for the load at the time when the new ones are ready. Shrinking is not
+//! urgent: idle workers cost only memory. It waits for [`DWELL`], and longer each time it turns out
+//! to have been too early. The band's upper edge lies at least two processes and twice the standard
 //! deviation of the load above its lower one, so that a wobbling load, and a process more or less,
 //! stay inside. Only where the load has been still for as long as is remembered does the most spare
 //! itself hold.

@@ -1,10 +1,11 @@
-//! How a server is stopped: its doors, its drain, and what happens to who does not leave. It begins
-//! with nobody else coming, and with who waits at the door being let in.
+//! How a server stops: its listeners, its drain, and its force. New clients are kept out first, and
+//! those in the kernel's queue are still accepted.
 //!
-//! A listener that is closed resets the connections that nobody has accepted, and their peers may
-//! have asked already. So the listeners are made deaf to newcomers first, who take that for a lost
-//! packet; who was half inside gets [`AT_LEAST`] to complete the handshake; and the workers go on
-//! as before until nobody waits, or [`AT_MOST`] has passed because they are all taken.
+//! Closing a listener resets the connections in its queue, whose peers may have sent requests. So
+//! the listeners are made deaf first: they drop SYN packets, which a new client takes for packet
+//! loss and sends again. Handshakes that have begun get [`AT_LEAST`] to complete, and the workers
+//! continue as before until the queue is empty, or until [`AT_MOST`] has passed because all workers
+//! are busy.
 
 use std::time::Duration;
 
@@ -15,11 +16,11 @@ use sys::socket;
 use super::{Crew, GRACE, Supervisor, clock};
 use crate::say::say;
 
-/// How long a handshake may take that had begun. The kernel does not tell of those, and on a busy
-/// machine the last packet of one waits for its turn even if both ends are here.
+/// How long a handshake that has begun may take. The kernel does not report those, and on a busy
+/// machine the last packet waits for a core even if both ends are local.
 const AT_LEAST: Duration = Duration::from_millis(10);
-/// How long those who wait may take to be let in, if the drain is not shorter: a server that serves
-/// one after the other lets the next in when the last has left.
+/// How long accepting the queue may take, if the drain is not shorter: a server that serves one
+/// client at a time accepts the next when the last has left.
 const AT_MOST: Duration = Duration::from_secs(2);
 /// Between two looks at the queue.
 const LOOK: Duration = Duration::from_millis(2);
@@ -40,22 +41,22 @@ impl Closing {
 }
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
-    /// The first word drains, the second forces.
+    /// The first stop drains, the second forces.
     pub(super) fn stop(&mut self) {
         match self.phase() {
-            Phase::Ready if self.closing.is_none() => self.close_doors(clock()),
+            Phase::Ready if self.closing.is_none() => self.close_listeners(clock()),
             Phase::Starting | Phase::Leaving => self.enter(Phase::Draining, self.drain),
             Phase::Ready => {
                 self.closing = None;
-                self.force("told twice");
+                self.force("stopped twice");
             }
-            Phase::Draining => self.force("told twice"),
+            Phase::Draining => self.force("stopped twice"),
             Phase::Forced | Phase::Done => {}
         }
     }
 
-    /// The phase as it is told: the drain has begun as soon as the doors are closed.
-    pub(super) fn told_phase(&self) -> Phase {
+    /// The phase that is reported: the drain begins as soon as the listeners are deaf.
+    pub(super) fn public_phase(&self) -> Phase {
         if self.closing.is_some() { Phase::Draining } else { self.phase() }
     }
 
@@ -76,7 +77,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             Phase::Draining => self.force("the time to drain is over"),
             _ if self.crew.kill() => {}
             _ => {
-                say!("a worker does not leave: ending the process");
+                say!("a worker does not end: ending the process");
                 self.save();
                 self.close_handler();
                 sys::process::exit_now(1);
@@ -84,9 +85,9 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
-    /// Nobody else comes from here on; drains as soon as nobody waits to be accepted.
-    fn close_doors(&mut self, now: Instant) {
-        // Who took the server over goes on listening at the same doors.
+    /// No new client comes from here on; drains as soon as the queue is empty.
+    fn close_listeners(&mut self, now: Instant) {
+        // A successor accepts from the same listeners.
         let are_ours = self.successor.is_none() && !self.handed_over;
         let listeners = &self.common.listeners.sockets;
         if !are_ours || !listeners.iter().all(|listener| socket::deafen(listener).is_ok()) {
@@ -97,7 +98,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         self.closing = Some(Closing { from, until, looks_at: from.min(until) });
     }
 
-    /// Drains once nobody waits to be accepted.
+    /// Drains once the queue is empty.
     pub(super) fn empty_queue(&mut self, now: Instant) {
         let Some(closing) = &mut self.closing else { return };
         if now < closing.looks_at {

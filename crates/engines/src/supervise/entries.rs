@@ -20,7 +20,7 @@ pub(super) const RESPAWN_MAX: Duration = Duration::from_millis(800);
 /// A worker that lived this long did not die of its birth.
 const LIFE_MIN: Duration = Duration::from_secs(1);
 
-/// One worker's place, whoever holds it.
+/// A worker as the supervisor follows it, from one generation to the next.
 pub(super) struct WorkerEntry {
     pub generation: u32,
     pub born: Instant,
@@ -28,9 +28,9 @@ pub(super) struct WorkerEntry {
     pub failures: u32,
     pub respawn_at: Option<Instant>,
     pub alive: bool,
-    /// It was asked to leave because there are too many.
+    /// It was asked to leave because there are too many workers.
     pub retiring: bool,
-    /// The one before had served enough.
+    /// The one before had served its number of connections.
     pub recycled: bool,
 }
 
@@ -43,7 +43,7 @@ impl WorkerEntry {
 }
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
-    /// Makes the places and fills those that are wanted at the start.
+    /// Makes the entries, and starts the workers that are wanted at the start.
     pub(super) fn open(&mut self) -> io::Result<()> {
         let (shape, generation) = (self.common.shape, self.common.epoch.generation());
         let start = shape.staffing().map_or(usize::MAX, |staffing| staffing.start);
@@ -57,7 +57,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         Ok(())
     }
 
-    /// A place for a worker of one connection.
+    /// An entry for a worker of one connection.
     pub(super) fn vacancy(&mut self) -> usize {
         if let Some(index) = self.reception.as_mut().and_then(|room| room.vacant.pop()) {
             return index;
@@ -84,12 +84,12 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         entry.alive = true;
         entry.recycled = false;
         common.board.turnover().spawned.add(1);
-        // A process slots itself, so it is not known here yet.
+        // The process takes its slot itself, so its pid is not known here yet.
         self.event_log.born(self.entries[index].born, index, None, why);
         Ok(())
     }
 
-    /// Clears up after workers that have ended and decides when they are replaced.
+    /// Cleans up after workers that have ended, and decides when they are replaced.
     pub(super) fn reap(&mut self) -> Result<(), Fault> {
         for Ended { id, end } in self.crew.reap() {
             let (common, turnover) = (self.common, self.common.board.turnover());
@@ -116,7 +116,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             }
             if phase > Phase::Ready {
                 if index >= common.shape.entries() - common.shape.acceptors() {
-                    // Those it fed learn that nobody comes any more.
+                    // Its workers learn that no connection comes any more.
                     common.stop.ring();
                 }
                 continue;
@@ -145,18 +145,18 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 0 => Duration::ZERO,
                 times => (RESPAWN_FIRST * (1 << (times - 1).min(10))).min(RESPAWN_MAX),
             };
-            say!("worker {index} {end}; a new one comes in {} ms", delay.as_millis());
+            say!("worker {index} {end}; a new one starts in {} ms", delay.as_millis());
             entry.respawn_at = Some(now + delay);
             self.report.replaced += 1;
         }
         Ok(())
     }
 
-    /// Why the worker of the entry `index` is gone.
+    /// Why the worker of the entry `index` has ended.
     fn cause(&self, index: usize, end: &End, was_dismissed: bool) -> Death {
         let phase = self.phase();
         match end {
-            // It was killed because it did not leave, or had to leave at once.
+            // It was killed because it did not end in time, or had to end at once.
             End::Signal(Signal::KILL) if phase == Phase::Forced => Death::Forced,
             End::Left if self.reception.is_some() => Death::Visit,
             End::Left if phase == Phase::Forced => Death::Forced,
@@ -179,7 +179,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
-    /// The server could not begin: sends home those who came.
+    /// The server could not start: ends the workers that did.
     pub(super) fn abandon(&mut self) {
         self.enter(Phase::Forced, GRACE);
         self.crew.kill();

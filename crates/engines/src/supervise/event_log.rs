@@ -1,4 +1,5 @@
-//! Who came and went, when and why: counts by reason since the start, and the last events in words.
+//! Which workers started and ended, when and why: counts by reason since the start, and the last
+//! events in words.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,7 +24,7 @@ pub(super) enum Birth {
     Respawn,
     /// In the place of one that has served enough.
     Recycle,
-    /// For one visitor.
+    /// For one connection.
     Visit,
 }
 
@@ -42,17 +43,17 @@ impl fmt::Display for Birth {
 /// Why a worker is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Death {
-    /// Its visitor has left.
+    /// Its connection has ended.
     Visit,
-    /// Spare control let it go.
+    /// Spare control retired it.
     Spare,
     /// It had served enough.
     Recycle,
     /// The server drained.
     Shutdown,
-    /// The server was left by force.
+    /// The server was forced to end.
     Forced,
-    /// It left, and nobody had asked it to.
+    /// It left unasked.
     Unbidden,
     /// Its process exited with this code.
     Code(i32),
@@ -60,14 +61,14 @@ pub(super) enum Death {
     Signal(i32),
     /// Its thread panicked.
     Panic,
-    /// It could not go on.
+    /// It could not continue.
     Failed,
-    /// Nobody knows.
+    /// The kernel does not tell.
     Lost,
 }
 
 impl Death {
-    /// What an end means where nobody had asked for it.
+    /// What an end means where none was asked for.
     pub(super) fn of(end: &End) -> Death {
         match end {
             End::Left => Death::Unbidden,
@@ -102,18 +103,18 @@ impl fmt::Display for Death {
     }
 }
 
-/// The book of it.
+/// Starts, ends and other events of the workers.
 #[derive(Debug)]
 pub(super) struct EventLog {
     born: Vec<(Birth, u64)>,
     dead: Vec<(Death, u64)>,
     events: VecDeque<(Instant, Happening)>,
-    /// There is somebody who may read the events.
+    /// An administration client may read the events.
     is_read: bool,
 }
 
 impl EventLog {
-    /// An empty book; events are written only if somebody `is_read`ing them may come.
+    /// An empty log; `is_read`: a client may come to read the events, else none are kept.
     pub(super) fn new(is_read: bool) -> EventLog {
         EventLog { born: Vec::new(), dead: Vec::new(), events: VecDeque::new(), is_read }
     }
@@ -126,7 +127,7 @@ impl EventLog {
         }
     }
 
-    /// A worker is gone; `words` say more than the reason.
+    /// A worker has ended; `words` say more than the reason.
     pub(super) fn died(
         &mut self,
         now: Instant,
@@ -159,29 +160,29 @@ impl EventLog {
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();
         }
-        let entry = whose.map(|(entry, _)| entry);
+        let worker = whose.map(|(entry, _)| entry);
         let pid = whose.and_then(|(_, pid)| pid).map(Pid::number);
         let what = what.to_owned();
-        self.events.push_back((now, Happening { ago_ns: 0, what, entry, pid, why, is_fault }));
+        self.events.push_back((now, Happening { ago_ns: 0, what, worker, pid, why, is_fault }));
     }
 
-    /// How many came, by reason.
+    /// How many workers were started, by reason.
     pub(super) fn spawned(&self) -> Vec<(String, u64)> {
         self.born.iter().map(|(why, count)| (why.to_string(), *count)).collect()
     }
 
-    /// How many went, by reason.
+    /// How many workers ended, by reason.
     pub(super) fn exited(&self) -> Vec<(String, u64)> {
         self.dead.iter().map(|(why, count)| (why.to_string(), *count)).collect()
     }
 
     /// The last events, oldest first.
     pub(super) fn events(&self, now: Instant) -> Vec<Happening> {
-        let told = |(at, event): &(Instant, Happening)| Happening {
+        let with_age = |(at, event): &(Instant, Happening)| Happening {
             ago_ns: now.since(*at).as_nanos() as u64,
             ..event.clone()
         };
-        self.events.iter().map(told).collect()
+        self.events.iter().map(with_age).collect()
     }
 }
 
@@ -199,17 +200,17 @@ mod tests {
 
     #[test]
     fn counts_are_by_reason_and_events_are_the_last_ones() {
-        let mut book = EventLog::new(true);
+        let mut log = EventLog::new(true);
         let at = |seconds: u64| Instant::from_ns(seconds * 1_000_000_000);
         for second in 0..300 {
-            book.born(at(second), 0, Pid::of(7), Birth::Respawn);
+            log.born(at(second), 0, Pid::of(7), Birth::Respawn);
             let end = End::Signal(Signal::KILL);
-            book.died(at(second), (0, Pid::of(7)), Death::of(&end), &end);
+            log.died(at(second), (0, Pid::of(7)), Death::of(&end), &end);
         }
-        book.born(at(300), 1, None, Birth::Visit);
-        assert_eq!(book.spawned(), [("respawn".to_owned(), 300), ("visit".to_owned(), 1)]);
-        assert_eq!(book.exited(), [("signal_9".to_owned(), 300)]);
-        let events = book.events(at(301));
+        log.born(at(300), 1, None, Birth::Visit);
+        assert_eq!(log.spawned(), [("respawn".to_owned(), 300), ("visit".to_owned(), 1)]);
+        assert_eq!(log.exited(), [("signal_9".to_owned(), 300)]);
+        let events = log.events(at(301));
         assert_eq!(events.len(), EVENTS_MAX);
         let last = events.last().expect("there are some");
         assert_eq!((last.what.as_str(), last.pid, last.is_fault), ("exited", Some(7), true));
@@ -220,9 +221,9 @@ mod tests {
     }
 
     #[test]
-    fn nobody_reads_and_nothing_is_written() {
-        let mut book = EventLog::new(false);
-        book.born(Instant::ZERO, 0, None, Birth::Start);
-        assert_eq!((book.spawned().len(), book.events(Instant::ZERO).len()), (1, 0));
+    fn without_a_reader_no_event_is_kept() {
+        let mut log = EventLog::new(false);
+        log.born(Instant::ZERO, 0, None, Birth::Start);
+        assert_eq!((log.spawned().len(), log.events(Instant::ZERO).len()), (1, 0));
     }
 }

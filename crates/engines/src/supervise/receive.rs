@@ -1,5 +1,5 @@
-//! Where each connection has a worker of its own, the supervisor is the one that accepts, as the
-//! parent does in the classic server, and starts the worker.
+//! Where each connection has a worker of its own, the supervisor accepts and starts the worker, as
+//! the parent does in the classic server.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,18 +11,19 @@ use sys::socket;
 
 use super::event_log::Birth;
 use super::{Crew, Supervisor};
-use crate::parts::door::{Door, Failure};
+use crate::limits::ACCEPTS;
+use crate::parts::admission::{Admission, Attempt};
 use crate::say::say;
 use crate::server::Common;
 use crate::shape::SLOTS;
 
-/// What the supervisor keeps for those who come.
+/// What the supervisor needs to accept connections.
 pub(super) struct Reception<'a, S: Service> {
     common: &'a Common<'a, S>,
-    door: Door,
-    /// Places whose worker has ended.
+    admission: Admission,
+    /// Entries whose worker has ended.
     pub vacant: Vec<usize>,
-    /// When the world wants to tick: nobody else is always there.
+    /// When the service's tick is due: no worker is always there to call it.
     next_tick: Option<Instant>,
     effects: Effects,
     /// Its own name on the scoreboard, for what it counts.
@@ -39,7 +40,7 @@ impl<'a, S: Service> Reception<'a, S> {
         common.board.sit(me, process::this()).set_state(SlotState::Ready);
         Some(Reception {
             common,
-            door: Door::new(common.sessions_max()),
+            admission: Admission::new(common.sessions_max()),
             vacant: Vec::new(),
             next_tick: Some(Instant::ZERO),
             effects: Effects::new(false, common.server.verbose),
@@ -49,14 +50,15 @@ impl<'a, S: Service> Reception<'a, S> {
 
     /// When something is due here.
     pub fn wakes_at(&self) -> Option<Instant> {
-        let opens_at = self.door.opens_at().filter(|_| self.common.board.phase() == Phase::Ready);
-        [opens_at, self.next_tick].into_iter().flatten().min()
+        let resumes_at =
+            self.admission.resumes_at().filter(|_| self.common.board.phase() == Phase::Ready);
+        [resumes_at, self.next_tick].into_iter().flatten().min()
     }
 
     fn tick(&mut self, now: Instant) {
         let common = self.common;
         if common.board.phase() == Phase::Leaving {
-            // The world is the successor's to move.
+            // The successor calls it.
             self.next_tick = None;
         }
         if self.next_tick.is_some_and(|moment| moment <= now) {
@@ -78,45 +80,37 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// The listener, while connections are taken.
     pub(super) fn listens(&self) -> Option<BorrowedFd<'_>> {
         let takes = self.phase() == Phase::Ready
-            && self.reception.as_ref().is_some_and(|reception| reception.door.was_open());
+            && self.reception.as_ref().is_some_and(|reception| reception.admission.was_open());
         takes.then(|| self.common.listeners.sockets[0].as_fd())
     }
 
-    /// Takes those who wait, a bounded number, and starts a worker for each.
+    /// Accepts up to [`ACCEPTS`] connections, and starts a worker for each.
     pub(super) fn receive(&mut self, now: Instant) {
         let Some(reception) = &mut self.reception else { return };
         reception.tick(now);
         if self.common.board.phase() != Phase::Ready {
             return;
         }
-        for _ in 0..self.common.shape.knobs.turn_accepts {
+        for _ in 0..ACCEPTS {
             let visitors = self.entries.iter().skip(usize::from(self.common.extra.is_some()));
             let live = visitors.filter(|entry| entry.alive).count();
             let Some(reception) = &mut self.reception else { return };
-            reception.door.set_limit(self.common.sessions_max());
-            if !reception.door.is_open(live, now) {
+            reception.admission.set_limit(self.common.sessions_max());
+            if !reception.admission.is_open(live, now) {
                 return;
             }
             let slot = self.common.board.slot(reception.me.slot());
             if !self.crew.has_room() {
-                // Who were accepted now could only be sent away.
-                reception.door.shut(now);
+                // A connection accepted now could only be closed.
+                reception.admission.back_off(now);
                 slot.refuse(Refusal::Exhausted);
                 return;
             }
-            let arrival = match socket::accept(&self.common.listeners.sockets[0], false) {
-                Ok(arrival) => arrival,
-                Err(error) => match reception.door.failed(&error, now) {
-                    Failure::Empty => return,
-                    Failure::Peer => {
-                        slot.refuse(Refusal::Gone);
-                        continue;
-                    }
-                    Failure::Exhausted => {
-                        slot.refuse(Refusal::Exhausted);
-                        return;
-                    }
-                },
+            let accepted = socket::accept(&self.common.listeners.sockets[0], false);
+            let arrival = match reception.admission.sort(accepted, now, slot) {
+                Attempt::Taken(arrival) => arrival,
+                Attempt::Gone => continue,
+                Attempt::Empty | Attempt::Exhausted => return,
             };
             let index = self.vacancy();
             if let Err(error) = self.start(index, Birth::Visit, Some(arrival)) {
@@ -126,12 +120,12 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
-    /// No worker could be started: the visitor is gone, and the next ones wait.
+    /// No worker could be started: the connection is closed, and the next ones wait.
     fn turn_away(&mut self, index: usize, error: &io::Error, now: Instant) {
-        say!("a connection was closed, for no worker can be started: {error}");
+        say!("a connection was closed because no worker can be started: {error}");
         if let Some(reception) = &mut self.reception {
             reception.vacant.push(index);
-            reception.door.shut(now);
+            reception.admission.back_off(now);
             self.common.board.slot(reception.me.slot()).refuse(Refusal::NoWorker);
         }
     }

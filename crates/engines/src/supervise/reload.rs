@@ -1,5 +1,5 @@
-//! `SIGHUP`: settings are read again and put in force as far as workers can follow, logs are opened
-//! anew, data is left alone.
+//! `SIGHUP`: rereads the settings and puts in force those that can change while workers serve,
+//! reopens logs, leaves data alone.
 
 use seam::Service;
 
@@ -8,10 +8,10 @@ use crate::say::say;
 use crate::spare::Terms;
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
-    /// Reloads, and says what that has come to.
+    /// Reloads, and returns the report.
     ///
-    /// The order: the settings of the server; what the store has open; then the word to the
-    /// workers, each of which calls [`crate::Admin::renew`] before its next turn.
+    /// The order: the settings of the server; the files of the store; then a notice to the workers,
+    /// each of which calls [`crate::Admin::renew`] before its next turn.
     pub(super) fn reload(&mut self) -> Vec<String> {
         let mut words = Vec::new();
         if let Some(reload) = &mut self.admin.reload {

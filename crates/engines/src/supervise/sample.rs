@@ -100,7 +100,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             taken_ns: taken.as_nanos() as u64,
             age_ns: now.since(self.begun).as_nanos() as u64,
             pid: process::this().number(),
-            phase: word(self.told_phase()).to_owned(),
+            phase: word(self.public_phase()).to_owned(),
             shape: ShapeFacts {
                 engine: common.shape.name().map(str::to_owned),
                 container: common.shape.container.to_string(),

@@ -1,4 +1,4 @@
-//! The administration's visitors, between two looks at the crew.
+//! The administration's clients, between two looks at the workers.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use sys::poll::{PollFd, poll};
 use super::{Crew, Supervisor, clock};
 use crate::admin::{Answer, Order};
 
-/// How long those who were told the last word may take to hear it.
-const FAREWELL: Duration = Duration::from_millis(200);
+/// How long clients may take to read the last answers.
+const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
-    /// The door and those inside, for a wait.
-    pub(super) fn watched_visitors(&self) -> Vec<PollFd<'_>> {
+    /// The administration's descriptors, for a wait.
+    pub(super) fn watched_clients(&self) -> Vec<PollFd<'_>> {
         let handler = self.admin.handler.as_ref();
         handler.map_or_else(Vec::new, |(door, _)| self.admin_queue.watched(door))
     }
 
-    /// Keeps the windows, and answers whoever has finished asking; never waits for anybody.
-    pub(super) fn attend(&mut self, now: Instant, knocked: bool) {
+    /// Keeps the windows of the rates, and answers the administration's clients; never waits.
+    pub(super) fn administer(&mut self, now: Instant, is_readable: bool) {
         let Some((door, mut handler)) = self.admin.handler.take() else { return };
         let board = self.common.board;
         self.windows.look(now, || board.totals());
         self.admin_queue.sweep(now);
-        if knocked {
-            for asked in self.admin_queue.listen(&door, now) {
-                let said = self.admin_queue.said(&asked).to_vec();
-                let answer = match handler.hear(&said, &mut || self.sample()) {
+        if is_readable {
+            for request in self.admin_queue.receive(&door, now) {
+                let bytes = self.admin_queue.bytes(&request).to_vec();
+                let answer = match handler.handle(&bytes, &mut || self.sample()) {
                     Answer::More => continue,
                     Answer::Say(words) => words,
                     Answer::Obey(order) => {
@@ -36,9 +36,9 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                         handler.carried_out(order, &words)
                     }
                 };
-                self.admin_queue.answer(&asked, answer);
+                self.admin_queue.answer(&request, answer);
             }
-            self.admin_queue.tell();
+            self.admin_queue.send();
         }
         self.admin.handler = Some((door, handler));
     }
@@ -46,25 +46,25 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     fn obey(&mut self, order: Order) -> Vec<String> {
         match order {
             Order::Reload => return self.reload(),
-            Order::Drain if self.told_phase() >= Phase::Draining => {}
+            Order::Drain if self.public_phase() >= Phase::Draining => {}
             Order::Drain => self.stop(),
             Order::Quit if self.phase() >= Phase::Forced => {}
-            Order::Quit => self.force("as was ordered"),
+            Order::Quit => self.force("by order"),
         }
-        vec![format!("the server is {}", super::sample::word(self.told_phase()))]
+        vec![format!("the server is {}", super::sample::word(self.public_phase()))]
     }
 
-    /// Lets the last answers out, and closes the door.
+    /// Sends the last answers, and closes the administration.
     pub(super) fn close_handler(&mut self) {
         let Some((door, _)) = self.admin.handler.take() else { return };
-        let until = clock() + FAREWELL;
-        self.admin_queue.tell();
-        while self.admin_queue.is_telling() && clock() < until {
+        let until = clock() + LAST_ANSWERS;
+        self.admin_queue.send();
+        while self.admin_queue.is_sending() && clock() < until {
             let mut list = self.admin_queue.watched(&door);
             if poll(&mut list, Some(until.since(clock()))).is_err() {
                 return;
             }
-            self.admin_queue.tell();
+            self.admin_queue.send();
         }
     }
 }

@@ -8,79 +8,74 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use memory::{Doing, Phase, Refusal, SlotState};
+use memory::{Doing, Phase, SlotState};
 use seam::{Buffers, Closed, Conn, Instant, Peer, Service, SessionId};
 use sys::socket;
 
-use crate::accept::{Arrival, GRAIN};
+use crate::accept::Arrival;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
-use crate::parts::door::{Door, Failure};
-use crate::parts::pace::{Pace, Taking};
+use crate::limits::{BLOCKING_BUFFERS, RECEIVE_BYTES, WAIT};
+use crate::parts::admission::{Admission, Attempt};
+use crate::parts::connection::Connection;
+use crate::parts::pace::Taking;
 use crate::parts::transmit::{Wait, transmit};
-
-/// What is received at once, in bytes.
-const SCRATCH: usize = 64 * 1024;
 
 /// Serves until the server drains.
 pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
-    let mut door = Door::new(1);
-    let mut room = Room::new(context);
+    let mut admission = Admission::new(1);
+    let mut kept = Kept::new(context);
     context.ready();
-    let mut visits = 0;
+    let mut served = 0;
     while context.phase() <= Phase::Ready || !context.is_over() {
         let now = context.now();
         context.turn(now);
-        room.tick(context, now);
+        kept.tick(context, now);
         context.rest(Doing::Waiting);
-        match context.accept_source.take(true) {
-            Ok((fd, peer)) => {
-                Visit::new(context, &mut room, fd, Peer::Net(peer)).run();
-                visits += 1;
-                if visits >= context.lifetime {
+        let accepted = context.accept_source.take(true);
+        match admission.sort(accepted, now, context.slot()) {
+            Attempt::Taken((fd, peer)) => {
+                Turn::new(context, &mut kept, fd, Peer::Net(peer)).run();
+                served += 1;
+                if served >= context.lifetime {
                     context.slot().dismiss();
                 }
             }
-            Err(error) => match door.failed(&error, now) {
-                Failure::Empty => {}
-                Failure::Peer => context.slot().refuse(Refusal::Gone),
-                Failure::Exhausted => {
-                    context.slot().refuse(Refusal::Exhausted);
-                    std::thread::sleep(door.opens_at().map_or(GRAIN, |moment| moment.since(now)));
-                }
-            },
+            Attempt::Gone | Attempt::Empty => {}
+            Attempt::Exhausted => admission.sleep_back_off(now),
         }
     }
     Ok(())
 }
 
-/// Serves one connection that somebody else has accepted.
+/// Serves one connection that the supervisor has accepted.
 pub fn serve_one<S: Service>(context: &WorkerContext<'_, S>, (fd, peer): Arrival) {
     context.slot().set_state(SlotState::Ready);
     context.turn(context.now());
-    let mut room = Room { served: context.id.generation(), ..Room::new(context) };
-    Visit::new(context, &mut room, fd, Peer::Net(peer)).run();
+    let mut kept = Kept { served: context.id.generation(), ..Kept::new(context) };
+    Turn::new(context, &mut kept, fd, Peer::Net(peer)).run();
 }
 
-/// What a worker uses again for each visitor.
-struct Room {
+/// What a worker keeps from one connection to the next.
+struct Kept {
     scratch: Vec<u8>,
     buffers: Buffers,
     served: u32,
-    /// When the world wants to tick, if this worker lets it.
+    /// When the service's world ticks, if this worker calls it.
     next_tick: Option<Instant>,
 }
 
-impl Room {
-    fn new<S: Service>(context: &WorkerContext<'_, S>) -> Room {
+impl Kept {
+    fn new<S: Service>(context: &WorkerContext<'_, S>) -> Kept {
         let next_tick = context.is_first.then_some(Instant::ZERO);
-        Room { scratch: vec![0; SCRATCH], buffers: Buffers::new(4), served: 0, next_tick }
+        let (scratch, buffers) = (vec![0; RECEIVE_BYTES], Buffers::new(BLOCKING_BUFFERS));
+        Kept { scratch, buffers, served: 0, next_tick }
     }
 
-    /// Lets the world tick if its moment has come.
+    /// Calls the service's tick if it is due.
     fn tick<S: Service>(&mut self, context: &WorkerContext<'_, S>, now: Instant) {
         if self.next_tick.is_some_and(|moment| moment <= now) {
-            // From here on the world is a successor's to move, if there is one.
+            // While the server leaves, its successor calls it.
             let here = context.phase() != Phase::Leaving;
             self.next_tick =
                 here.then(|| context.service.tick(&context.cx(now, SessionId::NONE))).flatten();
@@ -88,50 +83,44 @@ impl Room {
     }
 }
 
-/// One connection from accept to close.
-struct Visit<'a, 'd, S: Service> {
+/// One connection's turn of the worker, from accept to close.
+struct Turn<'a, 'd, S: Service> {
     context: &'a WorkerContext<'d, S>,
-    room: &'a mut Room,
-    fd: OwnedFd,
-    id: SessionId,
-    conn: Conn<S>,
+    kept: &'a mut Kept,
+    connection: Connection<S, SessionId>,
     now: Instant,
-    /// When bytes last moved.
-    active: Instant,
-    /// How the peer takes its output, and when it is looked at next.
-    pace: Pace,
+    /// When the peer's pace is looked at next.
     look: Instant,
-    /// The socket's receive timeout, if it is not [`GRAIN`].
-    patience: Duration,
-    ended: bool,
+    /// The socket's receive timeout, if it is not [`WAIT`].
+    timeout: Duration,
 }
 
-impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
-    fn new(context: &'a WorkerContext<'d, S>, room: &'a mut Room, fd: OwnedFd, peer: Peer) -> Self {
+impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
+    fn new(context: &'a WorkerContext<'d, S>, kept: &'a mut Kept, fd: OwnedFd, peer: Peer) -> Self {
         let now = context.now();
-        room.served = room.served % SessionId::GENERATION_MAX + 1;
-        let id = SessionId::new(context.id.slot(), 0, room.served);
-        let conn = Conn::open(context.service, &context.cx(now, id), peer, &mut room.buffers);
+        kept.served = kept.served % SessionId::GENERATION_MAX + 1;
+        let id = SessionId::new(context.id.slot(), 0, kept.served);
+        let conn = Conn::open(context.service, &context.cx(now, id), peer, &mut kept.buffers);
         context.opened(now);
-        let (pace, patience, ended) = (Pace::new(), GRAIN, false);
-        Visit { context, room, fd, id, conn, now, active: now, pace, look: now, patience, ended }
+        let connection = Connection::new(conn, fd, now, id);
+        Turn { context, kept, connection, now, look: now, timeout: WAIT }
     }
 
     fn run(mut self) {
         loop {
             self.work_and_send();
-            self.context.see_to_wishes();
-            let wants = self.conn.wants();
-            if wants.done {
+            self.context.carry_out_effects();
+            let wants = self.connection.conn.wants();
+            if wants.close {
                 break;
             }
             match self.context.phase() {
                 Phase::Starting | Phase::Ready | Phase::Leaving => {}
-                Phase::Draining => self.conn.drain(self.context.service, &self.cx()),
-                Phase::Forced | Phase::Done => self.conn.abort(Closed::Forced),
+                Phase::Draining => self.connection.conn.drain(self.context.service, &self.cx()),
+                Phase::Forced | Phase::Done => self.connection.conn.abort(Closed::Forced),
             }
-            let wants = self.conn.wants();
-            if wants.done || wants.write || wants.job {
+            let wants = self.connection.conn.wants();
+            if wants.close || wants.write || wants.job {
                 continue;
             }
             self.wait(wants.read, wants.wake);
@@ -140,78 +129,80 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
     }
 
     fn cx(&self) -> seam::Cx<'a, S::State> {
-        self.context.cx(self.now, self.id)
+        self.context.cx(self.now, self.connection.x)
     }
 
-    /// Waits for input, or for the session's own deadline, at most [`GRAIN`].
+    /// Waits for input, or for the session's own deadline, at most [`WAIT`].
     fn wait(&mut self, read: bool, wake: Option<Instant>) {
-        self.conn.lend(&mut self.room.buffers);
-        let soonest = [wake, self.room.next_tick].into_iter().flatten().min();
-        let patience = soonest.map_or(GRAIN, |moment| moment.since(self.now).min(GRAIN));
+        self.connection.conn.lend(&mut self.kept.buffers);
+        let soonest = [wake, self.kept.next_tick].into_iter().flatten().min();
+        let timeout = soonest.map_or(WAIT, |moment| moment.since(self.now).min(WAIT));
         if read {
-            self.receive(patience);
+            self.receive(timeout);
         } else {
-            std::thread::sleep(patience);
+            std::thread::sleep(timeout);
             self.now = self.context.now();
         }
-        self.room.tick(self.context, self.now);
-        self.conn.deadline(self.context.service, &self.cx());
-        if self.now.since(self.active) >= self.context.idle() {
-            self.conn.shut(Closed::Idle);
+        self.kept.tick(self.context, self.now);
+        self.connection.conn.deadline(self.context.service, &self.cx());
+        if self.now.since(self.connection.active) >= self.context.idle() {
+            self.connection.conn.shut(Closed::Idle);
         }
     }
 
-    fn receive(&mut self, patience: Duration) {
+    fn receive(&mut self, timeout: Duration) {
         // A timeout of zero would mean "for ever" (socket(7), SO_RCVTIMEO).
-        let patience = patience.max(Duration::from_micros(1));
-        if patience != self.patience {
-            self.patience = patience;
-            if socket::set_receive_timeout(&self.fd, Some(patience)).is_err() {
-                self.conn.abort(Closed::Reset);
+        let timeout = timeout.max(Duration::from_micros(1));
+        if timeout != self.timeout {
+            self.timeout = timeout;
+            if socket::set_receive_timeout(&self.connection.fd, Some(timeout)).is_err() {
+                self.connection.conn.abort(Closed::Reset);
                 return;
             }
         }
         self.context.rest(Doing::Reading);
-        let received = socket::recv(&self.fd, &mut self.room.scratch);
+        let received = socket::recv(&self.connection.fd, &mut self.kept.scratch);
         self.now = self.context.now();
         self.context.turn(self.now);
         let cx = self.cx();
         match received {
             Ok(0) => {
-                self.ended = true;
-                self.conn.eof(self.context.service, &cx);
+                self.connection.ended = true;
+                self.connection.conn.eof(self.context.service, &cx);
             }
             Ok(len) => {
-                self.active = self.now;
+                self.connection.active = self.now;
                 self.context.slot().bytes_in.add(len as u64);
-                self.conn.feed(self.context.service, &cx, &self.room.scratch[..len]);
+                self.connection.conn.feed(self.context.service, &cx, &self.kept.scratch[..len]);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => self.conn.abort(Closed::Reset),
+            Err(_) => self.connection.conn.abort(Closed::Reset),
         }
     }
 
-    /// Works on jobs in place and sends until nothing waits.
+    /// Does jobs in place, and sends until nothing waits.
     fn work_and_send(&mut self) {
         loop {
             let cx = self.cx();
-            if let Some(job) = self.conn.take_job() {
+            if let Some(job) = self.connection.conn.take_job() {
                 let outcome = self.context.service.work(self.context.state, job);
                 self.now = self.context.now();
-                self.conn.done(self.context.service, &self.cx(), outcome);
+                self.connection.conn.outcome(self.context.service, &self.cx(), outcome);
                 continue;
             }
-            if self.conn.out().waiting() == 0 {
-                self.pace.rest();
+            if self.connection.conn.out().waiting() == 0 {
+                self.connection.pace.rest();
                 return;
             }
-            match transmit(self.context.assets, &self.fd, self.conn.out(), Wait::May) {
+            match transmit(
+                self.context.assets,
+                &self.connection.fd,
+                self.connection.conn.out(),
+                Wait::May,
+            ) {
                 Ok(len) => {
-                    self.active = self.now;
-                    self.pace.give(&self.fd, len);
-                    self.context.slot().bytes_out.add(len as u64);
-                    self.conn.sent(self.context.service, &cx, len);
-                    if self.conn.out().waiting() > 0 {
+                    self.connection.sent(self.context, &cx, len);
+                    if self.connection.conn.out().waiting() > 0 {
                         self.endure();
                     }
                 }
@@ -219,54 +210,51 @@ impl<'a, 'd, S: Service> Visit<'a, 'd, S> {
                     self.context.rest(Doing::Writing);
                     self.endure();
                 }
-                Err(_) => self.conn.abort(Closed::Reset),
+                Err(_) => self.connection.conn.abort(Closed::Reset),
             }
         }
     }
 
-    /// The peer does not take everything at once: waits on, unless it takes too little or the
-    /// server is forced.
+    /// The peer does not take all output at once: waits, unless it takes too little or the server
+    /// is forced.
     fn endure(&mut self) {
         self.now = self.context.now();
         if self.context.phase() >= Phase::Forced {
-            self.conn.abort(Closed::Forced);
+            self.connection.conn.abort(Closed::Forced);
         }
         if self.now < self.look {
             return;
         }
-        self.look = self.now + GRAIN.min(self.context.write_stall() / 4);
-        match self.pace.look(&self.fd, self.now, self.context.knobs) {
-            Taking::Some => self.active = self.now,
-            Taking::Nothing if self.now.since(self.active) < self.context.write_stall() => {}
-            Taking::Nothing | Taking::TooLittle => self.conn.abort(Closed::Stalled),
+        self.look = self.now + WAIT.min(self.context.write_stall() / 4);
+        match self.connection.pace.look(&self.connection.fd, self.now, self.context.knobs) {
+            Taking::Some => self.connection.active = self.now,
+            Taking::Nothing
+                if self.now.since(self.connection.active) < self.context.write_stall() => {}
+            Taking::Nothing | Taking::TooLittle => self.connection.conn.abort(Closed::Stalled),
         }
     }
 
-    /// Lets the peer finish, so that the last reply is not lost to a reset, then closes.
+    /// Closes, after lingering where that is due.
     fn finish(mut self) {
-        let why = self.conn.why();
-        if !self.ended && matches!(why, Closed::Service | Closed::Overlong) {
+        self.now = self.context.now();
+        if self.connection.lingers(self.now, self.context.phase()) {
             self.linger();
         }
-        if why == Closed::Stalled {
-            // The kernel would keep what the peer does not take, for minutes.
-            let _ = socket::set_linger_reset(&self.fd);
-        }
         self.context.rest(Doing::Working);
-        self.conn.reclaim(&mut self.room.buffers);
-        let cx = self.context.cx(self.now, self.id);
-        self.conn.close(self.context.service, &cx);
+        self.connection.conn.reclaim(&mut self.kept.buffers);
+        let cx = self.cx();
+        // Open until the end is counted: a client that sees the close may look at the counts.
+        let fd = self.connection.close(self.context.service, &cx);
         self.context.closed(self.now);
+        drop(fd);
     }
 
+    /// Receives and drops until the peer stops sending or its time is over.
     fn linger(&mut self) {
-        let until = self.context.now() + self.context.knobs.linger;
         self.context.rest(Doing::Closing);
-        if socket::shutdown_write(&self.fd).is_err() {
-            return;
-        }
+        let until = self.connection.linger.unwrap_or(self.now);
         while self.context.now() < until && self.context.phase() < Phase::Forced {
-            match socket::recv(&self.fd, &mut self.room.scratch) {
+            match socket::recv(&self.connection.fd, &mut self.kept.scratch) {
                 Ok(0) => return,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

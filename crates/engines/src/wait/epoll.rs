@@ -1,9 +1,9 @@
 //! Readiness by `epoll(7)`: one loop, all sessions of the worker.
 //!
-//! The kernel keeps the set of watched descriptors, so a turn costs what is ready, not what is
-//! open. Level-triggered by default: one `epoll_ctl(2)` when a session comes and one for each
-//! change of interest, which a steady session never has. Edge-triggered (`--edge`): none but the
-//! first, and the loop remembers what may still be readable.
+//! The kernel keeps the set of watched descriptors, so the cost of a turn grows with the ready
+//! connections, not with the open ones. Level-triggered by default: one `epoll_ctl(2)` when a
+//! session opens and one for each change of interest, which a steady session never has.
+//! Edge-triggered (`--edge`): only the first, and the loop remembers what may still be readable.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -15,10 +15,8 @@ use sys::ready::{Interest, Ready};
 
 use crate::context::WorkerContext;
 use crate::fault::Fault;
+use crate::limits::EVENTS;
 use crate::parts::readiness::{self, Poller};
-
-/// Events taken in one call.
-const EVENTS: usize = 256;
 
 /// Serves until the server drains.
 pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
@@ -53,7 +51,7 @@ impl Poller for Waiter {
     }
 
     fn forget(&mut self, _fd: BorrowedFd<'_>) {
-        // The kernel forgets a descriptor with its last copy, and a session's has none.
+        // The kernel forgets a descriptor with its last copy, and a session's has no other.
     }
 
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {

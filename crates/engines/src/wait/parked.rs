@@ -1,10 +1,11 @@
-//! Blocking workers that never block: whoever has nothing to do for them is parked in an epoll
-//! (Apache's event MPM).
+//! Worker threads that never block: connections with nothing to do are parked in an epoll (Apache's
+//! event MPM).
 //!
-//! One thread of each process waits, for all of its sessions, and calls a worker to each that
-//! moves; the workers are threads in a crowd, each attends to one session until that would block,
-//! and parks it again. A keep-alive connection thus costs a worker nothing between two requests.
-//! The price is a change of threads for each request, which is what tells this engine from a loop.
+//! One thread of each process, the listener, waits for all of its connections and queues each one
+//! that becomes ready. The workers take connections from the queue; each serves one until that
+//! would block, and parks it again. So a keep-alive connection costs no worker between two
+//! requests. The price is a change of threads for each request, which distinguishes this engine
+//! from a loop.
 
 pub mod listener;
 pub mod parking;
@@ -18,96 +19,119 @@ use seam::{Buffers, Closed, Conn, Cx, Instant, Peer, Service, SessionId};
 use sys::ready::Interest;
 use sys::socket;
 
-use self::parking::{Call, Connection, ParkedConnections};
+use self::parking::{Connection, Parked, ParkedConnections, Ready};
+use crate::container::Member;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
+use crate::limits::{BLOCKING_BUFFERS, RECEIVE_BYTES};
 use crate::parts::pace::Taking;
 use crate::parts::transmit::{Wait, transmit};
+use crate::wait::Mechanism;
 
-/// What is received at once, in bytes.
-const SCRATCH: usize = 64 * 1024;
-/// How often a peer that does not take its output is looked at.
+/// How often a peer that takes no output is examined.
 const LOOK: Duration = Duration::from_secs(2);
-/// Receives that a peer who ought to stop sending may cost at a time.
+/// Receives in a row from a peer that should stop sending.
 const LINGER_RECEIVES: usize = 16;
 
-/// Attends to whoever it is called to, until the server drains. `shard` is the listener's slot,
-/// after which sessions are named.
-pub fn serve<S: Service>(
+impl<S: Service> Mechanism<S> for ParkedConnections<S> {
+    fn serve(&self, context: &WorkerContext<'_, S>, member: Member) -> Result<(), Fault> {
+        if member.feeds_workers() {
+            return listener::serve(context, self, member.first);
+        }
+        serve(context, self, member.first + member.workers)
+    }
+
+    fn pools_sessions(&self) -> bool {
+        true
+    }
+
+    fn has_listener(&self) -> bool {
+        true
+    }
+
+    fn listener_ended(&self) {
+        self.close();
+    }
+}
+
+/// Serves connections from the queue until the server drains. `shard` is the listener's slot,
+/// which names the sessions.
+fn serve<S: Service>(
     context: &WorkerContext<'_, S>,
     parking: &ParkedConnections<S>,
     shard: usize,
 ) -> Result<(), Fault> {
-    let (scratch, buffers) = (vec![0; SCRATCH], Buffers::new(4));
-    let mut host =
-        Host { context, parking, shard, scratch, buffers, now: context.now(), with: None };
+    let (scratch, buffers) = (vec![0; RECEIVE_BYTES], Buffers::new(BLOCKING_BUFFERS));
+    let mut worker =
+        Worker { context, parking, shard, scratch, buffers, now: context.now(), serving: None };
     context.ready();
     loop {
-        let Some(call) = parking.answer() else {
+        let Some(ready) = parking.next_ready() else {
             if context.phase() > Phase::Ready && parking.is_over() {
                 return Ok(());
             }
             continue;
         };
-        host.now = context.now();
-        context.turn(host.now);
+        worker.now = context.now();
+        context.turn(worker.now);
         context.slot().serving.set(1);
-        let attended = catch_unwind(AssertUnwindSafe(|| host.attend(call)));
+        let served = catch_unwind(AssertUnwindSafe(|| worker.take(ready)));
         context.slot().serving.set(0);
         context.rest(Doing::Waiting);
-        if let Err(panic) = attended {
-            // The session went down with it; the listener must not wait for it.
-            host.with.into_iter().for_each(|id| parking.leave(id));
+        if let Err(panic) = served {
+            // Its session is lost; the listener must not wait for it.
+            worker.serving.into_iter().for_each(|id| parking.end(id));
             resume_unwind(panic);
         }
     }
 }
 
 /// A worker.
-struct Host<'a, 'd, S: Service> {
+struct Worker<'a, 'd, S: Service> {
     context: &'a WorkerContext<'d, S>,
     parking: &'a ParkedConnections<S>,
     shard: usize,
     scratch: Vec<u8>,
     buffers: Buffers,
     now: Instant,
-    /// Whom it attends to.
-    with: Option<SessionId>,
+    /// The session that it serves.
+    serving: Option<SessionId>,
 }
 
-impl<'a, S: Service> Host<'a, '_, S> {
-    fn attend(&mut self, call: Call<S>) {
-        match call {
-            Call::Come((fd, peer)) => {
+impl<'a, S: Service> Worker<'a, '_, S> {
+    fn take(&mut self, ready: Ready<S>) {
+        match ready {
+            Ready::New((fd, peer)) => {
                 let id = self.parking.name(self.shard);
-                self.with = Some(id);
+                self.serving = Some(id);
                 let (cx, peer) = (self.cx(id), Peer::Net(peer));
                 let conn = Conn::open(self.context.service, &cx, peer, &mut self.buffers);
-                self.serve(Connection::new(fd, id, conn, self.now), true);
+                let connection = Connection::new(conn, fd, self.now, Parked::new(id));
+                self.serve(Box::new(connection), true);
             }
-            Call::Back(mut connection, moved) => {
-                self.with = Some(connection.id);
+            Ready::Parked(mut connection, moved) => {
+                self.serving = Some(connection.x.id);
                 connection.conn.lend(&mut self.buffers);
                 if connection.linger.is_some() {
-                    self.listen_on(connection);
+                    self.drop_input(connection);
                 } else {
                     self.check(&mut connection, moved);
                     self.serve(connection, moved);
                 }
             }
         }
-        self.with = None;
+        self.serving = None;
     }
 
     fn cx(&self, id: SessionId) -> Cx<'a, S::State> {
         self.context.cx(self.now, id)
     }
 
-    /// Sees what has become of a session while it was parked.
+    /// Checks the deadlines of a session that was parked.
     fn check(&mut self, connection: &mut Connection<S>, moved: bool) {
-        let cx = self.cx(connection.id);
+        let cx = self.cx(connection.x.id);
         connection.conn.deadline(self.context.service, &cx);
-        if connection.blocked {
+        if connection.x.blocked {
             match connection.pace.look(&connection.fd, self.now, self.context.knobs) {
                 Taking::Some => connection.active = self.now,
                 Taking::Nothing
@@ -118,28 +142,28 @@ impl<'a, S: Service> Host<'a, '_, S> {
         } else if self.now.since(connection.active) >= self.context.idle() {
             connection.conn.shut(Closed::Idle);
         }
-        connection.blocked = false;
+        connection.x.blocked = false;
     }
 
-    /// Goes on with a session until it would block.
+    /// Serves a session until it would block.
     fn serve(&mut self, mut connection: Box<Connection<S>>, mut readable: bool) {
         loop {
             self.work_and_send(&mut connection);
-            self.context.see_to_wishes();
+            self.context.carry_out_effects();
             match self.context.phase() {
                 Phase::Starting | Phase::Ready | Phase::Leaving => {}
                 Phase::Draining => {
-                    connection.drained = true;
-                    let cx = self.cx(connection.id);
+                    connection.x.drained = true;
+                    let cx = self.cx(connection.x.id);
                     connection.conn.drain(self.context.service, &cx);
                 }
                 Phase::Forced | Phase::Done => connection.conn.abort(Closed::Forced),
             }
             let wants = connection.conn.wants();
-            if wants.done {
+            if wants.close {
                 return self.part(connection);
             }
-            if wants.job || (wants.write && !connection.blocked) {
+            if wants.job || (wants.write && !connection.x.blocked) {
                 continue;
             }
             if !readable || !wants.read {
@@ -147,9 +171,9 @@ impl<'a, S: Service> Host<'a, '_, S> {
             }
             readable = self.receive(&mut connection);
             if readable {
-                // Whoever sends without end does not keep a worker from the others.
+                // A peer that sends without end must not keep the worker from others.
                 self.work_and_send(&mut connection);
-                match self.parking.queue(connection) {
+                match self.parking.requeue(connection) {
                     None => return,
                     Some(back) => connection = back,
                 }
@@ -157,12 +181,11 @@ impl<'a, S: Service> Host<'a, '_, S> {
         }
     }
 
-    /// Receives once; says whether there may be more.
+    /// Receives once; returns whether there may be more.
     fn receive(&mut self, connection: &mut Connection<S>) -> bool {
-        let limit = SCRATCH.min(self.context.knobs.turn_bytes);
-        let received = socket::recv_nowait(&connection.fd, &mut self.scratch[..limit]);
+        let received = socket::recv_nowait(&connection.fd, &mut self.scratch);
         self.now = self.context.now();
-        let cx = self.cx(connection.id);
+        let cx = self.cx(connection.x.id);
         match received {
             Ok(0) => {
                 connection.ended = true;
@@ -173,7 +196,7 @@ impl<'a, S: Service> Host<'a, '_, S> {
                 connection.active = self.now;
                 self.context.slot().bytes_in.add(len as u64);
                 connection.conn.feed(self.context.service, &cx, &self.scratch[..len]);
-                len == limit
+                len == RECEIVE_BYTES
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
             Err(_) => {
@@ -189,47 +212,44 @@ impl<'a, S: Service> Host<'a, '_, S> {
             if let Some(job) = connection.conn.take_job() {
                 let outcome = self.context.service.work(self.context.state, job);
                 self.now = self.context.now();
-                let cx = self.cx(connection.id);
-                connection.conn.done(self.context.service, &cx, outcome);
+                let cx = self.cx(connection.x.id);
+                connection.conn.outcome(self.context.service, &cx, outcome);
                 continue;
             }
             if connection.conn.out().waiting() == 0 {
                 connection.pace.rest();
                 return;
             }
-            if connection.blocked {
+            if connection.x.blocked {
                 return;
             }
             match transmit(self.context.assets, &connection.fd, connection.conn.out(), Wait::Not) {
                 Ok(len) => {
-                    connection.active = self.now;
-                    connection.pace.give(&connection.fd, len);
-                    self.context.slot().bytes_out.add(len as u64);
-                    let cx = self.cx(connection.id);
-                    connection.conn.sent(self.context.service, &cx, len);
+                    let cx = self.cx(connection.x.id);
+                    connection.sent(self.context, &cx, len);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    connection.blocked = true
+                    connection.x.blocked = true
                 }
                 Err(_) => connection.conn.abort(Closed::Reset),
             }
         }
     }
 
-    /// Leaves a session until something moves or a time is over.
+    /// Parks a session until it is ready or its time is over.
     fn park(&mut self, mut connection: Box<Connection<S>>) {
         connection.conn.reclaim(&mut self.buffers);
         let wants = connection.conn.wants();
-        let still = match (connection.linger, connection.blocked) {
+        let still = match (connection.linger, connection.x.blocked) {
             (Some(until), _) => until,
             (None, false) => connection.active + self.context.idle(),
-            // It is looked at before, for a peer may be slow without being stalled.
+            // Examined before the stall time, because a slow peer need not be stalled.
             (None, true) => self.now + LOOK.min(self.context.write_stall() / 4),
         };
-        connection.due = still.min(wants.wake.unwrap_or(Instant::NEVER));
+        connection.scheduled = still.min(wants.wake.unwrap_or(Instant::NEVER));
         let interest = Interest {
             read: connection.linger.is_some() || wants.read,
-            write: connection.blocked,
+            write: connection.x.blocked,
             oneshot: true,
             ..Interest::NONE
         };
@@ -239,18 +259,17 @@ impl<'a, S: Service> Host<'a, '_, S> {
         }
     }
 
-    /// The session is over: lets the peer finish, so that the last reply is not lost to a reset.
+    /// The session is over: its connection lingers, or is closed.
     fn part(&mut self, mut connection: Box<Connection<S>>) {
-        let lingers = matches!(connection.conn.why(), Closed::Service | Closed::Overlong);
-        if connection.ended || !lingers || socket::shutdown_write(&connection.fd).is_err() {
-            return self.finish(*connection);
+        if connection.lingers(self.now, self.context.phase()) {
+            self.park(connection);
+        } else {
+            self.finish(*connection);
         }
-        connection.linger = Some(self.now + self.context.knobs.linger);
-        self.park(connection);
     }
 
-    /// Drops what a peer still sends that was told goodbye.
-    fn listen_on(&mut self, connection: Box<Connection<S>>) {
+    /// Receives and drops what a peer sends while its connection lingers.
+    fn drop_input(&mut self, connection: Box<Connection<S>>) {
         let over = connection.linger.is_none_or(|until| until <= self.now);
         if over || self.context.phase() >= Phase::Forced {
             return self.finish(*connection);
@@ -266,15 +285,9 @@ impl<'a, S: Service> Host<'a, '_, S> {
     }
 
     fn finish(&mut self, mut connection: Connection<S>) {
-        if connection.conn.why() == Closed::Stalled {
-            // The kernel would keep what the peer does not take, for minutes.
-            let _ = socket::set_linger_reset(&connection.fd);
-        }
         connection.conn.reclaim(&mut self.buffers);
-        let (id, cx) = (connection.id, self.cx(connection.id));
-        let Connection { conn, fd, .. } = connection;
-        conn.close(self.context.service, &cx);
-        drop(fd);
-        self.parking.leave(id);
+        let id = connection.x.id;
+        drop(connection.close(self.context.service, &self.cx(id)));
+        self.parking.end(id);
     }
 }

@@ -1,7 +1,7 @@
 //! Readiness by `poll(2)`: one loop, all sessions of the worker, one array.
 //!
-//! A turn costs what is open: the whole array goes into the kernel and is looked through at both
-//! ends. Unlike select's sets it has no end but memory.
+//! The cost of a turn grows with the open connections: the whole array goes into the kernel, and
+//! both sides walk through it. Unlike select's sets, only memory limits it.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -38,7 +38,7 @@ impl Poller for Waiter {
     }
 
     fn forget(&mut self, fd: BorrowedFd<'_>) {
-        // A closed number in the array would be told as failed at each wait.
+        // A closed number in the array would be reported as failed by each wait.
         let _ = self.0.remove(fd);
     }
 

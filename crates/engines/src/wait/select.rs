@@ -1,8 +1,8 @@
 //! Readiness by `select(2)`: one loop, all sessions of the worker, three bit sets.
 //!
-//! A turn costs what is open: the kernel looks at every descriptor up to the highest, and so do we
-//! at the answer. A descriptor from 1024 on does not fit; such a connection is closed at once, and
-//! the others are served on.
+//! The cost of a turn grows with the open connections: the kernel examines every descriptor up to
+//! the highest, and so does this loop in the answer. A descriptor of 1024 or more does not fit:
+//! such a connection is closed at once, and the others are not affected.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -43,7 +43,7 @@ impl Poller for Waiter {
     }
 
     fn forget(&mut self, fd: BorrowedFd<'_>) {
-        // A closed number in the set would fail every wait. It is not there if it did not fit.
+        // A closed number in the set would fail every wait. One that did not fit is not in it.
         let _ = self.0.remove(fd);
     }
 

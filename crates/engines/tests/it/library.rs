@@ -39,7 +39,7 @@ impl Service for Shout {
             Event::Bytes(input) => input,
             Event::Room | Event::Deadline => return Step::read(0),
             Event::Eof | Event::Drain => return Step::close(0),
-            Event::Done(never) => match never {},
+            Event::Outcome(never) => match never {},
         };
         let Some(end) = input.iter().position(|&byte| byte == b'\n') else { return Step::read(0) };
         if input[..end] == *b"." {

@@ -99,7 +99,7 @@ impl Service for Desk {
                     None => Step::read(end + 1),
                 }
             }
-            Event::Done(()) => {
+            Event::Outcome(()) => {
                 out.bytes().extend_from_slice(b"done\n");
                 Step::read(0)
             }

@@ -40,7 +40,7 @@ impl Service for Bell {
             Event::Bytes(input) => Step::close(input.len()),
             Event::Room | Event::Deadline => Step::read(0),
             Event::Eof | Event::Drain => Step::close(0),
-            Event::Done(never) => match never {},
+            Event::Outcome(never) => match never {},
         }
     }
 

@@ -17,7 +17,7 @@
 //! | `file N` | N lines of asset 0 | [`Out::file`] |
 //! | `wait MS` | `waited` | a pause that [`Event::Deadline`] ends; input behind it waits |
 //! | `nudge MS` | `#nudge` later | a deadline that input does not wait for |
-//! | `job TEXT` | TEXT reversed | [`crate::Then::Offload`] and [`Event::Done`] |
+//! | `job TEXT` | TEXT reversed | [`crate::Then::Offload`] and [`Event::Outcome`] |
 //! | `toil N` | N lines, then `toiled` | a job that leaves behind much output |
 //! | `pause` | `paused` | a pause that only the output's fall can end |
 //! | `linger` | `lingers`; at the end also `left` | a session that outlives its end or a drain |
@@ -470,7 +470,7 @@ impl Service for Probe {
                 out.bytes().extend_from_slice(b"#drain\n");
                 return talk.leave(cx.now);
             }
-            Event::Done(mut text) => {
+            Event::Outcome(mut text) => {
                 text.push(b'\n');
                 out.bytes().append(&mut text);
             }

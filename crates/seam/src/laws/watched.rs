@@ -202,7 +202,7 @@ impl Record {
         if self.overlong {
             breach(Law::Progress, "stepped after it used nothing of `input_max` bytes".into());
         }
-        if self.away != matches!(event, Event::Done(_)) {
+        if self.away != matches!(event, Event::Outcome(_)) {
             let how =
                 if self.away { "stepped while its job is out" } else { "`Done` without a job" };
             breach(Law::Order, how.into());
@@ -231,7 +231,7 @@ impl Record {
                 }
             }
             // Room is not told while a job is out, so only what is visible counts from here.
-            Event::Done(_) => (self.away, self.full) = (false, out.is_full()),
+            Event::Outcome(_) => (self.away, self.full) = (false, out.is_full()),
         }
         broken
     }

@@ -139,7 +139,7 @@ impl Service for Echo {
                 Step::close(0)
             }
             Event::Drain => Step::close(0),
-            Event::Done(never) => match never {},
+            Event::Outcome(never) => match never {},
         }
     }
 

@@ -120,7 +120,7 @@ fn settle(
         // A job may take a while.
         if conn.wants().job && !rng.once_in(3) {
             let outcome = game.work(world, conn.take_job().expect("it was wanted"));
-            conn.done(game, &cx(visitor.id), outcome);
+            conn.outcome(game, &cx(visitor.id), outcome);
         }
         if rng.once_in(200) {
             conn.eof(game, &cx(visitor.id));
@@ -132,7 +132,7 @@ fn settle(
             visitor.heard.extend_from_slice(part.in_memory().expect("no files"));
             conn.landed(game, &cx(visitor.id), part.len());
         }
-        match conn.wants().done {
+        match conn.wants().close {
             true => conn.close(game, &cx(visitor.id)),
             false => visitor.conn = Some(conn),
         }

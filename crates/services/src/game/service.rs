@@ -309,7 +309,7 @@ fn say(cx: &Context<'_>, to: u64, text: String, out: &mut Out) {
 /// Sends to a session. The launcher ensured that the engine can.
 fn push(cx: &Context<'_>, to: SessionId, bytes: &[u8]) {
     if let Err(cannot) = cx.push(to, bytes) {
-        cx.note(|note| *note = format!("{}: nobody else hears of it: {cannot}", cx.me));
+        cx.note(|note| *note = format!("{}: cannot push to another session: {cannot}", cx.me));
     }
 }
 
@@ -348,7 +348,7 @@ impl Service for Game {
         match event {
             Event::Bytes(input) => self.hear(cx, session, input, out),
             Event::Room | Event::Deadline => self.look(cx, session, out),
-            Event::Done(outcome) => self.back(cx, session, outcome, out),
+            Event::Outcome(outcome) => self.back(cx, session, outcome, out),
             Event::Eof => Step::close(0),
             Event::Drain => self.leave(cx, Bye::Drain, 0, out),
         }

@@ -188,13 +188,13 @@ impl<'a> Guest<'a> {
         let cx = cx(self.now, self.orders, &self.effects);
         while let Some(conn) = &mut self.conn {
             let wants = conn.wants();
-            if wants.done {
+            if wants.close {
                 let conn = self.conn.take().expect("looked at just now");
                 conn.close(self.media, &cx);
             } else if wants.job {
                 let job = conn.take_job().expect("wanted");
                 let outcome = self.media.work(self.orders, job);
-                conn.done(self.media, &cx, outcome);
+                conn.outcome(self.media, &cx, outcome);
             } else if wants.write && self.sip > 0 {
                 let mut slices = [IoSlice::new(&[]); 8];
                 let filled = conn.out().gather(&mut slices);

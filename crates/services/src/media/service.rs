@@ -373,7 +373,7 @@ impl<B: Platform> Service for Media<B> {
                 self.end(cx, session);
                 Step::close(0)
             }
-            Event::Done(Outcome(Back::Title(path, title))) => {
+            Event::Outcome(Outcome(Back::Title(path, title))) => {
                 if let Ok(title) = &title {
                     let left_out = &title.program.left_out;
                     if !left_out.is_empty() {
@@ -385,7 +385,7 @@ impl<B: Platform> Service for Media<B> {
                 session.found = Some((path, title));
                 Step::read(0)
             }
-            Event::Done(Outcome(Back::Window(leg, window))) => {
+            Event::Outcome(Outcome(Back::Window(leg, window))) => {
                 match (session.show.as_mut().and_then(|show| show.legs.get_mut(leg)), window) {
                     (Some(leg), Ok(fresh)) => {
                         if let Way::Within { window, .. } = &mut leg.way {

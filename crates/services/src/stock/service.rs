@@ -272,7 +272,7 @@ impl Service for Stock {
             // A line without its newline is not executed: it may be the prefix of a larger order.
             Event::Eof | Event::Drain => Step::close(0),
             Event::Room | Event::Deadline => Step::read(0),
-            Event::Done(never) => match never {},
+            Event::Outcome(never) => match never {},
         }
     }
 

@@ -528,7 +528,7 @@ impl<B: Platform> Service for Web<B> {
     ) -> Step<Job<B::File>> {
         match event {
             Event::Bytes(input) => self.serve(cx, session, input, out),
-            Event::Done(Outcome(back)) => {
+            Event::Outcome(Outcome(back)) => {
                 let after = self.back(cx, session, back, out);
                 self.step(session, 0, after)
             }

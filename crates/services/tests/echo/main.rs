@@ -156,7 +156,7 @@ fn the_first_session_goes_when_the_operator_wants_it() {
         let sent = conn.out().waiting();
         conn.sent(&echo, &cx(at, pulse.ns()), sent);
     }
-    assert!(conns[0].wants().done && !conns[1].wants().done);
+    assert!(conns[0].wants().close && !conns[1].wants().close);
     assert!(conns[1].wants().wake > Some(pulse), "it looks again later");
     assert_eq!(state.closed(CloseReason::Dismissed), 1);
     conns.remove(0).close(&echo, &cx(0, pulse.ns()));

@@ -81,10 +81,10 @@ impl Client {
             conn.feed(&self.stock, &cx, piece);
             self.drain(&cx, &mut conn, &mut bytes);
         }
-        let closed = conn.wants().done;
+        let closed = conn.wants().close;
         conn.eof(&self.stock, &cx);
         self.drain(&cx, &mut conn, &mut bytes);
-        assert!(conn.wants().done, "the end of the peer ends the conversation");
+        assert!(conn.wants().close, "the end of the peer ends the conversation");
         conn.close(&self.stock, &cx);
         Conversation { bytes, closed, notes: effects.take_notes() }
     }

@@ -52,7 +52,7 @@ impl<'a> Talk<'a> {
         event(&mut self.conn, self.web, &cx);
         while let Some(job) = self.conn.take_job() {
             let outcome = self.web.work(self.journal, job);
-            self.conn.done(self.web, &cx, outcome);
+            self.conn.outcome(self.web, &cx, outcome);
         }
     }
 
@@ -111,7 +111,7 @@ impl<'a> Talk<'a> {
     }
 
     pub fn closes(&self) -> bool {
-        self.conn.wants().done
+        self.conn.wants().close
     }
 }
 

@@ -74,7 +74,7 @@ impl<'a> Response<'a> {
 }
 
 impl AdminHandler for Front {
-    fn hear(&mut self, request: &[u8], sample: &mut dyn FnMut() -> Sample) -> Answer {
+    fn handle(&mut self, request: &[u8], sample: &mut dyn FnMut() -> Sample) -> Answer {
         let refuse = |status, words: &str| {
             Answer::Say(Response::of(status, words).bytes(Version::Http11, false))
         };
@@ -195,10 +195,10 @@ mod tests {
     fn ask(front: &mut Front, request: &str) -> Result<(u16, String), Answer> {
         let mut sample = || metrics::tests::status().sample;
         for end in 0..request.len() {
-            let early = front.hear(&request.as_bytes()[..end], &mut sample);
+            let early = front.handle(&request.as_bytes()[..end], &mut sample);
             assert!(early == Answer::More, "after {end} bytes of {request:?}: {early:?}");
         }
-        match front.hear(request.as_bytes(), &mut sample) {
+        match front.handle(request.as_bytes(), &mut sample) {
             Answer::Say(bytes) => {
                 let text = String::from_utf8(bytes).expect("text");
                 let (head, body) = text.split_once("\r\n\r\n").expect("a head");

@@ -199,7 +199,7 @@ impl Service for Editor {
     ) -> Step<Job> {
         match event {
             Event::Bytes(input) => self.serve(cx.now, session, input, out),
-            Event::Done(Answer(status, body)) => {
+            Event::Outcome(Answer(status, body)) => {
                 put(status, session.pending, &[("Content-Type", JSON)], body.len(), out);
                 out.bytes().extend_from_slice(&body);
                 session.until = cx.now + PATIENCE;

@@ -136,7 +136,7 @@ fn workers(frame: &mut Frame<'_>, area: Rect, view: &View) {
 
 fn happened(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let events = view.status.sample.events.iter().rev().take(usize::from(EVENTS)).map(|event| {
-        let whose = event.entry.map_or(String::new(), |entry| format!(" worker {entry}"));
+        let whose = event.worker.map_or(String::new(), |worker| format!(" worker {worker}"));
         let text = format!(" {:>7} {}{whose}: {}", age(event.ago_ns), event.what, event.why);
         let line = Line::from(text);
         if event.is_fault { line.red() } else { line }

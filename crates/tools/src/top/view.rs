@@ -350,8 +350,8 @@ pub(super) mod tests {
             open: slot as u64,
             ..Worker::default()
         };
-        let mut sample = Sample { schema: 1, at_ns: second * 1_000_000_000, ..Sample::default() };
-        // No process has this id, so no cost is read.
+        let mut sample = Sample { schema: 2, at_ns: second * 1_000_000_000, ..Sample::default() };
+        // Nobody has this number, so that nothing is read of us.
         sample.pid = i32::MAX;
         sample.phase = "ready".to_owned();
         sample.totals.answered = answered;

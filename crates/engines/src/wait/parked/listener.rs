@@ -1,30 +1,30 @@
-//! The one thread of a process that waits for others: for peers to come, for parked sessions to
-//! move or fall due, and for the server to drain.
+//! The thread of a process that waits: for connections, for parked sessions to become ready or due,
+//! and for the server to drain.
 
 use std::io;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use memory::{Doing, Phase, Refusal, SlotState};
 use seam::{Closed, Instant, Service, SessionId};
 use sys::epoll::Events;
 use sys::ready::{Interest, Ready};
 
-use super::parking::{Call, Connection, LOOK, ParkedConnections};
+use super::parking::{self, Connection, ParkedConnections};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
-use crate::parts::door::{Door, Failure};
+use crate::limits::{ACCEPTS, DRAIN_LOOK, EVENTS};
+use crate::parts::admission::{Admission, Attempt};
 
 // Sessions have keys below 2^60; these are above.
-const KEY_DOOR: u64 = 1 << 60;
+const KEY_LISTENER: u64 = 1 << 60;
 const KEY_STOP: u64 = 2 << 60;
 const KEY_BELL: u64 = 3 << 60;
 
-/// Events taken in one call.
-const EVENTS: usize = 256;
-/// How long settings that were reloaded may take to be noticed, at the most.
-const RELOAD: std::time::Duration = std::time::Duration::from_secs(5);
-/// One of several processes that watch one listener is woken.
-const DOOR: Interest = Interest { exclusive: true, ..Interest::READ };
+/// How long reloaded settings may go unnoticed.
+const RELOAD: Duration = Duration::from_secs(5);
+/// Of several processes that watch one listener, one is woken.
+const LISTENER: Interest = Interest { exclusive: true, ..Interest::READ };
 
 /// Listens until the server drains. `first` is the worker slot of the process's first worker.
 pub fn serve<S: Service>(
@@ -35,7 +35,7 @@ pub fn serve<S: Service>(
     let mut listener = Listener {
         context,
         parking,
-        door: Door::new(context.sessions_max()),
+        admission: Admission::new(context.sessions_max()),
         first,
         accepted: 0,
         listening: false,
@@ -48,13 +48,13 @@ pub fn serve<S: Service>(
 struct Listener<'a, 'd, S: Service> {
     context: &'a WorkerContext<'d, S>,
     parking: &'a ParkedConnections<S>,
-    door: Door,
+    admission: Admission,
     first: usize,
     /// Connections accepted, by which the process's life is measured.
     accepted: u64,
     listening: bool,
     now: Instant,
-    /// When the world wants to tick, if this process lets it.
+    /// When the service's tick is due, if this process calls it.
     next_tick: Option<Instant>,
 }
 
@@ -72,96 +72,96 @@ impl<S: Service> Listener<'_, '_, S> {
             parking.epoll.wait(&mut events, self.timeout())?;
             self.now = context.now();
             if context.turn(self.now) {
-                self.door.set_limit(context.sessions_max());
-                // They were parked until a time that may be another by now.
-                let parked = parking.sift(|_| true);
-                parked.into_iter().for_each(|connection| self.call(connection, false));
+                self.admission.set_limit(context.sessions_max());
+                // Their times were computed from the old settings.
+                let parked = parking.take_where(|_| true);
+                parked.into_iter().for_each(|connection| self.queue(connection, false));
             }
-            events.iter().for_each(|event| self.hear(event));
-            (0..parking.take_gone()).for_each(|_| context.closed(self.now));
+            events.iter().for_each(|event| self.complete(event));
+            (0..parking.take_ended()).for_each(|_| context.closed(self.now));
             self.follow_phase();
             if parking.soonest() <= self.now {
                 let now = self.now;
-                let due = parking.sift(|connection| connection.due <= now);
-                due.into_iter().for_each(|connection| self.call(connection, false));
+                let due = parking.take_where(|connection| connection.scheduled <= now);
+                due.into_iter().for_each(|connection| self.queue(connection, false));
             }
             self.tick();
-            context.see_to_wishes();
+            context.carry_out_effects();
             if context.phase() > Phase::Ready && context.slot().open.read() == 0 {
                 return Ok(());
             }
         }
     }
 
-    fn timeout(&self) -> Option<std::time::Duration> {
+    fn timeout(&self) -> Option<Duration> {
         let mut soonest = self.parking.soonest();
-        for moment in [self.door.opens_at(), self.next_tick] {
+        for moment in [self.admission.resumes_at(), self.next_tick] {
             soonest = soonest.min(moment.unwrap_or(Instant::NEVER));
         }
         let timeout = (soonest != Instant::NEVER).then(|| soonest.since(self.now));
         match self.context.phase() {
-            // With somebody here it looks now and then whether it was reloaded.
+            // With connections open it looks now and then for reloaded settings.
             Phase::Starting | Phase::Ready if self.context.slot().open.read() > 0 => {
                 Some(timeout.map_or(RELOAD, |time| time.min(RELOAD)))
             }
             Phase::Starting | Phase::Ready => timeout,
-            _ => Some(timeout.map_or(LOOK, |time| time.min(LOOK))),
+            _ => Some(timeout.map_or(DRAIN_LOOK, |time| time.min(DRAIN_LOOK))),
         }
     }
 
-    fn hear(&mut self, event: Ready) {
+    fn complete(&mut self, event: Ready) {
         match event.key {
-            KEY_DOOR => {}
+            KEY_LISTENER => {}
             KEY_STOP => self.context.slot().set_state(SlotState::Draining),
             KEY_BELL => {
                 self.parking.bell.clear();
             }
             bits => {
                 if let Some(connection) = self.parking.claim(SessionId::from_bits(bits)) {
-                    self.call(connection, true);
+                    self.queue(connection, true);
                 }
             }
         }
     }
 
-    fn call(&mut self, connection: Box<Connection<S>>, moved: bool) {
-        if let Err(Call::Back(connection, _)) = self.parking.call(Call::Back(connection, moved)) {
-            // There is room for every session, so this cannot be; nobody must be lost by it.
+    fn queue(&mut self, connection: Box<Connection<S>>, moved: bool) {
+        if let Err(parking::Ready::Parked(connection, _)) =
+            self.parking.put(parking::Ready::Parked(connection, moved))
+        {
+            // There is room for every session, so this cannot happen; if it did, none may leak.
             self.end(*connection, Closed::Reset);
         }
     }
 
     // ---- accept
 
-    /// Takes those who wait, a bounded number, each for a worker that is free; watches the door
-    /// only while it is open.
+    /// Accepts up to [`ACCEPTS`] connections, each for an idle worker; watches the listener only
+    /// while connections are admitted.
     fn accept(&mut self) -> io::Result<()> {
         let (context, parking) = (self.context, self.parking);
         let mut wants = false;
-        for _ in 0..context.knobs.turn_accepts {
+        for _ in 0..ACCEPTS {
             let open = context.slot().open.read() as usize;
             wants = context.phase() <= Phase::Ready
-                && self.door.is_open(open, self.now)
-                && parking.has_free();
+                && self.admission.is_open(open, self.now)
+                && parking.has_idle();
             if !wants {
                 break;
             }
-            match context.accept_source.take(false) {
-                Ok(arrival) => self.admit(arrival),
-                Err(error) => match self.door.failed(&error, self.now) {
-                    Failure::Empty => break,
-                    Failure::Peer => context.slot().refuse(Refusal::Gone),
-                    Failure::Exhausted => {
-                        context.slot().refuse(Refusal::Exhausted);
-                        wants = false;
-                        break;
-                    }
-                },
+            let accepted = context.accept_source.take(false);
+            match self.admission.sort(accepted, self.now, context.slot()) {
+                Attempt::Taken(arrival) => self.admit(arrival),
+                Attempt::Gone => {}
+                Attempt::Empty => break,
+                Attempt::Exhausted => {
+                    wants = false;
+                    break;
+                }
             }
         }
         if wants != self.listening {
             match wants {
-                true => parking.epoll.add(context.accept_source.fd(), DOOR, KEY_DOOR)?,
+                true => parking.epoll.add(context.accept_source.fd(), LISTENER, KEY_LISTENER)?,
                 false => parking.epoll.remove(context.accept_source.fd())?,
             }
             self.listening = wants;
@@ -172,7 +172,7 @@ impl<S: Service> Listener<'_, '_, S> {
     fn admit(&mut self, arrival: crate::accept::Arrival) {
         let context = self.context;
         context.opened(self.now);
-        if self.parking.call(Call::Come(arrival)).is_err() {
+        if self.parking.put(parking::Ready::New(arrival)).is_err() {
             context.slot().refuse(Refusal::NoWorker);
             context.closed(self.now);
         }
@@ -182,38 +182,38 @@ impl<S: Service> Listener<'_, '_, S> {
         }
     }
 
-    // ---- the way out
+    // ---- the end
 
-    /// Calls workers to those who were not told yet that the server drains; cuts the parked when it
-    /// is forced.
+    /// Queues parked sessions that do not know yet that the server drains; closes all of them when
+    /// it is forced.
     fn follow_phase(&mut self) {
         match self.context.phase() {
             Phase::Starting | Phase::Ready | Phase::Leaving => {}
             Phase::Draining => {
-                let untold = self
+                let uninformed = self
                     .parking
-                    .sift(|connection| !connection.drained && connection.linger.is_none());
-                untold.into_iter().for_each(|connection| self.call(connection, false));
+                    .take_where(|connection| !connection.x.drained && connection.linger.is_none());
+                uninformed.into_iter().for_each(|connection| self.queue(connection, false));
             }
             Phase::Forced | Phase::Done => {
-                let parked = self.parking.sift(|_| true);
+                let parked = self.parking.take_where(|_| true);
                 parked.into_iter().for_each(|connection| self.end(*connection, Closed::Forced));
             }
         }
     }
 
     fn end(&mut self, mut connection: Connection<S>, why: Closed) {
-        let id = connection.id;
+        let id = connection.x.id;
         connection.conn.abort(why);
-        connection.conn.close(self.context.service, &self.context.cx(self.now, id));
-        self.parking.leave(id);
+        connection.close(self.context.service, &self.context.cx(self.now, id));
+        self.parking.end(id);
     }
 
     fn tick(&mut self) {
         if self.next_tick.is_some_and(|moment| moment <= self.now) {
             let here = self.context.phase() != Phase::Leaving;
             let cx = self.context.cx(self.now, SessionId::NONE);
-            // From here on the world is a successor's to move, if there is one.
+            // While the server leaves, its successor calls the tick.
             self.next_tick = here.then(|| self.context.service.tick(&cx)).flatten();
         }
     }

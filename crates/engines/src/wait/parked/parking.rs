@@ -1,93 +1,71 @@
-//! Where the sessions of one process are while no worker attends to them: parked, or called and
-//! waiting for a worker.
+//! The sessions of one process that no worker serves at the moment: parked, or queued for a worker.
 //!
-//! A session is in one place at a time, and whoever takes it out of there is the only one who has
-//! it. That is all the exclusion there is: a late event finds its place empty and is forgotten.
+//! A session is in one place at a time, and the thread that takes it out is the only one that has
+//! it. No other exclusion is needed: a late event finds an empty slot and is dropped.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use memory::Buffer;
-use seam::{Conn, Instant, Service, SessionId};
+use seam::{Instant, Service, SessionId};
 use sys::epoll::Epoll;
 use sys::eventfd::EventFd;
 use sys::ready::Interest;
 
-use crate::accept::{Arrival, GRAIN};
-use crate::parts::pace::Pace;
+use crate::accept::Arrival;
+use crate::limits::WAIT;
+use crate::parts::connection;
 
-/// A session with its connection.
-pub struct Connection<S: Service> {
-    pub fd: OwnedFd,
+/// A connection that can be parked.
+pub type Connection<S> = connection::Connection<S, Parked>;
+
+/// What parking keeps for each connection, beside what every loop does.
+pub struct Parked {
     pub id: SessionId,
-    pub conn: Conn<S>,
-    /// When bytes last moved.
-    pub active: Instant,
-    /// How the peer takes its output.
-    pub pace: Pace,
     /// The last send would have blocked.
     pub blocked: bool,
-    /// The peer has stopped sending.
-    pub ended: bool,
-    /// The last reply is out; until then the peer may stop sending.
-    pub linger: Option<Instant>,
-    /// When it must be looked at even if nothing moves.
-    pub due: Instant,
-    /// It was told that the server drains.
+    /// The session has been told that the server drains.
     pub drained: bool,
+    /// The epoll knows its descriptor.
     watched: bool,
 }
 
-impl<S: Service> Connection<S> {
-    pub fn new(fd: OwnedFd, id: SessionId, conn: Conn<S>, now: Instant) -> Box<Connection<S>> {
-        Box::new(Connection {
-            fd,
-            id,
-            conn,
-            active: now,
-            pace: Pace::new(),
-            blocked: false,
-            ended: false,
-            linger: None,
-            due: Instant::NEVER,
-            drained: false,
-            watched: false,
-        })
+impl Parked {
+    pub fn new(id: SessionId) -> Parked {
+        Parked { id, blocked: false, drained: false, watched: false }
     }
 }
 
-/// What a worker is called for.
-pub enum Call<S: Service> {
-    /// Somebody has come.
-    Come(Arrival),
-    /// A parked session: something moved (`true`), or its time has come.
-    Back(Box<Connection<S>>, bool),
+/// What is queued for a worker.
+pub enum Ready<S: Service> {
+    /// A new connection.
+    New(Arrival),
+    /// A parked connection: it is ready (`true`), or its time has come.
+    Parked(Box<Connection<S>>, bool),
 }
 
 /// The sessions of one process.
 pub struct ParkedConnections<S: Service> {
     inside: Mutex<Inside<S>>,
-    calls: Buffer<Call<S>>,
-    /// Watches the parked, the listener and both bells.
+    queue: Buffer<Ready<S>>,
+    /// Watches the parked connections, the listener and both bells.
     pub epoll: Epoll,
     /// Rung when the listener should look.
     pub bell: EventFd,
-    /// Workers that attend to nobody.
-    free: AtomicUsize,
-    /// The listener waits for a worker to be free.
+    /// Workers that wait for work.
+    idle: AtomicUsize,
+    /// The listener waits for an idle worker.
     starving: AtomicBool,
     /// Sessions that have ended and that the listener has not counted yet.
-    gone: AtomicU64,
+    ended: AtomicU64,
     closed: AtomicBool,
 }
 
 struct Inside<S: Service> {
     slots: Vec<Slot<S>>,
     vacant: Vec<usize>,
-    /// No parked session is due before.
+    /// The earliest time at which a parked session is due, or a little before.
     soonest: Instant,
 }
 
@@ -102,32 +80,32 @@ impl<S: Service> ParkedConnections<S> {
         let inside = Inside { slots: Vec::new(), vacant: Vec::new(), soonest: Instant::NEVER };
         Ok(ParkedConnections {
             inside: Mutex::new(inside),
-            calls: Buffer::new(most),
+            queue: Buffer::new(most),
             epoll: Epoll::new()?,
             bell: EventFd::new()?,
-            free: AtomicUsize::new(0),
+            idle: AtomicUsize::new(0),
             starving: AtomicBool::new(false),
-            gone: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         })
     }
 
-    /// A panic elsewhere leaves every place whole.
+    /// A panic elsewhere leaves every slot whole.
     fn lock(&self) -> MutexGuard<'_, Inside<S>> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     // ---- workers
 
-    /// Waits up to [`GRAIN`] for a call, as a worker that is free meanwhile.
-    pub fn answer(&self) -> Option<Call<S>> {
-        self.free.fetch_add(1, Ordering::SeqCst);
+    /// Waits up to [`WAIT`] for work, as an idle worker.
+    pub fn next_ready(&self) -> Option<Ready<S>> {
+        self.idle.fetch_add(1, Ordering::SeqCst);
         if self.starving.swap(false, Ordering::SeqCst) {
             self.bell.ring();
         }
-        let call = self.calls.take(GRAIN);
-        self.free.fetch_sub(1, Ordering::SeqCst);
-        call
+        let ready = self.queue.take(WAIT);
+        self.idle.fetch_sub(1, Ordering::SeqCst);
+        ready
     }
 
     /// A name for a new session of the listener in worker slot `shard`.
@@ -142,7 +120,7 @@ impl<S: Service> ParkedConnections<S> {
         SessionId::new(shard, index as u32, slot.generation)
     }
 
-    /// Parks a session until something moves, or until it is due.
+    /// Parks a session until it is ready, or until it is due.
     ///
     /// # Errors
     /// The session, which cannot be watched, and why.
@@ -152,13 +130,13 @@ impl<S: Service> ParkedConnections<S> {
         interest: Interest,
     ) -> Result<(), (Box<Connection<S>>, io::Error)> {
         let (index, key, due) =
-            (connection.id.index() as usize, connection.id.bits(), connection.due);
-        let was_watched = connection.watched;
+            (connection.x.id.index() as usize, connection.x.id.bits(), connection.scheduled);
+        let was_watched = connection.x.watched;
         let mut inside = self.lock();
-        // Once it is watched it may be called, so it must be in its place before; the lock keeps
-        // whoever calls it from looking there too early.
+        // Once it is watched it may become ready, so it must be in its slot before; the lock keeps
+        // the listener from looking there too early.
         let connection = inside.slots[index].connection.insert(connection);
-        connection.watched = true;
+        connection.x.watched = true;
         let watched = match was_watched {
             true => self.epoll.modify(&connection.fd, interest, key),
             false => self.epoll.add(&connection.fd, interest, key),
@@ -178,41 +156,41 @@ impl<S: Service> ParkedConnections<S> {
         Ok(())
     }
 
-    /// Calls a worker again to a session that has more to do than a turn allows; gives it back if
-    /// nobody else waits.
-    pub fn queue(&self, connection: Box<Connection<S>>) -> Option<Box<Connection<S>>> {
-        if self.calls.is_empty() {
+    /// Queues a session again that has more to do than a turn allows; gives it back if the queue is
+    /// empty.
+    pub fn requeue(&self, connection: Box<Connection<S>>) -> Option<Box<Connection<S>>> {
+        if self.queue.is_empty() {
             return Some(connection);
         }
-        match self.calls.try_put(Call::Back(connection, true)) {
-            Err(Call::Back(connection, _)) => Some(connection),
-            Ok(()) | Err(Call::Come(_)) => None,
+        match self.queue.try_put(Ready::Parked(connection, true)) {
+            Err(Ready::Parked(connection, _)) => Some(connection),
+            Ok(()) | Err(Ready::New(_)) => None,
         }
     }
 
     /// A session has ended.
-    pub fn leave(&self, id: SessionId) {
+    pub fn end(&self, id: SessionId) {
         self.lock().vacant.push(id.index() as usize);
-        self.gone.fetch_add(1, Ordering::AcqRel);
+        self.ended.fetch_add(1, Ordering::AcqRel);
         self.bell.ring();
     }
 
-    /// Whether nobody calls any more.
+    /// Whether no work will come any more.
     pub fn is_over(&self) -> bool {
-        // In this order: who is gone calls nobody.
-        self.closed.load(Ordering::Acquire) && self.calls.is_empty()
+        // In this order: a listener that is gone queues nothing.
+        self.closed.load(Ordering::Acquire) && self.queue.is_empty()
     }
 
     // ---- the listener
 
-    /// Whether a worker is free for one more; if not, the bell rings when one is.
-    pub fn has_free(&self) -> bool {
-        let some = || self.free.load(Ordering::SeqCst) > self.calls.len();
+    /// Whether a worker is idle; if not, the bell rings when one is.
+    pub fn has_idle(&self) -> bool {
+        let some = || self.idle.load(Ordering::SeqCst) > self.queue.len();
         if some() {
             return true;
         }
         self.starving.store(true, Ordering::SeqCst);
-        // One may have become free before it could see that.
+        // One may have become idle before it could see that.
         let now = some();
         if now {
             self.starving.store(false, Ordering::SeqCst);
@@ -220,25 +198,26 @@ impl<S: Service> ParkedConnections<S> {
         now
     }
 
-    /// Calls a worker. There is room for every session.
-    pub fn call(&self, call: Call<S>) -> Result<(), Call<S>> {
-        self.calls.try_put(call)
+    /// Queues work. There is room for every session.
+    pub fn put(&self, ready: Ready<S>) -> Result<(), Ready<S>> {
+        self.queue.try_put(ready)
     }
 
     /// The parked session of this name, if it is parked.
     pub fn claim(&self, id: SessionId) -> Option<Box<Connection<S>>> {
         let mut inside = self.lock();
         let slot = inside.slots.get_mut(id.index() as usize)?;
-        slot.connection.take_if(|connection| connection.id == id)
+        slot.connection.take_if(|connection| connection.x.id == id)
     }
 
-    /// When the first of the parked is due.
+    /// When the first parked session is due.
     pub fn soonest(&self) -> Instant {
         self.lock().soonest
     }
 
-    /// Takes out the parked that `is_wanted`, and looks when the first of the others is due.
-    pub fn sift(
+    /// Takes out the parked sessions that `is_wanted`, and notes when the first of the others is
+    /// due.
+    pub fn take_where(
         &self,
         mut is_wanted: impl FnMut(&Connection<S>) -> bool,
     ) -> Vec<Box<Connection<S>>> {
@@ -249,7 +228,8 @@ impl<S: Service> ParkedConnections<S> {
             match slot.connection.take_if(|connection| is_wanted(connection)) {
                 Some(connection) => taken.push(connection),
                 None => {
-                    soonest = soonest.min(slot.connection.as_ref().map_or(soonest, |it| it.due))
+                    soonest =
+                        soonest.min(slot.connection.as_ref().map_or(soonest, |it| it.scheduled))
                 }
             }
         }
@@ -262,11 +242,8 @@ impl<S: Service> ParkedConnections<S> {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Sessions that have ended since the last call.
-    pub fn take_gone(&self) -> u64 {
-        self.gone.swap(0, Ordering::AcqRel)
+    /// How many sessions have ended since the last call.
+    pub fn take_ended(&self) -> u64 {
+        self.ended.swap(0, Ordering::AcqRel)
     }
 }
-
-/// How long a listener sleeps at most while the server drains.
-pub const LOOK: Duration = Duration::from_millis(50);

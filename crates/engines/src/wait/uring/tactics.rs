@@ -38,8 +38,9 @@ pub enum SendBy {
 /// How connections come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptBy {
-    /// One multishot accept, armed while the door is open. Only for a ring with a listener of its
-    /// own: of several on one listener the kernel completes the one that was armed first, always.
+    /// One multishot accept, armed while the admission is open. Only for a ring with a listener of
+    /// its own: of several on one listener the kernel completes the one that was armed first,
+    /// always.
     Multi,
     /// One accept at a time, which is armed again at the end of the turn and so stands at the end
     /// of the line. A worker that is frozen has taken one connection, or its wake-up.

@@ -51,7 +51,7 @@ impl Service for Echo {
             }
             Event::Room | Event::Deadline => Step::read(0),
             Event::Eof | Event::Drain => Step::close(0),
-            Event::Done(never) => match never {},
+            Event::Outcome(never) => match never {},
         }
     }
 
@@ -95,7 +95,7 @@ impl Service for Deaf {
         match event {
             Event::Bytes(_) | Event::Room | Event::Deadline => Step::read(0),
             Event::Eof | Event::Drain => Step::close(0),
-            Event::Done(never) => match never {},
+            Event::Outcome(never) => match never {},
         }
     }
 

@@ -1,9 +1,9 @@
-//! Every order in which the threads of a small port can call the protocol, walked to the end, with
-//! the faults that it must not have planted in it one by one.
+//! Walks every order in which the threads of a small port can call the protocol to its end; then
+//! plants faults in it one by one and expects each to be found.
 //!
-//! From each state of a [`World`] every move is tried that some thread or the kernel can make;
-//! states seen before are not walked again. That a job or a step may take for ever is a move that
-//! is never made.
+//! From each state of a [`World`] every move is tried that a thread or the kernel can make;
+//! states seen before are not walked again. A job or a step that takes for ever is a move that is
+//! never made.
 
 mod world;
 
@@ -64,13 +64,13 @@ fn no_order_of_calls_breaks_the_protocol() {
 fn each_planted_fault_is_found() {
     use Mutant::*;
     let all = [
-        NobodyCalled,
+        NobodyWoken,
         TokenKept,
         TokenLost,
         LeadKept,
         AllWork,
-        CalledKept,
-        RestersForgotten,
+        WokenKept,
+        SleepersForgotten,
         TokenForged,
     ];
     for mutant in all {
@@ -81,24 +81,24 @@ fn each_planted_fault_is_found() {
 }
 
 #[test]
-fn shares_are_equal_once_errands_are_long_and_few_threads_come_for_short_ones() {
-    let take = |long: bool, errands: usize, resting: usize| {
-        let mut shift: Shift<usize, ()> = Shift::new(4);
-        shift.errand_ns = if long { LONG_NS } else { 0 };
-        shift.resting = (1..=resting).collect();
-        shift.bring(&mut (0..errands).collect(), &mut Vec::new());
-        let mut share = Vec::new();
-        assert_eq!(shift.next(0, &mut share), Task::Turn);
-        (share.len(), shift.call())
+fn batches_are_equal_once_items_are_long_and_few_threads_wake_for_short_ones() {
+    let take = |long: bool, items: usize, sleeping: usize| {
+        let mut scheduler: Scheduler<usize, ()> = Scheduler::new(4);
+        scheduler.item_ns = if long { LONG_NS } else { 0 };
+        scheduler.sleeping = (1..=sleeping).collect();
+        scheduler.submit(&mut (0..items).collect(), &mut Vec::new());
+        let mut batch = Vec::new();
+        assert_eq!(scheduler.next(0, &mut batch), Action::Run);
+        (batch.len(), scheduler.wake_next())
     };
     assert_eq!(take(true, 8, 3), (2, Some(3)));
     assert_eq!(take(false, 8, 3), (8, None));
     assert_eq!(take(false, 9, 3), (8, Some(3)));
-    assert_eq!(take(true, 1, 3), (1, Some(3)), "somebody must look out");
-    assert_eq!(take(false, 100, 0), (SHARE_MAX, None));
-    let mut shift: Shift<(), ()> = Shift::new(1);
-    (0..40).for_each(|_| shift.weigh(10, 10 * 2 * LONG_NS));
-    assert!(shift.is_long());
-    (0..40).for_each(|_| shift.weigh(10, 20_000));
-    assert!(!shift.is_long());
+    assert_eq!(take(true, 1, 3), (1, Some(3)), "one thread must lead");
+    assert_eq!(take(false, 100, 0), (BATCH_MAX, None));
+    let mut scheduler: Scheduler<(), ()> = Scheduler::new(1);
+    (0..40).for_each(|_| scheduler.record(10, 10 * 2 * LONG_NS));
+    assert!(scheduler.is_long());
+    (0..40).for_each(|_| scheduler.record(10, 20_000));
+    assert!(!scheduler.is_long());
 }

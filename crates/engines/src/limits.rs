@@ -1,0 +1,95 @@
+//! The limits of every loop, each with its arithmetic; sums that matter are asserted at the end.
+//!
+//! What an operator may turn is in [`Knobs`](crate::Knobs); what is here follows from the kernel,
+//! from measurements or from another limit.
+
+use std::time::Duration;
+
+use seam::Buffers;
+
+// ---- bytes in one turn
+
+/// Bytes that one receive takes: one scratch buffer serves all sessions of a worker. 64 KiB are a
+/// few dozen segments, so a system call is a small part of what it moves.
+pub const RECEIVE_BYTES: usize = 64 << 10;
+/// After this many bytes a turn is long: sessions with more to move continue in the next turn,
+/// after new events. The kernel takes about 0.1 ms to move them, of files or of memory.
+pub const TURN_BYTES: usize = 4 * RECEIVE_BYTES;
+/// Bytes that one session may send in a turn that is not long yet.
+pub const SEND_BYTES: usize = TURN_BYTES;
+/// Bytes that one session may send in a long turn: as many as one receive takes.
+pub const SEND_BYTES_LONG: usize = RECEIVE_BYTES;
+/// Bytes that one `sendfile(2)` sends: one call never moves more than a session may in a turn.
+pub const SENDFILE_BYTES: usize = SEND_BYTES;
+/// Bytes of files that one session of a completion port may send in one step: they cost no copy,
+/// and continuing takes a round trip through the ring.
+pub const PORT_FILE_BYTES: usize = 4 * SEND_BYTES;
+
+// ---- sessions in one turn
+
+/// Events that one wait takes from the kernel.
+pub const EVENTS: usize = 256;
+/// Connections that one turn accepts before it looks at the others.
+pub const ACCEPTS: usize = 64;
+/// Sessions that one turn examines for overdue ones: about 0.1 ms, which all others wait.
+pub const SWEEP_SESSIONS: usize = 256;
+/// Overdue sessions that one turn closes. Closing one that takes no output frees what the kernel
+/// holds for it: 50 us, on a ring 200 us.
+pub const SWEEP_CLOSES: usize = 4;
+/// The pause between the parts of a sweep, in which others are served.
+pub const SWEEP_PAUSE: Duration = Duration::from_millis(1);
+/// Sessions that one turn wakes because their deadline has come. Sessions that arrived together
+/// have deadlines together, and are woken over several turns.
+pub const WAKES: usize = 32;
+
+// ---- pieces of output
+
+/// Pieces of output that one `sendmsg(2)` takes: more than a batch of replies with shared bodies
+/// has.
+pub const SEND_SLICES: usize = 16;
+/// Pieces of output that one send on a ring takes: a send on a ring cannot continue in the same
+/// turn, so it takes more.
+pub const RING_SLICES: usize = 64;
+
+// ---- memory of one worker
+
+/// Spare output buffers that an event loop keeps: a turn has at most [`EVENTS`] events, and seldom
+/// touches more sessions.
+pub const BUFFERS: usize = EVENTS;
+/// Spare output buffers that a thread of a completion port keeps.
+pub const PORT_BUFFERS: usize = 64;
+/// Spare output buffers of a worker that serves one connection at a time.
+pub const BLOCKING_BUFFERS: usize = 4;
+
+// ---- times
+
+/// How long a call that waits lasts at most, so that a worker sees the server's phase and limits.
+pub const WAIT: Duration = Duration::from_millis(250);
+/// After the last reply, how long a peer may still send before it is cut off. A close with unread
+/// input resets the connection, which can destroy the reply on its way (RFC 9112, 9.6).
+pub const LINGER: Duration = Duration::from_secs(2);
+/// How long no connection is accepted after descriptors or memory ran out.
+pub const ACCEPT_BACK_OFF: Duration = Duration::from_millis(100);
+/// How long a loop that is not told edges sleeps at most while the server drains.
+pub const DRAIN_LOOK: Duration = Duration::from_millis(50);
+
+// ---- sums
+
+/// `IOV_MAX` (limits.h): what one vectored call may carry.
+const IOV_MAX: usize = 1024;
+/// The longest turn: long from the first session on, each of its events then receives and sends
+/// once more. Moving these 32.5 MiB takes about 10 ms.
+const TURN_BYTES_MAX: usize = TURN_BYTES + SEND_BYTES + EVENTS * (RECEIVE_BYTES + SEND_BYTES_LONG);
+/// Memory that an idle event loop keeps for the next turn.
+const IDLE_BYTES_MAX: usize = RECEIVE_BYTES + BUFFERS * Buffers::KEEP_MAX;
+
+const _: () = {
+    assert!(TURN_BYTES_MAX <= 33 << 20);
+    assert!(IDLE_BYTES_MAX <= 65 << 20);
+    assert!(SEND_BYTES_LONG <= SEND_BYTES && SENDFILE_BYTES <= SEND_BYTES);
+    assert!(RING_SLICES <= IOV_MAX && SEND_SLICES <= RING_SLICES);
+    // A sweep of a full part costs at most a millisecond of closing, and pauses as long.
+    assert!(SWEEP_CLOSES <= SWEEP_SESSIONS && SWEEP_CLOSES * 200 <= 1000);
+    // A lingering peer is cut off within its time although workers look only this often.
+    assert!(WAIT.as_millis() * 4 <= LINGER.as_millis());
+};

@@ -1,0 +1,170 @@
+//! When a worker accepts connections, and what it does when accepting fails: the one policy of all
+//! loops. No connection is accepted above the worker's limit, while descriptors are out, or while
+//! the server drains.
+//!
+//! Connections that are not accepted wait in the kernel's queue, where they cost nothing. Accepting
+//! resumes when an eighth of the room is free (the hysteresis avoids flapping), or
+//! [`ACCEPT_BACK_OFF`] after descriptors ran out.
+
+use std::io;
+
+use memory::{Refusal, Slot};
+use seam::Instant;
+
+use crate::limits::{ACCEPT_BACK_OFF, WAIT};
+
+/// Whether connections are accepted.
+#[derive(Debug)]
+pub struct Admission {
+    sessions_max: usize,
+    full: bool,
+    backs_off_until: Option<Instant>,
+    draining: bool,
+}
+
+/// What one attempt to accept came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt<T> {
+    /// A connection.
+    Taken(T),
+    /// That peer is gone already, and counted; the next may be there.
+    Gone,
+    /// No connection waits.
+    Empty,
+    /// Descriptors or memory ran out, which is counted; accepting pauses.
+    Exhausted,
+}
+
+impl Admission {
+    /// Admits up to `sessions_max` at one time.
+    pub fn new(sessions_max: usize) -> Admission {
+        Admission { sessions_max, full: false, backs_off_until: None, draining: false }
+    }
+
+    /// Admits up to `sessions_max` from now on.
+    pub fn set_limit(&mut self, sessions_max: usize) {
+        self.sessions_max = sessions_max;
+    }
+
+    /// Whether to accept now, with `live` sessions open.
+    pub fn is_open(&mut self, live: usize, now: Instant) -> bool {
+        if live >= self.sessions_max {
+            self.full = true;
+        } else if live <= self.sessions_max - self.sessions_max.div_ceil(8) {
+            self.full = false;
+        }
+        if self.backs_off_until.is_some_and(|until| until <= now) {
+            self.backs_off_until = None;
+        }
+        self.was_open()
+    }
+
+    /// Whether it was open when last asked.
+    pub fn was_open(&self) -> bool {
+        !self.full && !self.draining && self.backs_off_until.is_none()
+    }
+
+    /// The machine is at its limit: accepting pauses.
+    pub fn back_off(&mut self, now: Instant) {
+        self.backs_off_until = Some(now + ACCEPT_BACK_OFF);
+    }
+
+    /// When accepting resumes by itself.
+    pub fn resumes_at(&self) -> Option<Instant> {
+        self.backs_off_until.filter(|_| !self.draining)
+    }
+
+    /// Sleeps until accepting resumes: for a worker that has nothing else to do.
+    pub fn sleep_back_off(&self, now: Instant) {
+        std::thread::sleep(self.resumes_at().map_or(WAIT, |moment| moment.since(now)));
+    }
+
+    /// No more connections, ever.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// Sorts the result of an accept; a failure is counted on `slot`.
+    #[inline]
+    pub fn sort<T>(&mut self, accepted: io::Result<T>, now: Instant, slot: &Slot) -> Attempt<T> {
+        match accepted {
+            Ok(connection) => Attempt::Taken(connection),
+            Err(error) => self.failed(&error, now, slot),
+        }
+    }
+
+    fn failed<T>(&mut self, error: &io::Error, now: Instant, slot: &Slot) -> Attempt<T> {
+        if error.kind() == io::ErrorKind::WouldBlock {
+            // From the kernel, or from a buffer into which no connection came in time.
+            return Attempt::Empty;
+        }
+        match error.raw_os_error() {
+            Some(errno::MFILE | errno::NFILE | errno::NOMEM | errno::NOBUFS) => {
+                self.back_off(now);
+                slot.refuse(Refusal::Exhausted);
+                Attempt::Exhausted
+            }
+            // accept(2) reports errors pending on the new connection: treat it as if it had never
+            // come.
+            _ => {
+                slot.refuse(Refusal::Gone);
+                Attempt::Gone
+            }
+        }
+    }
+}
+
+/// The errno values that tell an exhausted machine from a gone peer (errno(3), Linux).
+mod errno {
+    pub const NOMEM: i32 = 12;
+    pub const NFILE: i32 = 23;
+    pub const MFILE: i32 = 24;
+    pub const NOBUFS: i32 = 105;
+}
+
+#[cfg(test)]
+mod tests {
+    use memory::{Board, Placement, Region};
+
+    use super::*;
+
+    #[test]
+    fn a_full_server_opens_when_an_eighth_is_free() {
+        let mut admission = Admission::new(16);
+        let now = Instant::ZERO;
+        assert!(admission.is_open(15, now));
+        assert!(!admission.is_open(16, now));
+        assert!(!admission.is_open(15, now));
+        assert!(admission.is_open(14, now));
+        let mut single = Admission::new(1);
+        assert!(!single.is_open(1, now) && single.is_open(0, now));
+        single.set_limit(2);
+        assert!(single.is_open(1, now) && !single.is_open(2, now) && !single.is_open(3, now));
+    }
+
+    #[test]
+    fn exhaustion_pauses_accepting_and_a_gone_peer_does_not() {
+        let placed = Region::place(Placement::Private);
+        let mut board: Region<Board> = placed.expect("memory for a board");
+        board.init(&[]).expect("a scoreboard needs no seed");
+        let slot = board.slot(0);
+        let mut admission = Admission::new(16);
+        let now = Instant::from_ns(5);
+        let fails = |admission: &mut Admission, errno| {
+            admission.failed::<()>(&io::Error::from_raw_os_error(errno), now, slot)
+        };
+        assert_eq!(fails(&mut admission, 11), Attempt::Empty, "EAGAIN");
+        let timeout = io::ErrorKind::WouldBlock.into();
+        assert_eq!(admission.failed::<()>(&timeout, now, slot), Attempt::Empty);
+        assert_eq!(fails(&mut admission, 103), Attempt::Gone);
+        assert!(admission.is_open(0, now));
+        assert_eq!(slot.refused.read(), 1);
+        assert_eq!(fails(&mut admission, errno::MFILE), Attempt::Exhausted);
+        assert!(!admission.is_open(0, now));
+        assert_eq!(slot.refused.read(), 2);
+        assert_eq!(admission.resumes_at(), Some(now + ACCEPT_BACK_OFF));
+        assert!(admission.is_open(0, now + ACCEPT_BACK_OFF));
+        admission.drain();
+        assert!(!admission.is_open(0, now + ACCEPT_BACK_OFF));
+    }
+}

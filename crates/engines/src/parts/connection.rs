@@ -1,0 +1,134 @@
+//! One connection, as every loop keeps it: the session, its socket, and how its peer behaves.
+
+use std::os::fd::OwnedFd;
+
+use memory::Phase;
+use seam::{Closed, Conn, Cx, Instant, Service};
+use sys::socket;
+
+use super::pace::{Pace, Taking};
+use crate::context::WorkerContext;
+use crate::limits::LINGER;
+
+/// A session and its socket; `X` is what one kind of loop keeps beside.
+pub struct Connection<S: Service, X> {
+    pub conn: Conn<S>,
+    pub fd: OwnedFd,
+    /// When bytes last moved, in either direction.
+    pub active: Instant,
+    /// When the loop looks at it even if nothing moves; [`Instant::NEVER`] if it need not.
+    pub scheduled: Instant,
+    /// How the peer takes its output.
+    pub pace: Pace,
+    /// The last reply is out; until then the peer may still send before it is cut off.
+    pub linger: Option<Instant>,
+    /// The peer has stopped sending.
+    pub ended: bool,
+    pub x: X,
+}
+
+/// Why a connection is overdue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overdue {
+    /// Nothing moved for too long: flush and close.
+    Idle,
+    /// The peer takes no output: cut it off.
+    Stalled,
+    /// The peer does not stop sending: cut it off.
+    Lingering,
+}
+
+impl<S: Service, X> Connection<S, X> {
+    /// The connection of a peer that came at `now`.
+    pub fn new(conn: Conn<S>, fd: OwnedFd, now: Instant, x: X) -> Connection<S, X> {
+        Connection {
+            conn,
+            fd,
+            active: now,
+            scheduled: Instant::NEVER,
+            pace: Pace::new(),
+            linger: None,
+            ended: false,
+            x,
+        }
+    }
+
+    /// The kernel took the oldest `bytes` of the output.
+    #[inline]
+    pub fn sent(&mut self, context: &WorkerContext<'_, S>, cx: &Cx<'_, S::State>, bytes: usize) {
+        self.note_sent(context, cx.now, bytes);
+        self.conn.sent(context.service, cx, bytes);
+    }
+
+    /// The kernel took `bytes` of what was taken out of the output before.
+    #[inline]
+    pub fn landed(&mut self, context: &WorkerContext<'_, S>, cx: &Cx<'_, S::State>, bytes: usize) {
+        self.note_sent(context, cx.now, bytes);
+        self.conn.landed(context.service, cx, bytes);
+    }
+
+    #[inline]
+    fn note_sent(&mut self, context: &WorkerContext<'_, S>, now: Instant, bytes: usize) {
+        self.active = now;
+        self.pace.give(&self.fd, bytes);
+        context.slot().bytes_out.add(bytes as u64);
+    }
+
+    /// Whether the connection is overdue at `now`.
+    pub fn overdue(&mut self, context: &WorkerContext<'_, S>, now: Instant) -> Option<Overdue> {
+        let owes = !self.conn.out().is_empty();
+        let mut slow = false;
+        if owes {
+            match self.pace.look(&self.fd, now, context.knobs) {
+                Taking::Some => self.active = now,
+                Taking::Nothing => {}
+                Taking::TooLittle => slow = true,
+            }
+        } else {
+            self.pace.rest();
+        }
+        let still = now.since(self.active);
+        if self.linger.is_some_and(|until| until <= now) {
+            Some(Overdue::Lingering)
+        } else if slow || (owes && still >= context.write_stall()) {
+            Some(Overdue::Stalled)
+        } else if still >= context.idle() {
+            Some(Overdue::Idle)
+        } else {
+            None
+        }
+    }
+
+    /// The session is over and its output flushed: whether the connection lingers. It does where
+    /// the service ended it and the peer may still send: the write half is shut down, and until
+    /// [`LINGER`] is over the loop receives and drops what comes.
+    pub fn lingers(&mut self, now: Instant, phase: Phase) -> bool {
+        let is_ours = matches!(self.conn.why(), Closed::Service | Closed::Overlong);
+        if self.ended || !is_ours || phase >= Phase::Forced {
+            return false;
+        }
+        if self.linger.is_none() {
+            // Not on a ring, which leaves a shutdown to a kernel thread: that one looks the
+            // descriptor up later, and may find the next connection under its number.
+            if socket::shutdown_write(&self.fd).is_err() {
+                return false;
+            }
+            self.linger = Some(now + LINGER);
+        }
+        true
+    }
+
+    /// A stalled connection is reset by its close: the kernel would keep its output for minutes.
+    pub fn reset_if_stalled(&self) {
+        if self.conn.why() == Closed::Stalled {
+            let _ = socket::set_linger_reset(&self.fd);
+        }
+    }
+
+    /// Ends the session; the descriptor is left to be closed.
+    pub fn close(self, service: &S, cx: &Cx<'_, S::State>) -> OwnedFd {
+        self.reset_if_stalled();
+        self.conn.close(service, cx);
+        self.fd
+    }
+}

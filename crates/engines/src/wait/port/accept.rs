@@ -1,0 +1,36 @@
+//! How a port takes connections: the leader admits them, and whichever thread is free opens their
+//! sessions.
+
+use std::io;
+
+use seam::Service;
+
+use super::PortThread;
+use super::completion_port::WorkItem;
+use super::leader::LeaderState;
+use crate::wait::uring::accept::Incoming;
+
+impl<S: Service> PortThread<'_, '_, S> {
+    /// Queues each connection that is admitted, and follows the admission.
+    pub(super) fn accept(&mut self, leader: &mut LeaderState) {
+        let (context, port) = (self.context, self.port);
+        let LeaderState { accepting, admission, inside, .. } = leader;
+        while let Some(incoming) = accepting.next(context, admission, *inside, self.now) {
+            *inside += 1;
+            self.new_items.push(WorkItem::Open(incoming));
+        }
+        accepting.follow(context, admission, || port.ring.hub());
+    }
+
+    pub(super) fn accepted(
+        &mut self,
+        leader: &mut LeaderState,
+        result: io::Result<Incoming>,
+        more: bool,
+    ) {
+        let port = self.port;
+        let LeaderState { accepting, admission, .. } = leader;
+        let ring = || port.ring.hub();
+        accepting.accepted(self.context, admission, self.now, (result, more), ring);
+    }
+}

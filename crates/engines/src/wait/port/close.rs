@@ -1,0 +1,86 @@
+//! How a session ends on the ring of a port, and how sessions are counted: nothing of a session may
+//! be armed or in flight when its descriptor is closed.
+
+use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use memory::Phase;
+use seam::{Instant, Service, SessionId};
+
+use super::PortThread;
+use super::completion_port::{Connection, lock};
+use crate::wait::uring::tactics::CloseBy;
+
+impl<S: Service> PortThread<'_, '_, S> {
+    /// Counts a session that was opened; says whether all others were told of a drain, and that
+    /// the server is forced.
+    pub(super) fn count_open(&self) -> (bool, bool) {
+        let leader = lock(&self.port.leader);
+        let (board, slot) = (self.context.board, self.context.board.slot(self.port.slot));
+        // In this order a reader that reads `accepted` first never takes the server for idle.
+        slot.open.add(1);
+        slot.accepted.add(1);
+        board.began(self.now.ns());
+        (leader.drained, leader.forced)
+    }
+
+    /// Everything is flushed: whether the session stays, because it lingers or because an armed
+    /// receive holds the socket; the last completion of that brings us back here.
+    pub(super) fn part(&mut self, connection: &mut Connection<S>) -> bool {
+        let lingers = connection.lingers(self.now, self.context.phase());
+        lingers || connection.x.flight.armed.is_some()
+    }
+
+    /// Stops whatever of a session is armed or in flight.
+    pub(super) fn cut(&mut self, connection: &mut Connection<S>) {
+        connection.linger = None;
+        if connection.x.flight.is_busy() {
+            connection.x.flight.stopping = true;
+            self.port.ring.hub().cancel_all(connection.fd.as_fd());
+            // At once: later, the descriptor's number could be another connection's. If this
+            // fails, the next submission tries again.
+            let _ = self.port.ring.submit();
+        }
+    }
+
+    /// The session is over, and nothing of it is in flight.
+    pub(super) fn finish(&mut self, id: SessionId, connection: Connection<S>) {
+        let port = self.port;
+        connection.reset_if_stalled();
+        let Connection { conn, fd, x, .. } = connection;
+        if !x.panicked {
+            let (context, cx) = (self.context, self.cx(id));
+            let closed = catch_unwind(AssertUnwindSafe(|| conn.close(context.service, &cx)));
+            context.slot().panics.add(u64::from(closed.is_err()));
+        }
+        let _ = port.table.close(id);
+        match port.tactics.close {
+            CloseBy::Ring => port.ring.hub().close(fd),
+            CloseBy::Call => drop(fd),
+        }
+        self.count_closed();
+    }
+
+    /// Counts a session that was closed, and wakes the leader if that matters to it.
+    fn count_closed(&self) {
+        let (context, port) = (self.context, self.port);
+        let (board, slot) = (context.board, context.board.slot(port.slot));
+        let mut leader = lock(&port.leader);
+        leader.inside -= 1;
+        let is_last = slot.open.read() == 1;
+        if is_last {
+            // A reader that sees no connection must see since when.
+            board.ended(self.now.ns());
+        }
+        slot.open.sub(1);
+        let is_awaited =
+            !leader.admission.was_open() || (is_last && context.phase() > Phase::Ready);
+        drop(leader);
+        if is_awaited {
+            port.wake_leader_by(Instant::ZERO);
+        }
+        if is_last && board.is_empty_now() {
+            context.bell.ring();
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What the leader looks after: deadlines, admission, the number of sessions, the server's phase.
+//! Under one lock, because threads that end a session change it too.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use memory::{Board, Phase};
+use seam::{Instant, Service};
+
+use super::PortThread;
+use super::completion_port::{Message, WorkItem, lock};
+use crate::parts::admission::Admission;
+use crate::parts::deadlines::Deadlines;
+use crate::parts::event_loop::sweep_every;
+use crate::wait::uring::accept::Accepting;
+use crate::wait::uring::tactics::Tactics;
+
+/// The state of the leader, whichever thread that is.
+pub(super) struct LeaderState {
+    pub deadlines: Deadlines,
+    pub admission: Admission,
+    pub accepting: Accepting,
+    /// Sessions, and connections that are about to have one.
+    pub inside: usize,
+    pub next_tick: Option<Instant>,
+    next_sweep: Instant,
+    /// Which edition of the settings the admission knows.
+    edition: u32,
+    /// All sessions were told that the server drains.
+    pub drained: bool,
+    /// All sessions were told that the server is forced.
+    pub forced: bool,
+}
+
+impl LeaderState {
+    pub fn new(board: &Board, sessions_max: usize, tactics: Tactics) -> LeaderState {
+        LeaderState {
+            deadlines: Deadlines::default(),
+            admission: Admission::new(sessions_max),
+            accepting: Accepting::new(tactics),
+            inside: 0,
+            next_tick: Some(Instant::ZERO),
+            next_sweep: Instant::ZERO,
+            edition: board.edition(),
+            drained: false,
+            forced: false,
+        }
+    }
+
+    /// When the leader must look again whatever happens.
+    fn soonest(&self) -> Instant {
+        let mut soonest = if self.inside > 0 { self.next_sweep } else { Instant::NEVER };
+        for moment in [self.deadlines.next(), self.admission.resumes_at(), self.next_tick] {
+            soonest = soonest.min(moment.unwrap_or(Instant::NEVER));
+        }
+        soonest
+    }
+}
+
+impl<S: Service> PortThread<'_, '_, S> {
+    /// What the leader does before it waits: deadlines, ticks, sweeps, accepts. Returns how long it
+    /// may sleep; `None` if there is work to do at once.
+    pub(super) fn before_wait(&mut self) -> Option<Option<Duration>> {
+        let port = self.port;
+        let mut leader = lock(&port.leader);
+        self.follow_settings(&mut leader);
+        let leaves = self.follow_phase(&mut leader);
+        while let Some((entry, id)) = leader.deadlines.due(self.now) {
+            self.context.note_late(entry, self.now);
+            self.post(id, Message::Due(entry));
+        }
+        if leader.next_tick.is_some_and(|moment| moment <= self.now) {
+            leader.next_tick = None;
+            // While the server leaves, its successor calls the tick.
+            if self.context.phase() != Phase::Leaving {
+                self.new_items.push(WorkItem::Tick);
+            }
+        }
+        if leader.next_sweep <= self.now {
+            if leader.inside > 0 {
+                self.context.note_late(leader.next_sweep, self.now);
+            }
+            leader.next_sweep = self.now + sweep_every(self.context);
+            self.post_to_all(|| Message::Look);
+        }
+        self.accept(&mut leader);
+        // An armed accept may still bring a connection.
+        if leaves && leader.inside == 0 && !leader.accepting.is_armed() {
+            lock(&port.scheduler).close();
+            return None;
+        }
+        if !self.new_items.is_empty() {
+            return None;
+        }
+        let soonest = leader.soonest();
+        // Under the lock: a thread that needs an earlier moment from now on sees this one.
+        port.until.store(soonest.ns(), Ordering::Relaxed);
+        Some((soonest != Instant::NEVER).then(|| soonest.since(self.now)))
+    }
+
+    fn follow_settings(&mut self, leader: &mut LeaderState) {
+        let edition = self.context.board.edition();
+        if std::mem::replace(&mut leader.edition, edition) != edition {
+            leader.admission.set_limit(self.context.sessions_max());
+            leader.next_sweep = leader.next_sweep.min(self.now + sweep_every(self.context));
+        }
+    }
+
+    /// Tells all sessions of the server's phase; true when no connection can come any more.
+    fn follow_phase(&mut self, leader: &mut LeaderState) -> bool {
+        let phase = self.context.phase();
+        if phase <= Phase::Ready {
+            return false;
+        }
+        let is_over = self.context.is_over();
+        if is_over {
+            leader.admission.drain();
+        }
+        if phase >= Phase::Draining && !std::mem::replace(&mut leader.drained, true) {
+            self.post_to_all(|| Message::Drain);
+        }
+        if phase >= Phase::Forced && !std::mem::replace(&mut leader.forced, true) {
+            leader.accepting.clear();
+            self.post_to_all(|| Message::Force);
+        }
+        is_over
+    }
+
+    fn post_to_all(&mut self, message: impl Fn() -> Message<S::Outcome>) {
+        let port = self.port;
+        for id in port.table.ids() {
+            self.post(id, message());
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What comes in: the messages of a session, receives among them, and what each does to it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use seam::{Closed, Instant, Service, SessionId};
+use sys::uring::Received;
+
+use super::PortThread;
+use super::completion_port::{Connection, Message};
+use crate::parts::connection::Overdue;
+use crate::wait::uring::send::land;
+
+impl<S: Service> PortThread<'_, '_, S> {
+    pub(super) fn handle(
+        &mut self,
+        id: SessionId,
+        connection: &mut Connection<S>,
+        message: Message<S::Outcome>,
+    ) {
+        let (service, cx) = (self.context.service, self.cx(id));
+        match message {
+            Message::Received { input, more, waiting } => {
+                connection.x.flight.received(&input, more, waiting);
+                self.received(id, connection, input);
+            }
+            Message::Sent { result, load } => {
+                land(self.context, &cx, connection, (result, load), &mut self.buffers);
+            }
+            Message::Writable => connection.x.flight.sending = false,
+            Message::Outcome(Some(outcome)) => {
+                connection.conn.lend(&mut self.buffers);
+                connection.conn.outcome(service, &cx, outcome);
+            }
+            Message::Outcome(None) => connection.conn.abort(Closed::Reset),
+            Message::Push(bytes) => {
+                if connection.conn.push(&bytes).is_err() {
+                    self.context.slot().pushes_dropped.add(1);
+                }
+            }
+            Message::Due(entry) => {
+                if connection.scheduled == entry {
+                    connection.scheduled = Instant::NEVER;
+                    connection.conn.lend(&mut self.buffers);
+                    connection.conn.deadline(service, &cx);
+                }
+            }
+            Message::Look => self.look(connection),
+            Message::Drain => {
+                connection.conn.lend(&mut self.buffers);
+                connection.conn.drain(service, &cx);
+            }
+            Message::Force => {
+                connection.conn.abort(Closed::Forced);
+                self.cut(connection);
+            }
+        }
+    }
+
+    fn received(&mut self, id: SessionId, connection: &mut Connection<S>, input: Received) {
+        let (context, cx) = (self.context, self.cx(id));
+        match input {
+            Received::Bytes(buffer) => {
+                connection.conn.lend(&mut self.buffers);
+                connection.active = self.now;
+                let bytes = self.port.ring.bytes(&buffer);
+                context.slot().bytes_in.add(bytes.len() as u64);
+                let fed = catch_unwind(AssertUnwindSafe(|| {
+                    connection.conn.feed(context.service, &cx, bytes);
+                }));
+                // Also after a panic: a buffer that is not given back is lost for ever.
+                self.read.push(buffer);
+                if fed.is_err() {
+                    self.panicked(id, connection);
+                }
+            }
+            Received::Eof => {
+                connection.ended = true;
+                connection.conn.lend(&mut self.buffers);
+                connection.conn.eof(context.service, &cx);
+            }
+            Received::NoBuffers => context.slot().enobufs.add(1),
+            // We asked for it, or the thread that armed it has ended; then it is armed again.
+            Received::Cancelled => {}
+            Received::Failed(_) => {
+                connection.ended = true;
+                connection.conn.abort(Closed::Reset);
+            }
+        }
+    }
+
+    /// Ends a session that is overdue.
+    fn look(&mut self, connection: &mut Connection<S>) {
+        match connection.overdue(self.context, self.now) {
+            None => {}
+            Some(Overdue::Idle) => connection.conn.shut(Closed::Idle),
+            Some(Overdue::Stalled) => {
+                connection.conn.abort(Closed::Stalled);
+                self.cut(connection);
+            }
+            Some(Overdue::Lingering) => {
+                // It may still read what the kernel holds for it; we receive no longer.
+                connection.ended = true;
+                self.cut(connection);
+            }
+        }
+    }
+}

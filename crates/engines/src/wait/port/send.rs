@@ -1,0 +1,77 @@
+//! What goes out: one send a session at a time, of everything that waits; files by calls, as in
+//! `uring`.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use seam::{Closed, Service, SessionId};
+use sys::socket;
+
+use super::PortThread;
+use super::completion_port::Connection;
+use crate::limits::PORT_FILE_BYTES;
+use crate::parts::transmit::{Wait, transmit};
+use crate::wait::uring::send::load;
+use crate::wait::uring::tactics::SendBy;
+
+impl<S: Service> PortThread<'_, '_, S> {
+    /// Sends everything that waits, if nothing is in flight.
+    pub(super) fn send(&mut self, id: SessionId, connection: &mut Connection<S>) {
+        if connection.x.flight.sending || connection.conn.out().waiting() == 0 {
+            return;
+        }
+        if self.port.tactics.send == SendBy::Call && !connection.conn.out().has_file() {
+            self.send_now(id, connection);
+        }
+        // What has left may have made room for a file.
+        if connection.conn.out().has_file() {
+            return self.send_files(id, connection);
+        }
+        self.launch(id, connection);
+    }
+
+    /// One send on the ring of everything that waits.
+    fn launch(&mut self, id: SessionId, connection: &mut Connection<S>) {
+        if let Some(load) = load(connection.conn.out()) {
+            connection.x.flight.sending = true;
+            self.port.ring.hub().send(connection.fd.as_fd(), id.bits(), load);
+        }
+    }
+
+    /// Sends files, and what lies before them, as far as the peer takes it, up to
+    /// [`PORT_FILE_BYTES`].
+    fn send_files(&mut self, id: SessionId, connection: &mut Connection<S>) {
+        let (context, cx) = (self.context, self.cx(id));
+        let mut left = PORT_FILE_BYTES;
+        while left > 0 && connection.conn.out().has_file() {
+            match transmit(context.assets, &connection.fd, connection.conn.out(), Wait::Not) {
+                Ok(len) => {
+                    left = left.saturating_sub(len);
+                    connection.sent(context, &cx, len);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => connection.conn.abort(Closed::Reset),
+            }
+        }
+        if connection.conn.out().has_file() {
+            // Where the peer would take more, other sessions come first.
+            connection.x.flight.sending = true;
+            self.port.ring.hub().watch_writable(connection.fd.as_fd(), id.bits());
+            return;
+        }
+        self.launch(id, connection);
+    }
+
+    /// One `send(2)` of what lies in one piece.
+    fn send_now(&mut self, id: SessionId, connection: &mut Connection<S>) {
+        let (context, cx) = (self.context, self.cx(id));
+        let Some(bytes) = connection.conn.out().single() else { return };
+        match socket::send_nowait(&connection.fd, bytes) {
+            Ok(len) => {
+                connection.sent(context, &cx, len);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => connection.conn.abort(Closed::Reset),
+        }
+    }
+}

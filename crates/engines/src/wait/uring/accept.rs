@@ -1,0 +1,180 @@
+//! How a ring takes connections: an accept or a poll that is armed while connections are admitted.
+//! The same for a worker's own ring and for the ring of a completion port.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::DerefMut;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use memory::Phase;
+use seam::{Instant, Peer, Service};
+use sys::poll::{PollFd, poll};
+use sys::socket;
+use sys::uring::{Acceptance, Armed, Uring};
+
+use super::tactics::Tactics;
+use super::{Loop, Ops, TOKEN_LISTENER};
+use crate::context::WorkerContext;
+use crate::limits::ACCEPTS;
+use crate::parts::admission::{Admission, Attempt};
+use crate::parts::event_loop::EventLoop;
+
+/// A connection without a session, and its peer if the kernel told it.
+pub(in crate::wait) type Incoming = (OwnedFd, Option<SocketAddr>);
+
+/// The accept of a ring.
+pub(in crate::wait) struct Accepting {
+    /// How the ring accepts; `None`: it polls, and we accept.
+    how: Option<Acceptance>,
+    /// Connections that the kernel took for us beyond the limit.
+    waiting: VecDeque<Incoming>,
+    /// The accept or poll that is armed.
+    armed: Option<Armed>,
+    /// It has been asked to stop.
+    stopping: bool,
+    /// Accepts that the last poll allows.
+    allowed: usize,
+}
+
+impl Accepting {
+    pub fn new(tactics: Tactics) -> Accepting {
+        let how = tactics.acceptance();
+        Accepting { how, waiting: VecDeque::new(), armed: None, stopping: false, allowed: 0 }
+    }
+
+    pub fn is_armed(&self) -> bool {
+        self.armed.is_some()
+    }
+
+    /// The poll has ended: the listener may be readable.
+    pub fn polled(&mut self) {
+        (self.armed, self.stopping, self.allowed) = (None, false, ACCEPTS);
+    }
+
+    /// The server is forced: what waits is closed.
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// The next connection to open a session for, with `live` sessions open.
+    ///
+    /// A multishot accept takes all that the kernel has, so the excess waits here. While the server
+    /// leaves or drains it is served whatever the limit: no successor can see these connections,
+    /// and their requests may have been sent already.
+    pub fn next<S: Service>(
+        &mut self,
+        context: &WorkerContext<'_, S>,
+        admission: &mut Admission,
+        live: usize,
+        now: Instant,
+    ) -> Option<Incoming> {
+        let is_open = admission.is_open(live, now);
+        let is_leaving = || matches!(context.phase(), Phase::Leaving | Phase::Draining);
+        if !self.waiting.is_empty() && (is_open || is_leaving()) {
+            return self.waiting.pop_front();
+        }
+        while is_open && self.allowed > 0 {
+            self.allowed -= 1;
+            match admission.sort(context.accept_source.take(false), now, context.slot()) {
+                Attempt::Taken((fd, peer)) => return Some((fd, Some(peer))),
+                Attempt::Gone => {}
+                Attempt::Empty | Attempt::Exhausted => self.allowed = 0,
+            }
+        }
+        None
+    }
+
+    /// Arms the accept while connections are admitted, and stops it while they are not.
+    pub fn follow<S: Service, R: DerefMut<Target = Uring>>(
+        &mut self,
+        context: &WorkerContext<'_, S>,
+        admission: &Admission,
+        ring: impl FnOnce() -> R,
+    ) {
+        match self.armed {
+            None if admission.was_open() => self.arm(context, &mut ring()),
+            Some(armed) if !admission.was_open() && !self.stopping => {
+                self.stopping = true;
+                ring().cancel(armed);
+            }
+            _ => {}
+        }
+    }
+
+    fn arm<S: Service>(&mut self, context: &WorkerContext<'_, S>, ring: &mut Uring) {
+        self.allowed = 0;
+        self.armed = Some(match self.how {
+            Some(how) => ring.accept(context.listener, TOKEN_LISTENER, how),
+            // It looks first, so no connection is forgotten for which this turn had no time.
+            None => ring.watch_once(context.accept_source.fd(), TOKEN_LISTENER),
+        });
+    }
+
+    /// An accept of the ring has completed.
+    pub fn accepted<S: Service, R: DerefMut<Target = Uring>>(
+        &mut self,
+        context: &WorkerContext<'_, S>,
+        admission: &mut Admission,
+        now: Instant,
+        (result, more): (io::Result<Incoming>, bool),
+        ring: impl FnOnce() -> R,
+    ) {
+        let mut is_exhausted = false;
+        // Cancelled: by us, or because the thread that armed it has ended.
+        let was_cancelled = |error: &io::Error| error.raw_os_error() == Some(CANCELLED);
+        if !result.as_ref().is_err_and(was_cancelled) {
+            match admission.sort(result, now, context.slot()) {
+                Attempt::Taken(incoming) => self.waiting.push_back(incoming),
+                Attempt::Exhausted => is_exhausted = true,
+                Attempt::Gone | Attempt::Empty => {}
+            }
+        }
+        if more {
+            return;
+        }
+        (self.armed, self.stopping) = (None, false);
+        let is_leaving = context.phase() == Phase::Leaving;
+        if is_leaving && !is_exhausted && is_readable(context.listener) {
+            // The kernel wakes one accept for each connection. If it woke ours, and that was
+            // cancelled before it ran, no other process knows: one more accept takes what waits.
+            self.arm(context, &mut ring());
+        }
+    }
+}
+
+/// The peer of a connection. A multishot accept does not tell it, and a peer that is gone has none.
+pub(in crate::wait) fn peer_of((fd, peer): &Incoming) -> Peer {
+    peer.or_else(|| socket::peer_addr(fd).ok()).map_or(Peer::Local, Peer::Net)
+}
+
+impl<S: Service> Loop<'_, S> {
+    /// Opens a session for each connection that is admitted, and follows the admission.
+    pub(super) fn accept(&mut self) {
+        loop {
+            let EventLoop { context, admission, table, now, .. } = &mut self.event_loop;
+            let next = self.accepting.next(context, admission, table.len(), *now);
+            let Some(incoming) = next else { break };
+            let peer = peer_of(&incoming);
+            let id = self.event_loop.open(incoming.0, peer, Ops::default());
+            self.touch(id);
+        }
+        let EventLoop { context, admission, .. } = &self.event_loop;
+        self.accepting.follow(context, admission, || &mut self.ring);
+    }
+
+    pub(super) fn accepted(&mut self, result: io::Result<Incoming>, more: bool) {
+        let EventLoop { context, admission, now, .. } = &mut self.event_loop;
+        self.accepting.accepted(context, admission, *now, (result, more), || &mut self.ring);
+    }
+}
+
+/// Whether a connection waits to be accepted.
+fn is_readable(listener: BorrowedFd<'_>) -> bool {
+    let mut list = [PollFd::new(listener, true, false)];
+    poll(&mut list, Some(Duration::ZERO)).is_ok_and(|ready| ready > 0)
+}
+
+/// `ECANCELED` (errno(3)).
+const CANCELLED: i32 = 125;

@@ -1,0 +1,61 @@
+//! How a session ends on the ring: nothing of it may be armed or in flight when its descriptor is
+//! closed.
+
+use std::os::fd::AsFd;
+
+use seam::{Closed, Service, SessionId};
+
+use super::Loop;
+use super::tactics::CloseBy;
+use crate::parts::connection::Overdue;
+
+impl<S: Service> Loop<'_, S> {
+    /// Everything is flushed: lingers, or closes as soon as nothing is armed. False if the session
+    /// is gone.
+    pub(super) fn part(&mut self, id: SessionId) -> bool {
+        let (now, phase) = (self.event_loop.now, self.event_loop.context.phase());
+        let Some(connection) = self.event_loop.table.lookup(id) else { return false };
+        // An armed receive holds the socket; its last completion brings us back here.
+        if connection.lingers(now, phase) || connection.x.flight.armed.is_some() {
+            return true;
+        }
+        if let Some(fd) = self.event_loop.close(id) {
+            match self.tactics.close {
+                CloseBy::Ring => self.ring.close(fd),
+                CloseBy::Call => drop(fd),
+            }
+        }
+        false
+    }
+
+    /// Ends a session whatever is armed or in flight.
+    pub(super) fn cut(&mut self, id: SessionId) {
+        if let Some(connection) = self.event_loop.table.lookup(id) {
+            connection.linger = None;
+            if connection.x.flight.is_busy() {
+                connection.x.flight.stopping = true;
+                self.ring.cancel_all(connection.fd.as_fd());
+            }
+            self.touch(id);
+        }
+    }
+
+    pub(super) fn overdue(&mut self, id: SessionId, why: Overdue) {
+        let Some(connection) = self.event_loop.table.lookup(id) else { return };
+        match why {
+            Overdue::Idle => {
+                connection.conn.shut(Closed::Idle);
+                self.touch(id);
+            }
+            Overdue::Stalled => {
+                connection.conn.abort(Closed::Stalled);
+                self.cut(id);
+            }
+            Overdue::Lingering => {
+                // It may still read what the kernel holds for it; we receive no longer.
+                connection.ended = true;
+                self.cut(id);
+            }
+        }
+    }
+}
