@@ -207,8 +207,8 @@ impl Golden {
         let mut text = format!(
             "# Instructions per request of each loop of the core, under callgrind, in the profile\n\
              # `ci`: one client that asks `buy` and `sell` in turn and waits for each reply.\n\
-             # `cargo xtask golden` checks them; `cargo xtask golden --write \"WHY\"` changes those\n\
-             # that have left the bound, and `reason` says why.\n\
+             # `cargo xtask golden` checks them. `cargo xtask golden --write WHY` changes those that\n\
+             # have left the bound, and `reason` says why.\n\
              bound = {}\n",
             self.bound
         );
