@@ -19,9 +19,9 @@ use services::media::{Aim, Media, Options, Orders, Push};
 
 use crate::race::watch;
 use crate::rank::RankArgs;
-use crate::serve::http::site::Site;
 use crate::serve::media::source::{self, SourceFlag};
 use crate::serve::media::{folder_of, secret, tell, wall_ns};
+use tools::serve::site::Site;
 
 /// How often to check whether everything has been sent.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

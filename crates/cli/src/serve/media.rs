@@ -20,19 +20,18 @@ use seam::Instant;
 use services::media::live::Source;
 use services::media::{Credentials, Groups, Media, Options, Orders};
 
-use super::http::site::Site;
 use super::server::{ServerArgs, ServiceInstance, usage};
 use crate::rank::RankArgs;
 use source::SourceFlag;
+use tools::serve::site::Site;
 
 /// The default port: RTSP's own needs a privilege.
 const PORT: u16 = 8554;
 
 /// The flags of the media service.
 #[derive(clap::Args)]
+#[command(mut_arg("port", |arg| arg.default_value("8554")))]
 pub struct Args {
-    #[command(flatten)]
-    server: ServerArgs,
     /// The folder to serve, or files of one folder; a named pipe, or `-` for standard input, is a
     /// live source [default: the present folder]
     #[arg(value_name = "DIR|FILE|-")]
@@ -87,6 +86,8 @@ pub struct Args {
     /// Keep files up to this many bytes in memory
     #[arg(long, default_value_t = Options::default().file_max, value_name = "BYTES")]
     file_max: u64,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// The value of `--group`.

@@ -1,8 +1,8 @@
 //! An operator's keys: `d` disconnects the first session, `q` stops the server.
 //!
-//! On a terminal keys come as they are pressed, from a pipe they come as bytes. A thread looks for
-//! them a few times a second instead of sleeping in a read that nobody could end; the terminal is
-//! as it was when the console is dropped.
+//! A terminal delivers keys as they are pressed, a pipe as bytes. A thread polls for them a few
+//! times a second, because a blocking read could not be ended. Dropping the console restores the
+//! terminal.
 
 use std::io::{IsTerminal, stdin};
 use std::os::fd::AsFd;
@@ -18,10 +18,10 @@ use sys::poll::{PollFd, poll};
 use sys::process;
 use sys::signal::{self, Signal};
 
-/// Between two looks for keys.
+/// How often keys are polled for.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// What they do.
+/// The hint.
 const KEYS: &str = "keys: d disconnects the first session, q stops the server";
 
 /// The keys while the server runs.
@@ -32,7 +32,7 @@ pub struct Console {
 }
 
 impl Console {
-    /// Takes keys on a thread of `scope`; `dismiss` ends the first session and says what it did.
+    /// Takes keys on a thread of `scope`; `dismiss` ends the first session and describes that.
     pub fn open<'scope, 'env>(
         scope: &'scope Scope<'scope, 'env>,
         dismiss: &'env (dyn Fn() -> String + Sync),
@@ -41,7 +41,7 @@ impl Console {
         if console.before.is_some() {
             eprintln!("{KEYS}");
         }
-        // The thread inherits this; a signal that it took would not be the supervisor's.
+        // The thread inherits the mask, so signals reach the supervisor.
         let _ = signal::block(&[Signal::TERM, Signal::INT, Signal::HUP, Signal::USR2]);
         let over = Arc::clone(&console.over);
         scope.spawn(move || listen(&over, dismiss));
@@ -53,13 +53,13 @@ impl Drop for Console {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(before) = &self.before {
-            // What was typed meanwhile is not for the shell.
+            // Keys typed meanwhile are not for the shell.
             let _ = tcsetattr(stdin(), OptionalActions::Flush, before);
         }
     }
 }
 
-/// Lets keys come one by one and unseen; `None` where there is no terminal.
+/// Switches line mode and echo off; `None` without a terminal.
 fn quiet() -> Option<Termios> {
     if !stdin().is_terminal() {
         return None;
@@ -67,14 +67,14 @@ fn quiet() -> Option<Termios> {
     let before = tcgetattr(stdin()).ok()?;
     let mut during = before.clone();
     during.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-    // A read takes what is there and does not wait (termios(3), MIN = TIME = 0).
+    // A read returns at once (termios(3), MIN = TIME = 0).
     during.special_codes[SpecialCodeIndex::VMIN] = 0;
     during.special_codes[SpecialCodeIndex::VTIME] = 0;
     tcsetattr(stdin(), OptionalActions::Now, &during).ok()?;
     Some(before)
 }
 
-/// Obeys keys until the console is closed, or the pipe they come from ends.
+/// Obeys keys until the console is closed or the pipe ends.
 fn listen(over: &AtomicBool, dismiss: &(dyn Fn() -> String + Sync)) {
     let terminal = stdin().is_terminal();
     while !over.load(Ordering::Relaxed) {
@@ -101,7 +101,7 @@ fn obey(key: u8, dismiss: &(dyn Fn() -> String + Sync)) {
     }
 }
 
-/// As TERM does, so that there is one way to stop.
+/// Stops the server by TERM, so that there is one way to stop.
 fn stop() {
     let _ = process::kill(process::this(), Signal::TERM);
 }

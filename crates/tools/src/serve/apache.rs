@@ -1,10 +1,10 @@
 //! `--apache-conf FILE`: the processing modules' directives of an Apache configuration, so that a
-//! published one can be pasted in.
+//! published one can be used as it is.
 //!
-//! Apache corrects what cannot be and, in its oldest versions, said nothing about it; a study that
-//! set `MaxSpareThreads 150` beside `MinSpareThreads 150` measured 200. The same corrections are
-//! made here (`worker_check_config`, `prefork_check_config`), and each is said. Directives that are
-//! not about processes and threads are counted and left alone. Sources: the manual's pages of
+//! Apache corrects values that cannot work, its oldest versions silently; a study that set
+//! `MaxSpareThreads 150` beside `MinSpareThreads 150` measured 200. The same corrections are made
+//! here (`worker_check_config`, `prefork_check_config`), and each is reported. Directives about
+//! anything but processes and threads are counted and ignored. Sources: the manual's pages of
 //! worker, event, prefork and mpm_common.
 
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ const FORMER: &[(&str, &str)] =
 /// Directives of the module that gave each child a user of its own.
 const PERCHILD: &[&str] = &["numservers", "maxthreadsperchild", "assignuserid", "childperuserid"];
 
-/// What Apache has if nobody says: `worker` and `event`, and `prefork` (2.4).
+/// Apache's defaults: `worker` and `event`, and `prefork` (2.4).
 const SERVER_LIMIT: (usize, usize) = (16, 256);
 const THREAD_LIMIT: usize = 64;
 const THREADS: usize = 25;
@@ -59,7 +59,7 @@ impl Module {
         }
     }
 
-    /// Whether a section `<IfModule WORD>` is for it.
+    /// Whether a section `<IfModule WORD>` applies to it.
     fn is_meant(self, word: &str) -> bool {
         let name = match self {
             Module::Worker => "worker",
@@ -75,33 +75,42 @@ impl Module {
     }
 }
 
-/// What a file says.
+/// The directives of a file, by name, with their lines.
 #[derive(Default)]
 struct Found {
     values: BTreeMap<&'static str, (String, usize)>,
     others: usize,
 }
 
-/// What is in force after a file was read.
+/// The settings of a file, corrected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directives {
+    /// The most workers at one time.
     pub workers: Option<usize>,
+    /// Threads of a process.
     pub threads: Option<usize>,
+    /// Processes at startup.
     pub start: Option<usize>,
+    /// Fewest idle workers.
     pub spare_min: Option<usize>,
+    /// Most idle workers.
     pub spare_max: Option<usize>,
+    /// Connections after which a process is replaced.
     pub lifetime: Option<u32>,
+    /// Length of the accept queue.
     pub backlog: Option<u32>,
+    /// Whether a lock serialises accept.
     pub is_locked: bool,
+    /// The most connections at one time.
     pub max_connections: Option<usize>,
-    /// What was corrected and what was left alone, in words.
-    pub said: Vec<String>,
+    /// What was corrected and what was ignored, for the user.
+    pub notes: Vec<String>,
 }
 
 /// Reads `file` for the engine of `shape`.
 ///
 /// # Errors
-/// Names the file, the line, what was expected and what was found.
+/// With the file, the line, what was expected and what was found.
 pub fn read(file: &Path, shape: &Shape) -> Result<Directives, Refused> {
     let place = file.display();
     let module = Module::of(shape).ok_or_else(|| {
@@ -116,12 +125,12 @@ pub fn read(file: &Path, shape: &Shape) -> Result<Directives, Refused> {
     correct(&found, module).map_err(|(line, reason)| Refused(format!("{place}:{line}: {reason}")))
 }
 
-/// A line number and what is wrong there.
+/// A line number and the mistake there.
 type Wrong = (usize, String);
 
 fn scan(text: &str, module: Module) -> Result<Found, Wrong> {
     let mut found = Found::default();
-    // For each open section, whether what is in it counts.
+    // For each open section, whether its directives apply.
     let mut sections: Vec<bool> = Vec::new();
     let mut carried = String::new();
     for (at, line) in text.lines().enumerate() {
@@ -164,7 +173,7 @@ fn take(found: &mut Found, line: &str, number: usize) -> Result<(), Wrong> {
             ),
         ));
     }
-    // `Mutex default mpm-accept` and `AcceptMutex` say the same in two ages.
+    // `AcceptMutex` is the older spelling of `Mutex default mpm-accept`.
     let value = match name.as_str() {
         "mutex" if line.contains("mpm-accept") => {
             name = "acceptmutex".to_owned();
@@ -177,7 +186,7 @@ fn take(found: &mut Found, line: &str, number: usize) -> Result<(), Wrong> {
         found.others += 1;
         return Ok(());
     };
-    let value = value.ok_or_else(|| (number, format!("expected a value behind {written}")))?;
+    let value = value.ok_or_else(|| (number, format!("expected a value after {written}")))?;
     found.values.insert(known, (value.trim_matches('"').to_owned(), number));
     Ok(())
 }
@@ -187,10 +196,10 @@ impl Found {
         let Some((text, line)) = self.values.get(name) else { return Ok(None) };
         text.parse()
             .map(Some)
-            .map_err(|_| (*line, format!("expected a number behind {name}, found `{text}`")))
+            .map_err(|_| (*line, format!("expected a number after {name}, found `{text}`")))
     }
 
-    /// What belongs to another module and has no effect in this one, in words.
+    /// The directives of other modules, which have no effect here, for the user.
     fn foreign(&self, module: Module) -> Option<String> {
         let others: &[&str] = match module {
             Module::Prefork => &[
@@ -208,14 +217,14 @@ impl Found {
         let found: Vec<&str> =
             others.iter().copied().filter(|name| self.values.contains_key(name)).collect();
         (!found.is_empty())
-            .then(|| format!("without effect on this engine, left alone: {}", found.join(", ")))
+            .then(|| format!("without effect on this engine, ignored: {}", found.join(", ")))
     }
 
-    /// At least 1, aloud.
-    fn positive(&self, name: &str, said: &mut Vec<String>) -> Result<Option<usize>, Wrong> {
+    /// The number, at least 1; a correction is noted.
+    fn positive(&self, name: &str, notes: &mut Vec<String>) -> Result<Option<usize>, Wrong> {
         let found = self.number(name)?;
         if found == Some(0) {
-            said.push(format!("{name} 0 is taken as 1"));
+            notes.push(format!("{name} 0 is taken as 1"));
             return Ok(Some(1));
         }
         Ok(found)
@@ -224,33 +233,34 @@ impl Found {
 
 /// Makes Apache's corrections.
 fn correct(found: &Found, module: Module) -> Result<Directives, Wrong> {
-    let mut said = Vec::new();
+    let mut notes = Vec::new();
     let is_prefork = module == Module::Prefork;
-    let server_limit = found.positive("serverlimit", &mut said)?;
+    let server_limit = found.positive("serverlimit", &mut notes)?;
     let server_limit = server_limit.unwrap_or(match module {
         Module::Prefork => SERVER_LIMIT.1,
         _ => SERVER_LIMIT.0,
     });
-    let threads = if is_prefork { 1 } else { threads(found, &mut said)? };
-    let workers = workers(found, threads, server_limit, &mut said)?;
+    let threads = if is_prefork { 1 } else { threads(found, &mut notes)? };
+    let workers = workers(found, threads, server_limit, &mut notes)?;
     let (least, most) = match is_prefork {
         true => ("minspareservers", "maxspareservers"),
         false => ("minsparethreads", "maxsparethreads"),
     };
-    let spare_min = found.positive(least, &mut said)?;
-    let spare_max = found.positive(most, &mut said)?;
-    // The controller widens it; here it is said in Apache's words.
+    let spare_min = found.positive(least, &mut notes)?;
+    let spare_max = found.positive(most, &mut notes)?;
+    // The controller would widen it too; the note uses Apache's words.
     let spare_max = match (spare_min, spare_max) {
         (Some(low), Some(high)) if high < low + threads => {
-            said.push(format!("{most} {high} is taken as {} ({least} + a process)", low + threads));
+            notes
+                .push(format!("{most} {high} is taken as {} ({least} + a process)", low + threads));
             Some(low + threads)
         }
         (_, high) => high,
     };
-    let start = found.positive("startservers", &mut said)?.map(|start| {
+    let start = found.positive("startservers", &mut notes)?.map(|start| {
         let processes = workers / threads;
         if start > processes {
-            said.push(format!("startservers {start} is taken as {processes}: all there may be"));
+            notes.push(format!("startservers {start} is taken as {processes}: all there may be"));
         }
         start.min(processes)
     });
@@ -260,10 +270,10 @@ fn correct(found: &Found, module: Module) -> Result<Directives, Wrong> {
         Some((text, line)) if module == Module::Event => Some(capacity(text, *line, workers)?),
         _ => None,
     };
-    said.extend(found.foreign(module));
+    notes.extend(found.foreign(module));
     if found.others > 0 {
-        said.push(format!(
-            "{} directives are not about processes and threads and were left alone",
+        notes.push(format!(
+            "{} directives are not about processes and threads and were ignored",
             found.others
         ));
     }
@@ -278,15 +288,15 @@ fn correct(found: &Found, module: Module) -> Result<Directives, Wrong> {
         is_locked: is_prefork
             && found.values.get("acceptmutex").is_some_and(|(text, _)| text != "none"),
         max_connections,
-        said,
+        notes,
     })
 }
 
-fn threads(found: &Found, said: &mut Vec<String>) -> Result<usize, Wrong> {
-    let limit = found.positive("threadlimit", said)?.unwrap_or(THREAD_LIMIT);
-    let threads = found.positive("threadsperchild", said)?.unwrap_or(THREADS);
+fn threads(found: &Found, notes: &mut Vec<String>) -> Result<usize, Wrong> {
+    let limit = found.positive("threadlimit", notes)?.unwrap_or(THREAD_LIMIT);
+    let threads = found.positive("threadsperchild", notes)?.unwrap_or(THREADS);
     if threads > limit {
-        said.push(format!("threadsperchild {threads} is taken as {limit}, the threadlimit"));
+        notes.push(format!("threadsperchild {threads} is taken as {limit}, the threadlimit"));
     }
     Ok(threads.min(limit))
 }
@@ -296,16 +306,16 @@ fn workers(
     found: &Found,
     threads: usize,
     server_limit: usize,
-    said: &mut Vec<String>,
+    notes: &mut Vec<String>,
 ) -> Result<usize, Wrong> {
     let most = server_limit * threads;
-    let Some(wanted) = found.positive("maxrequestworkers", said)? else { return Ok(most) };
+    let Some(wanted) = found.positive("maxrequestworkers", notes)? else { return Ok(most) };
     let whole = (wanted / threads * threads).max(threads);
     if whole != wanted {
-        said.push(format!("maxrequestworkers {wanted} is taken as {whole}: whole processes"));
+        notes.push(format!("maxrequestworkers {wanted} is taken as {whole}: whole processes"));
     }
     if whole > most {
-        said.push(format!("maxrequestworkers {whole} is taken as {most}, the serverlimit's"));
+        notes.push(format!("maxrequestworkers {whole} is taken as {most}, the serverlimit's"));
     }
     Ok(whole.min(most))
 }
@@ -315,7 +325,7 @@ fn workers(
 fn capacity(text: &str, line: usize, workers: usize) -> Result<usize, Wrong> {
     let factor: f64 = text.parse().unwrap_or(-1.0);
     if !(0.0..=1e6).contains(&factor) {
-        let reason = format!("expected a factor behind asyncrequestworkerfactor, found `{text}`");
+        let reason = format!("expected a factor after asyncrequestworkerfactor, found `{text}`");
         return Err((line, reason));
     }
     Ok((workers as f64 * (1.0 + factor)) as usize)
@@ -337,18 +347,18 @@ mod tests {
         let found = read_as(text, Module::Worker);
         assert_eq!((found.workers, found.threads, found.start), (Some(150), Some(50), Some(1)));
         assert_eq!((found.spare_min, found.spare_max), (Some(25), Some(75)));
-        assert_eq!((found.lifetime, found.said), (None, Vec::new()));
+        assert_eq!((found.lifetime, found.notes), (None, Vec::new()));
     }
 
     #[test]
-    fn what_apache_corrects_in_silence_is_said() {
+    fn silent_corrections_of_apache_are_noted() {
         let text = "ThreadsPerChild 100\nThreadLimit 50\nMaxRequestWorkers 170\nServerLimit 3\n\
                     StartServers 9\nMinSpareThreads 150\nMaxSpareThreads 150\n";
         let found = read_as(text, Module::Worker);
         assert_eq!((found.threads, found.workers, found.start), (Some(50), Some(150), Some(3)));
         assert_eq!(found.spare_max, Some(200));
-        assert_eq!(found.said.len(), 4, "{:?}", found.said);
-        assert!(found.said.iter().any(|it| it.contains("maxsparethreads 150 is taken as 200")));
+        assert_eq!(found.notes.len(), 4, "{:?}", found.notes);
+        assert!(found.notes.iter().any(|it| it.contains("maxsparethreads 150 is taken as 200")));
         let prefork = read_as("MinSpareServers 5\nMaxSpareServers 5\n", Module::Prefork);
         assert_eq!((prefork.spare_max, prefork.workers), (Some(6), Some(256)));
     }
@@ -362,10 +372,10 @@ mod tests {
         assert_eq!(read_as(text, Module::Worker).threads, Some(10));
         let event = read_as(text, Module::Event);
         assert_eq!((event.threads, event.start), (Some(20), Some(2)));
-        assert!(event.said[0].starts_with("1 directives"), "{:?}", event.said);
+        assert!(event.notes[0].starts_with("1 directives"), "{:?}", event.notes);
         let factor = read_as("AsyncRequestWorkerFactor 2\nMaxClients 100", Module::Event);
         assert_eq!(factor.max_connections, Some(300));
-        let strange = read_as("MinSpareServers 3\nAcceptMutex fcntl\n", Module::Worker).said;
+        let strange = read_as("MinSpareServers 3\nAcceptMutex fcntl\n", Module::Worker).notes;
         assert!(strange[0].contains("minspareservers, acceptmutex"), "{strange:?}");
     }
 

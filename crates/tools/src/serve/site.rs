@@ -33,7 +33,7 @@ impl Site {
     /// The site of a folder; if `lends`, the engine may send its files by itself.
     ///
     /// # Errors
-    /// Those of opening it.
+    /// The folder cannot be opened.
     pub fn open(dir: &Path, lends: bool) -> io::Result<Site> {
         Ok(Site { root: Some(RootDir::open(dir)?), lends })
     }
