@@ -207,7 +207,7 @@ impl Golden {
         let mut text = format!(
             "# Instructions per request of each loop of the core, under callgrind, in the profile\n\
              # `ci`: one client that asks `buy` and `sell` in turn and waits for each reply.\n\
-             # `cargo xtask golden` checks them; with `--write WHY` it changes those that have left\n\
+             # `cargo xtask golden` checks them; `--write WHY` changes those that have left\n\
              # the bound, and `reason` says why.\n\
              bound = {}\n",
             self.bound
