@@ -1,9 +1,9 @@
 //! Which worker accepts a connection, and how it reaches the worker that serves it.
 //!
-//! One file for each way, the same functions in the same order in each. What a way needs is made
-//! once, before the first worker, and belongs to the [`Listeners`]; a worker sees only its
-//! [`AcceptSource`]. The listening sockets stay open in the supervisor, so a worker's death loses
-//! no waiting connection.
+//! Each file holds one way of accepting, with the same functions in the same order. The sockets and
+//! locks of a way are made once, before the first worker, and belong to the [`Listeners`]; a worker
+//! sees only its [`AcceptSource`]. The listening sockets stay open in the supervisor, so no waiting
+//! connection is lost when a worker dies.
 
 pub mod acceptor;
 mod exclusive;
@@ -73,7 +73,7 @@ pub struct Listeners {
     means: Means,
 }
 
-/// What a way of accepting needs besides the listeners.
+/// The resources of a way of accepting, besides the listeners.
 enum Means {
     Nothing,
     Exclusive,
@@ -96,8 +96,8 @@ impl Listeners {
         Listeners::of(sockets, listening, shape, false).map_err(Fault::Wait)
     }
 
-    /// What the threads of one process of a hybrid share: the same listeners, and means of their
-    /// own.
+    /// The sources for the threads of one process of a hybrid: the same listeners, with resources
+    /// of their own.
     pub fn within(&self, shape: &Shape) -> io::Result<Listeners> {
         let sockets = self.sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
         Listeners::of(sockets, self.listening, shape, true)

@@ -22,20 +22,20 @@ pub struct Admin<'a> {
     pub handler: Option<(Door, Box<dyn AdminHandler + 'a>)>,
     /// What `SIGHUP` does besides [`crate::StateStore::reload`].
     pub reload: Option<Box<dyn FnMut() -> Reload + 'a>>,
-    /// What each worker does after that.
+    /// Each worker's step after a change of the settings.
     pub renew: Option<&'a Renew<'a>>,
 }
 
 /// Answers the clients of the administration.
 pub trait AdminHandler {
-    /// What to do about the bytes that a client has sent so far.
+    /// Decides what to do about the bytes that a client has sent so far.
     fn handle(&mut self, request: &[u8], sample: &mut dyn FnMut() -> Sample) -> Answer;
 
     /// An order was carried out: the answer to the client, given the report of the order.
     fn carried_out(&mut self, order: Order, words: &[String]) -> Vec<u8>;
 }
 
-/// What an [`AdminHandler`] makes of a request.
+/// An [`AdminHandler`]'s answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The request is not complete.
@@ -46,7 +46,7 @@ pub enum Answer {
     Obey(Order),
 }
 
-/// What a client can order.
+/// A client's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// As the first `SIGTERM`.
@@ -63,6 +63,6 @@ pub struct Reload {
     /// The new settings, of which only those are taken that can change while workers serve: idle,
     /// write stall, drain, connections, spare workers.
     pub knobs: Option<Knobs>,
-    /// What was done and what cannot be done, in words.
+    /// Text that says what was done and what cannot be done.
     pub words: Vec<String>,
 }

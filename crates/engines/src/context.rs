@@ -1,4 +1,4 @@
-//! What a worker gets: the service, the state, its slot on the scoreboard, its listener.
+//! The things a worker is given: the service, the state, its slot on the scoreboard, its listener.
 
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
@@ -44,7 +44,7 @@ pub struct WorkerContext<'a, S: Service> {
     pub helping: Helping,
     /// The edition of the settings that it knows.
     pub edition: Cell<u32>,
-    /// What it does when there is a newer one.
+    /// The worker's step when there is a newer one.
     pub renew: Option<&'a Renew<'a>>,
 }
 

@@ -28,7 +28,7 @@ const OTHERS: &str = "/";
 /// How often a worker may be replaced before its name repeats one of a predecessor.
 const GENERATIONS: u32 = 256;
 
-/// What a predecessor has passed to this program.
+/// The descriptors that a predecessor has passed to this program.
 #[derive(Debug)]
 pub struct Handover {
     epoch: u32,
@@ -42,7 +42,7 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// What was passed, if a predecessor started this program; to be called once.
+    /// The handover, if a predecessor started this program. Call it once.
     ///
     /// # Errors
     /// The variable `ROUNDHOUSE_HANDOVER` is there and does not name open descriptors.
@@ -75,8 +75,8 @@ impl Handover {
         self.state.try_clone()
     }
 
-    /// What the predecessor passed besides listeners and state, in its order
-    /// ([`crate::Server::others`]); possibly nothing.
+    /// The descriptors that the predecessor passed besides listeners and state, in its order
+    /// ([`crate::Server::others`]); possibly none.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -125,7 +125,7 @@ pub(crate) struct Successor {
     ready: PipeReader,
 }
 
-/// What became of a successor.
+/// The fate of a successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It serves.
@@ -174,7 +174,7 @@ impl Successor {
         self.child.id()
     }
 
-    /// What became of it; to be called when [`Successor::watched`] is readable.
+    /// The successor's fate. Call it when [`Successor::watched`] is readable.
     pub fn outcome(&mut self) -> Outcome {
         let mut word = [0];
         match self.ready.read(&mut word) {

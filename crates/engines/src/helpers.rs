@@ -61,7 +61,7 @@ pub fn with<S: Service>(
     })
 }
 
-/// What a loop and its helpers share.
+/// The data that a loop and its helpers share.
 struct Shop<S: Service> {
     bell: EventFd,
     jobs: Mutex<Jobs<S>>,

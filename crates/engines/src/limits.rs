@@ -1,7 +1,7 @@
 //! The limits of every loop, each with its arithmetic; sums that matter are asserted at the end.
 //!
-//! What an operator may turn is in [`Knobs`](crate::Knobs); what is here follows from the kernel,
-//! from measurements or from another limit.
+//! [`Knobs`](crate::Knobs) holds the values that an operator may change. The values here follow
+//! from the kernel, from measurements or from another limit.
 
 use std::time::Duration;
 

@@ -28,11 +28,11 @@ pub struct Preset {
     pub wait: Wait,
     /// Workers by default.
     pub crowd: Crowd,
-    /// What it needs, or what it cannot do.
+    /// Its requirements, or its limits.
     pub needs: &'static str,
     /// The file to read, below `crates/engines/src`.
     pub code: &'static str,
-    /// What it is, and its source.
+    /// The architecture it models, and the source.
     pub from: &'static str,
 }
 

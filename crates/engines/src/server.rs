@@ -21,7 +21,7 @@ use crate::shape::{Shape, WORKERS_MAX};
 use crate::status::Gauge;
 use crate::wait::uring::tactics::Rings;
 
-/// What is served, and where.
+/// A server: its service, its addresses and its settings.
 pub struct Server<'a, S: Service> {
     /// The protocol.
     pub service: &'a S,
@@ -41,10 +41,10 @@ pub struct Server<'a, S: Service> {
     pub control: &'a Control,
     /// The descriptor of the state, if it lies in shared memory; `SIGUSR2` hands it over.
     pub state_fd: Option<BorrowedFd<'a>>,
-    /// What else it hands over, such as the sockets of an extra worker; the successor finds it in
-    /// [`Handover::others`].
+    /// Other descriptors to hand over, such as the sockets of an extra worker; the successor finds
+    /// them in [`Handover::others`].
     pub others: &'a [BorrowedFd<'a>],
-    /// What a predecessor has passed: its listeners are used, and it learns when we are ready.
+    /// A predecessor's handover: its listeners are used, and it learns when this server is ready.
     pub handover: Option<&'a Handover>,
 }
 
@@ -105,7 +105,7 @@ pub trait StateStore<T>: Send {
     /// Saves the state, whole or not at all.
     ///
     /// # Errors
-    /// What went wrong and what to do, in words; what was saved before is untouched.
+    /// Text that says what went wrong and what to do; the previously saved state is untouched.
     fn save(&mut self, state: &T) -> Result<(), String>;
 
     /// How often to save, besides after the last disconnect and at the end.
@@ -143,7 +143,7 @@ impl<T> StateStore<T> for NoStateStore {
     }
 }
 
-/// What was decided by the time the server became ready.
+/// The facts that are settled when the server becomes ready.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ready {
     /// The address that peers connect to.
@@ -175,7 +175,7 @@ pub struct Report {
     pub unsaved: Option<String>,
 }
 
-/// What the workers of any container share.
+/// The data that the workers of any container share.
 pub(crate) struct Common<'a, S: Service> {
     pub server: &'a Server<'a, S>,
     pub shape: &'a Shape,
@@ -186,7 +186,7 @@ pub(crate) struct Common<'a, S: Service> {
     pub epoch: Epoch,
     /// Among how many processes of a hybrid the connections are divided; within one of them.
     pub parts: usize,
-    /// What each worker does after a change of the settings.
+    /// Each worker's step after a change of the settings.
     pub renew: Option<&'a Renew<'a>>,
     /// Frees what a dead worker held of the state.
     pub heal: &'a (dyn Fn(WorkerId) + Sync),

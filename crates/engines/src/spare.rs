@@ -95,7 +95,7 @@ pub struct Census {
     pub retiring: usize,
 }
 
-/// What is to be done, and why.
+/// An action, and the reason for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// What.
@@ -104,7 +104,7 @@ pub struct Verdict {
     pub why: &'static str,
 }
 
-/// What is to be done.
+/// An action on the number of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Nothing.
@@ -147,7 +147,7 @@ impl Spare {
         Spare { terms: terms.widened(), rule, next: now }
     }
 
-    /// What is in force.
+    /// The terms in force.
     pub fn terms(&self) -> Terms {
         self.terms
     }

@@ -28,7 +28,7 @@ pub struct Staff {
     pub lifetime: Option<u32>,
 }
 
-/// What is in force where workers are processes.
+/// The staffing in force where workers are processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Staffing {
     /// The policy.

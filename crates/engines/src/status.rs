@@ -1,8 +1,8 @@
-//! What a server reports about itself: one sample, in which every count was read at one instant.
+//! A server's report about itself: one sample, in which every count was read at one instant.
 //!
-//! The scoreboard is read in one pass on the supervisor's thread, some tens of nanoseconds a slot;
-//! how long that took is part of the sample. Rates are differences of two samples, so they belong
-//! to the time between them and to nothing else.
+//! The supervisor's thread reads the scoreboard in one pass, which takes some tens of nanoseconds a
+//! slot; the sample includes the duration of this pass. Rates are differences of two samples and
+//! describe only the time between them.
 
 use serde::{Deserialize, Serialize};
 
@@ -160,7 +160,7 @@ pub struct Queue {
 pub struct Worker {
     /// Its number.
     pub slot: usize,
-    /// What it does (`memory::Slot::letter`).
+    /// The letter of its state (`memory::Slot::letter`).
     pub letter: char,
     /// worker, listener, acceptor or reception.
     pub role: String,
@@ -229,7 +229,7 @@ impl Gauge {
 pub struct Gauge {
     /// Its name as a metric, without a prefix.
     pub name: String,
-    /// What it is, in a few words.
+    /// A short description.
     pub help: String,
     /// Names and values.
     pub labels: Vec<(String, String)>,

@@ -23,7 +23,7 @@ const WORKERS: usize = 2;
 /// Answers each line by `ok`, and `boom` by a panic.
 struct Bomb;
 
-/// What all workers see: how often a copy of the supervisor's frames was left.
+/// A count that all workers see: how often a copy of the supervisor's frames was left.
 #[derive(Default)]
 struct Left(AtomicU64);
 

@@ -1,4 +1,4 @@
-//! What the generator can do on this machine: its ceiling, its cost, its baseline tardiness.
+//! The generator's limits on this machine: its ceiling, its cost, its baseline tardiness.
 //!
 //! The generator loads the [`null`](crate::null) server on another processor: closed, to learn the
 //! cost of a request; open, to learn how late it notices arrivals. The ceiling is what one
@@ -35,7 +35,7 @@ const CONNECTIONS: usize = 64;
 const HALF: f64 = 0.5;
 const SLOW: f64 = 1000.0;
 
-/// What is known of the generator on a machine.
+/// The calibration of the generator on a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// [`SCHEMA`].
@@ -70,7 +70,7 @@ pub struct Entry {
     pub counts_agree: bool,
 }
 
-/// What a verdict needs of an [`Entry`].
+/// The part of an [`Entry`] that a verdict needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Baseline {
     /// Requests a second that one thread could do.

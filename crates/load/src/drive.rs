@@ -115,7 +115,7 @@ pub struct Driver {
     pub lost: u64,
     /// Requests sent again because the server had closed the connection.
     pub repeated: u64,
-    /// What a stress client counts.
+    /// The counts of a stress client.
     pub stress_counts: StressCounts,
     round: stress::Round,
     /// While it is set, nothing is sent.

@@ -27,7 +27,7 @@ const SETTLE: Duration = Duration::from_millis(1);
 pub struct ArmPlan {
     /// The server.
     pub target: Target,
-    /// What to send to it.
+    /// The requests to send to it.
     pub workload: Workload,
     /// Root of its process tree.
     pub watch: u32,

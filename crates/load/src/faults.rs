@@ -134,7 +134,7 @@ impl FaultKind {
         }
     }
 
-    /// What to do about it.
+    /// The remedy, in words.
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Refused => "start the server, or name the right port",

@@ -10,7 +10,7 @@ use meter::Quantiles;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What the figures of a run describe.
+/// The meaning of a run's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -38,11 +38,11 @@ pub struct Health {
     pub stall_ns_max: u64,
     /// From due to noticed, for scheduled arrivals: the generator's own part of lateness.
     pub tardiness: Quantiles,
-    /// What the generator can reach on this machine, if it was calibrated for this protocol.
+    /// The generator's ceiling on this machine, if it was calibrated for this protocol.
     pub ceiling_rps: Option<f64>,
 }
 
-/// What a verdict is made from.
+/// The evidence for a verdict.
 #[derive(Clone, Debug)]
 pub struct Evidence<'a> {
     /// Whether arrivals follow a schedule.
@@ -61,7 +61,7 @@ pub struct Evidence<'a> {
     pub tardiness: Quantiles,
     /// From due to done.
     pub response: &'a Quantiles,
-    /// What was calibrated, if anything was.
+    /// The calibration, if there is one.
     pub baseline: Option<Baseline>,
 }
 

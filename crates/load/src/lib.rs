@@ -8,8 +8,8 @@
 //! | [`script`] | [`Script`] | what is sent, and whether the reply is right |
 //! | [`stop`] | [`Stop`] | when to stop |
 //!
-//! What an arrival does (one request, a session, a user's endless loop) is a value, [`work::Work`];
-//! the three load models are pairs of arrival process and work ([`model`]).
+//! The effect of an arrival (one request, a session, a user's endless loop) is a value,
+//! [`work::Work`]; the three load models are pairs of arrival process and work ([`model`]).
 //!
 //! - [`drive`] owns the sockets and runs everything in one loop on one thread.
 //! - [`mod@run`] makes a measurement of it: warm-up, window, drain, audit, and the verdict on the

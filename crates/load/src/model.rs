@@ -6,7 +6,7 @@ use crate::work::{Think, Work};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Who sends requests, when, and how many.
+/// The load model: the source, the times and the number of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Model {
     /// Users who send again when they are answered. Latencies are service times: while the server
@@ -99,7 +99,7 @@ impl Model {
         }
     }
 
-    /// What each arrival does.
+    /// The work of each arrival.
     pub fn work(&self) -> Work {
         match *self {
             Self::Closed { depth, think, .. } => Work::Own { rounds: u64::MAX, depth, think },

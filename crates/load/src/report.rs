@@ -112,13 +112,13 @@ pub struct Report {
     pub check: Check,
     /// Whether each goal of the objective was met, if there was one.
     pub slo: Vec<Outcome>,
-    /// What the generator used in the window.
+    /// The generator's resource use in the window.
     pub generator: Generator,
     /// The verdict on the generator.
     pub health: Health,
     /// Half the width of the 95 % interval of the number being measured, as a fraction of it.
     pub precision: Option<f64>,
-    /// What the server used in the window, if it was watched.
+    /// The server's resource use in the window, if it was watched.
     pub server: Option<Server>,
     /// When the window began, in milliseconds since 1970.
     pub started_unix_ms: u64,
@@ -149,11 +149,11 @@ pub struct Check {
     pub kind: String,
     /// Whether no error was found.
     pub ok: bool,
-    /// What was compared, or the first error with both numbers.
+    /// The compared values, or the first error with both numbers.
     pub detail: String,
 }
 
-/// What the generator used.
+/// The generator's resource use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Generator {
     /// CPU time of its threads in the window.
@@ -165,7 +165,7 @@ pub struct Generator {
     pub busy: f64,
 }
 
-/// What the server's process tree used.
+/// The resource use of the server's process tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Server {
     /// Root of the tree.

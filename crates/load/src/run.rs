@@ -57,9 +57,9 @@ pub enum Window {
 pub struct Plan {
     /// The server.
     pub target: Target,
-    /// What to send to it.
+    /// The requests to send to it.
     pub workload: Workload,
-    /// Who sends requests, and when.
+    /// The source and the times of requests.
     pub model: Model,
     /// Connections and their use, for all threads together.
     pub settings: Settings,
@@ -79,7 +79,7 @@ pub struct Plan {
     pub watch: Option<u32>,
     /// The objective for response times, if any.
     pub slo: Option<Slo>,
-    /// What the generator can do on this machine, if it was calibrated.
+    /// The generator's limits on this machine, if it was calibrated.
     pub baseline: Option<Baseline>,
 }
 
@@ -116,7 +116,7 @@ impl Plan {
 /// quick, since it delays arrivals.
 pub type ThreadObserver = Arc<dyn Fn(usize, IntervalReport<'_>) + Send + Sync>;
 
-/// What observes and controls a run.
+/// Observers and controls of a run.
 #[derive(Clone, Default)]
 pub struct Hooks {
     /// Called after every [`Settings::interval`].

@@ -1,8 +1,8 @@
-//! What is requested, and whether the reply is right: the protocol script.
+//! The protocol script: it makes requests and checks replies.
 //!
-//! A script is sans-I/O. It fills bytes that the driver sends, is fed bytes that the driver
-//! received, and keeps for each connection what is outstanding. It borrows its input and says how
-//! much it used; the driver keeps the rest and offers it again with more.
+//! A script is sans-I/O. It fills a buffer that the driver sends, is fed bytes that the driver
+//! received, and keeps the outstanding requests of each connection. It borrows its input and says
+//! how much it used; the driver keeps the rest and offers it again with more.
 //!
 //! A run may be audited: at its end the driver sends one last request on a connection of its own,
 //! and the script gives its verdict on the reply.

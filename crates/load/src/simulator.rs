@@ -66,7 +66,7 @@ pub struct Plan {
     pub until_failure: bool,
 }
 
-/// What all clients of a run share.
+/// The data that all clients of a run share.
 struct Shared {
     plan: Plan,
     request: Vec<u8>,
@@ -102,7 +102,7 @@ impl Plan {
     /// Checks that the plan can be run.
     ///
     /// # Errors
-    /// What was expected and what was found.
+    /// The expected and the actual value.
     pub fn check(&self) -> Result<(), Usage> {
         let all = self.clients.saturating_add(self.guests);
         if self.target.scheme != Scheme::Http {

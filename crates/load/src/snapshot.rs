@@ -28,7 +28,7 @@ pub enum Phase {
     Drain,
 }
 
-/// What happened in a thread since its last snapshot.
+/// The events in a thread since its last snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// The thread's number, from 0.

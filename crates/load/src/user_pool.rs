@@ -31,7 +31,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use sys::eventfd::EventFd;
 
-/// What a user does.
+/// A user's behaviour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Behaviour {
     /// Each user has a connection, sends `depth` requests, waits for all replies, thinks, repeats.
@@ -73,9 +73,9 @@ pub enum Behaviour {
 pub struct PoolPlan {
     /// The server.
     pub target: Target,
-    /// What to send to it.
+    /// The requests to send to it.
     pub workload: Workload,
-    /// What a user does.
+    /// The users' behaviour.
     pub behaviour: Behaviour,
     /// Connections and their use. In the closed model their number follows the users.
     pub settings: Settings,
@@ -106,7 +106,7 @@ pub struct UserPool {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What happened since the last harvest.
+/// The events since the last harvest.
 #[derive(Clone, Debug)]
 pub struct Harvest {
     /// By kind of request, in the script's order; unused kinds are present and empty.
@@ -144,7 +144,7 @@ pub struct KindHarvest {
 /// The final figures of a pool.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// What happened since the last harvest, including the last replies.
+    /// The events since the last harvest, including the last replies.
     pub harvest: Harvest,
     /// Whether the replies were right as a whole. A market's books balance only if no other client
     /// has traded meanwhile; where several pools or workers trade, check `wrong` instead.

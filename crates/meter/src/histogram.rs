@@ -20,7 +20,7 @@ pub struct Histogram {
     counts: hdrhistogram::Histogram<u64>,
 }
 
-/// What is usually said about a [`Histogram`], all in nanoseconds.
+/// The usual figures of a [`Histogram`], all in nanoseconds.
 ///
 /// Values are exact to three digits. The two high percentiles are `None` where fewer than
 /// [`BEYOND_MIN`] values lie beyond them; the two low ones are given for any count above zero,

@@ -23,7 +23,8 @@ pub struct Interval {
     pub start: Duration,
     /// Its length.
     pub length: Duration,
-    /// What was measured; `None` for what readers show by default. No commas, no spaces.
+    /// The name of the series; `None` for the one that readers show by default. No commas, no
+    /// spaces.
     pub tag: Option<&'static str>,
     /// Its values (ns).
     pub times: Histogram,

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use std::{fs, io};
 
-/// What identifies a machine as far as a measurement is concerned.
+/// The properties of a machine that matter to a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Kernel release, as `uname -r` prints it.
@@ -72,7 +72,7 @@ impl CpuTimes {
         })
     }
 
-    /// What passed since an `earlier` reading.
+    /// The difference from an `earlier` reading.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             total: self.total.saturating_sub(earlier.total),

@@ -1,4 +1,4 @@
-//! What a process tree costs: CPU time, context switches, memory, read from `/proc` as text.
+//! The cost of a process tree: CPU time, context switches, memory, read from `/proc` as text.
 //!
 //! A server may be one thread or a hundred processes, so the unit is the tree below one pid. CPU
 //! time comes in nanoseconds from `/proc/PID/task/TID/schedstat` (the kernel's
@@ -7,9 +7,10 @@
 //! missing.
 //!
 //! Two surprising things. The exact counter of a thread that is running lags by up to one timer
-//! tick (4 ms at 250 Hz): for an exact difference read both ends while the server is asleep. And
-//! what a dead thread or process had used is known afterwards only from the ticks of its group or
-//! of the parent that waited for it; [`TreeCost::since`] takes it from there and says so.
+//! Two surprising facts. First, the exact counter of a running thread lags by up to one timer tick
+//! (4 ms at 250 Hz): for an exact difference read both ends while the server is asleep. Second, the
+//! use of a dead thread or process is known afterwards only from the ticks of its group or of the
+//! parent that waited for it; [`TreeCost::since`] takes it from there and says so.
 
 mod files;
 
@@ -28,7 +29,7 @@ pub enum ProcError {
     Unreadable {
         /// The file.
         path: String,
-        /// What was expected and what was found.
+        /// The expected and the actual value.
         why: String,
     },
 }
@@ -66,7 +67,7 @@ struct ThreadCost {
     involuntary: u64,
 }
 
-/// What a tree used between two readings.
+/// The resource use of a tree between two readings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     /// User and system time of all threads of all processes (ns).
@@ -134,7 +135,7 @@ impl TreeCost {
         self.processes.iter().map(|process| process.pid)
     }
 
-    /// What was used since an `earlier` reading of the same tree.
+    /// The resource use since an `earlier` reading of the same tree.
     pub fn since(&self, earlier: &TreeCost) -> Cost {
         let mut cost = Cost {
             processes: self.processes.len(),

@@ -114,7 +114,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         self.phase() == Phase::Leaving && self.at_shutdown(stream) == AtShutdown::Transfer
     }
 
-    /// What becomes of this stream when the server shuts down.
+    /// The fate of this stream when the server shuts down.
     pub fn at_shutdown(&self, stream: &P::Stream) -> AtShutdown {
         self.source.policy(stream).at_shutdown
     }

@@ -13,7 +13,7 @@ pub enum Fault {
     Wait(io::Error),
     /// The worker may not have its rank.
     Rank(RankRefused),
-    /// What a sender needs is missing, or has gone.
+    /// A resource that the sender needs is missing, or has gone.
     Sender(Sender, io::Error),
     /// A thread panicked.
     Panicked,

@@ -41,14 +41,14 @@ use queue::Queue;
 
 use crate::sockets::StreamSockets;
 
-/// What a sender is.
+/// The description of a sender.
 struct Row {
     sender: Sender,
     /// What `--sender` takes.
     name: &'static str,
-    /// Who waits, and which calls send.
+    /// The way of waiting, and the calls that send.
     how: &'static str,
-    /// What it needs of kernel and privileges.
+    /// Its requirements of kernel and privileges.
     needs: &'static str,
     /// It sends from files by itself.
     sends_files: bool,
@@ -174,12 +174,12 @@ impl Sender {
         self.row().name
     }
 
-    /// Who waits, and which calls send.
+    /// The way of waiting, and the calls that send.
     pub fn how(self) -> &'static str {
         self.row().how
     }
 
-    /// What it needs of kernel and privileges.
+    /// Its requirements of kernel and privileges.
     pub fn needs(self) -> &'static str {
         self.row().needs
     }

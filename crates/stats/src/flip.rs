@@ -9,7 +9,7 @@
 
 use crate::Rng;
 
-/// Up to so many values all 2^n choices of signs are tried.
+/// The largest number of values for which all 2^n choices of signs are tried.
 pub const EXACT_MAX: usize = 16;
 
 /// Draws of signs above [`EXACT_MAX`] values.

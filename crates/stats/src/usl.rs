@@ -56,7 +56,7 @@ impl Usl {
         (self.sigma > 1e-9).then(|| self.lambda / self.sigma)
     }
 
-    /// Its parameters for somebody who has not heard of it.
+    /// Its parameters, explained for a newcomer.
     pub fn words(&self) -> String {
         let share = format!("{:.1} %", self.sigma * 100.0);
         let queue = match self.ceiling() {

@@ -7,7 +7,7 @@
 
 use crate::{Comparison, VALUES_MIN, settles_after};
 
-/// What a comparison shows.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Better than the baseline.
@@ -29,12 +29,12 @@ pub enum Better {
     Less,
 }
 
-/// What a difference has to exceed.
+/// The thresholds that a difference has to exceed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
     /// The noise floor, a log-ratio; see [`Comparison::floor`]. 0 without a twin.
     pub floor: f64,
-    /// What counts as no difference, a share: 0.03 = 3 %.
+    /// The largest share that counts as no difference: 0.03 = 3 %.
     pub margin: f64,
 }
 

@@ -3,7 +3,7 @@
 use crate::{Comparison, Interval};
 use std::time::Duration;
 
-/// What stands where there is no number.
+/// The sign that stands for a missing number.
 pub const NONE: &str = "–";
 
 /// A whole number with its thousands grouped: `-1,234,567`.

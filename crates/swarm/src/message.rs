@@ -78,7 +78,7 @@ pub enum WorkerMessage {
     Spawning,
     /// These users are present.
     SpawningComplete(Users),
-    /// What happened since the last report.
+    /// The statistics since the last report.
     Stats(Value),
     /// All users are gone. The master forgets the worker until the next
     /// [`WorkerMessage::ClientReady`].

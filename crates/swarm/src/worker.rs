@@ -85,7 +85,7 @@ pub struct ProcessUsage {
     pub memory: u64,
 }
 
-/// What to do, in this order.
+/// An action for the caller; actions are carried out in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Connect under this name, then call [`Worker::connected`] or [`Worker::lost`].
@@ -160,7 +160,7 @@ enum Test {
     },
 }
 
-/// What follows when all users are gone.
+/// The next step when all users are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     /// Rest for this long, then be ready again.

@@ -239,8 +239,8 @@ impl Udp {
         self.set(libc::SOL_SOCKET, libc::SO_ZEROCOPY, on.into())
     }
 
-    /// Datagrams may say when they shall leave ([`Filling::leave_at`], `SO_TXTIME`). That this
-    /// succeeds says nothing: without the queues `fq` or `etf` the times are ignored.
+    /// Allows a departure time on each datagram ([`Filling::leave_at`], `SO_TXTIME`). Success does
+    /// not prove that times are kept: without the queues `fq` or `etf` they are ignored.
     ///
     /// # Errors
     /// `ENOPROTOOPT` before Linux 4.19.

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const BACK_OFF: Duration = Duration::from_millis(250);
 /// The longest request.
 const REQUEST_MAX: usize = 32 * 1024;
-/// What is read at once.
+/// The size of one read.
 const SCRATCH: usize = 4096;
 
 /// A client of the administration.

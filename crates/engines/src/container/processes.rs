@@ -1,9 +1,9 @@
 //! Workers that are processes, forked from a supervisor with a single thread: beforehand, or one
 //! for each connection.
 //!
-//! What they share lies in mappings made before the fork; the listeners and the two event
-//! descriptors are inherited. A child is followed by its pidfd, so its end is an event like any
-//! other, and it dies with the supervisor: no orphan keeps the port.
+//! Shared data lies in mappings made before the fork; the listeners and the two event descriptors
+//! are inherited. The supervisor follows a child by its pidfd, so the child's end is an event like
+//! any other. A child dies with the supervisor: no orphan keeps the port.
 
 use std::collections::HashMap;
 use std::io;
@@ -77,7 +77,7 @@ impl<S: Service> Crew for Processes<'_, S> {
                 self.children.insert(id.bits(), Child { id, pid, pidfd });
             }
             Err(error) => {
-                // Nobody would see its end, and its successor would share its slot.
+                // Its end would go unnoticed, and its successor would share its slot.
                 let _ = process::kill(pid, Signal::KILL);
                 let _ = process::wait(pid);
                 self.common.heal(id);
@@ -132,8 +132,8 @@ impl<S: Service> Processes<'_, S> {
     /// The child's whole life.
     fn live(&mut self, id: WorkerId, supervisor: Pid, visitor: Option<Arrival>) -> ! {
         if visitor.is_none() {
-            // The siblings' descriptors belong to the supervisor. Who stays for one visitor only
-            // lets its end close them, all at once.
+            // The siblings' descriptors belong to the supervisor. A process for a single connection
+            // leaves them to its exit, which closes them all at once.
             self.children.clear();
         }
         self.common.board.sit(id, process::this());

@@ -85,7 +85,7 @@ impl<S: Service> Crew for Threads<'_, '_, S> {
     }
 }
 
-/// What a panic said.
+/// The text of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")

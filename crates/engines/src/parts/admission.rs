@@ -22,7 +22,7 @@ pub struct Admission {
     draining: bool,
 }
 
-/// What one attempt to accept came to.
+/// The result of one attempt to accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt<T> {
     /// A connection.

@@ -1,5 +1,5 @@
-//! What every event loop keeps: its sessions, their deadlines, the spare buffers, the time of the
-//! turn. How a loop watches descriptors is its own affair; `X` is its record for each session.
+//! The common part of every event loop: its sessions, their deadlines, the spare buffers, the time
+//! of the turn. Each loop watches descriptors in its own way; `X` is its record for each session.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;

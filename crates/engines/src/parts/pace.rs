@@ -21,7 +21,7 @@ const WINDOW: Duration = Duration::from_secs(5);
 /// the CPU for a file of 10 MiB over loopback.)
 const PROOF: u64 = 1 << 20;
 
-/// What the peer has taken since the last look.
+/// The peer's progress since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taking {
     /// The peer has taken something since the last look.

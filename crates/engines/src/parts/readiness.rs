@@ -55,7 +55,7 @@ pub trait Poller: Sized {
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()>;
 }
 
-/// What a readiness loop keeps for each session.
+/// A readiness loop's record for each session.
 pub struct Watch {
     interest: Interest,
     /// There may be more to read than was read.

@@ -10,7 +10,7 @@ pub const EVERY: Duration = Duration::from_secs(1);
 /// The most processes that one look starts (`MAX_SPAWN_RATE`).
 const RATE_MAX: usize = 32;
 
-/// What one look remembers for the next.
+/// The state that one look keeps for the next.
 #[derive(Clone, Debug)]
 pub struct Apache {
     /// Processes that the next look may start (`idle_spawn_rate`).

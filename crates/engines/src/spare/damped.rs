@@ -19,7 +19,7 @@ use super::{Act, Census, Terms, Verdict, hold};
 pub const EVERY: Duration = Duration::from_millis(100);
 /// How long there must be too many before any retires.
 pub const DWELL: Duration = Duration::from_secs(10);
-/// The dwell is never longer than so many times [`DWELL`].
+/// The longest dwell, as a multiple of [`DWELL`].
 pub const PENALTY_MAX: u32 = 3;
 /// Growth so soon after a retirement shows that it was too early.
 const REGRET: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ const SLOPE_MEMORY: f64 = 0.3;
 /// How far ahead is looked: what a process takes to be ready, and the time to the next look.
 const LEAD: f64 = 0.25;
 
-/// What one look remembers for the next.
+/// The state that one look keeps for the next.
 #[derive(Clone, Debug)]
 pub struct Damped {
     last: Instant,
@@ -146,7 +146,7 @@ impl Damped {
         if count == 0 {
             return hold("all are retiring already");
         }
-        // What goes must not be missing the moment after.
+        // The idle workers that leave must not be needed a moment later.
         let count = count.min(census.idle.saturating_sub(terms.spare_min) / terms.size);
         if count == 0 {
             return hold("a process less would be fewer idle than the least spare");

@@ -1,12 +1,12 @@
-//! The controller against a server in virtual time: processes that take a moment to start, retire
-//! by draining, and a load that somebody else decides.
+//! The controller against a server in virtual time: processes take a moment to start and retire by
+//! draining; the test sets the load.
 
 use std::time::Duration;
 
 use super::*;
 
 const MS: u64 = 1_000_000;
-/// What a process takes until its workers are there.
+/// The time from a process's start until its workers are there.
 const BIRTH: Duration = Duration::from_millis(40);
 /// Thread-mostly, as in a study of Apache 2.0: three processes of 50, 25 to 75 of them spare.
 const MOSTLY: Terms = Terms { size: 50, spare_min: 25, spare_max: 75, processes_max: 3 };
@@ -22,7 +22,7 @@ struct Server {
     now: Instant,
     spawned: usize,
     retired: usize,
-    /// Worker-steps that somebody had to wait for.
+    /// Worker-steps during which a client had to wait.
     starved: usize,
 }
 

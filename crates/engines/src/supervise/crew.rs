@@ -1,4 +1,4 @@
-//! What a container does for the supervisor, and how it tells of ends.
+//! The interface between supervisor and container: orders to workers, and reports of their ends.
 
 use std::fmt;
 use std::io;
@@ -9,7 +9,7 @@ use sys::signal::Signal;
 
 use crate::accept::Arrival;
 
-/// What a container can do for the supervisor.
+/// The services of a container to the supervisor.
 pub(crate) trait Crew {
     /// Starts a worker; with a visitor, for as long as that one stays.
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> io::Result<()>;
@@ -29,7 +29,7 @@ pub(crate) struct Ended {
     pub end: End,
 }
 
-/// How a worker has ended, as whoever waited for it saw it.
+/// How a worker has ended, as seen by the thread or process that waited for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// It left of its own accord.
@@ -42,7 +42,7 @@ pub(crate) enum End {
     Panicked(String),
     /// It could not go on, for this reason.
     Failed(String),
-    /// Nobody knows.
+    /// The cause is unknown.
     Lost(String),
 }
 

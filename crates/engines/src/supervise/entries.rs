@@ -1,4 +1,4 @@
-//! The workers' places: who holds them, and when they are filled again.
+//! The workers' places: the worker in each, and the time when an empty place is filled again.
 
 use std::io;
 use std::time::Duration;

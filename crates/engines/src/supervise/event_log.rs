@@ -68,7 +68,7 @@ pub(super) enum Death {
 }
 
 impl Death {
-    /// What an end means where none was asked for.
+    /// The meaning of an end that was not asked for.
     pub(super) fn of(end: &End) -> Death {
         match end {
             End::Left => Death::Unbidden,

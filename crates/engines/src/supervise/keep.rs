@@ -88,7 +88,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let (store, state) = (&mut *self.store, self.common.server.state);
         if !self.common.shape.container.is_processes()
             && let Some(spare) = &self.reserve.0
-            // What is given up here, a worker beside us may take before the file does.
+            // A worker beside this process may take the descriptor that is freed here before the
+            // file does.
             && let Ok(saved) = process::apart(spare.as_fd(), || store.save(state))
         {
             return saved;

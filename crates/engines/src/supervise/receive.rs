@@ -17,7 +17,7 @@ use crate::say::say;
 use crate::server::Common;
 use crate::shape::SLOTS;
 
-/// What the supervisor needs to accept connections.
+/// The things that the supervisor needs to accept connections.
 pub(super) struct Reception<'a, S: Service> {
     common: &'a Common<'a, S>,
     admission: Admission,

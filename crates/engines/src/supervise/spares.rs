@@ -1,8 +1,9 @@
-//! Processes that come and go with the load: what the scoreboard shows is put before the
-//! controller, and what it decides is done.
+//! Processes that come and go with the load: the supervisor gives the scoreboard's counts to the
+//! controller and carries out its decision.
 //!
-//! A process that shall go is asked, never killed: it takes no new connection and leaves with its
-//! last one. The one with the fewest connections is asked, and of those the one that sits last.
+//! A surplus process is asked to leave, never killed: it takes no new connection and leaves with
+//! its last one. The supervisor asks the process with the fewest connections, and among equals the
+//! last in the table.
 
 use seam::{Instant, Service};
 

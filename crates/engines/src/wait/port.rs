@@ -65,7 +65,7 @@ pub(super) struct PortThread<'a, 'd, S: Service> {
     buffers: Buffers,
     /// The time of this batch, or of this look of the leader.
     now: Instant,
-    /// What this thread will hand to the scheduler.
+    /// Items that this thread will hand to the scheduler.
     new_items: Vec<WorkItem>,
     jobs: Vec<Job<S>>,
     batch: Vec<WorkItem>,

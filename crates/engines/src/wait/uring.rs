@@ -37,7 +37,7 @@ use accept::Accepting;
 use receive::{Flight, HasFlight};
 use tactics::Tactics;
 
-/// What the loop keeps for each session.
+/// The loop's record for each session.
 #[derive(Default)]
 struct Ops {
     flight: Flight,

@@ -154,7 +154,7 @@ impl Client {
     }
 }
 
-/// A port of so many threads with so many tokens; `None` where the machine has no rings.
+/// A port with the given numbers of threads and tokens; `None` where the machine has no rings.
 fn check(
     service: &Desk,
     (threads, running): (usize, usize),

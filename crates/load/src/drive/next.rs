@@ -1,4 +1,4 @@
-//! What a connection does next, by kind of [`Work`].
+//! A connection's next step, by kind of [`Work`].
 //!
 //! Own work: a user occupies a slot, sends a batch, waits for all replies, thinks, repeats, and
 //! leaves after the last batch. Shared work: requests take any connection with room, round robin,
@@ -83,7 +83,7 @@ impl Driver {
         }
     }
 
-    /// What a connection does next: wait, send, close, or connect.
+    /// Takes a connection's next step: wait, send, close, or connect.
     pub(super) fn go_on(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         match self.work {
             Work::Own { .. } => self.go_on_own(at, stop, now),

@@ -1,4 +1,4 @@
-//! What is recorded while a run is in progress: its timeline, and snapshots for observers.
+//! The records of a run in progress: its timeline, and snapshots for observers.
 
 use super::Driver;
 use crate::snapshot::{Board, INTERVAL, Phase, Snapshot};

@@ -69,7 +69,7 @@ pub struct IntervalReport<'a> {
     pub end: Instant,
     /// Whether it is measured: part of the window, or of the drain after it.
     pub measured: bool,
-    /// What was counted in it.
+    /// The counts of that time.
     pub tally: &'a Tally,
     /// Requests unanswered at its end, including those queued for a connection.
     pub outstanding: u64,
@@ -84,7 +84,7 @@ pub struct IntervalReport<'a> {
 /// Called with every interval.
 pub type Observer = Box<dyn FnMut(IntervalReport<'_>) + Send>;
 
-/// What a generator is made of.
+/// The parts of a generator.
 pub struct Parts {
     /// The server.
     pub address: SocketAddr,
@@ -94,11 +94,11 @@ pub struct Parts {
     pub settings: Settings,
     /// When users or requests arrive.
     pub arrive: Box<dyn Arrive>,
-    /// What each arrival does.
+    /// The work of each arrival.
     pub work: Work,
-    /// What it sends and expects.
+    /// The script: requests and expected replies.
     pub script: Box<dyn Script>,
-    /// What pauses are drawn from.
+    /// The seed of the random pauses.
     pub seed: u64,
     /// Whether arrivals follow a schedule; false for users present from the start.
     pub scheduled: bool,

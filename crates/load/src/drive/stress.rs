@@ -29,7 +29,7 @@ pub struct StressOptions {
     pub renew: Option<Duration>,
 }
 
-/// What a stress client counts, of the whole run.
+/// The counts of a stress client over the whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StressCounts {
     /// Connections begun.

@@ -54,7 +54,7 @@ struct Credentials {
     nonce: String,
 }
 
-/// What a client reports.
+/// A report of a client.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A track is set up, with the transport of its packets.

@@ -14,7 +14,7 @@ use super::receiver::{BATCH, ROOM, Receiver, TICK};
 use super::report::MediaReport;
 use super::sockets::{dropped, member, receiver, watch};
 
-/// What to receive.
+/// The media to receive.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceivePlan {
     /// Where the first receiver listens; a multicast group is joined.

@@ -57,7 +57,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// What the session still waits for, if it began a while ago and nothing arrived.
+    /// The missing part that the session waits for, if it began a while ago and nothing arrived.
     fn lacks(&self, now: u64) -> Option<String> {
         match self.stream {
             None => None,

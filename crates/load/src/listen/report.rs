@@ -1,4 +1,4 @@
-//! What to request, and the report on what arrived.
+//! The media to request, and the report on what arrived.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -20,12 +20,12 @@ pub enum Transport {
     Group(Ipv4Addr),
 }
 
-/// What to play, and how.
+/// The media to play, and the way to play it.
 #[derive(Clone, Debug)]
 pub struct ListenPlan {
     /// Where the server listens.
     pub address: SocketAddr,
-    /// What to play.
+    /// The URL to play.
     pub url: String,
     /// How media are delivered.
     pub lower: Transport,
@@ -52,7 +52,7 @@ impl ListenPlan {
     }
 }
 
-/// What was received.
+/// The figures of one received medium.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct MediaReport {
     /// Sessions begun.

@@ -185,7 +185,7 @@ impl Track {
         self.delays_ns.push(delay_ns);
     }
 
-    /// What was found so far.
+    /// The counts so far.
     pub fn counts(&self) -> TrackCounts {
         TrackCounts {
             packets: self.packets,

@@ -11,7 +11,7 @@ use crate::script::{
 };
 use crate::work::{Think, Work};
 
-/// What to send to the server.
+/// The requests to send to the server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
     /// The market's commands.
@@ -24,7 +24,7 @@ pub enum Workload {
     Line(LineOptions),
 }
 
-/// What was learned about a server before the run.
+/// Facts learned about a server before the run.
 pub(super) struct Prepared {
     /// The rows of a market; empty elsewhere.
     rows: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What the market's rows must be: the model that replies are checked against.
+//! The market's expected rows: the model that replies are checked against.
 //!
 //! The rows are learned from the server's own `show` before the run. From then on each stock has
 //! two sums of acknowledged orders and two of orders whose outcome is unknown. At the end this must
@@ -153,7 +153,7 @@ impl Ledger {
         Err(format!("at least {} were left, and it was refused", least + wanted))
     }
 
-    /// What must be left of a stock after all answered orders, if that is known.
+    /// The expected amount of a stock after all answered orders, if it is known.
     fn oracle(&self, stock: &Stock) -> Option<u64> {
         let [bought, sold] = stock.done;
         let known = self.alone && !self.shared && stock.unknown == [0; 2];

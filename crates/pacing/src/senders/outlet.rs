@@ -1,4 +1,4 @@
-//! What senders send from (sockets and files), and the counts of sent packets.
+//! The sockets and files that senders send from, and the counts of sent packets.
 
 use std::io;
 use std::ops::Range;

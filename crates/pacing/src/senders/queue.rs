@@ -158,7 +158,7 @@ mod tests {
         assert_eq!((count.packets, count.failed), (4, 4));
         assert_eq!(unsent, HashMap::from([(0, 2), (1, 4), (2, 2)]));
         assert!(waiting.is_empty() && waiting.span().is_none());
-        // What others sent counts for nobody.
+        // Packets of other senders are not counted.
         assert_eq!(waiting.land(9, |_, _| panic!("of nobody")), Count::default());
     }
 }

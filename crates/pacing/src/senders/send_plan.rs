@@ -16,7 +16,7 @@ const MESSAGE_MAX: usize = 60_000;
 /// Placeholder in a header where the kernel stamps.
 const BLANK: [u8; STAMPED.end - STAMPED.start] = [0; STAMPED.end - STAMPED.start];
 
-/// What is sent next.
+/// The next step of a plan.
 #[derive(Debug)]
 pub enum Step {
     /// A datagram of this many bytes that goes nowhere.

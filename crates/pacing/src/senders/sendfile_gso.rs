@@ -263,7 +263,7 @@ mod tests {
         // With heads, pieces are counted: two in each, and one more where a page ends.
         let packets: Vec<_> = (0..17).map(leaf).collect();
         assert_eq!(forms(&packets), [Form::Pages(8), Form::Pages(7), Form::Pages(2)]);
-        // What is in memory is copied, what is not mapped is read.
+        // Packets in memory are copied; packets that are not mapped are read.
         let mut packets: Vec<_> = (0..5).map(leaf).collect();
         packets[1] = (1, &[], None);
         packets[2] = (1, &[], None);

@@ -50,7 +50,7 @@ impl TbfKernel {
     /// With `stamping` the kernel writes sequence numbers and timestamps.
     ///
     /// # Errors
-    /// What the machine lacks, and what to do.
+    /// The missing feature of the machine, and the remedy.
     pub fn open(sockets: &StreamSockets, stamping: bool) -> io::Result<TbfKernel> {
         let device = PacedDevice::open(sockets, stamping)?;
         Ok(TbfKernel { device, bucket: Bucket::emptied_at(0), batch: Batch::default() })

@@ -59,7 +59,7 @@ pub struct XdpRun {
 
 impl XdpRun {
     /// # Errors
-    /// What the machine lacks, and what to do.
+    /// The missing feature of the machine, and the remedy.
     pub fn open(sockets: &StreamSockets) -> io::Result<XdpRun> {
         let from = [source(sockets, Channel::Rtp)?, source(sockets, Channel::Rtcp)?];
         let device = VethPair::make()?;

@@ -9,7 +9,7 @@ use seam::{Closed, Cx, Event, Limits, Out, Peer, Service, Step};
 /// Greets, ends the session at its first bytes, and with it what is stream.
 pub struct Bell;
 
-/// What a session hears.
+/// The first bytes that a session sends.
 pub const GREETING: &[u8] = b"HELLO\n";
 
 /// No slow work leaves a `Bell`.

@@ -62,7 +62,7 @@ fn serve_by<S: Service>(
     thread::scope(|scope| {
         let (ready, address) = mpsc::channel();
         let served = scope.spawn(|| {
-            // The server is gone when this is dropped, so that nobody waits for it in vain.
+            // Dropping the sender on exit tells a waiting test that the server is gone.
             let ready = ready;
             live(&server, &mut |decided| {
                 let _ = ready.send(decided.listening);

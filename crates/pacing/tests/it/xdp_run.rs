@@ -63,7 +63,7 @@ fn by_sockets() -> io::Result<u64> {
     Ok(sum)
 }
 
-/// What came: the numbers of the packets in their order, and whom they came from.
+/// The packets that arrived: their numbers in order, and their source address.
 fn came(socket: &Udp, payload: u32) -> (Vec<u32>, SocketAddr) {
     let (mut numbers, mut buffer) = (Vec::new(), vec![0; 70_000]);
     let mut from = BTreeMap::new();
@@ -140,8 +140,8 @@ fn frames_for_a_neighbour_leave_by_the_device_of_the_route() {
     tried(|| {
         let neighbour = neighbour()?;
         let to = neighbour.socket.local_addr()?;
-        // Nobody has asked yet where it is: the socket does, and frames follow. What waited for the
-        // answer may be overtaken by them.
+        // The receiver's link address is not known yet. The socket resolves it, and frames follow;
+        // they may overtake packets that waited for the answer.
         let sockets = StreamSockets::bind(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)?;
         let others = send(&sockets, 160, vec![to])?;
         assert!(others > 0, "the first are sent by the socket");

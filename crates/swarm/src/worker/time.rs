@@ -1,4 +1,4 @@
-//! What a worker does as time passes: heartbeats and reports, retries, and giving up.
+//! The worker's timed tasks: heartbeats and reports, retries, and giving up.
 
 use super::{
     ALONE, Action, BEAT, Exit, GRACE, LINGER, LOGS, Now, PAUSE, ProcessUsage, REPORT, TRIES,

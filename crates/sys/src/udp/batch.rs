@@ -39,7 +39,7 @@ pub struct Batch {
     controls: Vec<Control>,
 }
 
-// SAFETY: the pointers inside are used within one call only, by whoever holds the batch then.
+// SAFETY: the pointers inside are used within one call only, by the thread that holds the batch.
 unsafe impl Send for Batch {}
 
 /// Collects the datagrams of a call.
@@ -181,7 +181,7 @@ impl Batch {
         sent
     }
 
-    /// What was written down, ready for the kernel.
+    /// The recorded headers, ready for the kernel.
     pub(super) fn headers(&self) -> &[libc::mmsghdr] {
         &self.headers
     }

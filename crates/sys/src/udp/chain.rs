@@ -27,7 +27,7 @@ pub struct Link<'a> {
     pub body: LinkBody<'a>,
 }
 
-/// What follows the front of a packet.
+/// The rest of a packet, after its front.
 #[derive(Clone, Copy, Debug)]
 pub enum LinkBody<'a> {
     /// Nothing more.
@@ -59,7 +59,7 @@ pub struct ChainRing {
     pub calls: usize,
 }
 
-/// What the kernel reads and writes while a chain lasts.
+/// The memory that the kernel reads and writes while a chain lasts.
 struct Chain {
     headers: Vec<libc::msghdr>,
     pieces: Vec<libc::iovec>,
@@ -77,7 +77,7 @@ struct Chain {
 // SAFETY: the pointers inside point into the chain's own vectors, which do not change.
 unsafe impl Send for Chain {}
 
-/// What one packet of a chain needs at the most: timeout, read, send.
+/// The most entries that one packet of a chain needs: timeout, read, send.
 const STEPS: usize = 3;
 /// Entries of a chain ring: the kernel's most.
 const CHAIN_ENTRIES: u32 = 32_768;
@@ -476,7 +476,7 @@ mod tests {
             return;
         };
         let (sender, receiver, to) = pair();
-        // Nobody may send to all without having asked for it (EACCES).
+        // A socket may not broadcast without having asked for it (EACCES).
         let all = SocketAddr::from(([255, 255, 255, 255], 9));
         let link = |packet: u64| Link {
             at_ns: now_ns(),

@@ -44,7 +44,7 @@ pub struct Mail {
     controls: Vec<Control>,
 }
 
-// SAFETY: the pointers inside are used within one call only, by whoever holds the mail then.
+// SAFETY: the pointers inside are used within one call only, by the thread that holds the mail.
 unsafe impl Send for Mail {}
 
 impl Mail {

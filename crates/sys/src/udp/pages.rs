@@ -105,7 +105,7 @@ impl Pages {
         match sent.and_then(|()| self.pipe.drain(socket, len)) {
             Ok(()) => Ok(3),
             Err(error) => {
-                // What is left in the pipe goes with it, and what waits at the socket as well.
+                // The rest in the pipe goes with it, and so does the data that waits at the socket.
                 discard(socket);
                 self.pipe = pipe()?;
                 Err(error)

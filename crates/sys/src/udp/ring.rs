@@ -77,7 +77,7 @@ impl SendRing {
                 false => opcode::SendMsg::new(fd, message).flags(flags).build(),
             };
             // SAFETY: header, pieces and addresses stay where they are until `finish` has seen the
-            // completion, for `send` returns to nobody before.
+            // completion, because `send` does not return before.
             if unsafe { queue.push(&entry.user_data(at as u64)) }.is_err() {
                 break;
             }
@@ -94,7 +94,7 @@ impl SendRing {
             match self.ring.submit_and_wait(open) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What is in flight still reads the caller's memory: there is no way to go on.
+                // Sends in flight still read the caller's memory, so this function cannot return.
                 Err(error) => panic!("a ring failed with {open} sends in flight: {error}"),
             }
             for entry in self.ring.completion() {

@@ -54,7 +54,7 @@ impl fmt::Display for Call {
     }
 }
 
-/// What tells the causes apart.
+/// The facts that tell the causes apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Facts {
     /// `kernel.io_uring_disabled`; kernels before 6.6 and those without io_uring have none.
@@ -101,7 +101,7 @@ fn locked_memory(limits: &str) -> Option<u64> {
 }
 
 impl Refusal {
-    /// What an error of `call` means on this machine, in this process.
+    /// The meaning of an error of `call` on this machine, in this process.
     pub(super) fn of(call: Call, error: io::Error) -> Refusal {
         Refusal::find(call, error, Facts::read())
     }

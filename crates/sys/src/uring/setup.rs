@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn the_newest_flags_are_dropped_until_the_kernel_agrees() {
-        // What each kernel knows, as it would answer.
+        // The features that each kernel knows, as it would answer.
         let known = |flags: &[Flag]| flags.iter().fold(Flags::NONE, |set, flag| set.with(*flag));
         for upto in 0..=SETUP.len() {
             let kernel = known(&SETUP[..upto]);

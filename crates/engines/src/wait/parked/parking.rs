@@ -20,7 +20,7 @@ use crate::parts::connection;
 /// A connection that can be parked.
 pub type Connection<S> = connection::Connection<S, Parked>;
 
-/// What parking keeps for each connection, beside what every loop does.
+/// Parking's record for each connection, besides the one that every loop keeps.
 pub struct Parked {
     pub id: SessionId,
     /// The last send would have blocked.
@@ -37,7 +37,7 @@ impl Parked {
     }
 }
 
-/// What is queued for a worker.
+/// An item in the workers' queue.
 pub enum Ready<S: Service> {
     /// A new connection.
     New(Arrival),

@@ -1,4 +1,5 @@
-//! What the threads of a port share: the ring, the sessions, the scheduler, the leader's state.
+//! The data that the threads of a port share: the ring, the sessions, the scheduler, the leader's
+//! state.
 //!
 //! A session lies in its [`Strand`]. Each of its events is a *message* in the strand's mailbox. The
 //! thread that posts the first message queues a step of the session, and no other thread steps it
@@ -62,7 +63,7 @@ pub(super) enum Message<O> {
 /// A connection of a port.
 pub(super) type Connection<S> = connection::Connection<S, Ops>;
 
-/// What a port keeps for each connection, beside what every loop does.
+/// A port's record for each connection, besides the one that every loop keeps.
 #[derive(Default)]
 pub(super) struct Ops {
     pub flight: Flight,

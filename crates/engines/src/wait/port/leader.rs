@@ -1,5 +1,5 @@
-//! What the leader looks after: deadlines, admission, the number of sessions, the server's phase.
-//! Under one lock, because threads that end a session change it too.
+//! The leader's duties: deadlines, admission, the number of sessions, the server's phase. Its state
+//! is under one lock, because threads that end a session change it too.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl LeaderState {
 }
 
 impl<S: Service> PortThread<'_, '_, S> {
-    /// What the leader does before it waits: deadlines, ticks, sweeps, accepts. Returns how long it
+    /// The leader's work before it waits: deadlines, ticks, sweeps, accepts. Returns how long it
     /// may sleep; `None` if there is work to do at once.
     pub(super) fn before_wait(&mut self) -> Option<Option<Duration>> {
         let port = self.port;

@@ -1,4 +1,4 @@
-//! What comes in: the messages of a session, receives among them, and what each does to it.
+//! Input: the messages of a session, receives among them, and the effect of each.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -28,7 +28,7 @@ const BATCH_MIN: usize = 8;
 /// asleep again takes a tenth of that.
 const LONG_NS: u64 = 50_000;
 
-/// What a thread did until now.
+/// A thread's activity until now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Nothing: it has just started.
@@ -43,7 +43,7 @@ pub enum Role {
     Leading,
 }
 
-/// What a thread does next.
+/// A thread's next activity.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action<J> {
     /// Run the items of its batch.
@@ -85,7 +85,7 @@ pub struct Scheduler<T, J> {
     leading: bool,
     sleeping: Vec<usize>,
     over: bool,
-    /// What an item takes, a moving mean.
+    /// The duration of an item, a moving mean.
     item_ns: u64,
 }
 
@@ -152,7 +152,7 @@ impl<T, J> Scheduler<T, J> {
         self.jobs.extend(jobs.drain(..));
     }
 
-    /// What the thread `me` does next; its items are put into `batch`.
+    /// The next activity of the thread `me`; its items are put into `batch`.
     pub fn next(&mut self, me: usize, batch: &mut Vec<T>) -> Action<J> {
         if self.over {
             return Action::Exit;

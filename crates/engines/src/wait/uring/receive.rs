@@ -1,4 +1,4 @@
-//! What comes in: one receive a session that stays armed, and what its completions bring.
+//! Input: each session has one receive that stays armed; its completions bring the bytes.
 
 use std::ops::DerefMut;
 use std::os::fd::AsFd;
@@ -14,7 +14,7 @@ use crate::parts::connection::Connection;
 /// [1.19 1.31] at depth 16, 1.29 [1.22 1.33] at depth 1 (2 cores, Linux 6.18).
 const OWN_BUFFERS: u8 = 64;
 
-/// What of a connection is armed or in flight on a ring.
+/// A connection's operations that are armed or in flight on a ring.
 #[derive(Default)]
 pub(in crate::wait) struct Flight {
     /// The receive that holds the socket.
@@ -42,7 +42,7 @@ impl Flight {
             (self.armed, self.stopping) = (None, false);
         }
         if matches!(input, Received::NoBuffers) {
-            // What found no buffer is still there.
+            // The bytes that found no buffer are still in the socket.
             (self.own, self.waiting) = (OWN_BUFFERS, true);
         }
     }

@@ -1,8 +1,8 @@
-//! What goes out: one send a session at a time, of everything that waits. Where a call is tried
-//! first, the ring sends what the call left. Files always go by a call first, `sendfile(2)`: the
-//! ring could only splice them, which the kernel does in threads of its own. When the peer takes no
-//! more of a file, the ring waits until it does. (Sending the next piece by the ring instead took
-//! 2.5 times the CPU for a file of 10 MiB.)
+//! Output: one send at a time for each session, with everything that waits. Where a call is tried
+//! first, the ring sends the rest. Files always go by a call first, `sendfile(2)`: the ring could
+//! only splice them, which the kernel does in threads of its own. When the peer takes no more of a
+//! file, the ring waits until it does. (Sending the next piece by the ring instead took 2.5 times
+//! the CPU for a file of 10 MiB.)
 
 use std::io;
 use std::os::fd::AsFd;
@@ -41,7 +41,7 @@ impl<S: Service> Loop<'_, S> {
         if self.tactics.send == SendBy::Call && !connection.conn.out().has_file() {
             self.send_now(id);
         }
-        // What has left may have made room for a file.
+        // The bytes that left may have made room for a file.
         if self
             .event_loop
             .table
@@ -140,7 +140,7 @@ pub(in crate::wait) fn land<S: Service, X: HasFlight>(
     }
     if let Some(load) = load {
         connection.x.flight().sending = false;
-        // What a failed send did not carry is lost with the connection.
+        // The bytes that a failed send did not carry are lost with the connection.
         let lost = connection.conn.out().flying();
         if lost > 0 {
             connection.conn.landed(context.service, cx, lost);

@@ -45,8 +45,8 @@ pub enum AcceptBy {
     /// One accept at a time, which is armed again at the end of the turn and so stands at the end
     /// of the line. A worker that is frozen has taken one connection, or its wake-up.
     Once,
-    /// A poll that wakes every worker, and `accept4(2)` by whoever comes first. A worker that is
-    /// frozen takes none.
+    /// A poll that wakes every worker; the first one takes the connection with `accept4(2)`. A
+    /// frozen worker takes none.
     Poll,
 }
 
@@ -76,7 +76,7 @@ pub struct Tactics {
 impl Tactics {
     /// The tactics of a shape, with what was left open decided.
     pub fn of(shape: &Shape) -> Tactics {
-        // What an acceptor gives is taken by calls.
+        // Connections from an acceptor are taken by calls.
         let is_given = shape.accept.has_acceptor();
         let is_port = shape.wait == Wait::Port;
         let is_shared = shape.accept == Accept::Shared && shape.workers > 1 && !is_port;
@@ -143,7 +143,7 @@ impl Tactics {
     }
 }
 
-/// What is in force about the rings of a server.
+/// The features in use on the rings of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rings {
     /// How they do their work; nothing is left open.

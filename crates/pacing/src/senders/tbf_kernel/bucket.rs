@@ -123,7 +123,7 @@ mod tests {
             let (mut at, mut due) = (0, Vec::new());
             for _ in 0..100 {
                 at += [0, random(3_000_000), 30_000_000, random(400_000_000)][random(4) as usize];
-                // The last one costs as much as a pause: the table begins anew at 2048.
+                // The last one costs as much as a pause: the table starts again at 2048.
                 let odd = 2048 + 5;
                 let len = [12, 44, 172, 1328, 40_000, odd][random(5 + seed % 2) as usize];
                 let mut pauses = Vec::new();

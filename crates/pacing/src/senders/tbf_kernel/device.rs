@@ -53,7 +53,7 @@ impl PacedDevice {
     /// Sets everything up. With `stamping` the kernel writes sequence numbers and timestamps.
     ///
     /// # Errors
-    /// What the machine lacks, and what to do.
+    /// The missing feature of the machine, and the remedy.
     pub fn open(sockets: &StreamSockets, stamping: bool) -> io::Result<PacedDevice> {
         for channel in [Channel::Rtp, Channel::Rtcp] {
             let ip = sockets.of(channel).local_addr()?.ip();
@@ -150,7 +150,7 @@ impl PacedDevice {
     /// Discards what waits, and starts over with a full bucket.
     ///
     /// # Errors
-    /// Somebody has removed the device.
+    /// The device has been removed.
     pub fn purge(&mut self) -> io::Result<()> {
         self.purged = self.purged.wrapping_add(1);
         self.netlink.empty_bucket(self.device, self.purged, &bucket(&costs()))

@@ -31,7 +31,7 @@ pub struct VethPair {
 
 impl VethPair {
     /// # Errors
-    /// What the machine lacks, and what to do.
+    /// The missing feature of the machine, and the remedy.
     pub fn make() -> io::Result<VethPair> {
         let netlink = Netlink::open()?;
         // Two sweeps at the same time would remove the same devices.

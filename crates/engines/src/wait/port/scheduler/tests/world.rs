@@ -2,7 +2,7 @@
 
 use super::super::*;
 
-/// What an item does when it is run.
+/// The effect of running an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     Plain,
@@ -30,7 +30,7 @@ enum At {
 struct ThreadState {
     at: At,
     role: Role,
-    /// What it does once it has woken another.
+    /// The thread's next position once it has woken another.
     then: At,
     woken: bool,
     batch: Vec<Kind>,
@@ -210,7 +210,7 @@ impl World {
         self.threads.iter().filter(|thread| thread.at == *at).count()
     }
 
-    /// What must hold in every state.
+    /// The invariants of every state.
     pub fn check(&self, tokens: usize) -> Result<(), &'static str> {
         if self.count(&At::Runs) > tokens {
             return Err("more threads run than there are tokens");
@@ -221,7 +221,8 @@ impl World {
         Ok(())
     }
 
-    /// What must hold where only the kernel, runs and jobs could move, as far as those do not end.
+    /// The invariants of a state where only the kernel, runs and jobs could move, as far as those
+    /// do not end.
     pub fn check_still(
         &self,
         tokens: usize,
