@@ -31,7 +31,7 @@ use crate::shape::Shape;
 /// A connection that no worker serves yet, and its peer.
 pub type Arrival = (OwnedFd, SocketAddr);
 
-/// Where a worker's connections come from.
+/// The source of a worker's connections.
 pub trait AcceptSource {
     /// Readable when a connection may have come.
     fn fd(&self) -> BorrowedFd<'_>;
@@ -41,7 +41,7 @@ pub trait AcceptSource {
         Interest::READ
     }
 
-    /// After how many connections a loop should register it again.
+    /// The number of connections after which a loop should register it again.
     fn renew_after(&self) -> Option<u32> {
         None
     }
@@ -66,7 +66,7 @@ pub trait AcceptSource {
     fn left(&self) {}
 }
 
-/// The listening sockets, and what all accept sources are made of.
+/// The listening sockets, and the resources of all accept sources.
 pub struct Listeners {
     pub sockets: Vec<OwnedFd>,
     pub listening: SocketAddr,
@@ -145,8 +145,8 @@ impl Listeners {
         }
     }
 
-    /// Connections that wait between an acceptor and its workers, and how many fit, where that is
-    /// known here.
+    /// The number of connections that wait between an acceptor and its workers, and the room for
+    /// them, where both are known here.
     pub fn handed(&self) -> Option<(u64, u64)> {
         match &self.means {
             Means::Handoff(lanes) => Some(lanes.filled()),

@@ -18,9 +18,9 @@ pub(crate) use queue::AdminQueue;
 /// The administration of a server.
 #[derive(Default)]
 pub struct Admin<'a> {
-    /// The administration's socket, and what answers there.
+    /// The administration's socket, and the handler of its requests.
     pub handler: Option<(Door, Box<dyn AdminHandler + 'a>)>,
-    /// What `SIGHUP` does besides [`crate::StateStore::reload`].
+    /// The action of `SIGHUP` besides [`crate::StateStore::reload`].
     pub reload: Option<Box<dyn FnMut() -> Reload + 'a>>,
     /// Each worker's step after a change of the settings.
     pub renew: Option<&'a Renew<'a>>,

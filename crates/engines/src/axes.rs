@@ -4,12 +4,12 @@ use std::fmt;
 
 use crate::shape::Refused;
 
-/// Where the workers live.
+/// The place of the workers: processes, threads, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Container {
     /// One worker in one process.
     Solo,
-    /// One worker in one process, with helpers, started beforehand, for what would block it.
+    /// One worker in one process, with helpers, started beforehand, for jobs that would block it.
     Helped,
     /// A thread for each connection, started when it comes.
     ThreadPerConnection,
@@ -45,7 +45,7 @@ impl Container {
 pub enum Accept {
     /// All workers accept from one listening socket.
     Shared,
-    /// All workers, one at a time, which holds a lock.
+    /// All workers, one at a time: the worker that holds a lock.
     Lock,
     /// All loops; the kernel wakes one of them (`EPOLLEXCLUSIVE`, epoll_ctl(2)).
     Exclusive,

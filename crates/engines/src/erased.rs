@@ -41,7 +41,7 @@ pub(crate) struct Bound<'a, S: Service> {
     pub state: &'a S::State,
 }
 
-/// Only what [`Bound`] itself has boxed comes back to it.
+/// An engine returns only values that [`Bound`] itself has boxed.
 const OWN: &str = "an engine returns a service's own values to it";
 
 impl<S: Service> Object for Bound<'_, S> {

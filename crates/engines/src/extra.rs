@@ -12,7 +12,7 @@ use sys::eventfd::EventFd;
 
 use crate::parts::assets::Assets;
 
-/// Why an extra worker could not begin or go on.
+/// The reason why an extra worker could not begin or go on.
 pub type ExtraFault = Box<dyn Error + Send + Sync>;
 
 /// A worker beside those that serve connections.
@@ -26,7 +26,7 @@ pub trait ExtraWorker: Sync {
     /// Runs until the server ends.
     ///
     /// # Errors
-    /// Why it cannot go on; the supervisor starts another one.
+    /// The reason why it cannot go on; the supervisor starts another worker.
     fn run(&self, entry: &ExtraWorkerEntry<'_>) -> Result<(), ExtraFault>;
 }
 
@@ -38,7 +38,7 @@ pub struct ExtraWorkerEntry<'a> {
     pub board: &'a Board,
     /// Its own name.
     pub id: WorkerId,
-    /// How many slots belong to its entry; `id` names the first.
+    /// The number of slots of its entry; `id` names the first.
     pub slots: usize,
     /// Rung when an order has changed.
     pub orders: &'a EventFd,

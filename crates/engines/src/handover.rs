@@ -1,4 +1,4 @@
-//! From one binary to the next without a failed request.
+//! Handover from one binary to the next without a failed request.
 //!
 //! On `SIGUSR2` the supervisor starts its own program again and passes it the listeners and the
 //! state. Both servers accept waiting connections. When the successor is ready it reports that
@@ -25,7 +25,7 @@ use crate::shape::SLOTS;
 const VARIABLE: &str = "ROUNDHOUSE_HANDOVER";
 /// Separates the listeners from the rest.
 const OTHERS: &str = "/";
-/// How often a worker may be replaced before its name repeats one of a predecessor.
+/// The number of times a worker may be replaced before its name repeats one of a predecessor.
 const GENERATIONS: u32 = 256;
 
 /// The descriptors that a predecessor has passed to this program.
@@ -33,8 +33,8 @@ const GENERATIONS: u32 = 256;
 pub struct Handover {
     epoch: u32,
     state: OwnedFd,
-    /// Closed only by the end of this process: while it reports why it cannot take over, it must
-    /// not pass for a process that has ended.
+    /// Closed only by the end of this process. While the process reports why it cannot take over,
+    /// the predecessor must not believe that it has ended.
     ready: ManuallyDrop<OwnedFd>,
     listeners: Vec<OwnedFd>,
     others: Vec<OwnedFd>,
@@ -99,7 +99,7 @@ impl Handover {
     }
 }
 
-/// How many binaries served this state before, which decides the names of its workers.
+/// The number of binaries that served this state before; it decides the names of its workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Epoch(u32);
 
@@ -135,7 +135,7 @@ pub(crate) enum Outcome {
 }
 
 impl Successor {
-    /// Starts this program again, with the same arguments, and passes it what it needs.
+    /// Starts this program again with the same arguments, and passes it the descriptors.
     pub fn start(
         epoch: Epoch,
         state: BorrowedFd<'_>,

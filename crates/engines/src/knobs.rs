@@ -14,7 +14,7 @@ pub struct Knobs {
     pub edge: bool,
     /// How the rings of `io_uring` are made.
     pub ring: Setup,
-    /// How they do their work.
+    /// The rings' tactics.
     pub tactics: Tactics,
     /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
     pub backlog: u32,
@@ -43,9 +43,9 @@ pub struct Knobs {
     pub drain: Duration,
     /// Connections that may wait between an acceptor and its workers, in each buffer; `None`: 16.
     pub handoff: Option<usize>,
-    /// How many workers there are, and how long they live.
+    /// The number of workers, and their lifetime.
     pub staff: Staff,
-    /// How many threads of a port run at one time; `None`: half of them.
+    /// The number of threads of a port that run at one time; `None`: half of them.
     pub running: Option<usize>,
     /// Threads for offloaded jobs, for each worker of an event engine; 0: the worker itself, while
     /// its other sessions wait. `None`: as fits the container.

@@ -1,5 +1,5 @@
-//! A server: what it serves and where, how its state is saved, how it stops, and what its workers
-//! share.
+//! A server: its service and its address, the saving of its state, its stop, and the data that its
+//! workers share.
 
 use std::io;
 use std::net::SocketAddr;
@@ -99,7 +99,7 @@ impl Control {
 
 /// Saves the state beyond the life of the server.
 pub trait StateStore<T>: Send {
-    /// Whether the state differs from what was last saved.
+    /// Whether the state differs from the last saved one.
     fn is_changed(&mut self, state: &T) -> bool;
 
     /// Saves the state, whole or not at all.
@@ -184,20 +184,21 @@ pub(crate) struct Common<'a, S: Service> {
     pub stop: &'a EventFd,
     pub bell: &'a EventFd,
     pub epoch: Epoch,
-    /// Among how many processes of a hybrid the connections are divided; within one of them.
+    /// The number of processes of a hybrid among which the connections are divided; within one of
+    /// them.
     pub parts: usize,
     /// Each worker's step after a change of the settings.
     pub renew: Option<&'a Renew<'a>>,
-    /// Frees what a dead worker held of the state.
+    /// Frees a dead worker's part of the state.
     pub heal: &'a (dyn Fn(WorkerId) + Sync),
     /// The worker that serves no connections, where there is one.
     pub extra: Option<Extra<'a>>,
 }
 
 /// Called on a reload, first by the supervisor and then by each worker between two of its turns,
-/// with the number of the edition. It rereads what a process keeps of its own, such as
-/// certificates, and returns what to report. Only the supervisor's report is printed; later workers
-/// are copies of its process.
+/// with the number of the edition. It rereads data that a process keeps for itself, such as
+/// certificates, and returns a report. Only the supervisor's report is printed; later workers are
+/// copies of its process.
 pub type Renew<'a> = dyn Fn(u32) -> Option<String> + Sync + 'a;
 
 impl<S: Service> Common<'_, S> {

@@ -1,5 +1,5 @@
-//! The space of architectures: what a point is made of, and why one is refused. The named points
-//! are in [`PRESETS`](crate::PRESETS).
+//! The space of architectures: the parts of a point, and the reasons to refuse one. The named
+//! points are in [`PRESETS`](crate::PRESETS).
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ pub struct Shape {
     pub knobs: Knobs,
 }
 
-/// Why a point is refused.
+/// The reason why a point is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
 
@@ -113,7 +113,7 @@ impl Shape {
     /// Checks that the point is possible.
     ///
     /// # Errors
-    /// Why it is not, and what to say instead.
+    /// The reason why it is not possible, and a possible setting.
     pub fn check(&self) -> Result<(), Refused> {
         if let Some(reason) = conflict(self.container, self.accept, self.wait) {
             return Err(Refused(format!("{self} is impossible: {reason}")));

@@ -1,13 +1,13 @@
 //! How many processes there should be: a pure controller, counts in, growth or retirement out.
 //!
 //! Spare workers are counted one by one, but come and go by the process: `size` of them at a time,
-//! which is 1 under prefork. That quantum is the surprising thing. Where the band between the least
-//! and the most spare workers is about as wide as the quantum, a load that wobbles by one worker
-//! starts and ends whole processes; how wide the band is decides more than how fast anything is.
+//! which is 1 under prefork. Where the band between the least and the most spare workers is about
+//! as wide as this quantum, a load that wobbles by one worker starts and ends whole processes. So
+//! the width of the band matters more than the speed of any step.
 //!
-//! Two policies know the same [`Census`] and the same [`Terms`]: [`Policy::Apache`] does exactly
-//! what Apache's worker MPM does once a second (`perform_idle_server_maintenance`, worker.c),
-//! [`Policy::Damped`] is ours. Nothing here starts, signals or waits.
+//! Two policies share the same [`Census`] and the same [`Terms`]. [`Policy::Apache`] does exactly
+//! what Apache's worker MPM does once a second (`perform_idle_server_maintenance`, worker.c);
+//! [`Policy::Damped`] is our own. This module starts no process, signals none and never waits.
 
 mod apache;
 mod damped;
@@ -30,8 +30,8 @@ pub enum Policy {
     /// Apache's rule: a look each second; too few spare workers fork 1, 2, 4 up to 32 processes,
     /// too many end one.
     Apache,
-    /// A band that is never narrower than two processes and twice the spread of the load; what is
-    /// missing is started at once, what is too much must be so for a while.
+    /// A band that is never narrower than two processes and twice the spread of the load. A deficit
+    /// is filled at once; a surplus must last for a while before processes retire.
     Damped,
 }
 
@@ -61,7 +61,7 @@ impl FromStr for Policy {
     }
 }
 
-/// The promised limits; every number is a count and at least 1, except `spare_min`.
+/// The limits in force; every number is a count and at least 1, except `spare_min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// Workers in one process (`ThreadsPerChild`); 1 under prefork.
@@ -75,7 +75,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The narrowest band that Apache allows: a most that one process more cannot reach at once.
+    /// The narrowest band that Apache allows: a maximum that one more process cannot reach at once.
     pub fn widened(self) -> Terms {
         Terms { spare_max: self.spare_max.max(self.spare_min + self.size), ..self }
     }
@@ -98,9 +98,9 @@ pub struct Census {
 /// An action, and the reason for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What.
+    /// The action.
     pub act: Act,
-    /// In words, for the log and the scoreboard.
+    /// The reason in words, for the log and the scoreboard.
     pub why: &'static str,
 }
 
@@ -157,8 +157,8 @@ impl Spare {
         self.terms = terms.widened();
     }
 
-    /// The most idle workers that are left alone: wider than what was promised where the policy
-    /// needs that.
+    /// The most idle workers that are left alone: more than the terms say where the policy needs
+    /// that.
     pub fn ceiling(&self) -> usize {
         match &self.rule {
             Rule::Static => usize::MAX,

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The layout of [`Sample`]; a reader of another number should not guess.
+/// The layout of [`Sample`]; a reader of another version should not guess.
 pub const SCHEMA: u32 = 2;
 
 /// A server at one instant. Times are in nanoseconds, sizes in bytes.
@@ -14,7 +14,7 @@ pub const SCHEMA: u32 = 2;
 pub struct Sample {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// When, on the machine's monotonic clock.
+    /// The time of the sample, on the machine's monotonic clock.
     pub at_ns: u64,
     /// How long reading the scoreboard took.
     pub taken_ns: u64,
@@ -24,7 +24,7 @@ pub struct Sample {
     pub pid: i32,
     /// starting, ready, leaving, draining, forced, done.
     pub phase: String,
-    /// Which architecture.
+    /// The architecture.
     pub shape: ShapeFacts,
     /// The address that peers connect to.
     pub listening: String,
@@ -42,9 +42,10 @@ pub struct Sample {
     pub spawned: Vec<(String, u64)>,
     /// How many workers ended, by reason.
     pub exited: Vec<(String, u64)>,
-    /// How many deadlines were noticed how late, in buckets below [`memory::LATE_EDGES_NS`].
+    /// Counts of deadlines by the delay with which they were noticed, in buckets below
+    /// [`memory::LATE_EDGES_NS`].
     pub late: Vec<u64>,
-    /// The sum of that lateness.
+    /// The sum of those delays.
     pub late_ns: u64,
     /// The last events, oldest first.
     pub events: Vec<Happening>,
@@ -75,13 +76,13 @@ pub struct Limits {
     pub policy: Option<String>,
     /// Idle workers, at the least and at the most, where processes come and go.
     pub spare: Option<(usize, usize)>,
-    /// How long nothing may move on a connection.
+    /// The longest time without a byte on a connection.
     pub idle_ns: u64,
-    /// How long a peer may take no output.
+    /// The longest time in which a peer may take no output.
     pub write_stall_ns: u64,
-    /// How long a drain may take.
+    /// The longest drain.
     pub drain_ns: u64,
-    /// How often the settings were changed.
+    /// The number of changes of the settings.
     pub edition: u32,
 }
 
@@ -111,7 +112,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds what a slot has counted, except open connections: a worker that serves one of another
+    /// Adds a slot's counts, except open connections: a worker that serves a connection of another
     /// slot would count it twice.
     pub(crate) fn add(&mut self, worker: &Worker) {
         self.accepted += worker.accepted;
@@ -139,7 +140,7 @@ pub struct Rates {
     pub accepted_max: f64,
     /// The most requests answered in a second.
     pub answered_max: f64,
-    /// The most connections that a window ended with.
+    /// The highest number of connections at the end of a window.
     pub open_max: u64,
 }
 
@@ -150,8 +151,8 @@ pub struct Queue {
     pub length: u64,
     /// How many fit there.
     pub limit: u64,
-    /// In the buffers between an acceptor and its workers, where the supervisor can see them: how
-    /// many there are, and how many fit.
+    /// In the buffers between an acceptor and its workers, where the supervisor can see them: the
+    /// number of waiting connections, and the room for them.
     pub handoff: Option<(u64, u64)>,
 }
 
@@ -164,7 +165,7 @@ pub struct Worker {
     pub letter: char,
     /// worker, listener, acceptor or reception.
     pub role: String,
-    /// How often the slot was taken, by its present worker's generation.
+    /// The number of times the slot was taken, by its present worker's generation.
     pub generation: u32,
     /// The process.
     pub pid: i32,
@@ -199,9 +200,9 @@ pub struct Happening {
     pub worker: Option<usize>,
     /// The process, where it concerns one.
     pub pid: Option<i32>,
-    /// Why, in words.
+    /// The reason, in words.
     pub why: String,
-    /// It should not have happened.
+    /// Whether it is a fault.
     pub is_fault: bool,
 }
 
@@ -235,6 +236,6 @@ pub struct Gauge {
     pub labels: Vec<(String, String)>,
     /// The number.
     pub value: f64,
-    /// It only grows.
+    /// Whether it only grows.
     pub is_total: bool,
 }

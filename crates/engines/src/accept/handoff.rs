@@ -23,12 +23,12 @@ const SLOTS: usize = 16;
 /// The buffers of all workers.
 pub struct Lanes {
     lanes: Vec<Lane>,
-    /// How many fit into each.
+    /// Slots of each buffer.
     slots: usize,
-    /// Each worker has its own, and watches the bell.
+    /// Each worker has its own buffer, and watches the bell.
     own: bool,
-    /// A connection is accepted only for a worker that waits for one, since otherwise another
-    /// process may have such a worker.
+    /// Accept a connection only for a worker that waits for one, since otherwise another process
+    /// may have such a worker.
     modest: bool,
 }
 

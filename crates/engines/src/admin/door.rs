@@ -42,8 +42,8 @@ impl Door {
                 ));
             }
         }
-        // Made under another name and moved, so it never has the wrong permissions, and the one
-        // that it replaces answers until then.
+        // The socket is made under another name and then moved, so it never has the wrong
+        // permissions, and the replaced socket answers until then.
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}", std::process::id()));
         let fresh = PathBuf::from(name);

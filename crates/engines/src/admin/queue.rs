@@ -1,4 +1,4 @@
-//! The clients of the administration. The supervisor never waits for one.
+//! The clients of the administration. The supervisor never waits for a client.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -21,7 +21,8 @@ use crate::server::Common;
 use crate::shape::Shape;
 use crate::wait::mechanism;
 
-/// The process's whole life. `id` names its first worker; the others and the listener sit behind.
+/// The process's whole life. `id` names its first worker; the slots of the others and of the
+/// listener follow.
 pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(), Fault> {
     let threads = common.shape.threads();
     let processes = (common.shape.workers / threads).max(1);

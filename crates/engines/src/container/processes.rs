@@ -47,7 +47,7 @@ struct Processes<'a, S: Service> {
     common: &'a Common<'a, S>,
     /// The living, by the bits of their names.
     children: HashMap<u32, Child>,
-    /// Their pidfds: a look costs what has ended, not what lives.
+    /// Their pidfds: the cost of a look grows with the ended processes, not with the living ones.
     ends: Epoll,
     events: Events,
 }
@@ -112,7 +112,8 @@ impl<S: Service> Crew for Processes<'_, S> {
                 Err(error) => End::Lost(error.to_string()),
             };
             ended.push(Ended { id: child.id, end });
-            // Another child may hold a copy of the pidfd, from which alone the list would not go.
+            // Another child may hold a copy of the pidfd; closing ours alone would leave it in the
+            // list.
             let _ = self.ends.remove(&child.pidfd);
             self.children.remove(&(event.key as u32));
         }
@@ -121,7 +122,7 @@ impl<S: Service> Crew for Processes<'_, S> {
 
     fn kill(&mut self) -> bool {
         for child in self.children.values() {
-            // One that is gone already needs no signal.
+            // A process that is gone already needs no signal.
             let _ = process::kill(child.pid, Signal::KILL);
         }
         true
@@ -139,10 +140,10 @@ impl<S: Service> Processes<'_, S> {
         self.common.board.sit(id, process::this());
         let bound = process::set_parent_death_signal(Signal::KILL).map_err(Fault::Spawn);
         if process::parent() != Some(supervisor) {
-            // It was gone before we could bind ourselves to it.
+            // The supervisor was gone before this process could bind its life to it.
             process::exit_now(1);
         }
-        // A panic must not unwind on into the supervisor's frames, of which we have a copy.
+        // A panic must not unwind into the supervisor's frames, which this process has a copy of.
         let common = self.common;
         let member = Member::of_all(common, id);
         let is_extra = common.extra.is_some_and(|extra| extra.slot == id.slot());

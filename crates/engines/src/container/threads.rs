@@ -66,7 +66,7 @@ impl<S: Service> Crew for Threads<'_, '_, S> {
     }
 
     fn has_room(&self) -> bool {
-        // A thread costs none, and accept(2) tells by itself.
+        // A thread costs no descriptor, and accept(2) itself reports a shortage.
         true
     }
 

@@ -1,4 +1,4 @@
-//! One connection, as every loop keeps it: the session, its socket, and how its peer behaves.
+//! One connection, as every loop keeps it: the session, its socket, and its peer's pace.
 
 use std::os::fd::OwnedFd;
 
@@ -10,7 +10,7 @@ use super::pace::{Pace, Taking};
 use crate::context::WorkerContext;
 use crate::limits::LINGER;
 
-/// A session and its socket; `X` is what one kind of loop keeps beside.
+/// A session and its socket; `X` is the additional record of one kind of loop.
 pub struct Connection<S: Service, X> {
     pub conn: Conn<S>,
     pub fd: OwnedFd,
@@ -20,7 +20,7 @@ pub struct Connection<S: Service, X> {
     pub scheduled: Instant,
     /// How the peer takes its output.
     pub pace: Pace,
-    /// The last reply is out; until then the peer may still send before it is cut off.
+    /// Set when the last reply is out; until then the peer may still send before it is cut off.
     pub linger: Option<Instant>,
     /// The peer has stopped sending.
     pub ended: bool,
@@ -99,17 +99,17 @@ impl<S: Service, X> Connection<S, X> {
         }
     }
 
-    /// The session is over and its output flushed: whether the connection lingers. It does where
+    /// The session is over and its output flushed: whether the connection lingers. It lingers where
     /// the service ended it and the peer may still send: the write half is shut down, and until
-    /// [`LINGER`] is over the loop receives and drops what comes.
+    /// [`LINGER`] is over the loop receives and drops input.
     pub fn lingers(&mut self, now: Instant, phase: Phase) -> bool {
         let is_ours = matches!(self.conn.why(), Closed::Service | Closed::Overlong);
         if self.ended || !is_ours || phase >= Phase::Forced {
             return false;
         }
         if self.linger.is_none() {
-            // Not on a ring, which leaves a shutdown to a kernel thread: that one looks the
-            // descriptor up later, and may find the next connection under its number.
+            // A ring leaves a shutdown to a kernel thread, which looks the descriptor up later and
+            // may find the next connection under its number. So this is a call.
             if socket::shutdown_write(&self.fd).is_err() {
                 return false;
             }
@@ -125,7 +125,7 @@ impl<S: Service, X> Connection<S, X> {
         }
     }
 
-    /// Ends the session; the descriptor is left to be closed.
+    /// Ends the session; the caller closes the descriptor.
     pub fn close(self, service: &S, cx: &Cx<'_, S::State>) -> OwnedFd {
         self.reset_if_stalled();
         self.conn.close(service, cx);

@@ -11,9 +11,9 @@ use crate::accept::Arrival;
 
 /// The services of a container to the supervisor.
 pub(crate) trait Crew {
-    /// Starts a worker; with a visitor, for as long as that one stays.
+    /// Starts a worker; with a visitor, the worker lasts as long as that connection.
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> io::Result<()>;
-    /// Whether there are descriptors for a visitor and what its worker costs the supervisor.
+    /// Whether descriptors are left for a visitor and for the supervisor's part of its worker.
     fn has_room(&self) -> bool;
     /// Descriptors that become readable when a worker ends, beside the bell.
     fn watched(&self) -> Vec<BorrowedFd<'_>>;

@@ -26,7 +26,7 @@ pub(super) struct Reception<'a, S: Service> {
     /// When the service's tick is due: no worker is always there to call it.
     next_tick: Option<Instant>,
     effects: Effects,
-    /// Its own name on the scoreboard, for what it counts.
+    /// The supervisor's own name on the scoreboard, for its counts.
     me: WorkerId,
 }
 

@@ -8,10 +8,10 @@
 //! ([`tactics`]), so that its worth can be measured.
 //!
 //! `ENOBUFS` is flow control: a session that found the ring empty receives into its own buffers for
-//! a while, so that the others are as many as the ring has buffers for.
+//! a while. So only as many sessions use the ring as it has buffers for.
 //!
-//! The surprising thing: an armed receive holds its socket. A session is closed only when nothing
-//! of it is armed or in flight.
+//! An armed receive holds its socket. So a session is closed only when nothing of it is armed or in
+//! flight.
 
 pub(super) mod accept;
 mod close;
@@ -75,12 +75,12 @@ struct Loop<'a, S: Service> {
 
 /// Serves until the server drains.
 pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
-    // The ring is made by the thread that uses it, and after any fork.
+    // The thread that uses the ring makes it, after any fork.
     let tactics = context.knobs.tactics;
     let ring = tactics.ring(&context.knobs.ring).map_err(Fault::Ring)?;
-    // The ring does not wait on a non-blocking descriptor, and a call of ours must not wait. All
-    // workers want the same of a listener that they share; an acceptor's listener is its own
-    // affair.
+    // The ring does not wait on a non-blocking descriptor, and our own calls must not wait. All
+    // workers want the same mode of a listener that they share; an acceptor sets the mode of its
+    // own listener.
     if !context.accept_source.is_given() {
         let waits = tactics.acceptance().is_some();
         socket::set_nonblocking(context.listener, !waits).map_err(Fault::Wait)?;

@@ -1,4 +1,4 @@
-//! A small port: its scheduler, what each thread does, what the kernel has.
+//! A small port: its scheduler, the position of each thread, the kernel's completions.
 
 use super::super::*;
 
@@ -14,7 +14,7 @@ pub enum Kind {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum At {
-    /// It is about to ask what is next.
+    /// It is about to ask for its next action.
     Asks,
     /// It knows its action, and is about to wake another.
     Wakes(usize),
@@ -48,11 +48,11 @@ pub enum Mutant {
     TokenKept,
     /// A token is not given back.
     TokenLost,
-    /// A thread that has led is believed to lead on.
+    /// The scheduler believes that a thread that has led still leads.
     LeadKept,
     /// All threads may work at one time.
     AllWork,
-    /// A woken thread is believed to be on its way for ever.
+    /// The scheduler believes that a woken thread never arrives.
     WokenKept,
     /// Sleeping threads are not told that the port closes.
     SleepersForgotten,
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// What `PortThread::report` does, with the fault.
+    /// The steps of `PortThread::report`, with the fault.
     fn ask(&mut self, me: usize) {
         let (scheduler, thread, mutant) = (&mut self.scheduler, &mut self.threads[me], self.mutant);
         match (thread.role, mutant) {
