@@ -1,4 +1,4 @@
-//! Which machine this is, and how much of its time went elsewhere.
+//! The identity of the machine, and the share of its time that went elsewhere.
 //!
 //! Figures from two machines are never put in one table, so each run carries a [`Machine`]. On a
 //! virtual machine the host may take the processor away in the middle of a window; the kernel

@@ -17,7 +17,7 @@ mod files;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Why a tree cannot be read.
+/// The reason why a tree cannot be read.
 #[derive(Debug)]
 pub enum ProcError {
     /// There is no such process, or it has ended.
@@ -25,7 +25,7 @@ pub enum ProcError {
         /// The pid that was asked for.
         pid: u32,
     },
-    /// A file under `/proc` is there but says something else than expected.
+    /// A file under `/proc` is there but has unexpected contents.
     Unreadable {
         /// The file.
         path: String,
@@ -49,7 +49,7 @@ pub struct TreeCost {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct ProcessCost {
     pid: u32,
-    /// Start time in ticks since boot; tells a reused pid from the process that had it before.
+    /// Start time in ticks since boot; it distinguishes processes with the same pid.
     started: u64,
     /// Time of all its threads, ended ones too, by ticks (ns).
     group_ns: u64,
@@ -152,8 +152,8 @@ impl TreeCost {
         }
         for dead in &earlier.processes {
             if !self.processes.iter().any(|process| process.is(dead)) {
-                // The waited-for time holds the whole of a life; what was used before the first
-                // reading is not part of the difference.
+                // The waited-for time covers a whole life; use before the first reading is not part
+                // of the difference.
                 reaped_ns = reaped_ns.saturating_sub(dead.group_ns + dead.reaped_ns);
                 cost.doubts.push(dead.obituary());
             }
@@ -168,7 +168,7 @@ impl ProcessCost {
         self.pid == other.pid && self.started == other.started
     }
 
-    /// Adds what this process used since `old`, or since it began; returns the time (ns) of the
+    /// Adds this process's use since `old`, or since its start; returns the time (ns) of the
     /// children that it waited for meanwhile.
     fn add_since(&self, old: Option<&ProcessCost>, cost: &mut Cost) -> u64 {
         let nothing = ProcessCost::default();

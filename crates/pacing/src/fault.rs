@@ -1,4 +1,4 @@
-//! Why streams could not be sent.
+//! The reasons why streams could not be sent.
 
 use std::fmt;
 use std::io;
@@ -6,10 +6,10 @@ use std::io;
 use crate::rank::RankRefused;
 use crate::senders::Sender;
 
-/// Why a streaming worker could not begin or go on.
+/// The reason why a streaming worker could not begin or go on.
 #[derive(Debug)]
 pub enum Fault {
-    /// Waiting, or what it needs, failed.
+    /// Waiting failed, or a resource for it.
     Wait(io::Error),
     /// The worker may not have its rank.
     Rank(RankRefused),

@@ -13,11 +13,11 @@ use crate::{kernel_queue, thread_per_stream, timer_wheel};
 
 /// A streaming worker's source and its way of sending.
 pub struct PacedRunner<'a, P: PacedSource> {
-    /// Where packets and their moments come from.
+    /// The source of packets and their moments.
     pub source: &'a P,
     /// The state that the source shares with the sessions that order its streams.
     pub state: &'a P::State,
-    /// How packets wait and leave.
+    /// The way in which packets wait and leave.
     pub sender: Sender,
     /// The sockets that they leave from.
     pub sockets: &'a StreamSockets,
@@ -28,7 +28,7 @@ pub struct PacedRunner<'a, P: PacedSource> {
 }
 
 impl<'a, P: PacedSource> PacedRunner<'a, P> {
-    /// One at the usual rank.
+    /// A runner at the usual rank.
     pub fn new(
         (source, state): (&'a P, &'a P::State),
         sender: Sender,

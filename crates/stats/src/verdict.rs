@@ -1,8 +1,8 @@
 //! The verdict on one paired comparison.
 //!
-//! Better and worse need an interval wholly beyond the noise floor, which is how far the baseline's
-//! own twin strayed from it (A/A); equivalent needs an interval wholly inside the margin that was
-//! declared beforehand. Everything else is unresolved, with a forecast of the blocks that would
+//! Better and worse need an interval wholly beyond the noise floor, which is the distance between
+//! the baseline and its own twin (A/A). Equivalent needs an interval wholly inside the margin that
+//! was declared beforehand. Everything else is unresolved, with a forecast of the blocks that would
 //! settle it.
 
 use crate::{Comparison, VALUES_MIN, settles_after};
@@ -20,7 +20,7 @@ pub enum Verdict {
     Unresolved,
 }
 
-/// Which direction is better.
+/// The direction that is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// More is better: requests per second.
@@ -38,7 +38,7 @@ pub struct Terms {
     pub margin: f64,
 }
 
-/// A verdict, and how much work is missing where there is none.
+/// A verdict, and the missing work where it is unresolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judgement {
     /// The verdict.

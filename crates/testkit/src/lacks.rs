@@ -42,7 +42,7 @@ fn verdict(rows: &str, what: &str, is_ci: bool) -> Result<(), String> {
     }
 }
 
-/// Where a program lies: on the path, or where Debian keeps servers.
+/// The path of a program: on the search path, or where Debian keeps servers.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]);

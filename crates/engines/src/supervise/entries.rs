@@ -116,7 +116,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             }
             if phase > Phase::Ready {
                 if index >= common.shape.entries() - common.shape.acceptors() {
-                    // The other processes learn that no more connections come.
+                    // The acceptor's workers learn that no more connections come.
                     common.stop.ring();
                 }
                 continue;

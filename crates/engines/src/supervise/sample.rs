@@ -84,7 +84,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             for (sum, why) in refused.iter_mut().zip(Refusal::ALL) {
                 *sum += slot.refusals(*why);
             }
-            // Where each connection has a worker, there would be very many departed workers.
+            // Where each connection has a worker, departed workers would fill the list.
             if slot.state() != SlotState::Gone || self.reception.is_none() {
                 workers.push(worker);
             }

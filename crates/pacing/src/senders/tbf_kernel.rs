@@ -30,7 +30,7 @@ pub(super) const ROW: Row = Row {
     start: |sockets| Ok(Start::queue(TbfKernel::open(sockets, false)?)),
 };
 
-/// The longest call that tells precisely enough when the bucket was emptied.
+/// The longest call that shows precisely enough when the bucket was emptied.
 const SURE: Duration = Duration::from_micros(200);
 /// Attempts to empty it within such a call.
 const TRIES: usize = 8;
@@ -71,7 +71,7 @@ impl TbfKernel {
         })
     }
 
-    /// Empties the bucket, so that the moment it was empty is known.
+    /// Empties the bucket, so that the moment when it was empty is known.
     fn drain(&mut self, outlet: &Outlet<'_>, count: &mut Count) -> io::Result<()> {
         for tried in 1.. {
             let before = sys::clock::now_ns();
@@ -81,14 +81,15 @@ impl TbfKernel {
             });
             count.calls += sent.calls;
             sent.error.map_or(Ok(()), Err)?;
-            // The bucket was empty at `before` at the earliest, so nothing planned from there is
-            // early.
+            // The bucket was empty at `before` at the earliest, so a plan that starts there sends
+            // nothing early.
             self.bucket = Bucket::emptied_at(before);
             let took = sys::clock::now_ns() - before;
             if took <= SURE.as_nanos() as u64 || tried == TRIES {
                 break;
             }
-            // The processor was taken away in between, and every packet would be late by as much.
+            // The scheduler took the processor away in between, and every packet would be late by
+            // that time.
             self.device.purge()?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! `wheel-mmap`: sendmsg(2) for each packet, from where its bytes lie: no read, one copy.
+//! `wheel-mmap`: sendmsg(2) for each packet, directly from mapped memory: no read, one copy.
 
 use seam::Burst;
 use sys::udp::Batch;

@@ -1,4 +1,5 @@
-//! Frames that the kernel makes: on this machine, to a neighbour, and what cannot go by them.
+//! Frames that the kernel makes: on this machine, to a neighbour, and the packets that cannot go as
+//! frames.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,7 +19,7 @@ use sys::xdp::{Attached, Verdict};
 const SENDER: Sender = Sender::XdpRun;
 const PACKETS: u32 = 40;
 
-/// Does it where the sender works, in a network of its own.
+/// Runs a test in a network namespace, if the sender works here.
 fn tried(act: impl FnOnce() -> io::Result<()> + Send) {
     match probe(SENDER) {
         Ok(_) => apart(act).expect("as its probe was"),
@@ -31,7 +32,7 @@ fn receiver(ip: IpAddr) -> io::Result<Udp> {
     Udp::bind(SocketAddr::new(ip, 0), &options)
 }
 
-/// Sends a stream to each receiver; says how many datagrams left by sockets.
+/// Sends a stream to each receiver; returns the number of datagrams that left by sockets.
 fn send(sockets: &StreamSockets, payload: u32, to: Vec<SocketAddr>) -> io::Result<u64> {
     let contents =
         Contents::Shared(Arc::from((0..60_000).map(|at| (at / 7) as u8).collect::<Vec<u8>>()));
@@ -46,7 +47,7 @@ fn send(sockets: &StreamSockets, payload: u32, to: Vec<SocketAddr>) -> io::Resul
     Ok(by_sockets()? - before)
 }
 
-/// Datagrams that left by the sockets of this network so far: what the stack counts.
+/// Datagrams that left by the sockets of this network so far, as the stack counts them.
 fn by_sockets() -> io::Result<u64> {
     let mut sum = 0;
     for (file, name) in [("snmp", "OutDatagrams"), ("snmp6", "Udp6OutDatagrams")] {

@@ -1,5 +1,5 @@
-//! Which receivers can be reached by frames, and how: answered by the kernel's routes, asked once
-//! for each receiver, and again after a while or when a frame was returned.
+//! The receivers that frames can reach, and their routes. The kernel's routing table gives the
+//! answer, once for each receiver, and again after a while or when a frame was returned.
 
 use std::collections::HashMap;
 use std::io;
