@@ -11,13 +11,13 @@ use std::time::Duration;
 /// The users to have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UserTargets {
-    /// How many of each class; unnamed classes stay as they are.
+    /// The number of users of each class; unnamed classes stay as they are.
     pub users: Users,
     /// The target, if the master has one for all classes.
     pub host: Option<String>,
     /// The master's options.
     pub options: Options,
-    /// How long users may take to finish.
+    /// The time that users may take to finish.
     pub stop_timeout: Duration,
     /// Whether this begins a new test.
     pub fresh: bool,
@@ -46,7 +46,7 @@ pub enum CrewEvent {
     Halted,
     /// The events of a class's users since its last batch.
     Batch(Box<Batch>),
-    /// Something keeps users from working as asked.
+    /// A problem keeps users from working as asked.
     Problem(Problem),
     /// A line for the log.
     Log(Level, String),
@@ -66,7 +66,7 @@ pub enum Level {
 pub struct Problem {
     /// Text: the expected value, the actual value, the remedy.
     pub what: String,
-    /// Where: the master counts problems by place.
+    /// The place: the master counts problems by place.
     pub place: String,
 }
 
@@ -110,7 +110,7 @@ pub struct Fault {
     pub name: String,
     /// The error; equal text for equal kinds.
     pub error: String,
-    /// How often.
+    /// The number of occurrences.
     pub count: u64,
 }
 

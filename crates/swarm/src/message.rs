@@ -25,7 +25,7 @@ pub enum MasterMessage {
         /// This worker's index; masters before 2.10 do not send it.
         index: Option<u64>,
     },
-    /// Have these users.
+    /// The users to have.
     Spawn(Box<Spawn>),
     /// All workers have the users that they were told to have.
     SpawningComplete,
@@ -50,7 +50,7 @@ pub struct Spawn {
     pub users: Users,
     /// The target, if one was given for all classes.
     pub host: Option<String>,
-    /// How long users may take to finish.
+    /// The time that users may take to finish.
     pub stop_timeout: Duration,
     /// Every option of the master, by name.
     pub options: Options,
@@ -89,7 +89,7 @@ pub enum WorkerMessage {
     Exception {
         /// In one line.
         msg: String,
-        /// Where; the master counts those with the same place together.
+        /// The place; the master counts problems with the same place together.
         traceback: String,
     },
     /// The last lines of the log; they replace those sent before.

@@ -9,7 +9,7 @@ use crate::message::WorkerMessage;
 use std::time::Duration;
 
 impl Worker {
-    /// When to call [`Worker::tick`] if nothing else happens.
+    /// The time to call [`Worker::tick`] if no event comes before.
     pub fn wake(&self) -> Duration {
         let connection = match self.connection {
             Connection::Away { again, .. } | Connection::Introduced { again } => Some(again),
@@ -107,7 +107,7 @@ impl Worker {
     }
 
     fn tick_known(&mut self, now: Now) {
-        // A master that has forgotten this worker on its own word owes it no answer.
+        // A master that has forgotten this worker after its own stop order owes it no answer.
         if matches!(self.test, Test::Resting { .. }) {
             self.heard = now.run;
         }

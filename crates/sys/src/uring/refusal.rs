@@ -1,4 +1,4 @@
-//! Why there is no ring, and what to do about it.
+//! The reasons why there is no ring, and the remedies.
 //!
 //! One error number has several causes: `EPERM` is a sysctl, a seccomp filter or a security module;
 //! `ENOMEM` is a limit or the machine. `/proc` is read afterwards to tell them apart.
@@ -7,7 +7,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 
-/// Why a ring could not be made.
+/// The reason why a ring could not be made.
 #[derive(Debug)]
 pub enum Refusal {
     /// The value of `kernel.io_uring_disabled`: 1 for unprivileged processes, 2 for all.
