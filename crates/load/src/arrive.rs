@@ -28,7 +28,7 @@ pub trait Arrive: Send {
     /// Begins at `start`; called once, before anything else.
     fn start(&mut self, start: Instant);
 
-    /// When the next one arrives; `None` at the end.
+    /// The due time of the next arrival; `None` at the end.
     fn due(&self) -> Option<Instant>;
 
     /// Advances to the next arrival.

@@ -1,9 +1,9 @@
 //! Whether the generator itself distorted the run: the verdict on the measurement.
 //!
-//! A slow generator and a slow server look alike in every latency table. Only the generator can
-//! tell them apart: how late it noticed arrivals, for how long its thread was not running, how busy
-//! it was, and how close to its own ceiling (see [`calibrate`](crate::calibrate)). Beyond these
-//! limits a run describes the generator and the machine, not the server.
+//! A slow generator and a slow server look alike in every latency table. Only the generator's own
+//! figures tell them apart: its delay in noticing arrivals, the time its thread was not running,
+//! its load, and its distance from its own ceiling (see [`calibrate`](crate::calibrate)). Beyond
+//! these limits a run describes the generator and the machine, not the server.
 
 use crate::calibrate::Baseline;
 use meter::Quantiles;
@@ -22,7 +22,7 @@ pub enum Verdict {
     Invalid,
 }
 
-/// The verdict, its reasons, and what it was made from.
+/// The verdict, its reasons, and its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Health {
     /// The verdict.

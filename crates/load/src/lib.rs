@@ -22,8 +22,8 @@
 //! - [`report`] describes the output.
 //! - [`simulator`] is the client of a published study, with its threads and its barrier.
 //!
-//! The generator depends on no service and no engine: what it knows of a server it learns from the
-//! wire and from `/proc`. Unanswered requests matter too. They are counted (`censored`, `lost`,
+//! The generator depends on no service and no engine: it learns about a server only from the wire
+//! and from `/proc`. Unanswered requests matter too. They are counted (`censored`, `lost`,
 //! `dropped`), widen the bounds of the audit, keep their rank in every percentile, and are never
 //! dropped from the sum.
 //!

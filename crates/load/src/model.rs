@@ -89,7 +89,7 @@ impl Model {
         }
     }
 
-    /// How long it takes until all users of `connections` have arrived.
+    /// The time until all users of `connections` have arrived.
     pub fn ramp(&self, connections: usize) -> Duration {
         match self {
             Self::Closed { ramp: Some(rate), .. } => {

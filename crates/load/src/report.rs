@@ -120,7 +120,7 @@ pub struct Report {
     pub precision: Option<f64>,
     /// The server's resource use in the window, if it was watched.
     pub server: Option<Server>,
-    /// When the window began, in milliseconds since 1970.
+    /// The beginning of the window, in milliseconds since 1970.
     pub started_unix_ms: u64,
     /// Reasons to distrust the figures.
     pub doubts: Vec<String>,
@@ -213,7 +213,7 @@ pub struct DuetReport {
     pub log_ratio: f64,
     /// Every measured window, in order.
     pub windows: Vec<DuetWindow>,
-    /// When the first window began, in milliseconds since 1970.
+    /// The beginning of the first window, in milliseconds since 1970.
     pub started_unix_ms: u64,
     /// Sentences to be printed beside the figures.
     pub doubts: Vec<String>,
@@ -246,7 +246,7 @@ pub struct DuetArm {
 /// One window of a duet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DuetWindow {
-    /// Which pair, from zero.
+    /// The number of its pair, from zero.
     pub pair: u32,
     /// `a` or `b`.
     pub arm: String,

@@ -1,14 +1,14 @@
 //! The generator under remote control: users come and go, and figures are taken at any time.
 //!
 //! A [`UserPool`] is one class of users of one server, on a thread of its own. Its controller (a
-//! swarm's worker, an interactive view) sets the number of users and harvests what happened since
-//! its last harvest. Only sums and histograms are kept between two harvests, so a pool may run for
+//! swarm's worker, an interactive view) sets the number of users and harvests the events since its
+//! last harvest. The pool keeps only sums and histograms between two harvests, so it may run for
 //! weeks.
 //!
-//! [`Behaviour`] says what users do. In the closed model each sends, waits, thinks and repeats. In
-//! the open model the number of users times a rate is the rate of one Poisson process, which is how
-//! many independent users appear to a server. In the partly open model it is the rate of sessions.
-//! Rates of several pools, on one machine or many, add up to one such process.
+//! [`Behaviour`] describes the users. In the closed model each user sends, waits, thinks and
+//! repeats. In the open model the number of users times a rate is the rate of one Poisson process;
+//! many independent users appear to a server like this. In the partly open model it is the rate of
+//! sessions. Rates of several pools, on one machine or many, add up to one such process.
 //!
 //! A pool never pauses: to stop, set zero users; to start again, set more.
 
@@ -219,7 +219,7 @@ impl UserPool {
         self.command(Command::Users(users))
     }
 
-    /// Takes what happened since the last harvest.
+    /// Takes the events since the last harvest.
     ///
     /// # Errors
     /// As [`UserPool::set_users`].
@@ -298,7 +298,7 @@ struct PoolThread {
     plan: PoolPlan,
     bell: Arc<Bell>,
     users: usize,
-    /// How often the number of users of an open pool changed: each change draws a new schedule.
+    /// The number of changes of an open pool's users: each change draws a new schedule.
     changes: u64,
     harvested: Instant,
     cpu_ns: u64,

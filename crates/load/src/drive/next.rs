@@ -65,7 +65,7 @@ impl Driver {
         None
     }
 
-    /// How many requests of shared work a connection can take now.
+    /// The number of requests of shared work that a connection can take now.
     fn room_on(&self, at: usize) -> u32 {
         let link = &self.links[at];
         if !link.is_up() {
@@ -213,7 +213,7 @@ impl Driver {
         }
     }
 
-    /// How many more requests this connection may carry.
+    /// The number of further requests that this connection may carry.
     pub(super) fn left_on(&self, at: usize) -> u64 {
         let most = self.settings.requests_per_connection.unwrap_or(u64::MAX);
         most.saturating_sub(self.links[at].asked)

@@ -6,7 +6,7 @@ use crate::timeline::Timeline;
 use crate::watch;
 use seam::Instant;
 
-/// Both, where they are wanted.
+/// The timeline and the snapshots, if requested.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     timeline: Option<Timeline>,

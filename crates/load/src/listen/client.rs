@@ -59,7 +59,7 @@ struct Credentials {
 pub enum Event<'a> {
     /// A track is set up, with the transport of its packets.
     SetUp {
-        /// Which one.
+        /// The track.
         track: &'a Offer,
         /// Its index in the description.
         index: usize,
@@ -120,7 +120,7 @@ impl Client {
         self.stage == Stage::Playing
     }
 
-    /// How often the server expects a keep-alive, in seconds.
+    /// The interval at which the server expects a keep-alive, in seconds.
     pub fn keep_alive_s(&self) -> u64 {
         (self.timeout_s / 2).max(1)
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use wire::rtcp;
 use wire::rtp::Header;
 
-/// How many sequence numbers back a duplicate can still be told from a late packet.
+/// The distance in sequence numbers at which a duplicate can still be told from a late packet.
 const WINDOW: i64 = 1024;
 
 /// Packets of one sender.

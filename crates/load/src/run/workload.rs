@@ -31,7 +31,7 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Requests what scripts need to know; fails if there is no server.
+    /// Requests the facts that scripts need; fails if there is no server.
     pub(super) fn ask(target: &Target, workload: &Workload) -> Result<Self, Failure> {
         let ask = |request: &[u8], whole: &dyn Fn(&[u8]) -> bool| {
             probe::ask(target.address, request, whole, PROBE).map_err(|error| Failure::Probe {

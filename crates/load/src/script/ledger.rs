@@ -98,7 +98,7 @@ impl Ledger {
         Ok(Self { stocks, tails, refused: 0, alone: false, shared: false })
     }
 
-    /// How many stocks there are.
+    /// The number of stocks.
     pub(super) fn len(&self) -> usize {
         self.stocks.len()
     }
@@ -200,7 +200,7 @@ impl Ledger {
         sums.chain([self.refused]).collect()
     }
 
-    /// Adds what another thread's ledger of the same market counted.
+    /// Adds the counts of another thread's ledger of the same market.
     pub(super) fn add(&mut self, account: &[u64]) {
         for (stock, sums) in self.stocks.iter_mut().zip(account.chunks_exact(4)) {
             for side in 0..2 {

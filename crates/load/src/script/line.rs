@@ -16,8 +16,8 @@ pub struct LineOptions {
     pub requests: Vec<Vec<u8>>,
     /// The end of a reply; not empty.
     pub terminator: Vec<u8>,
-    /// How many terminators a reply has, at least one: a redis server ends a bulk reply, `$3` and
-    /// `foo`, with its second.
+    /// The number of terminators in a reply, at least one: a redis server ends a bulk reply, `$3`
+    /// and `foo`, with its second.
     pub terminators: u32,
     /// The expected beginning of a reply; empty accepts any.
     pub prefix: Vec<u8>,

@@ -32,7 +32,7 @@ pub struct StockOptions {
     pub ids: Vec<String>,
     /// Amounts are drawn uniformly from 1 to this.
     pub amount_max: u32,
-    /// How the server marks the end of a reply.
+    /// The server's mark for the end of a reply.
     pub framing: Framing,
     /// The seed of all random streams.
     pub seed: u64,

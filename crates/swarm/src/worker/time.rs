@@ -107,7 +107,8 @@ impl Worker {
     }
 
     fn tick_known(&mut self, now: Now) {
-        // A master that has forgotten this worker after its own stop order owes it no answer.
+        // A resting worker has sent `client_stopped`: the master has forgotten it and owes it no
+        // answer.
         if matches!(self.test, Test::Resting { .. }) {
             self.heard = now.run;
         }
