@@ -1,4 +1,4 @@
-//! Which worker accepts a connection, and how it reaches the worker that serves it.
+//! Accepting connections, and passing each to the worker that serves it.
 //!
 //! Each file holds one way of accepting, with the same functions in the same order. The sockets and
 //! locks of a way are made once, before the first worker, and belong to the [`Listeners`]; a worker
@@ -36,7 +36,7 @@ pub trait AcceptSource {
     /// Readable when a connection may have come.
     fn fd(&self) -> BorrowedFd<'_>;
 
-    /// How a readiness loop watches [`AcceptSource::fd`].
+    /// A readiness loop's interest in [`AcceptSource::fd`].
     fn interest(&self) -> Interest {
         Interest::READ
     }
@@ -177,7 +177,7 @@ fn inherit(handover: &Handover, shape: &Shape) -> io::Result<(Vec<OwnedFd>, Sock
     Ok((listeners, address))
 }
 
-/// How many listening sockets a shape has.
+/// The number of listening sockets of a shape.
 fn listeners_of(shape: &Shape) -> usize {
     if shape.accept == Accept::Reuseport { shape.workers } else { 1 }
 }

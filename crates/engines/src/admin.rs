@@ -1,4 +1,4 @@
-//! The administration interface of a server: a socket of its own, beside the one for clients.
+//! The administration interface of a server: a socket of its own, besides the one for clients.
 //!
 //! It lives in the supervisor's loop, which may fork and must therefore have one thread; so nothing
 //! here waits. A client that neither asks nor reads keeps one of a few places for some seconds

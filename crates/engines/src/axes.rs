@@ -40,7 +40,7 @@ impl Container {
     }
 }
 
-/// Which worker accepts a connection, and how it reaches the worker that serves it.
+/// The way of accepting connections and passing each to the worker that serves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Accept {
     /// All workers accept from one listening socket.
@@ -64,7 +64,7 @@ impl Accept {
     }
 }
 
-/// How a worker waits for bytes and moves them.
+/// The worker's way of waiting for bytes and moving them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wait {
     /// Blocking calls, one connection at a time.

@@ -25,7 +25,7 @@ pub(crate) struct Member {
     pub first: usize,
     /// The number within the group.
     pub index: usize,
-    /// How many workers the group has; an acceptor or a listener comes after them.
+    /// The number of workers in the group; an acceptor or a listener comes after them.
     pub workers: usize,
 }
 

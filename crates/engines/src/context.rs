@@ -66,7 +66,7 @@ pub struct Share {
     pub workers: usize,
     /// Its number among them: the first ones take the remainder, so that the sum is the limit.
     pub index: usize,
-    /// Never more than this, whatever the settings say: its tables were made for this many.
+    /// The limit in any case, because its tables were made for this many.
     pub most: usize,
 }
 
@@ -85,7 +85,7 @@ impl<S: Service> WorkerContext<'_, S> {
         self.board.slot(self.id.slot())
     }
 
-    /// The server's phase as it concerns this worker: one that was dismissed leaves.
+    /// The server's phase as it concerns this worker: a dismissed worker leaves.
     #[inline]
     pub fn phase(&self) -> Phase {
         let phase = self.board.phase();

@@ -1,5 +1,5 @@
-//! A worker that serves no connections: it runs beside the others, as a thread beside threads and
-//! as a process beside processes, is replaced when it dies, and leaves when the server does.
+//! A worker that serves no connections. It is a thread where workers are threads and a process
+//! where they are processes, is replaced when it dies, and leaves when the server does.
 //!
 //! Sessions of the other workers leave orders for it in the shared state and ring its bell
 //! ([`seam::Cx::ring`]).
@@ -15,7 +15,7 @@ use crate::parts::assets::Assets;
 /// The reason why an extra worker could not begin or go on.
 pub type ExtraFault = Box<dyn Error + Send + Sync>;
 
-/// A worker beside those that serve connections.
+/// A worker in addition to those that serve connections.
 pub trait ExtraWorker: Sync {
     /// Whether it could begin, as far as that can be said before the server starts.
     ///

@@ -12,7 +12,7 @@ use crate::wait::uring::tactics::Tactics;
 pub struct Knobs {
     /// `epoll` in edge-triggered mode (`EPOLLET`).
     pub edge: bool,
-    /// How the rings of `io_uring` are made.
+    /// The setup of the `io_uring` rings.
     pub ring: Setup,
     /// The rings' tactics.
     pub tactics: Tactics,
@@ -39,7 +39,7 @@ pub struct Knobs {
     /// taken one MiB in all; 0: as much as a send buffer grows to. Otherwise thousands of slow
     /// readers would fill the kernel's memory for TCP, at the expense of all others.
     pub unsent_max: u32,
-    /// How long a drain may take before it is forced.
+    /// The longest drain before it is forced.
     pub drain: Duration,
     /// Connections that may wait between an acceptor and its workers, in each buffer; `None`: 16.
     pub handoff: Option<usize>,

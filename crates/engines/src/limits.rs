@@ -10,7 +10,7 @@ use seam::Buffers;
 // ---- bytes in one turn
 
 /// Bytes that one receive takes: one scratch buffer serves all sessions of a worker. 64 KiB are a
-/// few dozen segments, so a system call is a small part of what it moves.
+/// few dozen segments, so the system call is a small part of the cost of moving them.
 pub const RECEIVE_BYTES: usize = 64 << 10;
 /// A turn that moved this many bytes is long: sessions with more to move continue in the next turn,
 /// after new events. The kernel takes about 0.1 ms to move them, of files or of memory.
@@ -63,7 +63,7 @@ pub const BLOCKING_BUFFERS: usize = 4;
 
 // ---- times
 
-/// How long a call that waits lasts at most, so that a worker sees the server's phase and limits.
+/// The longest wait of one call, so that a worker sees the server's phase and limits.
 pub const WAIT: Duration = Duration::from_millis(250);
 /// The time that a peer may still send after the last reply, before it is cut off. A close with
 /// unread input resets the connection, which can destroy the reply on its way (RFC 9112, 9.6).

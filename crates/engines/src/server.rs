@@ -29,7 +29,7 @@ pub struct Server<'a, S: Service> {
     pub state: &'a S::State,
     /// The files that sessions send.
     pub assets: &'a Assets,
-    /// Where to listen; port 0 picks one.
+    /// The address to listen on; port 0 picks a free one.
     pub address: SocketAddr,
     /// Print what sessions note (stderr).
     pub verbose: bool,
@@ -90,7 +90,7 @@ impl Control {
         self.bell.ring();
     }
 
-    /// How many calls there were since the last time.
+    /// The number of calls since the last time.
     pub(crate) fn take(&self) -> u8 {
         self.bell.clear();
         self.stops.swap(0, Ordering::AcqRel)
@@ -108,7 +108,7 @@ pub trait StateStore<T>: Send {
     /// Text that says what went wrong and what to do; the previously saved state is untouched.
     fn save(&mut self, state: &T) -> Result<(), String>;
 
-    /// How often to save, besides after the last disconnect and at the end.
+    /// The interval between saves; the server also saves after the last disconnect and at the end.
     fn every(&self) -> Option<Duration>;
 
     /// `SIGHUP`: reopens logs and other output files, which may have been moved; never reads data
@@ -118,7 +118,7 @@ pub trait StateStore<T>: Send {
         Vec::new()
     }
 
-    /// Figures of the service beside what every server counts: pools, sessions, logs.
+    /// Figures of the service besides the usual counts of a server: pools, sessions, logs.
     fn gauges(&self, state: &T) -> Vec<Gauge> {
         let _ = state;
         Vec::new()
@@ -152,7 +152,7 @@ pub struct Ready {
     pub rings: Option<Rings>,
 }
 
-/// How the server ended.
+/// The way in which the server ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// It did not drain in time, or was stopped twice.
@@ -171,7 +171,7 @@ pub struct Report {
     pub refused: u64,
     /// Receives that found no buffer in their ring (`ENOBUFS`), and were armed again.
     pub starved: u64,
-    /// Why the last attempt to save the state failed.
+    /// The reason why the last attempt to save the state failed.
     pub unsaved: Option<String>,
 }
 

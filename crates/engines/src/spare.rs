@@ -1,4 +1,4 @@
-//! How many processes there should be: a pure controller, counts in, growth or retirement out.
+//! A pure controller of the number of processes: counts in, growth or retirement out.
 //!
 //! Spare workers are counted one by one, but come and go by the process: `size` of them at a time,
 //! which is 1 under prefork. Where the band between the least and the most spare workers is about
@@ -22,7 +22,7 @@ use crate::shape::Refused;
 use self::apache::Apache;
 use self::damped::Damped;
 
-/// How the number of processes is decided.
+/// The policy that decides the number of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// As many as at the start, always.
@@ -167,7 +167,7 @@ impl Spare {
         }
     }
 
-    /// When it wants to look again; `None`: never.
+    /// The time of its next look; `None`: never.
     pub fn wakes_at(&self) -> Option<Instant> {
         (!matches!(self.rule, Rule::Static)).then_some(self.next)
     }

@@ -58,7 +58,7 @@ impl Shape {
         matches!(self.wait, Wait::Blocking | Wait::Parked)
     }
 
-    /// How many processes there are, where workers are processes.
+    /// The staffing, where workers are processes.
     pub fn staffing(&self) -> Option<Staffing> {
         let (staff, size) = (&self.knobs.staff, self.threads());
         // The defaults in Apache's documentation, for processes and for threads.

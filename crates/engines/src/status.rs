@@ -16,9 +16,9 @@ pub struct Sample {
     pub schema: u32,
     /// The time of the sample, on the machine's monotonic clock.
     pub at_ns: u64,
-    /// How long reading the scoreboard took.
+    /// The time that reading the scoreboard took.
     pub taken_ns: u64,
-    /// How long the server has run.
+    /// The age of the server.
     pub age_ns: u64,
     /// The supervisor.
     pub pid: i32,
@@ -38,9 +38,9 @@ pub struct Sample {
     pub queue: Queue,
     /// Slots that were ever taken.
     pub workers: Vec<Worker>,
-    /// How many workers were started, by reason.
+    /// The number of workers started, by reason.
     pub spawned: Vec<(String, u64)>,
-    /// How many workers ended, by reason.
+    /// The number of workers ended, by reason.
     pub exited: Vec<(String, u64)>,
     /// Counts of deadlines by the delay with which they were noticed, in buckets below
     /// [`memory::LATE_EDGES_NS`].
@@ -74,7 +74,7 @@ pub struct Limits {
     pub threads: usize,
     /// The policy that decides how many processes there are, where workers are processes.
     pub policy: Option<String>,
-    /// Idle workers, at the least and at the most, where processes come and go.
+    /// The least and the most idle workers, where processes come and go.
     pub spare: Option<(usize, usize)>,
     /// The longest time without a byte on a connection.
     pub idle_ns: u64,
@@ -126,7 +126,7 @@ impl Totals {
 /// Rates a second, over the last whole window, and the highest that any window has had.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
-    /// How long the window was; 0 before the first one is over.
+    /// The length of the window; 0 before the first one is over.
     pub window_ns: u64,
     /// Connections accepted.
     pub accepted: f64,
@@ -149,7 +149,7 @@ pub struct Rates {
 pub struct Queue {
     /// In the kernel, over all listeners.
     pub length: u64,
-    /// How many fit there.
+    /// The room there.
     pub limit: u64,
     /// In the buffers between an acceptor and its workers, where the supervisor can see them: the
     /// number of waiting connections, and the room for them.
@@ -169,9 +169,9 @@ pub struct Worker {
     pub generation: u32,
     /// The process.
     pub pid: i32,
-    /// How long the present worker has had the slot.
+    /// The time that the present worker has had the slot.
     pub age_ns: u64,
-    /// How long ago it began its last turn; `None`: never.
+    /// The time since it began its last turn; `None`: never.
     pub beat_ago_ns: Option<u64>,
     /// Connections open now.
     pub open: u64,
@@ -192,7 +192,7 @@ pub struct Worker {
 /// An event of the workers or of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Happening {
-    /// How long ago.
+    /// The time since the event.
     pub ago_ns: u64,
     /// Its kind: spawned, exited, phase, reload, spare.
     pub what: String,

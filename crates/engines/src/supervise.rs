@@ -68,15 +68,15 @@ struct Supervisor<'a, S: Service, C: Crew> {
     reserve: Reserve,
     /// A stop has begun, and connections may still wait in the kernel's queue.
     closing: Option<Closing>,
-    /// When the present phase ends by force.
+    /// The time when the present phase ends by force.
     deadline: Option<Instant>,
     /// A binary that was started to take over.
     successor: Option<Successor>,
     /// The successor saves the state from now on.
     handed_over: bool,
-    /// How long a drain may take.
+    /// The longest drain.
     drain: Duration,
-    /// When the server started.
+    /// The time when the server started.
     begun: Instant,
     admin: Admin<'a>,
     /// Clients of the administration.

@@ -1,5 +1,5 @@
-//! How a worker waits for bytes and moves them. Each file has `serve`: accept, wait, move bytes,
-//! ask [`seam::Conn`] what it wants, close.
+//! Waiting for bytes and moving them. Each file has `serve`: accept, wait, move bytes, ask
+//! [`seam::Conn`] for its next interest, close.
 //!
 //! A [`Mechanism`] is the data that the workers of one process share for that. Most share nothing;
 //! a parking and a completion port own the sessions of their process.

@@ -201,12 +201,12 @@ impl Driver {
         &*self.script
     }
 
-    /// How many requests are unanswered, or wait for a connection.
+    /// The number of requests that are unanswered, or wait for a connection.
     pub fn outstanding(&self) -> u64 {
         self.outstanding + self.waiting.len() as u64
     }
 
-    /// How connections are kept.
+    /// The settings of connections.
     pub fn settings(&self) -> Settings {
         self.settings
     }
@@ -423,7 +423,7 @@ impl Driver {
         }
     }
 
-    /// How long to sleep, and whether to spin because an arrival is near.
+    /// The time to sleep, and whether to spin because an arrival is near.
     fn sleep(&self, stop: &dyn Stop, sweep: Instant, now: Instant) -> (Duration, bool) {
         if !self.scheduled && now < self.stirred + self.settings.linger {
             return (Duration::ZERO, true);

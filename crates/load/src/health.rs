@@ -27,7 +27,7 @@ pub enum Verdict {
 pub struct Health {
     /// The verdict.
     pub verdict: Verdict,
-    /// Why it is not `ok`, in sentences.
+    /// The reasons why it is not `ok`, in sentences.
     pub reasons: Vec<String>,
     /// The fraction of the window during which the busiest thread was working; spinning for an
     /// arrival does not count.

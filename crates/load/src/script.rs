@@ -81,7 +81,8 @@ pub trait Script: Send {
         Replies::default()
     }
 
-    /// How many greetings the server has sent on this connection, if it sends one on accept.
+    /// The number of greetings that the server has sent on this connection, if it sends one on
+    /// accept.
     fn greetings(&self, _at: usize) -> Option<u32> {
         None
     }

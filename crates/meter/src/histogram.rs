@@ -27,7 +27,7 @@ pub struct Histogram {
 /// and everything is zero if there was nothing to count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
-    /// How many values were recorded.
+    /// The number of recorded values.
     pub count: u64,
     /// Median.
     pub p50_ns: u64,
@@ -75,7 +75,7 @@ impl Histogram {
         }
     }
 
-    /// How many values were recorded.
+    /// The number of recorded values.
     pub fn count(&self) -> u64 {
         self.counts.len()
     }
@@ -85,7 +85,7 @@ impl Histogram {
         self.counts.value_at_quantile(q)
     }
 
-    /// How many values are at most `ns`, to three digits.
+    /// The number of values of at most `ns`, to three digits.
     pub fn count_within(&self, ns: u64) -> u64 {
         if ns == 0 { 0 } else { self.counts.count_between(0, ns.min(NS_MAX)) }
     }

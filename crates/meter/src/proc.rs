@@ -6,7 +6,6 @@
 //! is 10 ms, as long as thousands of requests, and only stands in where the exact counter is
 //! missing.
 //!
-//! Two surprising things. The exact counter of a thread that is running lags by up to one timer
 //! Two surprising facts. First, the exact counter of a running thread lags by up to one timer tick
 //! (4 ms at 250 Hz): for an exact difference read both ends while the server is asleep. Second, the
 //! use of a dead thread or process is known afterwards only from the ticks of its group or of the

@@ -35,7 +35,7 @@ impl Spectrum {
         self.max = self.max.max(ns);
     }
 
-    /// How many values were recorded.
+    /// The number of recorded values.
     pub fn count(&self) -> u64 {
         self.count
     }

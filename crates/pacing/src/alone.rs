@@ -12,7 +12,7 @@ use sys::poll::{PollFd, poll};
 use crate::fault::Fault;
 use crate::runner::PacedRunner;
 
-/// How often to check whether the worker has ended.
+/// The interval at which the worker's end is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Runs one worker until every stream ordered beforehand has ended. During `quiet` no other thread

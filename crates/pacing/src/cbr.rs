@@ -123,7 +123,7 @@ impl CbrSource {
         (start > 0).then(|| Instant::from_ns(start) + since)
     }
 
-    /// How long a stream lasts.
+    /// The duration of a stream.
     #[must_use]
     pub fn length(&self) -> Duration {
         self.gap * self.packets.div_ceil(self.burst.max(1))

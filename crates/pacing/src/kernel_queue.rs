@@ -25,7 +25,7 @@ use crate::senders::send_plan::SendPlan;
 
 /// The part of a window that the streams are asked for at a time.
 const PART: Duration = Duration::from_millis(20);
-/// How often the phase is checked while the server ends.
+/// The interval at which the phase is checked while the server ends.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The window while orders keep arriving that refill it, and the time after the last of them.
 const RESTLESS: Duration = Duration::from_millis(100);

@@ -21,7 +21,7 @@ use engines::say;
 
 /// The longest sleep without a look at the bell: the longest delay before a stream pauses.
 const NAP: Duration = Duration::from_millis(250);
-/// How often the phase is checked while the server ends.
+/// The interval at which the phase is checked while the server ends.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Counts rings of the bell, so that sleeping threads notice a missed ring.

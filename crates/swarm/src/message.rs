@@ -44,7 +44,7 @@ pub enum MasterMessage {
 /// The command to have users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spawn {
-    /// When the command was issued (Unix seconds, the master's clock); older ones are void.
+    /// The time of the command (Unix seconds, the master's clock); older ones are void.
     pub timestamp: f64,
     /// The absolute number of users of each class.
     pub users: Users,

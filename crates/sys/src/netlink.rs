@@ -153,7 +153,7 @@ impl Netlink {
         // TCA_TBF_BURST
         queue.attribute(6, &bucket.burst.to_ne_bytes()).close(options);
         let table = queue.open(libc::TCA_STAB);
-        // TCA_STAB_BASE: tc_sizespec, all zero but for the number of entries; TCA_STAB_DATA.
+        // TCA_STAB_BASE: tc_sizespec, all zero except for the number of entries; TCA_STAB_DATA.
         let base = queue.open(1);
         queue.put(&[0; 20]).put(&(bucket.costs.len() as u32).to_ne_bytes()).close(base);
         let costs: Vec<u8> = bucket.costs.iter().flat_map(|cost| cost.to_ne_bytes()).collect();

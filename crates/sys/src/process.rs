@@ -54,7 +54,7 @@ pub enum Fork {
     Parent(Pid),
 }
 
-/// How a process ended.
+/// The way in which a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// It exited with this code, 0 to 255.

@@ -197,8 +197,8 @@ impl Udp {
         self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes.cast_signed())
     }
 
-    /// How many datagrams were dropped because the receive buffer was full, or because they were
-    /// broken (`SO_MEMINFO`).
+    /// The number of datagrams that were dropped because the receive buffer was full, or because
+    /// they were broken (`SO_MEMINFO`).
     ///
     /// # Errors
     /// `ENOPROTOOPT` before Linux 4.12.

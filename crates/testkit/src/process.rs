@@ -1,4 +1,4 @@
-//! A child process whose output is collected; it is killed when its handle is dropped.
+//! A child process whose output is collected. Dropping its handle kills it.
 
 use std::fmt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};

@@ -42,7 +42,7 @@ impl Family {
         }
     }
 
-    /// How many descriptors are open in all of them.
+    /// The number of descriptors that are open in all of them.
     pub fn descriptors(&self) -> usize {
         self.0.iter().map(|pid| numbers(*pid).len()).sum()
     }

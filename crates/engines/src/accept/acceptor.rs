@@ -13,7 +13,7 @@ use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::parts::admission::{Admission, Attempt};
 
-/// How long to wait before a worker's full channel is tried again.
+/// The pause before a worker's full channel is tried again.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// Accepts until the server drains. `first` is the slot of the first worker.

@@ -64,7 +64,7 @@ impl Lanes {
         room.then_some(least)
     }
 
-    /// How many connections lie in the buffers, and how many fit.
+    /// The number of connections in the buffers, and the room for them.
     pub fn filled(&self) -> (u64, u64) {
         let lying: usize = self.lanes.iter().map(|lane| lane.buffer.len()).sum();
         (lying as u64, (self.lanes.len() * self.slots) as u64)

@@ -61,7 +61,7 @@ impl Channels {
         Ok(least().filter(has_room))
     }
 
-    /// How many workers there are.
+    /// The number of workers.
     pub fn len(&self) -> usize {
         self.pairs.len()
     }

@@ -1,4 +1,4 @@
-//! One process of a hybrid: a listener and its workers, threads all of them (Apache's worker MPM).
+//! One process of a hybrid: a listener and its workers, all of them threads (Apache's worker MPM).
 //!
 //! The listener accepts only while a worker of the same process is idle, so a busy process never
 //! takes a connection that an idle one could serve. When the process is asked to leave, its

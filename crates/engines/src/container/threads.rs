@@ -17,7 +17,7 @@ use crate::server::{Common, Report, StateStore};
 use crate::supervise::{Crew, End, Ended, supervise};
 use crate::wait::{Mechanism, mechanism};
 
-/// Runs the workers as threads beside the supervisor.
+/// Runs the workers as threads of the supervisor's process.
 pub(crate) fn run<S: Service>(
     common: &Common<'_, S>,
     store: &mut dyn StateStore<S::State>,

@@ -15,7 +15,7 @@ pub struct Assets {
     files: Vec<File>,
 }
 
-/// How much of a file is read at once, in bytes.
+/// The size of one read of a file, in bytes.
 const PIECE: usize = 64 * 1024;
 
 impl Assets {
@@ -25,7 +25,7 @@ impl Assets {
         AssetId(self.files.len() as u32 - 1)
     }
 
-    /// How many there are.
+    /// The number of files.
     #[must_use]
     pub fn len(&self) -> usize {
         self.files.len()

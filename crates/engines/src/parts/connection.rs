@@ -14,11 +14,11 @@ use crate::limits::LINGER;
 pub struct Connection<S: Service, X> {
     pub conn: Conn<S>,
     pub fd: OwnedFd,
-    /// When bytes last moved, in either direction.
+    /// The time when bytes last moved, in either direction.
     pub active: Instant,
-    /// When the loop looks at it even if nothing moves; [`Instant::NEVER`] if it need not.
+    /// The time when the loop looks at it even if nothing moves; [`Instant::NEVER`] if it need not.
     pub scheduled: Instant,
-    /// How the peer takes its output.
+    /// The peer's pace in taking its output.
     pub pace: Pace,
     /// Set when the last reply is out; until then the peer may still send before it is cut off.
     pub linger: Option<Instant>,
@@ -27,7 +27,7 @@ pub struct Connection<S: Service, X> {
     pub x: X,
 }
 
-/// Why a connection is overdue.
+/// The reason why a connection is overdue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overdue {
     /// Nothing moved for too long: flush and close.
@@ -60,7 +60,7 @@ impl<S: Service, X> Connection<S, X> {
         self.conn.sent(context.service, cx, bytes);
     }
 
-    /// The kernel took `bytes` of what was taken out of the output before.
+    /// The kernel took `bytes` of the output that was taken out before.
     #[inline]
     pub fn landed(&mut self, context: &WorkerContext<'_, S>, cx: &Cx<'_, S::State>, bytes: usize) {
         self.note_sent(context, cx.now, bytes);

@@ -29,7 +29,7 @@ pub struct At<'f, 'a, S: Service, X> {
 }
 
 impl<S: Service, X> At<'_, '_, S, X> {
-    /// How many bytes this session may send in this turn.
+    /// The number of bytes that this session may send in this turn.
     #[inline]
     pub fn send_bytes(&self) -> usize {
         if *self.moved < TURN_BYTES { SEND_BYTES } else { SEND_BYTES_LONG }
@@ -136,7 +136,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         }
     }
 
-    /// A session and the context of a call for it, with the spare buffers beside.
+    /// A session and the context of a call for it, with the spare buffers.
     #[inline]
     pub fn at(&mut self, id: SessionId) -> Option<At<'_, 'a, S, X>> {
         let context = self.context;
@@ -151,7 +151,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         self.moved >= TURN_BYTES
     }
 
-    /// How long the loop may sleep; `None`: until something happens.
+    /// The time that the loop may sleep; `None`: until an event.
     pub fn timeout(&self) -> Option<Duration> {
         let mut soonest = if self.table.len() > 0 { self.next_sweep } else { Instant::NEVER };
         for moment in [self.deadlines.next(), self.admission.resumes_at(), self.next_tick] {
@@ -309,7 +309,7 @@ fn prepared<S: Service, X>(context: &WorkerContext<'_, S>) -> (Table<Connection<
     (table, buffers)
 }
 
-/// How often to look for overdue sessions.
+/// The interval of the search for overdue sessions.
 pub fn sweep_every<S: Service>(context: &WorkerContext<'_, S>) -> Duration {
     let shortest = context.idle().min(context.write_stall()).min(LINGER);
     (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(5))

@@ -32,7 +32,7 @@ pub enum Taking {
     TooLittle,
 }
 
-/// How one peer takes its output.
+/// The pace at which one peer takes its output.
 #[derive(Debug)]
 pub struct Pace {
     /// Bytes given to the kernel for it.
@@ -41,7 +41,7 @@ pub struct Pace {
     proof: u64,
     /// The number of given bytes that the peer's kernel had at the last look.
     taken: u64,
-    /// When the window began, and what the peer had then.
+    /// The beginning of the window, and the bytes that the peer had then.
     window: Option<(Instant, u64)>,
 }
 

@@ -17,7 +17,7 @@ use super::{Act, Census, Terms, Verdict, hold};
 
 /// The time between two looks.
 pub const EVERY: Duration = Duration::from_millis(100);
-/// How long there must be too many idle workers before any process retires.
+/// The time for which there must be too many idle workers before any process retires.
 pub const DWELL: Duration = Duration::from_secs(10);
 /// The longest dwell, as a multiple of [`DWELL`].
 pub const PENALTY_MAX: u32 = 3;

@@ -15,7 +15,7 @@ pub(crate) trait Crew {
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> io::Result<()>;
     /// Whether descriptors are left for a visitor and for the supervisor's part of its worker.
     fn has_room(&self) -> bool;
-    /// Descriptors that become readable when a worker ends, beside the bell.
+    /// Descriptors that become readable when a worker ends, besides the bell.
     fn watched(&self) -> Vec<BorrowedFd<'_>>;
     /// The workers that have ended since the last call.
     fn reap(&mut self) -> Vec<Ended>;
@@ -29,10 +29,10 @@ pub(crate) struct Ended {
     pub end: End,
 }
 
-/// How a worker has ended, as seen by the thread or process that waited for it.
+/// A worker's end, as seen by the thread or process that waited for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It left of its own accord.
+    /// It left by itself.
     Left,
     /// Its process exited with this code.
     Code(i32),

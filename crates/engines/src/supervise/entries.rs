@@ -152,7 +152,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         Ok(())
     }
 
-    /// Why the worker of the entry `index` has ended.
+    /// The reason why the worker of the entry `index` has ended.
     fn cause(&self, index: usize, end: &End, was_dismissed: bool) -> Death {
         let phase = self.phase();
         match end {

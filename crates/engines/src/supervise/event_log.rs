@@ -166,12 +166,12 @@ impl EventLog {
         self.events.push_back((now, Happening { ago_ns: 0, what, worker, pid, why, is_fault }));
     }
 
-    /// How many workers were started, by reason.
+    /// The number of workers started, by reason.
     pub(super) fn spawned(&self) -> Vec<(String, u64)> {
         self.born.iter().map(|(why, count)| (why.to_string(), *count)).collect()
     }
 
-    /// How many workers ended, by reason.
+    /// The number of workers ended, by reason.
     pub(super) fn exited(&self) -> Vec<(String, u64)> {
         self.dead.iter().map(|(why, count)| (why.to_string(), *count)).collect()
     }

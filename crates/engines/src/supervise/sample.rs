@@ -24,7 +24,7 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// When the present window ends.
+    /// The end of the present window.
     pub(super) fn wakes_at(&self) -> Option<Instant> {
         self.since.map(|(begun, _)| begun + WINDOW)
     }

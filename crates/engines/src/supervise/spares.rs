@@ -78,7 +78,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         slots.filter(is_busy).count()
     }
 
-    /// Whether the process leaves, of its own accord or because it was asked to.
+    /// Whether the process leaves, by itself or because it was asked to.
     fn is_leaving(&self, index: usize) -> bool {
         let slot = self.common.board.slot(self.common.slot_of(index));
         slot.is_dismissed() || slot.state() == SlotState::Gone

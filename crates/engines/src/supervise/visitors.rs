@@ -9,7 +9,7 @@ use sys::poll::{PollFd, poll};
 use super::{Crew, Supervisor, clock};
 use crate::admin::{Answer, Order};
 
-/// How long clients may take to read the last answers.
+/// The time that clients may take to read the last answers.
 const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {

@@ -64,7 +64,7 @@ struct Loop<'a, S: Service> {
     ring: Uring,
     helpers: &'a dyn Helpers<S>,
     tactics: Tactics,
-    /// How bytes are received.
+    /// The way of receiving bytes.
     receive: Receive,
     /// Sessions that had an event in this turn.
     dirty: Vec<SessionId>,

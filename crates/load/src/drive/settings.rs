@@ -38,7 +38,8 @@ pub struct Settings {
     /// Top up windows as replies arrive instead of waiting for a whole batch, and keep the counts
     /// of a stress client.
     pub stress: Option<StressOptions>,
-    /// How often the function passed to [`Driver::observe`](super::Driver::observe) is called.
+    /// The interval at which the function passed to [`Driver::observe`](super::Driver::observe) is
+    /// called.
     pub interval: Duration,
 }
 

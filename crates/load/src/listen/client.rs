@@ -3,7 +3,7 @@
 use wire::rtsp::{self, Item, Lower, Response, Transport};
 use wire::sdp::Offer;
 
-/// How media are delivered.
+/// The delivery of media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// As datagrams to these ports for media and control.

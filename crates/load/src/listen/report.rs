@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::track::TrackCounts;
 
-/// How media are delivered.
+/// The delivery of media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// As unicast datagrams.
@@ -27,7 +27,7 @@ pub struct ListenPlan {
     pub address: SocketAddr,
     /// The URL to play.
     pub url: String,
-    /// How media are delivered.
+    /// The delivery of media.
     pub lower: Transport,
     /// The number of sessions.
     pub sessions: u32,

@@ -29,7 +29,7 @@ pub(super) const ROW: Row = Row {
     start: |sockets| Ok(Start::wheel(MsgZerocopy::new(sockets)?)),
 };
 
-/// How long to wait for the notices of a burst, whose memory is reused for the next.
+/// The wait for the notices of a burst, whose memory is reused for the next.
 const NOTICE_WAIT: Duration = Duration::from_millis(20);
 
 /// sendmsg with `MSG_ZEROCOPY` for each packet, and the notices of all at its end.

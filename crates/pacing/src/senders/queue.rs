@@ -26,7 +26,7 @@ pub trait Queue {
         count: &mut Count,
     ) -> io::Result<Vec<Handed>>;
 
-    /// How many messages have left since it was opened.
+    /// The number of messages that have left since it was opened.
     ///
     /// # Errors
     /// As [`Queue::hand_over`].

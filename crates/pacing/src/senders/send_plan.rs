@@ -82,7 +82,7 @@ impl SendPlan {
         }
     }
 
-    /// Where `owner` appends its packets.
+    /// The burst to which `owner` appends its packets.
     pub fn burst(&mut self, owner: u32) -> &mut Burst {
         self.owners.push((self.burst.len(), owner));
         &mut self.burst
@@ -92,7 +92,7 @@ impl SendPlan {
         self.burst.is_empty()
     }
 
-    /// How many packets the last owner added.
+    /// The number of packets that the last owner added.
     pub fn owned(&self) -> usize {
         self.owners.last().map_or(0, |(from, _)| self.burst.len() - from)
     }

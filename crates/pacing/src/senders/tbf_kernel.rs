@@ -34,7 +34,7 @@ pub(super) const ROW: Row = Row {
 const SURE: Duration = Duration::from_micros(200);
 /// Attempts to empty it within such a call.
 const TRIES: usize = 8;
-/// How long each wait for room in the send buffer lasts.
+/// The length of each wait for room in the send buffer.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 /// Bytes of pauses.
 static NOTHING: [u8; PAUSES] = [0; PAUSES];

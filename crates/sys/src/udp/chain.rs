@@ -81,7 +81,7 @@ unsafe impl Send for Chain {}
 const STEPS: usize = 3;
 /// Entries of a chain ring: the kernel's most.
 const CHAIN_ENTRIES: u32 = 32_768;
-/// Packets of one chain at the most.
+/// Most packets of one chain.
 pub const CHAIN_MAX: usize = CHAIN_ENTRIES as usize / STEPS - 1;
 
 /// The kinds of operation, in the lowest bits of a token.

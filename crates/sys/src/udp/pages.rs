@@ -184,7 +184,7 @@ impl Pages {
         })?;
         match put == len {
             true => Ok(()),
-            // The range behind ends where the file does now, or it has more pieces than we thought.
+            // The next range ends at the new end of the file, or it has more pieces than expected.
             false => Err(io::Error::from_raw_os_error(libc::EFAULT)),
         }
     }

@@ -172,8 +172,8 @@ impl fmt::Display for Flags {
     }
 }
 
-/// How to make a ring. Requested flags that the kernel lacks are left out; [`super::Uring::flags`]
-/// and [`super::Uring::refused`] list them.
+/// The settings of a ring. Requested flags that the kernel lacks are left out;
+/// [`super::Uring::flags`] and [`super::Uring::refused`] list them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// Submission queue entries, 1 to 32768; the kernel rounds up to a power of two.

@@ -54,7 +54,7 @@ struct Listener<'a, 'd, S: Service> {
     accepted: u64,
     listening: bool,
     now: Instant,
-    /// When the service's tick is due, if this process calls it.
+    /// The time of the service's next tick, if this process calls it.
     next_tick: Option<Instant>,
 }
 

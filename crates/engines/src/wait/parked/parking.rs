@@ -210,7 +210,7 @@ impl<S: Service> ParkedConnections<S> {
         slot.connection.take_if(|connection| connection.x.id == id)
     }
 
-    /// When the first parked session is due.
+    /// The time when the first parked session is due.
     pub fn soonest(&self) -> Instant {
         self.lock().soonest
     }
@@ -242,7 +242,7 @@ impl<S: Service> ParkedConnections<S> {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// How many sessions have ended since the last call.
+    /// The number of sessions that have ended since the last call.
     pub fn take_ended(&self) -> u64 {
         self.ended.swap(0, Ordering::AcqRel)
     }

@@ -192,7 +192,7 @@ impl<T, J> Scheduler<T, J> {
         Some(sleeper)
     }
 
-    /// How many may work at one time.
+    /// The number of threads that may work at one time.
     fn jobs_max(&self) -> usize {
         self.present.saturating_sub(1).max(1)
     }

@@ -25,7 +25,7 @@ pub(in crate::wait) struct Flight {
     pub sending: bool,
     /// Input is known to be there already.
     waiting: bool,
-    /// How many receives still go into buffers of the session's own.
+    /// The number of receives that still go into the session's own buffers.
     own: u8,
 }
 
@@ -68,7 +68,7 @@ pub(in crate::wait) fn follow<S: Service, X: HasFlight, R: DerefMut<Target = Uri
             flight.own = flight.own.saturating_sub(1);
             flight.armed = Some(ring().receive(fd, id.bits(), how, flight.waiting));
         }
-        // One buffer more does no harm: a receive of one is stopped only to close.
+        // One more buffer does no harm: a receive of one buffer is stopped only to close.
         Some(armed) if !reads && !flight.stopping && (is_over || usual == Receive::Multishot) => {
             flight.stopping = true;
             ring().cancel(armed);

@@ -139,7 +139,7 @@ impl PacedDevice {
         self.stamps.as_mut()
     }
 
-    /// How many messages have left since it was opened.
+    /// The number of messages that have left since it was opened.
     ///
     /// # Errors
     /// The device was removed from outside.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use seam::Instant;
 use sys::netlink::{Abilities, Netlink, Reach};
 
-/// How long an answer is valid.
+/// The time for which an answer is valid.
 const HOLDS: Duration = Duration::from_secs(10);
 /// Receivers that are remembered; beyond that all are forgotten.
 const KNOWN_MAX: usize = 1 << 16;

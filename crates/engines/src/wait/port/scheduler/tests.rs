@@ -13,7 +13,7 @@ use super::*;
 
 /// Walks through all states up to the first breach.
 fn walk(start: &World, tokens: usize, long: bool) -> Result<(), &'static str> {
-    // Runs and jobs end; jobs take for ever; both do.
+    // Runs and jobs end; jobs never end; neither ends.
     for (runs_end, jobs_end) in [(true, true), (true, false), (false, false)] {
         let (mut seen, mut open) = (HashSet::new(), vec![start.clone()]);
         while let Some(world) = open.pop() {

@@ -98,7 +98,7 @@ impl World {
         World { scheduler, threads: vec![thread; threads], coming, ready: Vec::new(), mutant }
     }
 
-    /// All states that one move leads to; runs and jobs end in this world, or take for ever.
+    /// All states that one move leads to; the flags say whether runs and jobs end in this world.
     pub fn moves(&self, runs_end: bool, jobs_end: bool) -> Vec<World> {
         let mut found = Vec::new();
         if !self.coming.is_empty() {
