@@ -1,8 +1,9 @@
 //! The administration interface of a server: a socket of its own, besides the one for clients.
 //!
-//! It lives in the supervisor's loop, which may fork and must therefore have one thread; so nothing
-//! here waits. A client that neither asks nor reads keeps one of a few places for some seconds
-//! and delays no other. The protocol is not known here: bytes go to an [`AdminHandler`] and come
+//! It runs in the supervisor's loop, which may fork and must therefore have one thread; so no code
+//! here waits. A client that neither asks nor reads keeps one of a few places for some seconds and
+//! delays no other. This module does not know the protocol: it passes bytes to an [`AdminHandler`]
+//! and sends the answer.
 //! back from it.
 
 mod door;

@@ -4,7 +4,6 @@
 //! [`Erased`] is itself a [`Service`]: its sessions and jobs are boxes, its state is empty, and
 //! each call goes through one table of functions to the service that it stands for. A step costs
 //! one more indirect call and a connection one small allocation; a build is minutes shorter.
-//! call more and a connection one small allocation; a build is minutes shorter.
 
 use core::any::Any;
 use core::time::Duration;

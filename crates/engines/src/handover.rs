@@ -2,11 +2,12 @@
 //!
 //! On `SIGUSR2` the supervisor starts its own program again and passes it the listeners and the
 //! state. Both servers accept waiting connections. When the successor is ready it reports that
-//! through a pipe, and only then does the old server stop accepting; it serves its connections
-//! until they end, at most as long as a drain may take. A successor that does not become ready
-//! changes nothing.
+//! through a pipe, and only then does the old server stop accepting. The old server serves its
+//! connections until they end, at most as long as a drain may take. A successor that does not
+//! become ready changes nothing.
 //!
 //! Both servers share one state, so their workers need different names: the slots are divided into
+//! two halves, and successive binaries alternate between them.
 //! two halves, and successive binaries alternate between them.
 
 use std::env;
@@ -45,7 +46,7 @@ impl Handover {
     /// The handover, if a predecessor started this program. Call it once.
     ///
     /// # Errors
-    /// The variable `ROUNDHOUSE_HANDOVER` is there and does not name open descriptors.
+    /// The variable `ROUNDHOUSE_HANDOVER` is set and does not name open descriptors.
     pub fn receive() -> Result<Option<Handover>, Fault> {
         let Ok(text) = env::var(VARIABLE) else { return Ok(None) };
         let adopt = |word: &str| {

@@ -1,4 +1,4 @@
-//! Runs a service on a shape: listeners, scoreboard, workers, supervisor, and the way out.
+//! Runs a service on a shape: listeners, scoreboard, workers, supervisor, and the end.
 
 use memory::{Board, Region};
 use seam::Service;
@@ -34,7 +34,7 @@ pub fn run<S: Service>(
     run_with(server, shape, store, Admin::default(), ready)
 }
 
-/// The same with an administration interface, and with what a reload does.
+/// The same with an administration interface, and with the actions of a reload.
 ///
 /// # Errors
 /// As [`run`].
@@ -48,7 +48,7 @@ pub fn run_with<S: Service>(
     live(server, shape, None, store, admin, ready)
 }
 
-/// The same with one worker more, which serves no connections.
+/// The same with an extra worker, which serves no connections.
 ///
 /// # Errors
 /// As [`run`].

@@ -159,7 +159,7 @@ pub struct Report {
     pub forced: bool,
     /// Workers that ended unexpectedly and were replaced.
     pub replaced: u64,
-    /// Workers or processes started, those of the start among them.
+    /// Workers or processes started, including those at the server's start.
     pub spawned: u64,
     /// Processes that left because there were too many idle ones.
     pub retired: u64,

@@ -84,14 +84,14 @@ impl Terms {
 /// The counts of one look at the scoreboard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Workers that wait for a connection, those of starting processes among them; workers of
-    /// processes that retire are neither idle nor busy.
+    /// Workers that wait for a connection, including those of starting processes. Workers of
+    /// retiring processes are neither idle nor busy.
     pub idle: usize,
     /// Workers that have a connection.
     pub busy: usize,
-    /// Processes that live, also those that retire.
+    /// Living processes, including retiring ones.
     pub processes: usize,
-    /// Those of them that retire.
+    /// The retiring processes among these.
     pub retiring: usize,
 }
 

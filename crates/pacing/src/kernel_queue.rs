@@ -176,8 +176,8 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         Ok(())
     }
 
-    /// After an order that refilled the queue, the next waits as long as the refill took, so that
-    /// many new streams do not hold up the others.
+    /// After an order that refilled the queue, the next order waits as long as the refill took, so
+    /// that many new streams do not hold up the others.
     fn rest(&mut self) {
         if let Some(began) = self.taking_back.take() {
             let now = self.context.now();
@@ -185,7 +185,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         }
     }
 
-    /// Takes up new orders; true if a new stream has packets due before those that wait.
+    /// Takes up new orders; true if a new stream has packets due before the waiting ones.
     fn take_orders(&mut self) -> bool {
         let mut soon = false;
         let (context, cx) = (self.context, self.context.cx(self.now, &self.effects));
@@ -253,13 +253,13 @@ impl<P: PacedSource> Worker<'_, '_, P> {
             let Some(&packets) = unsent.get(&running.id) else { continue };
             let cx = self.context.cx(self.now, &self.effects);
             self.context.source.withdrawn(&cx, &mut running.stream, packets);
-            // The stream now asks for the packets that were taken back, first of all.
+            // The stream first asks for the packets that were taken back.
             running.next = Next::At(Instant::ZERO);
         }
         Ok(())
     }
 
-    /// Ends the streams that a successor continues, with nothing of theirs left in the queue.
+    /// Ends the streams that a successor continues; none of their packets may be in the queue.
     fn bequeath(&mut self) -> io::Result<()> {
         let is_inherited = |it: &Running<P>| self.context.is_inherited(&it.stream);
         if !self.running.iter().any(is_inherited) {

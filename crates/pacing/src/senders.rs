@@ -194,7 +194,7 @@ impl Sender {
     /// leave together with those of other streams.
     pub const USUAL: Sender = Sender::SendmmsgGso;
 
-    /// Whether it sends from files by itself, so that nothing is gained by having them in memory.
+    /// Whether it sends from files itself, so that holding them in memory gains nothing.
     #[must_use]
     pub fn sends_files(self) -> bool {
         self.row().sends_files

@@ -1,5 +1,5 @@
-//! The worker that only accepts: it hands each connection to a worker that it chose before it
-//! accepted, so excess clients stay in the kernel's queue.
+//! The worker that only accepts. It hands each connection to a worker that it chose before
+//! accepting, so excess clients stay in the kernel's queue.
 
 use std::io;
 use std::time::Duration;

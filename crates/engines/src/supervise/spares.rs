@@ -22,7 +22,7 @@ pub(super) fn controller(shape: &Shape, now: Instant) -> Option<Spare> {
 }
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
-    /// Starts or retires processes, if it is time to look.
+    /// Starts or retires processes, if a look is due.
     pub(super) fn follow_load(&mut self, now: Instant) {
         let due = |spare: &Spare| spare.wakes_at().is_some_and(|moment| moment <= now);
         if self.phase() != Phase::Ready || !self.spare.as_ref().is_some_and(due) {

@@ -1,4 +1,4 @@
-//! Handing over to the next binary.
+//! Handover to the next binary.
 
 use memory::Phase;
 use seam::Service;

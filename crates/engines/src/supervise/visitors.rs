@@ -1,4 +1,4 @@
-//! The administration's clients, between two looks at the workers.
+//! Serving the administration's clients, between two looks at the workers.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Completion by `io_uring(7)`: a ring for each worker; the kernel moves the bytes and says when it
-//! is done.
+//! Completion by `io_uring(7)`: a ring for each worker; the kernel moves the bytes and reports
+//! completions.
 //!
 //! A turn is one `io_uring_enter(2)`. One multishot accept brings connections. One multishot
 //! receive for each session brings bytes, in buffers that the kernel picks from a ring, so an idle

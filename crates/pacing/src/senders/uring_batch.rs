@@ -3,7 +3,6 @@
 //!
 //! A send to a UDP socket completes while it is submitted, so not waiting gains nothing; the ring
 //! adds work for each entry. The sender exists so that this can be measured.
-//! adds work for each entry. It is here so that this is measured.
 
 use std::io;
 

@@ -8,7 +8,6 @@
 //!
 //! The receiver's kernel charges a frame as the page that it lies in. So a receive buffer of the
 //! usual 212,992 bytes holds fifty packets on this machine, however short they are.
-//! receive buffer of the usual 212,992 bytes holds fifty packets on this machine, however short.
 
 mod jobs;
 mod program;

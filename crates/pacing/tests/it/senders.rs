@@ -65,7 +65,7 @@ fn receiver() -> (Udp, SocketAddr) {
     (socket, address)
 }
 
-/// Receives until nothing more is there.
+/// Receives until no datagram is left.
 fn collect(socket: &Udp) -> BTreeMap<u32, Vec<Vec<u8>>> {
     let mut mail = Mail::new(64, 2048);
     let mut heard: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();

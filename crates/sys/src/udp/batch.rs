@@ -165,9 +165,9 @@ impl Batch {
             sent.calls += 1;
             let fd = socket.as_fd().as_raw_fd();
             let took = uninterrupted(|| {
-                // SAFETY: as in `send`. Without a copy the kernel goes on reading after the call,
-                // from pages that it holds by itself: a caller that changes them too early sends
-                // the changed bytes.
+                // SAFETY: as in `send`. Without a copy the kernel continues to read after the call,
+                // from pages that it holds itself: a caller that changes them too early sends the
+                // changed bytes.
                 check_count(unsafe { libc::sendmsg(fd, &header.msg_hdr, flags) })
             });
             match took {
