@@ -1,4 +1,4 @@
-//! Accepting connections, and passing each to the worker that serves it.
+//! Accepting connections, and passing each connection to the worker that serves it.
 //!
 //! Each file holds one way of accepting, with the same functions in the same order. The sockets and
 //! locks of a way are made once, before the first worker, and belong to the [`Listeners`]; a worker

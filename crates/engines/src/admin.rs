@@ -4,7 +4,6 @@
 //! here waits. A client that neither asks nor reads keeps one of a few places for some seconds and
 //! delays no other. This module does not know the protocol: it passes bytes to an [`AdminHandler`]
 //! and sends the answer.
-//! back from it.
 
 mod door;
 mod queue;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::shape::Refused;
 
-/// The place of the workers: processes, threads, or both.
+/// The container of the workers: processes, threads, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Container {
     /// One worker in one process.

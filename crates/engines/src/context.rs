@@ -1,4 +1,4 @@
-//! The things a worker is given: the service, the state, its slot on the scoreboard, its listener.
+//! A worker's context: the service, the state, its slot on the scoreboard, its listener.
 
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
@@ -66,7 +66,7 @@ pub struct Share {
     pub workers: usize,
     /// Its number among them: the first ones take the remainder, so that the sum is the limit.
     pub index: usize,
-    /// The limit in any case, because its tables were made for this many.
+    /// The most connections under any settings, because its tables were made for this many.
     pub most: usize,
 }
 

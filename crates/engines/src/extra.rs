@@ -20,7 +20,7 @@ pub trait ExtraWorker: Sync {
     /// Whether it could begin, as far as that can be said before the server starts.
     ///
     /// # Errors
-    /// The missing thing, and the remedy.
+    /// The missing resource, and the remedy.
     fn check(&self) -> Result<(), ExtraFault>;
 
     /// Runs until the server ends.

@@ -18,7 +18,7 @@ pub enum Fault {
     Listen(SocketAddr, io::Error),
     /// A ring cannot be made.
     Ring(Refusal),
-    /// Waiting failed, or a resource for it.
+    /// A wait failed, or a resource for it is missing.
     Wait(io::Error),
     /// A worker cannot be started.
     Spawn(io::Error),

@@ -8,7 +8,6 @@
 //!
 //! Both servers share one state, so their workers need different names: the slots are divided into
 //! two halves, and successive binaries alternate between them.
-//! two halves, and successive binaries alternate between them.
 
 use std::env;
 use std::io::{self, PipeReader, Read, Write};
@@ -26,7 +25,7 @@ use crate::shape::SLOTS;
 const VARIABLE: &str = "ROUNDHOUSE_HANDOVER";
 /// Separates the listeners from the rest.
 const OTHERS: &str = "/";
-/// The number of times a worker may be replaced before its name repeats one of a predecessor.
+/// The number of replacements of a worker before its name repeats one of a predecessor.
 const GENERATIONS: u32 = 256;
 
 /// The descriptors that a predecessor has passed to this program.

@@ -9,7 +9,7 @@ use crate::senders::Sender;
 /// The reason why a streaming worker could not begin or go on.
 #[derive(Debug)]
 pub enum Fault {
-    /// Waiting failed, or a resource for it.
+    /// A wait failed, or a resource for it is missing.
     Wait(io::Error),
     /// The worker may not have its rank.
     Rank(RankRefused),
