@@ -143,7 +143,7 @@ impl<T> StateStore<T> for NoStateStore {
     }
 }
 
-/// The facts that are settled when the server becomes ready.
+/// The results of the server's start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ready {
     /// The address that peers connect to.
@@ -189,7 +189,7 @@ pub(crate) struct Common<'a, S: Service> {
     pub parts: usize,
     /// Each worker's step after a change of the settings.
     pub renew: Option<&'a Renew<'a>>,
-    /// Frees a dead worker's part of the state.
+    /// Frees the parts of the state that a dead worker held.
     pub heal: &'a (dyn Fn(WorkerId) + Sync),
     /// The worker that serves no connections, where there is one.
     pub extra: Option<Extra<'a>>,

@@ -17,7 +17,7 @@ use crate::say::say;
 use crate::server::Common;
 use crate::shape::SLOTS;
 
-/// The things that the supervisor needs to accept connections.
+/// The supervisor's resources for accepting connections.
 pub(super) struct Reception<'a, S: Service> {
     common: &'a Common<'a, S>,
     admission: Admission,

@@ -22,7 +22,7 @@
 //! 16 0.006 and 0.017 (uring 0.003, epoll 0.13).
 //!
 //! With one token (`--running 1`) no thread is woken unless a job blocks, and this engine is the
-//! loop of `uring` with a few uncontended locks. So the cost is that of concurrency.
+//! loop of `uring` with a few uncontended locks. The cost comes from concurrency.
 
 mod accept;
 mod close;

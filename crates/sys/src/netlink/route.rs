@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use super::{Message, Netlink, attributes};
 
-/// The place of an address.
+/// The location of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// This machine.
@@ -21,7 +21,7 @@ pub enum Reach {
 /// The route of packets to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The address's place.
+    /// The location of the address.
     pub reach: Reach,
     /// The device that they leave by.
     pub device: u32,

@@ -58,7 +58,7 @@ pub enum CloseBy {
     Call,
 }
 
-/// The tactics of a ring.
+/// The tactics of a ring: one for each task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tactics {
     /// The way of receiving bytes.
