@@ -24,7 +24,7 @@ const NAP: Duration = Duration::from_millis(250);
 /// The interval at which the phase is checked while the server ends.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Counts rings of the bell, so that sleeping threads notice a missed ring.
+/// Counts rings of the bell, for threads that sleep through a ring.
 #[derive(Default)]
 struct Rings {
     count: AtomicU64,

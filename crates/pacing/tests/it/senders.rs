@@ -205,7 +205,8 @@ fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end
             for _ in 0..5 {
                 assert!(hear(20_000), "{sender}: it streams");
             }
-            // This comes last: while queues are set up the device may drop passing packets.
+            // The report is sent only now: while queues are set up, the device may drop passing
+            // packets.
             let report = SocketAddr::new(LOCAL, rtcp);
             socket.send_to(b"report", report, false).expect("it is near");
             state.paused.store(1, Ordering::Release);
@@ -232,7 +233,8 @@ fn in_a_server_the_sessions_order_and_the_caster_hears_the_bell() {
     for engine in ["thread", "pool", "poll", "epoll", "uring", "event"] {
         let shape = Shape::preset(engine, 2).expect("a preset");
         if shape.container.is_processes() {
-            // A process with threads may not fork; senders with processes are tested on the binary.
+            // A process with threads may not fork; workers that are processes are tested on the
+            // binary.
             continue;
         }
         let (socket, to) = receiver();
